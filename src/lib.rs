@@ -1,0 +1,16 @@
+//! ibnet shows congestion in an InfiniBand fabric as it happens, without a daemon on any monitored node.
+//!
+//! Data flows one way; a room imports only what stands before it:
+//!
+//! ```text
+//! net file -> topology -> partition -> assignments -> sweep (engine + mad::transport) -> records -> sink -> view
+//! ```
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`types`], [`time`] | GUIDs, LIDs, ports, link rates; monotonic time without a clock |
+//! | [`topology`] | the fabric; the reader of `ibnetdiscover -p`; hops and tiers; invented fabrics |
+
+pub mod time;
+pub mod topology;
+pub mod types;

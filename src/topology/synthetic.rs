@@ -1,0 +1,231 @@
+//! Invented fabrics: for `make demo`, for rehearsals and for tests.
+//!
+//! A [`Blueprint`] is a list of nodes and cables. It is written out as `ibnetdiscover -p` would print it, or as a net file
+//! that ibsim loads; nothing else in the house knows that such a fabric was invented.
+
+use std::fmt::Write;
+
+use crate::types::{Guid, Lid, NodeKind, PortNum};
+
+/// Nodes and cables.
+#[derive(Clone, Debug, Default)]
+pub struct Blueprint {
+    nodes: Vec<Node>,
+    speed: &'static str,
+}
+
+/// A node's place in its blueprint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodeId(usize);
+
+#[derive(Clone, Debug)]
+struct Node {
+    kind: NodeKind,
+    name: String,
+    guid: u64,
+    /// Index 0 is port 1.
+    ports: Vec<Option<(NodeId, PortNum)>>,
+    /// LIDs by port; a switch has one only.
+    lids: Vec<Lid>,
+}
+
+/// A two-tier fat tree: every leaf is cabled to every spine.
+#[derive(Clone, Copy, Debug)]
+pub struct FatTree {
+    /// Leaf switches.
+    pub leaves: usize,
+    /// Hosts on each leaf.
+    pub hosts: usize,
+    /// Spine switches.
+    pub spines: usize,
+    /// Cables between a leaf and a spine.
+    pub trunk: usize,
+    /// Ports of a switch.
+    pub radix: usize,
+}
+
+/// The fabric of the LDMS paper's measurements as far as it is told there: 288 hosts on 12 leaf switches, two-to-one
+/// oversubscribed over 6 cores, and an I/O island of 4 switches with 14 servers on two ports each. EDR throughout.
+///
+/// 22 switches, 302 adapters, 338 LIDs, 968 linked ports and 140 idle ones.
+pub fn stria() -> Blueprint {
+    let tree = FatTree { leaves: 12, hosts: 24, spines: 6, trunk: 2, radix: 36 };
+    let (mut plan, cores) = tree.with_spines("core");
+    let island: Vec<_> = (1..=4).map(|n| plan.switch(&format!("io{n:02}"), 36)).collect();
+    for (place, switch) in island.iter().enumerate() {
+        for (n, core) in cores.iter().enumerate() {
+            plan.cable((*core, tree.leaves * tree.trunk + place + 1), (*switch, 31 + n));
+        }
+    }
+    let servers = [("admin", 2), ("login", 2), ("gw", 2), ("mds", 2), ("oss", 6)];
+    let names = servers.iter().flat_map(|(role, count)| (1..=*count).map(move |n| format!("{role}{n} mlx5_0")));
+    for (n, name) in names.enumerate() {
+        // Each server on both switches of one of two pairs, so that a switch may fail.
+        let (pair, place) = (n % 2 * 2, n / 2 + 1);
+        let server = plan.adapter(&name, 2);
+        plan.cable((server, 1), (island[pair], place));
+        plan.cable((server, 2), (island[pair + 1], place));
+    }
+    plan
+}
+
+impl FatTree {
+    /// The tree as a blueprint: leaves `leaf01`..., spines `spine01`..., hosts `node00001 mlx5_0`... EDR.
+    ///
+    /// # Panics
+    /// If a switch would need more ports than its radix.
+    pub fn blueprint(&self) -> Blueprint {
+        self.with_spines("spine").0
+    }
+
+    fn with_spines(&self, spine_name: &str) -> (Blueprint, Vec<NodeId>) {
+        assert!(self.hosts + self.spines * self.trunk <= self.radix, "a leaf has too few ports");
+        assert!(self.leaves * self.trunk <= self.radix, "a spine has too few ports");
+        let mut plan = Blueprint { speed: "EDR", ..Blueprint::default() };
+        let leaves: Vec<_> = (1..=self.leaves).map(|n| plan.switch(&format!("leaf{n:02}"), self.radix)).collect();
+        let spines: Vec<_> = (1..=self.spines).map(|n| plan.switch(&format!("{spine_name}{n:02}"), self.radix)).collect();
+        for (l, leaf) in leaves.iter().enumerate() {
+            for (s, spine) in spines.iter().enumerate() {
+                for cable in 0..self.trunk {
+                    plan.cable((*leaf, self.hosts + s * self.trunk + cable + 1), (*spine, l * self.trunk + cable + 1));
+                }
+            }
+            for host in 0..self.hosts {
+                let adapter = plan.adapter(&format!("node{:05} mlx5_0", l * self.hosts + host + 1), 1);
+                plan.cable((adapter, 1), (*leaf, host + 1));
+            }
+        }
+        (plan, spines)
+    }
+}
+
+impl Blueprint {
+    /// An empty blueprint whose links all have this speed, 4x wide.
+    pub fn new(speed: &'static str) -> Self {
+        Self { nodes: Vec::new(), speed }
+    }
+
+    /// Adds a switch.
+    pub fn switch(&mut self, name: &str, ports: usize) -> NodeId {
+        self.add(NodeKind::Switch, name, ports)
+    }
+
+    /// Adds an adapter.
+    pub fn adapter(&mut self, name: &str, ports: usize) -> NodeId {
+        self.add(NodeKind::Hca, name, ports)
+    }
+
+    fn add(&mut self, kind: NodeKind, name: &str, ports: usize) -> NodeId {
+        let base = if kind == NodeKind::Switch { 0x0020_0000 } else { 0x0010_0000 };
+        let guid = base + 0x10 * (1 + self.nodes.len() as u64);
+        self.nodes.push(Node { kind, name: name.to_owned(), guid, ports: vec![None; ports], lids: Vec::new() });
+        let next = 1 + self.nodes.iter().map(|node| node.lids.len()).sum::<usize>();
+        let lids = if kind == NodeKind::Switch { 1 } else { ports };
+        let id = self.nodes.len() - 1;
+        self.nodes[id].lids = (next..next + lids).map(|lid| Lid(lid as u16)).collect();
+        NodeId(id)
+    }
+
+    /// Joins two ports.
+    ///
+    /// # Panics
+    /// If there is no such port or it is taken.
+    pub fn cable(&mut self, a: (NodeId, usize), b: (NodeId, usize)) {
+        for ((node, port), other) in [(a, b), (b, a)] {
+            let place = &mut self.nodes[node.0].ports[port - 1];
+            assert!(place.is_none(), "port {port} of {} is taken", self.nodes[node.0].name);
+            *place = Some((other.0, PortNum(other.1 as u8)));
+        }
+    }
+
+    /// Ports with a cable.
+    pub fn linked_ports(&self) -> usize {
+        self.nodes.iter().flat_map(|node| &node.ports).flatten().count()
+    }
+
+    /// As `ibnetdiscover -p` prints it: nodes in reverse order, ports descending, an adapter's only if they are linked.
+    pub fn ports_report(&self) -> String {
+        let mut text = String::new();
+        for node in self.nodes.iter().rev() {
+            for (index, peer) in node.ports.iter().enumerate().rev() {
+                let num = PortNum(index as u8 + 1);
+                let (own, speed) = (node.end(num), self.speed);
+                // Writing to a String does not fail.
+                let _ = match peer {
+                    Some((other, port)) => {
+                        let other = &self.nodes[other.0];
+                        let (a, b) = (&node.name, &other.name);
+                        writeln!(text, "{own} 4x {speed} - {} ( '{a}' - '{b}' )", other.end(*port))
+                    }
+                    None if node.kind == NodeKind::Switch => writeln!(text, "{own} 4x SDR{:36}'{}'", "", node.name),
+                    None => continue,
+                };
+            }
+        }
+        text
+    }
+
+    /// As a net file for ibsim; its node names are the first words here, after `S-` and `H-`.
+    pub fn ibsim_net(&self) -> String {
+        let mut text = String::new();
+        for node in &self.nodes {
+            let kind = if node.kind == NodeKind::Switch { "Switch" } else { "Hca" };
+            // Writing to a String does not fail.
+            let _ = writeln!(text, "{kind}\t{} \"{}\"\t\t# \"{}\"", node.ports.len(), node.ibsim_name(), node.name);
+            for (num, peer) in (1..).zip(&node.ports) {
+                if let Some((other, port)) = peer {
+                    let _ = writeln!(text, "[{num}]\t\"{}\"[{port}]", self.nodes[other.0].ibsim_name());
+                }
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+impl Node {
+    /// The fixed left part of a line of the ports report.
+    fn end(&self, port: PortNum) -> String {
+        let (kind, lid, guid) = match self.kind {
+            NodeKind::Switch => ("SW", self.lids[0], Guid(self.guid)),
+            _ => ("CA", self.lids[usize::from(port.0) - 1], Guid(self.guid + u64::from(port.0))),
+        };
+        format!("{kind:2} {:5} {:2} {guid}", lid.0, port.0)
+    }
+
+    fn ibsim_name(&self) -> String {
+        let letter = if self.kind == NodeKind::Switch { 'S' } else { 'H' };
+        format!("{letter}-{}", self.name.split(' ').next().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::graph::UNREACHABLE;
+    use crate::topology::{Graph, ports_report};
+
+    #[test]
+    fn stria_is_as_large_as_it_is_told_to_be() {
+        let file = ports_report::parse(stria().ports_report().as_bytes(), "stria").expect("our own format");
+        assert_eq!(file.remarks, []);
+        assert_eq!((file.fabric.linked_ports(), file.port_lines), (968, 1108));
+        let switches = file.fabric.devices().iter().filter(|device| device.kind == NodeKind::Switch).count();
+        assert_eq!((switches, file.fabric.devices().len()), (22, 338));
+    }
+
+    #[test]
+    fn hops_and_tiers_of_a_fat_tree() {
+        let tree = FatTree { leaves: 3, hosts: 2, spines: 2, trunk: 1, radix: 8 };
+        let fabric = ports_report::parse(tree.blueprint().ports_report().as_bytes(), "tree").expect("our own format").fabric;
+        let graph = Graph::new(&fabric);
+        let named = |name: &str| fabric.iter().find(|(_, device)| device.host() == name).expect("in the tree").0;
+        let hops = graph.hops_from([named("node00001")]);
+        let to = |name: &str| hops[named(name).0 as usize];
+        assert_eq!((to("node00001"), to("leaf01"), to("node00002"), to("spine02"), to("leaf03"), to("node00006")), (0, 1, 2, 2, 3, 4));
+        let tiers = graph.tiers(&fabric);
+        let tier = |name: &str| tiers[named(name).0 as usize];
+        assert_eq!((tier("leaf02"), tier("spine01"), tier("node00001")), (1, 2, 0));
+        assert!(hops.iter().all(|hops| *hops != UNREACHABLE));
+    }
+}
