@@ -10,7 +10,9 @@
 //! |---|---|
 //! | [`types`], [`time`] | GUIDs, LIDs, ports, link rates; monotonic time without a clock |
 //! | [`topology`] | the fabric; the reader of `ibnetdiscover -p`; hops and tiers; invented fabrics |
+//! | [`mad`] | the wire: performance management attributes as tables of fields; transports: libibumad and a simulated fabric |
 
+pub mod mad;
 pub mod time;
 pub mod topology;
 pub mod types;

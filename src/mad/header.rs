@@ -1,0 +1,187 @@
+//! The common MAD header (IBA vol. 1, 13.4.2): 24 octets at the start of every MAD.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::{MAD_LEN, Mad};
+use crate::types::Tid;
+
+/// Where each field stands, in octets.
+mod field {
+    use super::Range;
+
+    pub(super) const BASE_VERSION: usize = 0;
+    pub(super) const MGMT_CLASS: usize = 1;
+    pub(super) const CLASS_VERSION: usize = 2;
+    pub(super) const METHOD: usize = 3;
+    pub(super) const STATUS: Range<usize> = 4..6;
+    pub(super) const CLASS_SPECIFIC: Range<usize> = 6..8;
+    /// The upper half of the transaction identifier: the kernel writes its agent's number over it.
+    pub(super) const TID_HIGH: Range<usize> = 8..12;
+    pub(super) const TID_LOW: Range<usize> = 12..16;
+    pub(super) const ATTRIBUTE_ID: Range<usize> = 16..18;
+    pub(super) const RESERVED: Range<usize> = 18..20;
+    pub(super) const ATTRIBUTE_MODIFIER: Range<usize> = 20..24;
+}
+
+/// Octets of the common header.
+pub const HEADER_LEN: usize = field::ATTRIBUTE_MODIFIER.end;
+
+/// Base version of every MAD.
+pub const BASE_VERSION: u8 = 1;
+
+/// Reads an attribute.
+pub const METHOD_GET: u8 = 0x01;
+/// Writes an attribute. ibnet never sends it: the fabric is not ours to change.
+pub const METHOD_SET: u8 = 0x02;
+/// Answers both.
+pub const METHOD_GET_RESP: u8 = 0x81;
+
+/// The common header's fields, but for the versions, which are constant, and what is reserved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Management class; 0x04 is performance management.
+    pub class: u8,
+    /// Version of the class.
+    pub class_version: u8,
+    /// Method, with the response bit.
+    pub method: u8,
+    /// 0 in a request.
+    pub status: MadStatus,
+    /// The low half of the transaction identifier.
+    pub tid: Tid,
+    /// Which attribute.
+    pub attribute: u16,
+    /// What the attribute makes of it.
+    pub modifier: u32,
+}
+
+/// The status of a reply (IBA vol. 1, 13.4.7).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct MadStatus(pub u16);
+
+impl Header {
+    /// Reads the header; the octets of a MAD can always be read.
+    pub fn parse(mad: &Mad) -> Self {
+        let u16_at = |at: Range<usize>| u16::from_be_bytes([mad[at.start], mad[at.start + 1]]);
+        let u32_at = |at: Range<usize>| u32::from_be_bytes([mad[at.start], mad[at.start + 1], mad[at.start + 2], mad[at.start + 3]]);
+        Self {
+            class: mad[field::MGMT_CLASS],
+            class_version: mad[field::CLASS_VERSION],
+            method: mad[field::METHOD],
+            status: MadStatus(u16_at(field::STATUS)),
+            tid: Tid(u32_at(field::TID_LOW)),
+            attribute: u16_at(field::ATTRIBUTE_ID),
+            modifier: u32_at(field::ATTRIBUTE_MODIFIER),
+        }
+    }
+
+    /// Writes the header and clears all that follows it.
+    pub fn emit(&self, mad: &mut Mad) {
+        mad[field::BASE_VERSION] = BASE_VERSION;
+        mad[field::MGMT_CLASS] = self.class;
+        mad[field::CLASS_VERSION] = self.class_version;
+        mad[field::METHOD] = self.method;
+        mad[field::STATUS].copy_from_slice(&self.status.0.to_be_bytes());
+        mad[field::CLASS_SPECIFIC].fill(0);
+        mad[field::TID_HIGH].fill(0);
+        mad[field::TID_LOW].copy_from_slice(&self.tid.0.to_be_bytes());
+        mad[field::ATTRIBUTE_ID].copy_from_slice(&self.attribute.to_be_bytes());
+        mad[field::RESERVED].fill(0);
+        mad[field::ATTRIBUTE_MODIFIER].copy_from_slice(&self.modifier.to_be_bytes());
+        mad[HEADER_LEN..MAD_LEN].fill(0);
+    }
+}
+
+impl MadStatus {
+    /// All went well.
+    pub const OK: Self = Self(0);
+    /// Busy, the request was discarded: ask again.
+    pub const BUSY: Self = Self(0x0001);
+    /// Another agent answers for this one; the data area says which.
+    pub const REDIRECT: Self = Self(0x0002);
+    /// The attribute, or this method on it, is not supported.
+    pub const UNSUPPORTED_ATTRIBUTE: Self = Self(0x000c);
+    /// A value in the attribute or its modifier is invalid, such as a PortSelect of a port that is not there.
+    pub const INVALID_VALUE: Self = Self(0x001c);
+
+    /// Whether all went well. The class-specific upper half counts too.
+    pub const fn is_ok(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Bits 2 to 4: why the request was refused; 0 if it was not.
+    pub const fn code(self) -> u8 {
+        ((self.0 >> 2) & 7) as u8
+    }
+
+    /// Whether the agent says that it does not have the attribute at all (codes 2 and 3).
+    pub const fn is_unsupported(self) -> bool {
+        matches!(self.code(), 2 | 3)
+    }
+}
+
+impl fmt::Display for MadStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let meaning = match (self.0 & 3, self.code()) {
+            (_, 1) => "bad base or class version",
+            (_, 2) => "method not supported",
+            (_, 3) => "attribute not supported",
+            (_, 7) => "invalid value in attribute or modifier",
+            (2 | 3, _) => "redirect required",
+            (1, _) => "busy",
+            (0, 0) if self.0 == 0 => "ok",
+            _ => "class-specific",
+        };
+        write!(f, "{:#06x} ({meaning})", self.0)
+    }
+}
+
+impl fmt::Debug for MadStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OCTETS: [u8; HEADER_LEN] = [
+        0x01, 0x04, 0x01, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xca, 0xfe, 0xba, 0xbe, 0x00, 0x1d, 0x00, 0x00, 0x00, 0x00,
+        0x00, 0x07,
+    ];
+    const REPR: Header = Header {
+        class: 4,
+        class_version: 1,
+        method: METHOD_GET,
+        status: MadStatus::OK,
+        tid: Tid(0xcafe_babe),
+        attribute: 0x1d,
+        modifier: 7,
+    };
+
+    #[test]
+    fn emit_covers_a_dirty_buffer() {
+        let mut mad = [0xa5; MAD_LEN];
+        REPR.emit(&mut mad);
+        assert_eq!(mad[..HEADER_LEN], OCTETS);
+        assert!(mad[HEADER_LEN..].iter().all(|octet| *octet == 0));
+    }
+
+    #[test]
+    fn parse_ignores_the_half_of_the_tid_that_the_kernel_writes() {
+        let mut mad = [0; MAD_LEN];
+        mad[..HEADER_LEN].copy_from_slice(&OCTETS);
+        mad[8..12].copy_from_slice(&[0xde, 0xad, 0xbe, 0xef]);
+        assert_eq!(Header::parse(&mad), REPR);
+    }
+
+    #[test]
+    fn a_status_is_read_by_its_three_bit_code() {
+        assert!(MadStatus(0x000c).is_unsupported() && MadStatus(0x0008).is_unsupported() && MadStatus(0xff0c).is_unsupported());
+        assert!(!MadStatus::INVALID_VALUE.is_unsupported() && !MadStatus::BUSY.is_unsupported());
+        assert_eq!(MadStatus(0x001c).to_string(), "0x001c (invalid value in attribute or modifier)");
+        assert!(!MadStatus(0x0100).is_ok());
+    }
+}

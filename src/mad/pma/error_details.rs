@@ -1,0 +1,53 @@
+//! PortRcvErrorDetails (attribute 0x0015, IBA vol. 1, 16.1.4.1) and PortXmitDiscardDetails (0x0016, 16.1.4.2): why packets were lost.
+//! Both optional; they split up PortRcvErrors and PortXmitDiscards.
+
+use super::{Attribute, Field, Needs, Unit};
+
+/// Why received packets were errors: 16 octets.
+pub static PORT_RCV_ERROR_DETAILS: Attribute = Attribute {
+    id: 0x0015,
+    name: "PortRcvErrorDetails",
+    section: "16.1.4.1",
+    needs: Needs::Nothing,
+    fields: &[
+        Field::new("PortSelect", "port_select", 8, 8),
+        Field::new("CounterSelect", "counter_select", 16, 16),
+        Field::new("PortLocalPhysicalErrors", "port_local_physical_errors", 32, 16).counts(Unit::Packets),
+        Field::new("PortMalformedPktErrors", "port_malformed_packet_errors", 48, 16).counts(Unit::Packets),
+        Field::new("PortBufferOverrunErrors", "port_buffer_overrun_errors", 64, 16).counts(Unit::Packets),
+        Field::new("PortDLIDMappingErrors", "port_dlid_mapping_errors", 80, 16).counts(Unit::Packets),
+        Field::new("PortVLMappingErrors", "port_vl_mapping_errors", 96, 16).counts(Unit::Packets),
+        Field::new("PortLoopingErrors", "port_looping_errors", 112, 16).counts(Unit::Packets),
+    ],
+};
+
+/// Why packets were not sent: 12 octets.
+pub static PORT_XMIT_DISCARD_DETAILS: Attribute = Attribute {
+    id: 0x0016,
+    name: "PortXmitDiscardDetails",
+    section: "16.1.4.2",
+    needs: Needs::Nothing,
+    fields: &[
+        Field::new("PortSelect", "port_select", 8, 8),
+        Field::new("CounterSelect", "counter_select", 16, 16),
+        Field::new("PortInactiveDiscards", "port_inactive_discards", 32, 16).counts(Unit::Packets),
+        Field::new("PortNeighborMTUDiscards", "port_neighbor_mtu_discards", 48, 16).counts(Unit::Packets),
+        Field::new("PortSwLifetimeLimitDiscards", "port_sw_lifetime_limit_discards", 64, 16).counts(Unit::Packets),
+        Field::new("PortSwHOQLifetimeLimitDiscards", "port_sw_hoq_lifetime_limit_discards", 80, 16).counts(Unit::Packets),
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mad::pma::DATA_LEN;
+
+    #[test]
+    fn literal_octets() {
+        let mut data = [0; DATA_LEN];
+        data[4..16].copy_from_slice(&[0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0xff, 0xff]);
+        let values = |attribute: &Attribute| attribute.counters().map(|field| field.raw(&data, 0)).collect::<Vec<_>>();
+        assert_eq!(values(&PORT_RCV_ERROR_DETAILS), [1, 2, 3, 4, 5, 0xffff]);
+        assert_eq!(values(&PORT_XMIT_DISCARD_DETAILS), [1, 2, 3, 4]);
+    }
+}

@@ -1,0 +1,60 @@
+//! Ways to a fabric.
+//!
+//! | transport | what it is |
+//! |---|---|
+//! | `umad` | libibumad: the kernel's userspace MAD device (feature `umad`) |
+//! | [`sim`] | the fabric of a net file, simulated in this process |
+
+use std::time::Duration;
+
+use super::Mad;
+use super::exchange::{Completion, Target};
+use crate::time::Instant;
+
+pub mod sim;
+//UMAD #[cfg(feature = "umad")]
+//UMAD pub mod umad;
+
+/// Sends MADs and tells what became of them.
+///
+/// The engine owns deadlines and order. A transport resends nothing; it gives up waiting for a reply after the time that
+/// [`send`](Self::send) was told, and then says so with one completion, after which it drops a late reply. For a MAD that could not be
+/// sent at all there may be no completion ever.
+///
+/// Neither method reads a clock: `now` is told.
+pub trait Transport {
+    /// Sends a MAD without waiting for its reply.
+    ///
+    /// # Errors
+    /// When this MAD was not sent. Others may still be.
+    fn send(&mut self, target: &Target, mad: &Mad, give_up: Duration, now: Instant) -> Result<(), TransportError>;
+
+    /// Waits at most `wait` for a completion; a reply's octets are put into `mad`. `None` if there is none.
+    ///
+    /// # Errors
+    /// When the way to the fabric is lost.
+    fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError>;
+}
+
+/// A call that failed, and its errno.
+#[derive(Debug, thiserror::Error)]
+#[error("{call} failed: {source}")]
+pub struct TransportError {
+    /// The call of the library or of the system.
+    pub call: &'static str,
+    /// What it said.
+    #[source]
+    pub source: std::io::Error,
+}
+
+impl TransportError {
+    /// A call that said `errno`.
+    pub fn new(call: &'static str, errno: i32) -> Self {
+        Self { call, source: std::io::Error::from_raw_os_error(errno) }
+    }
+
+    /// The errno, 0 if there was none.
+    pub fn errno(&self) -> i32 {
+        self.source.raw_os_error().unwrap_or(0)
+    }
+}

@@ -1,0 +1,143 @@
+//! The performance management agent of a simulated device: a request MAD in, a reply MAD out.
+
+use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
+use crate::mad::pma::{Attribute, CLASS_PERF_MGT, CLASS_PORT_INFO, CLASS_VERSION, Capabilities, Data, Field, Group, data, data_mut};
+use crate::mad::{MAD_LEN, Mad};
+
+/// The counters of one port at one instant. Fields that are not here are zero on this fabric.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Words of 4 octets.
+    pub xmit_words: u64,
+    /// Words of 4 octets.
+    pub rcv_words: u64,
+    /// Packets, all of them unicast.
+    pub xmit_packets: u64,
+    /// Packets, all of them unicast.
+    pub rcv_packets: u64,
+    /// Ticks.
+    pub xmit_wait: u64,
+    /// Events.
+    pub symbol_errors: u64,
+}
+
+/// Which of [`Counters`] a field shows.
+type Source = fn(&Counters) -> u64;
+
+/// The attributes that simulated agents have, with the source of each field.
+#[derive(Debug)]
+pub struct Encoder {
+    attributes: Vec<(&'static Attribute, Vec<(&'static Field, Source)>)>,
+}
+
+impl Default for Encoder {
+    fn default() -> Self {
+        let sources = |attribute: &'static Attribute| attribute.counters().filter_map(|field| Some((field, source(field)?))).collect();
+        Self { attributes: Group::ALL.iter().map(|group| group.attribute()).map(|attribute| (attribute, sources(attribute))).collect() }
+    }
+}
+
+fn source(field: &Field) -> Option<Source> {
+    Some(match field.name {
+        "PortXmitData" => |counters| counters.xmit_words,
+        "PortRcvData" => |counters| counters.rcv_words,
+        "PortXmitPkts" | "PortUnicastXmitPkts" => |counters| counters.xmit_packets,
+        "PortRcvPkts" | "PortUnicastRcvPkts" => |counters| counters.rcv_packets,
+        "PortXmitWait" => |counters| counters.xmit_wait,
+        "SymbolErrorCounter" => |counters| counters.symbol_errors,
+        _ => return None,
+    })
+}
+
+/// Answers a request of this class; `counters` tells those of a port, `None` if the agent has no such port.
+///
+/// A MAD of another class, version or method gets no answer at all, as no agent is registered for it.
+pub fn answer(encoder: &Encoder, capabilities: Capabilities, request: &Mad, counters: impl FnOnce(u8) -> Option<Counters>) -> Option<Mad> {
+    let header = Header::parse(request);
+    if (header.class, header.class_version, header.method) != (CLASS_PERF_MGT, CLASS_VERSION, METHOD_GET) {
+        return None;
+    }
+    let mut reply = [0; MAD_LEN];
+    let (status, fields) = body(encoder, capabilities, header.attribute, data(request), counters);
+    Header { method: METHOD_GET_RESP, status, ..header }.emit(&mut reply);
+    *data_mut(&mut reply) = fields;
+    Some(reply)
+}
+
+/// The status of a reply and its attribute: that of the request where the status is an error.
+fn body(
+    encoder: &Encoder,
+    capabilities: Capabilities,
+    attribute: u16,
+    request: &Data,
+    counters: impl FnOnce(u8) -> Option<Counters>,
+) -> (MadStatus, Data) {
+    let mut data = *request;
+    if attribute == CLASS_PORT_INFO.id {
+        data.fill(0);
+        capabilities.emit(&mut data);
+        for (name, value) in [("BaseVersion", 1), ("ClassVersion", 1), ("RespTimeVal", 18)] {
+            if let Some(field) = CLASS_PORT_INFO.field(name) {
+                field.set_raw(&mut data, 0, value);
+            }
+        }
+        return (MadStatus::OK, data);
+    }
+    let Some((attribute, sources)) = encoder.attributes.iter().find(|(known, _)| known.id == attribute && capabilities.have(known.needs))
+    else {
+        return (MadStatus::UNSUPPORTED_ATTRIBUTE, data);
+    };
+    let port = attribute.field("PortSelect").map_or(0, |field| field.raw(request, 0) as u8);
+    let Some(counters) = counters(port) else { return (MadStatus::INVALID_VALUE, data) };
+    // An answer echoes the selects.
+    data[4..].fill(0);
+    for (field, source) in sources.iter().filter(|(field, _)| capabilities.have(field.needs)) {
+        field.set_raw(&mut data, 0, source(&counters));
+    }
+    (MadStatus::OK, data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mad::pma::{BadReply, Query};
+    use crate::types::{PortNum, Tid};
+
+    const ALL: Capabilities = Capabilities { mask: 0xffff, mask2: u32::MAX };
+
+    fn ask(capabilities: Capabilities, attribute: u16, port: u8) -> Result<Data, BadReply> {
+        let query = Query { attribute, port: Some(PortNum(port)) };
+        let mut request = [0xa5; MAD_LEN];
+        query.emit(Tid(9), &mut request);
+        let counters = Counters { xmit_words: 1 << 40, xmit_wait: 5, ..Counters::default() };
+        let reply = answer(&Encoder::default(), capabilities, &request, |port| (port == 1).then_some(counters)).expect("answered");
+        assert_eq!(Header::parse(&reply).tid, Tid(9));
+        query.answer(&reply, MAD_LEN).copied()
+    }
+
+    #[test]
+    fn counters_come_back_and_narrow_ones_stick() {
+        let raw = |group: Group, name: &str| {
+            group.attribute().field(name).map(|field| field.raw(&ask(ALL, group.attribute().id, 1).expect("answered"), 0))
+        };
+        assert_eq!(raw(Group::Extended, "PortXmitData"), Some(1 << 40));
+        assert_eq!(raw(Group::Base, "PortXmitData"), Some(0xffff_ffff));
+        assert_eq!(raw(Group::Base, "PortXmitWait"), Some(5));
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused_as_hardware_does() {
+        assert_eq!(ask(ALL, 0x12, 2).expect_err("no such port"), BadReply::Status(MadStatus::INVALID_VALUE));
+        assert_eq!(ask(ALL, 0x7777, 1).expect_err("no such attribute"), BadReply::Status(MadStatus::UNSUPPORTED_ATTRIBUTE));
+        let narrow = Capabilities::default();
+        assert_eq!(ask(narrow, 0x1d, 1).expect_err("no 64-bit counters"), BadReply::Status(MadStatus::UNSUPPORTED_ATTRIBUTE));
+    }
+
+    #[test]
+    fn another_class_gets_no_answer() {
+        let mut request = [0; MAD_LEN];
+        Query { attribute: 0x12, port: Some(PortNum(1)) }.emit(Tid(1), &mut request);
+        request[1] = 0x81;
+        assert_eq!(answer(&Encoder::default(), ALL, &request, |_| None), None);
+    }
+}
