@@ -13,6 +13,7 @@
 //! | [`mad`] | the wire: performance management attributes as tables of fields; transports: libibumad and a simulated fabric |
 
 pub mod mad;
+pub mod sweep;
 pub mod time;
 pub mod topology;
 pub mod types;

@@ -1,0 +1,129 @@
+//! What the engine knows of each device and of each port while a slot runs.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::mad::header::MadStatus;
+use crate::mad::pma::{Capabilities, Group};
+use crate::sweep::sample::Status;
+use crate::time::Instant;
+use crate::types::{Lid, NodeKind, PortNum};
+
+#[derive(Clone, Debug)]
+pub(super) struct Device {
+    pub(super) lid: Lid,
+    pub(super) kind: NodeKind,
+    pub(super) ports: Range<u32>,
+    pub(super) capabilities: Known,
+    /// Groups that it does not have, a bit each.
+    pub(super) unsupported: u32,
+    /// The port that is asked now or next.
+    pub(super) port: u32,
+    /// The group of it that is asked next.
+    pub(super) group: u8,
+    /// Requests for capabilities that are left in this phase.
+    pub(super) tries: u8,
+    /// MADs in a row without a reply.
+    pub(super) silent: u8,
+    /// Transactions that wait for the end of their grace.
+    pub(super) in_grace: u16,
+    /// Whether a MAD of it holds a place in the window.
+    pub(super) outstanding: bool,
+    /// Left alone because it is silent.
+    pub(super) suspended: bool,
+    /// Whether it was counted in the discovery.
+    pub(super) discovered: bool,
+    /// Whether anything answered in this slot, and whether anything expired.
+    pub(super) answered: bool,
+    pub(super) expired: bool,
+    /// Whether nothing answered in the last slot.
+    pub(super) was_silent: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Known {
+    Not,
+    Yes(Capabilities),
+    /// It answered the question with an error.
+    Refused,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Port {
+    pub(super) device: u32,
+    pub(super) num: PortNum,
+    pub(super) status: Option<Status>,
+    pub(super) rtt: Duration,
+    pub(super) mads: u32,
+    pub(super) at: Option<Instant>,
+    pub(super) mad_status: Option<MadStatus>,
+    /// Transactions that may still be answered.
+    pub(super) open: u8,
+    /// Whether all that will be asked of it was asked.
+    pub(super) asked: bool,
+    /// Whether the slot ended before all was asked.
+    pub(super) cut_short: bool,
+    pub(super) late: bool,
+    pub(super) lost: bool,
+    pub(super) bad_reply: bool,
+    pub(super) send_failed: bool,
+}
+
+impl Device {
+    pub(super) fn new(lid: Lid, kind: NodeKind, ports: Range<u32>) -> Self {
+        Self {
+            lid,
+            kind,
+            port: ports.start,
+            ports,
+            capabilities: Known::Not,
+            unsupported: 0,
+            group: 0,
+            tries: 0,
+            silent: 0,
+            in_grace: 0,
+            outstanding: false,
+            suspended: false,
+            discovered: false,
+            answered: false,
+            expired: false,
+            was_silent: false,
+        }
+    }
+
+    pub(super) fn restart(&mut self, tries: u8) {
+        (self.port, self.group, self.tries) = (self.ports.start, 0, tries);
+        (self.silent, self.in_grace, self.outstanding, self.suspended, self.discovered) = (0, 0, false, false, false);
+        (self.answered, self.expired) = (false, false);
+    }
+
+    /// Whether it may have a group: it did not say that it has not.
+    pub(super) fn has(&self, group: Group, place: u8) -> bool {
+        let capable = match self.capabilities {
+            Known::Yes(capabilities) => capabilities.have(group.attribute().needs),
+            Known::Not | Known::Refused => true,
+        };
+        capable && self.unsupported & (1 << place) == 0
+    }
+}
+
+impl Port {
+    pub(super) fn new(device: u32, num: PortNum) -> Self {
+        Self {
+            device,
+            num,
+            status: None,
+            rtt: Duration::ZERO,
+            mads: 0,
+            at: None,
+            mad_status: None,
+            open: 0,
+            asked: false,
+            cut_short: false,
+            late: false,
+            lost: false,
+            bad_reply: false,
+            send_failed: false,
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! The engine by hand, MAD by MAD, and on the simulated fabric in virtual time.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::mad::MAD_LEN;
+use crate::mad::header::{Header, METHOD_GET_RESP};
+use crate::mad::transport::sim::{Options, SimFabric};
+use crate::sweep::rehearsal::{Rehearsal, whole};
+use crate::topology::{Fabric, ports_report, synthetic};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// An engine that is driven by hand; what it sent is here by TID.
+struct ByHand {
+    engine: Engine,
+    now: Instant,
+    sent: Vec<(Target, Mad)>,
+    events: Vec<Event>,
+}
+
+impl ByHand {
+    /// Two devices: a switch at LID 1 with ports 1 and 2, an adapter at LID 2 with port 1; two groups. A slot has started.
+    fn new(change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Config { groups: vec![Group::Extended, Group::Base], ..Config::default() };
+        change(&mut config);
+        let switch = DevicePlan { lid: Lid(1), kind: NodeKind::Switch, ports: vec![PortNum(1), PortNum(2)] };
+        let adapter = DevicePlan { lid: Lid(2), kind: NodeKind::Hca, ports: vec![PortNum(1)] };
+        let mut engine = Engine::new(&[switch, adapter], config, 7);
+        for device in &mut engine.devices {
+            device.capabilities = Known::Yes(Capabilities { mask: 0xffff, mask2: 0 });
+        }
+        engine.start_slot(Instant::ZERO, Instant::ZERO + 900 * MS, Instant::ZERO + 950 * MS);
+        let mut by_hand = Self { engine, now: Instant::ZERO, sent: Vec::new(), events: Vec::new() };
+        by_hand.poll();
+        by_hand
+    }
+
+    fn poll(&mut self) {
+        let mut mad = [0xa5; MAD_LEN];
+        while let Some((target, _)) = self.engine.poll_transmit(self.now, &mut mad) {
+            self.sent.push((target, mad));
+        }
+        self.events.extend(std::iter::from_fn(|| self.engine.poll_event()));
+    }
+
+    /// Delivers the reply to the n-th MAD sent, changed at will.
+    fn reply(&mut self, n: usize, change: impl FnOnce(&mut Mad, &mut Lid)) {
+        let (target, mut mad) = self.sent[n];
+        let (mut slid, tid) = (target.lid, Header::parse(&mad).tid);
+        mad[3] = METHOD_GET_RESP;
+        change(&mut mad, &mut slid);
+        let completion = Completion { tid: Tid(Header::parse(&mad).tid.0), outcome: Outcome::Reply { slid, len: MAD_LEN } };
+        assert!(completion.tid == tid || mad[12..16] != self.sent[n].1[12..16]);
+        self.engine.handle_completion(&completion, &mad, self.now);
+        self.poll();
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+        self.engine.handle_timeout(self.now);
+        self.poll();
+    }
+
+    fn asked(&self) -> Vec<(u16, u8, u16)> {
+        self.sent.iter().map(|(target, mad)| (target.lid.0, mad[65], Header::parse(mad).attribute)).collect()
+    }
+
+    fn status(&self, port: usize) -> Option<Status> {
+        self.events.contains(&Event::Port(port)).then(|| self.engine.sample(port).status)
+    }
+}
+
+fn fine(_: &mut Mad, _: &mut Lid) {}
+
+#[test]
+fn one_a_device_and_all_of_a_port_before_the_next() {
+    let mut hand = ByHand::new(|_| {});
+    assert_eq!(hand.asked(), [(1, 1, 0x1d), (2, 1, 0x1d)]);
+    for n in 0..6 {
+        hand.reply(n, fine);
+    }
+    let switch: Vec<_> = hand.asked().into_iter().filter(|(lid, ..)| *lid == 1).collect();
+    assert_eq!(switch, [(1, 1, 0x1d), (1, 1, 0x12), (1, 2, 0x1d), (1, 2, 0x12)]);
+    assert_eq!((0..3).map(|port| hand.status(port)).collect::<Vec<_>>(), [Some(Status::Ok); 3]);
+    assert_eq!(hand.events.last(), Some(&Event::SlotDone));
+    assert_eq!((hand.engine.stats().mads_sent, hand.engine.stats().total()), (6, 3));
+}
+
+#[test]
+fn a_window_of_one_is_serial() {
+    let mut hand = ByHand::new(|config| config.window = 1);
+    for n in 0..6 {
+        assert_eq!(hand.sent.len(), n + 1);
+        hand.reply(n, fine);
+    }
+    assert_eq!(hand.asked()[..2], [(1, 1, 0x1d), (1, 1, 0x12)]);
+    assert_eq!(hand.events.last(), Some(&Event::SlotDone));
+}
+
+#[test]
+fn a_reply_after_the_deadline_is_late_and_its_data_is_there() {
+    let mut hand = ByHand::new(|_| {});
+    hand.pass(6 * MS);
+    assert_eq!(hand.asked()[2..], [(1, 2, 0x1d)], "the switch goes on with its next port, the adapter has no other");
+    assert_eq!(hand.status(2), None, "its grace is not over");
+    hand.pass(10 * MS);
+    hand.reply(1, |mad, _| mad[64 + 15] = 9);
+    assert_eq!(hand.status(2), Some(Status::Late));
+    let sample = hand.engine.sample(2);
+    let (at, data) = sample.answer(0).expect("it came");
+    assert_eq!((at, data[15], sample.at), (Instant::ZERO + 16 * MS, 9, Instant::ZERO + 16 * MS));
+    assert!(sample.answer(1).is_none(), "the group that was skipped is absent");
+    assert_eq!(hand.engine.stats().mads_late, 1);
+}
+
+#[test]
+fn a_silent_device_is_left_alone_until_it_answers() {
+    let mut hand = ByHand::new(|config| config.silence = 1);
+    hand.pass(5 * MS);
+    assert_eq!(hand.sent.len(), 2, "port 2 of the switch is not asked");
+    hand.pass(MS);
+    hand.reply(0, fine);
+    assert_eq!(hand.status(0), Some(Status::Late));
+    assert_eq!(hand.asked()[2..], [(1, 2, 0x1d)], "it answered, so it is asked again");
+    hand.pass(60 * MS);
+    assert_eq!(hand.status(1), Some(Status::Timeout));
+    assert_eq!(hand.status(2), Some(Status::Timeout));
+}
+
+#[test]
+fn a_dead_device_costs_three_deadlines_and_says_so_once() {
+    let mut hand = ByHand::new(|config| config.silence = 2);
+    for _ in 0..13 {
+        hand.pass(5 * MS);
+    }
+    assert_eq!((hand.status(0), hand.status(1), hand.status(2)), (Some(Status::Timeout), Some(Status::Timeout), Some(Status::Timeout)));
+    assert_eq!(hand.engine.stats().duration(), 10 * MS, "the slot lasts until the last deadline, not until the end of the grace");
+    assert!(hand.events.contains(&Event::Unreachable(0)) && hand.events.contains(&Event::Unreachable(1)));
+    // It comes last in the next slot, and is reachable as soon as it answers.
+    hand.engine.start_slot(Instant::ZERO + SECOND, Instant::ZERO + 2 * SECOND, Instant::ZERO + 2 * SECOND);
+    (hand.now, hand.events) = (Instant::ZERO + SECOND, Vec::new());
+    hand.sent.clear();
+    hand.poll();
+    for n in 0..6 {
+        hand.reply(n, fine);
+    }
+    assert!(hand.events.contains(&Event::Reachable(0)) && hand.events.contains(&Event::Reachable(1)));
+}
+
+#[test]
+fn ports_of_a_silent_device_that_were_not_asked_are_unreachable() {
+    let mut hand = ByHand::new(|config| config.silence = 1);
+    hand.pass(60 * MS);
+    assert_eq!((hand.status(0), hand.status(1)), (Some(Status::Timeout), Some(Status::Unreachable)));
+    assert_eq!(hand.engine.sample(1).mads, 0);
+}
+
+#[test]
+fn replies_that_do_not_fit_are_counted_apart_and_settle_nothing() {
+    let mut hand = ByHand::new(|_| {});
+    hand.reply(1, |_, slid| *slid = Lid(99));
+    hand.reply(1, |mad, _| mad[12] ^= 0x55);
+    assert_eq!((hand.engine.stats().rejected.foreign, hand.engine.stats().rejected.total()), (2, 2));
+    hand.reply(1, |mad, _| mad[17] = 0x12);
+    hand.reply(1, |mad, _| mad[65] = 2);
+    hand.reply(1, |mad, _| mad[1] = 0x81);
+    assert_eq!((hand.engine.stats().rejected.malformed, hand.sent.len()), (3, 2));
+    hand.reply(1, fine);
+    hand.reply(1, fine);
+    assert_eq!(hand.engine.stats().rejected.duplicate, 1);
+    assert_eq!(hand.sent.len(), 3, "the true reply was taken, once");
+}
+
+#[test]
+fn only_replies_that_do_not_fit_make_a_bad_reply() {
+    let mut hand = ByHand::new(|_| {});
+    hand.reply(1, |mad, _| mad[65] = 2);
+    hand.pass(60 * MS);
+    assert_eq!(hand.status(2), Some(Status::BadReply));
+}
+
+#[test]
+fn a_reply_after_the_grace_is_late_and_nobody_s() {
+    let mut hand = ByHand::new(|_| {});
+    hand.pass(60 * MS);
+    let before = hand.sent.len();
+    hand.reply(1, fine);
+    assert_eq!((hand.engine.stats().mads_late, hand.sent.len()), (1, before));
+    assert!(hand.engine.sample(2).answer(0).is_none());
+}
+
+#[test]
+fn an_attribute_that_is_not_there_is_not_asked_for_again() {
+    let mut hand = ByHand::new(|_| {});
+    hand.reply(0, |mad, _| mad[5] = 0x0c);
+    assert!(hand.events.contains(&Event::GroupUnsupported { device: 0, group: Group::Extended }));
+    assert_eq!(hand.asked().last(), Some(&(1, 1, 0x12)));
+    hand.reply(2, fine);
+    assert_eq!(hand.asked().last(), Some(&(1, 2, 0x12)));
+    hand.reply(3, fine);
+    assert_eq!(hand.status(0), Some(Status::Ok));
+}
+
+#[test]
+fn another_error_status_is_the_port_s() {
+    let mut hand = ByHand::new(|_| {});
+    hand.reply(1, |mad, _| mad[5] = 0x1c);
+    hand.reply(2, fine);
+    assert_eq!(hand.status(2), Some(Status::MadError));
+    assert_eq!(hand.engine.sample(2).mad_status, Some(MadStatus::INVALID_VALUE));
+    assert!(hand.engine.sample(2).answer(1).is_some());
+}
+
+#[test]
+fn what_cannot_be_sent_costs_its_port_only() {
+    let mut hand = ByHand::new(|_| {});
+    let tid = Header::parse(&hand.sent[0].1).tid;
+    hand.engine.handle_completion(&Completion { tid, outcome: Outcome::SendFailed(22) }, &[0; MAD_LEN], hand.now);
+    hand.poll();
+    assert_eq!(hand.status(0), Some(Status::SendError));
+    assert_eq!(hand.asked().last(), Some(&(1, 2, 0x1d)));
+}
+
+#[test]
+fn the_end_of_a_slot_settles_everything() {
+    let mut hand = ByHand::new(|config| config.grace = 10 * SECOND);
+    hand.reply(0, fine);
+    hand.pass(900 * MS);
+    assert_eq!((hand.sent.len(), hand.status(0), hand.status(1)), (3, None, Some(Status::Skipped)));
+    hand.pass(50 * MS);
+    assert_eq!((hand.status(0), hand.status(2)), (Some(Status::Timeout), Some(Status::Timeout)));
+    assert_eq!(hand.events.last(), Some(&Event::SlotDone));
+}
+
+#[test]
+fn a_clean_stop_closes_the_slot() {
+    let mut hand = ByHand::new(|_| {});
+    hand.reply(0, fine);
+    hand.engine.close(hand.now);
+    hand.poll();
+    assert_eq!((hand.status(0), hand.status(1), hand.status(2)), (Some(Status::Timeout), Some(Status::Skipped), Some(Status::Timeout)));
+    assert!(hand.engine.sample(0).answer(0).is_some(), "what came is kept");
+    assert_eq!(hand.events.last(), Some(&Event::SlotDone));
+}
+
+fn stria() -> Fabric {
+    ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria").expect("our own format").fabric
+}
+
+fn rehearse(options: Options, config: Config, change: impl FnOnce(&mut SimFabric)) -> Rehearsal {
+    let plan = whole(&stria());
+    let mut sim = SimFabric::new(stria(), options);
+    change(&mut sim);
+    let mut rehearsal = Rehearsal::new(Arc::new(Mutex::new(sim)), &plan, config, 42);
+    assert!(rehearsal.discover().contains(&Event::DiscoveryDone));
+    rehearsal
+}
+
+/// Statuses of the last slot with their counts; every port has been told exactly once.
+fn statuses(rehearsal: &Rehearsal, events: &[Event]) -> BTreeMap<Status, usize> {
+    let mut told = vec![0; rehearsal.engine.ports()];
+    let mut counts = BTreeMap::new();
+    for event in events {
+        if let Event::Port(port) = event {
+            told[*port] += 1;
+            *counts.entry(rehearsal.engine.sample(*port).status).or_default() += 1;
+        }
+    }
+    assert!(told.iter().all(|times| *times == 1), "every port exactly once");
+    assert_eq!(events.last(), Some(&Event::SlotDone));
+    counts
+}
+
+#[test]
+fn a_healthy_fabric_takes_as_long_as_its_slowest_device() {
+    let options = Options { jitter: 0.0, ..Options::default() };
+    let mut rehearsal = rehearse(options, Config { window: 64, ..Config::default() }, |_| {});
+    let events = rehearsal.slot(SECOND);
+    assert_eq!(statuses(&rehearsal, &events), BTreeMap::from([(Status::Ok, 968)]));
+    assert_eq!(rehearsal.engine.stats().mads_sent, 968 * 4);
+    // A leaf has 36 ports of 4 MADs at 54 us each, way included.
+    assert_eq!(rehearsal.engine.stats().duration(), Duration::from_micros(36 * 4 * 54));
+}
+
+#[test]
+fn a_dead_leaf_costs_its_own_ports_and_three_deadlines() {
+    let mut healthy = rehearse(Options::default(), Config::default(), |_| {});
+    healthy.slot(SECOND);
+    let mut rehearsal = rehearse(Options::default(), Config::default(), |sim| {
+        let leaf = sim.fabric().iter().find(|(_, device)| device.name == "leaf03").expect("in the fabric").0;
+        sim.set_dead(leaf, true);
+    });
+    for _ in 0..3 {
+        let events = rehearsal.slot(SECOND);
+        let counts = statuses(&rehearsal, &events);
+        assert_eq!((counts[&Status::Ok], counts.values().sum::<usize>()), (968 - 36, 968), "{counts:?}");
+        let bound = healthy.engine.stats().duration() + 15 * MS;
+        assert!(rehearsal.engine.stats().duration() <= bound, "{:?} > {bound:?}", rehearsal.engine.stats().duration());
+    }
+}
+
+#[test]
+fn a_slow_switch_is_late_and_its_data_arrives() {
+    let mut rehearsal = rehearse(Options::default(), Config::default(), |sim| {
+        let leaf = sim.fabric().iter().find(|(_, device)| device.name == "leaf03").expect("in the fabric").0;
+        sim.set_service(leaf, 8 * MS);
+    });
+    let events = rehearsal.slot(SECOND);
+    assert_eq!(statuses(&rehearsal, &events), BTreeMap::from([(Status::Ok, 968 - 36), (Status::Late, 36)]));
+}
+
+#[test]
+fn lost_mads_cost_their_own_ports() {
+    let mut rehearsal = rehearse(Options { loss: 0.01, ..Options::default() }, Config::default(), |_| {});
+    let events = rehearsal.slot(SECOND);
+    let counts = statuses(&rehearsal, &events);
+    assert!(counts[&Status::Ok] > 900 && counts[&Status::Timeout] > 5, "{counts:?}");
+    assert!(counts.keys().all(|status| [Status::Ok, Status::Timeout].contains(status)), "{counts:?}");
+}
+
+#[test]
+fn a_slot_that_is_too_short_skips_what_is_left() {
+    let mut rehearsal = rehearse(Options::default(), Config { window: 1, ..Config::default() }, |_| {});
+    let events = rehearsal.slot(20 * MS);
+    let counts = statuses(&rehearsal, &events);
+    assert!(counts[&Status::Ok] > 0 && counts[&Status::Skipped] > 500, "{counts:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever is lost, dead or slow: every port exactly once a slot, the slot ends in time, and no data of another slot shows.
+    #[test]
+    fn every_port_exactly_once(seed in any::<u64>(), loss in 0.0..1.0f64, dead in 0.0..0.5f64, slow in 0.0..0.5f64, window in 1usize..200) {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut rehearsal = rehearse(Options { seed, loss, ..Options::default() }, Config { window, ..Config::default() }, |sim| {
+            let ids: Vec<_> = sim.fabric().iter().map(|(id, _)| id).collect();
+            for id in ids {
+                sim.set_dead(id, rng.f64() < dead);
+                if rng.f64() < slow {
+                    sim.set_service(id, Duration::from_micros(rng.u64(1..30_000)));
+                }
+            }
+        });
+        for _ in 0..2 {
+            let start = rehearsal.now();
+            let events = rehearsal.slot(200 * MS);
+            statuses(&rehearsal, &events);
+            let stats = rehearsal.engine.stats();
+            prop_assert!(stats.duration() <= 190 * MS);
+            for port in 0..rehearsal.engine.ports() {
+                let sample = rehearsal.engine.sample(port);
+                let answers = (0..4).filter_map(|group| sample.answer(group));
+                prop_assert!(answers.clone().all(|(at, _)| at >= start));
+                prop_assert_eq!(sample.status == Status::Ok, answers.count() == 4 && sample.mads == 4 && sample.status != Status::Late);
+            }
+        }
+    }
+}

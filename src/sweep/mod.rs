@@ -1,0 +1,22 @@
+//! The sweep: every assigned port asked once a slot, and a record of each, whatever happened.
+//!
+//! A **slot** is one interval of the wall clock; all samplers start theirs in the same instant. A **sample** is what one slot brought of
+//! one port. The **deadline** of a MAD frees its place in the **window**; until its **grace** ends a reply still counts, and the port is
+//! `late`.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | [`engine`] | who is asked next, and what a reply means: the state machine, without I/O and without a clock |
+//! | [`inflight`] | transactions on their way, by TID, with their deadlines |
+//! | [`sample`] | what a slot brought of one port |
+//! | [`stats`] | what a slot brought in sum |
+//! | [`counter`] | from readings to rates: resets, saturation, gaps |
+//! | [`record`] | the JSON lines |
+//! | [`rehearsal`] | engine and simulated fabric in virtual time |
+//! | [`driver`] | joins engine, transport and sink; the one file that reads clocks |
+
+pub mod engine;
+pub mod inflight;
+pub mod rehearsal;
+pub mod sample;
+pub mod stats;

@@ -1,0 +1,79 @@
+//! A sweep in virtual time: the engine on the simulated fabric, without a clock and without waiting.
+//!
+//! Time jumps from one completion or timeout to the next, so an hour of a large fabric is a test. Same fabric, same options, same seed:
+//! the same run.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::engine::{Config, DevicePlan, Engine, Event};
+use crate::mad::MAD_LEN;
+use crate::mad::transport::sim::{Client, SimFabric};
+use crate::time::Instant;
+use crate::topology::Fabric;
+
+/// An engine and its way to the simulated fabric, at an instant.
+#[derive(Debug)]
+pub struct Rehearsal {
+    /// The engine; its samples are those of the last slot.
+    pub engine: Engine,
+    client: Client,
+    now: Instant,
+    grace: Duration,
+}
+
+/// The devices of a fabric with all of their linked ports, as one sampler would sweep them.
+pub fn whole(fabric: &Fabric) -> Vec<DevicePlan> {
+    let addressed = fabric.devices().iter().filter(|device| device.lid.is_unicast() && device.linked_ports() > 0);
+    addressed
+        .map(|device| DevicePlan { lid: device.lid, kind: device.kind, ports: device.linked().map(|(port, _)| port.num).collect() })
+        .collect()
+}
+
+impl Rehearsal {
+    /// A sampler of these devices at the zero of time.
+    pub fn new(fabric: Arc<Mutex<SimFabric>>, plan: &[DevicePlan], config: Config, seed: u64) -> Self {
+        let grace = config.grace;
+        Self { engine: Engine::new(plan, config, seed), client: Client::new(fabric), now: Instant::ZERO, grace }
+    }
+
+    /// The instant that was reached.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Asks every device what it can do.
+    pub fn discover(&mut self) -> Vec<Event> {
+        self.engine.start_discovery(self.now, self.now + Duration::from_secs(10));
+        self.run()
+    }
+
+    /// Runs a slot and goes on to the start of the next.
+    pub fn slot(&mut self, interval: Duration) -> Vec<Event> {
+        let start = self.now;
+        self.engine.start_slot(start, start + interval.mul_f64(0.9), start + interval.mul_f64(0.95));
+        let events = self.run();
+        self.now = self.now.max(start + interval);
+        events
+    }
+
+    /// Lets things happen until nothing is left to be waited for.
+    fn run(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        let mut mad = [0; MAD_LEN];
+        loop {
+            while let Some((target, _)) = self.engine.poll_transmit(self.now, &mut mad) {
+                self.client.send(&target, &mad, self.grace, self.now);
+            }
+            while let Some(event) = self.engine.poll_event() {
+                events.push(event);
+            }
+            let Some(timeout) = self.engine.poll_timeout() else { return events };
+            self.now = self.client.next_due().map_or(timeout, |due| due.min(timeout)).max(self.now);
+            while let Some((completion, reply)) = self.client.take_due(self.now) {
+                self.engine.handle_completion(&completion, &reply, self.now);
+            }
+            self.engine.handle_timeout(self.now);
+        }
+    }
+}
