@@ -12,7 +12,7 @@ mod umad {
     use std::path::PathBuf;
 
     /// Both sets of bindings go into one file, `rdma_core.rs`, which `src/mad/transport/umad/sys.rs` includes.
-    pub fn bind() {
+    pub(super) fn bind() {
         let mut flags = Vec::new();
         for library in ["libibumad", "libibmad"] {
             match pkg_config::probe_library(library) {

@@ -12,8 +12,8 @@ use super::exchange::{Completion, Target};
 use crate::time::Instant;
 
 pub mod sim;
-//UMAD #[cfg(feature = "umad")]
-//UMAD pub mod umad;
+#[cfg(feature = "umad")]
+pub mod umad;
 
 /// Sends MADs and tells what became of them.
 ///

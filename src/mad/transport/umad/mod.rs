@@ -1,0 +1,185 @@
+//! MADs through libibumad: the kernel's userspace MAD device, `/dev/infiniband/umadN`.
+//!
+//! The only room of the house that says `unsafe`. What the kernel and the library do that one has to know:
+//!
+//! - The agent is registered for class 0x04, version 1, with an empty method mask: a pure client, of which there may be any number.
+//! - The kernel writes its agent's number over the upper half of a TID. Replies are matched by the lower half.
+//! - A timeout is **read** like a reply: status 110 and the request's header. It is told once, and a later reply is dropped.
+//! - `retries` is 0: the engine owns deadlines, and a resent MAD would be one more that nobody counts.
+//! - The size of the record's header is asked of the library after the port is open; before that it answers otherwise.
+//! - One MAD a read. `poll(2)` is called, and nothing cleverer, because simulators stand in for that.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io;
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+use super::{Transport, TransportError};
+use crate::mad::exchange::{Completion, Outcome, Target};
+use crate::mad::header::Header;
+use crate::mad::pma::{CLASS_PERF_MGT, CLASS_VERSION};
+use crate::mad::{MAD_LEN, Mad};
+use crate::time::Instant;
+use crate::types::{Lid, PortNum};
+
+#[cfg(test)]
+mod oracle;
+pub mod ports;
+mod sys;
+
+pub use ports::{HcaPort, UmadError};
+
+/// The queue pair of general management packets.
+const QP1: c_int = 1;
+/// Its well-known Q_Key. The kernel uses it whatever is asked for.
+const QP1_QKEY: c_int = 0x8001_0000_u32 as c_int;
+
+/// What is read from and written to the device: the library's header and a MAD.
+#[repr(C, align(8))]
+struct Record {
+    header: sys::ib_user_mad,
+    mad: Mad,
+}
+
+const _: () = assert!(size_of::<sys::ib_user_mad>() == 64 && size_of::<Record>() == 64 + MAD_LEN);
+
+/// An open HCA port with an agent for performance management.
+#[derive(Debug)]
+pub struct UmadTransport {
+    port: Port,
+    agent: c_int,
+    fd: RawFd,
+    record: Box<Record>,
+}
+
+/// An open port; closed when it is dropped.
+#[derive(Debug)]
+struct Port(c_int);
+
+impl Drop for Port {
+    #[expect(unsafe_code, reason = "libibumad")]
+    fn drop(&mut self) {
+        // SAFETY: the number is one that umad_open_port gave and nobody has closed. Closing unregisters its agents.
+        unsafe { sys::umad_close_port(self.0) };
+    }
+}
+
+impl UmadTransport {
+    /// Opens the port and registers an agent.
+    ///
+    /// # Errors
+    /// When the device may not be opened or the agent is refused; with the remedy.
+    #[expect(unsafe_code, reason = "libibumad")]
+    pub fn open(hca: &HcaPort) -> Result<Self, UmadError> {
+        let name = CString::new(hca.ca.as_str()).map_err(|_| UmadError::no_such_port(hca))?;
+        // SAFETY: the name ends with a zero and outlives the call.
+        let id = unsafe { sys::umad_open_port(name.as_ptr(), c_int::from(hca.port.0)) };
+        if id < 0 {
+            // The library says EIO whatever open(2) said; errno still says why.
+            return Err(UmadError::open(hca, io::Error::last_os_error()));
+        }
+        let port = Port(id);
+        // SAFETY: takes nothing.
+        let header = unsafe { sys::umad_size() };
+        if header != size_of::<sys::ib_user_mad>() {
+            return Err(UmadError::OldKernel { header });
+        }
+        // SAFETY: the port is open; a null method mask is an empty one.
+        let agent = unsafe { sys::umad_register(id, c_int::from(CLASS_PERF_MGT), c_int::from(CLASS_VERSION), 0, std::ptr::null_mut()) };
+        if agent < 0 {
+            return Err(UmadError::Register { port: hca.to_string(), source: io::Error::last_os_error() });
+        }
+        // SAFETY: the port is open.
+        let fd = unsafe { sys::umad_get_fd(id) };
+        // SAFETY: a header of integers, for which all zeros are a value.
+        let header = unsafe { std::mem::zeroed() };
+        Ok(Self { port, agent, fd, record: Box::new(Record { header, mad: [0; MAD_LEN] }) })
+    }
+
+    fn record(&mut self) -> *mut c_void {
+        std::ptr::from_mut::<Record>(&mut self.record).cast()
+    }
+
+    /// Whether a record can be read within `wait`.
+    #[expect(unsafe_code, reason = "poll(2)")]
+    fn readable(&self, wait: Duration) -> Result<bool, TransportError> {
+        // Whole milliseconds, rounded up: never earlier than asked for.
+        let millis = c_int::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(c_int::MAX);
+        let mut fds = [libc::pollfd { fd: self.fd, events: libc::POLLIN, revents: 0 }];
+        // SAFETY: one entry is given and one is told of.
+        let ready = unsafe { libc::poll(fds.as_mut_ptr(), 1, millis) };
+        match ready {
+            0 => Ok(false),
+            1.. if fds[0].revents & libc::POLLIN != 0 => Ok(true),
+            1.. => Err(TransportError::new("poll", libc::EIO)),
+            _ => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+                source => Err(TransportError { call: "poll", source }),
+            },
+        }
+    }
+}
+
+impl Transport for UmadTransport {
+    #[expect(unsafe_code, reason = "libibumad")]
+    fn send(&mut self, target: &Target, mad: &Mad, give_up: Duration, _now: Instant) -> Result<(), TransportError> {
+        let (port, agent, record) = (self.port.0, self.agent, self.record());
+        let millis = c_int::try_from(give_up.as_millis()).unwrap_or(c_int::MAX).max(1);
+        self.record.mad = *mad;
+        // SAFETY: the record is a whole header and a whole MAD, and belongs to us until the call returns.
+        let sent = unsafe {
+            sys::umad_set_addr(record, c_int::from(target.lid.0), QP1, c_int::from(target.sl), QP1_QKEY);
+            sys::umad_set_pkey(record, c_int::from(target.pkey_index));
+            sys::umad_send(port, agent, record, MAD_LEN as c_int, millis, 0)
+        };
+        if sent < 0 { Err(TransportError { call: "umad_send", source: io::Error::last_os_error() }) } else { Ok(()) }
+    }
+
+    #[expect(unsafe_code, reason = "libibumad")]
+    fn recv(&mut self, mad: &mut Mad, wait: Duration, _now: Instant) -> Result<Option<Completion>, TransportError> {
+        if !self.readable(wait)? {
+            return Ok(None);
+        }
+        let (port, record) = (self.port.0, self.record());
+        let mut len = MAD_LEN as c_int;
+        // SAFETY: the record has room for a header and for as many octets of a MAD as `len` says.
+        let agent = unsafe { sys::umad_recv(port, record, &raw mut len, 0) };
+        if agent < 0 {
+            return match io::Error::last_os_error() {
+                error if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
+                source => Err(TransportError { call: "umad_recv", source }),
+            };
+        }
+        *mad = self.record.mad;
+        let tid = Header::parse(mad).tid;
+        let outcome = match self.record.header.status {
+            0 => Outcome::Reply { slid: Lid(u16::from_be(self.record.header.addr.lid)), len: usize::try_from(len).unwrap_or(0) },
+            // ETIMEDOUT, or the send was flushed: either way there will be no reply.
+            _ => Outcome::TimedOut,
+        };
+        Ok(Some(Completion { tid, outcome }))
+    }
+}
+
+impl std::fmt::Debug for Record {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Record").field("mad", &Header::parse(&self.mad)).finish_non_exhaustive()
+    }
+}
+
+/// The text of a character array that ends with a zero, or is full.
+fn text(chars: &[c_char]) -> String {
+    let octets: Vec<u8> = chars.iter().map(|c| *c as u8).take_while(|octet| *octet != 0).collect();
+    String::from_utf8_lossy(&octets).into_owned()
+}
+
+/// A name for a call of the library; `None` if it could not be one.
+fn c_name(name: &str) -> Option<CString> {
+    let short = name.len() < sys::UMAD_CA_NAME_LEN as usize;
+    CString::new(name).ok().filter(|name| short && !CStr::is_empty(name))
+}
+
+/// The port's number as the library wants it.
+fn c_port(port: PortNum) -> c_int {
+    c_int::from(port.0)
+}
