@@ -11,7 +11,9 @@
 //! | [`types`], [`time`] | GUIDs, LIDs, ports, link rates; monotonic time without a clock |
 //! | [`topology`] | the fabric; the reader of `ibnetdiscover -p`; hops and tiers; invented fabrics |
 //! | [`mad`] | the wire: performance management attributes as tables of fields; transports: libibumad and a simulated fabric |
+//! | [`cli`] | what the programs share: errors for people, input, output |
 
+pub mod cli;
 pub mod mad;
 pub mod sweep;
 pub mod time;

@@ -1,0 +1,238 @@
+//! What the programs share: how an error is shown, where input comes from, how output gets to the disk.
+//!
+//! Beside the programs this is the only file that writes to standard output or standard error.
+
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use miette::Diagnostic;
+
+use crate::types::Printable;
+
+/// Shows an error for people on standard error and gives exit code 1.
+///
+/// One line `error: ...`, one line a cause, then `help: ...`. The word `error:` is red on a terminal unless `NO_COLOR` is set.
+pub fn fail(error: &dyn Diagnostic) -> ExitCode {
+    let mut stderr = io::stderr().lock();
+    let color = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    // If standard error is gone there is nobody left to tell.
+    let _ = stderr.write_all(explain(error, color).as_bytes());
+    ExitCode::FAILURE
+}
+
+fn explain(error: &dyn Diagnostic, color: bool) -> String {
+    let mut text = String::from(if color { "\u{1b}[1;31merror:\u{1b}[0m" } else { "error:" });
+    paragraph(&mut text, &error.to_string());
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str("cause:");
+        paragraph(&mut text, &cause.to_string());
+        source = cause.source();
+    }
+    if let Some(help) = error.help() {
+        text.push_str("help:");
+        paragraph(&mut text, &help.to_string());
+    }
+    text
+}
+
+/// Appends a text after its heading; further lines are indented. No terminal obeys what stands in it.
+fn paragraph(to: &mut String, text: &str) {
+    for (number, line) in text.lines().enumerate() {
+        let lead = if number == 0 { " " } else { "      " };
+        to.push_str(&format!("{lead}{}\n", Printable(line)));
+    }
+}
+
+/// Prints a note for people on standard error.
+pub fn note(text: &str) {
+    // If standard error is gone there is nobody left to tell.
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// A file that could not be read.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[error("{}: cannot be read", name_of(path))]
+#[diagnostic(help("give the path of a file that you may read, or `-` for standard input"))]
+pub struct InputError {
+    /// The file.
+    pub path: PathBuf,
+    /// What the operating system said.
+    #[source]
+    pub source: io::Error,
+}
+
+/// A file that could not be written. Nothing of it is left.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[error("{}: cannot be written", path.display())]
+#[diagnostic(help("give a path in a directory that you may write to and that has room, or `-` for standard output"))]
+pub struct OutputError {
+    /// The file.
+    pub path: PathBuf,
+    /// What the operating system said.
+    #[source]
+    pub source: io::Error,
+}
+
+/// Whether a path means standard input or output.
+pub fn is_dash(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// The name of an input in messages.
+pub fn name_of(path: &Path) -> String {
+    if is_dash(path) { "standard input".to_owned() } else { path.display().to_string() }
+}
+
+/// Reads a whole file, or standard input for `-`.
+///
+/// # Errors
+/// What the operating system says.
+pub fn read(path: &Path) -> Result<Vec<u8>, InputError> {
+    let mut bytes = Vec::new();
+    let done = if is_dash(path) {
+        io::stdin().lock().read_to_end(&mut bytes)
+    } else {
+        File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
+    };
+    done.map(|_| bytes).map_err(|source| InputError { path: path.to_owned(), source })
+}
+
+/// Output that is ready but not yet in its place: until [`Staged::commit`] an older file stands unharmed.
+///
+/// A regular file is written beside its place and then renamed, so that no reader ever sees half of it. What is no regular file
+/// (`-`, a pipe, `/dev/null`) is written to at the commit.
+#[derive(Debug)]
+#[must_use]
+pub struct Staged<'a> {
+    path: PathBuf,
+    content: Content<'a>,
+}
+
+#[derive(Debug)]
+enum Content<'a> {
+    /// All of it is in this file, on the disk.
+    Beside(PathBuf),
+    Direct(&'a [u8]),
+    Committed,
+}
+
+impl<'a> Staged<'a> {
+    /// Makes everything ready that can fail.
+    ///
+    /// # Errors
+    /// What the operating system says: no such directory, no permission, no room.
+    pub fn new(path: &Path, bytes: &'a [u8]) -> Result<Self, OutputError> {
+        let failed = |source| OutputError { path: path.to_owned(), source };
+        // A link stays a link: its target is what gets replaced.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let old = fs::metadata(&path).ok();
+        if is_dash(&path) || old.as_ref().is_some_and(|old| !old.is_file() && !old.is_dir()) {
+            return Ok(Self { path, content: Content::Direct(bytes) });
+        }
+        if old.as_ref().is_some_and(fs::Metadata::is_dir) {
+            return Err(failed(io::ErrorKind::IsADirectory.into()));
+        }
+        let name = path.file_name().ok_or_else(|| failed(io::ErrorKind::InvalidFilename.into()))?;
+        let beside = path.with_file_name(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));
+        let mut file = File::create_new(&beside).map_err(failed)?;
+        // From here on, dropping this value removes the file.
+        let staged = Self { path, content: Content::Beside(beside) };
+        if let Some(old) = old {
+            file.set_permissions(old.permissions()).map_err(failed)?;
+        }
+        file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed)?;
+        Ok(staged)
+    }
+
+    /// Puts the output in its place. A reader that closed standard output is no error.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn commit(mut self) -> Result<(), OutputError> {
+        let done = match &self.content {
+            Content::Beside(beside) => fs::rename(beside, &self.path),
+            Content::Direct(bytes) if is_dash(&self.path) => print(bytes),
+            Content::Direct(bytes) => File::options().write(true).open(&self.path).and_then(|mut file| file.write_all(bytes)),
+            Content::Committed => Ok(()),
+        };
+        if done.is_ok() {
+            self.content = Content::Committed;
+        }
+        done.map_err(|source| OutputError { path: self.path.clone(), source })
+    }
+}
+
+impl Drop for Staged<'_> {
+    fn drop(&mut self) {
+        if let Content::Beside(beside) = &self.content {
+            // It is a file of our own that nobody else knows of; if it cannot be removed, the cause was told already.
+            let _ = fs::remove_file(beside);
+        }
+    }
+}
+
+/// Writes to standard output.
+fn print(bytes: &[u8]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let mut names: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn an_error_is_shown_with_cause_and_help_and_no_terminal_obeys_it() {
+        let error = OutputError { path: "a\u{1b}[2J".into(), source: io::Error::other("first\nsecond") };
+        let text = explain(&error, false);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[..3], ["error: a\\u{1b}[2J: cannot be written", "cause: first", "      second"]);
+        assert!(lines[3].starts_with("help: give a path"), "{text}");
+        assert!(explain(&error, true).starts_with("\u{1b}[1;31merror:\u{1b}[0m a"));
+    }
+
+    #[test]
+    fn an_older_file_stands_until_the_commit() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        fs::write(&path, "old").unwrap();
+        drop(Staged::new(&path, b"new").unwrap());
+        assert_eq!((fs::read_to_string(&path).unwrap(), names(dir.path())), ("old".to_owned(), vec!["out".to_owned()]));
+        Staged::new(&path, b"new").unwrap().commit().unwrap();
+        assert_eq!((fs::read_to_string(&path).unwrap(), names(dir.path())), ("new".to_owned(), vec!["out".to_owned()]));
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_replaced() {
+        Staged::new(Path::new("/dev/null"), b"new").unwrap().commit().unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Staged::new(dir.path(), b"new").is_err());
+        assert!(Staged::new(&dir.path().join("nowhere/out"), b"new").is_err());
+        assert_eq!(names(dir.path()), Vec::<String>::new());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_stays_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (link, target) = (dir.path().join("link"), dir.path().join("target"));
+        fs::write(&target, "old").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        Staged::new(&link, b"new").unwrap().commit().unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "new");
+    }
+}
