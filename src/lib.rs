@@ -10,11 +10,16 @@
 //! |---|---|
 //! | [`types`], [`time`] | GUIDs, LIDs, ports, link rates; monotonic time without a clock |
 //! | [`topology`] | the fabric; the reader of `ibnetdiscover -p`; hops and tiers; invented fabrics |
+//! | [`partition`] | who samples which ports: the six rules, the cap, the proof, the report |
+//! | [`assignments`] | the file between the two programs |
 //! | [`mad`] | the wire: performance management attributes as tables of fields; transports: libibumad and a simulated fabric |
+//! | [`sweep`] | the engine, its records and its driver |
 //! | [`cli`] | what the programs share: errors for people, input, output |
 
+pub mod assignments;
 pub mod cli;
 pub mod mad;
+pub mod partition;
 pub mod sweep;
 pub mod time;
 pub mod topology;

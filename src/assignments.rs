@@ -1,0 +1,642 @@
+//! The assignments file: who samples which ports. Partition writes it, the sweep reads it.
+//!
+//! TOML, version 1. The same assignments and the same header give the same bytes:
+//!
+//! ```toml
+//! version = 1
+//! cap = 150
+//! [[sampler]]
+//! host = "node00001"
+//! port_count = 1
+//!   [[sampler.device]]
+//!   guid = "0x0000000000200006"   # port GUID as ibnetdiscover prints it (a switch: that of port 0)
+//!   lid = 4
+//!   kind = "switch"
+//!   name = "rack0-leaf0"
+//!   hops = 1                       # from the sampler
+//!     [[sampler.device.port]]
+//!     num = 1
+//!     width = "4x"
+//!     speed = "EDR"
+//!     peer = { guid = "0x0000000000100001", lid = 17, port = 1, name = "node00001 mlx5_0" }
+//! ```
+//!
+//! What a reader may rely on after [`Assignments::parse`]: the counts are right, every LID can be addressed and is that of one
+//! GUID only, no port is assigned twice within a role. A file that was cut does not pass.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use miette::Diagnostic;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use crate::partition::{self, LeftOut, Plan, Reason};
+use crate::topology::graph::UNREACHABLE;
+use crate::topology::{self, DeviceId, Fabric, Graph};
+use crate::types::{Guid, Lid, NodeKind, PortNum, Printable};
+
+/// The version of the file that this program writes and reads.
+pub const VERSION: u32 = 1;
+
+/// All of an assignments file.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Assignments {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The most ports that a sampler was to get.
+    pub cap: u32,
+    /// Who samples.
+    #[serde(rename = "sampler", default)]
+    pub samplers: Vec<Sampler>,
+}
+
+/// A sampler and what it asks.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sampler {
+    /// The host, by its short name.
+    pub host: String,
+    /// The adapter that sends, if the administrator named it.
+    pub ca: Option<String>,
+    /// Its port, if the administrator named it.
+    pub ca_port: Option<PortNum>,
+    /// `secondary` for one that stands in; absent or `primary` otherwise.
+    pub role: Option<String>,
+    /// When within the interval it asks, as a share of the interval, from 0 to below 1.
+    pub offset: Option<f64>,
+    /// Ports in all of its devices.
+    pub port_count: u32,
+    /// What it asks.
+    #[serde(rename = "device", default)]
+    pub devices: Vec<Device>,
+}
+
+/// A device and those of its ports that are asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// The port GUID; of a switch that of port 0.
+    pub guid: Guid,
+    /// Where it answers.
+    pub lid: Lid,
+    /// What it is.
+    pub kind: NodeKind,
+    /// Its name, for people; written by strangers.
+    pub name: String,
+    /// Links between the sampler and the device, if that is known.
+    pub hops: Option<u16>,
+    /// Ascending by number.
+    #[serde(rename = "port", default)]
+    pub ports: Vec<Port>,
+}
+
+/// A port to ask for.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Port {
+    /// Its number.
+    pub num: PortNum,
+    /// The width of the link when the net file was made: `4x`.
+    pub width: String,
+    /// The speed of the link when the net file was made: `EDR`.
+    pub speed: String,
+    /// The other end.
+    pub peer: Option<Peer>,
+}
+
+/// The other end of a link when the net file was made.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peer {
+    /// Its port GUID.
+    pub guid: Guid,
+    /// Its LID; 0 if none was known.
+    pub lid: Lid,
+    /// Its port.
+    pub port: PortNum,
+    /// Its name, for people; written by strangers.
+    pub name: String,
+}
+
+/// A file as it was read.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Loaded {
+    /// What is in it.
+    pub assignments: Assignments,
+    /// The SHA-256 of its bytes, in hexadecimal digits.
+    pub sha256: String,
+}
+
+/// The comment at the top of the file: where it comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// The net files: name and [`sha256_hex`].
+    pub sources: Vec<(String, String)>,
+    /// The command that wrote the file.
+    pub command: String,
+}
+
+/// Why an assignments file is of no use.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[non_exhaustive]
+pub enum AssignmentsError {
+    /// It could not be read from the disk.
+    #[error("{}: cannot be read", path.display())]
+    #[diagnostic(help("give the file that `ibnet-gen -o FILE` wrote"))]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It is no assignments file.
+    #[error("{place}: {found}")]
+    #[diagnostic(help("an assignments file is what `ibnet-gen -o FILE` writes; if this is one, it was cut or edited: write it anew"))]
+    NotAssignments {
+        /// The file and the line.
+        place: String,
+        /// What is wrong there.
+        found: String,
+    },
+    /// Another version of the file.
+    #[error("{place}: version {found} was found, version {VERSION} was expected")]
+    #[diagnostic(help("use ibnet-gen and ibnet-sweep of the same release"))]
+    Version {
+        /// The file and the line.
+        place: String,
+        /// The version that it has.
+        found: i64,
+    },
+    /// Something in it contradicts itself.
+    #[error("{place}: {found}")]
+    #[diagnostic(help("the file was cut or edited: write it anew with `ibnet-gen -o FILE`"))]
+    Inconsistent {
+        /// The file and the line.
+        place: String,
+        /// What is wrong there.
+        found: String,
+    },
+    /// No such sampler.
+    #[error("the sampler `{}` is not in the assignments; there are: {}", Printable(host), known)]
+    #[diagnostic(help(
+        "{}give one of these with --sampler HOST, or add this host to the samplers of ibnet-gen",
+        nearest.as_ref().map(|name| format!("did you mean `{}`? ", Printable(name))).unwrap_or_default()
+    ))]
+    UnknownSampler {
+        /// The name that was looked for.
+        host: String,
+        /// The name in the file that is most like it.
+        nearest: Option<String>,
+        /// Some of those that there are.
+        known: String,
+    },
+}
+
+/// The SHA-256 of some bytes, in hexadecimal digits.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        // Writing to a String does not fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+impl Assignments {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// As [`Assignments::parse`], and when the file cannot be read.
+    pub fn read(path: &Path) -> Result<Loaded, AssignmentsError> {
+        let bytes = std::fs::read(path).map_err(|source| AssignmentsError::Io { path: path.to_owned(), source })?;
+        let name = path.display().to_string();
+        let text = std::str::from_utf8(&bytes).map_err(|error| {
+            let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+            AssignmentsError::NotAssignments { place: format!("{name}:{line}"), found: "this is no text in UTF-8".to_owned() }
+        })?;
+        Ok(Loaded { assignments: Self::parse(text, &name)?, sha256: sha256_hex(&bytes) })
+    }
+
+    /// Reads and checks the text of a file; `name` is the file's in messages.
+    ///
+    /// # Errors
+    /// When it is no assignments file, one of another version, or contradicts itself.
+    pub fn parse(text: &str, name: &str) -> Result<Self, AssignmentsError> {
+        /// What every version of the file has.
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: i64,
+        }
+        let not_toml = |error: toml::de::Error| {
+            let line = error.span().map(|span| format!(":{}", line_at(text, span.start))).unwrap_or_default();
+            let found = Printable(error.message()).to_string();
+            AssignmentsError::NotAssignments { place: format!("{name}{line}"), found }
+        };
+        let other_version = |found| {
+            let line = (1..).zip(text.lines()).find(|(_, line)| line.trim_start().starts_with("version")).map_or(1, |(line, _)| line);
+            AssignmentsError::Version { place: format!("{name}:{line}"), found }
+        };
+        // A file of another version may have other fields: then its version is what to tell.
+        let assignments: Self = toml::from_str(text).map_err(|error| match toml::from_str(text) {
+            Ok(Versioned { version }) if version != i64::from(VERSION) => other_version(version),
+            _ => not_toml(error),
+        })?;
+        if assignments.version != VERSION {
+            return Err(other_version(assignments.version.into()));
+        }
+        let inconsistent = |(spot, found): (Spot, String)| {
+            let line = spot.line(text).map(|line| format!(":{line}")).unwrap_or_default();
+            AssignmentsError::Inconsistent { place: format!("{name}{line}"), found }
+        };
+        assignments.check().map_err(inconsistent)?;
+        Ok(assignments)
+    }
+
+    /// The assignments that a plan makes.
+    pub fn of(plan: &Plan, fabric: &Fabric) -> Self {
+        let sampler = |share: &partition::Share| Sampler {
+            host: share.host.name.clone(),
+            ca: share.host.ca.clone(),
+            ca_port: share.host.ca_port,
+            role: None,
+            offset: None,
+            port_count: share.ports,
+            devices: share.devices.iter().map(|held| Device::of(fabric.device(held.id), held.hops)).collect(),
+        };
+        Self { version: VERSION, cap: plan.cap, samplers: plan.shares.iter().map(sampler).collect() }
+    }
+
+    /// The text of the file.
+    pub fn to_toml(&self, header: &Header) -> String {
+        let mut text = String::new();
+        // Writing to a String does not fail.
+        let _ = self.write(header, &mut text);
+        text
+    }
+
+    /// The sampler of that host; its primary role if it has both.
+    ///
+    /// # Errors
+    /// When there is none: with the names that there are.
+    pub fn sampler(&self, host: &str) -> Result<&Sampler, AssignmentsError> {
+        const MOST: usize = 8;
+        let mut of_host: Vec<_> = self.samplers.iter().filter(|sampler| sampler.host == host).collect();
+        of_host.sort_by_key(|sampler| sampler.is_secondary());
+        of_host.first().copied().ok_or_else(|| {
+            let mut names: Vec<_> = self.samplers.iter().map(|sampler| &*sampler.host).collect();
+            names.sort_unstable();
+            names.dedup();
+            let more = names.len().saturating_sub(MOST);
+            let some: Vec<_> = names.iter().take(MOST).map(|name| Printable(name).to_string()).collect();
+            let known = match (names.is_empty(), more) {
+                (true, _) => "none".to_owned(),
+                (_, 0) => some.join(", "),
+                _ => format!("{} and {more} more", some.join(", ")),
+            };
+            let nearest = partition::hosts::nearest(host, names.into_iter()).map(str::to_owned);
+            AssignmentsError::UnknownSampler { host: host.to_owned(), nearest, known }
+        })
+    }
+
+    fn check(&self) -> Result<(), (Spot, String)> {
+        let mut hosts: BTreeMap<(&str, bool), ()> = BTreeMap::new();
+        let mut ports: BTreeMap<(Guid, PortNum, bool), &str> = BTreeMap::new();
+        let mut lids: BTreeMap<Lid, Guid> = BTreeMap::new();
+        let mut devices = 0;
+        for (number, sampler) in self.samplers.iter().enumerate() {
+            let host = Printable(&sampler.host);
+            let secondary = sampler.is_secondary();
+            let here = |found: String| (Spot::Sampler(number), found);
+            if !matches!(sampler.role.as_deref(), None | Some("primary" | "secondary")) {
+                return Err(here(format!("the role of `{host}` is neither `primary` nor `secondary`")));
+            }
+            if !sampler.offset.is_none_or(|offset| (0.0..1.0).contains(&offset)) {
+                return Err(here(format!("the offset of `{host}` is not from 0 to below 1")));
+            }
+            if hosts.insert((&sampler.host, secondary), ()).is_some() {
+                return Err(here(format!("the sampler `{host}` is there twice")));
+            }
+            for device in &sampler.devices {
+                let guid = device.guid;
+                let here = |found: String| (Spot::Device(devices), found);
+                if !device.lid.is_unicast() {
+                    return Err(here(format!("LID {} of {guid} is none that can be addressed (1 to {})", device.lid, Lid::MAX_UNICAST)));
+                }
+                let other = *lids.entry(device.lid).or_insert(guid);
+                if other != guid {
+                    return Err(here(format!("LID {} of {guid} is already that of {other}", device.lid)));
+                }
+                for port in &device.ports {
+                    if !(1..=254).contains(&port.num.0) {
+                        return Err(here(format!("port {} of {guid} is not from 1 to 254", port.num)));
+                    }
+                    if let Some(first) = ports.insert((guid, port.num, secondary), &sampler.host) {
+                        return Err(here(format!("port {} of {guid} is assigned to `{}` already", port.num, Printable(first))));
+                    }
+                }
+                devices += 1;
+            }
+            let counted: usize = sampler.devices.iter().map(|device| device.ports.len()).sum();
+            if counted != sampler.port_count as usize {
+                return Err(here(format!("`{host}` has {counted} ports, port_count says {}", sampler.port_count)));
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, header: &Header, to: &mut String) -> std::fmt::Result {
+        writeln!(to, "# Who samples which ports. Written by ibnet-gen; edit its arguments rather than this file.")?;
+        for (name, sha256) in &header.sources {
+            writeln!(to, "# source:  {} (SHA-256 {sha256})", Printable(name))?;
+        }
+        writeln!(to, "# command: {}", Printable(&header.command))?;
+        writeln!(to, "\nversion = {}\ncap = {}", self.version, self.cap)?;
+        self.samplers.iter().try_for_each(|sampler| sampler.write(to))
+    }
+}
+
+impl Sampler {
+    /// All that can be sampled of a fabric, for sweeping it from one host without a plan.
+    ///
+    /// Left out is what [`partition`] leaves out. Hops are known if an adapter of the fabric has the host's name.
+    pub fn everything(fabric: &Fabric, host: &str) -> (Self, Vec<LeftOut>) {
+        let here = |(_, device): &(DeviceId, &topology::Device)| device.kind == NodeKind::Hca && device.host() == host;
+        let hops = Graph::new(fabric).hops_from(fabric.iter().filter(here).map(|(id, _)| id));
+        let sampled = fabric.iter().filter(|(_, device)| device.linked_ports() > 0 && Reason::of(device).is_none());
+        let known = |id: DeviceId| Some(hops[id.0 as usize]).filter(|hops| *hops != UNREACHABLE);
+        let devices: Vec<_> = sampled.map(|(id, device)| Device::of(device, known(id))).collect();
+        let port_count = devices.iter().map(|device| device.ports.len() as u32).sum();
+        let sampler = Self { host: host.to_owned(), ca: None, ca_port: None, role: None, offset: None, port_count, devices };
+        (sampler, partition::left_out(fabric))
+    }
+
+    fn is_secondary(&self) -> bool {
+        self.role.as_deref() == Some("secondary")
+    }
+
+    fn write(&self, to: &mut String) -> std::fmt::Result {
+        writeln!(to, "\n[[sampler]]\nhost = {}", quoted(&self.host))?;
+        if let Some(ca) = &self.ca {
+            writeln!(to, "ca = {}", quoted(ca))?;
+        }
+        if let Some(port) = self.ca_port {
+            writeln!(to, "ca_port = {port}")?;
+        }
+        if let Some(role) = &self.role {
+            writeln!(to, "role = {}", quoted(role))?;
+        }
+        if let Some(offset) = self.offset {
+            writeln!(to, "offset = {}", toml::Value::Float(offset))?;
+        }
+        writeln!(to, "port_count = {}", self.port_count)?;
+        self.devices.iter().try_for_each(|device| device.write(to))
+    }
+}
+
+impl Device {
+    fn of(device: &topology::Device, hops: Option<u16>) -> Self {
+        let port = |(port, peer): (&topology::Port, &topology::Peer)| Port {
+            num: port.num,
+            width: port.rate.width.to_string(),
+            speed: port.rate.speed.to_string(),
+            peer: Some(Peer { guid: peer.guid, lid: peer.lid, port: peer.port, name: peer.name.clone() }),
+        };
+        let ports = device.linked().map(port).collect();
+        Self { guid: device.guid, lid: device.lid, kind: device.kind, name: device.name.clone(), hops, ports }
+    }
+
+    fn write(&self, to: &mut String) -> std::fmt::Result {
+        writeln!(to, "  [[sampler.device]]\n  guid = \"{}\"\n  lid = {}\n  kind = \"{}\"", self.guid, self.lid, self.kind)?;
+        writeln!(to, "  name = {}", quoted(&self.name))?;
+        if let Some(hops) = self.hops {
+            writeln!(to, "  hops = {hops}")?;
+        }
+        self.ports.iter().try_for_each(|port| port.write(to))
+    }
+}
+
+impl Port {
+    fn write(&self, to: &mut String) -> std::fmt::Result {
+        let (width, speed) = (quoted(&self.width), quoted(&self.speed));
+        writeln!(to, "    [[sampler.device.port]]\n    num = {}\n    width = {width}\n    speed = {speed}", self.num)?;
+        if let Some(Peer { guid, lid, port, name }) = &self.peer {
+            writeln!(to, "    peer = {{ guid = \"{guid}\", lid = {lid}, port = {port}, name = {} }}", quoted(name))?;
+        }
+        Ok(())
+    }
+}
+
+/// A string as TOML has it.
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+/// A table of the file, by its number among its like.
+#[derive(Clone, Copy)]
+enum Spot {
+    Sampler(usize),
+    Device(usize),
+}
+
+impl Spot {
+    /// The line of its heading; `None` if the tables are written in some other way.
+    fn line(self, text: &str) -> Option<usize> {
+        let (heading, number) = match self {
+            Self::Sampler(number) => ("[[sampler]]", number),
+            Self::Device(number) => ("[[sampler.device]]", number),
+        };
+        (1..).zip(text.lines()).filter(|(_, line)| line.trim() == heading).nth(number).map(|(line, _)| line)
+    }
+}
+
+/// The line on which a byte stands.
+fn line_at(text: &str, byte: usize) -> usize {
+    1 + text.bytes().take(byte).filter(|byte| *byte == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::topology::{ports_report, synthetic};
+
+    fn header() -> Header {
+        Header { sources: vec![("net\n.p".to_owned(), sha256_hex(b""))], command: "ibnet-gen --net 'net\n.p'".to_owned() }
+    }
+
+    fn stria() -> Assignments {
+        let fabric = ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria").unwrap().fabric;
+        let (sampler, left_out) = Sampler::everything(&fabric, "admin1");
+        assert_eq!(left_out, []);
+        Assignments { version: VERSION, cap: 1000, samplers: vec![sampler] }
+    }
+
+    /// What stands in the way when a text is spoiled in one place.
+    fn spoiled(from: &str, to: &str) -> AssignmentsError {
+        let text = stria().to_toml(&header());
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(text, changed, "{from:?} is not in the file");
+        match Assignments::parse(&changed, "a.toml") {
+            Err(error) => error,
+            Ok(_) => panic!("{to:?} was accepted"),
+        }
+    }
+
+    #[test]
+    fn a_whole_fabric_comes_back_as_it_was_written() {
+        let assignments = stria();
+        assert_eq!(Assignments::parse(&assignments.to_toml(&header()), "a.toml").unwrap(), assignments);
+        let sampler = assignments.sampler("admin1").unwrap();
+        assert_eq!((sampler.port_count, sampler.devices.len()), (968, 338));
+        let hops: Vec<_> = sampler.devices.iter().filter(|device| device.name == "admin1 mlx5_0").map(|device| device.hops).collect();
+        assert_eq!(hops, [Some(0), Some(0)]);
+    }
+
+    #[test]
+    fn the_file_looks_as_the_page_on_interfaces_says() {
+        let peer = Peer { guid: Guid(0x10_0001), lid: Lid(17), port: PortNum(1), name: "node00001 mlx5_0".to_owned() };
+        let port = Port { num: PortNum(1), width: "4x".to_owned(), speed: "EDR".to_owned(), peer: Some(peer) };
+        let (guid, lid, name) = (Guid(0x20_0006), Lid(4), "rack0-leaf0".to_owned());
+        let device = Device { guid, lid, kind: NodeKind::Switch, name, hops: Some(1), ports: vec![port] };
+        let (ca, ca_port) = (Some("mlx5_0".to_owned()), Some(PortNum(1)));
+        let (role, offset) = (Some("secondary".to_owned()), Some(0.5));
+        let sampler = Sampler { host: "node00001".to_owned(), ca, ca_port, role, offset, port_count: 1, devices: vec![device] };
+        let assignments = Assignments { version: 1, cap: 150, samplers: vec![sampler] };
+        let header = Header { sources: vec![("net.p".to_owned(), "ab12".to_owned())], command: "ibnet-gen --net net.p".to_owned() };
+        let expected = "\
+# Who samples which ports. Written by ibnet-gen; edit its arguments rather than this file.
+# source:  net.p (SHA-256 ab12)
+# command: ibnet-gen --net net.p
+
+version = 1
+cap = 150
+
+[[sampler]]
+host = \"node00001\"
+ca = \"mlx5_0\"
+ca_port = 1
+role = \"secondary\"
+offset = 0.5
+port_count = 1
+  [[sampler.device]]
+  guid = \"0x0000000000200006\"
+  lid = 4
+  kind = \"switch\"
+  name = \"rack0-leaf0\"
+  hops = 1
+    [[sampler.device.port]]
+    num = 1
+    width = \"4x\"
+    speed = \"EDR\"
+    peer = { guid = \"0x0000000000100001\", lid = 17, port = 1, name = \"node00001 mlx5_0\" }
+";
+        assert_eq!(assignments.to_toml(&header), expected);
+        assert_eq!(Assignments::parse(expected, "a.toml").unwrap(), assignments);
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused_with_its_line() {
+        assert_eq!(spoiled("port_count = 968", "port_count = 967").to_string(), "a.toml:8: `admin1` has 968 ports, port_count says 967");
+        let told = |from: &str, to: &str| spoiled(from, to).to_string();
+        assert_eq!(told("lid = 19\n", "lid = 0\n"), "a.toml:11: LID 0 of 0x0000000000100131 is none that can be addressed (1 to 49151)");
+        assert!(told("lid = 36\n", "lid = 37\n").contains("is already that of"));
+        // The first switch: its second port becomes another first.
+        let second = |num| format!("num = {num}\n    width = \"4x\"\n    speed = \"EDR\"\n    peer = {{ guid = \"0x0000000000100141\"");
+        assert!(told(&second(2), &second(1)).contains("is assigned to `admin1` already"));
+        assert!(told("host = \"admin1\"\n", "host = \"admin1\"\nrole = \"third\"\n").contains("neither `primary` nor `secondary`"));
+        assert!(told("host = \"admin1\"\n", "host = \"admin1\"\noffset = 1.0\n").contains("from 0 to below 1"));
+    }
+
+    #[test]
+    fn what_is_no_assignments_file_is_refused_with_its_line() {
+        let told = |from: &str, to: &str| spoiled(from, to).to_string();
+        assert_eq!(told("version = 1", "version = 2"), "a.toml:5: version 2 was found, version 1 was expected");
+        assert_eq!(told("version = 1", "version = 2\nnew = 3"), "a.toml:5: version 2 was found, version 1 was expected");
+        assert!(told("cap = 1000", "cap = 1000\ncup = 3").starts_with("a.toml:7: unknown field `cup`"));
+        assert!(told("kind = \"hca\"", "kind = \"hcb\"").starts_with("a.toml:14: unknown variant `hcb`"));
+        for text in
+            ["", "SW     4  1 0x0000000000200006 4x EDR", "version = 1\ncap = 'x'", "[[sampler]]", "version = 1\ncap = 1\n[[sampler"]
+        {
+            assert!(matches!(Assignments::parse(text, "x"), Err(AssignmentsError::NotAssignments { .. })), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_cut_anywhere_does_not_pass() {
+        let text = stria().to_toml(&header());
+        let body = text.find("port_count").unwrap();
+        for end in (body..text.len() - 1).step_by(997) {
+            assert!(Assignments::parse(&text[..end], "x").is_err(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn a_port_may_be_held_once_in_each_role() {
+        let mut twice = stria();
+        let mut second = Sampler { host: "admin2".to_owned(), ..twice.samplers[0].clone() };
+        twice.samplers.push(second.clone());
+        assert!(Assignments::parse(&twice.to_toml(&header()), "x").unwrap_err().to_string().contains("is assigned to `admin1` already"));
+        second.role = Some("secondary".to_owned());
+        twice.samplers[1] = second;
+        assert_eq!(Assignments::parse(&twice.to_toml(&header()), "x").unwrap(), twice);
+    }
+
+    #[test]
+    fn an_unknown_sampler_is_told_whom_there_is() {
+        let error = stria().sampler("admni1").unwrap_err();
+        assert_eq!(error.to_string(), "the sampler `admni1` is not in the assignments; there are: admin1");
+        assert!(error.help().unwrap().to_string().starts_with("did you mean `admin1`?"));
+    }
+
+    #[test]
+    fn a_file_is_read_with_its_digest() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.toml");
+        let text = stria().to_toml(&header());
+        std::fs::write(&path, &text).unwrap();
+        assert_eq!(Assignments::read(&path).unwrap().sha256, sha256_hex(text.as_bytes()));
+        assert_eq!(sha256_hex(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        std::fs::write(&path, b"version = 1\n\xff").unwrap();
+        assert!(Assignments::read(&path).unwrap_err().to_string().ends_with("a.toml:2: this is no text in UTF-8"));
+        assert!(matches!(Assignments::read(dir.path()), Err(AssignmentsError::Io { .. })));
+    }
+
+    fn nasty() -> impl Strategy<Value = String> {
+        let pieces = prop_oneof![
+            any::<String>(),
+            "[\u{0}-\u{1f}\u{7f}'\"\\\\ =#\\[\\]{}\u{85}\u{202e}]{0,12}",
+            Just("\"".repeat(64)),
+            Just("'''\"\"\"\r\n\\".to_owned()),
+            Just("\u{1b}[2J\r".to_owned()),
+        ];
+        proptest::collection::vec(pieces, 0..3).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn any_names_come_back(names in proptest::collection::vec(nasty(), 6), command in nasty(), offset in 0.0..1.0_f64) {
+            let [host, ca, name, width, speed, peer] = names.try_into().unwrap();
+            let peer = Peer { guid: Guid(u64::MAX), lid: Lid(0), port: PortNum(254), name: peer };
+            let ports = vec![
+                Port { num: PortNum(1), width: width.clone(), speed: speed.clone(), peer: Some(peer) },
+                Port { num: PortNum(2), width, speed, peer: None },
+            ];
+            let device = Device { guid: Guid(1), lid: Lid(1), kind: NodeKind::Hca, name: name.clone(), hops: None, ports };
+            let sampler =
+                Sampler { host, ca: Some(ca), ca_port: None, role: None, offset: Some(offset), port_count: 2, devices: vec![device] };
+            let assignments = Assignments { version: 1, cap: 2, samplers: vec![sampler] };
+            let text = assignments.to_toml(&Header { sources: vec![(name, String::new())], command });
+            prop_assert_eq!(Assignments::parse(&text, "x").unwrap(), assignments);
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in nasty()) {
+            let _ = Assignments::parse(&text, "x");
+            let _ = Assignments::parse(&format!("version = 1\ncap = 1\n{text}"), "x");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The proof that runs before anything is written: each linked port that is not left out is with exactly one sampler, the cap
+//! holds, no switch is split.
+//!
+//! It knows nothing of the rules: it counts ports, not devices, and takes the fabric's word only.
+
+use std::collections::BTreeMap;
+
+use miette::Diagnostic;
+
+use super::Reason;
+use crate::topology::Fabric;
+use crate::types::{Guid, NodeKind, PortNum};
+
+/// A port that was given to a sampler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Given {
+    /// The sampler's index.
+    pub sampler: usize,
+    /// The port's GUID.
+    pub guid: Guid,
+    /// The port's number.
+    pub port: PortNum,
+}
+
+/// What a plan must never be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Diagnostic)]
+#[diagnostic(help(
+    "this is an error of the program, not of your input: nothing was written; please report it with the net file and the samplers"
+))]
+pub enum Uncovered {
+    /// A port that nobody samples.
+    #[error("port {port} of {guid} was given to no sampler")]
+    Missing {
+        /// The port's GUID.
+        guid: Guid,
+        /// Its number.
+        port: PortNum,
+    },
+    /// A port that two samplers ask, or one asks twice.
+    #[error("port {port} of {guid} was given twice")]
+    Twice {
+        /// The port's GUID.
+        guid: Guid,
+        /// Its number.
+        port: PortNum,
+    },
+    /// A port that does not exist, has no link or is to be left out.
+    #[error("port {port} of {guid} was given to a sampler but is not to be sampled")]
+    Foreign {
+        /// The port's GUID.
+        guid: Guid,
+        /// Its number.
+        port: PortNum,
+    },
+    /// A switch with two samplers.
+    #[error("the switch {guid} was split between samplers")]
+    Split {
+        /// The switch's GUID.
+        guid: Guid,
+    },
+    /// A sampler with more than it may have.
+    #[error("a sampler was given {ports} ports, {cap} are allowed")]
+    OverCap {
+        /// Its ports.
+        ports: u32,
+        /// The cap.
+        cap: u32,
+    },
+}
+
+/// Proves a plan.
+///
+/// # Errors
+/// The first thing that is wrong with it.
+pub fn prove(fabric: &Fabric, cap: u32, given: impl Iterator<Item = Given>) -> Result<(), Uncovered> {
+    let mut owners: BTreeMap<(Guid, PortNum), usize> = BTreeMap::new();
+    let mut loads: BTreeMap<usize, (u32, Guid, bool)> = BTreeMap::new();
+    for Given { sampler, guid, port } in given {
+        if owners.insert((guid, port), sampler).is_some() {
+            return Err(Uncovered::Twice { guid, port });
+        }
+        let (ports, first, alone) = loads.entry(sampler).or_insert((0, guid, true));
+        *ports += 1;
+        *alone &= *first == guid;
+    }
+    for device in fabric.devices().iter().filter(|device| Reason::of(device).is_none()) {
+        let mut one = None;
+        for (port, _) in device.linked() {
+            let owner = owners.remove(&(device.guid, port.num)).ok_or(Uncovered::Missing { guid: device.guid, port: port.num })?;
+            if device.kind == NodeKind::Switch && *one.get_or_insert(owner) != owner {
+                return Err(Uncovered::Split { guid: device.guid });
+            }
+        }
+    }
+    if let Some((&(guid, port), _)) = owners.first_key_value() {
+        return Err(Uncovered::Foreign { guid, port });
+    }
+    // A switch may be larger than the cap, and then it is alone.
+    let is_switch = |guid| fabric.find(guid, PortNum(1)).is_some_and(|id| fabric.device(id).kind == NodeKind::Switch);
+    match loads.into_values().find(|(ports, guid, alone)| *ports > cap && !(*alone && is_switch(*guid))) {
+        Some((ports, ..)) => Err(Uncovered::OverCap { ports, cap }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::ports_report;
+    use crate::topology::synthetic::FatTree;
+
+    fn fabric() -> Fabric {
+        let tree = FatTree { leaves: 2, hosts: 2, spines: 1, trunk: 1, radix: 4 };
+        ports_report::parse(tree.blueprint().ports_report().as_bytes(), "tree").expect("our own format").fabric
+    }
+
+    /// Everything to sampler 0.
+    fn all(fabric: &Fabric) -> Vec<Given> {
+        let of = |device: &crate::topology::Device| {
+            let given = |(port, _): (&crate::topology::Port, _)| Given { sampler: 0, guid: device.guid, port: port.num };
+            device.linked().map(given).collect::<Vec<_>>()
+        };
+        fabric.devices().iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn a_whole_cover_is_one() {
+        let fabric = fabric();
+        assert_eq!(prove(&fabric, 12, all(&fabric).into_iter()), Ok(()));
+    }
+
+    #[test]
+    fn each_way_to_be_wrong_is_found() {
+        let fabric = fabric();
+        let whole = all(&fabric);
+        let Given { guid, port, .. } = whole[0];
+        let wrong = |given: Vec<Given>, cap| prove(&fabric, cap, given.into_iter()).unwrap_err();
+        assert_eq!(wrong(whole[1..].to_vec(), 12), Uncovered::Missing { guid, port });
+        assert_eq!(wrong([&whole[..], &whole[..1]].concat(), 12), Uncovered::Twice { guid, port });
+        let foreign = Given { sampler: 0, guid: Guid(7), port };
+        assert_eq!(wrong([&whole[..], &[foreign]].concat(), 13), Uncovered::Foreign { guid: Guid(7), port });
+        assert_eq!(wrong(whole.clone(), 11), Uncovered::OverCap { ports: 12, cap: 11 });
+        let mut split = whole.clone();
+        let last = split.last_mut().unwrap();
+        last.sampler = 1;
+        let guid = last.guid;
+        assert_eq!(wrong(split, 12), Uncovered::Split { guid });
+    }
+
+    #[test]
+    fn only_a_switch_that_is_alone_may_exceed_the_cap() {
+        let fabric = fabric();
+        let apart = |guid: Guid| fabric.devices().iter().position(|device| device.guid == guid).unwrap();
+        let mut given = all(&fabric);
+        given.iter_mut().for_each(|given| given.sampler = apart(given.guid));
+        // Leaves have three ports each and a sampler each.
+        assert_eq!(prove(&fabric, 1, given.clone().into_iter()), Ok(()));
+        let leaf = given.iter().map(|given| given.sampler).max().unwrap();
+        given[0].sampler = leaf;
+        assert!(matches!(prove(&fabric, 1, given.into_iter()), Err(Uncovered::OverCap { .. })));
+    }
+}
