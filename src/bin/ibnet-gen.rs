@@ -1,0 +1,182 @@
+//! `ibnet-gen`: gives every port of a fabric to exactly one sampler.
+//!
+//! Arguments in, library calls, files and exit code out.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use ibnet::assignments::{Assignments, Header, sha256_hex};
+use ibnet::cli::{self, InputError, OutputError, Staged};
+use ibnet::partition::report::Detail;
+use ibnet::partition::{self, HostsError, PlanError, Report, Request, hosts};
+use ibnet::topology::{NetFileError, ports_report};
+use ibnet::types::{Guid, Printable};
+use miette::Diagnostic;
+
+/// Gives every port of an InfiniBand fabric to exactly one sampler, near it and not too many to any.
+#[derive(Debug, Parser)]
+#[command(name = "ibnet-gen", version, after_help = EXAMPLES)]
+struct Args {
+    /// What `ibnetdiscover -p` printed; `-` is standard input
+    #[arg(long, value_name = "FILE|-")]
+    net: PathBuf,
+    #[command(flatten)]
+    samplers: Samplers,
+    /// Where a sampler sits whose node description does not begin with its name: the GUID of its port (may be repeated)
+    #[arg(long, value_name = "HOST=0x...", value_parser = host_and_guid)]
+    sampler_guid: Vec<(String, Guid)>,
+    /// The most ports of one sampler
+    #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..))]
+    cap: u32,
+    /// Write the whole report here; the one on standard error is cut to a few lines of each kind
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// The assignments file; `-` is standard output
+    #[arg(short, long, value_name = "FILE|-", default_value = "-")]
+    output: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct Samplers {
+    /// Hosts that sample: `node[001-012],admin1`, each with an adapter and its port if need be, `admin1:mlx5_1:1`
+    #[arg(long, value_name = "HOSTLIST")]
+    samplers: Option<String>,
+    /// A file with such a host or list on each line, `#` begins a comment; `-` is standard input
+    #[arg(long, value_name = "FILE|-")]
+    samplers_file: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ibnetdiscover -p > fabric.p
+  ibnet-gen --net fabric.p --samplers 'node[001-008]' -o assignments.toml
+  ibnet-gen --net fabric.p --samplers-file samplers.txt --cap 200 -o a.toml
+  ibnet-gen --net fabric.p --samplers mgmt --sampler-guid mgmt=0x0002c9030045fd01
+
+A sampler is found by the first word of its adapter's node description. Routers,
+the aggregation nodes of SHARP and devices without a LID are left out; the report
+on standard error counts them.
+
+Exit codes: 0 done; 1 the input is wrong, nothing was written; 2 the arguments
+are wrong.";
+
+/// Whatever ends the program with exit code 1.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+enum Failure {
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Input(#[from] InputError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Net(#[from] NetFileError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Hosts(#[from] HostsError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Plan(#[from] PlanError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Output(#[from] OutputError),
+    #[error("{}: is given for {first} and for {second}", path.display())]
+    #[diagnostic(help("give each its own file"))]
+    SameFile { path: PathBuf, first: &'static str, second: &'static str },
+}
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            // If the terminal is gone there is nobody left to tell.
+            let _ = error.print();
+            return ExitCode::from(error.exit_code() as u8);
+        }
+    };
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => cli::fail(&failure),
+    }
+}
+
+fn run(args: &Args) -> Result<(), Failure> {
+    args.check_files()?;
+    let name = cli::name_of(&args.net);
+    let bytes = cli::read(&args.net)?;
+    let net = ports_report::parse(&bytes, &name)?;
+    // Told before any sampler is looked for: where nothing is linked none is found either.
+    partition::something_to_sample(&net.fabric)?;
+    let samplers = hosts::locate(&args.samplers.read()?, &args.sampler_guid, &net.fabric)?;
+    let plan = partition::plan(&Request { fabric: &net.fabric, samplers, cap: args.cap })?;
+    let assignments = Assignments::of(&plan, &net.fabric);
+    let header = Header { sources: vec![(name.clone(), sha256_hex(&bytes))], command: command() };
+
+    let toml = assignments.to_toml(&header);
+    let report = Report { name: &name, net: &net, plan: &plan, detail: Detail::Full };
+    let whole = report.to_string();
+    let staged_report = args.report.as_deref().map(|path| Staged::new(path, whole.as_bytes())).transpose()?;
+    let staged = Staged::new(&args.output, toml.as_bytes())?;
+    cli::note(&Report { detail: Detail::Brief, ..report }.to_string());
+    staged_report.map_or(Ok(()), Staged::commit)?;
+    staged.commit()?;
+    if !cli::is_dash(&args.output) {
+        cli::note(&format!("written   {}\n", Printable(&args.output.display().to_string())));
+    }
+    Ok(())
+}
+
+impl Samplers {
+    fn read(&self) -> Result<Vec<hosts::Wanted>, Failure> {
+        match (&self.samplers, &self.samplers_file) {
+            (_, Some(path)) => {
+                let bytes = cli::read(path)?;
+                Ok(hosts::parse_file(&String::from_utf8_lossy(&bytes), &cli::name_of(path))?)
+            }
+            (list, None) => Ok(hosts::parse_list(list.as_deref().unwrap_or_default())?),
+        }
+    }
+}
+
+impl Args {
+    /// No file is read and written, or used twice: a slip that would cost the net file.
+    fn check_files(&self) -> Result<(), Failure> {
+        let files = [
+            ("--net", Some(&*self.net)),
+            ("--samplers-file", self.samplers.samplers_file.as_deref()),
+            ("--report", self.report.as_deref()),
+            ("--output", Some(&*self.output)),
+        ];
+        let known = |path: &Path| path.canonicalize().ok().filter(|path| path.is_file());
+        for (at, (second, path)) in files.iter().enumerate() {
+            let Some(path) = path else { continue };
+            for (first, other) in &files[..at] {
+                let Some(other) = other else { continue };
+                // Standard input can be read once; standard input and output are two things.
+                let both_read = *first == "--net" && *second == "--samplers-file";
+                let both_written = *first == "--report" && *second == "--output";
+                let same = match cli::is_dash(path) || cli::is_dash(other) {
+                    true => path == other && (both_read || both_written),
+                    false => path == other && !Path::new(path).exists() || known(path).is_some_and(|path| Some(path) == known(other)),
+                };
+                if same {
+                    return Err(Failure::SameFile { path: path.to_path_buf(), first, second });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn host_and_guid(text: &str) -> Result<(String, Guid), String> {
+    let (host, guid) = text.split_once('=').ok_or("expected HOST=0x and 16 hexadecimal digits")?;
+    Ok((host.to_owned(), guid.parse().map_err(|error: ibnet::types::ParseError| error.to_string())?))
+}
+
+/// The command as it was typed, so that it can be given again.
+fn command() -> String {
+    let plain = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c));
+    let quoted = |text: String| if plain(&text) { text } else { format!("'{}'", text.replace('\'', r"'\''")) };
+    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
+    std::iter::once("ibnet-gen".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,290 @@
+//! The real `ibnet-gen`, run as an administrator would, in a directory of its own.
+#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use ibnet::assignments::{Assignments, sha256_hex};
+use ibnet::topology::synthetic;
+use tempfile::TempDir;
+
+const EIGHT: &str = "node[00001,00025,00049,00073,00097,00121],admin1,oss1";
+
+/// A directory with the fabric of the paper in `net.p`.
+fn stria() -> TempDir {
+    with_net(synthetic::stria().ports_report().as_bytes())
+}
+
+fn with_net(bytes: &[u8]) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("net.p"), bytes).unwrap();
+    dir
+}
+
+/// What a run left behind.
+struct Run {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+fn run(dir: &Path, args: &[&str], stdin: &[u8]) -> Run {
+    let output = Command::new(env!("CARGO_BIN_EXE_ibnet-gen")).current_dir(dir).args(args).write_stdin(stdin).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Run { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// The common command on `net.p`.
+fn generate(dir: &TempDir, samplers: &str) -> Run {
+    run(dir.path(), &["--net", "net.p", "--samplers", samplers, "-o", "out.toml"], b"")
+}
+
+/// Exit code 1, one message with a remedy, nothing written.
+#[track_caller]
+fn refused(dir: &TempDir, run: &Run, message: &str, help: &str) {
+    assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{}", run.stderr);
+    assert!(run.stderr.starts_with("error: ") && run.stderr.matches("error: ").count() == 1, "{}", run.stderr);
+    assert!(run.stderr.contains(message), "{message:?} is not in {}", run.stderr);
+    assert!(run.stderr.split_once("\nhelp: ").is_some_and(|(_, said)| said.contains(help)), "{help:?} is not the help of {}", run.stderr);
+    assert!(!run.stderr.contains("panicked"));
+    let names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(names.iter().all(|name| name == "net.p" || name == "samplers"), "{names:?}");
+}
+
+fn assigned(dir: &TempDir) -> Assignments {
+    Assignments::read(&dir.path().join("out.toml")).unwrap().assignments
+}
+
+fn ports(assignments: &Assignments) -> Vec<u32> {
+    assignments.samplers.iter().map(|sampler| sampler.port_count).collect()
+}
+
+fn row<'a>(stderr: &'a str, sampler: &str) -> Vec<&'a str> {
+    let row = stderr.lines().find(|line| line.starts_with(&format!(" {sampler} "))).unwrap_or_else(|| panic!("no row in {stderr}"));
+    row.split_whitespace().collect()
+}
+
+#[test]
+fn the_fabric_of_the_paper_on_eight_samplers() {
+    let dir = stria();
+    let run = generate(&dir, EIGHT);
+    assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
+    let assignments = assigned(&dir);
+    assert_eq!((assignments.cap, ports(&assignments).iter().sum::<u32>()), (150, 968));
+    assert!(ports(&assignments).iter().all(|ports| (1..=150).contains(ports)));
+    assert!(run.stderr.contains("1108 port lines, 968 with a link\n"), "{}", run.stderr);
+    assert!(run.stderr.contains("assigned  968 ports of 22 switches, 316 adapter ports to 8 samplers, at most 150 each\n"));
+    for sampler in &assignments.samplers {
+        assert_eq!(row(&run.stderr, &sampler.host)[3], sampler.port_count.to_string());
+    }
+    let text = fs::read_to_string(dir.path().join("out.toml")).unwrap();
+    let sha256 = sha256_hex(&fs::read(dir.path().join("net.p")).unwrap());
+    assert!(text.contains(&format!("# source:  net.p (SHA-256 {sha256})\n")), "{}", &text[..400]);
+    assert!(text.contains("# command: ibnet-gen --net net.p --samplers 'node[00001,"));
+    // Once more gives the same bytes in the same place.
+    assert_eq!(generate(&dir, EIGHT).code, 0);
+    assert_eq!(fs::read_to_string(dir.path().join("out.toml")).unwrap(), text);
+}
+
+#[test]
+fn standard_input_standard_output_and_a_samplers_file() {
+    let dir = stria();
+    fs::write(
+        dir.path().join("samplers"),
+        "# who samples\nnode[00001,00025]\nnode00049 # the third\n\nnode[00073,00097,00121]\nadmin1\noss1\n",
+    )
+    .unwrap();
+    assert_eq!(generate(&dir, EIGHT).code, 0);
+    let net = fs::read(dir.path().join("net.p")).unwrap();
+    let run = run(dir.path(), &["--net", "-", "--samplers-file", "samplers", "--report", "report"], &net);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(Assignments::parse(&run.stdout, "stdout").unwrap(), assigned(&dir));
+    assert!(run.stdout.contains("# source:  standard input (SHA-256 "));
+    assert_eq!(fs::read_to_string(dir.path().join("report")).unwrap(), run.stderr, "so short a report is told in full");
+}
+
+#[test]
+fn a_closed_pipe_is_a_quiet_end() {
+    let dir = stria();
+    let script =
+        format!("{} --net net.p --samplers '{EIGHT}' 2>stderr | head -1 >first; echo ${{PIPESTATUS[0]}}", env!("CARGO_BIN_EXE_ibnet-gen"));
+    let output = std::process::Command::new("bash").args(["-c", &script]).current_dir(dir.path()).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "0\n");
+    assert!(!fs::read_to_string(dir.path().join("stderr")).unwrap().contains("error"));
+    assert!(fs::read_to_string(dir.path().join("first")).unwrap().starts_with("# Who samples"));
+}
+
+#[test]
+fn wrong_arguments_are_told_with_code_2() {
+    let dir = stria();
+    for args in [
+        &["--net", "net.p"][..],
+        &["--samplers", "a"],
+        &["--net", "net.p", "--samplers", "a", "--samplers-file", "b"],
+        &["--net", "net.p", "--samplers", "a", "--cap", "0"],
+        &["--net", "net.p", "--samplers", "a", "--sampler-guid", "a=0x1"],
+    ] {
+        assert_eq!(run(dir.path(), args, b"").code, 2, "{args:?}");
+    }
+    let help = run(dir.path(), &["--help"], b"");
+    assert!(help.code == 0 && help.stdout.contains("Examples:") && help.stdout.contains("Exit codes:"));
+    assert_eq!(run(dir.path(), &["--version"], b"").stdout, format!("ibnet-gen {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn samplers_that_are_wrong_are_refused() {
+    let dir = stria();
+    refused(&dir, &generate(&dir, "node00001,nodd00002"), "named `nodd00002`", "did you mean `node00002`?");
+    refused(&dir, &generate(&dir, "node00001,node00001"), "`node00001` is listed twice", "list each sampler once");
+    refused(&dir, &generate(&dir, "n[0-99999999]"), "stands for more than 100000 hosts", "brackets");
+    refused(&dir, &generate(&dir, "admin1:mlx5_9"), "no port `mlx5_9`; there are: mlx5_0:1, mlx5_0:2", "name one of these");
+    fs::write(dir.path().join("samplers"), "node00001\n\nnosuch\n").unwrap();
+    let run = run(dir.path(), &["--net", "net.p", "--samplers-file", "samplers", "-o", "out.toml"], b"");
+    refused(&dir, &run, "samplers:3: no adapter of the fabric is named `nosuch`", "--sampler-guid nosuch=0x");
+}
+
+#[test]
+fn too_few_samplers_are_told_how_many_more_and_where() {
+    let dir = stria();
+    refused(&dir, &generate(&dir, "node[00001,00025]"), "at least 5 are missing", "node00049 (on leaf03)");
+    let run = run(dir.path(), &["--net", "net.p", "--samplers", EIGHT, "--cap", "100", "-o", "out.toml"], b"");
+    refused(&dir, &run, "do not fit on 8 samplers with at most 100 ports each: at least 2 are missing", "--cap ");
+}
+
+#[test]
+fn a_sampler_with_another_name_is_found_by_its_guid() {
+    let dir = stria();
+    let guid = "mgmt=0x0000000000100131";
+    let run =
+        run(dir.path(), &["--net", "net.p", "--samplers", "mgmt:mlx5_3", "--sampler-guid", guid, "--cap", "968", "-o", "out.toml"], b"");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let assignments = assigned(&dir);
+    let sampler = assignments.sampler("mgmt").unwrap();
+    assert_eq!((sampler.ca.as_deref(), sampler.port_count), (Some("mlx5_3"), 968));
+}
+
+#[test]
+fn files_that_are_no_ports_report_are_refused() {
+    for (bytes, message, help) in [
+        (&b""[..], "net.p: the file is empty", "ibnetdiscover -p > FILE"),
+        (&[0, 159, 146, 150, 10, 255, 0, 27][..], "net.p:1: ", "ibnetdiscover -p > FILE"),
+        (
+            b"SW     4  2 0x0000000000200006 4x SDR                                    'leaf0'\n",
+            "nothing to sample",
+            "while the fabric is up",
+        ),
+    ] {
+        let dir = with_net(bytes);
+        refused(&dir, &generate(&dir, "a"), message, help);
+    }
+    let dir = stria();
+    let run = run(dir.path(), &["--net", "nosuch", "--samplers", "a", "-o", "out.toml"], b"");
+    refused(&dir, &run, "nosuch: cannot be read\ncause: ", "give the path of a file");
+}
+
+#[test]
+fn carriage_returns_change_nothing() {
+    let dir = stria();
+    assert_eq!(generate(&dir, EIGHT).code, 0);
+    let crlf = with_net(synthetic::stria().ports_report().replace('\n', "\r\n").as_bytes());
+    assert_eq!(generate(&crlf, EIGHT).code, 0);
+    assert_eq!(assigned(&crlf), assigned(&dir));
+}
+
+#[test]
+fn lines_of_standard_error_are_named_and_skipped() {
+    let dir = stria();
+    assert_eq!(generate(&dir, EIGHT).code, 0);
+    let noise = "ibwarn: [4711] mad_rpc: _do_madrpc failed; dport (DR path slid 0; dlid 0; 0,1,3)\u{1b}[2J";
+    let report = synthetic::stria().ports_report();
+    let mixed: String =
+        report.lines().enumerate().map(|(n, line)| if n % 50 == 7 { format!("{noise}\n{line}\n") } else { format!("{line}\n") }).collect();
+    let noisy = with_net(mixed.as_bytes());
+    let run = generate(&noisy, EIGHT);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(
+        run.stderr.contains("unreadable: 23 lines, gave no port\n            line 8: \"ibwarn:\" is not a node type"),
+        "{}",
+        run.stderr
+    );
+    assert!(run.stderr.contains("            and 13 more\n"));
+    assert!(!run.stderr.contains('\u{1b}'));
+    assert_eq!(assigned(&noisy), assigned(&dir));
+}
+
+#[test]
+fn a_file_that_was_cut_is_used_as_far_as_it_goes_and_said_to_be_cut() {
+    let report = synthetic::stria().ports_report();
+    let dir = with_net(&report.as_bytes()[..report.len() / 2]);
+    let run = generate(&dir, "oss[1-6]");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("other end missing: "), "{}", run.stderr);
+    let counted = ports(&assigned(&dir)).iter().sum::<u32>();
+    assert!((300..968).contains(&counted), "{counted}");
+}
+
+#[test]
+fn the_net_file_is_never_written_over() {
+    let dir = stria();
+    let same = run(dir.path(), &["--net", "net.p", "--samplers", EIGHT, "-o", "./net.p"], b"");
+    refused(&dir, &same, "is given for --net and for --output", "give each its own file");
+    let nowhere = run(dir.path(), &["--net", "net.p", "--samplers", EIGHT, "--report", "report", "-o", "nosuch/out.toml"], b"");
+    refused(&dir, &nowhere, "nosuch/out.toml: cannot be written\ncause: ", "give a path");
+    assert_eq!(fs::read_to_string(dir.path().join("net.p")).unwrap(), synthetic::stria().ports_report());
+}
+
+#[test]
+fn names_that_strangers_wrote_stay_names() {
+    let nasty = "'; rm -rf / ' - 'x\" [0-99999999] \u{1b}]0;owned\u{7} #<script>";
+    let text = synthetic::stria().ports_report().replace("'leaf12'", &format!("'{nasty}'"));
+    let dir = with_net(text.as_bytes());
+    let run = generate(&dir, EIGHT);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(!run.stderr.contains('\u{1b}'));
+    let assignments = assigned(&dir);
+    let names: Vec<_> = assignments.samplers.iter().flat_map(|sampler| &sampler.devices).map(|device| &*device.name).collect();
+    assert!(names.contains(&nasty), "the name comes through as it was");
+    assert!(!fs::read_to_string(dir.path().join("out.toml")).unwrap().contains('\u{1b}'));
+}
+
+fn fabrics(extension: &str) -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fabrics");
+    let mut files: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|found| found == extension));
+    files.sort();
+    files
+}
+
+#[test]
+fn captures_of_other_projects_give_a_whole_result_or_a_clear_message() {
+    let samplers = [
+        ("loginoff-fdr10-qdr.reconstructed.p", "stage[112,121]", 384),
+        ("treydock-test.p", "o0001", 7),
+        ("treydock-test2.p", "worker20", 2),
+        ("treydock-test3.p", "any", 0),
+    ];
+    let files = fabrics("p");
+    assert_eq!(files.len(), samplers.len());
+    for (path, (name, samplers, expected)) in files.iter().zip(samplers) {
+        assert_eq!(path.file_name().unwrap(), name);
+        let dir = with_net(&fs::read(path).unwrap());
+        let run = run(dir.path(), &["--net", "net.p", "--samplers", samplers, "--cap", "200", "-o", "out.toml"], b"");
+        if expected == 0 {
+            refused(&dir, &run, "net.p:1: \"Infiniscale-IV Mellanox Technologies\" is not a name in single quotes", "a line looks like");
+        } else {
+            assert_eq!(run.code, 0, "{name}: {}", run.stderr);
+            assert_eq!(ports(&assigned(&dir)).iter().sum::<u32>(), expected, "{name}: {}", run.stderr);
+        }
+    }
+}
+
+#[test]
+fn the_plain_topology_is_named_as_such() {
+    let files = fabrics("topo");
+    assert_eq!(files.len(), 6);
+    for path in files {
+        let dir = with_net(&fs::read(path).unwrap());
+        refused(&dir, &generate(&dir, "any"), "this is the plain topology of `ibnetdiscover`", "the plain format is not read yet");
+    }
+}
