@@ -14,12 +14,14 @@
 //! | [`assignments`] | the file between the two programs |
 //! | [`mad`] | the wire: performance management attributes as tables of fields; transports: libibumad and a simulated fabric |
 //! | [`sweep`] | the engine, its records and its driver |
+//! | [`sink`] | where records go |
 //! | [`cli`] | what the programs share: errors for people, input, output |
 
 pub mod assignments;
 pub mod cli;
 pub mod mad;
 pub mod partition;
+pub mod sink;
 pub mod sweep;
 pub mod time;
 pub mod topology;

@@ -6,6 +6,7 @@
 //!
 //! | file | what is in it |
 //! |---|---|
+//! | [`plan`] | from an assignment to what is asked |
 //! | [`engine`] | who is asked next, and what a reply means: the state machine, without I/O and without a clock |
 //! | [`inflight`] | transactions on their way, by TID, with their deadlines |
 //! | [`sample`] | what a slot brought of one port |
@@ -15,8 +16,12 @@
 //! | [`rehearsal`] | engine and simulated fabric in virtual time |
 //! | [`driver`] | joins engine, transport and sink; the one file that reads clocks |
 
+pub mod counter;
+pub mod driver;
 pub mod engine;
 pub mod inflight;
+pub mod plan;
+pub mod record;
 pub mod rehearsal;
 pub mod sample;
 pub mod stats;

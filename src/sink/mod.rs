@@ -1,0 +1,228 @@
+//! Where the records go: standard output or a file.
+//!
+//! The sweep hands over whole lines and never waits: between it and the [`Writer`] is a queue of a few batches. What does not fit into it,
+//! or cannot be written, is lost, **counted and told** in the records that follow.
+//!
+//! A file is appended to. If its last line is torn, by a power failure say, that line is closed first, so that the next one is whole.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+use miette::Diagnostic;
+
+/// Whole lines, and how many.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Batch {
+    /// Each with its line feed.
+    pub bytes: Vec<u8>,
+    /// How many lines.
+    pub lines: u64,
+}
+
+/// Where records go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Destination {
+    /// Standard output.
+    Stdout,
+    /// A file, appended to.
+    File(PathBuf),
+}
+
+/// Why records cannot be written at all.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[error("{}: cannot be opened for writing", path.display())]
+#[diagnostic(help("give another file with -o FILE, or `-o -` for standard output"))]
+pub struct SinkError {
+    /// The file.
+    path: PathBuf,
+    #[source]
+    source: io::Error,
+}
+
+/// Batches that may wait for the disk: at one a slot, as many seconds at 1 Hz.
+const QUEUE: usize = 64;
+
+/// The end of the queue where the sweep puts lines in.
+#[derive(Debug)]
+pub struct Outlet {
+    queue: SyncSender<Batch>,
+    lost: Arc<AtomicU64>,
+}
+
+/// The end of the queue that writes them.
+#[derive(Debug)]
+pub struct Writer {
+    queue: Receiver<Batch>,
+    lost: Arc<AtomicU64>,
+    target: Target,
+}
+
+#[derive(Debug)]
+enum Target {
+    Stdout(io::Stdout),
+    File { file: File, path: PathBuf, failing: bool },
+}
+
+/// How a writer ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// All was written, or counted as lost.
+    Complete,
+    /// Nobody reads standard output any more: a quiet end.
+    ReaderGone,
+}
+
+impl Destination {
+    /// `-` is standard output.
+    pub fn parse(text: &str) -> Self {
+        if text == "-" { Self::Stdout } else { Self::File(text.into()) }
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// When the file cannot be opened.
+    pub fn open(&self) -> Result<(Outlet, Writer), SinkError> {
+        let target = match self {
+            Self::Stdout => Target::Stdout(io::stdout()),
+            Self::File(path) => {
+                let file = open_whole_lines(path).map_err(|source| SinkError { path: path.clone(), source })?;
+                Target::File { file, path: path.clone(), failing: false }
+            }
+        };
+        let (sender, queue) = sync_channel(QUEUE);
+        let lost = Arc::new(AtomicU64::new(0));
+        Ok((Outlet { queue: sender, lost: Arc::clone(&lost) }, Writer { queue, lost, target }))
+    }
+}
+
+/// Opens a file for appending and closes its last line if that is torn.
+fn open_whole_lines(path: &Path) -> io::Result<File> {
+    let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+    // A device such as /dev/null has no end to look at.
+    if file.metadata()?.is_file() && file.seek(SeekFrom::End(0))? > 0 {
+        let mut last = [0];
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+        if last != *b"\n" {
+            file.write_all(b"\n")?;
+        }
+    }
+    Ok(file)
+}
+
+impl Outlet {
+    /// Hands lines over without waiting; what does not fit is counted as lost.
+    pub fn offer(&self, batch: Batch) {
+        if batch.lines == 0 {
+            return;
+        }
+        if let Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) = self.queue.try_send(batch) {
+            self.lost.fetch_add(batch.lines, Ordering::Relaxed);
+        }
+    }
+
+    /// Lines that were lost since this was asked last.
+    pub fn take_lost(&self) -> u64 {
+        self.lost.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl Writer {
+    /// Writes until the outlet is dropped or nobody reads any more.
+    pub fn run(mut self) -> Ended {
+        while let Ok(batch) = self.queue.recv() {
+            match self.target.write(&batch.bytes) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ended::ReaderGone,
+                Err(_) => {
+                    self.lost.fetch_add(batch.lines, Ordering::Relaxed);
+                }
+            }
+        }
+        Ended::Complete
+    }
+}
+
+impl Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Stdout(stdout) => {
+                let mut stdout = stdout.lock();
+                stdout.write_all(bytes)?;
+                stdout.flush()
+            }
+            Self::File { file, path, failing } => {
+                let written = file.write_all(bytes);
+                match &written {
+                    Ok(()) if *failing => tracing::info!(path = %path.display(), "writing again"),
+                    Err(error) if !*failing => tracing::warn!(path = %path.display(), %error, "cannot write; lines are lost, and counted"),
+                    _ => {}
+                }
+                if written.is_err() {
+                    // Part of a line may be there: close it, so that the next is whole.
+                    let _ = file.write_all(b"\n");
+                }
+                *failing = written.is_err();
+                written
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(text: &str) -> Batch {
+        Batch { bytes: text.as_bytes().to_vec(), lines: text.lines().count() as u64 }
+    }
+
+    #[test]
+    fn a_torn_last_line_is_closed_first() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("lines");
+        std::fs::write(&path, "{\"whole\":1}\n{\"to").expect("written");
+        for _ in 0..2 {
+            let (outlet, writer) = Destination::File(path.clone()).open().expect("opened");
+            outlet.offer(batch("{\"next\":2}\n"));
+            drop(outlet);
+            assert_eq!(writer.run(), Ended::Complete);
+        }
+        assert_eq!(std::fs::read_to_string(&path).expect("read"), "{\"whole\":1}\n{\"to\n{\"next\":2}\n{\"next\":2}\n");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted_and_the_sweep_does_not_wait() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (outlet, writer) = Destination::File(folder.path().join("lines")).open().expect("opened");
+        for _ in 0..QUEUE + 3 {
+            outlet.offer(batch("a\nb\n"));
+        }
+        assert_eq!((outlet.take_lost(), outlet.take_lost()), (6, 0));
+        drop(writer);
+        outlet.offer(batch("c\n"));
+        assert_eq!(outlet.take_lost(), 1);
+    }
+
+    #[test]
+    fn a_full_disk_loses_lines_and_says_how_many() {
+        let full = Path::new("/dev/full");
+        assert!(full.exists(), "this test needs /dev/full");
+        let (outlet, writer) = Destination::File(full.to_owned()).open().expect("opened");
+        outlet.offer(batch("a\nb\n"));
+        let lost = Arc::clone(&outlet.lost);
+        drop(outlet);
+        assert_eq!((writer.run(), lost.load(Ordering::Relaxed)), (Ended::Complete, 2));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_opened_is_named() {
+        let error = Destination::File("/no/such/folder/lines".into()).open().map(|_| ()).expect_err("no such folder");
+        assert!(error.to_string().starts_with("/no/such/folder/lines:"), "{error}");
+    }
+}

@@ -1,0 +1,261 @@
+//! From readings to rates: which counters a record has, what fell back, and what moved since the last slot.
+//!
+//! 1. **One value a counter, the widest.** A counter that both PortCounters and PortCountersExtended have is taken from the latter wherever
+//!    the device has it there. Which columns a port has is a question of what its device can do, never of what happened to answer.
+//! 2. **A decrease is a reset**: somebody cleared the counter. It is told by name, and there is no rate for that interval.
+//! 3. **A rate needs two true readings**, one in each of two successive slots. After a gap, a reset, or a counter that is full there is none.
+//! 4. A rate is per the time between the two readings of its group, not per the interval of the slots.
+
+use std::time::Duration;
+
+use super::sample::Sample;
+use crate::mad::pma::{Capabilities, Field, Group};
+use crate::time::Instant;
+
+/// The counters that a record can have, in its order.
+#[derive(Clone, Debug)]
+pub struct Columns {
+    columns: Vec<Column>,
+    xmit: Vec<usize>,
+    rcv: Vec<usize>,
+}
+
+/// One counter of one group.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// The place of its group among those that are swept.
+    pub group: usize,
+    /// The counter.
+    pub field: &'static Field,
+    /// The same counter in 64 bits, if that group is swept too.
+    wider: Option<(Group, &'static Field)>,
+}
+
+impl Columns {
+    /// The columns of these groups.
+    pub fn new(groups: &[Group]) -> Self {
+        let extended = groups.contains(&Group::Extended).then_some(Group::Extended);
+        let column = |group: usize, of: Group, field: &'static Field| {
+            let twin = |wide: Group| Some((wide, wide.attribute().counters().find(|wide| wide.json == field.json)?));
+            Column { group, field, wider: extended.filter(|wide| *wide != of).and_then(twin) }
+        };
+        let columns: Vec<Column> = groups
+            .iter()
+            .enumerate()
+            .flat_map(|(place, group)| group.attribute().counters().map(move |field| column(place, *group, field)))
+            .collect();
+        let named = |json: &str| (0..columns.len()).filter(|index| columns[*index].field.json == json).collect();
+        let (xmit, rcv) = (named("port_xmit_data_bytes"), named("port_rcv_data_bytes"));
+        Self { xmit, rcv, columns }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.columns.is_empty()
+    }
+
+    /// Each with its place.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Column)> {
+        self.columns.iter().enumerate()
+    }
+}
+
+impl Column {
+    /// Whether a device that can do this has the counter here, and not wider elsewhere. While nothing is known of a device, it is taken to have
+    /// what is mandatory, and the 64-bit traffic counters.
+    fn is_of(&self, capabilities: Option<Capabilities>) -> bool {
+        use crate::mad::pma::Needs;
+        let have = |needs: Needs| {
+            capabilities.map_or(needs == Needs::Nothing || needs == Needs::ExtendedWidth, |capabilities| capabilities.have(needs))
+        };
+        let here = have(self.field.needs);
+        let wider = self.wider.is_some_and(|(group, field)| have(group.attribute().needs) && have(field.needs));
+        here && !wider
+    }
+}
+
+/// The values of a port in one slot, by column; and what follows from them and from those of the slot before.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    slot: u64,
+    /// As they came on the wire; `None` where there is no such counter or it did not answer.
+    raw: Vec<Option<u64>>,
+    /// When the group of each came.
+    at: Vec<Option<Instant>>,
+    /// Columns that fell back since the slot before.
+    pub resets: Vec<usize>,
+    /// What moved since the slot before.
+    pub rates: Rates,
+}
+
+/// Rates over the time between two readings; `None` where they cannot be known.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Rates {
+    /// The time between the readings.
+    pub interval: Option<Duration>,
+    /// Gb/s transmitted.
+    pub xmit_gbps: Option<f64>,
+    /// Gb/s received.
+    pub rcv_gbps: Option<f64>,
+}
+
+impl Reading {
+    /// None yet.
+    pub fn new(columns: &Columns) -> Self {
+        Self {
+            slot: 0,
+            raw: vec![None; columns.len()],
+            at: vec![None; columns.len()],
+            resets: Vec::with_capacity(columns.len()),
+            rates: Rates::default(),
+        }
+    }
+
+    /// Takes the sample of the next slot in the place of the last one. Allocates nothing.
+    pub fn take(&mut self, columns: &Columns, slot: u64, sample: &Sample<'_>) {
+        let successive = slot == self.slot.wrapping_add(1);
+        self.slot = slot;
+        self.resets.clear();
+        self.rates = Rates::default();
+        for (index, column) in columns.iter() {
+            let answer = sample.answer(column.group).filter(|_| column.is_of(sample.capabilities));
+            let now = answer.map(|(at, data)| (at, column.field.raw(data, 0)));
+            let before = self.at[index].zip(self.raw[index]);
+            (self.at[index], self.raw[index]) = now.unzip();
+            let (Some((at, raw)), Some((earlier, old))) = (now, before) else { continue };
+            if raw < old {
+                self.resets.push(index);
+                continue;
+            }
+            let elapsed = at - earlier;
+            if !successive || column.field.is_saturated(raw) || elapsed.is_zero() {
+                continue;
+            }
+            let gbps = || column.field.value(raw - old) as f64 * 8.0 / elapsed.as_nanos() as f64;
+            if columns.xmit.contains(&index) {
+                (self.rates.xmit_gbps, self.rates.interval) = (Some(gbps()), Some(elapsed));
+            } else if columns.rcv.contains(&index) {
+                (self.rates.rcv_gbps, self.rates.interval) = (Some(gbps()), Some(elapsed));
+            }
+        }
+        if !self.resets.is_empty() {
+            self.rates = Rates::default();
+        }
+    }
+
+    /// The counters that answered in this slot, with their bits.
+    pub fn counters<'a>(&'a self, columns: &'a Columns) -> impl Iterator<Item = (&'static Field, u64)> + 'a {
+        columns.iter().filter_map(|(index, column)| Some((column.field, self.raw[index]?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mad::pma::DATA_LEN;
+    use crate::sweep::sample::{Answer, Status};
+
+    const GROUPS: [Group; 2] = [Group::Extended, Group::Base];
+    const WIDE: Capabilities = Capabilities { mask: 0x1300, mask2: 2 };
+    const NARROW_ERRORS: Capabilities = Capabilities { mask: 0x1300, mask2: 0 };
+    const NARROW: Capabilities = Capabilities { mask: 0x1000, mask2: 0 };
+
+    /// Answers of both groups at a second, with the given counters.
+    fn answers(second: u64, values: &[(Group, &str, u64)]) -> [Answer; 2] {
+        GROUPS.map(|group| {
+            let mut data = [0; DATA_LEN];
+            for (_, name, value) in values.iter().filter(|(of, ..)| *of == group) {
+                group.attribute().field(name).expect("declared").set_raw(&mut data, 0, *value);
+            }
+            Answer { at: Some(Instant::from_nanos(second * 1_000_000_000)), data }
+        })
+    }
+
+    fn sample(answers: &[Answer; 2], capabilities: Option<Capabilities>) -> Sample<'_> {
+        let (rtt, at) = (Duration::ZERO, Instant::ZERO);
+        Sample { status: Status::Ok, rtt, mads: 2, at, mad_status: None, capabilities, groups: &GROUPS, answers }
+    }
+
+    fn names(capabilities: Option<Capabilities>) -> Vec<(&'static str, u8)> {
+        let columns = Columns::new(&GROUPS);
+        let mut reading = Reading::new(&columns);
+        reading.take(&columns, 1, &sample(&answers(1, &[]), capabilities));
+        reading.counters(&columns).map(|(field, _)| (field.json, field.width)).collect()
+    }
+
+    #[test]
+    fn each_counter_once_and_as_wide_as_the_device_has_it() {
+        for capabilities in [Some(WIDE), Some(NARROW_ERRORS), Some(NARROW), None] {
+            let names = names(capabilities);
+            let mut unique: Vec<_> = names.iter().map(|(name, _)| name).collect();
+            unique.sort_unstable();
+            unique.dedup();
+            assert_eq!(unique.len(), names.len(), "{capabilities:?}");
+        }
+        assert!(names(Some(WIDE)).contains(&("symbol_error_counter", 64)));
+        assert!(names(Some(NARROW_ERRORS)).contains(&("symbol_error_counter", 16)));
+        assert!(names(Some(NARROW_ERRORS)).contains(&("port_xmit_data_bytes", 64)));
+        assert!(names(Some(NARROW)).contains(&("port_xmit_data_bytes", 32)));
+        assert!(!names(Some(NARROW)).iter().any(|(name, _)| *name == "qp1_dropped"), "absent, not zero");
+        assert!(!names(None).iter().any(|(name, _)| *name == "port_xmit_wait_ticks"), "not known to be there");
+        assert!(names(None).contains(&("port_xmit_data_bytes", 64)));
+    }
+
+    #[test]
+    fn rates_are_over_the_time_between_the_readings() {
+        let columns = Columns::new(&GROUPS);
+        let mut reading = Reading::new(&columns);
+        let words = |second, xmit, rcv| answers(second, &[(Group::Extended, "PortXmitData", xmit), (Group::Extended, "PortRcvData", rcv)]);
+        reading.take(&columns, 8, &sample(&words(1, 1000, 0), Some(WIDE)));
+        assert_eq!(reading.rates, Rates::default());
+        // 2.5e9 words in two seconds are 5e9 octets a second.
+        reading.take(&columns, 9, &sample(&words(3, 1000 + 2_500_000_000, 0), Some(WIDE)));
+        assert_eq!(reading.rates, Rates { interval: Some(Duration::from_secs(2)), xmit_gbps: Some(40.0), rcv_gbps: Some(0.0) });
+        reading.take(&columns, 11, &sample(&words(4, 3_000_000_000, 0), Some(WIDE)));
+        assert_eq!(reading.rates, Rates::default(), "a slot is missing");
+    }
+
+    #[test]
+    fn a_decrease_is_a_reset_and_no_rate() {
+        let columns = Columns::new(&GROUPS);
+        let mut reading = Reading::new(&columns);
+        let both =
+            |second, xmit, errors| answers(second, &[(Group::Extended, "PortXmitData", xmit), (Group::Base, "PortRcvErrors", errors)]);
+        reading.take(&columns, 1, &sample(&both(1, 10, 5), Some(NARROW_ERRORS)));
+        reading.take(&columns, 2, &sample(&both(2, 20, 0), Some(NARROW_ERRORS)));
+        let reset: Vec<_> =
+            columns.iter().filter(|(index, _)| reading.resets.contains(index)).map(|(_, column)| column.field.name).collect();
+        assert_eq!((reset, reading.rates), (vec!["PortRcvErrors"], Rates::default()));
+        reading.take(&columns, 3, &sample(&both(3, 30, 0), Some(NARROW_ERRORS)));
+        assert!(reading.resets.is_empty() && reading.rates.xmit_gbps.is_some());
+    }
+
+    #[test]
+    fn a_counter_that_is_full_has_no_rate() {
+        let columns = Columns::new(&GROUPS);
+        let mut reading = Reading::new(&columns);
+        let full = |second, words| answers(second, &[(Group::Base, "PortXmitData", words)]);
+        reading.take(&columns, 1, &sample(&full(1, 7), Some(NARROW)));
+        reading.take(&columns, 2, &sample(&full(2, u64::MAX), Some(NARROW)));
+        assert_eq!((reading.rates.xmit_gbps, reading.rates.rcv_gbps), (None, Some(0.0)));
+    }
+
+    #[test]
+    fn what_did_not_answer_leaves_a_gap() {
+        let columns = Columns::new(&GROUPS);
+        let mut reading = Reading::new(&columns);
+        let good = answers(1, &[(Group::Extended, "PortXmitData", 10)]);
+        let mut silent = good.clone();
+        silent[0].at = None;
+        reading.take(&columns, 1, &sample(&good, Some(WIDE)));
+        reading.take(&columns, 2, &sample(&silent, Some(WIDE)));
+        assert!(!reading.counters(&columns).any(|(field, _)| field.json == "port_xmit_data_bytes"), "an old value is never repeated");
+        reading.take(&columns, 3, &sample(&good, Some(WIDE)));
+        assert_eq!(reading.rates.xmit_gbps, None);
+    }
+}

@@ -1,0 +1,145 @@
+//! Reading the records again: strict mirrors of what is written.
+//!
+//! A field that is not known here is an error, so that nothing is written that is not described.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::types::{Guid, Lid, NodeKind, PortNum};
+
+/// A line of a stream.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum Line {
+    /// See [`Start`](super::Start).
+    Start(Start),
+    /// See [`PortRecord`](super::PortRecord).
+    Port(Box<Port>),
+    /// See [`SweepRecord`](super::SweepRecord).
+    Sweep(Sweep),
+    /// See [`HistogramRecord`](super::HistogramRecord).
+    Histogram(Histogram),
+    /// See [`EventRecord`](super::EventRecord).
+    Event(Event),
+}
+
+/// Mirror of [`super::Start`].
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "each is described where it is written")]
+pub struct Start {
+    pub ts: u64,
+    pub slot: u64,
+    pub sampler: String,
+    pub schema: u32,
+    pub version: String,
+    pub boot_id: String,
+    pub pid: u32,
+    pub ca: String,
+    pub ca_port: PortNum,
+    pub interval_ns: u64,
+    pub groups: Vec<String>,
+    pub ports: usize,
+    pub assignments_sha256: Option<String>,
+    pub file_seq: u32,
+}
+
+/// Mirror of [`super::PortRecord`].
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[expect(missing_docs, reason = "each is described where it is written")]
+pub struct Port {
+    pub ts: u64,
+    pub slot: u64,
+    pub sampler: String,
+    pub guid: Guid,
+    pub port: PortNum,
+    pub lid: Lid,
+    pub node: String,
+    pub kind: NodeKind,
+    pub peer_guid: Option<Guid>,
+    pub peer_port: Option<PortNum>,
+    pub peer: Option<String>,
+    pub link: String,
+    pub link_source: String,
+    pub status: String,
+    pub rtt_ns: u64,
+    pub mads: u32,
+    pub identity: String,
+    #[serde(default)]
+    pub saturated: Vec<String>,
+    pub dt_ns: Option<u64>,
+    pub xmit_gbps: Option<f64>,
+    pub rcv_gbps: Option<f64>,
+    pub xmit_utilization: Option<f64>,
+    pub rcv_utilization: Option<f64>,
+    pub xmit_blocked: Option<f64>,
+    /// All others: counters by name.
+    #[serde(flatten)]
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// Mirror of [`super::SweepRecord`].
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "each is described where it is written")]
+pub struct Sweep {
+    pub ts: u64,
+    pub slot: u64,
+    pub sampler: String,
+    pub duration_ns: u64,
+    pub decode_ns: u64,
+    pub ports: u32,
+    pub ok: u32,
+    pub late: u32,
+    pub timeout: u32,
+    pub unreachable: u32,
+    pub skipped: u32,
+    pub errors: u32,
+    pub mads_sent: u64,
+    pub mads_late: u64,
+    pub mads_rejected: u64,
+    pub load_bytes: u64,
+    pub slots_missed: u64,
+    pub lines_lost: u64,
+    pub rtt_p50_ns: Option<u64>,
+    pub rtt_p99_ns: Option<u64>,
+    pub rtt_max_ns: Option<u64>,
+}
+
+/// Mirror of [`super::HistogramRecord`].
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "each is described where it is written")]
+pub struct Histogram {
+    pub ts: u64,
+    pub slot: u64,
+    pub sampler: String,
+    pub kind: String,
+    pub device_kind: Option<String>,
+    pub count: u64,
+    pub v2: String,
+}
+
+/// Mirror of [`super::EventRecord`].
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "each is described where it is written")]
+pub struct Event {
+    pub ts: u64,
+    pub slot: u64,
+    pub sampler: String,
+    pub event: String,
+    pub guid: Option<Guid>,
+    pub port: Option<PortNum>,
+    pub lid: Option<Lid>,
+    pub detail: String,
+}
+
+/// Reads a line.
+///
+/// # Errors
+/// When it is no record of this version.
+pub fn parse(line: &str) -> Result<Line, serde_json::Error> {
+    serde_json::from_str(line)
+}

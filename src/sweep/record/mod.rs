@@ -1,0 +1,281 @@
+//! The records: what is written for downstream tools, one flat JSON object a line.
+//!
+//! `type` comes first and tells the rest: [`Start`] opens a stream, [`PortRecord`] is one port in one slot, [`SweepRecord`] closes a slot,
+//! [`EventRecord`] and [`HistogramRecord`] tell what they are named for. `ts` is in nanoseconds since 1970, of the event or of a port's last
+//! reply; `slot` is the slot's start divided by the interval, the same on all samplers. Numbers are integers unless it is said otherwise.
+//! Only what truly answered in a slot is in its record. Lines of one type have their fields in one order.
+//!
+//! [`line`] reads them again, strictly.
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, SerializeSeq, Serializer};
+
+use super::counter::{Columns, Rates, Reading};
+use super::sample::Sample;
+use crate::mad::pma::Group;
+use crate::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
+
+pub mod line;
+
+/// The version of the records: fields may be added, none changes its meaning.
+pub const SCHEMA: u32 = 1;
+
+/// What is the same in every record of a port.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PortIdentity {
+    /// The port GUID.
+    pub guid: Guid,
+    /// Its number.
+    pub port: PortNum,
+    /// Where its device answers.
+    pub lid: Lid,
+    /// Its node's name, as strangers wrote it.
+    pub node: String,
+    /// What its node is.
+    pub kind: NodeKind,
+    /// The other end: GUID, port and name.
+    pub peer: Option<(Guid, PortNum, String)>,
+    /// The link as the net file told it.
+    pub link: LinkRate,
+}
+
+/// The first line of a stream: no two are alike.
+#[derive(Clone, Debug, Serialize)]
+pub struct Start<'a> {
+    /// `start`.
+    pub r#type: &'static str,
+    /// Now.
+    pub ts: u64,
+    /// Of this instant.
+    pub slot: u64,
+    /// Whose stream it is.
+    pub sampler: &'a str,
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Of this program.
+    pub version: &'static str,
+    /// Of the running kernel.
+    pub boot_id: &'a str,
+    /// Of this process.
+    pub pid: u32,
+    /// The adapter that sends; `sim` for the simulated fabric.
+    pub ca: &'a str,
+    /// Its port.
+    pub ca_port: PortNum,
+    /// Between two slots.
+    pub interval_ns: u64,
+    /// What is asked, by name.
+    pub groups: Vec<&'static str>,
+    /// How many ports there are.
+    pub ports: usize,
+    /// Of the assignments file; null without one.
+    pub assignments_sha256: Option<&'a str>,
+    /// Counts the files of one process.
+    pub file_seq: u32,
+}
+
+/// One port in one slot.
+#[derive(Clone, Copy, Debug)]
+pub struct PortRecord<'a> {
+    /// When its last reply came.
+    pub ts: u64,
+    /// Which slot.
+    pub slot: u64,
+    /// Who asked.
+    pub sampler: &'a str,
+    /// Which port.
+    pub identity: &'a PortIdentity,
+    /// What came.
+    pub sample: &'a Sample<'a>,
+    /// The counters in it.
+    pub reading: &'a Reading,
+    /// What they are called.
+    pub columns: &'a Columns,
+}
+
+/// The end of a slot.
+#[derive(Clone, Debug, Serialize)]
+pub struct SweepRecord<'a> {
+    /// `sweep`.
+    pub r#type: &'static str,
+    /// When the slot was settled.
+    pub ts: u64,
+    /// Which slot.
+    pub slot: u64,
+    /// Whose.
+    pub sampler: &'a str,
+    /// From its start to the last reply or expiry.
+    pub duration_ns: u64,
+    /// Spent on making values of replies.
+    pub decode_ns: u64,
+    /// Of all statuses.
+    pub ports: u32,
+    /// Ports `ok`.
+    pub ok: u32,
+    /// Ports `late`.
+    pub late: u32,
+    /// Ports `timeout`.
+    pub timeout: u32,
+    /// Ports `unreachable`.
+    pub unreachable: u32,
+    /// Ports `skipped`.
+    pub skipped: u32,
+    /// Ports of any other status.
+    pub errors: u32,
+    /// Requests.
+    pub mads_sent: u64,
+    /// Replies after their deadline.
+    pub mads_late: u64,
+    /// Replies that were not taken: duplicate, foreign, malformed.
+    pub mads_rejected: u64,
+    /// What our requests were on each link that they passed, in octets (288 each); replies are as much again.
+    pub load_bytes: u64,
+    /// Slots that could not start since the one before.
+    pub slots_missed: u64,
+    /// Lines that could not be written since the one before.
+    pub lines_lost: u64,
+    /// Round trips of the replies that were taken; null if none was.
+    pub rtt_p50_ns: Option<u64>,
+    /// Likewise.
+    pub rtt_p99_ns: Option<u64>,
+    /// Likewise.
+    pub rtt_max_ns: Option<u64>,
+}
+
+/// A distribution.
+#[derive(Clone, Debug, Serialize)]
+pub struct HistogramRecord<'a> {
+    /// `histogram`.
+    pub r#type: &'static str,
+    /// Now.
+    pub ts: u64,
+    /// Of this instant.
+    pub slot: u64,
+    /// Whose.
+    pub sampler: &'a str,
+    /// `rtt` or `sweep`, in nanoseconds.
+    pub kind: &'static str,
+    /// Whose round trips: `switch` or `hca`; null for sweeps.
+    pub device_kind: Option<&'static str>,
+    /// How many values.
+    pub count: u64,
+    /// HdrHistogram's V2 format, deflated, in base64.
+    pub v2: String,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, Serialize)]
+pub struct EventRecord<'a> {
+    /// `event`.
+    pub r#type: &'static str,
+    /// When.
+    pub ts: u64,
+    /// In which slot.
+    pub slot: u64,
+    /// To whom.
+    pub sampler: &'a str,
+    /// What.
+    pub event: &'static str,
+    /// Of which device, if of one.
+    pub guid: Option<Guid>,
+    /// Of which port, if of one.
+    pub port: Option<PortNum>,
+    /// Where it answers.
+    pub lid: Option<Lid>,
+    /// In words.
+    pub detail: &'a str,
+}
+
+impl Serialize for PortRecord<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { ts, slot, sampler, identity, sample, reading, columns } = self;
+        let (peer_guid, peer_port, peer) = match &identity.peer {
+            Some((guid, port, name)) => (Some(guid), Some(port), Some(name)),
+            None => (None, None, None),
+        };
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("type", "port")?;
+        map.serialize_entry("ts", ts)?;
+        map.serialize_entry("slot", slot)?;
+        map.serialize_entry("sampler", sampler)?;
+        map.serialize_entry("guid", &identity.guid)?;
+        map.serialize_entry("port", &identity.port)?;
+        map.serialize_entry("lid", &identity.lid)?;
+        map.serialize_entry("node", &identity.node)?;
+        map.serialize_entry("kind", identity.kind.as_str())?;
+        map.serialize_entry("peer_guid", &peer_guid)?;
+        map.serialize_entry("peer_port", &peer_port)?;
+        map.serialize_entry("peer", &peer)?;
+        map.serialize_entry("link", &Shown(&identity.link))?;
+        map.serialize_entry("link_source", "file")?;
+        map.serialize_entry("status", sample.status.as_str())?;
+        map.serialize_entry("rtt_ns", &u64::try_from(sample.rtt.as_nanos()).unwrap_or(u64::MAX))?;
+        map.serialize_entry("mads", &sample.mads)?;
+        // NodeInfo is not asked yet.
+        map.serialize_entry("identity", "unverified")?;
+        for (field, raw) in reading.counters(columns) {
+            map.serialize_entry(field.json, &field.value(raw))?;
+        }
+        let saturated = Saturated { reading, columns };
+        if saturated.names().next().is_some() {
+            map.serialize_entry("saturated", &saturated)?;
+        }
+        let Rates { interval, xmit_gbps, rcv_gbps } = reading.rates;
+        let utilization = |gbps: Option<f64>| Some(gbps? / identity.link.data_gbps()?);
+        map.serialize_entry("dt_ns", &interval.map(|interval| u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX)))?;
+        map.serialize_entry("xmit_gbps", &rounded(xmit_gbps))?;
+        map.serialize_entry("rcv_gbps", &rounded(rcv_gbps))?;
+        map.serialize_entry("xmit_utilization", &rounded(utilization(xmit_gbps)))?;
+        map.serialize_entry("rcv_utilization", &rounded(utilization(rcv_gbps)))?;
+        // The length of a tick is not asked yet.
+        map.serialize_entry("xmit_blocked", &None::<f64>)?;
+        map.end()
+    }
+}
+
+/// Six digits behind the point: a bit a second of a Gb/s is nobody's.
+fn rounded(value: Option<f64>) -> Option<f64> {
+    value.map(|value| (value * 1e6).round() / 1e6)
+}
+
+/// Serialises what a value displays, without a copy.
+struct Shown<'a, T>(&'a T);
+
+impl<T: std::fmt::Display> Serialize for Shown<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self.0)
+    }
+}
+
+/// The names of the counters that are full.
+struct Saturated<'a> {
+    reading: &'a Reading,
+    columns: &'a Columns,
+}
+
+impl Saturated<'_> {
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.reading.counters(self.columns).filter(|(field, raw)| field.is_saturated(*raw)).map(|(field, _)| field.json)
+    }
+}
+
+impl Serialize for Saturated<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut names = serializer.serialize_seq(None)?;
+        self.names().try_for_each(|name| names.serialize_element(name))?;
+        names.end()
+    }
+}
+
+/// Appends a record and its line feed.
+pub fn write(record: &impl Serialize, lines: &mut Vec<u8>) {
+    // A Vec takes all that it is given, and all keys are strings.
+    if serde_json::to_writer(&mut *lines, record).is_ok() {
+        lines.push(b'\n');
+    }
+}
+
+/// The names of groups, as a `start` record lists them.
+pub fn group_names(groups: &[Group]) -> Vec<&'static str> {
+    groups.iter().map(|group| group.as_str()).collect()
+}
