@@ -365,7 +365,7 @@ impl Sampler {
     pub fn everything(fabric: &Fabric, host: &str) -> (Self, Vec<LeftOut>) {
         let here = |(_, device): &(DeviceId, &topology::Device)| device.kind == NodeKind::Hca && device.host() == host;
         let hops = Graph::new(fabric).hops_from(fabric.iter().filter(here).map(|(id, _)| id));
-        let sampled = fabric.iter().filter(|(_, device)| device.linked_ports() > 0 && Reason::of(device).is_none());
+        let sampled = fabric.iter().filter(|(_, device)| device.linked_ports() > 0 && Reason::of(fabric, device).is_none());
         let known = |id: DeviceId| Some(hops[id.0 as usize]).filter(|hops| *hops != UNREACHABLE);
         let devices: Vec<_> = sampled.map(|(id, device)| Device::of(device, known(id))).collect();
         let port_count = devices.iter().map(|device| device.ports.len() as u32).sum();

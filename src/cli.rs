@@ -2,28 +2,32 @@
 //!
 //! Beside the programs this is the only file that writes to standard output or standard error.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use miette::Diagnostic;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::types::Printable;
+
+const HEADING: &str = "error:";
+const RED_HEADING: &str = "\u{1b}[1;31merror:\u{1b}[0m";
 
 /// Shows an error for people on standard error and gives exit code 1.
 ///
 /// One line `error: ...`, one line a cause, then `help: ...`. The word `error:` is red on a terminal unless `NO_COLOR` is set.
 pub fn fail(error: &dyn Diagnostic) -> ExitCode {
-    let mut stderr = io::stderr().lock();
-    let color = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    // If standard error is gone there is nobody left to tell.
-    let _ = stderr.write_all(explain(error, color).as_bytes());
+    tell(&explain(error), true);
     ExitCode::FAILURE
 }
 
-fn explain(error: &dyn Diagnostic, color: bool) -> String {
-    let mut text = String::from(if color { "\u{1b}[1;31merror:\u{1b}[0m" } else { "error:" });
+fn explain(error: &dyn Diagnostic) -> String {
+    let mut text = String::from(HEADING);
     paragraph(&mut text, &error.to_string());
     let mut source = error.source();
     while let Some(cause) = source {
@@ -46,10 +50,52 @@ fn paragraph(to: &mut String, text: &str) {
     }
 }
 
-/// Prints a note for people on standard error.
+/// Tells people something on standard error: on a terminal in short lines, else as it is, so that it can be searched.
 pub fn note(text: &str) {
+    tell(text, false);
+}
+
+fn tell(text: &str, is_error: bool) {
+    let mut stderr = io::stderr().lock();
+    let mut text = if stderr.is_terminal() { wrapped(text) } else { text.to_owned() };
+    if is_error && stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) {
+        text = text.replacen(HEADING, RED_HEADING, 1);
+    }
     // If standard error is gone there is nobody left to tell.
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    let _ = stderr.write_all(text.as_bytes());
+}
+
+/// Breaks long lines between words; what is left of a line stands below its text.
+fn wrapped(text: &str) -> String {
+    const WIDTH: usize = 80;
+    let mut out = String::new();
+    for line in text.lines().map(str::trim_end) {
+        let indent = text_column(line);
+        let mut column = 0;
+        for word in line.split_inclusive(' ') {
+            let length = word.trim_end().chars().count();
+            if column > indent && column + length > WIDTH {
+                out.truncate(out.trim_end_matches(' ').len());
+                out.push_str(&format!("\n{:indent$}", ""));
+                column = indent;
+            }
+            out.push_str(word);
+            column += word.chars().count();
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Where the text of a line begins: after its blanks, or after its heading and more than one blank, or after `error:`.
+fn text_column(line: &str) -> usize {
+    const AFTER_HELP: usize = "help: ".len();
+    let blanks = line.len() - line.trim_start_matches(' ').len();
+    match line.find("  ") {
+        _ if blanks > 0 => blanks + 2,
+        Some(gap) if gap < 12 => line.len() - line[gap..].trim_start_matches(' ').len(),
+        _ => AFTER_HELP,
+    }
 }
 
 /// A file that could not be read.
@@ -126,18 +172,20 @@ impl<'a> Staged<'a> {
     /// What the operating system says: no such directory, no permission, no room.
     pub fn new(path: &Path, bytes: &'a [u8]) -> Result<Self, OutputError> {
         let failed = |source| OutputError { path: path.to_owned(), source };
+        if is_dash(path) {
+            return Ok(Self { path: path.to_owned(), content: Content::Direct(bytes) });
+        }
         // A link stays a link: its target is what gets replaced.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let old = fs::metadata(&path).ok();
-        if is_dash(&path) || old.as_ref().is_some_and(|old| !old.is_file() && !old.is_dir()) {
+        if old.as_ref().is_some_and(|old| !old.is_file() && !old.is_dir()) {
             return Ok(Self { path, content: Content::Direct(bytes) });
         }
         if old.as_ref().is_some_and(fs::Metadata::is_dir) {
             return Err(failed(io::ErrorKind::IsADirectory.into()));
         }
         let name = path.file_name().ok_or_else(|| failed(io::ErrorKind::InvalidFilename.into()))?;
-        let beside = path.with_file_name(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));
-        let mut file = File::create_new(&beside).map_err(failed)?;
+        let (mut file, beside) = create_beside(&path, name).map_err(failed)?;
         // From here on, dropping this value removes the file.
         let staged = Self { path, content: Content::Beside(beside) };
         if let Some(old) = old {
@@ -174,12 +222,103 @@ impl Drop for Staged<'_> {
     }
 }
 
-/// Writes to standard output.
-fn print(bytes: &[u8]) -> io::Result<()> {
+/// Creates a file that nobody else has, in the directory of `path`: a rename does not cross file systems.
+fn create_beside(path: &Path, name: &OsStr) -> io::Result<(File, PathBuf)> {
+    const TRIES: u32 = 100;
+    let mut attempt = 0;
+    loop {
+        let beside = path.with_file_name(format!(".{}.{}-{attempt}.tmp", name.to_string_lossy(), std::process::id()));
+        match File::create_new(&beside) {
+            // Left behind by a process of the same number that was killed.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < TRIES => attempt += 1,
+            done => return done.map(|file| (file, beside)),
+        }
+    }
+}
+
+/// Writes to standard output. A reader that closed it is no error.
+///
+/// # Errors
+/// What the operating system says.
+pub fn print(bytes: &[u8]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         done => done,
+    }
+}
+
+/// Sends the log to standard error: `info` and above, or what `RUST_LOG` says. Times stand there only on a terminal: a journal has its own.
+pub fn log_to_stderr() {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let colors = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let format = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(colors).with_target(false);
+    // Another subscriber can only be there in a test, and then it shall stay.
+    let _ = if io::stderr().is_terminal() { format.try_init() } else { format.without_time().try_init() };
+}
+
+/// The name of this host up to its first dot.
+pub fn short_host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().split('.').next().unwrap_or_default().to_owned()
+}
+
+/// A number that nobody can guess, of the operating system's randomness.
+pub fn random_seed() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}
+
+/// Progress on a terminal; nothing in a pipe.
+#[derive(Clone, Debug)]
+pub struct Progress(ProgressBar);
+
+impl Progress {
+    /// A bar for so many steps of what `what` names, if standard error is a terminal.
+    pub fn new(steps: u64, what: &str) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template(&format!("{{wide_bar:.cyan/blue}} {{pos}} of {{len}} {what}"));
+        Self(style.map_or_else(|_| bar.clone(), |style| bar.clone().with_style(style)))
+    }
+
+    /// Shows nothing at all.
+    pub fn hidden() -> Self {
+        Self(ProgressBar::hidden())
+    }
+
+    /// So many steps are done.
+    pub fn set(&self, done: u64) {
+        self.0.set_position(done);
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// The signals that ask a service to stop: SIGINT and SIGTERM.
+#[derive(Debug)]
+pub struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// Waits for them from now on; needs a tokio runtime.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// The name of the next one.
+    pub async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
+        }
     }
 }
 
@@ -196,11 +335,35 @@ mod tests {
     #[test]
     fn an_error_is_shown_with_cause_and_help_and_no_terminal_obeys_it() {
         let error = OutputError { path: "a\u{1b}[2J".into(), source: io::Error::other("first\nsecond") };
-        let text = explain(&error, false);
+        let text = explain(&error);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[..3], ["error: a\\u{1b}[2J: cannot be written", "cause: first", "      second"]);
         assert!(lines[3].starts_with("help: give a path"), "{text}");
-        assert!(explain(&error, true).starts_with("\u{1b}[1;31merror:\u{1b}[0m a"));
+    }
+
+    #[test]
+    fn long_lines_are_broken_between_words_below_their_text() {
+        let word = "word ".repeat(30);
+        for (heading, indent) in [("help: ", 6), ("note      ", 10), ("            line 7: ", 14)] {
+            let text = wrapped(&format!("{heading}{word}\nshort\n"));
+            let lines: Vec<_> = text.lines().collect();
+            assert!(lines.len() > 2 && lines.iter().all(|line| line.len() <= 80), "{text}");
+            assert!(lines[1].starts_with(&format!("{:indent$}word", "")), "{text}");
+            assert_eq!(text.split_whitespace().filter(|each| *each == "word").count(), 30);
+            assert_eq!(lines.last(), Some(&"short"));
+        }
+        assert_eq!(wrapped(&"x".repeat(100)), "x".repeat(100) + "\n");
+    }
+
+    #[test]
+    fn a_file_left_behind_is_no_hindrance() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        let first = Staged::new(&path, b"1").unwrap();
+        let second = Staged::new(&path, b"2").unwrap();
+        first.commit().unwrap();
+        second.commit().unwrap();
+        assert_eq!((fs::read_to_string(&path).unwrap(), names(dir.path())), ("2".to_owned(), vec!["out".to_owned()]));
     }
 
     #[test]

@@ -74,7 +74,7 @@ fn the_fabric_of_the_paper_on_eight_samplers() {
     assert_eq!((assignments.cap, ports(&assignments).iter().sum::<u32>()), (150, 968));
     assert!(ports(&assignments).iter().all(|ports| (1..=150).contains(ports)));
     assert!(run.stderr.contains("1108 port lines, 968 with a link\n"), "{}", run.stderr);
-    assert!(run.stderr.contains("assigned  968 ports of 22 switches, 316 adapter ports to 8 samplers, at most 150 each\n"));
+    assert!(run.stderr.contains("assigned  968 ports of 22 switches, 316 adapter ports to 8 samplers (cap 150)\n"));
     for sampler in &assignments.samplers {
         assert_eq!(row(&run.stderr, &sampler.host)[3], sampler.port_count.to_string());
     }

@@ -83,7 +83,7 @@ pub fn prove(fabric: &Fabric, cap: u32, given: impl Iterator<Item = Given>) -> R
         *ports += 1;
         *alone &= *first == guid;
     }
-    for device in fabric.devices().iter().filter(|device| Reason::of(device).is_none()) {
+    for device in fabric.devices().iter().filter(|device| Reason::of(fabric, device).is_none()) {
         let mut one = None;
         for (port, _) in device.linked() {
             let owner = owners.remove(&(device.guid, port.num)).ok_or(Uncovered::Missing { guid: device.guid, port: port.num })?;

@@ -82,7 +82,7 @@ impl Report<'_> {
         let (switches, adapters) = (of_kind(NodeKind::Switch), of_kind(NodeKind::Hca));
         let devices = format!("{}, {}", counted_with(switches, "switch", "switches"), counted(adapters, "adapter port"));
         let samplers = counted(self.plan.shares.len(), "sampler");
-        writeln!(f, "assigned  {} of {devices} to {samplers}, at most {} each", counted(ports as usize, "port"), self.plan.cap)
+        writeln!(f, "assigned  {} of {devices} to {samplers} (cap {})", counted(ports as usize, "port"), self.plan.cap)
     }
 
     fn left_out(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -105,14 +105,19 @@ impl Report<'_> {
 
     /// Where the plan had to give way.
     fn notes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut note = |text: String| writeln!(f, "note      {text}");
         if self.plan.packed {
-            note("room is so scarce that switches were placed by size, not by neighbourhood".to_owned())?;
+            writeln!(f, "note      room is so scarce that switches were placed by size, not by neighbourhood")?;
         }
-        for (share, device) in self.oversized() {
-            let (name, ports) = (Printable(&device.name), device.linked_ports());
-            note(format!("`{name}` ({}) has {ports} linked ports, more than the cap: {} has nothing else", device.guid, share.host.name))?;
+        let oversized: Vec<_> = self.oversized().collect();
+        if !oversized.is_empty() {
+            let devices = counted_with(oversized.len(), "device has", "devices have");
+            writeln!(f, "note      {devices} more ports than the cap, and a sampler alone:")?;
+            self.list(f, &oversized, |(share, device)| {
+                let (name, ports, host) = (Printable(&device.name), device.linked_ports(), Printable(&share.host.name));
+                format!("{} `{name}`, {ports} ports: {host}", device.guid)
+            })?;
         }
+        let mut note = |text: String| writeln!(f, "note      {text}");
         let owners = self.owners();
         let strangers = self.own_switches().filter(|(sampler, switch)| owners[switch.0 as usize] != Some(*sampler)).count();
         if strangers > 0 {
@@ -222,7 +227,8 @@ impl Report<'_> {
     fn followers(&self) -> impl Iterator<Item = (DeviceId, DeviceId)> {
         let mut own: Vec<_> = self.plan.shares.iter().flat_map(|share| &share.host.own).copied().collect();
         own.sort_unstable();
-        let adapters = self.fabric().iter().filter(|(_, device)| device.kind == NodeKind::Hca && Reason::of(device).is_none());
+        let adapters =
+            self.fabric().iter().filter(|(_, device)| device.kind == NodeKind::Hca && Reason::of(self.fabric(), device).is_none());
         let others = adapters.map(|(id, _)| id).filter(move |id| own.binary_search(id).is_err());
         others.filter_map(|id| self.switch_of(id).map(|switch| (id, switch)))
     }
@@ -231,7 +237,7 @@ impl Report<'_> {
         let (_, peer) = self.fabric().device(adapter).linked().next()?;
         let switch = self.fabric().find(peer.guid, peer.port)?;
         let device = self.fabric().device(switch);
-        (device.kind == NodeKind::Switch && Reason::of(device).is_none()).then_some(switch)
+        (device.kind == NodeKind::Switch && Reason::of(self.fabric(), device).is_none()).then_some(switch)
     }
 
     fn list<T>(&self, f: &mut fmt::Formatter<'_>, items: &[T], told: impl Fn(&T) -> String) -> fmt::Result {

@@ -243,7 +243,7 @@ impl<'a> Placing<'a> {
 impl<'a> Task<'a> {
     pub(super) fn new(fabric: &'a Fabric, samplers: &'a [Host], cap: u32) -> Self {
         let graph = Graph::new(fabric);
-        let ports = |device: &Device| if Reason::of(device).is_none() { device.linked_ports() as u32 } else { 0 };
+        let ports = |device: &Device| if Reason::of(fabric, device).is_none() { device.linked_ports() as u32 } else { 0 };
         let mut attached = vec![Vec::new(); fabric.devices().len()];
         for (sampler, host) in samplers.iter().enumerate() {
             for switch in host.at.iter().flat_map(|port| graph.neighbours(*port)) {

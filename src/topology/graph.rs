@@ -9,6 +9,7 @@ use crate::types::NodeKind;
 #[derive(Clone, Debug)]
 pub struct Graph {
     neighbours: Vec<Vec<DeviceId>>,
+    forwards: Vec<bool>,
 }
 
 /// No path leads there.
@@ -30,7 +31,8 @@ impl Graph {
             list.sort_unstable();
             list.dedup();
         }
-        Self { neighbours }
+        let forwards = fabric.devices().iter().map(|device| device.kind == NodeKind::Switch).collect();
+        Self { neighbours, forwards }
     }
 
     /// The devices at the other ends of a device's links, ascending.
@@ -43,7 +45,7 @@ impl Graph {
 
     /// Links on the shortest way from any of `sources` to each device, [`UNREACHABLE`] where there is none. Shape: one number a device.
     ///
-    /// Only switches forward: an adapter with two ports is two devices, and no way leads through it.
+    /// Only switches forward: no way leads through an adapter or a router, whatever a file with contradicting lines may say.
     pub fn hops_from(&self, sources: impl IntoIterator<Item = DeviceId>) -> Vec<u16> {
         let mut hops = vec![UNREACHABLE; self.neighbours.len()];
         let mut queue: VecDeque<DeviceId> = VecDeque::new();
@@ -53,7 +55,11 @@ impl Graph {
             }
         }
         while let Some(id) = queue.pop_front() {
-            let next = hops[id.0 as usize].saturating_add(1).min(UNREACHABLE - 1);
+            let hops_here = hops[id.0 as usize];
+            if hops_here > 0 && !self.forwards[id.0 as usize] {
+                continue;
+            }
+            let next = hops_here.saturating_add(1).min(UNREACHABLE - 1);
             for neighbour in self.neighbours(id) {
                 let seen = &mut hops[neighbour.0 as usize];
                 if *seen == UNREACHABLE {
@@ -69,7 +75,7 @@ impl Graph {
     /// lowest neighbouring switch. 0 for all that is no switch, or where no leaf can be reached. Shape: one number a device.
     pub fn tiers(&self, fabric: &Fabric) -> Vec<u16> {
         let is_leaf = |id: DeviceId| {
-            let adapter = |device: &super::Device| device.kind == NodeKind::Hca && !device.is_aggregation_node();
+            let adapter = |device: &super::Device| device.kind == NodeKind::Hca && !fabric.is_aggregation_node(device);
             self.neighbours(id).iter().any(|neighbour| adapter(fabric.device(*neighbour)))
         };
         let switch = |id: &DeviceId| fabric.device(*id).kind == NodeKind::Switch;

@@ -108,6 +108,23 @@ impl Fabric {
             .map(|offset| DeviceId((first + offset) as u32))
     }
 
+    /// Whether a device is the aggregation node of a switch's SHARP engine rather than a host's adapter.
+    ///
+    /// It is an HCA on a switch of which at least two of three things are true, since each alone may be chance or the work of whoever wrote the
+    /// name: it carries the firmware's name; its GUID lies where the firmware puts it (8 above the switch's on EDR and HDR, 16 on NDR); it sits on
+    /// the switch's highest port.
+    pub fn is_aggregation_node(&self, device: &Device) -> bool {
+        let Some((_, peer)) = device.linked().next() else { return false };
+        if device.kind != NodeKind::Hca || peer.kind != NodeKind::Switch {
+            return false;
+        }
+        let named = device.name.contains("Aggregation Node");
+        let beside = matches!(device.guid.0.wrapping_sub(peer.guid.0), 8 | 16);
+        let switch = self.find(peer.guid, peer.port).map(|id| self.device(id));
+        let highest = switch.and_then(|switch| switch.ports.last()).is_some_and(|last| last.num == peer.port);
+        u8::from(named) + u8::from(beside) + u8::from(highest) >= 2
+    }
+
     /// Ports with a link.
     pub fn linked_ports(&self) -> usize {
         self.devices.iter().map(Device::linked_ports).sum()
@@ -133,16 +150,5 @@ impl Device {
     /// The first word of the name: by custom the host's name on an HCA.
     pub fn host(&self) -> &str {
         self.name.split_whitespace().next().unwrap_or("")
-    }
-
-    /// Whether this is the aggregation node of a switch's SHARP engine rather than a host's adapter.
-    ///
-    /// Told by facts together, since none is certain alone: it is an HCA, it sits on a switch, and either it carries the
-    /// firmware's name or its GUID lies where the firmware puts it (8 above the switch's on EDR and HDR, 16 on NDR).
-    pub fn is_aggregation_node(&self) -> bool {
-        let Some((_, peer)) = self.linked().next() else { return false };
-        let named = self.name.contains("Aggregation Node");
-        let beside = matches!(self.guid.0.wrapping_sub(peer.guid.0), 8 | 16);
-        self.kind == NodeKind::Hca && peer.kind == NodeKind::Switch && (named || beside)
     }
 }

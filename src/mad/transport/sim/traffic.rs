@@ -76,7 +76,7 @@ impl Traffic {
         let mut rng = fastrand::Rng::with_seed(seed);
         let adapter = |id: &DeviceId| {
             let device = fabric.device(*id);
-            device.kind == NodeKind::Hca && device.linked_ports() > 0 && !device.is_aggregation_node()
+            device.kind == NodeKind::Hca && device.linked_ports() > 0 && !fabric.is_aggregation_node(device)
         };
         let mut hosts: Vec<DeviceId> = fabric.iter().map(|(id, _)| id).filter(adapter).collect();
         rng.shuffle(&mut hosts);
