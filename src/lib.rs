@@ -15,10 +15,13 @@
 //! | [`mad`] | the wire: performance management attributes as tables of fields; transports: libibumad and a simulated fabric |
 //! | [`sweep`] | the engine, its records and its driver |
 //! | [`sink`] | where records go |
+//! | [`view`] | tables and pictures of what was recorded |
+//! | [`config`] | `ibnet.toml`: as it is written, and as it was checked |
 //! | [`cli`] | what the programs share: errors for people, input, output |
 
 pub mod assignments;
 pub mod cli;
+pub mod config;
 pub mod mad;
 pub mod partition;
 pub mod sink;
@@ -26,3 +29,4 @@ pub mod sweep;
 pub mod time;
 pub mod topology;
 pub mod types;
+pub mod view;

@@ -201,6 +201,42 @@ impl fmt::Display for LinkRate {
     }
 }
 
+/// Which HCA port of this host to send from, as a person names it: nothing (the only active one), `mlx5_0` or `mlx5_0:1`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct HcaName {
+    /// The adapter.
+    pub ca: Option<String>,
+    /// Its port.
+    pub port: Option<PortNum>,
+}
+
+impl fmt::Display for HcaName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ca = self.ca.as_deref().unwrap_or("*");
+        match self.port {
+            Some(port) => write!(f, "{ca}:{port}"),
+            None => f.write_str(ca),
+        }
+    }
+}
+
+impl FromStr for HcaName {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let wrong = || ParseError::new(text, "an HCA and its port, such as mlx5_0 or mlx5_0:1");
+        let (ca, port) = match text.split_once(':') {
+            Some((ca, port)) => (ca, Some(PortNum(port.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?))),
+            None => (text, None),
+        };
+        match (ca, port) {
+            ("", None) => Ok(Self::default()),
+            ("", Some(_)) => Err(wrong()),
+            (ca, port) => Ok(Self { ca: Some(ca.to_owned()), port }),
+        }
+    }
+}
+
 /// Shows a name that a stranger wrote: control characters are escaped, so that no terminal obeys a node description.
 ///
 /// ```
@@ -236,6 +272,17 @@ mod tests {
         assert_eq!("0x7cfe9003003b4bde".parse(), Ok(Guid(0x7cfe_9003_003b_4bde)));
         for cut in ["0x7cfe9003003b4bd", "7cfe9003003b4bde", "0x", "", "0x7cfe9003003b4bdef", "0x+cfe9003003b4bde"] {
             assert!(cut.parse::<Guid>().is_err(), "{cut:?} was taken for a GUID");
+        }
+    }
+
+    #[test]
+    fn an_hca_is_named_with_or_without_its_port() {
+        for text in ["mlx5_0", "mlx5_0:1"] {
+            assert_eq!(text.parse::<HcaName>().map(|name| name.to_string()), Ok(text.to_owned()));
+        }
+        assert_eq!("".parse(), Ok(HcaName::default()));
+        for text in ["mlx5_0:", "mlx5_0:x", ":1", "mlx5_0:0", "mlx5_0:300"] {
+            assert!(text.parse::<HcaName>().is_err(), "{text:?}");
         }
     }
 

@@ -67,6 +67,18 @@ enum Target {
     File { file: File, path: PathBuf, failing: bool },
 }
 
+/// Lines in memory, at most as many batches as the queue holds.
+#[derive(Debug)]
+pub struct Lines(Receiver<Batch>);
+
+impl Lines {
+    /// All that was handed over so far.
+    pub fn text(&self) -> String {
+        let bytes: Vec<u8> = self.0.try_iter().flat_map(|batch| batch.bytes).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
 /// How a writer ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
@@ -80,6 +92,12 @@ impl Destination {
     /// `-` is standard output.
     pub fn parse(text: &str) -> Self {
         if text == "-" { Self::Stdout } else { Self::File(text.into()) }
+    }
+
+    /// An outlet whose lines stay in memory.
+    pub fn memory() -> (Outlet, Lines) {
+        let (sender, queue) = sync_channel(QUEUE);
+        (Outlet { queue: sender, lost: Arc::new(AtomicU64::new(0)) }, Lines(queue))
     }
 
     /// Opens it.

@@ -25,6 +25,8 @@ pub struct Columns {
 pub struct Column {
     /// The place of its group among those that are swept.
     pub group: usize,
+    /// That group.
+    of: Group,
     /// The counter.
     pub field: &'static Field,
     /// The same counter in 64 bits, if that group is swept too.
@@ -37,7 +39,7 @@ impl Columns {
         let extended = groups.contains(&Group::Extended).then_some(Group::Extended);
         let column = |group: usize, of: Group, field: &'static Field| {
             let twin = |wide: Group| Some((wide, wide.attribute().counters().find(|wide| wide.json == field.json)?));
-            Column { group, field, wider: extended.filter(|wide| *wide != of).and_then(twin) }
+            Column { group, of, field, wider: extended.filter(|wide| *wide != of).and_then(twin) }
         };
         let columns: Vec<Column> = groups
             .iter()
@@ -73,7 +75,7 @@ impl Column {
         let have = |needs: Needs| {
             capabilities.map_or(needs == Needs::Nothing || needs == Needs::ExtendedWidth, |capabilities| capabilities.have(needs))
         };
-        let here = have(self.field.needs);
+        let here = have(self.of.attribute().needs) && have(self.field.needs);
         let wider = self.wider.is_some_and(|(group, field)| have(group.attribute().needs) && have(field.needs));
         here && !wider
     }

@@ -193,7 +193,7 @@ impl<T: Transport> Driver<T> {
         while self.settings.sweeps.is_none_or(|sweeps| done < sweeps) {
             let Some((slot, start)) = self.wait_for_slot(control) else { break };
             let missed = last.map_or(0, |(_, before)| self.missed(before, start));
-            self.tell_gaps(slot, last, start, missed);
+            self.tell_gaps(slot, last, missed);
             last = Some((slot, start));
             self.run_slot(slot, start, control);
             done += 1;
@@ -234,7 +234,7 @@ impl<T: Transport> Driver<T> {
     }
 
     fn current_slot(&self) -> u64 {
-        self.clock.wall_at_anchor / nanos(self.settings.interval).max(1)
+        self.clock.wall(self.clock.now()) / nanos(self.settings.interval).max(1)
     }
 
     /// Slots that should have started between two that did.
@@ -244,7 +244,7 @@ impl<T: Transport> Driver<T> {
     }
 
     /// Tells of slots that were missed, of a wall clock that was set, and of lines that were lost.
-    fn tell_gaps(&mut self, slot: u64, last: Option<(u64, Instant)>, start: Instant, missed: u64) {
+    fn tell_gaps(&mut self, slot: u64, last: Option<(u64, Instant)>, missed: u64) {
         if missed > 0 {
             tracing::warn!(missed, "slots could not start in time");
             self.write_event(slot, "slot_missed", None, &format!("{missed} slots could not start in time"));
@@ -256,7 +256,6 @@ impl<T: Transport> Driver<T> {
             tracing::warn!(seconds, "the wall clock was set");
             self.write_event(slot, "clock_step", None, &format!("the wall clock was set by about {seconds:+.3} s"));
         }
-        let _ = start;
     }
 
     fn run_slot(&mut self, slot: u64, start: Instant, control: &Control) {

@@ -9,7 +9,7 @@ use std::io;
 use miette::Diagnostic;
 
 use super::{c_name, c_port, sys, text};
-use crate::types::{Lid, ParseError, PortNum};
+use crate::types::{HcaName, Lid, PortNum};
 
 /// A port of a host channel adapter of this host.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,15 +28,6 @@ pub struct HcaPort {
     pub link_layer: String,
     /// The P_Key table.
     pub pkeys: Vec<u16>,
-}
-
-/// Which port to send from, as a person names it: nothing, `mlx5_0` or `mlx5_0:1`.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Wanted {
-    /// The adapter.
-    pub ca: Option<String>,
-    /// Its port.
-    pub port: Option<PortNum>,
 }
 
 /// Why there is no way to the fabric from this host, and what to do.
@@ -180,35 +171,6 @@ impl fmt::Display for HcaPort {
     }
 }
 
-impl fmt::Display for Wanted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.ca, self.port) {
-            (Some(ca), Some(port)) => write!(f, "{ca}:{port}"),
-            (Some(ca), None) => f.write_str(ca),
-            (None, Some(port)) => write!(f, "*:{port}"),
-            (None, None) => f.write_str("*"),
-        }
-    }
-}
-
-impl std::str::FromStr for Wanted {
-    type Err = ParseError;
-
-    /// `mlx5_0` or `mlx5_0:1`; nothing for any.
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        let wrong = || ParseError::new(text, "an HCA and its port, such as mlx5_0 or mlx5_0:1");
-        let (ca, port) = match text.split_once(':') {
-            Some((ca, port)) => (ca, Some(PortNum(port.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?))),
-            None => (text, None),
-        };
-        match (ca, port) {
-            ("", None) => Ok(Self::default()),
-            ("", Some(_)) => Err(wrong()),
-            (ca, port) => Ok(Self { ca: Some(ca.to_owned()), port }),
-        }
-    }
-}
-
 impl UmadError {
     pub(super) fn no_such_port(hca: &HcaPort) -> Self {
         Self::NoSuchPort { wanted: hca.to_string(), have: String::new() }
@@ -240,7 +202,7 @@ fn state_name(state: u32) -> &'static str {
 ///
 /// # Errors
 /// When there is none, or more than one could be meant.
-pub fn find(wanted: &Wanted) -> Result<HcaPort, UmadError> {
+pub fn find(wanted: &HcaName) -> Result<HcaPort, UmadError> {
     choose(list()?, wanted)
 }
 
@@ -314,7 +276,7 @@ fn port_of(ca: &str, port: PortNum) -> Option<HcaPort> {
     Some(hca)
 }
 
-fn choose(ports: Vec<HcaPort>, wanted: &Wanted) -> Result<HcaPort, UmadError> {
+fn choose(ports: Vec<HcaPort>, wanted: &HcaName) -> Result<HcaPort, UmadError> {
     let have = describe(&ports);
     let fits = |port: &HcaPort| wanted.ca.as_ref().is_none_or(|ca| *ca == port.ca) && wanted.port.is_none_or(|num| num == port.port);
     let mut fitting: Vec<HcaPort> = ports.into_iter().filter(fits).collect();
@@ -394,12 +356,5 @@ mod tests {
         let port = port("mlx5_0", 1, 4, "InfiniBand");
         assert_eq!(port.pkey_index(0xffff).expect("in the table"), 1);
         assert!(matches!(port.pkey_index(0x8001), Err(UmadError::NoPkey { have, .. }) if have == "0x7fff 0xffff"));
-    }
-
-    #[test]
-    fn what_is_no_port_is_refused() {
-        for text in ["mlx5_0:", "mlx5_0:x", ":1", "mlx5_0:0", "mlx5_0:300"] {
-            assert!(text.parse::<Wanted>().is_err(), "{text:?}");
-        }
     }
 }

@@ -1,0 +1,393 @@
+//! `ibnet-sweep`: asks every assigned port for its counters once a slot and writes a JSON line of each.
+//!
+//! Arguments in, library calls, lines and exit code out. The MADs are sent by one plain thread; the lines are written by another; signals are
+//! waited for here.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use clap::Parser;
+use ibnet::assignments::{Assignments, AssignmentsError, Sampler};
+use ibnet::cli::{self, Progress};
+use ibnet::config::{Config, ConfigError, Plan as Source, Raw, Sl};
+use ibnet::mad::transport::sim::{self, SimFabric, SimTransport};
+use ibnet::mad::transport::{Transport, TransportError};
+use ibnet::sink::{Destination, Ended, SinkError};
+use ibnet::sweep::driver::{Control, Driver, Settings};
+use ibnet::sweep::plan::Plan;
+use ibnet::sweep::record::line::{self, Line};
+use ibnet::topology::{DeviceId, NetFileError, ports_report};
+use ibnet::types::{PortNum, Printable};
+use ibnet::view;
+use miette::Diagnostic;
+use tokio::sync::oneshot;
+
+/// Asks every assigned port for its counters once a slot and writes a JSON line of each.
+#[derive(Debug, Parser)]
+#[command(name = "ibnet-sweep", version, after_help = EXAMPLES)]
+struct Args {
+    /// Configuration; every flag below overrides its key
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// What ibnet-gen wrote
+    #[arg(long, value_name = "FILE")]
+    assignments: Option<String>,
+    /// Which sampler of it this is [default: this host's short name]
+    #[arg(long, value_name = "HOST")]
+    sampler: Option<String>,
+    /// What `ibnetdiscover -p` printed: sweep all of it from here
+    #[arg(long, value_name = "FILE")]
+    net: Option<String>,
+    /// Sweep the fabric of this net file simulated in this process, without InfiniBand
+    #[arg(long, value_name = "FILE")]
+    simulate: Option<String>,
+    /// Time between two slots [default: 1s]
+    #[arg(long, value_name = "TIME")]
+    interval: Option<String>,
+    /// End after so many slots
+    #[arg(long, value_name = "N")]
+    sweeps: Option<u64>,
+    /// Groups of counters: extended,base,xmtdisc,rcverr or all [default: those four]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    groups: Option<Vec<String>>,
+    /// MADs in flight, never more than one to a device [default: 32]
+    #[arg(long, value_name = "N")]
+    window: Option<usize>,
+    /// Deadline of a MAD [default: 5ms]
+    #[arg(long, value_name = "TIME")]
+    timeout: Option<String>,
+    /// How long after sending a late reply still counts [default: 50ms]
+    #[arg(long, value_name = "TIME")]
+    grace: Option<String>,
+    /// HCA that sends [default: the only active InfiniBand port]
+    #[arg(long, value_name = "NAME[:PORT]")]
+    ca: Option<String>,
+    /// Service level [default: 0]
+    #[arg(long, value_name = "N")]
+    sl: Option<String>,
+    /// P_Key [default: 0xffff]
+    #[arg(long, value_name = "HEX")]
+    pkey: Option<String>,
+    /// Where the lines go; a file is appended to [default: -]
+    #[arg(short, long, value_name = "FILE|-")]
+    output: Option<String>,
+    /// Sweep one slot and print it as a table
+    #[arg(long, conflicts_with_all = ["sweeps", "output"])]
+    once: bool,
+    /// Print the configuration that results, and end
+    #[arg(long)]
+    print_config: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ibnet-sweep --assignments assignments.toml -o /var/log/ibnet/lines.jsonl
+  ibnet-sweep --net fabric.p --sweeps 10 | jq 'select(.type == \"sweep\")'
+  ibnet-sweep --simulate fabric.p --once
+  ibnet-sweep -c ibnet.toml --print-config
+
+The log goes to standard error; RUST_LOG=ibnet=debug tells of each slot.
+
+Exit codes: 0 done, or stopped by SIGINT or SIGTERM; 1 the input or the
+environment is wrong; 2 the arguments are wrong.";
+
+/// Whatever ends the program with exit code 1.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+enum Failure {
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Assignments(#[from] AssignmentsError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Net(#[from] NetFileError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Sink(#[from] SinkError),
+    #[cfg(feature = "umad")]
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Umad(#[from] ibnet::mad::transport::umad::UmadError),
+    #[cfg(not(feature = "umad"))]
+    #[error("this ibnet-sweep was built without InfiniBand")]
+    #[diagnostic(help("build it with the feature `umad` (the default), or try --simulate FILE"))]
+    NoUmad,
+    #[error("{source_name}: no linked port in it: nothing to sweep")]
+    #[diagnostic(help("run `ibnetdiscover -p` on a host whose link is up"))]
+    NothingLinked { source_name: String },
+    #[error("simulated.dead: there is no device {name:?} in {net}")]
+    #[diagnostic(help("give a node's whole name, or its first word, as it stands in the net file"))]
+    NoSuchDevice { name: String, net: String },
+    #[error("the way to the fabric was lost")]
+    #[diagnostic(help("is the HCA still there (`ibstat`)? Start ibnet-sweep again once it is"))]
+    Lost(#[source] TransportError),
+    #[error("standard output cannot be written")]
+    Stdout(#[source] std::io::Error),
+    #[error("the program's threads could not be started")]
+    Runtime(#[source] std::io::Error),
+}
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            // If the terminal is gone there is nobody left to tell.
+            let _ = error.print();
+            return ExitCode::from(error.exit_code() as u8);
+        }
+    };
+    cli::log_to_stderr();
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => cli::fail(&failure),
+    }
+}
+
+fn run(args: &Args) -> Result<(), Failure> {
+    let raw = args.raw()?;
+    if args.print_config {
+        return cli::print(toml::to_string(&raw).unwrap_or_default().as_bytes()).map_err(Failure::Stdout);
+    }
+    let config = raw.check()?;
+    let Work { sampler, sha256 } = Work::load(&config)?;
+    let ca = config.ca.clone();
+    let way = Way::find(&config, &sampler, ca)?;
+    let (ca, ca_port) = way.name();
+    let mut engine = config.engine.clone();
+    engine.pkey_index = way.pkey_index(&config)?;
+    let settings = Settings {
+        sampler: sampler.host.clone(),
+        ca,
+        ca_port,
+        interval: config.interval,
+        offset: config.interval.mul_f64(sampler.offset.unwrap_or(0.0)),
+        sweeps: if args.once { Some(1) } else { args.sweeps },
+        assignments_sha256: sha256,
+        engine,
+    };
+    let plan = Plan::new(&sampler);
+    match way {
+        Way::Simulated(fabric) => sweep(args, &config, plan, settings, SimTransport::new(fabric)),
+        #[cfg(feature = "umad")]
+        Way::Hca(port) => sweep(args, &config, plan, settings, ibnet::mad::transport::umad::UmadTransport::open(&port)?),
+    }
+}
+
+impl Args {
+    /// The file, with the flags over it.
+    fn raw(&self) -> Result<Raw, ConfigError> {
+        let mut raw = self.config.as_deref().map(Raw::read).transpose()?.unwrap_or_default();
+        let texts = [
+            (&self.assignments, &mut raw.assignments),
+            (&self.sampler, &mut raw.sampler),
+            (&self.net, &mut raw.net),
+            (&self.simulate, &mut raw.simulate),
+            (&self.interval, &mut raw.interval),
+            (&self.timeout, &mut raw.timeout),
+            (&self.grace, &mut raw.grace),
+            (&self.ca, &mut raw.ca),
+            (&self.pkey, &mut raw.pkey),
+            (&self.output, &mut raw.output),
+        ];
+        for (flag, key) in texts {
+            if let Some(flag) = flag {
+                key.clone_from(flag);
+            }
+        }
+        if let Some(groups) = &self.groups {
+            raw.groups.clone_from(groups);
+        }
+        if let Some(window) = self.window {
+            raw.window = window;
+        }
+        if let Some(sl) = &self.sl {
+            raw.sl = Sl::Word(sl.clone());
+        }
+        Ok(raw)
+    }
+}
+
+/// What is to be swept, by whom.
+struct Work {
+    sampler: Sampler,
+    sha256: Option<String>,
+}
+
+impl Work {
+    fn load(config: &Config) -> Result<Self, Failure> {
+        let host = config.sampler.clone().unwrap_or_else(cli::short_host_name);
+        match &config.plan {
+            Source::Assignments(path) => {
+                let loaded = Assignments::read(path)?;
+                let sampler = loaded.assignments.sampler(&host)?.clone();
+                Ok(Self { sampler, sha256: Some(loaded.sha256) })
+            }
+            Source::Net(path) => {
+                let net = read_net(path)?;
+                let (sampler, left_out) = Sampler::everything(&net.fabric, &host);
+                if !left_out.is_empty() {
+                    tracing::info!(devices = left_out.len(), "left out: routers, aggregation nodes, devices without a LID");
+                }
+                let source_name = path.display().to_string();
+                if sampler.port_count == 0 { Err(Failure::NothingLinked { source_name }) } else { Ok(Self { sampler, sha256: None }) }
+            }
+        }
+    }
+}
+
+/// Reads a net file; what a person should know of it goes to the log.
+fn read_net(path: &std::path::Path) -> Result<ports_report::NetFile, NetFileError> {
+    let net = ports_report::read(path)?;
+    let mut counts = std::collections::BTreeMap::new();
+    for remark in &net.remarks {
+        *counts.entry(remark.kind).or_insert(0) += 1;
+        tracing::debug!("{}: {}", path.display(), Printable(&remark.to_string()));
+    }
+    for (kind, lines) in counts {
+        tracing::warn!(lines, "{}: {} (RUST_LOG=ibnet=debug names them)", path.display(), kind.as_str());
+    }
+    Ok(net)
+}
+
+/// The way to the fabric.
+enum Way {
+    Simulated(Arc<Mutex<SimFabric>>),
+    #[cfg(feature = "umad")]
+    Hca(ibnet::mad::transport::umad::HcaPort),
+}
+
+impl Way {
+    #[cfg_attr(not(feature = "umad"), expect(unused_variables, reason = "there is no HCA to choose"))]
+    fn find(config: &Config, sampler: &Sampler, mut ca: ibnet::types::HcaName) -> Result<Self, Failure> {
+        if let Some(path) = &config.simulate {
+            let net = read_net(path)?;
+            let options = sim::Options { loss: config.simulated.loss, seed: config.simulated.seed, ..sim::Options::default() };
+            let mut fabric = SimFabric::new(net.fabric, options);
+            for name in &config.simulated.dead {
+                let named: Vec<DeviceId> =
+                    fabric.fabric().iter().filter(|(_, device)| device.name == *name || device.host() == name).map(|(id, _)| id).collect();
+                if named.is_empty() {
+                    return Err(Failure::NoSuchDevice { name: name.clone(), net: path.display().to_string() });
+                }
+                named.into_iter().for_each(|id| fabric.set_dead(id, true));
+            }
+            return Ok(Self::Simulated(Arc::new(Mutex::new(fabric))));
+        }
+        // What is said here comes before what the assignments file says.
+        if ca.ca.is_none() {
+            ca.ca.clone_from(&sampler.ca);
+            ca.port = sampler.ca_port;
+        }
+        #[cfg(feature = "umad")]
+        {
+            let port = ibnet::mad::transport::umad::ports::find(&ca)?;
+            if port.sm_lid.0 == 0 {
+                tracing::warn!(%port, "no subnet manager is known here; LIDs may not lead anywhere");
+            }
+            Ok(Self::Hca(port))
+        }
+        #[cfg(not(feature = "umad"))]
+        Err(Failure::NoUmad)
+    }
+
+    fn name(&self) -> (String, PortNum) {
+        match self {
+            Self::Simulated(_) => ("sim".to_owned(), PortNum(1)),
+            #[cfg(feature = "umad")]
+            Self::Hca(port) => (port.ca.clone(), port.port),
+        }
+    }
+
+    #[cfg_attr(not(feature = "umad"), expect(unused_variables, clippy::unnecessary_wraps, reason = "there is no table of keys"))]
+    fn pkey_index(&self, config: &Config) -> Result<u16, Failure> {
+        match self {
+            Self::Simulated(_) => Ok(0),
+            #[cfg(feature = "umad")]
+            Self::Hca(port) => Ok(port.pkey_index(config.pkey)?),
+        }
+    }
+}
+
+/// After a stop the threads have this long to end; then the program ends without them.
+const STOP_BUDGET: Duration = Duration::from_millis(900);
+
+/// Runs the driver and the writer on threads of their own, and waits for their end or for a signal.
+fn sweep<T: Transport + Send + 'static>(args: &Args, config: &Config, plan: Plan, settings: Settings, transport: T) -> Result<(), Failure> {
+    if args.once {
+        return once(plan, settings, transport);
+    }
+    let (outlet, writer) = config.output.open()?;
+    // A bar among lines on one terminal would spoil both.
+    let alone = config.output != Destination::Stdout || !std::io::stdout().is_terminal();
+    let bar = args.sweeps.filter(|_| alone).map_or_else(Progress::hidden, |sweeps| Progress::new(sweeps, "slots"));
+    let control = Arc::new(Control::default());
+    let driver = Driver::new(plan, settings, transport, outlet, cli::random_seed());
+    let (driven, mut driver_done) = oneshot::channel();
+    let (written, mut writer_done) = oneshot::channel();
+    let for_driver = Arc::clone(&control);
+    let spawn =
+        |name: &str, work: Box<dyn FnOnce() + Send>| thread::Builder::new().name(name.to_owned()).spawn(work).map_err(Failure::Runtime);
+    spawn(
+        "writer",
+        Box::new(move || {
+            let _ = written.send(writer.run());
+        }),
+    )?;
+    spawn(
+        "mads",
+        Box::new(move || {
+            let result = driver.run(&for_driver, |report| bar.set(report.done));
+            bar.finish();
+            let _ = driven.send(result);
+        }),
+    )?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
+    runtime.block_on(async {
+        let mut signals = cli::Signals::new().map_err(Failure::Runtime)?;
+        let mut result = Ok(());
+        tokio::select! {
+            driven = &mut driver_done => result = driven.unwrap_or(Ok(())),
+            ended = &mut writer_done => {
+                if ended == Ok(Ended::ReaderGone) {
+                    tracing::debug!("nobody reads standard output any more");
+                }
+                control.stop();
+                return Ok(());
+            }
+            signal = signals.next() => {
+                tracing::info!(signal, "stopping");
+                control.stop();
+                match tokio::time::timeout(STOP_BUDGET, &mut driver_done).await {
+                    Ok(driven) => result = driven.unwrap_or(Ok(())),
+                    Err(_) => tracing::warn!("the sender stands still; ending without it"),
+                }
+            }
+        }
+        // The driver is gone and with it the outlet: the writer writes what is left, and ends.
+        if tokio::time::timeout(STOP_BUDGET, writer_done).await.is_err() {
+            tracing::warn!("the output stands still; ending without what is left");
+        }
+        result.map_err(Failure::Lost)
+    })
+}
+
+/// Sweeps one slot and prints it as a table.
+fn once<T: Transport>(plan: Plan, settings: Settings, transport: T) -> Result<(), Failure> {
+    let (outlet, lines) = Destination::memory();
+    let driver = Driver::new(plan, settings, transport, outlet, cli::random_seed());
+    driver.run(&Control::default(), |_| {}).map_err(Failure::Lost)?;
+    let mut ports = Vec::new();
+    for line in lines.text().lines() {
+        if let Ok(Line::Port(port)) = line::parse(line) {
+            ports.push(*port);
+        }
+    }
+    ports.sort_by(|a, b| (&a.node, a.guid, a.port).cmp(&(&b.node, b.guid, b.port)));
+    cli::print(format!("{}\n", view::once::table(&ports)).as_bytes()).map_err(Failure::Stdout)
+}

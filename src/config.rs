@@ -1,0 +1,372 @@
+//! The configuration of `ibnet-sweep`: as it is written ([`Raw`]), and as it was checked ([`Config`]).
+//!
+//! Every key stands in `ibnet.toml.example` with its unit, its default and one sentence; a test holds that file against [`Raw::default`].
+//! Every flag of the program overrides the key of the same name, before anything is checked.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use miette::Diagnostic;
+use serde::{Deserialize, Serialize};
+
+use crate::mad::pma::Group;
+use crate::sink::Destination;
+use crate::sweep::engine;
+use crate::types::HcaName;
+
+/// The file as it is written. Durations are texts such as `5ms`; an empty text means that nothing is said.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Raw {
+    /// Path of the assignments file.
+    pub assignments: String,
+    /// Path of a net file of which all is swept from here, in the place of an assignments file.
+    pub net: String,
+    /// Which sampler of the assignments file we are.
+    pub sampler: String,
+    /// Time between two slots.
+    pub interval: String,
+    /// Names of groups of counters.
+    pub groups: Vec<String>,
+    /// MADs in flight.
+    pub window: usize,
+    /// Deadline of a MAD.
+    pub timeout: String,
+    /// How long a late reply still counts.
+    pub grace: String,
+    /// HCA and port that send.
+    pub ca: String,
+    /// Service level.
+    pub sl: Sl,
+    /// P_Key.
+    pub pkey: String,
+    /// Where records go.
+    pub output: String,
+    /// Path of the net file of a simulated fabric.
+    pub simulate: String,
+    /// How it behaves.
+    pub simulated: Simulated,
+}
+
+/// A service level as it is written: a number, or `"path"`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Sl {
+    /// 0 to 15.
+    Number(u8),
+    /// A word.
+    Word(String),
+}
+
+/// How a simulated fabric behaves.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Simulated {
+    /// Share of requests that get lost.
+    pub loss: f64,
+    /// Names of devices that do not answer.
+    pub dead: Vec<String>,
+    /// Everything random follows from it.
+    pub seed: u64,
+}
+
+impl Default for Raw {
+    fn default() -> Self {
+        let engine = engine::Config::default();
+        let text = |duration| humantime::format_duration(duration).to_string();
+        Self {
+            assignments: String::new(),
+            net: String::new(),
+            sampler: String::new(),
+            interval: "1s".to_owned(),
+            groups: engine.groups.iter().map(ToString::to_string).collect(),
+            window: engine.window,
+            timeout: text(engine.deadline),
+            grace: text(engine.grace),
+            ca: String::new(),
+            sl: Sl::Number(engine.sl),
+            pkey: "0xffff".to_owned(),
+            output: "-".to_owned(),
+            simulate: String::new(),
+            simulated: Simulated::default(),
+        }
+    }
+}
+
+impl Default for Simulated {
+    fn default() -> Self {
+        Self { loss: 0.0, dead: Vec::new(), seed: 1 }
+    }
+}
+
+/// What is swept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Plan {
+    /// What an assignments file gives to this sampler.
+    Assignments(PathBuf),
+    /// All of a net file.
+    Net(PathBuf),
+}
+
+/// A configuration that was checked: nothing in it contradicts itself.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Config {
+    /// What is swept.
+    pub plan: Plan,
+    /// Who we are; `None`: by our host's name.
+    pub sampler: Option<String>,
+    /// Between two slots.
+    pub interval: Duration,
+    /// How the engine sweeps. The P_Key index is not known before the HCA is.
+    pub engine: engine::Config,
+    /// HCA port that sends.
+    pub ca: HcaName,
+    /// P_Key.
+    pub pkey: u16,
+    /// Where records go.
+    pub output: Destination,
+    /// The net file of a simulated fabric, in the place of an HCA.
+    pub simulate: Option<PathBuf>,
+    /// How it behaves.
+    pub simulated: Simulated,
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file could not be read.
+    #[error("{}: cannot be read", path.display())]
+    #[diagnostic(help("give another file with -c FILE; ibnet.toml.example has every key"))]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is no TOML, or has a key that does not exist.
+    #[error("{}:{line}: {message}", path.display())]
+    #[diagnostic(help("ibnet.toml.example has every key with its unit and default"))]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Its line.
+        line: usize,
+        /// What was found and expected.
+        message: String,
+    },
+    /// A value is not what it should be.
+    #[error("{key}: {found:?} is not {expected}")]
+    #[diagnostic(help("set {key} in ibnet.toml, or give --{}", flag(key)))]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        found: String,
+        /// What it should be.
+        expected: String,
+    },
+    /// There is nothing to sweep.
+    #[error("nothing says which ports to sweep")]
+    #[diagnostic(help(
+        "give --assignments FILE (ibnet-gen writes it), or --net FILE with what `ibnetdiscover -p` printed to sweep all of it from here; --simulate FILE tries it without InfiniBand"
+    ))]
+    NothingToSweep,
+    /// Both say what to sweep.
+    #[error("both an assignments file and a net file say which ports to sweep")]
+    #[diagnostic(help("give either --assignments or --net; the other may stand in ibnet.toml: empty it with \"\""))]
+    TwoPlans,
+}
+
+fn flag(key: &str) -> String {
+    key.replace(['_', '.'], "-")
+}
+
+impl Raw {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, is no TOML, or has a key that does not exist.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
+        toml::from_str(&text).map_err(|error| {
+            let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+            ConfigError::Syntax { path: path.to_owned(), line, message: error.message().to_owned() }
+        })
+    }
+
+    /// Checks all of it.
+    ///
+    /// # Errors
+    /// The first value that is not what it should be.
+    pub fn check(&self) -> Result<Config, ConfigError> {
+        let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
+        let simulate = path(&self.simulate);
+        let plan = match (path(&self.assignments), path(&self.net)) {
+            (Some(assignments), None) => Plan::Assignments(assignments),
+            (None, Some(net)) => Plan::Net(net),
+            (Some(_), Some(_)) => return Err(ConfigError::TwoPlans),
+            (None, None) => Plan::Net(simulate.clone().ok_or(ConfigError::NothingToSweep)?),
+        };
+        let interval = duration("interval", &self.interval, Duration::from_millis(10), Duration::from_secs(3600))?;
+        let deadline = duration("timeout", &self.timeout, Duration::from_micros(100), interval)?;
+        let grace = duration("grace", &self.grace, deadline, Duration::from_secs(10))?;
+        let simulated = self.simulated.clone();
+        if !(0.0..=1.0).contains(&simulated.loss) {
+            return Err(value("simulated.loss", &simulated.loss, "a share from 0 to 1"));
+        }
+        Ok(Config {
+            plan,
+            sampler: (!self.sampler.is_empty()).then(|| self.sampler.clone()),
+            interval,
+            engine: engine::Config {
+                window: self.window()?,
+                deadline,
+                grace,
+                groups: self.groups()?,
+                sl: self.sl()?,
+                ..engine::Config::default()
+            },
+            ca: self.ca.parse().map_err(|_| value("ca", &self.ca, "an HCA and its port, such as mlx5_0 or mlx5_0:1"))?,
+            pkey: self.pkey()?,
+            output: Destination::parse(&self.output),
+            simulate,
+            simulated,
+        })
+    }
+
+    fn window(&self) -> Result<usize, ConfigError> {
+        (1..=MOST_IN_FLIGHT)
+            .contains(&self.window)
+            .then_some(self.window)
+            .ok_or_else(|| value("window", &self.window, "a number from 1 to 128"))
+    }
+
+    fn groups(&self) -> Result<Vec<Group>, ConfigError> {
+        let mut groups = Vec::new();
+        for name in &self.groups {
+            if name == "all" {
+                groups.extend(Group::ALL);
+                continue;
+            }
+            let group = name.parse().map_err(|error: crate::types::ParseError| value("groups", &error.found, error.expected))?;
+            groups.push(group);
+        }
+        let mut once = Vec::new();
+        groups.retain(|group| {
+            !once.contains(group) && {
+                once.push(*group);
+                true
+            }
+        });
+        if groups.is_empty() { Err(value("groups", &"", "a list of groups of counters, such as extended,base")) } else { Ok(groups) }
+    }
+
+    fn sl(&self) -> Result<u8, ConfigError> {
+        match &self.sl {
+            Sl::Number(sl @ 0..=15) => Ok(*sl),
+            Sl::Number(other) => Err(value("sl", other, "a service level from 0 to 15")),
+            Sl::Word(word) if word == "path" => {
+                Err(value("sl", word, "taken from path records by this version, which needs a number from 0 to 15"))
+            }
+            Sl::Word(word) => word.parse().ok().filter(|sl| *sl <= 15).ok_or_else(|| value("sl", word, "a service level from 0 to 15")),
+        }
+    }
+
+    fn pkey(&self) -> Result<u16, ConfigError> {
+        let digits = self.pkey.strip_prefix("0x").unwrap_or(&self.pkey);
+        u16::from_str_radix(digits, 16)
+            .ok()
+            .filter(|pkey| pkey & 0x7fff != 0)
+            .ok_or_else(|| value("pkey", &self.pkey, "a P_Key such as 0xffff"))
+    }
+}
+
+/// The ceiling of `window`: the QP1 send queue of a port has 128 places.
+const MOST_IN_FLIGHT: usize = 128;
+
+fn value(key: &'static str, found: &impl ToString, expected: &str) -> ConfigError {
+    ConfigError::Value { key, found: found.to_string(), expected: expected.to_owned() }
+}
+
+fn duration(key: &'static str, text: &str, least: Duration, most: Duration) -> Result<Duration, ConfigError> {
+    let show = humantime::format_duration;
+    let parsed = humantime::parse_duration(text).map_err(|_| value(key, &text, "a duration such as 1s or 5ms"))?;
+    let expected = || format!("a duration from {} to {}", show(least), show(most));
+    if (least..=most).contains(&parsed) { Ok(parsed) } else { Err(value(key, &text, &expected())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(change: impl FnOnce(&mut Raw)) -> Result<Config, ConfigError> {
+        let mut raw = Raw { net: "fabric.p".to_owned(), ..Raw::default() };
+        change(&mut raw);
+        raw.check()
+    }
+
+    fn refused(change: impl FnOnce(&mut Raw)) -> String {
+        check(change).expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn the_example_is_the_defaults() {
+        let example: Raw = toml::from_str(include_str!("../ibnet.toml.example")).expect("it parses");
+        assert_eq!(example, Raw::default());
+    }
+
+    #[test]
+    fn the_example_has_every_key_and_its_table() {
+        let example: toml::Table = toml::from_str(include_str!("../ibnet.toml.example")).expect("it parses");
+        let defaults = toml::Table::try_from(Raw::default()).expect("it serialises");
+        let keys = |table: &toml::Table| table.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(keys(&example), keys(&defaults));
+        let inner = |table: &toml::Table| table["simulated"].as_table().map(keys);
+        assert_eq!(inner(&example), inner(&defaults));
+    }
+
+    #[test]
+    fn the_defaults_are_the_engine_s() {
+        let config = check(|_| {}).expect("good");
+        assert_eq!((config.engine, config.interval), (engine::Config::default(), Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn a_simulated_fabric_is_swept_whole_unless_something_else_is_said() {
+        let config = check(|raw| (raw.net, raw.simulate) = (String::new(), "sim.p".to_owned())).expect("good");
+        assert_eq!((config.plan, config.simulate), (Plan::Net("sim.p".into()), Some("sim.p".into())));
+        assert!(matches!(Raw::default().check(), Err(ConfigError::NothingToSweep)));
+        assert!(matches!(check(|raw| raw.assignments = "a.toml".to_owned()), Err(ConfigError::TwoPlans)));
+    }
+
+    #[test]
+    fn values_that_are_wrong_are_named_with_what_was_expected() {
+        assert_eq!(refused(|raw| raw.interval = "1 parsec".to_owned()), "interval: \"1 parsec\" is not a duration such as 1s or 5ms");
+        assert_eq!(refused(|raw| raw.timeout = "2s".to_owned()), "timeout: \"2s\" is not a duration from 100us to 1s");
+        assert_eq!(refused(|raw| raw.grace = "1ms".to_owned()), "grace: \"1ms\" is not a duration from 5ms to 10s");
+        assert_eq!(refused(|raw| raw.window = 0), "window: \"0\" is not a number from 1 to 128");
+        assert_eq!(refused(|raw| raw.sl = Sl::Number(16)), "sl: \"16\" is not a service level from 0 to 15");
+        assert_eq!(refused(|raw| raw.pkey = "0x8000".to_owned()), "pkey: \"0x8000\" is not a P_Key such as 0xffff");
+        assert!(refused(|raw| raw.groups = vec!["vlopdata".to_owned()]).contains("by this version"));
+        assert!(refused(|raw| raw.groups.clear()).starts_with("groups:"));
+        assert!(refused(|raw| raw.simulated.loss = f64::NAN).starts_with("simulated.loss:"));
+    }
+
+    #[test]
+    fn groups_stay_in_order_and_are_asked_for_once() {
+        let groups = check(|raw| raw.groups = ["base", "all", "base"].map(str::to_owned).to_vec()).expect("good").engine.groups;
+        assert_eq!(groups, [Group::Base, Group::Extended, Group::XmtDisc, Group::RcvErr]);
+    }
+
+    #[test]
+    fn a_mistake_in_the_file_has_a_line() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ibnet.toml");
+        std::fs::write(&path, "window = 8\nwindwo = 9\n").expect("written");
+        assert!(matches!(Raw::read(&path), Err(ConfigError::Syntax { line: 2, .. })));
+        std::fs::write(&path, "window = 8\n\n[simulated\n").expect("written");
+        assert!(matches!(Raw::read(&path), Err(ConfigError::Syntax { line: 3, .. })));
+    }
+}

@@ -1,0 +1,73 @@
+//! One slot as a table for people: `ibnet-sweep --once`.
+
+use comfy_table::CellAlignment;
+
+use super::summary::plain;
+use crate::sweep::record::line::Port;
+use crate::types::Printable;
+
+/// A row a port, with the counters that most ask for first. Data in octets, everything as the device counts it since its counters were cleared.
+pub fn table(ports: &[Port]) -> String {
+    let mut table = plain();
+    table.set_header(["node", "port", "peer", "link", "status", "xmit", "rcv", "wait ticks", "errors"]);
+    for port in ports {
+        let counter = |name: &str| port.counters.get(name).copied();
+        let shown = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+        let errors = ERRORS.iter().filter_map(|name| counter(name)).reduce(|a, b| a.saturating_add(b));
+        let peer = match (&port.peer, port.peer_port) {
+            (Some(name), Some(num)) => format!("{} port {num}", Printable(name)),
+            _ => "-".to_owned(),
+        };
+        table.add_row([
+            Printable(&port.node).to_string(),
+            port.port.to_string(),
+            peer,
+            port.link.clone(),
+            port.status.clone(),
+            counter("port_xmit_data_bytes").map_or_else(|| "-".to_owned(), octets),
+            counter("port_rcv_data_bytes").map_or_else(|| "-".to_owned(), octets),
+            shown(counter("port_xmit_wait_ticks")),
+            shown(errors),
+        ]);
+    }
+    for column in [1, 5, 6, 7, 8] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.to_string()
+}
+
+/// What is summed up as `errors`.
+const ERRORS: [&str; 9] = [
+    "symbol_error_counter",
+    "link_error_recovery_counter",
+    "link_downed_counter",
+    "port_rcv_errors",
+    "port_rcv_remote_physical_errors",
+    "port_rcv_switch_relay_errors",
+    "port_xmit_discards",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+];
+
+/// Octets with a decimal unit, three digits at least.
+fn octets(value: u64) -> String {
+    let units = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
+    let (mut scaled, mut unit) = (value as f64, 0);
+    while scaled >= 1000.0 && unit + 1 < units.len() {
+        scaled /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{value} B") } else { format!("{scaled:.2} {}", units[unit]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn octets_have_a_unit() {
+        assert_eq!([0, 999, 1000, 123_456_789, u64::MAX].map(octets), ["0 B", "999 B", "1.00 kB", "123.46 MB", "18.45 EB"]);
+    }
+}

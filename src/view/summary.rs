@@ -1,0 +1,214 @@
+//! The sum of a recording: how the sweep went, and which links were busiest.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, BufRead};
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use crate::sweep::record::line::{self, Line, Port, Sweep};
+use crate::types::{Guid, PortNum, Printable};
+
+/// What was read so far of any number of streams.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    samplers: BTreeMap<String, Sampler>,
+    links: BTreeMap<(Guid, PortNum), Link>,
+    by_status: BTreeMap<String, u64>,
+    /// Lines that are no records.
+    pub unreadable: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Sampler {
+    interval_ns: u64,
+    ports: u32,
+    durations_ns: Vec<u64>,
+    mads: u64,
+    slots: u64,
+    missed: u64,
+    lost: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Link {
+    from: String,
+    to: String,
+    rate: String,
+    gbps: f64,
+    utilization: f64,
+    readings: u32,
+}
+
+impl Summary {
+    /// Takes all lines of a stream.
+    ///
+    /// # Errors
+    /// When the stream cannot be read; a line that is no record is counted.
+    pub fn read(&mut self, stream: impl BufRead) -> io::Result<()> {
+        for line in stream.lines() {
+            match line::parse(&line?) {
+                Ok(line) => self.take(line),
+                Err(_) => self.unreadable += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes one record.
+    pub fn take(&mut self, line: Line) {
+        match line {
+            Line::Start(start) => self.samplers.entry(start.sampler).or_default().interval_ns = start.interval_ns,
+            Line::Port(port) => self.take_port(*port),
+            Line::Sweep(sweep) => self.take_sweep(sweep),
+            Line::Histogram(_) | Line::Event(_) => {}
+        }
+    }
+
+    fn take_port(&mut self, port: Port) {
+        *self.by_status.entry(port.status).or_default() += 1;
+        let Some(gbps) = port.xmit_gbps else { return };
+        let link = self.links.entry((port.guid, port.port)).or_default();
+        if link.readings == 0 {
+            link.from = format!("{} port {}", Printable(&port.node), port.port);
+            link.to = match (port.peer, port.peer_port) {
+                (Some(name), Some(num)) => format!("{} port {num}", Printable(&name)),
+                _ => "?".to_owned(),
+            };
+            link.rate = port.link;
+        }
+        link.gbps += gbps;
+        link.utilization += port.xmit_utilization.unwrap_or(0.0);
+        link.readings += 1;
+    }
+
+    fn take_sweep(&mut self, sweep: Sweep) {
+        let sampler = self.samplers.entry(sweep.sampler).or_default();
+        sampler.ports = sweep.ports;
+        sampler.durations_ns.push(sweep.duration_ns);
+        sampler.mads += sweep.mads_sent;
+        sampler.slots += 1;
+        sampler.missed += sweep.slots_missed;
+        sampler.lost += sweep.lines_lost;
+    }
+
+    /// Ports of all samplers together.
+    pub fn ports(&self) -> u32 {
+        self.samplers.values().map(|sampler| sampler.ports).sum()
+    }
+
+    /// Port records of that status.
+    pub fn count(&self, status: &str) -> u64 {
+        self.by_status.get(status).copied().unwrap_or(0)
+    }
+
+    /// MADs a second of all samplers together.
+    pub fn mads_per_second(&self) -> f64 {
+        let rate = |sampler: &Sampler| sampler.mads as f64 * 1e9 / (sampler.slots * sampler.interval_ns).max(1) as f64;
+        self.samplers.values().map(rate).sum()
+    }
+
+    /// Lengths of all slots in nanoseconds, ascending.
+    fn durations_ns(&self) -> Vec<u64> {
+        let mut all: Vec<u64> = self.samplers.values().flat_map(|sampler| sampler.durations_ns.iter().copied()).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// The busiest directions of links by their mean rate, the busiest first.
+    fn busiest(&self, most: usize) -> Vec<&Link> {
+        let mean = |link: &Link| link.gbps / f64::from(link.readings);
+        let mut links: Vec<&Link> = self.links.values().filter(|link| link.gbps > 0.0).collect();
+        links.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
+        links.truncate(most);
+        links
+    }
+}
+
+/// The value below which that share of ascending values lies.
+fn quantile(ascending: &[u64], share: f64) -> u64 {
+    let place = (ascending.len() as f64 * share).ceil() as usize;
+    ascending.get(place.saturating_sub(1)).copied().unwrap_or(0)
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let durations = self.durations_ns();
+        let millis = |nanos: u64| format!("{:.2} ms", nanos as f64 / 1e6);
+        let slots = self.samplers.values().map(|sampler| sampler.slots).max().unwrap_or(0);
+        let records: u64 = self.by_status.values().sum();
+        let others = |(status, count): (&String, &u64)| format!("{status} {count}");
+        let mut statuses: Vec<_> = ["ok", "timeout"].iter().map(|status| format!("{status} {}", self.count(status))).collect();
+        statuses.extend(self.by_status.iter().filter(|(status, _)| !["ok", "timeout"].contains(&status.as_str())).map(others));
+
+        let mut table = plain();
+        table.add_row(["ports", &format!("{} on {} samplers", self.ports(), self.samplers.len())]);
+        table.add_row(["slots", &format!("{slots} each, {} missed", self.samplers.values().map(|sampler| sampler.missed).sum::<u64>())]);
+        table.add_row(["records", &format!("{records}: {}", statuses.join(", "))]);
+        let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| millis(quantile(&durations, share)));
+        table.add_row(["sweep", &format!("p50 {p50}, p99 {p99}, max {max}")]);
+        table.add_row(["MADs", &format!("{:.0} a second", self.mads_per_second())]);
+        let lost: u64 = self.samplers.values().map(|sampler| sampler.lost).sum();
+        if lost + self.unreadable > 0 {
+            table.add_row(["lines", &format!("{lost} lost, {} unreadable", self.unreadable)]);
+        }
+        writeln!(f, "{table}")?;
+
+        let busiest = self.busiest(5);
+        if busiest.is_empty() {
+            return Ok(());
+        }
+        let mut table = plain();
+        table.set_header(["busiest links", "to", "link", "mean Gb/s", "of its rate"]);
+        for link in busiest {
+            let readings = f64::from(link.readings);
+            let (gbps, share) = (format!("{:.1}", link.gbps / readings), format!("{:.0} %", 100.0 * link.utilization / readings));
+            table.add_row([&link.from, &link.to, &link.rate, &gbps, &share]);
+        }
+        for column in [3, 4] {
+            if let Some(column) = table.column_mut(column) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        writeln!(f, "\n{table}")
+    }
+}
+
+/// A table without lines, its columns two blanks apart.
+pub(super) fn plain() -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_of_few_values() {
+        assert_eq!(quantile(&[], 0.5), 0);
+        assert_eq!([0.5, 0.99, 1.0].map(|share| quantile(&[1, 2, 3, 4], share)), [2, 4, 4]);
+    }
+
+    #[test]
+    fn what_is_no_record_is_counted() {
+        let mut summary = Summary::default();
+        summary.read(&b"{\"type\":\"start\"}\nnonsense\n{\"type\":\"else\"}\n"[..]).expect("read");
+        assert_eq!(summary.unreadable, 3);
+    }
+
+    #[test]
+    fn rates_and_lengths_are_those_of_the_records() {
+        let sweep = |ts, ns| {
+            format!(
+                r#"{{"type":"sweep","ts":{ts},"slot":1,"sampler":"a","duration_ns":{ns},"decode_ns":0,"ports":7,"ok":7,"late":0,"timeout":0,"unreachable":0,"skipped":0,"errors":0,"mads_sent":28,"mads_late":0,"mads_rejected":0,"load_bytes":0,"slots_missed":0,"lines_lost":0,"rtt_p50_ns":null,"rtt_p99_ns":null,"rtt_max_ns":null}}"#
+            )
+        };
+        let start = r#"{"type":"start","ts":1,"slot":1,"sampler":"a","schema":1,"version":"0","boot_id":"","pid":1,"ca":"sim","ca_port":1,"interval_ns":500000000,"groups":[],"ports":7,"assignments_sha256":null,"file_seq":0}"#;
+        let mut summary = Summary::default();
+        summary.read(format!("{start}\n{}\n{}\n", sweep(1, 2_000_000), sweep(2, 4_000_000)).as_bytes()).expect("read");
+        assert_eq!((summary.unreadable, summary.ports(), summary.mads_per_second()), (0, 7, 56.0));
+        assert!(summary.to_string().contains("p50 2.00 ms, p99 4.00 ms, max 4.00 ms"), "{summary}");
+    }
+}
