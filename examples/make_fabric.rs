@@ -1,11 +1,14 @@
-//! Prints the Stria-like fabric of `examples/stria.p`, as `ibnetdiscover -p` would.
+//! Prints an invented fabric: as `ibnetdiscover -p` would, or as a net file for ibsim.
 //!
 //!     cargo run --no-default-features --example make_fabric > examples/stria.p
+//!     cargo run --no-default-features --example make_fabric -- --ibsim > stria.net
 
 use std::io::{self, Write};
 
 use ibnet::topology::synthetic;
 
 fn main() -> io::Result<()> {
-    io::stdout().lock().write_all(synthetic::stria().ports_report().as_bytes())
+    let fabric = synthetic::stria();
+    let text = if std::env::args().any(|arg| arg == "--ibsim") { fabric.ibsim_net() } else { fabric.ports_report() };
+    io::stdout().lock().write_all(text.as_bytes())
 }

@@ -148,7 +148,8 @@ impl HcaPort {
     }
 
     fn is_infiniband(&self) -> bool {
-        self.link_layer.eq_ignore_ascii_case("infiniband")
+        // Where the kernel does not tell, libibumad writes "IB".
+        ["InfiniBand", "IB"].contains(&self.link_layer.as_str())
     }
 
     /// The index of a P_Key in its table. A full member's key serves the limited one too, but not the other way round: two limited members
