@@ -389,5 +389,5 @@ fn once<T: Transport>(plan: Plan, settings: Settings, transport: T) -> Result<()
         }
     }
     ports.sort_by(|a, b| (&a.node, a.guid, a.port).cmp(&(&b.node, b.guid, b.port)));
-    cli::print(format!("{}\n", view::once::table(&ports)).as_bytes()).map_err(Failure::Stdout)
+    cli::print(format!("{}\n", view::once::show(&ports)).as_bytes()).map_err(Failure::Stdout)
 }

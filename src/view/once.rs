@@ -1,14 +1,12 @@
 //! One slot as a table for people: `ibnet-sweep --once`.
 
-use comfy_table::CellAlignment;
-
-use super::summary::plain;
+use super::table;
 use crate::sweep::record::line::Port;
 use crate::types::Printable;
 
 /// A row a port, with the counters that most ask for first. Data in octets, everything as the device counts it since its counters were cleared.
-pub fn table(ports: &[Port]) -> String {
-    let mut table = plain();
+pub fn show(ports: &[Port]) -> String {
+    let mut table = table::new();
     table.set_header(["node", "port", "peer", "link", "status", "xmit", "rcv", "wait ticks", "errors"]);
     for port in ports {
         let counter = |name: &str| port.counters.get(name).copied();
@@ -30,12 +28,7 @@ pub fn table(ports: &[Port]) -> String {
             shown(errors),
         ]);
     }
-    for column in [1, 5, 6, 7, 8] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table.to_string()
+    table::show(table, &[1, 5, 6, 7, 8])
 }
 
 /// What is summed up as `errors`.

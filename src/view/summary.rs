@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufRead};
 
-use comfy_table::{CellAlignment, Table, presets};
-
+use super::table;
 use crate::sweep::record::line::{self, Line, Port, Sweep};
 use crate::types::{Guid, PortNum, Printable};
 
@@ -141,7 +140,7 @@ impl fmt::Display for Summary {
         let mut statuses: Vec<_> = ["ok", "timeout"].iter().map(|status| format!("{status} {}", self.count(status))).collect();
         statuses.extend(self.by_status.iter().filter(|(status, _)| !["ok", "timeout"].contains(&status.as_str())).map(others));
 
-        let mut table = plain();
+        let mut table = table::new();
         table.add_row(["ports", &format!("{} on {} samplers", self.ports(), self.samplers.len())]);
         table.add_row(["slots", &format!("{slots} each, {} missed", self.samplers.values().map(|sampler| sampler.missed).sum::<u64>())]);
         table.add_row(["records", &format!("{records}: {}", statuses.join(", "))]);
@@ -152,33 +151,21 @@ impl fmt::Display for Summary {
         if lost + self.unreadable > 0 {
             table.add_row(["lines", &format!("{lost} lost, {} unreadable", self.unreadable)]);
         }
-        writeln!(f, "{table}")?;
+        writeln!(f, "{}", table::show(table, &[]))?;
 
         let busiest = self.busiest(5);
         if busiest.is_empty() {
             return Ok(());
         }
-        let mut table = plain();
+        let mut table = table::new();
         table.set_header(["busiest links", "to", "link", "mean Gb/s", "of its rate"]);
         for link in busiest {
             let readings = f64::from(link.readings);
             let (gbps, share) = (format!("{:.1}", link.gbps / readings), format!("{:.0} %", 100.0 * link.utilization / readings));
             table.add_row([&link.from, &link.to, &link.rate, &gbps, &share]);
         }
-        for column in [3, 4] {
-            if let Some(column) = table.column_mut(column) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        writeln!(f, "\n{table}")
+        writeln!(f, "\n{}", table::show(table, &[3, 4]))
     }
-}
-
-/// A table without lines, its columns two blanks apart.
-pub(super) fn plain() -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
-    table
 }
 
 #[cfg(test)]

@@ -394,8 +394,11 @@ mod tests {
         Group::ALL.into_iter().map(Group::attribute).chain([&CLASS_PORT_INFO])
     }
 
-    /// The rows of `pma-fields.tsv` for an attribute: field, first bit, width, name in records, index, factor.
-    fn rows(id: u16) -> Vec<(&'static str, u16, u8, &'static str, Option<u8>, u64)> {
+    /// Field, first bit, width, name in records, index, factor.
+    type Row = (&'static str, u16, u8, &'static str, Option<u8>, u64);
+
+    /// The rows of `pma-fields.tsv` for an attribute.
+    fn rows(id: u16) -> Vec<Row> {
         let table = include_str!("../../../tests/data/pma-fields.tsv");
         let cells = table.lines().skip(1).map(|line| line.split('\t').collect::<Vec<_>>());
         cells

@@ -160,7 +160,7 @@ impl SimFabric {
 /// A few links are bad: one event every so often.
 fn symbol_errors(guid: u64, port: PortNum, at: Instant) -> u64 {
     let hash = (guid << 8 | u64::from(port.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    if hash % 97 == 0 { at.as_nanos() / (1_000_000_000 + hash % 7_000_000_000) } else { 0 }
+    if hash.is_multiple_of(97) { at.as_nanos() / (1_000_000_000 + hash % 7_000_000_000) } else { 0 }
 }
 
 impl Agent {

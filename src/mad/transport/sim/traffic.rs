@@ -21,6 +21,9 @@ use crate::types::{NodeKind, PortNum};
 /// Octets that a data packet counts for: LRH 8, BTH 12, 4096 of payload, ICRC 4.
 pub const PACKET_OCTETS: u64 = 4120;
 
+/// What a full link counts of its data rate: delimiters, VCRC and link packets are not counted.
+const COUNTED: f64 = 0.995;
+
 /// What a port without a known rate is taken to carry, in Gb/s.
 const DEFAULT_GBPS: f64 = 100.0;
 
@@ -128,7 +131,7 @@ impl Traffic {
         }
         let capacity = |(device, port): (DeviceId, PortNum)| {
             let gbps = fabric.device(device).port(port).and_then(|port| port.rate.data_gbps()).unwrap_or(DEFAULT_GBPS);
-            gbps * 1e9 / 8.0
+            gbps * 1e9 / 8.0 * COUNTED
         };
         let share = |hop: &(DeviceId, PortNum)| (capacity(*hop) / offered[hop]).min(1.0);
         let mut traffic = Self { flows, egress: BTreeMap::new(), end: None };

@@ -1,0 +1,49 @@
+# Two commands are all that a newcomer types: `make demo` and `make test`.
+
+.PHONY: help deps build demo test lint bench clean
+
+CARGO ?= cargo
+# The samplers of the demonstration: the first host of each of eight leaf switches.
+SAMPLERS = node[00001,00025,00049,00073,00097,00121,00145,00169]
+DEMO = out/demo
+# What a bare Debian lacks: the first line to build, the second to test against the real tools.
+PACKAGES = libibumad-dev libibmad-dev libclang-dev pkg-config \
+           ibsim-utils libumad2sim0 infiniband-diags opensm
+# nextest if it is there, else the runner that comes with cargo.
+NEXTEST = $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
+RUN_TESTS = $(if $(NEXTEST),$(CARGO) nextest run,$(CARGO) test)
+
+help: ## This list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+deps: ## Install what is missing of the system's packages (root, or sudo)
+	@./scripts/deps $(PACKAGES)
+
+build: deps ## Build the programs: target/release/ibnet-gen, ibnet-sweep
+	$(CARGO) build --release --bins
+
+demo: deps ## Plan and sweep the fabric of examples/stria.p, simulated: about 15 seconds
+	@$(CARGO) build --release --bins --example demo
+	@mkdir -p $(DEMO)
+	@./target/release/ibnet-gen --net examples/stria.p --samplers '$(SAMPLERS)' -o $(DEMO)/assignments.toml
+	@echo
+	@./target/release/examples/demo examples/stria.p $(DEMO)/assignments.toml $(DEMO)
+
+test: deps ## Every tier but hardware: with and without libibumad, and on ibsim with the real tools
+	$(RUN_TESTS) --no-default-features
+	IBNET_REQUIRE_IBSIM=1 $(RUN_TESTS)
+	$(CARGO) test --doc
+
+lint: deps ## Format, lints and documentation, with and without libibumad; nothing may be said
+	$(CARGO) fmt --check
+	$(CARGO) clippy --all-targets -- -D warnings
+	$(CARGO) clippy --all-targets --no-default-features -- -D warnings
+	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --no-deps
+
+bench: deps ## Measure, and print the tables of docs/performance.md
+	$(CARGO) bench --bench codec
+	$(CARGO) bench --bench ibsim
+
+clean: ## Remove what was built and what the demo wrote
+	$(CARGO) clean
+	rm -rf out

@@ -1,0 +1,230 @@
+//! The real stack: our programs through libibumad, with ibsim in the kernel's place, and opensm, ibnetdiscover and perfquery beside them.
+//!
+//! ibsim answers what it loses at once, so nothing here is about time; that is for the simulated fabric.
+#![cfg(feature = "umad")]
+
+mod fabric;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::process::Stdio;
+
+use ibnet::assignments::Assignments;
+use ibnet::sweep::record::line::{self, Line, Port};
+use ibnet::topology::ports_report::{self, NetFile};
+use ibnet::topology::synthetic::FatTree;
+use ibnet::types::{Guid, PortNum};
+
+use fabric::{Ibsim, available, lines, wait_for};
+
+const GEN: &str = env!("CARGO_BIN_EXE_ibnet-gen");
+const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
+
+/// 416 linked ports: 144 hosts on 8 leaves under 4 spines.
+const TREE: FatTree = FatTree { leaves: 8, hosts: 18, spines: 4, trunk: 2, radix: 36 };
+const SAMPLERS: [&str; 4] = ["node00001", "node00037", "node00073", "node00109"];
+
+/// What the real `ibnetdiscover -p` prints, in `net.p`.
+fn discover(ibsim: &Ibsim, node: &str) -> NetFile {
+    let discovered = ibsim.run(node, "ibnetdiscover", ["-p"]);
+    assert!(discovered.status.success());
+    fs::write(ibsim.path("net.p"), &discovered.stdout).expect("written");
+    ports_report::parse(&discovered.stdout, "net.p").expect("what the real tool prints")
+}
+
+fn read(ibsim: &Ibsim, file: &str) -> Vec<Line> {
+    let text = fs::read_to_string(ibsim.path(file)).expect("written by the sweep");
+    text.lines().map(|text| line::parse(text).unwrap_or_else(|error| panic!("{error} in {text}"))).collect()
+}
+
+fn ports(lines: &[Line]) -> impl Iterator<Item = &Port> {
+    lines.iter().filter_map(|line| if let Line::Port(port) = line { Some(&**port) } else { None })
+}
+
+/// What `perfquery` prints, by the name of the field.
+fn perfquery(ibsim: &Ibsim, lid: u16, port: u8, option: &str) -> BTreeMap<String, u64> {
+    let (lid, port) = (lid.to_string(), port.to_string());
+    let args: Vec<&str> = [option, &lid, &port].into_iter().filter(|arg| !arg.is_empty()).collect();
+    let output = ibsim.run("node00144", "perfquery", &args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let text = String::from_utf8(output.stdout).expect("text");
+    let field = |line: &str| {
+        let (name, value) = line.split_once(':')?;
+        Some((name.to_owned(), value.trim_start_matches('.').parse().ok()?))
+    };
+    text.lines().filter_map(field).collect()
+}
+
+/// Error counters by perfquery's name and by ours, and what they are set to.
+const ERRORS: [(&str, &str, u64); 12] = [
+    ("SymbolErrorCounter", "symbol_error_counter", 17),
+    ("LinkErrorRecoveryCounter", "link_error_recovery_counter", 255),
+    ("LinkDownedCounter", "link_downed_counter", 3),
+    ("PortRcvErrors", "port_rcv_errors", 65535),
+    ("PortRcvRemotePhysicalErrors", "port_rcv_remote_physical_errors", 4660),
+    ("PortRcvSwitchRelayErrors", "port_rcv_switch_relay_errors", 1),
+    ("PortXmitDiscards", "port_xmit_discards", 99),
+    ("PortXmitConstraintErrors", "port_xmit_constraint_errors", 8),
+    ("PortRcvConstraintErrors", "port_rcv_constraint_errors", 7),
+    ("LocalLinkIntegrityErrors", "local_link_integrity_errors", 15),
+    ("ExcessiveBufferOverrunErrors", "excessive_buffer_overrun_errors", 6),
+    ("VL15Dropped", "vl15_dropped", 513),
+];
+
+#[test]
+fn four_samplers_sweep_a_fat_tree() {
+    let Some(preload) = available() else { return };
+    let mut ibsim = Ibsim::start(&TREE.blueprint(), "node00144", preload);
+    let net = discover(&ibsim, "node00001");
+    assert_eq!((net.linked_lines, net.remarks.len()), (416, 0));
+    let made = ibsim.run("node00001", GEN, ["--net", "net.p", "--samplers", &SAMPLERS.join(","), "-o", "plan.toml"]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    for (name, _, value) in ERRORS {
+        ibsim.type_line(&format!("PerformanceSet \"S-leaf03\"[5] PortCounters.{name}={value}"));
+        ibsim.type_line(&format!("PerformanceSet \"H-node00042\"[1] PortCounters.{name}={}", value / 2));
+    }
+
+    let start = |sampler: &str| {
+        let args =
+            ["--assignments", "plan.toml", "--sampler", sampler, "--interval", "250ms", "--sweeps", "8", "-o", &format!("{sampler}.jsonl")];
+        ibsim.command(sampler, SWEEP).args(args).stderr(Stdio::piped()).spawn().expect("it starts")
+    };
+    let running: Vec<_> = SAMPLERS.iter().map(|sampler| start(sampler)).collect();
+    for child in running {
+        let done = child.wait_with_output().expect("it ends");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+
+    let plan = Assignments::read(&ibsim.path("plan.toml")).expect("our own file").assignments;
+    let mut swept: BTreeSet<(Guid, PortNum)> = BTreeSet::new();
+    for sampler in SAMPLERS {
+        let lines = read(&ibsim, &format!("{sampler}.jsonl"));
+        let planned: BTreeSet<_> = plan
+            .sampler(sampler)
+            .expect("planned")
+            .devices
+            .iter()
+            .flat_map(|device| device.ports.iter().map(|port| (device.guid, port.num)))
+            .collect();
+        let mut told: BTreeMap<u64, Vec<(Guid, PortNum)>> = BTreeMap::new();
+        for port in ports(&lines) {
+            told.entry(port.slot).or_default().push((port.guid, port.port));
+        }
+        assert_eq!(told.len(), 8, "slots of {sampler}");
+        for (slot, mut told) in told {
+            told.sort_unstable();
+            assert_eq!(told, planned.iter().copied().collect::<Vec<_>>(), "slot {slot} of {sampler}");
+        }
+        // Most answers come in time even here; if none did, nothing would have been shown.
+        let ok = ports(&lines).filter(|port| port.status == "ok").count();
+        assert!(ok * 2 > planned.len() * 8, "{ok} of {} records of {sampler} are ok", planned.len() * 8);
+        assert!(swept.is_disjoint(&planned));
+        swept.extend(planned);
+    }
+    let linked: BTreeSet<_> =
+        net.fabric.devices().iter().flat_map(|device| device.linked().map(|(port, _)| (device.guid, port.num))).collect();
+    assert_eq!(swept, linked, "every linked port has one sampler");
+
+    let all: Vec<Line> = SAMPLERS.iter().flat_map(|sampler| read(&ibsim, &format!("{sampler}.jsonl"))).collect();
+    for (name, num, half) in [("leaf03", 5, false), ("node00042", 1, true)] {
+        let of_port = |port: &&Port| port.node.starts_with(name) && port.port == PortNum(num) && port.status == "ok";
+        let record = ports(&all).filter(of_port).last().unwrap_or_else(|| panic!("{name} never answered in full"));
+        let printed = perfquery(&ibsim, record.lid.0, num, "");
+        for (field, ours, value) in ERRORS {
+            let value = if half { value / 2 } else { value };
+            assert_eq!((record.counters[ours], printed[field]), (value, value), "{field} of {name}");
+        }
+    }
+}
+
+#[test]
+fn details_and_wide_counters_are_what_perfquery_prints() {
+    let Some(preload) = available() else { return };
+    let tree = FatTree { leaves: 1, hosts: 3, spines: 1, trunk: 1, radix: 8 };
+    let mut ibsim = Ibsim::start(&tree.blueprint(), "node00003", preload);
+    discover(&ibsim, "node00001");
+    let details = [
+        ("PortRcvErrorDetails", "PortLocalPhysicalErrors", "port_local_physical_errors", "-E", 11),
+        ("PortRcvErrorDetails", "PortLoopingErrors", "port_looping_errors", "-E", 65535),
+        ("PortXmitDiscardDetails", "PortInactiveDiscards", "port_inactive_discards", "-D", 0x1234),
+        ("PortXmitDiscardDetails", "PortSwLifetimeLimitDiscards", "port_sw_lifetime_limit_discards", "-D", 1),
+    ];
+    for (attribute, field, _, _, value) in details {
+        ibsim.type_line(&format!("PerformanceSet \"H-node00002\"[1] {attribute}.{field}={value}"));
+    }
+    // Words: a record has octets. No MAD goes through the third host's port, so this stays as it is set.
+    ibsim.type_line("PerformanceSet \"H-node00002\"[1] PortCountersExtended.PortXmitData=1099511627776");
+    let done = ibsim.run("node00001", SWEEP, ["--net", "net.p", "--interval", "100ms", "--sweeps", "3", "-o", "lines.jsonl"]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let all = read(&ibsim, "lines.jsonl");
+    let record = ports(&all).filter(|port| port.node.starts_with("node00002") && port.status == "ok").last().expect("it answers");
+    for (_, field, ours, option, value) in details {
+        let output = ibsim.run("node00003", "perfquery", [option, &record.lid.to_string(), "1"]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let printed = text.lines().find(|line| line.starts_with(&format!("{field}:"))).unwrap_or_else(|| panic!("{text}"));
+        assert!(printed.ends_with(&format!(".{value}")), "{printed}");
+        assert_eq!(record.counters[ours], value, "{field}");
+    }
+    let sent = record.counters["port_xmit_data_bytes"];
+    let one_mad_each = 288;
+    assert!((4 << 40..(4 << 40) + 1000 * one_mad_each).contains(&sent), "words are not octets: {sent}");
+}
+
+#[test]
+fn a_host_that_is_gone_is_told_and_costs_nobody_else() {
+    let Some(preload) = available() else { return };
+    let tree = FatTree { leaves: 2, hosts: 4, spines: 1, trunk: 1, radix: 8 };
+    let mut ibsim = Ibsim::start(&tree.blueprint(), "node00008", preload);
+    discover(&ibsim, "node00001");
+    ibsim.type_line("Unlink \"H-node00006\"");
+    let done = ibsim.run("node00001", SWEEP, ["--net", "net.p", "--interval", "200ms", "--sweeps", "4", "-o", "lines.jsonl"]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let all = read(&ibsim, "lines.jsonl");
+    let gone: BTreeSet<_> = ports(&all).filter(|port| port.node.starts_with("node00006")).map(|port| port.status.as_str()).collect();
+    assert_eq!(gone, BTreeSet::from(["timeout"]));
+    assert!(
+        ports(&all).filter(|port| port.node.starts_with("node00006")).all(|port| port.counters.is_empty()),
+        "no value of before is repeated"
+    );
+    let told = all.iter().any(|line| matches!(line, Line::Event(event) if event.event == "unreachable"));
+    assert!(told, "an event says so");
+    let others = ports(&all).filter(|port| !port.node.starts_with("node00006"));
+    assert!(others.filter(|port| port.status == "ok").count() > 4 * 10, "the others go on");
+}
+
+#[test]
+fn a_stop_is_clean_and_frees_the_simulator() {
+    let Some(preload) = available() else { return };
+    let tree = FatTree { leaves: 1, hosts: 2, spines: 1, trunk: 1, radix: 4 };
+    let ibsim = Ibsim::start(&tree.blueprint(), "node00002", preload);
+    discover(&ibsim, "node00001");
+    // Ten places there are: a client that did not end cleanly would keep its own.
+    for signal in ["TERM", "INT"].iter().cycle().take(12) {
+        let mut command = ibsim.command("node00001", SWEEP);
+        let mut child = command.args(["--net", "net.p", "--interval", "20ms"]).stdout(Stdio::piped()).spawn().expect("it starts");
+        let said = lines(child.stdout.take().expect("piped"));
+        wait_for(&said, "\"sweep\"", "ibnet-sweep");
+        let killed = std::process::Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status();
+        assert!(killed.expect("kill is there").success());
+        assert!(child.wait().expect("it ends").success(), "after SIG{signal}");
+        let last: Vec<String> = said.into_iter().collect();
+        let kinds: Vec<Line> = last.iter().map(|text| line::parse(text).unwrap_or_else(|error| panic!("{error} in {text}"))).collect();
+        assert!(matches!(kinds.last(), Some(Line::Histogram(_))), "the stream is closed in order");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_the_hca_is_said_with_the_remedy() {
+    let Some(preload) = available() else { return };
+    let tree = FatTree { leaves: 1, hosts: 2, spines: 1, trunk: 1, radix: 4 };
+    let ibsim = Ibsim::start(&tree.blueprint(), "node00002", preload);
+    discover(&ibsim, "node00001");
+    for (args, said) in
+        [(vec!["--ca", "mlx5_7"], "there is no HCA port mlx5_7 here"), (vec!["--pkey", "0x8001"], "P_Key 0x8001 is not in its table")]
+    {
+        let done = ibsim.run("node00001", SWEEP, ["--net", "net.p", "--sweeps", "1"].into_iter().chain(args));
+        let text = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(1), "{text}");
+        assert!(text.contains(said) && text.contains("help:"), "{text}");
+    }
+}
