@@ -1,4 +1,4 @@
-//! An ibsim of our own for a test: one fabric, one instance, ended with the test.
+//! An ibsim of our own for a test or a benchmark: one fabric, one instance, ended with the test.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -72,7 +72,14 @@ impl Ibsim {
         ibsim
     }
 
+    /// Its process.
+    #[allow(dead_code, reason = "the benchmark pins it to a core")]
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Types a line into its console.
+    #[allow(dead_code, reason = "the benchmark does not")]
     pub(crate) fn type_line(&mut self, line: &str) {
         writeln!(self.console, "{line}").expect("ibsim reads its console");
     }
