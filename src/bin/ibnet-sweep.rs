@@ -263,7 +263,6 @@ enum Way {
 }
 
 impl Way {
-    #[cfg_attr(not(feature = "umad"), expect(unused_variables, reason = "there is no HCA to choose"))]
     fn find(config: &Config, sampler: &Sampler, mut ca: ibnet::types::HcaName) -> Result<Self, Failure> {
         if let Some(path) = &config.simulate {
             let net = read_net(path)?;
