@@ -52,7 +52,7 @@ const MOST_LINES: usize = 600;
 
 #[test]
 fn imports_run_one_way() {
-    assert_none(&all_files().iter().flat_map(|file| imports(file)).collect::<Vec<_>>());
+    assert_none(&all_files().iter().flat_map(imports).collect::<Vec<_>>());
 }
 
 #[test]
