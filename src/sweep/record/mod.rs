@@ -5,7 +5,7 @@
 //! reply; `slot` is the slot's start divided by the interval, the same on all samplers. Numbers are integers unless it is said otherwise.
 //! Only what truly answered in a slot is in its record. Lines of one type have their fields in one order.
 //!
-//! [`line`] reads them again, strictly.
+//! [`mod@line`] reads them again, strictly.
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
