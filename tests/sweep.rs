@@ -596,7 +596,9 @@ fn net_files_that_are_none_are_refused() {
         refused(&run(&dir, &["--net", "net.p"]), message, help);
     }
     let dir = small();
-    refused(&run(&dir, &["--simulate", "nosuch.p"]), "nosuch.p: cannot be read\ncause: ", "ibnetdiscover -p");
+    let missing = run(&dir, &["--simulate", "nosuch.p"]);
+    refused(&missing, "nosuch.p: cannot be read\ncause: ", "ibnetdiscover -p");
+    assert!(!missing.stderr.contains("standard input"), "it is not read here: {}", missing.stderr);
     refused(&run(&dir, &["--net", "nosuch.p"]), "nosuch.p: cannot be read\ncause: ", "ibnetdiscover -p");
     refused(&run(&dir, &["--net", "net.p", "--simulate", "nosuch.p"]), "nosuch.p: cannot be read", "ibnetdiscover -p");
     let nowhere = run(&dir, &["--simulate", "net.p", "-o", "nosuch/lines"]);

@@ -94,7 +94,7 @@ impl RemarkKind {
 pub enum NetFileError {
     /// It could not be read from the disk.
     #[error("{}: cannot be read", path.display())]
-    #[diagnostic(help("give a file that `ibnetdiscover -p` wrote, or `-` for standard input"))]
+    #[diagnostic(help("give the path of a file that `ibnetdiscover -p` wrote"))]
     Io {
         /// The file.
         path: PathBuf,
