@@ -457,6 +457,14 @@ fn a_file_is_appended_to_and_its_torn_line_closed() {
 }
 
 #[test]
+fn an_output_that_is_empty_says_nothing() {
+    let dir = small();
+    fs::write(dir.path().join("ibnet.toml"), "output = \"\"\n").unwrap();
+    let stream = swept(&dir, &["-c", "ibnet.toml", "--simulate", "net.p", "--interval", "100ms", "--sweeps", "1"]);
+    assert_eq!(stream.slots.len(), 1);
+}
+
+#[test]
 fn a_closed_pipe_is_a_quiet_end() {
     let dir = small();
     let running = Running::start(&dir, &["--simulate", "net.p", "--interval", "20ms"], 1);

@@ -89,9 +89,9 @@ pub enum Ended {
 }
 
 impl Destination {
-    /// `-` is standard output.
+    /// `-` is standard output, and so is a text that says nothing.
     pub fn parse(text: &str) -> Self {
-        if text == "-" { Self::Stdout } else { Self::File(text.into()) }
+        if ["-", ""].contains(&text) { Self::Stdout } else { Self::File(text.into()) }
     }
 
     /// An outlet whose lines stay in memory.
