@@ -649,6 +649,7 @@ fn wrong_arguments_are_told_with_code_2() {
         &["--simulate"],
         &["--simulate", "net.p", "--window", "many"],
         &["--simulate", "net.p", "--sweeps", "-1"],
+        &["--simulate", "net.p", "--sweeps", "0"],
         &["--simulate", "net.p", "--once", "--sweeps", "2"],
         &["--simulate", "net.p", "--once", "-o", "lines"],
     ] {

@@ -49,7 +49,7 @@ struct Args {
     #[arg(long, value_name = "TIME")]
     interval: Option<String>,
     /// End after so many slots
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     sweeps: Option<u64>,
     /// Groups of counters: extended,base,xmtdisc,rcverr or all [default: those four]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
