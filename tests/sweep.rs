@@ -465,6 +465,28 @@ fn an_output_that_is_empty_says_nothing() {
 }
 
 #[test]
+fn lines_that_no_disk_took_are_told() {
+    let dir = small();
+    let args = ["--simulate", "net.p", "--interval", "100ms", "--sweeps", "1"];
+    let full = || Stdio::from(fs::File::options().write(true).open("/dev/full").unwrap());
+    let told = |args: &[&str], stdout: Stdio| {
+        let output = Command::new(SWEEP).current_dir(dir.path()).args(args).stdout(stdout).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for (args, stdout, name) in
+        [(&args[..], full(), "standard output"), (&[&args[..], &["-o", "/dev/full"]].concat(), Stdio::null(), "/dev/full")]
+    {
+        let (code, log) = told(args, stdout);
+        assert_eq!(code, Some(0), "a disk that is full does not end the sweep: {log}");
+        assert!(log.contains("cannot write; lines are lost") && log.contains("No space left"), "{log}");
+        assert!(log.contains("the last lines were lost") && log.contains(name), "{log}");
+    }
+    let (code, log) = told(&["--simulate", "net.p", "--interval", "100ms", "--once"], full());
+    assert_eq!(code, Some(1));
+    assert!(log.starts_with("error: standard output cannot be written\ncause: No space left") && log.contains("\nhelp: "), "{log}");
+}
+
+#[test]
 fn a_closed_pipe_is_a_quiet_end() {
     let dir = small();
     let running = Running::start(&dir, &["--simulate", "net.p", "--interval", "20ms"], 1);

@@ -128,6 +128,7 @@ enum Failure {
     #[diagnostic(help("is the HCA still there (`ibstat`)? Start ibnet-sweep again once it is"))]
     Lost(#[source] TransportError),
     #[error("standard output cannot be written")]
+    #[diagnostic(help("is there room where it goes to?"))]
     Stdout(#[source] std::io::Error),
     #[error("the program's threads could not be started")]
     Runtime(#[source] std::io::Error),

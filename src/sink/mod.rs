@@ -5,6 +5,7 @@
 //!
 //! A file is appended to. If its last line is torn, by a power failure say, that line is closed first, so that the next one is whole.
 
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -59,12 +60,13 @@ pub struct Writer {
     queue: Receiver<Batch>,
     lost: Arc<AtomicU64>,
     target: Target,
+    failing: bool,
 }
 
 #[derive(Debug)]
 enum Target {
     Stdout(io::Stdout),
-    File { file: File, path: PathBuf, failing: bool },
+    File { file: File, path: PathBuf },
 }
 
 /// Lines in memory, at most as many batches as the queue holds.
@@ -109,12 +111,12 @@ impl Destination {
             Self::Stdout => Target::Stdout(io::stdout()),
             Self::File(path) => {
                 let file = open_whole_lines(path).map_err(|source| SinkError { path: path.clone(), source })?;
-                Target::File { file, path: path.clone(), failing: false }
+                Target::File { file, path: path.clone() }
             }
         };
         let (sender, queue) = sync_channel(QUEUE);
         let lost = Arc::new(AtomicU64::new(0));
-        Ok((Outlet { queue: sender, lost: Arc::clone(&lost) }, Writer { queue, lost, target }))
+        Ok((Outlet { queue: sender, lost: Arc::clone(&lost) }, Writer { queue, lost, target, failing: false }))
     }
 }
 
@@ -151,16 +153,27 @@ impl Outlet {
 }
 
 impl Writer {
-    /// Writes until the outlet is dropped or nobody reads any more.
+    /// Writes until the outlet is dropped or nobody reads any more. What was lost and stands in no record is told in the log.
     pub fn run(mut self) -> Ended {
         while let Ok(batch) = self.queue.recv() {
             match self.target.write(&batch.bytes) {
-                Ok(()) => {}
+                Ok(()) => {
+                    if std::mem::take(&mut self.failing) {
+                        tracing::info!(to = %self.target, "writing again");
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ended::ReaderGone,
-                Err(_) => {
+                Err(error) => {
+                    if !std::mem::replace(&mut self.failing, true) {
+                        tracing::warn!(to = %self.target, %error, "cannot write; lines are lost, and counted");
+                    }
                     self.lost.fetch_add(batch.lines, Ordering::Relaxed);
                 }
             }
+        }
+        let lines_lost = self.lost.load(Ordering::Relaxed);
+        if lines_lost > 0 {
+            tracing::warn!(to = %self.target, lines_lost, "the last lines were lost");
         }
         Ended::Complete
     }
@@ -174,20 +187,23 @@ impl Target {
                 stdout.write_all(bytes)?;
                 stdout.flush()
             }
-            Self::File { file, path, failing } => {
+            Self::File { file, .. } => {
                 let written = file.write_all(bytes);
-                match &written {
-                    Ok(()) if *failing => tracing::info!(path = %path.display(), "writing again"),
-                    Err(error) if !*failing => tracing::warn!(path = %path.display(), %error, "cannot write; lines are lost, and counted"),
-                    _ => {}
-                }
                 if written.is_err() {
                     // Part of a line may be there: close it, so that the next is whole.
                     let _ = file.write_all(b"\n");
                 }
-                *failing = written.is_err();
                 written
             }
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdout(_) => f.write_str("standard output"),
+            Self::File { path, .. } => path.display().fmt(f),
         }
     }
 }
