@@ -322,6 +322,9 @@ fn sweep<T: Transport + Send + 'static>(args: &Args, config: &Config, plan: Plan
     if args.once {
         return once(plan, settings, transport);
     }
+    // Before the first line is written: who reads it may send a signal at once.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
+    let mut signals = runtime.block_on(async { cli::Signals::new() }).map_err(Failure::Runtime)?;
     let (outlet, writer) = config.output.open()?;
     // A bar among lines on one terminal would spoil both.
     let alone = config.output != Destination::Stdout || !std::io::stdout().is_terminal();
@@ -347,9 +350,7 @@ fn sweep<T: Transport + Send + 'static>(args: &Args, config: &Config, plan: Plan
             let _ = driven.send(result);
         }),
     )?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
     runtime.block_on(async {
-        let mut signals = cli::Signals::new().map_err(Failure::Runtime)?;
         let mut result = Ok(());
         tokio::select! {
             driven = &mut driver_done => result = driven.unwrap_or(Ok(())),
