@@ -531,6 +531,27 @@ fn a_signal_before_the_first_slot_leaves_a_start_alone() {
 }
 
 #[test]
+fn a_reader_that_stands_still_holds_nothing_up() {
+    let dir = small();
+    let mut command = Command::new(SWEEP);
+    command.current_dir(dir.path()).args(["--simulate", "net.p", "--interval", "10ms"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut unread = child.stdout.take().unwrap();
+    let stderr = lines_of(child.stderr.take().unwrap(), usize::MAX);
+    let running = Running { child, stdout: channel().1, stderr };
+    // The pipe is full, and the queue before it too.
+    while !running.stderr.recv_timeout(HANGS).expect("a line of the log").contains("lines were lost") {}
+    running.signal("TERM");
+    let run = running.end();
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("the output stands still"), "{}", run.stderr);
+    let mut text = String::new();
+    unread.read_to_string(&mut text).unwrap();
+    let whole = text.rfind('\n').expect("a line") + 1;
+    assert!(text[..whole].lines().map(record).any(|line| matches!(line, Line::Sweep(_))), "all but the last line is whole");
+}
+
+#[test]
 fn a_signal_within_a_slot_settles_all_of_its_ports() {
     let dir = small();
     // Nothing answers, so that a slot lasts as long as its grace.
