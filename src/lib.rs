@@ -1,6 +1,6 @@
 //! ibnet shows congestion in an InfiniBand fabric as it happens, without a daemon on any monitored node.
 //!
-//! Data flows one way; a room imports only what stands before it:
+//! Data flows one way, and so do imports; the sink imports nothing, so that whoever has lines may hand them to it. `tests/house.rs` keeps the rules:
 //!
 //! ```text
 //! net file -> topology -> partition -> assignments -> sweep (engine + mad::transport) -> records -> sink -> view
