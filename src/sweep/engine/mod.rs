@@ -23,16 +23,16 @@ use std::ops::Range;
 use std::time::Duration;
 
 use self::state::{Device, Known, Port};
-use super::inflight::{Inflight, Past, Purpose, Transaction};
+use super::inflight::{Inflight, Purpose, Transaction};
 use super::sample::{Answer, Sample, Status};
 use super::stats::SlotStats;
 use crate::mad::Mad;
 use crate::mad::exchange::{Completion, Outcome, Target};
-use crate::mad::header::MadStatus;
-use crate::mad::pma::{BadReply, CLASS_PORT_INFO, Capabilities, DATA_LEN, Data, Group, Query};
+use crate::mad::pma::{CLASS_PORT_INFO, DATA_LEN, Group, Query};
 use crate::time::Instant;
 use crate::types::{Lid, NodeKind, PortNum, Tid};
 
+mod outcome;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -224,6 +224,17 @@ impl Engine {
         self.finish_if_settled();
     }
 
+    /// Asks nothing more. What is under way may still be answered until its grace ends, and then what is running is closed.
+    pub fn stop(&mut self, now: Instant) {
+        self.stop_asking(now);
+        self.ready.clear();
+        self.devices.iter_mut().for_each(|device| device.tries = 0);
+        if let Phase::Slot { close_at, .. } | Phase::Discovery { close_at } = &mut self.phase {
+            *close_at = (*close_at).min(now + self.config.grace);
+        }
+        self.finish_if_settled();
+    }
+
     /// Closes what is running: what was not asked is `skipped`, what was not answered is lost.
     pub fn close(&mut self, now: Instant) {
         self.stop_asking(now);
@@ -361,138 +372,6 @@ impl Engine {
         if matches!(self.phase, Phase::Discovery { .. }) && over && !std::mem::replace(&mut device.discovered, true) {
             self.unsettled -= 1;
         }
-    }
-
-    fn handle_reply(&mut self, tid: Tid, slid: Lid, mad: &Mad, len: usize, now: Instant) {
-        let Some(transaction) = self.inflight.find(tid).copied() else {
-            match self.inflight.past(tid) {
-                Past::Answered => self.stats.rejected.duplicate += 1,
-                Past::GivenUp => self.stats.mads_late += 1,
-                Past::Stranger => self.stats.rejected.foreign += 1,
-            }
-            return;
-        };
-        if slid != self.devices[transaction.device as usize].lid {
-            self.stats.rejected.foreign += 1;
-            return;
-        }
-        match transaction.query.answer(mad, len) {
-            Ok(data) => self.answered(tid, &transaction, Ok(data), now),
-            Err(BadReply::Status(status)) => self.answered(tid, &transaction, Err(status), now),
-            Err(_) => {
-                self.stats.rejected.malformed += 1;
-                if let Purpose::Counters { port, .. } = transaction.purpose {
-                    self.ports[port as usize].bad_reply = true;
-                }
-            }
-        }
-    }
-
-    /// A reply that counts: the attribute, or the status with which the agent refused it.
-    fn answered(&mut self, tid: Tid, transaction: &Transaction, answer: Result<&Data, MadStatus>, now: Instant) {
-        self.inflight.answer(tid);
-        let rtt = now - transaction.sent;
-        self.stats.rtt.record(self.devices[transaction.device as usize].kind, rtt);
-        self.stats.mads_late += u64::from(transaction.expired);
-        self.stats.ended = self.stats.ended.max(now);
-        let device = &mut self.devices[transaction.device as usize];
-        (device.silent, device.answered) = (0, true);
-        device.in_grace -= u16::from(transaction.expired);
-        device.outstanding &= transaction.expired;
-        let was_suspended = std::mem::take(&mut device.suspended);
-        match transaction.purpose {
-            Purpose::Capabilities => device.capabilities = answer.map_or(Known::Refused, |data| Known::Yes(Capabilities::parse(data))),
-            Purpose::Counters { port, group } => self.take_counters(transaction, port, group, answer, rtt, now),
-        }
-        if was_suspended || !transaction.expired {
-            // It goes on at once, so that the longest stays ahead.
-            self.ready.push_front(transaction.device);
-        }
-        self.settle_discovery(transaction.device);
-    }
-
-    fn take_counters(
-        &mut self,
-        transaction: &Transaction,
-        port: u32,
-        group: u8,
-        answer: Result<&Data, MadStatus>,
-        rtt: Duration,
-        now: Instant,
-    ) {
-        let state = &mut self.ports[port as usize];
-        (state.rtt, state.at, state.open) = (state.rtt + rtt, Some(now), state.open - 1);
-        state.late |= transaction.expired;
-        match answer {
-            Ok(data) => {
-                let place = port as usize * self.config.groups.len() + usize::from(group);
-                self.answers[place] = Answer { at: Some(now), data: *data };
-            }
-            Err(status) if status.is_unsupported() => {
-                self.devices[transaction.device as usize].unsupported |= 1 << group;
-                let (device, group) = (transaction.device as usize, self.config.groups[usize::from(group)]);
-                self.events.push_back(Event::GroupUnsupported { device, group });
-            }
-            Err(status) => state.mad_status = Some(status),
-        }
-        self.settle_if_complete(port, now);
-    }
-
-    /// A deadline has passed at `at`: the place is free, the reply still counts.
-    fn expired(&mut self, transaction: &Transaction, at: Instant) {
-        self.stats.ended = self.stats.ended.max(at);
-        let silence = self.config.silence;
-        let device = &mut self.devices[transaction.device as usize];
-        device.in_grace += 1;
-        (device.silent, device.expired, device.outstanding) = (device.silent.saturating_add(1), true, false);
-        device.suspended = matches!(self.phase, Phase::Slot { .. }) && (device.silent >= silence || device.in_grace >= u16::from(silence));
-        if !device.suspended {
-            // The others do not wait for one that is slow to answer.
-            self.ready.push_back(transaction.device);
-        }
-        self.skip_groups(transaction, at);
-    }
-
-    /// The other groups of a port are not asked for, if any is left.
-    fn skip_groups(&mut self, transaction: &Transaction, now: Instant) {
-        if let Purpose::Counters { port, .. } = transaction.purpose
-            && self.devices[transaction.device as usize].port == port
-        {
-            self.end_of_port(transaction.device, now);
-        }
-    }
-
-    /// The grace has ended too.
-    fn given_up(&mut self, transaction: &Transaction, now: Instant) {
-        let device = &mut self.devices[transaction.device as usize];
-        device.in_grace -= 1;
-        let condemned = device.suspended && device.silent >= self.config.silence && device.in_grace == 0;
-        let resumed = device.suspended && device.silent < self.config.silence;
-        if let Purpose::Counters { port, .. } = transaction.purpose {
-            let state = &mut self.ports[port as usize];
-            (state.lost, state.open) = (true, state.open - 1);
-            self.settle_if_complete(port, now);
-        }
-        if condemned {
-            self.leave_ports(transaction.device, Status::Unreachable, now);
-        } else if resumed {
-            self.devices[transaction.device as usize].suspended = false;
-            self.ready.push_back(transaction.device);
-        }
-        self.settle_discovery(transaction.device);
-    }
-
-    fn not_sent(&mut self, transaction: &Transaction, now: Instant) {
-        self.stats.mads_sent -= 1;
-        self.devices[transaction.device as usize].outstanding = false;
-        self.skip_groups(transaction, now);
-        if let Purpose::Counters { port, .. } = transaction.purpose {
-            let state = &mut self.ports[port as usize];
-            (state.send_failed, state.mads, state.open) = (true, state.mads - 1, state.open - 1);
-            self.settle_if_complete(port, now);
-        }
-        self.ready.push_back(transaction.device);
-        self.settle_discovery(transaction.device);
     }
 
     /// Asks nothing more in this slot.

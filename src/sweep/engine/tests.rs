@@ -7,7 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::mad::MAD_LEN;
-use crate::mad::header::{Header, METHOD_GET_RESP};
+use crate::mad::header::{Header, METHOD_GET_RESP, MadStatus};
+use crate::mad::pma::Capabilities;
 use crate::mad::transport::sim::{Options, SimFabric};
 use crate::sweep::rehearsal::{Rehearsal, whole};
 use crate::topology::{Fabric, ports_report, synthetic};
@@ -238,7 +239,21 @@ fn the_end_of_a_slot_settles_everything() {
 }
 
 #[test]
-fn a_clean_stop_closes_the_slot() {
+fn a_clean_stop_asks_nothing_more_and_takes_what_is_under_way() {
+    let mut hand = ByHand::new(|_| {});
+    hand.engine.stop(hand.now);
+    hand.poll();
+    assert_eq!((hand.sent.len(), hand.status(0), hand.status(1), hand.status(2)), (2, None, Some(Status::Skipped), None));
+    hand.reply(1, fine);
+    assert_eq!(hand.status(2), Some(Status::Skipped), "one of its groups was not asked");
+    assert!(hand.engine.sample(2).answer(0).is_some(), "what came is kept");
+    hand.pass(50 * MS);
+    assert_eq!((hand.status(0), hand.events.last()), (Some(Status::Timeout), Some(&Event::SlotDone)));
+    assert_eq!(hand.sent.len(), 2);
+}
+
+#[test]
+fn a_slot_that_is_closed_settles_at_once() {
     let mut hand = ByHand::new(|_| {});
     hand.reply(0, fine);
     hand.engine.close(hand.now);
