@@ -76,6 +76,7 @@ fn sweep(fabric: &Arc<Mutex<SimFabric>>, samplers: &[Sampler], folder: &Path, sl
             ca_port: PortNum(1),
             interval: Duration::from_secs(1),
             offset: Duration::ZERO,
+            aligned: true,
             sweeps: Some(slots),
             assignments_sha256: None,
             engine: engine::Config::default(),

@@ -16,7 +16,7 @@ use ibnet::cli::{self, Progress};
 use ibnet::config::{Config, ConfigError, Plan as Source, Raw, Sl};
 use ibnet::mad::transport::sim::{self, SimFabric, SimTransport};
 use ibnet::mad::transport::{Transport, TransportError};
-use ibnet::sink::{Destination, Ended, SinkError};
+use ibnet::sink::{Destination, Ended, SinkError, Writer};
 use ibnet::sweep::driver::{Control, Driver, Settings};
 use ibnet::sweep::plan::Plan;
 use ibnet::sweep::record::line::{self, Line};
@@ -24,7 +24,8 @@ use ibnet::topology::{DeviceId, NetFileError, ports_report};
 use ibnet::types::{PortNum, Printable};
 use ibnet::view;
 use miette::Diagnostic;
-use tokio::sync::oneshot;
+use tokio::runtime::Runtime;
+use tokio::sync::{Notify, oneshot};
 
 /// Asks every assigned port for its counters once a slot and writes a JSON line of each.
 #[derive(Debug, Parser)]
@@ -168,6 +169,7 @@ fn run(args: &Args) -> Result<(), Failure> {
         ca_port,
         interval: config.interval,
         offset: config.interval.mul_f64(sampler.offset.unwrap_or(0.0)),
+        aligned: !args.once,
         sweeps: if args.once { Some(1) } else { args.sweeps },
         assignments_sha256: sha256,
         engine,
@@ -315,80 +317,88 @@ impl Way {
 }
 
 /// After a stop the threads have this long to end; then the program ends without them.
-const STOP_BUDGET: Duration = Duration::from_millis(900);
+const STOP_BUDGET: Duration = Duration::from_millis(950);
 
-/// Runs the driver and the writer on threads of their own, and waits for their end or for a signal.
+/// Sweeps into the output, or one slot into a table.
 fn sweep<T: Transport + Send + 'static>(args: &Args, config: &Config, plan: Plan, settings: Settings, transport: T) -> Result<(), Failure> {
     if args.once {
-        return once(plan, settings, transport);
+        let (outlet, lines) = Destination::memory();
+        let driver = Driver::new(plan, settings, transport, outlet, cli::random_seed());
+        Service::new()?.run(driver, None, Progress::hidden())?;
+        return print_table(&lines.text());
     }
-    // Before the first line is written: who reads it may send a signal at once.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
-    let mut signals = runtime.block_on(async { cli::Signals::new() }).map_err(Failure::Runtime)?;
+    let service = Service::new()?;
     let (outlet, writer) = config.output.open()?;
     // A bar among lines on one terminal would spoil both.
     let alone = config.output != Destination::Stdout || !std::io::stdout().is_terminal();
     let bar = args.sweeps.filter(|_| alone).map_or_else(Progress::hidden, |sweeps| Progress::new(sweeps, "slots"));
-    let control = Arc::new(Control::default());
     let driver = Driver::new(plan, settings, transport, outlet, cli::random_seed());
-    let (driven, mut driver_done) = oneshot::channel();
-    let (written, mut writer_done) = oneshot::channel();
-    let for_driver = Arc::clone(&control);
-    let spawn =
-        |name: &str, work: Box<dyn FnOnce() + Send>| thread::Builder::new().name(name.to_owned()).spawn(work).map_err(Failure::Runtime);
-    spawn(
-        "writer",
-        Box::new(move || {
-            let _ = written.send(writer.run());
-        }),
-    )?;
-    spawn(
-        "mads",
-        Box::new(move || {
+    service.run(driver, Some(writer), bar)
+}
+
+/// Prints the ports of a slot.
+fn print_table(lines: &str) -> Result<(), Failure> {
+    let port = |text| if let Ok(Line::Port(port)) = line::parse(text) { Some(*port) } else { None };
+    let mut ports: Vec<_> = lines.lines().filter_map(port).collect();
+    ports.sort_by(|a, b| (&a.node, a.guid, a.port).cmp(&(&b.node, b.guid, b.port)));
+    cli::print(format!("{}\n", view::once::show(&ports)).as_bytes()).map_err(Failure::Stdout)
+}
+
+/// Threads, and the signals that end them.
+struct Service {
+    runtime: Runtime,
+    signals: cli::Signals,
+}
+
+impl Service {
+    /// Signals are waited for from now on: before the first line is written, as who reads it may send one at once.
+    fn new() -> Result<Self, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
+        let signals = runtime.block_on(async { cli::Signals::new() }).map_err(Failure::Runtime)?;
+        Ok(Self { runtime, signals })
+    }
+
+    /// Runs driver and writer on threads of their own, until both have ended; or until a signal comes, or nobody reads the output any more, and
+    /// then for [`STOP_BUDGET`] at most: the sender may stand still inside a write, and so may the writer.
+    fn run<T: Transport + Send + 'static>(mut self, driver: Driver<T>, writer: Option<Writer>, bar: Progress) -> Result<(), Failure> {
+        let (control, reader_gone) = (Arc::new(Control::default()), Arc::new(Notify::new()));
+        let (driven, driver_done) = oneshot::channel();
+        let (written, writer_done) = oneshot::channel();
+        let for_writer = Arc::clone(&reader_gone);
+        spawn("writer", move || {
+            if writer.map(Writer::run) == Some(Ended::ReaderGone) {
+                for_writer.notify_one();
+            }
+            let _ = written.send(());
+        })?;
+        let for_driver = Arc::clone(&control);
+        spawn("mads", move || {
             let result = driver.run(&for_driver, |report| bar.set(report.done));
             bar.finish();
             let _ = driven.send(result);
-        }),
-    )?;
-    runtime.block_on(async {
-        let mut result = Ok(());
-        tokio::select! {
-            driven = &mut driver_done => result = driven.unwrap_or(Ok(())),
-            ended = &mut writer_done => {
-                if ended == Ok(Ended::ReaderGone) {
-                    tracing::debug!("nobody reads standard output any more");
-                }
-                control.stop();
-                return Ok(());
+        })?;
+        self.runtime.block_on(async {
+            let both = async {
+                let result = driver_done.await.unwrap_or(Ok(()));
+                // The driver's outlet is gone with it: the writer writes what is left, and ends.
+                let _ = writer_done.await;
+                result.map_err(Failure::Lost)
+            };
+            tokio::pin!(both);
+            tokio::select! {
+                result = &mut both => return result,
+                () = reader_gone.notified() => tracing::debug!("nobody reads standard output any more"),
+                signal = self.signals.next() => tracing::info!(signal, "stopping"),
             }
-            signal = signals.next() => {
-                tracing::info!(signal, "stopping");
-                control.stop();
-                match tokio::time::timeout(STOP_BUDGET, &mut driver_done).await {
-                    Ok(driven) => result = driven.unwrap_or(Ok(())),
-                    Err(_) => tracing::warn!("the sender stands still; ending without it"),
-                }
-            }
-        }
-        // The driver is gone and with it the outlet: the writer writes what is left, and ends.
-        if tokio::time::timeout(STOP_BUDGET, writer_done).await.is_err() {
-            tracing::warn!("the output stands still; ending without what is left");
-        }
-        result.map_err(Failure::Lost)
-    })
+            control.stop();
+            tokio::time::timeout(STOP_BUDGET, both).await.unwrap_or_else(|_| {
+                tracing::warn!("the sender or the output stands still; ending without what is left");
+                Ok(())
+            })
+        })
+    }
 }
 
-/// Sweeps one slot and prints it as a table.
-fn once<T: Transport>(plan: Plan, settings: Settings, transport: T) -> Result<(), Failure> {
-    let (outlet, lines) = Destination::memory();
-    let driver = Driver::new(plan, settings, transport, outlet, cli::random_seed());
-    driver.run(&Control::default(), |_| {}).map_err(Failure::Lost)?;
-    let mut ports = Vec::new();
-    for line in lines.text().lines() {
-        if let Ok(Line::Port(port)) = line::parse(line) {
-            ports.push(*port);
-        }
-    }
-    ports.sort_by(|a, b| (&a.node, a.guid, a.port).cmp(&(&b.node, b.guid, b.port)));
-    cli::print(format!("{}\n", view::once::show(&ports)).as_bytes()).map_err(Failure::Stdout)
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).map(|_| ()).map_err(Failure::Runtime)
 }

@@ -4,7 +4,8 @@
 //! 2. The wall clock is read once a slot, to start it where the wall clock passes a multiple of the interval. All else is monotonic.
 //! 3. A slot that could not start in time is counted in the next `sweep` record, never caught up.
 //! 4. Replies that are ready are read before anything is expired.
-//! 5. Lines are handed over slot by slot; the thread never waits for a disk.
+//! 5. Lines are made after the slot, so that making them delays no MAD and no measurement, and are handed over slot by slot; the thread
+//!    never waits for a disk.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant as SystemInstant, SystemTime, UNIX_EPOCH};
@@ -25,7 +26,7 @@ use crate::mad::transport::{Transport, TransportError};
 use crate::mad::{MAD_LEN, Mad};
 use crate::sink::{Batch, Outlet};
 use crate::time::Instant;
-use crate::types::PortNum;
+use crate::types::{PortNum, Printable};
 
 /// What a driver is told besides the plan.
 #[derive(Clone, Debug)]
@@ -40,6 +41,8 @@ pub struct Settings {
     pub interval: Duration,
     /// When within the interval a slot starts.
     pub offset: Duration,
+    /// Whether the first slot waits for the wall clock; else it starts at once, for who wants to see just one.
+    pub aligned: bool,
     /// After how many slots to end; never if `None`.
     pub sweeps: Option<u64>,
     /// Of the assignments file.
@@ -55,7 +58,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Closes the running slot, writes its record and ends. Is seen within [`LONGEST_WAIT`].
+    /// Asks nothing more, takes what is under way until its grace ends, writes the slot's records and ends. Is seen within [`LONGEST_WAIT`].
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -88,6 +91,9 @@ const DISCOVERY: Duration = Duration::from_secs(30);
 
 /// How many replies are read in a row before deadlines are looked at.
 const REPLIES_IN_A_ROW: u32 = 64;
+
+/// So many devices at once are named in the log; more are counted.
+const NAMED_IN_LOG: usize = 3;
 
 /// Between two `histogram` records.
 const HISTOGRAM_EVERY: Duration = Duration::from_secs(60);
@@ -145,6 +151,10 @@ pub struct Driver<T> {
     readings: Vec<Reading>,
     clock: Clock,
     batch: Batch,
+    /// Ports that are settled in this slot, in the order in which they were.
+    settled: Vec<usize>,
+    /// Devices that stopped answering, or began again.
+    changed: Vec<(usize, bool)>,
     decode: Duration,
     minute: Minute,
     failure: Option<TransportError>,
@@ -166,9 +176,11 @@ impl<T: Transport> Driver<T> {
         let clock = Clock::start();
         Self {
             readings: vec![Reading::new(&columns); plan.ports.len()],
-            ports: plan.ports,
             minute: Minute { since: clock.now(), rtt: RoundTrips::default(), sweep: stats::durations() },
             batch: Batch::default(),
+            settled: Vec::with_capacity(plan.ports.len()),
+            changed: Vec::new(),
+            ports: plan.ports,
             decode: Duration::ZERO,
             failure: None,
             engine,
@@ -196,6 +208,8 @@ impl<T: Transport> Driver<T> {
             self.tell_gaps(slot, last, missed);
             last = Some((slot, start));
             self.run_slot(slot, start, control);
+            self.write_ports(slot);
+            self.tell_changes(slot);
             done += 1;
             self.end_slot(slot, missed);
             watch(SlotReport { slot, done, stats: self.engine.stats() });
@@ -213,12 +227,16 @@ impl<T: Transport> Driver<T> {
         let now = self.clock.now();
         self.engine.start_discovery(now, now + DISCOVERY);
         self.pump(control, self.current_slot());
+        self.tell_changes(self.current_slot());
     }
 
     /// Sleeps until the wall clock passes the next multiple of the interval; tells which, and when that was. `None`: stop.
     fn wait_for_slot(&mut self, control: &Control) -> Option<(u64, Instant)> {
         let interval = nanos(self.settings.interval).max(1);
         let wall = self.clock.read_wall().saturating_sub(nanos(self.settings.offset));
+        if !self.settings.aligned {
+            return Some((wall / interval, self.clock.anchor));
+        }
         let slot = wall / interval + 1;
         let start = self.clock.anchor + Duration::from_nanos(slot * interval - wall);
         loop {
@@ -268,7 +286,7 @@ impl<T: Transport> Driver<T> {
     /// Drives the engine until the slot, or the discovery, is over.
     fn pump(&mut self, control: &Control, slot: u64) {
         let mut mad: Mad = [0; MAD_LEN];
-        let mut in_a_row = 0;
+        let (mut in_a_row, mut stopping) = (0, false);
         loop {
             let now = self.clock.now();
             while let Some((target, tid)) = self.engine.poll_transmit(now, &mut mad) {
@@ -283,8 +301,12 @@ impl<T: Transport> Driver<T> {
                 self.take_event(event, slot);
             }
             let Some(timeout) = self.engine.poll_timeout() else { return };
-            if control.is_stopped() || self.failure.is_some() {
+            if self.failure.is_some() {
                 self.engine.close(now);
+                continue;
+            }
+            if control.is_stopped() && !std::mem::replace(&mut stopping, true) {
+                self.engine.stop(now);
                 continue;
             }
             let wait = if in_a_row < REPLIES_IN_A_ROW { (timeout - now).min(LONGEST_WAIT) } else { Duration::ZERO };
@@ -309,27 +331,48 @@ impl<T: Transport> Driver<T> {
 
     fn take_event(&mut self, event: Event, slot: u64) {
         match event {
-            Event::Port(port) => self.take_port(port, slot),
+            Event::Port(port) => self.settled.push(port),
             Event::GroupUnsupported { device, group } => {
                 let port = self.first_ports[device];
                 tracing::info!(lid = %self.ports[port].lid, %group, "the device does not have these counters");
                 self.write_event(slot, "group_unsupported", Some(port), group.as_str());
             }
-            Event::Unreachable(device) => {
-                let port = self.first_ports[device];
-                tracing::info!(lid = %self.ports[port].lid, guid = %self.ports[port].guid, "unreachable");
-                self.write_event(slot, "unreachable", Some(port), "no MAD of a whole slot was answered");
-            }
-            Event::Reachable(device) => {
-                let port = self.first_ports[device];
-                tracing::info!(lid = %self.ports[port].lid, guid = %self.ports[port].guid, "reachable again");
-                self.write_event(slot, "reachable", Some(port), "answers again");
-            }
+            Event::Unreachable(device) => self.changed.push((self.first_ports[device], false)),
+            Event::Reachable(device) => self.changed.push((self.first_ports[device], true)),
             Event::DiscoveryDone | Event::SlotDone => {}
         }
     }
 
-    fn take_port(&mut self, port: usize, slot: u64) {
+    /// Writes the records of a slot's ports.
+    fn write_ports(&mut self, slot: u64) {
+        let mut settled = std::mem::take(&mut self.settled);
+        for port in settled.drain(..) {
+            self.write_port(port, slot);
+        }
+        self.settled = settled;
+    }
+
+    /// Tells of devices that stopped answering, or began again: an event each, and in the log by name if they are few.
+    fn tell_changes(&mut self, slot: u64) {
+        let changed = std::mem::take(&mut self.changed);
+        for (answers, event, detail) in
+            [(false, "unreachable", "no MAD of a whole slot was answered"), (true, "reachable", "answers again")]
+        {
+            let of_kind = || changed.iter().filter(|(_, now)| *now == answers).map(|(port, _)| *port);
+            for port in of_kind() {
+                self.write_event(slot, event, Some(port), detail);
+            }
+            match of_kind().count() {
+                0 => {}
+                1..=NAMED_IN_LOG => of_kind().map(|port| &self.ports[port]).for_each(|PortIdentity { node, guid, lid, .. }| {
+                    tracing::info!(node = %Printable(node), %guid, %lid, "{event}");
+                }),
+                devices => tracing::info!(devices, "{event}; the records name them"),
+            }
+        }
+    }
+
+    fn write_port(&mut self, port: usize, slot: u64) {
         let begin = self.clock.now();
         let sample = self.engine.sample(port);
         let reading = &mut self.readings[port];

@@ -206,7 +206,8 @@ fn a_stop_is_clean_and_frees_the_simulator() {
         wait_for(&said, "\"sweep\"", "ibnet-sweep");
         let killed = std::process::Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status();
         assert!(killed.expect("kill is there").success());
-        assert!(child.wait().expect("it ends").success(), "after SIG{signal}");
+        let ended = child.wait().expect("it ends");
+        assert!(ended.success(), "{ended} after SIG{signal}");
         let last: Vec<String> = said.into_iter().collect();
         let kinds: Vec<Line> = last.iter().map(|text| line::parse(text).unwrap_or_else(|error| panic!("{error} in {text}"))).collect();
         assert!(matches!(kinds.last(), Some(Line::Histogram(_))), "the stream is closed in order");
