@@ -8,6 +8,7 @@
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +23,8 @@ pub struct Batch {
     pub bytes: Vec<u8>,
     /// How many lines.
     pub lines: u64,
+    /// How many lost lines they tell of: if they get lost too, so is that.
+    pub told: u64,
 }
 
 /// Where records go.
@@ -47,18 +50,30 @@ pub struct SinkError {
 /// Batches that may wait for the disk: at one a slot, as many seconds at 1 Hz.
 const QUEUE: usize = 64;
 
+/// Octets that may wait for it: memory is bounded, however large the fabric is.
+const QUEUE_OCTETS: u64 = 64 << 20;
+
 /// The end of the queue where the sweep puts lines in.
 #[derive(Debug)]
 pub struct Outlet {
     queue: SyncSender<Batch>,
-    lost: Arc<AtomicU64>,
+    shared: Arc<Shared>,
+}
+
+/// What both ends of the queue know.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Lines that were lost and that nobody was told of.
+    lost: AtomicU64,
+    /// Octets in the queue.
+    waiting: AtomicU64,
 }
 
 /// The end of the queue that writes them.
 #[derive(Debug)]
 pub struct Writer {
     queue: Receiver<Batch>,
-    lost: Arc<AtomicU64>,
+    shared: Arc<Shared>,
     target: Target,
     failing: bool,
 }
@@ -66,7 +81,12 @@ pub struct Writer {
 #[derive(Debug)]
 enum Target {
     Stdout(io::Stdout),
-    File { file: File, path: PathBuf },
+    File {
+        file: File,
+        path: PathBuf,
+        /// Whether its last line is torn: a line feed comes before anything else.
+        torn: bool,
+    },
 }
 
 /// Lines in memory, at most as many batches as the queue holds.
@@ -99,7 +119,7 @@ impl Destination {
     /// An outlet whose lines stay in memory.
     pub fn memory() -> (Outlet, Lines) {
         let (sender, queue) = sync_channel(QUEUE);
-        (Outlet { queue: sender, lost: Arc::new(AtomicU64::new(0)) }, Lines(queue))
+        (Outlet { queue: sender, shared: Arc::default() }, Lines(queue))
     }
 
     /// Opens it.
@@ -111,18 +131,18 @@ impl Destination {
             Self::Stdout => Target::Stdout(io::stdout()),
             Self::File(path) => {
                 let file = open_whole_lines(path).map_err(|source| SinkError { path: path.clone(), source })?;
-                Target::File { file, path: path.clone() }
+                Target::File { file, path: path.clone(), torn: false }
             }
         };
         let (sender, queue) = sync_channel(QUEUE);
-        let lost = Arc::new(AtomicU64::new(0));
-        Ok((Outlet { queue: sender, lost: Arc::clone(&lost) }, Writer { queue, lost, target, failing: false }))
+        let shared = Arc::<Shared>::default();
+        Ok((Outlet { queue: sender, shared: Arc::clone(&shared) }, Writer { queue, shared, target, failing: false }))
     }
 }
 
 /// Opens a file for appending and closes its last line if that is torn.
 fn open_whole_lines(path: &Path) -> io::Result<File> {
-    let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+    let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o640).open(path)?;
     // A device such as /dev/null has no end to look at.
     if file.metadata()?.is_file() && file.seek(SeekFrom::End(0))? > 0 {
         let mut last = [0];
@@ -141,14 +161,25 @@ impl Outlet {
         if batch.lines == 0 {
             return;
         }
-        if let Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) = self.queue.try_send(batch) {
-            self.lost.fetch_add(batch.lines, Ordering::Relaxed);
+        let octets = batch.bytes.len() as u64;
+        if self.shared.waiting.fetch_add(octets, Ordering::Relaxed) + octets > QUEUE_OCTETS && octets <= QUEUE_OCTETS {
+            self.shared.lose(&batch);
+        } else if let Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) = self.queue.try_send(batch) {
+            self.shared.lose(&batch);
         }
     }
 
-    /// Lines that were lost since this was asked last.
+    /// Lines that were lost since this was asked last. Who asks tells of them in the next batch, and says so in its [`told`](Batch::told).
     pub fn take_lost(&self) -> u64 {
-        self.lost.swap(0, Ordering::Relaxed)
+        self.shared.lost.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    /// A batch never got into the queue.
+    fn lose(&self, batch: &Batch) {
+        self.waiting.fetch_sub(batch.bytes.len() as u64, Ordering::Relaxed);
+        self.lost.fetch_add(batch.lines + batch.told, Ordering::Relaxed);
     }
 }
 
@@ -156,6 +187,7 @@ impl Writer {
     /// Writes until the outlet is dropped or nobody reads any more. What was lost and stands in no record is told in the log.
     pub fn run(mut self) -> Ended {
         while let Ok(batch) = self.queue.recv() {
+            self.shared.waiting.fetch_sub(batch.bytes.len() as u64, Ordering::Relaxed);
             match self.target.write(&batch.bytes) {
                 Ok(()) => {
                     if std::mem::take(&mut self.failing) {
@@ -167,11 +199,12 @@ impl Writer {
                     if !std::mem::replace(&mut self.failing, true) {
                         tracing::warn!(to = %self.target, %error, "cannot write; lines are lost, and counted");
                     }
-                    self.lost.fetch_add(batch.lines, Ordering::Relaxed);
+                    // Some of it may have been written; then fewer were lost than are told.
+                    self.shared.lost.fetch_add(batch.lines + batch.told, Ordering::Relaxed);
                 }
             }
         }
-        let lines_lost = self.lost.load(Ordering::Relaxed);
+        let lines_lost = self.shared.lost.load(Ordering::Relaxed);
         if lines_lost > 0 {
             tracing::warn!(to = %self.target, lines_lost, "the last lines were lost");
         }
@@ -187,13 +220,14 @@ impl Target {
                 stdout.write_all(bytes)?;
                 stdout.flush()
             }
-            Self::File { file, .. } => {
-                let written = file.write_all(bytes);
-                if written.is_err() {
-                    // Part of a line may be there: close it, so that the next is whole.
-                    let _ = file.write_all(b"\n");
+            Self::File { file, torn, .. } => {
+                if *torn {
+                    file.write_all(b"\n")?;
                 }
-                written
+                *torn = true;
+                file.write_all(bytes)?;
+                *torn = false;
+                Ok(())
             }
         }
     }
@@ -213,7 +247,7 @@ mod tests {
     use super::*;
 
     fn batch(text: &str) -> Batch {
-        Batch { bytes: text.as_bytes().to_vec(), lines: text.lines().count() as u64 }
+        Batch { bytes: text.as_bytes().to_vec(), lines: text.lines().count() as u64, told: 0 }
     }
 
     #[test]
@@ -244,14 +278,46 @@ mod tests {
     }
 
     #[test]
+    fn what_tells_of_lost_lines_may_get_lost_too_and_the_number_does_not() {
+        let (outlet, lines) = Destination::memory();
+        let told = |told| Batch { told, ..batch("a\nb\n") };
+        (0..QUEUE).for_each(|_| outlet.offer(told(0)));
+        outlet.offer(told(0));
+        let first = outlet.take_lost();
+        outlet.offer(told(first));
+        assert_eq!((first, outlet.take_lost()), (2, 4));
+        drop(lines);
+    }
+
+    #[test]
+    fn memory_is_bounded_by_octets_too() {
+        let (outlet, _lines) = Destination::memory();
+        let large = || Batch { bytes: vec![b'x'; QUEUE_OCTETS as usize / 2], lines: 1, told: 0 };
+        (0..3).for_each(|_| outlet.offer(large()));
+        assert_eq!(outlet.take_lost(), 1);
+    }
+
+    #[test]
+    fn a_line_that_was_torn_on_the_way_is_closed_before_the_next() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("lines");
+        let mut target = Target::File { file: open_whole_lines(&path).expect("opened"), path: path.clone(), torn: false };
+        target.write(b"{\"whole\":1}\n{\"to").expect("written");
+        let Target::File { torn, .. } = &mut target else { unreachable!("it is a file") };
+        *torn = true;
+        target.write(b"{\"next\":2}\n").expect("written");
+        assert_eq!(std::fs::read_to_string(&path).expect("read"), "{\"whole\":1}\n{\"to\n{\"next\":2}\n");
+    }
+
+    #[test]
     fn a_full_disk_loses_lines_and_says_how_many() {
         let full = Path::new("/dev/full");
         assert!(full.exists(), "this test needs /dev/full");
         let (outlet, writer) = Destination::File(full.to_owned()).open().expect("opened");
         outlet.offer(batch("a\nb\n"));
-        let lost = Arc::clone(&outlet.lost);
+        let shared = Arc::clone(&outlet.shared);
         drop(outlet);
-        assert_eq!((writer.run(), lost.load(Ordering::Relaxed)), (Ended::Complete, 2));
+        assert_eq!((writer.run(), shared.lost.load(Ordering::Relaxed)), (Ended::Complete, 2));
     }
 
     #[test]
