@@ -27,6 +27,8 @@ mod umad {
         let bindings = bindgen::Builder::default()
             .header_contents("rdma_core.h", "#include <infiniband/umad.h>\n#include <infiniband/mad.h>\n")
             .clang_args(flags)
+            // Built anew when the headers change.
+            .parse_callbacks(Box::new(bindgen::CargoCallbacks::new()))
             // libibumad carries the MADs.
             .allowlist_function("umad_(init|done|get_cas_names|get_ca|release_ca|get_port|release_port|open_port|close_port)")
             .allowlist_function("umad_(get_fd|register|unregister|send|recv|size|status|get_mad|set_addr|set_pkey)")

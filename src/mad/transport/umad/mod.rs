@@ -91,9 +91,7 @@ impl UmadTransport {
         }
         // SAFETY: the port is open.
         let fd = unsafe { sys::umad_get_fd(id) };
-        // SAFETY: a header of integers, for which all zeros are a value.
-        let header = unsafe { std::mem::zeroed() };
-        Ok(Self { port, agent, fd, record: Box::new(Record { header, mad: [0; MAD_LEN] }) })
+        Ok(Self { port, agent, fd, record: Box::new(Record { header: no_header(), mad: [0; MAD_LEN] }) })
     }
 
     fn record(&mut self) -> *mut c_void {
@@ -123,9 +121,11 @@ impl UmadTransport {
 impl Transport for UmadTransport {
     #[expect(unsafe_code, reason = "libibumad")]
     fn send(&mut self, target: &Target, mad: &Mad, give_up: Duration, _now: Instant) -> Result<(), TransportError> {
-        let (port, agent, record) = (self.port.0, self.agent, self.record());
         let millis = c_int::try_from(give_up.as_millis()).unwrap_or(c_int::MAX).max(1);
+        // The last reply's header is still there, and umad_set_addr leaves its GRH and path bits as they are.
+        self.record.header = no_header();
         self.record.mad = *mad;
+        let (port, agent, record) = (self.port.0, self.agent, self.record());
         // SAFETY: the record is a whole header and a whole MAD, and belongs to us until the call returns.
         let sent = unsafe {
             sys::umad_set_addr(record, c_int::from(target.lid.0), QP1, c_int::from(target.sl), QP1_QKEY);
@@ -165,6 +165,21 @@ impl std::fmt::Debug for Record {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Record").field("mad", &Header::parse(&self.mad)).finish_non_exhaustive()
     }
+}
+
+/// A header that says nothing.
+#[expect(unsafe_code, reason = "a struct of the library")]
+fn no_header() -> sys::ib_user_mad {
+    // SAFETY: a struct of integers and arrays of them, for which all zeros are a value.
+    unsafe { std::mem::zeroed() }
+}
+
+/// Ends the process at once, without the exit handlers: they wait for a lock that a sender which stands still inside a write may hold
+/// (so does that of ibsim's preloaded client).
+#[expect(unsafe_code, reason = "_exit(2)")]
+pub fn end_process(code: i32) -> ! {
+    // SAFETY: takes a number and does not return; nothing of this process is used any more.
+    unsafe { libc::_exit(code) }
 }
 
 /// The text of a character array that ends with a zero, or is full.
