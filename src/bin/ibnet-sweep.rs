@@ -131,6 +131,9 @@ enum Failure {
     #[error("standard output cannot be written")]
     #[diagnostic(help("is there room where it goes to?"))]
     Stdout(#[source] std::io::Error),
+    #[error("a part of the program ended early; this is a mistake in ibnet")]
+    #[diagnostic(help("please report it, with what stands above"))]
+    Crashed,
     #[error("the program's threads could not be started")]
     Runtime(#[source] std::io::Error),
 }
@@ -379,10 +382,10 @@ impl Service {
         })?;
         self.runtime.block_on(async {
             let both = async {
-                let result = driver_done.await.unwrap_or(Ok(()));
+                let result = driver_done.await.map_err(|_| Failure::Crashed)?.map_err(Failure::Lost);
                 // The driver's outlet is gone with it: the writer writes what is left, and ends.
-                let _ = writer_done.await;
-                result.map_err(Failure::Lost)
+                writer_done.await.map_err(|_| Failure::Crashed)?;
+                result
             };
             tokio::pin!(both);
             tokio::select! {
@@ -393,6 +396,9 @@ impl Service {
             control.stop();
             tokio::time::timeout(STOP_BUDGET, both).await.unwrap_or_else(|_| {
                 tracing::warn!("the sender or the output stands still; ending without what is left");
+                #[cfg(feature = "umad")]
+                ibnet::mad::transport::umad::end_process(0);
+                #[cfg(not(feature = "umad"))]
                 Ok(())
             })
         })

@@ -2,14 +2,15 @@
 //!
 //! 1. **One value a counter, the widest.** A counter that both PortCounters and PortCountersExtended have is taken from the latter wherever
 //!    the device has it there. Which columns a port has is a question of what its device can do, never of what happened to answer.
-//! 2. **A decrease is a reset**: somebody cleared the counter. It is told by name, and there is no rate for that interval.
+//! 2. **A decrease is a reset**: somebody cleared the counter, or its device was away. It is told by name, and there is no rate for that
+//!    interval.
 //! 3. **A rate needs two true readings**, one in each of two successive slots. After a gap, a reset, or a counter that is full there is none.
 //! 4. A rate is per the time between the two readings of its group, not per the interval of the slots.
 
 use std::time::Duration;
 
 use super::sample::Sample;
-use crate::mad::pma::{Capabilities, Field, Group};
+use crate::mad::pma::{Field, Group, Needs};
 use crate::time::Instant;
 
 /// The counters that a record can have, in its order.
@@ -29,17 +30,17 @@ pub struct Column {
     of: Group,
     /// The counter.
     pub field: &'static Field,
-    /// The same counter in 64 bits, if that group is swept too.
-    wider: Option<(Group, &'static Field)>,
+    /// The same counter in 64 bits, if that group is swept too, and its place.
+    wider: Option<(usize, Group, &'static Field)>,
 }
 
 impl Columns {
     /// The columns of these groups.
     pub fn new(groups: &[Group]) -> Self {
-        let extended = groups.contains(&Group::Extended).then_some(Group::Extended);
         let column = |group: usize, of: Group, field: &'static Field| {
-            let twin = |wide: Group| Some((wide, wide.attribute().counters().find(|wide| wide.json == field.json)?));
-            Column { group, of, field, wider: extended.filter(|wide| *wide != of).and_then(twin) }
+            let place = |wide| groups.iter().position(|group| *group == wide);
+            let wider = of.wider(field).and_then(|(wide, twin)| Some((place(wide)?, wide, twin)));
+            Column { group, of, field, wider }
         };
         let columns: Vec<Column> = groups
             .iter()
@@ -68,16 +69,17 @@ impl Columns {
 }
 
 impl Column {
-    /// Whether a device that can do this has the counter here, and not wider elsewhere. While nothing is known of a device, it is taken to have
-    /// what is mandatory, and the 64-bit traffic counters.
-    fn is_of(&self, capabilities: Option<Capabilities>) -> bool {
-        use crate::mad::pma::Needs;
-        let have = |needs: Needs| {
-            capabilities.map_or(needs == Needs::Nothing || needs == Needs::ExtendedWidth, |capabilities| capabilities.have(needs))
+    /// Whether the device has the counter here, and not wider elsewhere. While nothing is known of a device, it is taken to have what is
+    /// mandatory, and the 64-bit traffic counters; what it refused it does not have.
+    fn is_of(&self, sample: &Sample<'_>) -> bool {
+        let have = |needs: Needs| match sample.capabilities {
+            Some(capabilities) => capabilities.have(needs),
+            None => needs == Needs::Nothing || needs == Needs::ExtendedWidth,
         };
-        let here = have(self.of.attribute().needs) && have(self.field.needs);
-        let wider = self.wider.is_some_and(|(group, field)| have(group.attribute().needs) && have(field.needs));
-        here && !wider
+        let has = |place: usize, group: Group, field: &Field| {
+            sample.unsupported & (1 << place) == 0 && have(group.attribute().needs) && have(field.needs)
+        };
+        has(self.group, self.of, self.field) && !self.wider.is_some_and(|(place, group, field)| has(place, group, field))
     }
 }
 
@@ -89,11 +91,18 @@ pub struct Reading {
     raw: Vec<Option<u64>>,
     /// When the group of each came.
     at: Vec<Option<Instant>>,
+    /// The last value that ever came: a device that was away may come back with its counters cleared.
+    last: Vec<u64>,
     /// Columns that fell back since the slot before.
     pub resets: Vec<usize>,
     /// What moved since the slot before.
     pub rates: Rates,
+    /// Whether more moved than any link carries: these are not the counters of the port that was read before.
+    pub implausible: bool,
 }
+
+/// Twice what the widest and fastest link carries (12x XDR): the net file's word for a link may be out of date, this is not.
+const IMPOSSIBLE_GBPS: f64 = 2.0 * 12.0 * 200.0;
 
 /// Rates over the time between two readings; `None` where they cannot be known.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -113,8 +122,10 @@ impl Reading {
             slot: 0,
             raw: vec![None; columns.len()],
             at: vec![None; columns.len()],
+            last: vec![0; columns.len()],
             resets: Vec::with_capacity(columns.len()),
             rates: Rates::default(),
+            implausible: false,
         }
     }
 
@@ -125,15 +136,16 @@ impl Reading {
         self.resets.clear();
         self.rates = Rates::default();
         for (index, column) in columns.iter() {
-            let answer = sample.answer(column.group).filter(|_| column.is_of(sample.capabilities));
+            let answer = sample.answer(column.group).filter(|_| column.is_of(sample));
             let now = answer.map(|(at, data)| (at, column.field.raw(data, 0)));
             let before = self.at[index].zip(self.raw[index]);
             (self.at[index], self.raw[index]) = now.unzip();
-            let (Some((at, raw)), Some((earlier, old))) = (now, before) else { continue };
-            if raw < old {
+            let Some((at, raw)) = now else { continue };
+            if raw < std::mem::replace(&mut self.last[index], raw) {
                 self.resets.push(index);
                 continue;
             }
+            let Some((earlier, old)) = before else { continue };
             let elapsed = at - earlier;
             if !successive || column.field.is_saturated(raw) || elapsed.is_zero() {
                 continue;
@@ -145,7 +157,9 @@ impl Reading {
                 (self.rates.rcv_gbps, self.rates.interval) = (Some(gbps()), Some(elapsed));
             }
         }
-        if !self.resets.is_empty() {
+        let impossible = |gbps: Option<f64>| gbps.is_some_and(|gbps| gbps > IMPOSSIBLE_GBPS);
+        self.implausible = impossible(self.rates.xmit_gbps) || impossible(self.rates.rcv_gbps);
+        if !self.resets.is_empty() || self.implausible {
             self.rates = Rates::default();
         }
     }
@@ -159,7 +173,7 @@ impl Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mad::pma::DATA_LEN;
+    use crate::mad::pma::{Capabilities, DATA_LEN};
     use crate::sweep::sample::{Answer, Status};
 
     const GROUPS: [Group; 2] = [Group::Extended, Group::Base];
@@ -180,7 +194,18 @@ mod tests {
 
     fn sample(answers: &[Answer; 2], capabilities: Option<Capabilities>) -> Sample<'_> {
         let (rtt, at) = (Duration::ZERO, Instant::ZERO);
-        Sample { status: Status::Ok, rtt, mads: 2, at, mad_status: None, capabilities, groups: &GROUPS, answers }
+        Sample {
+            status: Status::Ok,
+            rtt,
+            mads: 2,
+            at,
+            mad_status: None,
+            errno: None,
+            capabilities,
+            unsupported: 0,
+            groups: &GROUPS,
+            answers,
+        }
     }
 
     fn names(capabilities: Option<Capabilities>) -> Vec<(&'static str, u8)> {
@@ -259,5 +284,43 @@ mod tests {
         assert!(!reading.counters(&columns).any(|(field, _)| field.json == "port_xmit_data_bytes"), "an old value is never repeated");
         reading.take(&columns, 3, &sample(&good, Some(WIDE)));
         assert_eq!(reading.rates.xmit_gbps, None);
+    }
+
+    #[test]
+    fn a_device_that_comes_back_with_its_counters_cleared_is_a_reset() {
+        let columns = Columns::new(&GROUPS);
+        let mut reading = Reading::new(&columns);
+        let words = |second, xmit| answers(second, &[(Group::Extended, "PortXmitData", xmit)]);
+        let mut silent = words(2, 0);
+        silent.iter_mut().for_each(|answer| answer.at = None);
+        reading.take(&columns, 1, &sample(&words(1, 1_000_000), Some(WIDE)));
+        reading.take(&columns, 2, &sample(&silent, Some(WIDE)));
+        assert!(reading.resets.is_empty());
+        reading.take(&columns, 3, &sample(&words(3, 5), Some(WIDE)));
+        assert_eq!(reading.resets.len(), 1);
+    }
+
+    #[test]
+    fn a_group_that_was_refused_takes_no_counter_from_another() {
+        let columns = Columns::new(&GROUPS);
+        let mut reading = Reading::new(&columns);
+        let both = answers(1, &[(Group::Base, "PortXmitData", 7)]);
+        reading.take(&columns, 1, &Sample { unsupported: 1, ..sample(&both, Some(WIDE)) });
+        let widths: Vec<_> = reading
+            .counters(&columns)
+            .filter(|(field, _)| field.json == "port_xmit_data_bytes")
+            .map(|(field, raw)| (field.width, raw))
+            .collect();
+        assert_eq!(widths, [(32, 7)]);
+    }
+
+    #[test]
+    fn what_no_link_carries_is_no_rate() {
+        let columns = Columns::new(&GROUPS);
+        let mut reading = Reading::new(&columns);
+        let words = |second, xmit| answers(second, &[(Group::Extended, "PortXmitData", xmit)]);
+        reading.take(&columns, 1, &sample(&words(1, 0), Some(WIDE)));
+        reading.take(&columns, 2, &sample(&words(2, 1 << 50), Some(WIDE)));
+        assert!(reading.implausible && reading.rates == Rates::default());
     }
 }

@@ -89,6 +89,9 @@ const CLOSE_AT: f64 = 0.95;
 /// For how long devices are asked for their capabilities at most.
 const DISCOVERY: Duration = Duration::from_secs(30);
 
+/// How many MADs are sent in a row before replies are looked at.
+const SENDS_IN_A_ROW: u32 = 8;
+
 /// How many replies are read in a row before deadlines are looked at.
 const REPLIES_IN_A_ROW: u32 = 64;
 
@@ -105,6 +108,10 @@ struct Clock {
     anchor: Instant,
     wall_at_anchor: u64,
 }
+
+/// How often both clocks are read at most until the readings are close, and how close that is.
+const READINGS: u32 = 5;
+const CLOSE_READINGS: Duration = Duration::from_micros(20);
 
 impl Clock {
     #[expect(clippy::disallowed_methods, reason = "this is where clocks are read")]
@@ -123,9 +130,16 @@ impl Clock {
     /// Reads the wall clock: nanoseconds since 1970.
     #[expect(clippy::disallowed_methods, reason = "this is where clocks are read")]
     fn read_wall(&mut self) -> u64 {
-        self.anchor = self.now();
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.wall_at_anchor = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
+        // Both clocks shall mean the same instant: if something came between the readings, they are read again.
+        for _ in 0..READINGS {
+            let before = self.now();
+            let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            self.anchor = self.now();
+            self.wall_at_anchor = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
+            if self.anchor - before < CLOSE_READINGS {
+                break;
+            }
+        }
         self.wall_at_anchor
     }
 
@@ -158,6 +172,10 @@ pub struct Driver<T> {
     decode: Duration,
     minute: Minute,
     failure: Option<TransportError>,
+    /// The last MAD of this slot that could not be sent.
+    send_error: Option<TransportError>,
+    /// Whether the log was told of that already.
+    sends_fail: bool,
 }
 
 /// What `histogram` records tell.
@@ -183,6 +201,8 @@ impl<T: Transport> Driver<T> {
             ports: plan.ports,
             decode: Duration::ZERO,
             failure: None,
+            send_error: None,
+            sends_fail: false,
             engine,
             transport,
             outlet,
@@ -210,6 +230,7 @@ impl<T: Transport> Driver<T> {
             self.run_slot(slot, start, control);
             self.write_ports(slot);
             self.tell_changes(slot);
+            self.tell_send_errors(slot);
             done += 1;
             self.end_slot(slot, missed);
             watch(SlotReport { slot, done, stats: self.engine.stats() });
@@ -288,15 +309,23 @@ impl<T: Transport> Driver<T> {
         let mut mad: Mad = [0; MAD_LEN];
         let (mut in_a_row, mut stopping) = (0, false);
         loop {
-            let now = self.clock.now();
-            while let Some((target, tid)) = self.engine.poll_transmit(now, &mut mad) {
+            // Each at its own time, and replies are looked at in between: neither shall wait for a whole window to be written.
+            let mut sent = 0;
+            let mut now = self.clock.now();
+            while sent < SENDS_IN_A_ROW
+                && let Some((target, tid)) = self.engine.poll_transmit(now, &mut mad)
+            {
                 tracing::trace!(%tid, lid = %target.lid, "send");
                 if let Err(error) = self.transport.send(&target, &mad, self.settings.engine.grace, now) {
                     tracing::debug!(%error, lid = %target.lid, "not sent");
                     let completion = Completion { tid, outcome: Outcome::SendFailed(error.errno()) };
                     self.engine.handle_completion(&completion, &mad, now);
+                    self.send_error = Some(error);
                 }
+                sent += 1;
+                now = self.clock.now();
             }
+            let more = sent == SENDS_IN_A_ROW;
             while let Some(event) = self.engine.poll_event() {
                 self.take_event(event, slot);
             }
@@ -309,7 +338,7 @@ impl<T: Transport> Driver<T> {
                 self.engine.stop(now);
                 continue;
             }
-            let wait = if in_a_row < REPLIES_IN_A_ROW { (timeout - now).min(LONGEST_WAIT) } else { Duration::ZERO };
+            let wait = if in_a_row < REPLIES_IN_A_ROW && !more { (timeout - now).min(LONGEST_WAIT) } else { Duration::ZERO };
             match self.transport.recv(&mut mad, wait, now) {
                 Ok(Some(completion)) if in_a_row < REPLIES_IN_A_ROW => {
                     tracing::trace!(tid = %completion.tid, outcome = ?completion.outcome, "completion");
@@ -372,6 +401,26 @@ impl<T: Transport> Driver<T> {
         }
     }
 
+    /// Tells of MADs that could not be sent, once until they can again. If nothing at all could be sent, the way to the fabric is lost.
+    fn tell_send_errors(&mut self, slot: u64) {
+        let Some(error) = self.send_error.take() else {
+            if std::mem::take(&mut self.sends_fail) {
+                tracing::info!("all MADs can be sent again");
+            }
+            return;
+        };
+        let stats = self.engine.stats();
+        let mads = stats.send_errors;
+        if !std::mem::replace(&mut self.sends_fail, true) {
+            let nothing_sent = stats.mads_sent == 0;
+            tracing::warn!(mads, %error, "MADs could not be sent");
+            self.write_event(slot, "send_error", None, &format!("{mads} MADs could not be sent: {error}"));
+            if nothing_sent {
+                self.failure.get_or_insert(error);
+            }
+        }
+    }
+
     fn write_port(&mut self, port: usize, slot: u64) {
         let begin = self.clock.now();
         let sample = self.engine.sample(port);
@@ -383,6 +432,10 @@ impl<T: Transport> Driver<T> {
         let record = PortRecord { ts, slot, sampler: &self.settings.sampler, identity, sample: &sample, reading, columns };
         record::write(&record, &mut self.batch.bytes);
         self.batch.lines += 1;
+        if reading.implausible {
+            self.write_event(slot, "implausible", Some(port), "more moved than any link carries: another port may have answered");
+            return;
+        }
         if !reading.resets.is_empty() {
             let names: Vec<_> =
                 columns.iter().filter(|(index, _)| reading.resets.contains(index)).map(|(_, column)| column.field.json).collect();
@@ -421,7 +474,7 @@ impl<T: Transport> Driver<T> {
             lines_lost,
             rtt_p50_ns: quantile(0.5),
             rtt_p99_ns: quantile(0.99),
-            rtt_max_ns: quantile(1.0),
+            rtt_max_ns: (!rtt.is_empty()).then(|| nanos(stats.rtt.longest)),
         };
         tracing::debug!(slot, duration = ?stats.duration(), ok = record.ok, of = record.ports, "slot");
         record::write(&record, &mut self.batch.bytes);
@@ -444,11 +497,12 @@ impl<T: Transport> Driver<T> {
         self.write_event(slot, "lines_lost", None, &format!("{lines} lines could not be written"));
         self.batch.bytes.extend_from_slice(&after.bytes);
         self.batch.lines += after.lines;
+        self.batch.told = lines;
     }
 
     fn flush(&mut self) {
         let size = self.batch.bytes.len();
-        self.outlet.offer(std::mem::replace(&mut self.batch, Batch { bytes: Vec::with_capacity(size), lines: 0 }));
+        self.outlet.offer(std::mem::replace(&mut self.batch, Batch { bytes: Vec::with_capacity(size), ..Batch::default() }));
     }
 
     fn write_start(&mut self) {
@@ -478,8 +532,8 @@ impl<T: Transport> Driver<T> {
     fn write_event(&mut self, slot: u64, event: &'static str, port: Option<usize>, detail: &str) {
         let of = port.map(|port| &self.ports[port]);
         let (guid, lid) = (of.map(|of| of.guid), of.map(|of| of.lid));
-        // An event of a device is told of no port of it; a reset is one port's.
-        let port = of.filter(|_| event == "reset").map(|of| of.port);
+        // An event of a device is told of no port of it.
+        let port = of.filter(|_| ["reset", "implausible"].contains(&event)).map(|of| of.port);
         let ts = self.clock.wall(self.clock.now());
         record::write(
             &EventRecord { r#type: "event", ts, slot, sampler: &self.settings.sampler, event, guid, port, lid, detail },

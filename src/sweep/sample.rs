@@ -79,8 +79,12 @@ pub struct Sample<'a> {
     pub at: Instant,
     /// The last error status of its agent, if there was one.
     pub mad_status: Option<MadStatus>,
+    /// The errno of the last MAD that could not be sent, if there was one.
+    pub errno: Option<i32>,
     /// What its device can do, as far as that is known.
     pub capabilities: Option<Capabilities>,
+    /// Groups that its device said it does not have, a bit each by their place in [`groups`](Self::groups).
+    pub unsupported: u32,
     pub(super) groups: &'a [Group],
     pub(super) answers: &'a [Answer],
 }

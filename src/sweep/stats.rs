@@ -22,6 +22,8 @@ pub struct SlotStats {
     pub ports: [u32; Status::ALL.len()],
     /// Requests sent.
     pub mads_sent: u64,
+    /// Requests that could not be sent.
+    pub send_errors: u64,
     /// Replies that came after their deadline, whether they still counted or not.
     pub mads_late: u64,
     /// Replies that were not taken.
@@ -55,6 +57,8 @@ pub struct RoundTrips {
     pub switch: Histogram<u64>,
     /// Of adapters and routers.
     pub hca: Histogram<u64>,
+    /// The longest of all, exactly; a histogram knows two digits.
+    pub longest: Duration,
 }
 
 /// A distribution of durations in nanoseconds: from 1 us to 100 s, to two digits.
@@ -67,7 +71,7 @@ pub fn durations() -> Histogram<u64> {
 
 impl Default for RoundTrips {
     fn default() -> Self {
-        Self { switch: durations(), hca: durations() }
+        Self { switch: durations(), hca: durations(), longest: Duration::ZERO }
     }
 }
 
@@ -76,12 +80,14 @@ impl RoundTrips {
     pub fn record(&mut self, kind: NodeKind, rtt: Duration) {
         let histogram = if kind == NodeKind::Switch { &mut self.switch } else { &mut self.hca };
         histogram.saturating_record(u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX));
+        self.longest = self.longest.max(rtt);
     }
 
     /// Forgets all.
     pub fn reset(&mut self) {
         self.switch.reset();
         self.hca.reset();
+        self.longest = Duration::ZERO;
     }
 
     /// Adds those of another slot.
@@ -89,6 +95,7 @@ impl RoundTrips {
         // Both have the same bounds, so there is nothing that could not be added.
         let _ = self.switch.add(&other.switch);
         let _ = self.hca.add(&other.hca);
+        self.longest = self.longest.max(other.longest);
     }
 
     /// Both kinds together.
@@ -106,6 +113,7 @@ impl Default for SlotStats {
             ended: Instant::ZERO,
             ports: [0; Status::ALL.len()],
             mads_sent: 0,
+            send_errors: 0,
             mads_late: 0,
             rejected: Rejected::default(),
             rtt: RoundTrips::default(),
@@ -119,7 +127,7 @@ impl SlotStats {
         self.rtt.reset();
         (self.started, self.ended) = (now, now);
         self.ports = [0; Status::ALL.len()];
-        (self.mads_sent, self.mads_late, self.rejected) = (0, 0, Rejected::default());
+        (self.mads_sent, self.send_errors, self.mads_late, self.rejected) = (0, 0, 0, Rejected::default());
     }
 
     /// From the slot's start to the last reply or expiry.

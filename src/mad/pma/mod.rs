@@ -350,6 +350,22 @@ impl Group {
         }
     }
 
+    /// The same counter in 64 bits, and the group that has it.
+    pub fn wider(self, field: &Field) -> Option<(Self, &'static Field)> {
+        let wide = Self::Extended;
+        let twin = wide.attribute().counters().find(|twin| twin.json == field.json)?;
+        (self != wide).then_some((wide, twin))
+    }
+
+    /// Whether an agent that can do this has every counter of this group wider in another one of `groups`.
+    pub fn is_superseded(self, groups: &[Self], capabilities: Capabilities) -> bool {
+        let mut counters = self.attribute().counters().filter(|field| capabilities.have(field.needs));
+        counters.all(|field| {
+            let wider = self.wider(field).filter(|(wide, _)| groups.contains(wide));
+            wider.is_some_and(|(wide, twin)| capabilities.have(wide.attribute().needs) && capabilities.have(twin.needs))
+        })
+    }
+
     /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -180,15 +180,13 @@ impl Engine {
     /// If there is no such port.
     pub fn sample(&self, port: usize) -> Sample<'_> {
         let groups = self.config.groups.len();
-        let Port { device, status, rtt, mads, at, mad_status, .. } = self.ports[port];
-        let capabilities = match self.devices[device as usize].capabilities {
-            Known::Yes(capabilities) => Some(capabilities),
-            Known::Not | Known::Refused => None,
-        };
+        let Port { device, status, rtt, mads, at, mad_status, send_failed: errno, .. } = self.ports[port];
+        let Device { capabilities, unsupported, .. } = &self.devices[device as usize];
+        let (capabilities, unsupported) = (capabilities.known(), *unsupported);
         let answers = &self.answers[port * groups..(port + 1) * groups];
         let status = status.unwrap_or(Status::Skipped);
         let at = at.unwrap_or(self.stats.ended);
-        Sample { status, rtt, mads, at, mad_status, capabilities, groups: &self.config.groups, answers }
+        Sample { status, rtt, mads, at, mad_status, errno, capabilities, unsupported, groups: &self.config.groups, answers }
     }
 
     /// The sum of the slot.
@@ -263,9 +261,9 @@ impl Engine {
                     self.given_up(&transaction, now);
                 }
             }
-            Outcome::SendFailed(_) => {
+            Outcome::SendFailed(errno) => {
                 if let Some(transaction) = self.inflight.remove(completion.tid) {
-                    self.not_sent(&transaction, now);
+                    self.not_sent(&transaction, errno, now);
                 }
             }
         }
@@ -382,8 +380,8 @@ impl Engine {
         }
         self.ready.clear();
         for device in 0..self.devices.len() as u32 {
-            let suspended = self.devices[device as usize].suspended;
-            self.leave_ports(device, if suspended { Status::Unreachable } else { Status::Skipped }, now);
+            let silent = self.devices[device as usize].silent >= self.config.silence;
+            self.leave_ports(device, if silent { Status::Unreachable } else { Status::Skipped }, now);
         }
     }
 
@@ -409,7 +407,7 @@ impl Engine {
             return;
         }
         let status = match state {
-            Port { send_failed: true, .. } => Status::SendError,
+            Port { send_failed: Some(_), .. } => Status::SendError,
             Port { lost: true, bad_reply: true, .. } => Status::BadReply,
             Port { lost: true, .. } => Status::Timeout,
             Port { cut_short: true, .. } => Status::Skipped,
@@ -446,6 +444,10 @@ impl Engine {
             let silent = !device.answered && (device.expired || device.was_silent);
             if silent != device.was_silent {
                 self.events.push_back(if silent { Event::Unreachable(index) } else { Event::Reachable(index) });
+                if !silent && done == Event::SlotDone {
+                    // It was away and may be another, or run other firmware: it is asked anew what it has.
+                    device.forget();
+                }
             }
             device.was_silent = silent;
         }

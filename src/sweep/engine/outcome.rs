@@ -6,7 +6,7 @@ use super::state::Known;
 use super::{Engine, Event, Phase};
 use crate::mad::Mad;
 use crate::mad::header::MadStatus;
-use crate::mad::pma::{BadReply, Capabilities, Data};
+use crate::mad::pma::{BadReply, Capabilities, Data, Group};
 use crate::sweep::inflight::{Past, Purpose, Transaction};
 use crate::sweep::sample::{Answer, Status};
 use crate::time::Instant;
@@ -43,7 +43,7 @@ impl Engine {
         self.inflight.answer(tid);
         let rtt = now - transaction.sent;
         self.stats.rtt.record(self.devices[transaction.device as usize].kind, rtt);
-        self.stats.mads_late += u64::from(transaction.expired);
+        self.stats.mads_late += u64::from(transaction.expired || rtt > self.config.deadline);
         self.stats.ended = self.stats.ended.max(now);
         let device = &mut self.devices[transaction.device as usize];
         (device.silent, device.answered) = (0, true);
@@ -51,7 +51,12 @@ impl Engine {
         device.outstanding &= transaction.expired;
         let was_suspended = std::mem::take(&mut device.suspended);
         match transaction.purpose {
-            Purpose::Capabilities => device.capabilities = answer.map_or(Known::Refused, |data| Known::Yes(Capabilities::parse(data))),
+            Purpose::Capabilities => match answer {
+                Ok(data) => device.learn(Capabilities::parse(data), &self.config.groups),
+                Err(status) if status.is_unsupported() => device.capabilities = Known::Refused,
+                // Busy, say: it is asked again.
+                Err(_) => {}
+            },
             Purpose::Counters { port, group } => self.take_counters(transaction, port, group, answer, rtt, now),
         }
         if was_suspended || !transaction.expired {
@@ -72,13 +77,15 @@ impl Engine {
     ) {
         let state = &mut self.ports[port as usize];
         (state.rtt, state.at, state.open) = (state.rtt + rtt, Some(now), state.open - 1);
-        state.late |= transaction.expired;
+        // By when it was received: it may lie there ready while the deadline passes.
+        state.late |= transaction.expired || rtt > self.config.deadline;
         match answer {
             Ok(data) => {
                 let place = port as usize * self.config.groups.len() + usize::from(group);
                 self.answers[place] = Answer { at: Some(now), data: *data };
             }
-            Err(status) if status.is_unsupported() => {
+            // PortCounters are mandatory: an agent that says otherwise is not ready yet.
+            Err(status) if status.is_unsupported() && self.config.groups[usize::from(group)] != Group::Base => {
                 self.devices[transaction.device as usize].unsupported |= 1 << group;
                 let (device, group) = (transaction.device as usize, self.config.groups[usize::from(group)]);
                 self.events.push_back(Event::GroupUnsupported { device, group });
@@ -132,13 +139,15 @@ impl Engine {
         self.settle_discovery(transaction.device);
     }
 
-    pub(super) fn not_sent(&mut self, transaction: &Transaction, now: Instant) {
+    /// It never left this host.
+    pub(super) fn not_sent(&mut self, transaction: &Transaction, errno: i32, now: Instant) {
         self.stats.mads_sent -= 1;
+        self.stats.send_errors += 1;
         self.devices[transaction.device as usize].outstanding = false;
         self.skip_groups(transaction, now);
         if let Purpose::Counters { port, .. } = transaction.purpose {
             let state = &mut self.ports[port as usize];
-            (state.send_failed, state.mads, state.open) = (true, state.mads - 1, state.open - 1);
+            (state.send_failed, state.mads, state.open) = (Some(errno), state.mads - 1, state.open - 1);
             self.settle_if_complete(port, now);
         }
         self.ready.push_back(transaction.device);

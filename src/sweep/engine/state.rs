@@ -15,8 +15,10 @@ pub(super) struct Device {
     pub(super) kind: NodeKind,
     pub(super) ports: Range<u32>,
     pub(super) capabilities: Known,
-    /// Groups that it does not have, a bit each.
+    /// Groups that it said it does not have, a bit each.
     pub(super) unsupported: u32,
+    /// Groups of which it has every counter wider in another that is swept: they are not asked for.
+    pub(super) superseded: u32,
     /// The port that is asked now or next.
     pub(super) port: u32,
     /// The group of it that is asked next.
@@ -66,7 +68,18 @@ pub(super) struct Port {
     pub(super) late: bool,
     pub(super) lost: bool,
     pub(super) bad_reply: bool,
-    pub(super) send_failed: bool,
+    /// The errno of a MAD that could not be sent.
+    pub(super) send_failed: Option<i32>,
+}
+
+impl Known {
+    /// What it can do, if it told.
+    pub(super) fn known(self) -> Option<Capabilities> {
+        match self {
+            Self::Yes(capabilities) => Some(capabilities),
+            Self::Not | Self::Refused => None,
+        }
+    }
 }
 
 impl Device {
@@ -78,6 +91,7 @@ impl Device {
             ports,
             capabilities: Known::Not,
             unsupported: 0,
+            superseded: 0,
             group: 0,
             tries: 0,
             silent: 0,
@@ -97,13 +111,25 @@ impl Device {
         (self.answered, self.expired) = (false, false);
     }
 
-    /// Whether it may have a group: it did not say that it has not.
+    /// Takes what it says that it can do.
+    pub(super) fn learn(&mut self, capabilities: Capabilities, groups: &[Group]) {
+        self.capabilities = Known::Yes(capabilities);
+        let bit = |(place, group): (usize, &Group)| u32::from(group.is_superseded(groups, capabilities)) << place;
+        self.superseded = groups.iter().enumerate().map(bit).fold(0, |all, bit| all | bit);
+    }
+
+    /// Knows nothing of it any more.
+    pub(super) fn forget(&mut self) {
+        (self.capabilities, self.unsupported, self.superseded) = (Known::Not, 0, 0);
+    }
+
+    /// Whether a group is to be asked for: it did not say that it has not, nor is it all in another.
     pub(super) fn has(&self, group: Group, place: u8) -> bool {
-        let capable = match self.capabilities {
-            Known::Yes(capabilities) => capabilities.have(group.attribute().needs),
-            Known::Not | Known::Refused => true,
-        };
-        capable && self.unsupported & (1 << place) == 0
+        let capable = self.capabilities.known().is_none_or(|capabilities| capabilities.have(group.attribute().needs));
+        let bit = 1 << place;
+        // One that refused any group may have refused the wider one.
+        let superseded = self.unsupported == 0 && self.superseded & bit != 0;
+        capable && self.unsupported & bit == 0 && !superseded
     }
 }
 
@@ -123,7 +149,7 @@ impl Port {
             late: false,
             lost: false,
             bad_reply: false,
-            send_failed: false,
+            send_failed: None,
         }
     }
 }

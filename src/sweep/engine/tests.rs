@@ -218,6 +218,60 @@ fn another_error_status_is_the_port_s() {
 }
 
 #[test]
+fn a_busy_agent_is_asked_again_what_it_can_do() {
+    let plan = [DevicePlan { lid: Lid(1), kind: NodeKind::Hca, ports: vec![PortNum(1)] }];
+    let mut engine = Engine::new(&plan, Config::default(), 7);
+    engine.start_discovery(Instant::ZERO, Instant::ZERO + SECOND);
+    let mut hand = ByHand { engine, now: Instant::ZERO, sent: Vec::new(), events: Vec::new() };
+    hand.poll();
+    hand.reply(0, |mad, _| mad[5] = 0x01);
+    assert_eq!(hand.asked(), [(1, 0, 0x01), (1, 0, 0x01)]);
+    hand.reply(1, |mad, _| Capabilities { mask: 0x1200, mask2: 0 }.emit(crate::mad::pma::data_mut(mad)));
+    assert_eq!(
+        (hand.events, hand.engine.sample(0).capabilities.map(|capabilities| capabilities.mask)),
+        (vec![Event::DiscoveryDone], Some(0x1200))
+    );
+}
+
+#[test]
+fn port_counters_are_mandatory_and_asked_for_again() {
+    let mut hand = ByHand::new(|config| config.groups = vec![Group::Base]);
+    hand.reply(1, |mad, _| mad[5] = 0x0c);
+    assert_eq!((hand.status(2), hand.engine.sample(2).unsupported), (Some(Status::MadError), 0));
+}
+
+#[test]
+fn a_reply_is_judged_by_when_it_was_received() {
+    let mut hand = ByHand::new(|config| config.groups = vec![Group::Base]);
+    hand.now += 20 * MS;
+    hand.reply(1, fine);
+    assert_eq!((hand.status(2), hand.engine.stats().mads_late), (Some(Status::Late), 1));
+}
+
+#[test]
+fn a_device_that_was_away_is_asked_anew_what_it_has() {
+    let adapter = DevicePlan { lid: Lid(2), kind: NodeKind::Hca, ports: vec![PortNum(1)] };
+    let mut engine = Engine::new(&[adapter], Config { groups: vec![Group::Extended], ..Config::default() }, 7);
+    engine.devices[0].capabilities = Known::Yes(Capabilities { mask: 0x1200, mask2: 0 });
+    let mut hand = ByHand { engine, now: Instant::ZERO, sent: Vec::new(), events: Vec::new() };
+    let mut slot = |second: u64, answers: bool| {
+        hand.now = Instant::from_nanos(second * 1_000_000_000);
+        hand.engine.start_slot(hand.now, hand.now + 900 * MS, hand.now + 950 * MS);
+        let before = hand.sent.len();
+        hand.poll();
+        if answers {
+            hand.reply(before, fine)
+        } else {
+            hand.pass(60 * MS)
+        }
+        hand.asked().split_off(before)
+    };
+    assert_eq!(slot(1, false), [(2, 1, 0x1d)]);
+    assert_eq!(slot(2, true), [(2, 1, 0x1d)]);
+    assert_eq!(slot(3, true)[..1], [(2, 0, 0x01)], "ClassPortInfo");
+}
+
+#[test]
 fn what_cannot_be_sent_costs_its_port_only() {
     let mut hand = ByHand::new(|_| {});
     let tid = Header::parse(&hand.sent[0].1).tid;
@@ -297,9 +351,10 @@ fn a_healthy_fabric_takes_as_long_as_its_slowest_device() {
     let mut rehearsal = rehearse(options, Config { window: 64, ..Config::default() }, |_| {});
     let events = rehearsal.slot(SECOND);
     assert_eq!(statuses(&rehearsal, &events), BTreeMap::from([(Status::Ok, 968)]));
-    assert_eq!(rehearsal.engine.stats().mads_sent, 968 * 4);
-    // A leaf has 36 ports of 4 MADs at 54 us each, way included.
-    assert_eq!(rehearsal.engine.stats().duration(), Duration::from_micros(36 * 4 * 54));
+    // These switches have all of PortCounters in PortCountersExtended, so that is not asked of their 652 ports.
+    assert_eq!(rehearsal.engine.stats().mads_sent, 652 * 3 + 316 * 4);
+    // A leaf has 36 ports of 3 MADs at 54 us each, way included.
+    assert_eq!(rehearsal.engine.stats().duration(), Duration::from_micros(36 * 3 * 54));
 }
 
 #[test]
@@ -372,7 +427,11 @@ proptest! {
                 let sample = rehearsal.engine.sample(port);
                 let answers = (0..4).filter_map(|group| sample.answer(group));
                 prop_assert!(answers.clone().all(|(at, _)| at >= start));
-                prop_assert_eq!(sample.status == Status::Ok, answers.count() == 4 && sample.mads == 4 && sample.status != Status::Late);
+                let answers = answers.count();
+                if sample.status == Status::Ok {
+                    prop_assert!(answers >= 3 && sample.mads as usize == answers);
+                }
+                prop_assert!(answers <= sample.mads as usize);
             }
         }
     }

@@ -65,6 +65,8 @@ pub struct Port {
     pub status: String,
     pub rtt_ns: u64,
     pub mads: u32,
+    pub mad_status: Option<u16>,
+    pub errno: Option<i32>,
     pub identity: String,
     #[serde(default)]
     pub saturated: Vec<String>,

@@ -211,6 +211,12 @@ impl Serialize for PortRecord<'_> {
         map.serialize_entry("status", sample.status.as_str())?;
         map.serialize_entry("rtt_ns", &u64::try_from(sample.rtt.as_nanos()).unwrap_or(u64::MAX))?;
         map.serialize_entry("mads", &sample.mads)?;
+        if let Some(status) = sample.mad_status {
+            map.serialize_entry("mad_status", &status.0)?;
+        }
+        if let Some(errno) = sample.errno {
+            map.serialize_entry("errno", &errno)?;
+        }
         // NodeInfo is not asked yet.
         map.serialize_entry("identity", "unverified")?;
         for (field, raw) in reading.counters(columns) {
