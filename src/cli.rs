@@ -253,7 +253,13 @@ pub fn log_to_stderr() {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let colors = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let format = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(colors).with_target(false);
+    // A log that nobody takes any more must not disturb the sweep.
+    let format = tracing_subscriber::fmt()
+        .log_internal_errors(false)
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(colors)
+        .with_target(false);
     // Another subscriber can only be there in a test, and then it shall stay.
     let _ = if io::stderr().is_terminal() { format.try_init() } else { format.without_time().try_init() };
 }

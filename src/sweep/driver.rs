@@ -86,6 +86,9 @@ pub const LONGEST_WAIT: Duration = Duration::from_millis(20);
 const ASK_UNTIL: f64 = 0.9;
 const CLOSE_AT: f64 = 0.95;
 
+/// A slot that could not start by then is missed, as a share of the interval.
+const LATEST_START: f64 = 0.3;
+
 /// For how long devices are asked for their capabilities at most.
 const DISCOVERY: Duration = Duration::from_secs(30);
 
@@ -176,6 +179,8 @@ pub struct Driver<T> {
     send_error: Option<TransportError>,
     /// Whether the log was told of that already.
     sends_fail: bool,
+    /// Whether the log was told that slots are too short.
+    too_short: bool,
 }
 
 /// What `histogram` records tell.
@@ -203,6 +208,7 @@ impl<T: Transport> Driver<T> {
             failure: None,
             send_error: None,
             sends_fail: false,
+            too_short: false,
             engine,
             transport,
             outlet,
@@ -231,6 +237,7 @@ impl<T: Transport> Driver<T> {
             self.write_ports(slot);
             self.tell_changes(slot);
             self.tell_send_errors(slot);
+            self.tell_too_short(control);
             done += 1;
             self.end_slot(slot, missed);
             watch(SlotReport { slot, done, stats: self.engine.stats() });
@@ -252,23 +259,31 @@ impl<T: Transport> Driver<T> {
     }
 
     /// Sleeps until the wall clock passes the next multiple of the interval; tells which, and when that was. `None`: stop.
+    ///
+    /// Whoever wakes too late, because the machine or the process stood still, waits for the next one.
     fn wait_for_slot(&mut self, control: &Control) -> Option<(u64, Instant)> {
         let interval = nanos(self.settings.interval).max(1);
-        let wall = self.clock.read_wall().saturating_sub(nanos(self.settings.offset));
-        if !self.settings.aligned {
-            return Some((wall / interval, self.clock.anchor));
-        }
-        let slot = wall / interval + 1;
-        let start = self.clock.anchor + Duration::from_nanos(slot * interval - wall);
+        let too_late = self.settings.interval.mul_f64(LATEST_START);
         loop {
-            if control.is_stopped() || self.failure.is_some() {
-                return None;
+            let wall = self.clock.read_wall().saturating_sub(nanos(self.settings.offset));
+            if !self.settings.aligned {
+                return Some((wall / interval, self.clock.anchor));
             }
-            let now = self.clock.now();
-            if now >= start {
-                return Some((slot, start));
+            let slot = wall / interval + 1;
+            let start = self.clock.anchor + Duration::from_nanos(slot * interval - wall);
+            loop {
+                if control.is_stopped() || self.failure.is_some() {
+                    return None;
+                }
+                let now = self.clock.now();
+                if now >= start + too_late {
+                    break;
+                }
+                if now >= start {
+                    return Some((slot, start));
+                }
+                std::thread::sleep((start - now).min(LONGEST_WAIT));
             }
-            std::thread::sleep((start - now).min(LONGEST_WAIT));
         }
     }
 
@@ -418,6 +433,21 @@ impl<T: Transport> Driver<T> {
             if nothing_sent {
                 self.failure.get_or_insert(error);
             }
+        }
+    }
+
+    /// Tells of slots that end before all is asked, once until they do not.
+    fn tell_too_short(&mut self, control: &Control) {
+        let (skipped, of) = (self.engine.stats().count(Status::Skipped), self.ports.len());
+        let was = std::mem::replace(&mut self.too_short, skipped > 0 && !control.is_stopped());
+        if self.too_short && !was {
+            let interval = self.settings.interval;
+            tracing::warn!(
+                skipped,
+                of,
+                ?interval,
+                "ports were not reached within a slot; they come first in the next. Raise the interval or the window"
+            );
         }
     }
 

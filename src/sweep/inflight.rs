@@ -162,6 +162,11 @@ impl Inflight {
         deadline.into_iter().chain(grace).map(|(at, _)| at).min()
     }
 
+    /// Those whose deadline has not passed, in the order in which they were sent.
+    pub fn waiting(&self) -> impl Iterator<Item = &Transaction> {
+        self.deadlines.iter().filter_map(|(_, tid)| self.by_tid.get(tid)).filter(|transaction| !transaction.expired)
+    }
+
     /// Removes all; their replies will be strangers' or late ones.
     pub fn clear(&mut self) {
         self.by_tid.clear();

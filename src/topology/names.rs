@@ -89,7 +89,20 @@ fn settle_one(entry: Entry<'_>, known: &BTreeMap<Guid, &str>) -> Settled {
     };
     let (RawName::Alone(raw) | RawName::Pair(raw) | RawName::Broken(raw)) = entry.raw;
     let ambiguous = own.is_none() || peer.is_none();
-    Settled { own: own.unwrap_or(raw).to_owned(), peer: peer.unwrap_or(raw).to_owned(), ambiguous }
+    Settled { own: bounded(own.unwrap_or(raw)), peer: bounded(peer.unwrap_or(raw)), ambiguous }
+}
+
+/// The most of a name that is kept, in octets: a device gives 64 at most, a name map whatever somebody wrote.
+const LONGEST: usize = 256;
+
+/// A name that is not longer than [`LONGEST`]; one that was cut ends with an ellipsis.
+fn bounded(name: &str) -> String {
+    if name.len() <= LONGEST {
+        return name.to_owned();
+    }
+    let mut cut = name[..name.floor_char_boundary(LONGEST - '…'.len_utf8())].to_owned();
+    cut.push('…');
+    cut
 }
 
 /// The split of a pair that the known names leave.
@@ -192,6 +205,13 @@ mod tests {
         let all = names(&[entry(1, 2, first), entry(1, 3, second), entry(1, 4, third), entry(1, 5, fourth)]);
         assert_eq!(all[1], settled("a", "b' - 'z"));
         assert!(all.iter().all(|name| !name.2 && name.0 == "a"));
+    }
+
+    #[test]
+    fn a_name_has_an_end() {
+        let long = "é".repeat(1000);
+        let kept = &settle([Entry { own: Guid(1), peer: None, raw: RawName::Alone(&long) }].into_iter())[0].own;
+        assert!(kept.len() <= LONGEST && kept.ends_with('…') && kept.starts_with("éé"));
     }
 
     #[test]

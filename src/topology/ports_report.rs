@@ -153,7 +153,7 @@ pub fn read(path: &Path) -> Result<NetFile, NetFileError> {
 /// # Errors
 /// When no line can be read: an empty file, another format, something else altogether.
 pub fn parse(bytes: &[u8], name: &str) -> Result<NetFile, NetFileError> {
-    let text = String::from_utf8_lossy(bytes);
+    let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
     if text.trim().is_empty() {
         return Err(NetFileError::Empty { name: name.to_owned() });
     }
@@ -404,6 +404,7 @@ mod tests {
 
     #[test]
     fn carriage_returns_and_blank_lines_are_nothing() {
+        assert_eq!(read(&[&format!("\u{feff}{LEAF}"), HOST]).remarks, []);
         let file = read(&[&format!("{LEAF}\r"), "\r", &format!("{DOWN}\r"), &format!("{HOST}\r"), ""]);
         assert_eq!((file.remarks.len(), file.fabric.linked_ports()), (0, 2));
         assert_eq!(file.fabric.devices()[0].name, "node1 mlx5_0");

@@ -7,7 +7,8 @@
 //! The rules (the numbers are those of `docs/engine.md`):
 //!
 //! - **2** At most one MAD outstanding to a device, at most `window` in all; all MADs of a port are consecutive.
-//! - **3** The device with the most to be asked comes first, and goes on until it is done.
+//! - **3** The device with the most to be asked comes first, and goes on until it is done; before it come those that slots were too
+//!   short for, the longest neglected first, at the port where the last one stopped.
 //! - **4** A deadline frees the MAD's place. Until the grace ends a reply still counts and makes its port `late`. After the first expiry
 //!   of a port its other groups are skipped. After three MADs in a row without any reply the device is left alone; when their grace has
 //!   ended too, its other ports are `unreachable`. Any reply lets it go on. Never are more than three of its MADs unanswered, expired ones
@@ -18,8 +19,8 @@
 //!
 //! What a device can do (ClassPortInfo) is asked before the first slot; where that was not answered, once more in each slot.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::time::Duration;
 
 use self::state::{Device, Known, Port};
@@ -237,6 +238,13 @@ impl Engine {
     pub fn close(&mut self, now: Instant) {
         self.stop_asking(now);
         if matches!(self.phase, Phase::Slot { .. }) {
+            // What did not have its time yet is not lost.
+            for transaction in self.inflight.waiting() {
+                if let Purpose::Counters { port, .. } = transaction.purpose {
+                    let state = &mut self.ports[port as usize];
+                    (state.cut_short, state.open) = (true, state.open - 1);
+                }
+            }
             for port in 0..self.ports.len() as u32 {
                 let state = &mut self.ports[port as usize];
                 if state.status.is_none() {
@@ -332,12 +340,11 @@ impl Engine {
         if matches!(self.phase, Phase::Discovery { .. }) {
             return None;
         }
-        while self.devices[index as usize].port < self.devices[index as usize].ports.end {
+        while let Some(port) = self.devices[index as usize].current() {
             let device = &mut self.devices[index as usize];
             let groups = (0..).zip(self.config.groups.iter().copied()).skip(usize::from(device.group));
             let mut wanted = groups.filter(|(place, group)| device.has(*group, *place));
             let (next, last) = (wanted.next(), wanted.next().is_none());
-            let port = device.port;
             if let Some((place, _)) = next {
                 device.group = place + 1;
                 let state = &mut self.ports[port as usize];
@@ -357,8 +364,8 @@ impl Engine {
     /// All that will be asked of the device's current port was asked: goes on to its next one.
     fn end_of_port(&mut self, index: u32, now: Instant) {
         let device = &mut self.devices[index as usize];
-        let port = device.port;
-        (device.port, device.group) = (port + 1, 0);
+        let Some(port) = device.current() else { return };
+        (device.done, device.group) = (device.done + 1, 0);
         self.ports[port as usize].asked = true;
         self.settle_if_complete(port, now);
     }
@@ -385,11 +392,14 @@ impl Engine {
         }
     }
 
-    /// Settles the ports of a device that will not be asked; one that was asked in part waits for what is under way.
+    /// Settles the ports of a device that will not be asked; one that was asked in part waits for what is under way. Ports that are skipped come
+    /// first in the next slot.
     fn leave_ports(&mut self, device: u32, status: Status, now: Instant) {
-        let Range { end, .. } = self.devices[device as usize].ports;
-        let from = std::mem::replace(&mut self.devices[device as usize].port, end);
-        for port in from..end {
+        if status == Status::Skipped {
+            self.devices[device as usize].keep_place();
+        }
+        while let Some(port) = self.devices[device as usize].current() {
+            self.devices[device as usize].done += 1;
             let state = &mut self.ports[port as usize];
             if state.mads == 0 {
                 self.settle(port, status, now);
@@ -463,7 +473,7 @@ impl Engine {
         let devices = &self.devices;
         self.order.sort_unstable_by_key(|index| {
             let device = &devices[*index as usize];
-            (device.was_silent, std::cmp::Reverse(device.ports.len()), *index)
+            (device.was_silent, Reverse(device.skipped_for), Reverse(device.ports.len()), *index)
         });
         self.ready.clear();
         self.ready.extend(&self.order);

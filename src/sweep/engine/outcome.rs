@@ -113,7 +113,7 @@ impl Engine {
     /// The other groups of a port are not asked for, if any is left.
     fn skip_groups(&mut self, transaction: &Transaction, now: Instant) {
         if let Purpose::Counters { port, .. } = transaction.purpose
-            && self.devices[transaction.device as usize].port == port
+            && self.devices[transaction.device as usize].current() == Some(port)
         {
             self.end_of_port(transaction.device, now);
         }

@@ -19,8 +19,10 @@ pub(super) struct Device {
     pub(super) unsupported: u32,
     /// Groups of which it has every counter wider in another that is swept: they are not asked for.
     pub(super) superseded: u32,
-    /// The port that is asked now or next.
-    pub(super) port: u32,
+    /// How many ports the first one of this slot is behind the first of all.
+    pub(super) first: u32,
+    /// Ports of which all was asked in this slot.
+    pub(super) done: u32,
     /// The group of it that is asked next.
     pub(super) group: u8,
     /// Requests for capabilities that are left in this phase.
@@ -40,6 +42,10 @@ pub(super) struct Device {
     pub(super) expired: bool,
     /// Whether nothing answered in the last slot.
     pub(super) was_silent: bool,
+    /// How many slots in a row were too short for it.
+    pub(super) skipped_for: u32,
+    /// Where the next slot begins, if this one is too short for it.
+    pub(super) next_first: Option<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,7 +93,8 @@ impl Device {
         Self {
             lid,
             kind,
-            port: ports.start,
+            first: 0,
+            done: 0,
             ports,
             capabilities: Known::Not,
             unsupported: 0,
@@ -102,13 +109,28 @@ impl Device {
             answered: false,
             expired: false,
             was_silent: false,
+            skipped_for: 0,
+            next_first: None,
         }
     }
 
     pub(super) fn restart(&mut self, tries: u8) {
-        (self.port, self.group, self.tries) = (self.ports.start, 0, tries);
+        (self.done, self.group, self.tries) = (0, 0, tries);
+        self.skipped_for = if self.next_first.is_some() { self.skipped_for + 1 } else { 0 };
+        self.first = self.next_first.take().unwrap_or(0);
         (self.silent, self.in_grace, self.outstanding, self.suspended, self.discovered) = (0, 0, false, false, false);
         (self.answered, self.expired) = (false, false);
+    }
+
+    /// The port that is asked now or next; `None` once all were.
+    pub(super) fn current(&self) -> Option<u32> {
+        let count = self.ports.end - self.ports.start;
+        (self.done < count).then(|| self.ports.start + (self.first + self.done) % count)
+    }
+
+    /// The next slot begins where this one has come to.
+    pub(super) fn keep_place(&mut self) {
+        self.next_first = self.current().map(|port| port - self.ports.start);
     }
 
     /// Takes what it says that it can do.
