@@ -16,25 +16,25 @@ RUN_TESTS = $(if $(NEXTEST),$(CARGO) nextest run,$(CARGO) test)
 help: ## This list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
-deps: ## Install what is missing of the system's packages (root, or sudo)
+deps: ## Install what is missing of Debian's packages
 	@./scripts/deps $(PACKAGES)
 
-build: deps ## Build the programs: target/release/ibnet-gen, ibnet-sweep
+build: deps ## Build target/release/ibnet-gen and ibnet-sweep
 	$(CARGO) build --release --bins
 
-demo: deps ## Plan and sweep the fabric of examples/stria.p, simulated: about 15 seconds
+demo: deps ## Plan and sweep a simulated fabric: 15 seconds
 	@$(CARGO) build --release --bins --example demo
 	@mkdir -p $(DEMO)
 	@./target/release/ibnet-gen --net examples/stria.p --samplers '$(SAMPLERS)' -o $(DEMO)/assignments.toml
 	@echo
 	@./target/release/examples/demo examples/stria.p $(DEMO)/assignments.toml $(DEMO)
 
-test: deps ## Every tier but hardware: with and without libibumad, and on ibsim with the real tools
+test: deps ## Every tier but hardware, ibsim with the real tools too
 	$(RUN_TESTS) --no-default-features
 	IBNET_REQUIRE_IBSIM=1 $(RUN_TESTS)
 	$(CARGO) test --doc
 
-lint: deps ## Format, lints and documentation, with and without libibumad; nothing may be said
+lint: deps ## Format, lints and documentation: nothing may be said
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
 	$(CARGO) clippy --all-targets --no-default-features -- -D warnings

@@ -158,7 +158,7 @@ pub enum ConfigError {
     },
     /// A value is not what it should be.
     #[error("{key}: {found:?} is not {expected}")]
-    #[diagnostic(help("set {key} in ibnet.toml, or give --{}", flag(key)))]
+    #[diagnostic(help("{}", remedy(key)))]
     Value {
         /// The key.
         key: &'static str,
@@ -179,8 +179,10 @@ pub enum ConfigError {
     TwoPlans,
 }
 
-fn flag(key: &str) -> String {
-    key.replace(['_', '.'], "-")
+/// Where the value of a key is set; those of a table have no flag.
+fn remedy(key: &str) -> String {
+    let flag = if key.contains('.') { String::new() } else { format!(" or with --{}", key.replace('_', "-")) };
+    format!("set {key} in ibnet.toml{flag}; ibnet.toml.example has every key with its unit and default")
 }
 
 impl Raw {

@@ -477,9 +477,11 @@ fn lines_that_no_disk_took_are_told() {
         [(&args[..], full(), "standard output"), (&[&args[..], &["-o", "/dev/full"]].concat(), Stdio::null(), "/dev/full")]
     {
         let (code, log) = told(args, stdout);
-        assert_eq!(code, Some(0), "a disk that is full does not end the sweep: {log}");
-        assert!(log.contains("cannot write; lines are lost") && log.contains("No space left"), "{log}");
-        assert!(log.contains("the last lines were lost") && log.contains(name), "{log}");
+        assert_eq!(code, Some(1), "no line tells of those that were lost: {log}");
+        assert!(log.contains("cannot write; lines are lost") && log.contains("No space left") && log.contains(name), "{log}");
+        // A line a port, and start, sweep and histograms.
+        let lines: u32 = log.split_once("error: the last ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok()).expect("told");
+        assert!(lines > 20 && log.contains("help: is there room on the disk?"), "{log}");
     }
     let (code, log) = told(&["--simulate", "net.p", "--interval", "100ms", "--once"], full());
     assert_eq!(code, Some(1));
@@ -585,9 +587,12 @@ fn a_port_a_row_is_what_people_get() {
     let run = run(&dir, &["--simulate", "net.p", "--once", "--interval", "100ms"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     let rows: Vec<Vec<&str>> = run.stdout.lines().map(|row| row.split_whitespace().collect()).collect();
-    assert_eq!((rows.len(), &rows[0][..5]), (1 + 20, &["node", "port", "peer", "link", "status"][..]), "{}", run.stdout);
+    let head = ["node", "port", "peer", "port", "link", "status"];
+    assert_eq!((rows.len(), &rows[0][..6]), (1 + 20 + 2, &head[..]), "{}", run.stdout);
+    assert!(run.stdout.contains("\n20 of 20 ports ok, "), "{}", run.stdout);
+    assert!(run.stdout.lines().all(|row| row.chars().count() <= 100), "{}", run.stdout);
     for (name, port) in [("leaf01", "5"), ("spine02", "2")] {
-        assert_eq!(rows.iter().filter(|row| row[..2] == [name, port]).count(), 1, "{}", run.stdout);
+        assert_eq!(rows.iter().filter(|row| row.starts_with(&[name, port])).count(), 1, "{}", run.stdout);
     }
     assert_eq!(rows.iter().filter(|row| row.contains(&"4xEDR")).count(), 20);
 }
@@ -680,7 +685,27 @@ fn a_configuration_that_is_wrong_is_refused_with_its_place() {
     fs::write(dir.path().join("ibnet.toml"), b"# \xff\n").unwrap();
     refused(&run(&dir, &["-c", "ibnet.toml", "--simulate", "net.p"]), "ibnet.toml", "ibnet.toml.example");
     refused(&run(&dir, &["-c", "nosuch.toml"]), "nosuch.toml: cannot be read\ncause: ", "-c FILE");
-    refused(&run(&dir, &["--simulate", "net.p", "--timeout", "2s"]), "timeout: \"2s\" is not a duration from 100us to 1s", "--timeout");
+    let given = run(&dir, &["--simulate", "net.p", "--timeout", "2s"]);
+    assert_eq!(given.code, 2, "a wrong argument");
+    assert!(given.stderr.starts_with("error: timeout: \"2s\" is not a duration from 100us to 1s\nhelp: "), "{}", given.stderr);
+}
+
+#[test]
+fn records_are_not_appended_to_what_is_read() {
+    let dir = small();
+    let net = fs::read(dir.path().join("net.p")).unwrap();
+    refused(&run(&dir, &["--simulate", "net.p", "--sweeps", "1", "-o", "./net.p"]), "./net.p: is the net file too", "-o FILE");
+    assert_eq!(fs::read(dir.path().join("net.p")).unwrap(), net);
+}
+
+#[test]
+fn a_log_that_nobody_takes_disturbs_nothing() {
+    let dir = small();
+    let full = Stdio::from(fs::File::options().write(true).open("/dev/full").unwrap());
+    let args = ["--simulate", "net.p", "--interval", "100ms", "--sweeps", "2", "-o", "lines"];
+    let status = Command::new(SWEEP).current_dir(dir.path()).args(args).env("RUST_LOG", "trace").stderr(full).status().unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(Stream::read(&fs::read_to_string(dir.path().join("lines")).unwrap()).slots.len(), 2);
 }
 
 #[test]

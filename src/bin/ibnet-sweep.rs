@@ -131,6 +131,12 @@ enum Failure {
     #[error("standard output cannot be written")]
     #[diagnostic(help("is there room where it goes to?"))]
     Stdout(#[source] std::io::Error),
+    #[error("the last {lines} lines could not be written")]
+    #[diagnostic(help("is there room on the disk? What stands above says what failed"))]
+    Unwritten { lines: u64 },
+    #[error("{output}: is the {input} too; nothing was written")]
+    #[diagnostic(help("give the records a file of their own with -o FILE"))]
+    OverInput { output: String, input: &'static str },
     #[error("a part of the program ended early; this is a mistake in ibnet")]
     #[diagnostic(help("please report it, with what stands above"))]
     Crashed,
@@ -150,9 +156,16 @@ fn main() -> ExitCode {
     cli::log_to_stderr();
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => cli::fail(&failure),
+        Err(failure) => {
+            let code = cli::fail(&failure);
+            // A value that was given as an argument is a wrong argument.
+            if args.gave(&failure) { ExitCode::from(USAGE) } else { code }
+        }
     }
 }
+
+/// The exit code for wrong arguments.
+const USAGE: u8 = 2;
 
 fn run(args: &Args) -> Result<(), Failure> {
     let raw = args.raw()?;
@@ -160,6 +173,7 @@ fn run(args: &Args) -> Result<(), Failure> {
         return cli::print(toml::to_string(&raw).unwrap_or_default().as_bytes()).map_err(Failure::Stdout);
     }
     let config = raw.check()?;
+    args.check_output(&config)?;
     let Work { sampler, sha256 } = Work::load(&config)?;
     let ca = config.ca.clone();
     let way = Way::find(&config, &sampler, ca)?;
@@ -186,6 +200,42 @@ fn run(args: &Args) -> Result<(), Failure> {
 }
 
 impl Args {
+    /// Whether the value that is wrong was given here.
+    fn gave(&self, failure: &Failure) -> bool {
+        let Failure::Config(ConfigError::Value { key, .. }) = failure else { return false };
+        match *key {
+            "interval" => self.interval.is_some(),
+            "groups" => self.groups.is_some(),
+            "window" => self.window.is_some(),
+            "timeout" => self.timeout.is_some(),
+            "grace" => self.grace.is_some(),
+            "ca" => self.ca.is_some(),
+            "sl" => self.sl.is_some(),
+            "pkey" => self.pkey.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Refuses to append records to a file that is read.
+    fn check_output(&self, config: &Config) -> Result<(), Failure> {
+        let Destination::File(output) = &config.output else { return Ok(()) };
+        let (net, assignments) = match &config.plan {
+            Source::Net(path) => (Some(path), None),
+            Source::Assignments(path) => (None, Some(path)),
+        };
+        let inputs = [
+            ("net file", net),
+            ("assignments file", assignments),
+            ("simulated net file", config.simulate.as_ref()),
+            ("configuration", self.config.as_ref()),
+        ];
+        let same = |path: &PathBuf| path.canonicalize().ok().is_some_and(|path| output.canonicalize().ok() == Some(path));
+        match inputs.into_iter().find(|(_, path)| path.is_some_and(same)) {
+            Some((input, _)) => Err(Failure::OverInput { output: output.display().to_string(), input }),
+            None => Ok(()),
+        }
+    }
+
     /// The file, with the flags over it.
     fn raw(&self) -> Result<Raw, ConfigError> {
         let mut raw = self.config.as_deref().map(Raw::read).transpose()?.unwrap_or_default();
@@ -320,7 +370,11 @@ impl Way {
 }
 
 /// After a stop the threads have this long to end; then the program ends without them.
-const STOP_BUDGET: Duration = Duration::from_millis(950);
+const STOP_BUDGET: Duration = Duration::from_millis(900);
+
+/// After a stop the process has this long to end, its exit handlers included.
+#[cfg(feature = "umad")]
+const LAST_RESORT: Duration = Duration::from_millis(980);
 
 /// Sweeps into the output, or one slot into a table.
 fn sweep<T: Transport + Send + 'static>(args: &Args, config: &Config, plan: Plan, settings: Settings, transport: T) -> Result<(), Failure> {
@@ -339,12 +393,18 @@ fn sweep<T: Transport + Send + 'static>(args: &Args, config: &Config, plan: Plan
     service.run(driver, Some(writer), bar)
 }
 
-/// Prints the ports of a slot.
+/// Prints the ports of a slot, and the slot.
 fn print_table(lines: &str) -> Result<(), Failure> {
-    let port = |text| if let Ok(Line::Port(port)) = line::parse(text) { Some(*port) } else { None };
-    let mut ports: Vec<_> = lines.lines().filter_map(port).collect();
+    let (mut ports, mut sweep) = (Vec::new(), None);
+    for line in lines.lines().filter_map(|text| line::parse(text).ok()) {
+        match line {
+            Line::Port(port) => ports.push(*port),
+            Line::Sweep(record) => sweep = Some(record),
+            Line::Start(_) | Line::Histogram(_) | Line::Event(_) => {}
+        }
+    }
     ports.sort_by(|a, b| (&a.node, a.guid, a.port).cmp(&(&b.node, b.guid, b.port)));
-    cli::print(format!("{}\n", view::once::show(&ports)).as_bytes()).map_err(Failure::Stdout)
+    cli::print(view::once::show(&ports, sweep.as_ref()).as_bytes()).map_err(Failure::Stdout)
 }
 
 /// Threads, and the signals that end them.
@@ -369,10 +429,11 @@ impl Service {
         let (written, writer_done) = oneshot::channel();
         let for_writer = Arc::clone(&reader_gone);
         spawn("writer", move || {
-            if writer.map(Writer::run) == Some(Ended::ReaderGone) {
+            let ended = writer.map_or(Ended::Complete, Writer::run);
+            if ended == Ended::ReaderGone {
                 for_writer.notify_one();
             }
-            let _ = written.send(());
+            let _ = written.send(ended);
         })?;
         let for_driver = Arc::clone(&control);
         spawn("mads", move || {
@@ -384,8 +445,10 @@ impl Service {
             let both = async {
                 let result = driver_done.await.map_err(|_| Failure::Crashed)?.map_err(Failure::Lost);
                 // The driver's outlet is gone with it: the writer writes what is left, and ends.
-                writer_done.await.map_err(|_| Failure::Crashed)?;
-                result
+                match writer_done.await.map_err(|_| Failure::Crashed)? {
+                    Ended::Untold { lines } => result.and(Err(Failure::Unwritten { lines })),
+                    Ended::Complete | Ended::ReaderGone => result,
+                }
             };
             tokio::pin!(both);
             tokio::select! {
@@ -394,11 +457,14 @@ impl Service {
                 signal = self.signals.next() => tracing::info!(signal, "stopping"),
             }
             control.stop();
+            #[cfg(feature = "umad")]
+            spawn("last-resort", || {
+                // The exit handlers of what stands in for the kernel may wait for ever.
+                thread::sleep(LAST_RESORT);
+                ibnet::mad::transport::umad::end_process(0);
+            })?;
             tokio::time::timeout(STOP_BUDGET, both).await.unwrap_or_else(|_| {
                 tracing::warn!("the sender or the output stands still; ending without what is left");
-                #[cfg(feature = "umad")]
-                ibnet::mad::transport::umad::end_process(0);
-                #[cfg(not(feature = "umad"))]
                 Ok(())
             })
         })

@@ -104,8 +104,13 @@ impl Lines {
 /// How a writer ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// All was written, or counted as lost.
+    /// All was written, or told of as lost in what was.
     Complete,
+    /// The last of these lines could not be written, so no line tells of them.
+    Untold {
+        /// How many.
+        lines: u64,
+    },
     /// Nobody reads standard output any more: a quiet end.
     ReaderGone,
 }
@@ -184,7 +189,7 @@ impl Shared {
 }
 
 impl Writer {
-    /// Writes until the outlet is dropped or nobody reads any more. What was lost and stands in no record is told in the log.
+    /// Writes until the outlet is dropped or nobody reads any more.
     pub fn run(mut self) -> Ended {
         while let Ok(batch) = self.queue.recv() {
             self.shared.waiting.fetch_sub(batch.bytes.len() as u64, Ordering::Relaxed);
@@ -204,11 +209,10 @@ impl Writer {
                 }
             }
         }
-        let lines_lost = self.shared.lost.load(Ordering::Relaxed);
-        if lines_lost > 0 {
-            tracing::warn!(to = %self.target, lines_lost, "the last lines were lost");
+        match self.shared.lost.load(Ordering::Relaxed) {
+            0 => Ended::Complete,
+            lines => Ended::Untold { lines },
         }
-        Ended::Complete
     }
 }
 
@@ -317,7 +321,7 @@ mod tests {
         outlet.offer(batch("a\nb\n"));
         let shared = Arc::clone(&outlet.shared);
         drop(outlet);
-        assert_eq!((writer.run(), shared.lost.load(Ordering::Relaxed)), (Ended::Complete, 2));
+        assert_eq!((writer.run(), shared.lost.load(Ordering::Relaxed)), (Ended::Untold { lines: 2 }, 2));
     }
 
     #[test]

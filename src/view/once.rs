@@ -1,25 +1,23 @@
 //! One slot as a table for people: `ibnet-sweep --once`.
 
 use super::table;
-use crate::sweep::record::line::Port;
+use crate::sweep::record::line::{Port, Sweep};
 use crate::types::Printable;
 
-/// A row a port, with the counters that most ask for first. Data in octets, everything as the device counts it since its counters were cleared.
-pub fn show(ports: &[Port]) -> String {
+/// A row a port, with the counters that most ask for first, and a line on the whole. Data in octets, everything as the device counts it since its
+/// counters were cleared.
+pub fn show(ports: &[Port], sweep: Option<&Sweep>) -> String {
     let mut table = table::new();
-    table.set_header(["node", "port", "peer", "link", "status", "xmit", "rcv", "wait ticks", "errors"]);
+    table.set_header(["node", "port", "peer", "port", "link", "status", "xmit", "rcv", "wait", "errors"]);
     for port in ports {
         let counter = |name: &str| port.counters.get(name).copied();
         let shown = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
         let errors = ERRORS.iter().filter_map(|name| counter(name)).reduce(|a, b| a.saturating_add(b));
-        let peer = match (&port.peer, port.peer_port) {
-            (Some(name), Some(num)) => format!("{} port {num}", Printable(name)),
-            _ => "-".to_owned(),
-        };
         table.add_row([
-            Printable(&port.node).to_string(),
+            short(&port.node),
             port.port.to_string(),
-            peer,
+            port.peer.as_deref().map_or_else(|| "-".to_owned(), short),
+            port.peer_port.map_or_else(|| "-".to_owned(), |num| num.to_string()),
             port.link.clone(),
             port.status.clone(),
             counter("port_xmit_data_bytes").map_or_else(|| "-".to_owned(), octets),
@@ -28,7 +26,20 @@ pub fn show(ports: &[Port]) -> String {
             shown(errors),
         ]);
     }
-    table::show(table, &[1, 5, 6, 7, 8])
+    let mut text = table::show(table, &[1, 3, 6, 7, 8, 9]) + "\n";
+    if let Some(sweep) = sweep {
+        let Sweep { ports, ok, duration_ns, mads_sent, .. } = sweep;
+        let millis = *duration_ns as f64 / 1e6;
+        text += &format!("\n{ok} of {ports} ports ok, {mads_sent} MADs in {millis:.2} ms; wait is PortXmitWait in ticks\n");
+    }
+    text
+}
+
+/// A name of which no more is shown than fits into a table; an ellipsis stands for the rest.
+fn short(name: &str) -> String {
+    const MOST: usize = 18;
+    let name = Printable(name).to_string();
+    if name.chars().count() <= MOST { name } else { name.chars().take(MOST - 1).chain(['…']).collect() }
 }
 
 /// What is summed up as `errors`.

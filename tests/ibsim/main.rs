@@ -214,6 +214,36 @@ fn a_stop_is_clean_and_frees_the_simulator() {
     }
 }
 
+/// The simulator stands still, so its client stands still inside a write, and with it the thread that sends.
+#[test]
+fn a_stop_ends_even_a_sender_that_stands_still() {
+    let Some(preload) = available() else { return };
+    let ibsim = Ibsim::start(&TREE.blueprint(), "node00144", preload);
+    discover(&ibsim, "node00001");
+    let mut command = ibsim.command("node00001", SWEEP);
+    command.args(["--net", "net.p", "--interval", "50ms", "--window", "128", "--grace", "5ms", "-o", "lines.jsonl"]);
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+    let log = lines(child.stderr.take().expect("piped"));
+    let signal = |name: &str, process: u32| {
+        let sent = std::process::Command::new("kill").args([format!("-{name}"), process.to_string()]).status();
+        assert!(sent.expect("kill is there").success());
+    };
+    // It has to be sweeping before the simulator stands still: another file tells.
+    let lines_there = || fs::metadata(ibsim.path("lines.jsonl")).is_ok_and(|file| file.len() > 500_000);
+    while !lines_there() {
+        assert!(child.try_wait().expect("ours").is_none(), "it ended by itself");
+        std::thread::yield_now();
+    }
+    signal("STOP", ibsim.id());
+    // Until its queue is full, MADs time out; then the sender stands still, or has lost the way to the fabric for good.
+    signal("TERM", child.id());
+    let ended = child.wait().expect("it ends");
+    let log: Vec<String> = log.into_iter().collect();
+    signal("CONT", ibsim.id());
+    assert!(ended.success(), "{ended}: {log:?}");
+    assert!(log.iter().any(|line| line.contains("stopping")), "{log:?}");
+}
+
 #[test]
 fn what_is_wrong_with_the_hca_is_said_with_the_remedy() {
     let Some(preload) = available() else { return };

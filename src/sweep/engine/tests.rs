@@ -260,9 +260,9 @@ fn a_device_that_was_away_is_asked_anew_what_it_has() {
         let before = hand.sent.len();
         hand.poll();
         if answers {
-            hand.reply(before, fine)
+            hand.reply(before, fine);
         } else {
-            hand.pass(60 * MS)
+            hand.pass(60 * MS);
         }
         hand.asked().split_off(before)
     };

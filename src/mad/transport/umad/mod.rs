@@ -174,8 +174,8 @@ fn no_header() -> sys::ib_user_mad {
     unsafe { std::mem::zeroed() }
 }
 
-/// Ends the process at once, without the exit handlers: they wait for a lock that a sender which stands still inside a write may hold
-/// (so does that of ibsim's preloaded client).
+/// Ends the process at once, without the exit handlers: that of ibsim's preloaded client waits for an answer of the simulator, and for a lock that
+/// a sender which stands still inside a write holds.
 #[expect(unsafe_code, reason = "_exit(2)")]
 pub fn end_process(code: i32) -> ! {
     // SAFETY: takes a number and does not return; nothing of this process is used any more.
