@@ -69,7 +69,7 @@ fn main() {
             );
         }
         if cores.is_none() {
-            println!("\nmemory of a sampler of 150 ports, all groups: {}", memory(&ibsim));
+            println!("\nmemory of a sampler of 150 ports, default groups: {}", memory(&ibsim));
         }
     }
 }
