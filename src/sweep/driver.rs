@@ -58,7 +58,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Asks nothing more, takes what is under way until its grace ends, writes the slot's records and ends. Is seen within [`LONGEST_WAIT`].
+    /// Asks nothing more, takes what is under way until its grace ends, for 0.3 s at most, writes the slot's records and ends. Is seen within [`LONGEST_WAIT`].
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -81,6 +81,9 @@ pub struct SlotReport<'a> {
 
 /// The longest time for which nothing is looked at but the transport.
 pub const LONGEST_WAIT: Duration = Duration::from_millis(20);
+
+/// A stop waits so long for what is under way, however long its grace is.
+const LONGEST_STOP: Duration = Duration::from_millis(300);
 
 /// A slot asks until then, as a share of the interval, and is settled at the latest at [`CLOSE_AT`].
 const ASK_UNTIL: f64 = 0.9;
@@ -350,7 +353,7 @@ impl<T: Transport> Driver<T> {
                 continue;
             }
             if control.is_stopped() && !std::mem::replace(&mut stopping, true) {
-                self.engine.stop(now);
+                self.engine.stop(now, LONGEST_STOP);
                 continue;
             }
             let wait = if in_a_row < REPLIES_IN_A_ROW && !more { (timeout - now).min(LONGEST_WAIT) } else { Duration::ZERO };

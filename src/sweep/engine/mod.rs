@@ -223,13 +223,13 @@ impl Engine {
         self.finish_if_settled();
     }
 
-    /// Asks nothing more. What is under way may still be answered until its grace ends, and then what is running is closed.
-    pub fn stop(&mut self, now: Instant) {
+    /// Asks nothing more. What is under way may still be answered until its grace ends, for `most` at most, and then what is running is closed.
+    pub fn stop(&mut self, now: Instant, most: Duration) {
         self.stop_asking(now);
         self.ready.clear();
         self.devices.iter_mut().for_each(|device| device.tries = 0);
         if let Phase::Slot { close_at, .. } | Phase::Discovery { close_at } = &mut self.phase {
-            *close_at = (*close_at).min(now + self.config.grace);
+            *close_at = (*close_at).min(now + self.config.grace.min(most));
         }
         self.finish_if_settled();
     }

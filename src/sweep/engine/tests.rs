@@ -295,7 +295,7 @@ fn the_end_of_a_slot_settles_everything() {
 #[test]
 fn a_clean_stop_asks_nothing_more_and_takes_what_is_under_way() {
     let mut hand = ByHand::new(|_| {});
-    hand.engine.stop(hand.now);
+    hand.engine.stop(hand.now, SECOND);
     hand.poll();
     assert_eq!((hand.sent.len(), hand.status(0), hand.status(1), hand.status(2)), (2, None, Some(Status::Skipped), None));
     hand.reply(1, fine);
@@ -304,6 +304,16 @@ fn a_clean_stop_asks_nothing_more_and_takes_what_is_under_way() {
     hand.pass(50 * MS);
     assert_eq!((hand.status(0), hand.events.last()), (Some(Status::Timeout), Some(&Event::SlotDone)));
     assert_eq!(hand.sent.len(), 2);
+}
+
+#[test]
+fn a_stop_does_not_wait_for_a_grace_that_is_too_long() {
+    let mut hand = ByHand::new(|config| config.grace = 10 * SECOND);
+    hand.engine.stop(hand.now, 100 * MS);
+    hand.pass(99 * MS);
+    assert_ne!(hand.events.last(), Some(&Event::SlotDone));
+    hand.pass(MS);
+    assert_eq!((hand.status(0), hand.events.last()), (Some(Status::Timeout), Some(&Event::SlotDone)));
 }
 
 #[test]
