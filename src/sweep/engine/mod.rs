@@ -87,7 +87,8 @@ pub struct DevicePlan {
 pub enum Event {
     /// A port is settled for this slot: see [`Engine::sample`].
     Port(usize),
-    /// An agent said that it does not have a group's attribute; it is not asked for it again.
+    /// An agent said that it does not have a group's attribute, or never answered for it while it answered for others; it is not asked for it for
+    /// now.
     GroupUnsupported {
         /// The device.
         device: usize,
@@ -469,6 +470,7 @@ impl Engine {
         self.stats.restart(now);
         for device in &mut self.devices {
             device.restart(tries);
+            device.try_again(now);
         }
         let devices = &self.devices;
         self.order.sort_unstable_by_key(|index| {

@@ -81,6 +81,7 @@ impl Engine {
         state.late |= transaction.expired || rtt > self.config.deadline;
         match answer {
             Ok(data) => {
+                self.devices[transaction.device as usize].answers |= 1 << group;
                 let place = port as usize * self.config.groups.len() + usize::from(group);
                 self.answers[place] = Answer { at: Some(now), data: *data };
             }
@@ -123,6 +124,14 @@ impl Engine {
     pub(super) fn given_up(&mut self, transaction: &Transaction, now: Instant) {
         let device = &mut self.devices[transaction.device as usize];
         device.in_grace -= 1;
+        if let Purpose::Counters { group, .. } = transaction.purpose
+            && self.config.groups[usize::from(group)] != Group::Base
+            && device.give_up_group(group, now)
+        {
+            let (device, group) = (transaction.device as usize, self.config.groups[usize::from(group)]);
+            self.events.push_back(Event::GroupUnsupported { device, group });
+        }
+        let device = &self.devices[transaction.device as usize];
         let condemned = device.suspended && device.silent >= self.config.silence && device.in_grace == 0;
         let resumed = device.suspended && device.silent < self.config.silence;
         if let Purpose::Counters { port, .. } = transaction.purpose {

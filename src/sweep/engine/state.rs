@@ -9,6 +9,11 @@ use crate::sweep::sample::Status;
 use crate::time::Instant;
 use crate::types::{Lid, NodeKind, PortNum};
 
+/// For how long a group is set aside, and after how many requests in vain: at a loss of one in ten it happens once in a hundred million times by
+/// chance.
+const ASIDE: Duration = Duration::from_secs(600);
+const ASIDE_AFTER: u8 = 8;
+
 #[derive(Clone, Debug)]
 pub(super) struct Device {
     pub(super) lid: Lid,
@@ -17,6 +22,14 @@ pub(super) struct Device {
     pub(super) capabilities: Known,
     /// Groups that it said it does not have, a bit each.
     pub(super) unsupported: u32,
+    /// Those of them that it never said it lacks, but never answered while it answered others; asked again after [`ASIDE`].
+    pub(super) aside: u32,
+    /// When they were set aside.
+    pub(super) aside_since: Instant,
+    /// Groups that it answered, a bit each.
+    pub(super) answers: u32,
+    /// How often each group was given up without ever having been answered.
+    pub(super) unanswered: [u8; 32],
     /// Groups of which it has every counter wider in another that is swept: they are not asked for.
     pub(super) superseded: u32,
     /// How many ports the first one of this slot is behind the first of all.
@@ -98,6 +111,10 @@ impl Device {
             ports,
             capabilities: Known::Not,
             unsupported: 0,
+            aside: 0,
+            aside_since: Instant::ZERO,
+            answers: 0,
+            unanswered: [0; 32],
             superseded: 0,
             group: 0,
             tries: 0,
@@ -143,6 +160,31 @@ impl Device {
     /// Knows nothing of it any more.
     pub(super) fn forget(&mut self) {
         (self.capabilities, self.unsupported, self.superseded) = (Known::Not, 0, 0);
+        (self.aside, self.answers, self.unanswered) = (0, 0, [0; 32]);
+    }
+
+    /// A request for a group was given up. Tells whether the group is set aside for that: if it was never answered while the device answers
+    /// others.
+    pub(super) fn give_up_group(&mut self, place: u8, now: Instant) -> bool {
+        let bit = 1 << place;
+        if self.answers & bit != 0 || self.unsupported & bit != 0 {
+            return false;
+        }
+        let times = &mut self.unanswered[usize::from(place)];
+        *times = times.saturating_add(1);
+        if *times < ASIDE_AFTER || !self.answered {
+            return false;
+        }
+        (self.unsupported, self.aside, self.aside_since) = (self.unsupported | bit, self.aside | bit, now);
+        true
+    }
+
+    /// Asks again for what was set aside long ago.
+    pub(super) fn try_again(&mut self, now: Instant) {
+        if self.aside != 0 && now - self.aside_since >= ASIDE {
+            self.unsupported &= !self.aside;
+            (self.aside, self.unanswered) = (0, [0; 32]);
+        }
     }
 
     /// Whether a group is to be asked for: it did not say that it has not, nor is it all in another.

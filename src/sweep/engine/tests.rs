@@ -207,6 +207,45 @@ fn an_attribute_that_is_not_there_is_not_asked_for_again() {
     assert_eq!(hand.status(0), Some(Status::Ok));
 }
 
+/// Answers all that was sent from `from` on, but for one attribute.
+fn answer_but(hand: &mut ByHand, from: usize, silent: u16) {
+    let mut n = from;
+    while n < hand.sent.len() {
+        if hand.asked()[n].2 != silent {
+            hand.reply(n, fine);
+        }
+        n += 1;
+    }
+}
+
+#[test]
+fn a_group_that_is_never_answered_is_set_aside_and_tried_again_later() {
+    let mut hand = ByHand::new(|config| config.groups = vec![Group::Extended, Group::XmtDisc]);
+    let set_aside = |hand: &ByHand| hand.events.contains(&Event::GroupUnsupported { device: 0, group: Group::XmtDisc });
+    let asks = |hand: &ByHand, from: usize| hand.asked()[from..].iter().any(|(lid, _, attribute)| (*lid, *attribute) == (1, 0x16));
+    for slot in 0..4 {
+        assert!(!set_aside(&hand), "two tries a slot are not enough after {slot} slots");
+        hand.now = Instant::from_nanos(slot * 1_000_000_000);
+        hand.engine.start_slot(hand.now, hand.now + 900 * MS, hand.now + 950 * MS);
+        let from = hand.sent.len();
+        hand.poll();
+        for _ in 0..4 {
+            answer_but(&mut hand, from, 0x16);
+            hand.pass(5 * MS);
+        }
+        hand.pass(60 * MS);
+    }
+    assert!(set_aside(&hand), "the switch answered others");
+    for (second, asked) in [(10, false), (700, true)] {
+        hand.now = Instant::from_nanos(second * 1_000_000_000);
+        hand.engine.start_slot(hand.now, hand.now + 900 * MS, hand.now + 950 * MS);
+        let from = hand.sent.len();
+        hand.poll();
+        answer_but(&mut hand, from, 0);
+        assert_eq!(asks(&hand, from), asked, "after {second} s");
+    }
+}
+
 #[test]
 fn another_error_status_is_the_port_s() {
     let mut hand = ByHand::new(|_| {});
