@@ -168,14 +168,6 @@ impl Engine {
         self.ports.len()
     }
 
-    /// The device of a port, by its place in the plan.
-    ///
-    /// # Panics
-    /// If there is no such port.
-    pub fn device_of(&self, port: usize) -> usize {
-        self.ports[port].device as usize
-    }
-
     /// What this slot brought of a port. Complete once its [`Event::Port`] was told, until the next slot starts.
     ///
     /// # Panics
@@ -194,11 +186,6 @@ impl Engine {
     /// The sum of the slot.
     pub fn stats(&self) -> &SlotStats {
         &self.stats
-    }
-
-    /// Whether a slot or the discovery is running.
-    pub fn is_running(&self) -> bool {
-        self.phase != Phase::Idle
     }
 
     /// Asks every device what it can do; ends with [`Event::DiscoveryDone`], at `close_at` at the latest.
@@ -455,10 +442,8 @@ impl Engine {
             let silent = !device.answered && (device.expired || device.was_silent);
             if silent != device.was_silent {
                 self.events.push_back(if silent { Event::Unreachable(index) } else { Event::Reachable(index) });
-                if !silent && done == Event::SlotDone {
-                    // It was away and may be another, or run other firmware: it is asked anew what it has.
-                    device.forget();
-                }
+                // It was away and may be another, or run other firmware.
+                device.to_forget = !silent && done == Event::SlotDone;
             }
             device.was_silent = silent;
         }

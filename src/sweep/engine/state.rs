@@ -55,6 +55,8 @@ pub(super) struct Device {
     pub(super) expired: bool,
     /// Whether nothing answered in the last slot.
     pub(super) was_silent: bool,
+    /// Whether the next slot asks anew what it has; until then the samples of this one are read by what was known.
+    pub(super) to_forget: bool,
     /// How many slots in a row were too short for it.
     pub(super) skipped_for: u32,
     /// Where the next slot begins, if this one is too short for it.
@@ -126,12 +128,16 @@ impl Device {
             answered: false,
             expired: false,
             was_silent: false,
+            to_forget: false,
             skipped_for: 0,
             next_first: None,
         }
     }
 
     pub(super) fn restart(&mut self, tries: u8) {
+        if std::mem::take(&mut self.to_forget) {
+            self.forget();
+        }
         (self.done, self.group, self.tries) = (0, 0, tries);
         self.skipped_for = if self.next_first.is_some() { self.skipped_for + 1 } else { 0 };
         self.first = self.next_first.take().unwrap_or(0);
