@@ -167,6 +167,7 @@ impl Outlet {
             return;
         }
         let octets = batch.bytes.len() as u64;
+        // A slot that is larger than the bound is not refused for that alone.
         if self.shared.waiting.fetch_add(octets, Ordering::Relaxed) + octets > QUEUE_OCTETS && octets <= QUEUE_OCTETS {
             self.shared.lose(&batch);
         } else if let Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) = self.queue.try_send(batch) {

@@ -317,6 +317,8 @@ impl<T: Transport> Driver<T> {
 
     fn run_slot(&mut self, slot: u64, start: Instant, control: &Control) {
         let interval = self.settings.interval;
+        // What the discovery could not send, the slot cannot either, or it does not matter any more.
+        self.send_error = None;
         self.decode = Duration::ZERO;
         self.engine.start_slot(start, start + interval.mul_f64(ASK_UNTIL), start + interval.mul_f64(CLOSE_AT));
         self.pump(control, slot);
@@ -428,14 +430,13 @@ impl<T: Transport> Driver<T> {
             return;
         };
         let stats = self.engine.stats();
-        let mads = stats.send_errors;
+        let (mads, nothing_sent) = (stats.send_errors, stats.mads_sent == 0);
         if !std::mem::replace(&mut self.sends_fail, true) {
-            let nothing_sent = stats.mads_sent == 0;
             tracing::warn!(mads, %error, "MADs could not be sent");
             self.write_event(slot, "send_error", None, &format!("{mads} MADs could not be sent: {error}"));
-            if nothing_sent {
-                self.failure.get_or_insert(error);
-            }
+        }
+        if nothing_sent {
+            self.failure.get_or_insert(error);
         }
     }
 
