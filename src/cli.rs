@@ -18,6 +18,18 @@ use crate::types::Printable;
 const HEADING: &str = "error:";
 const RED_HEADING: &str = "\u{1b}[1;31merror:\u{1b}[0m";
 
+/// The arguments of a program; else what `--help`, `--version` or a wrong argument end it with, after it was told.
+///
+/// # Errors
+/// The exit code: 0 or 2.
+pub fn arguments<A: clap::Parser>() -> Result<A, ExitCode> {
+    A::try_parse().map_err(|error| {
+        // If the terminal is gone there is nobody left to tell.
+        let _ = error.print();
+        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+    })
+}
+
 /// Shows an error for people on standard error and gives exit code 1.
 ///
 /// One line `error: ...`, one line a cause, then `help: ...`. The word `error:` is red on a terminal unless `NO_COLOR` is set.

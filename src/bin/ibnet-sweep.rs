@@ -145,13 +145,9 @@ enum Failure {
 }
 
 fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+    let args: Args = match cli::arguments() {
         Ok(args) => args,
-        Err(error) => {
-            // If the terminal is gone there is nobody left to tell.
-            let _ = error.print();
-            return ExitCode::from(error.exit_code() as u8);
-        }
+        Err(code) => return code,
     };
     cli::log_to_stderr();
     match run(&args) {
