@@ -35,7 +35,7 @@ mod umad {
             .allowlist_type("ib_user_mad|ib_mad_addr|umad_ca|umad_port")
             .allowlist_var("UMAD_.*")
             // libibmad is the oracle of the codec's tests.
-            .allowlist_function("mad_get_field|mad_get_field64")
+            .allowlist_function("mad_get_field|mad_get_field64|mad_get_array")
             .allowlist_type("MAD_FIELDS")
             .default_enum_style(bindgen::EnumVariation::ModuleConsts)
             // The layout is asserted by bindgen at compile time; Debug and Default would only lengthen the build.

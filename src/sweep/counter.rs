@@ -177,9 +177,9 @@ mod tests {
     use crate::sweep::sample::{Answer, Status};
 
     const GROUPS: [Group; 2] = [Group::Extended, Group::Base];
-    const WIDE: Capabilities = Capabilities { mask: 0x1300, mask2: 2 };
-    const NARROW_ERRORS: Capabilities = Capabilities { mask: 0x1300, mask2: 0 };
-    const NARROW: Capabilities = Capabilities { mask: 0x1000, mask2: 0 };
+    const WIDE: Capabilities = Capabilities { mask: 0x1300, mask2: 2, option_mask: None };
+    const NARROW_ERRORS: Capabilities = Capabilities { mask: 0x1300, mask2: 0, option_mask: None };
+    const NARROW: Capabilities = Capabilities { mask: 0x1000, mask2: 0, option_mask: None };
 
     /// Answers of both groups at a second, with the given counters.
     fn answers(second: u64, values: &[(Group, &str, u64)]) -> [Answer; 2] {

@@ -4,8 +4,9 @@
 //! absent from a record, never zero.
 
 use super::{Attribute, Data, Field, Needs};
+use crate::types::Lid;
 
-/// The attribute, as far as it is used: the fields of redirection and of traps are not declared yet.
+/// The attribute.
 pub static CLASS_PORT_INFO: Attribute = Attribute {
     id: 0x0001,
     name: "ClassPortInfo",
@@ -17,11 +18,34 @@ pub static CLASS_PORT_INFO: Attribute = Attribute {
         CAPABILITY_MASK,
         CAPABILITY_MASK2,
         Field::new("RespTimeVal", "resp_time_val", 59, 5),
+        // A GID has 128 bits: a subnet prefix and a GUID.
+        Field::new("RedirectGID", "redirect_gid", 64, 128),
+        Field::new("RedirectTC", "redirect_tc", 192, 8),
+        REDIRECT_SL,
+        Field::new("RedirectFL", "redirect_fl", 204, 20),
+        REDIRECT_LID,
+        REDIRECT_PKEY,
+        REDIRECT_QP,
+        REDIRECT_QKEY,
+        Field::new("TrapGID", "trap_gid", 320, 128),
+        Field::new("TrapTC", "trap_tc", 448, 8),
+        Field::new("TrapSL", "trap_sl", 456, 4),
+        Field::new("TrapFL", "trap_fl", 460, 20),
+        Field::new("TrapLID", "trap_lid", 480, 16),
+        Field::new("TrapPKey", "trap_pkey", 496, 16),
+        Field::new("TrapHL", "trap_hl", 512, 8),
+        Field::new("TrapQP", "trap_qp", 520, 24),
+        Field::new("TrapQKey", "trap_qkey", 544, 32),
     ],
 };
 
 const CAPABILITY_MASK: Field = Field::new("CapabilityMask", "capability_mask", 16, 16);
 const CAPABILITY_MASK2: Field = Field::new("CapabilityMask2", "capability_mask2", 32, 27);
+const REDIRECT_SL: Field = Field::new("RedirectSL", "redirect_sl", 200, 4);
+const REDIRECT_LID: Field = Field::new("RedirectLID", "redirect_lid", 224, 16);
+const REDIRECT_PKEY: Field = Field::new("RedirectPKey", "redirect_pkey", 240, 16);
+const REDIRECT_QP: Field = Field::new("RedirectQP", "redirect_qp", 264, 24);
+const REDIRECT_QKEY: Field = Field::new("RedirectQKey", "redirect_qkey", 288, 32);
 
 /// What an agent says that it can do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -30,6 +54,46 @@ pub struct Capabilities {
     pub mask: u16,
     /// CapabilityMask2, likewise.
     pub mask2: u32,
+    /// OptionMask of PortSamplesControl, likewise; `None` if it was not told.
+    pub option_mask: Option<u64>,
+}
+
+/// Who answers in the place of the agent that was asked (MAD status 0x0002).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Redirect {
+    /// Its LID.
+    pub lid: Lid,
+    /// Its queue pair.
+    pub qp: u32,
+    /// That queue pair's key.
+    pub qkey: u32,
+    /// The service level to it.
+    pub sl: u8,
+    /// The partition in which it answers.
+    pub pkey: u16,
+}
+
+impl Redirect {
+    /// Reads it from the attribute. `None` where it names no unicast LID: redirection by GID is for other subnets, which are not ours.
+    pub fn parse(data: &Data) -> Option<Self> {
+        let lid = Lid(REDIRECT_LID.raw(data, 0) as u16);
+        lid.is_unicast().then(|| Self {
+            lid,
+            qp: REDIRECT_QP.raw(data, 0) as u32,
+            qkey: REDIRECT_QKEY.raw(data, 0) as u32,
+            sl: REDIRECT_SL.raw(data, 0) as u8,
+            pkey: REDIRECT_PKEY.raw(data, 0) as u16,
+        })
+    }
+
+    /// Writes it into the attribute.
+    pub fn emit(&self, data: &mut Data) {
+        REDIRECT_LID.set_raw(data, 0, self.lid.0.into());
+        REDIRECT_QP.set_raw(data, 0, self.qp.into());
+        REDIRECT_QKEY.set_raw(data, 0, self.qkey.into());
+        REDIRECT_SL.set_raw(data, 0, self.sl.into());
+        REDIRECT_PKEY.set_raw(data, 0, self.pkey.into());
+    }
 }
 
 impl Capabilities {
@@ -41,23 +105,31 @@ impl Capabilities {
     pub const EXTENDED_WIDTH_NO_IETF: u16 = 1 << 10;
     /// CapabilityMask: PortXmitWait in PortCounters.
     pub const XMIT_WAIT: u16 = 1 << 12;
+    /// CapabilityMask: the Reed-Solomon view of PortExtendedSpeedsCounters.
+    pub const RS_FEC: u16 = 1 << 14;
     /// CapabilityMask: QP1Dropped in PortCounters.
     pub const QP1_DROPPED: u16 = 1 << 15;
+    /// CapabilityMask2: a PM_Key can be demanded.
+    pub const PM_KEY: u32 = 1;
     /// CapabilityMask2: 64-bit error counters.
     pub const ADDITIONAL_EXTENDED: u32 = 1 << 1;
 
-    /// Reads them from the attribute.
+    /// OptionMask: PortExtendedSpeedsCounters.
+    const EXTENDED_SPEEDS: u8 = 28;
+
+    /// Reads the masks of the attribute; OptionMask is another's.
     pub fn parse(data: &Data) -> Self {
-        Self { mask: CAPABILITY_MASK.raw(data, 0) as u16, mask2: CAPABILITY_MASK2.raw(data, 0) as u32 }
+        Self { mask: CAPABILITY_MASK.raw(data, 0) as u16, mask2: CAPABILITY_MASK2.raw(data, 0) as u32, option_mask: None }
     }
 
-    /// Writes them into the attribute.
+    /// Writes the masks into the attribute.
     pub fn emit(&self, data: &mut Data) {
         CAPABILITY_MASK.set_raw(data, 0, self.mask.into());
         CAPABILITY_MASK2.set_raw(data, 0, self.mask2.into());
     }
 
-    /// Whether what is gated so is there.
+    /// Whether what is gated so is there. What OptionMask would tell and did not is taken to be there until it is refused; whether a port's FEC is a
+    /// Reed-Solomon code is not for an agent to say.
     pub const fn have(&self, needs: Needs) -> bool {
         match needs {
             Needs::Nothing => true,
@@ -66,6 +138,17 @@ impl Capabilities {
             Needs::XmitWait => self.mask & Self::XMIT_WAIT != 0,
             Needs::Qp1Dropped => self.mask & Self::QP1_DROPPED != 0,
             Needs::ExtendedErrors => self.mask2 & Self::ADDITIONAL_EXTENDED != 0,
+            Needs::Option(bit) => self.option(bit),
+            Needs::ExtendedSpeeds => self.option(Self::EXTENDED_SPEEDS) || self.mask & Self::RS_FEC != 0,
+            Needs::OtherFec => true,
+            Needs::RsFec => self.mask & Self::RS_FEC != 0,
+        }
+    }
+
+    const fn option(&self, bit: u8) -> bool {
+        match self.option_mask {
+            Some(mask) => mask >> bit & 1 == 1,
+            None => true,
         }
     }
 }
@@ -81,7 +164,7 @@ mod tests {
         // As ibsim's switches answer: AllPortSelect, IsExtendedWidthSupported, PortXmitWait; RespTimeVal 18.
         data[..8].copy_from_slice(&[1, 1, 0x13, 0x00, 0, 0, 0, 18]);
         let capabilities = Capabilities::parse(&data);
-        assert_eq!(capabilities, Capabilities { mask: 0x1300, mask2: 0 });
+        assert_eq!(capabilities, Capabilities { mask: 0x1300, mask2: 0, option_mask: None });
         assert!(capabilities.have(Needs::ExtendedWidthUnicast) && capabilities.have(Needs::XmitWait));
         assert!(!capabilities.have(Needs::Qp1Dropped) && !capabilities.have(Needs::ExtendedErrors));
         // Bit 1 of CapabilityMask2 is 0x40 of octet 7.
@@ -92,9 +175,21 @@ mod tests {
     #[test]
     fn emit_is_the_inverse_and_spares_its_neighbours() {
         let mut data = [0xa5; DATA_LEN];
-        let capabilities = Capabilities { mask: 0x9201, mask2: 0x0012_3456 };
+        let capabilities = Capabilities { mask: 0x9201, mask2: 0x0012_3456, option_mask: None };
         capabilities.emit(&mut data);
         assert_eq!(Capabilities::parse(&data), capabilities);
         assert_eq!((data[1], data[7] & 0x1f, data[8]), (0xa5, 0x05, 0xa5));
+    }
+
+    #[test]
+    fn a_redirection_is_read_from_its_octets() {
+        let mut data = [0; DATA_LEN];
+        data[25..40].copy_from_slice(&[0x3f, 0, 0, 0x01, 0x02, 0x80, 0x01, 0xee, 0, 0, 5, 0x80, 1, 0, 0]);
+        let redirect = Redirect { lid: Lid(0x0102), qp: 5, qkey: 0x8001_0000, sl: 3, pkey: 0x8001 };
+        assert_eq!(Redirect::parse(&data), Some(redirect));
+        let mut written = [0; DATA_LEN];
+        redirect.emit(&mut written);
+        assert_eq!(Redirect::parse(&written), Some(redirect));
+        assert_eq!(Redirect::parse(&[0; DATA_LEN]), None);
     }
 }

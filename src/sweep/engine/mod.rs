@@ -64,7 +64,7 @@ impl Default for Config {
             deadline: Duration::from_millis(5),
             grace: Duration::from_millis(50),
             silence: 3,
-            groups: Group::ALL.to_vec(),
+            groups: Group::DEFAULT.to_vec(),
             sl: 0,
             pkey_index: 0,
         }

@@ -33,7 +33,7 @@ impl ByHand {
         let adapter = DevicePlan { lid: Lid(2), kind: NodeKind::Hca, ports: vec![PortNum(1)] };
         let mut engine = Engine::new(&[switch, adapter], config, 7);
         for device in &mut engine.devices {
-            device.capabilities = Known::Yes(Capabilities { mask: 0xffff, mask2: 0 });
+            device.capabilities = Known::Yes(Capabilities { mask: 0xffff, mask2: 0, option_mask: None });
         }
         engine.start_slot(Instant::ZERO, Instant::ZERO + 900 * MS, Instant::ZERO + 950 * MS);
         let mut by_hand = Self { engine, now: Instant::ZERO, sent: Vec::new(), events: Vec::new() };
@@ -265,7 +265,7 @@ fn a_busy_agent_is_asked_again_what_it_can_do() {
     hand.poll();
     hand.reply(0, |mad, _| mad[5] = 0x01);
     assert_eq!(hand.asked(), [(1, 0, 0x01), (1, 0, 0x01)]);
-    hand.reply(1, |mad, _| Capabilities { mask: 0x1200, mask2: 0 }.emit(crate::mad::pma::data_mut(mad)));
+    hand.reply(1, |mad, _| Capabilities { mask: 0x1200, mask2: 0, option_mask: None }.emit(crate::mad::pma::data_mut(mad)));
     assert_eq!(
         (hand.events, hand.engine.sample(0).capabilities.map(|capabilities| capabilities.mask)),
         (vec![Event::DiscoveryDone], Some(0x1200))
@@ -291,7 +291,7 @@ fn a_reply_is_judged_by_when_it_was_received() {
 fn a_device_that_was_away_is_asked_anew_what_it_has() {
     let adapter = DevicePlan { lid: Lid(2), kind: NodeKind::Hca, ports: vec![PortNum(1)] };
     let mut engine = Engine::new(&[adapter], Config { groups: vec![Group::Extended], ..Config::default() }, 7);
-    engine.devices[0].capabilities = Known::Yes(Capabilities { mask: 0x1200, mask2: 0 });
+    engine.devices[0].capabilities = Known::Yes(Capabilities { mask: 0x1200, mask2: 0, option_mask: None });
     let mut hand = ByHand { engine, now: Instant::ZERO, sent: Vec::new(), events: Vec::new() };
     let mut slot = |second: u64, answers: bool| {
         hand.now = Instant::from_nanos(second * 1_000_000_000);

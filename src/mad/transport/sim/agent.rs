@@ -103,7 +103,7 @@ mod tests {
     use crate::mad::pma::{BadReply, Query};
     use crate::types::{PortNum, Tid};
 
-    const ALL: Capabilities = Capabilities { mask: 0xffff, mask2: u32::MAX };
+    const ALL: Capabilities = Capabilities { mask: 0xffff, mask2: u32::MAX, option_mask: None };
 
     fn ask(capabilities: Capabilities, attribute: u16, port: u8) -> Result<Data, BadReply> {
         let query = Query { attribute, port: Some(PortNum(port)) };

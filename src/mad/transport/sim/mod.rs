@@ -170,9 +170,9 @@ impl Agent {
         let (capabilities, service) = match kind {
             NodeKind::Switch => {
                 let mask = common | Capabilities::ALL_PORT_SELECT | Capabilities::QP1_DROPPED;
-                (Capabilities { mask, mask2: Capabilities::ADDITIONAL_EXTENDED }, options.switch_service)
+                (Capabilities { mask, mask2: Capabilities::ADDITIONAL_EXTENDED, option_mask: None }, options.switch_service)
             }
-            NodeKind::Hca | NodeKind::Router => (Capabilities { mask: common, mask2: 0 }, options.adapter_service),
+            NodeKind::Hca | NodeKind::Router => (Capabilities { mask: common, mask2: 0, option_mask: None }, options.adapter_service),
         };
         Self { capabilities, service, busy_until: Instant::ZERO, dead: false }
     }

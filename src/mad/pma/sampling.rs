@@ -1,0 +1,89 @@
+//! PortSamplesControl (attribute 0x0010, IBA vol. 1, 16.1.3.2): 80 octets. Mandatory.
+//!
+//! ibnet never starts a sample. It reads two things of it: **OptionMask**, the list of optional attributes that an agent has (they have no
+//! bit in CapabilityMask), and **Tick**, the length of a tick of PortXmitWait in symbol times, less one.
+
+use super::{Attribute, Data, Field, Needs};
+
+/// The attribute. CounterSelect holds a code of 16 bits for each of its 15 sampling counters; the three masks before it are three bits for each of them.
+pub static PORT_SAMPLES_CONTROL: Attribute = Attribute {
+    id: 0x0010,
+    name: "PortSamplesControl",
+    section: "16.1.3.2",
+    needs: Needs::Nothing,
+    fields: &[
+        Field::new("OpCode", "opcode", 0, 8).setting(),
+        Field::new("PortSelect", "port_select", 8, 8),
+        TICK,
+        Field::new("CounterWidth", "counter_width", 29, 3).setting(),
+        Field::new("CounterMask0", "counter_mask0", 34, 3).setting(),
+        Field::new("CounterMasks1to9", "counter_masks_1_to_9", 37, 27).setting(),
+        Field::new("CounterMasks10to14", "counter_masks_10_to_14", 65, 15).setting(),
+        Field::new("SampleMechanisms", "sample_mechanisms", 80, 8).setting(),
+        Field::new("SampleStatus", "sample_status", 94, 2).setting(),
+        OPTION_MASK,
+        Field::new("VendorMask", "vendor_mask", 160, 64).setting(),
+        Field::new("SampleStart", "sample_start", 224, 32).setting(),
+        Field::new("SampleInterval", "sample_interval", 256, 32).setting(),
+        Field::new("Tag", "tag", 288, 16).setting(),
+        Field::new("CounterSelect", "counter_select", 304, 16).array(15).setting(),
+        Field::new("SamplesOnlyOptionMask", "samples_only_option_mask", 576, 64).setting(),
+    ],
+};
+
+const TICK: Field = Field::new("Tick", "tick", 16, 8).setting();
+const OPTION_MASK: Field = Field::new("OptionMask", "option_mask", 96, 64).setting();
+
+/// What ibnet reads of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sampling {
+    /// Symbol times of a tick, less one.
+    pub tick: u8,
+    /// Which optional attributes there are: bit n of IBA's numbering is `1 << n`.
+    pub option_mask: u64,
+}
+
+impl Sampling {
+    /// Reads it from the attribute.
+    pub fn parse(data: &Data) -> Self {
+        Self { tick: TICK.raw(data, 0) as u8, option_mask: OPTION_MASK.raw(data, 0) }
+    }
+
+    /// Writes it into the attribute.
+    pub fn emit(&self, data: &mut Data) {
+        TICK.set_raw(data, 0, self.tick.into());
+        OPTION_MASK.set_raw(data, 0, self.option_mask);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mad::pma::DATA_LEN;
+
+    #[test]
+    fn literal_octets() {
+        let mut data = [0; DATA_LEN];
+        // Octets 0 to 19, then CounterSelect0 and 14, then the last mask.
+        data[..20].copy_from_slice(&[9, 1, 31, 0xfc, 0xff, 0x12, 0x34, 0x56, 0xff, 0xfe, 3, 0xfd, 1, 0x81, 0, 0, 0, 0x8f, 0xff, 0xfe]);
+        data[38..40].copy_from_slice(&[0x40, 0x05]);
+        data[66..68].copy_from_slice(&[0x40, 0x16]);
+        data[72..80].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
+        let raw = |name, index| PORT_SAMPLES_CONTROL.field(name).map(|field| field.raw(&data, index)).expect("declared");
+        assert_eq!((raw("OpCode", 0), raw("Tick", 0), raw("CounterWidth", 0)), (9, 31, 4));
+        assert_eq!((raw("CounterMask0", 0), raw("CounterMasks1to9", 0), raw("CounterMasks10to14", 0)), (7, 0x712_3456, 0x7ffe));
+        assert_eq!((raw("SampleMechanisms", 0), raw("SampleStatus", 0)), (3, 1));
+        assert_eq!((raw("CounterSelect", 0), raw("CounterSelect", 1), raw("CounterSelect", 14)), (0x4005, 0, 0x4016));
+        assert_eq!(raw("SamplesOnlyOptionMask", 0), 0x0102_0304_0506_0708);
+        assert_eq!(Sampling::parse(&data), Sampling { tick: 31, option_mask: 0x0181_0000_008f_fffe });
+    }
+
+    #[test]
+    fn emit_is_the_inverse_and_spares_its_neighbours() {
+        let mut data = [0xa5; DATA_LEN];
+        let sampling = Sampling { tick: 7, option_mask: 1 << 55 | 6 };
+        sampling.emit(&mut data);
+        assert_eq!(Sampling::parse(&data), sampling);
+        assert_eq!((data[1], data[3], data[11], data[20]), (0xa5, 0xa5, 0xa5, 0xa5));
+    }
+}

@@ -1,0 +1,51 @@
+//! Data for each service level: PortXmitDataSL (attribute 0x0036) and PortRcvDataSL (0x0037; IBA vol. 1, A13.6.5). Both optional.
+//!
+//! Arrays of 16; the index is the SL. Words of 32 bits: at NDR one is full after 0.34 s, and then it means "at least".
+
+use super::{Attribute, Field, Needs, Unit};
+
+/// Transmitted: 68 octets.
+pub static PORT_XMIT_DATA_SL: Attribute = Attribute {
+    id: 0x0036,
+    name: "PortXmitDataSL",
+    section: "A13.6.5",
+    needs: Needs::Nothing,
+    fields: &[
+        Field::new("PortSelect", "port_select", 8, 8),
+        Field::new("CounterSelect", "counter_select", 16, 16),
+        Field::new("XmtDataSL", "port_xmit_data_sl_bytes", 32, 32).array(16).counts(Unit::Words).needs(Needs::Option(55)),
+    ],
+};
+
+/// Received: 68 octets.
+pub static PORT_RCV_DATA_SL: Attribute = Attribute {
+    id: 0x0037,
+    name: "PortRcvDataSL",
+    section: "A13.6.5",
+    needs: Needs::Nothing,
+    fields: &[
+        Field::new("PortSelect", "port_select", 8, 8),
+        Field::new("CounterSelect", "counter_select", 16, 16),
+        Field::new("RcvDataSL", "port_rcv_data_sl_bytes", 32, 32).array(16).counts(Unit::Words).needs(Needs::Option(56)),
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mad::pma::DATA_LEN;
+
+    #[test]
+    fn literal_octets_and_words_become_octets() {
+        let mut data = [0xff; DATA_LEN];
+        data[4..12].copy_from_slice(&[0, 0, 0, 1, 0x40, 0, 0, 0]);
+        data[64..68].copy_from_slice(&[0, 0, 1, 0]);
+        for attribute in [&PORT_XMIT_DATA_SL, &PORT_RCV_DATA_SL] {
+            let field = attribute.counters().next().expect("it has one");
+            let value = |index| field.value(field.raw(&data, index));
+            assert_eq!((value(0), value(1), value(15)), (4, 1 << 32, 1024));
+            assert!(field.is_saturated(field.raw(&data, 2)));
+            assert_eq!(value(2), 0xffff_ffff * 4);
+        }
+    }
+}
