@@ -9,7 +9,7 @@ use ibnet::mad::pma::{CLASS_PORT_INFO, Capabilities, Group, Query, data_mut};
 use ibnet::mad::{MAD_LEN, Mad};
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::engine::{Config, DevicePlan, Engine, Event};
-use ibnet::sweep::record::{self, PortIdentity, PortRecord};
+use ibnet::sweep::record::{self, LinkSource, PortIdentity, PortRecord};
 use ibnet::time::Instant;
 use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Tid};
 
@@ -21,7 +21,7 @@ const PORTS: u8 = 150;
 
 /// An engine with a switch of 150 ports, whose capabilities are known.
 fn engine() -> Engine {
-    let plan = DevicePlan { lid: Lid(1), kind: NodeKind::Switch, ports: (1..=PORTS).map(PortNum).collect() };
+    let plan = DevicePlan { guid: Guid(0x20_0006), lid: Lid(1), kind: NodeKind::Switch, ports: (1..=PORTS).map(PortNum).collect() };
     let mut engine = Engine::new(&[plan], Config::default(), 1);
     let end = Instant::from_nanos(u64::MAX);
     engine.start_discovery(Instant::ZERO, end);
@@ -67,7 +67,8 @@ fn sampled() -> (Engine, Columns, PortIdentity) {
     slot(&mut engine);
     let peer = Some((Guid(0x10_0001), PortNum(1), "node00001 mlx5_0".to_owned()));
     let (guid, lid, node) = (Guid(0x20_0006), Lid(4), "rack0-leaf0".to_owned());
-    let identity = PortIdentity { guid, port: PortNum(1), lid, node, kind: NodeKind::Switch, peer, link: LinkRate::new("4x", "EDR") };
+    let (link, link_source) = (LinkRate::new("4x", "EDR"), LinkSource::Live);
+    let identity = PortIdentity { guid, port: PortNum(1), lid, node, kind: NodeKind::Switch, peer, link, link_source };
     (engine, Columns::new(&Group::DEFAULT), identity)
 }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use anyhow::bail;
 use ibnet::mad::exchange::{Completion, Outcome, Target};
-use ibnet::mad::pma::{Group, Query};
+use ibnet::mad::pma::{self, Group};
+use ibnet::mad::query::Query;
 use ibnet::mad::transport::Transport;
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
 use ibnet::mad::{MAD_LEN, Mad};
@@ -41,11 +42,11 @@ fn main() -> anyhow::Result<()> {
 #[expect(clippy::print_stdout, reason = "that is what an example is for")]
 fn show(transport: &mut impl Transport, lid: Lid, port: PortNum) -> anyhow::Result<()> {
     let attribute = Group::Extended.attribute();
-    let query = Query { attribute: attribute.id, port: Some(port) };
+    let query = Query::Pma(pma::Query { attribute: attribute.id, port: Some(port) });
     let (tid, now) = (Tid(1), Instant::ZERO + Duration::from_secs(10));
     let mut mad: Mad = [0; MAD_LEN];
     query.emit(tid, &mut mad);
-    transport.send(&Target { lid, sl: 0, pkey_index: 0 }, &mad, Duration::from_millis(50), now)?;
+    transport.send(&Target::general(lid, 0, 0, Duration::from_millis(50)), &mad, now)?;
     // The only MAD of its TID that is on its way; anything else would be a stranger's.
     let answer = transport.recv(&mut mad, Duration::from_millis(100), now)?;
     let Some(Completion { tid: of, outcome: Outcome::Reply { slid, len } }) = answer else {
@@ -54,7 +55,8 @@ fn show(transport: &mut impl Transport, lid: Lid, port: PortNum) -> anyhow::Resu
     if (of, slid) != (tid, lid) {
         bail!("a reply came, but not to this question");
     }
-    let data = query.answer(&mad, len)?;
+    query.check(&mad, len)?;
+    let data = pma::data(&mad);
     println!("{} of LID {lid} port {port}", attribute.name);
     for field in attribute.counters() {
         println!("{:.<44}{}", field.json, field.value(field.raw(data, 0)));

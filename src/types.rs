@@ -181,16 +181,21 @@ impl LinkRate {
         Self { width: width.into(), speed: speed.into() }
     }
 
+    /// How many lanes; `None` where the word is unknown.
+    pub fn lanes(&self) -> Option<f64> {
+        match &*self.width {
+            "1x" => Some(1.0),
+            "2x" => Some(2.0),
+            "4x" => Some(4.0),
+            "8x" => Some(8.0),
+            "12x" => Some(12.0),
+            _ => None,
+        }
+    }
+
     /// Lanes times the data rate of a lane, in Gb/s; `None` where either word is unknown.
     pub fn data_gbps(&self) -> Option<f64> {
-        let lanes: f64 = match &*self.width {
-            "1x" => 1.0,
-            "2x" => 2.0,
-            "4x" => 4.0,
-            "8x" => 8.0,
-            "12x" => 12.0,
-            _ => return None,
-        };
+        let lanes = self.lanes()?;
         LANE_DATA_GBPS.iter().find(|(name, _)| *name == &*self.speed).map(|(_, lane)| lanes * lane)
     }
 }

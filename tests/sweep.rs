@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use ibnet::assignments::{Assignments, sha256_hex};
 use ibnet::config::{Raw, Sl};
+use ibnet::mad::pma::Group;
 use ibnet::sweep::record::line::{self, Line, Port, Start, Sweep};
 use ibnet::topology::ports_report;
 use ibnet::topology::synthetic::FatTree;
@@ -290,14 +291,14 @@ fn every_linked_port_has_one_record_a_slot() {
 }
 
 #[test]
-fn records_say_what_the_net_file_says_of_a_port() {
+fn records_say_what_the_net_file_and_the_port_say_of_it() {
     let dir = small();
     let peers = links(&dir);
     let stream = swept(&dir, &THREE);
     for port in stream.slots.iter().flat_map(|slot| slot.ports.values()) {
         let peer = (port.peer_guid.unwrap(), port.peer_port.unwrap());
         assert_eq!(peers[&(port.guid, port.port)], peer, "{port:?}");
-        assert_eq!((port.link.as_str(), port.link_source.as_str(), port.identity.as_str()), ("4xEDR", "file", "unverified"));
+        assert_eq!((port.link.as_str(), port.link_source.as_str(), port.identity.as_str()), ("4xEDR", "live", "ok"));
         let is_host = port.node.ends_with(" mlx5_0");
         assert_eq!(port.kind, if is_host { NodeKind::Hca } else { NodeKind::Switch });
     }
@@ -310,7 +311,7 @@ fn what_one_end_sends_the_other_receives() {
     let dir = with_net(tree.blueprint().ports_report().as_bytes());
     let peers = links(&dir);
     let stream = swept(&dir, &["--simulate", "net.p", "--interval", "200ms", "--sweeps", "4"]);
-    let read = |slot: &Slot, key: Key, name: &str| slot.ports[&key].counters.get(name).copied();
+    let read = |slot: &Slot, key: Key, name: &str| slot.ports[&key].counter(name);
     let (mut compared, mut moved) = (0, 0);
     for (here, there) in &peers {
         for names in [["port_xmit_data_bytes", "port_rcv_data_bytes"], ["port_xmit_pkts", "port_rcv_pkts"]] {
@@ -340,7 +341,7 @@ fn rates_are_the_differences_of_counters() {
     for pair in stream.slots.windows(2) {
         for (key, port) in &pair[1].ports {
             let before = &pair[0].ports[key];
-            let bytes = |port: &Port| port.counters.get("port_xmit_data_bytes").copied();
+            let bytes = |port: &Port| port.counter("port_xmit_data_bytes");
             let (Some(dt), Some(gbps), Some(from), Some(to)) = (port.dt_ns, port.xmit_gbps, bytes(before), bytes(port)) else { continue };
             let expected = (to - from) as f64 * 8.0 / dt as f64;
             assert!((gbps - expected).abs() <= 1e-6, "{gbps} instead of {expected}");
@@ -386,7 +387,7 @@ fn what_does_not_answer_is_told_apart_from_what_was_not_asked() {
         let of = |host: &str, status: &str| {
             slot.ports.values().filter(|port| port.node.split(' ').next() == Some(host) && port.status == status).count()
         };
-        // Three MADs without a reply are enough: one for the capabilities and one for each of two ports.
+        // Three MADs without a reply are enough: one for who it is and one for each of two ports.
         assert_eq!([of("leaf01", "timeout"), of("leaf01", "unreachable"), of("node00005", "timeout")], [2, 3, 1], "{:?}", slot.sweep);
         assert_eq!((slot.sweep.timeout, slot.sweep.unreachable), (3, 3));
     }
@@ -422,7 +423,29 @@ fn groups_choose_the_counters() {
         ("base", "base", &["PortCounters"][..]),
         ("extended", "extended", &["PortCountersExtended"]),
         ("xmtdisc,extended", "xmtdisc,extended", &["PortXmitDiscardDetails", "PortCountersExtended"]),
-        ("all", "extended,base,xmtdisc,rcverr", &["PortCounters", "PortCountersExtended", "PortXmitDiscardDetails", "PortRcvErrorDetails"]),
+        // What these switches have; PortCounters are all in PortCountersExtended, and no group tells of operations by opcode.
+        (
+            "all",
+            &*Group::ALL.map(Group::as_str).join(","),
+            &[
+                "PortCountersExtended",
+                "PortXmitDiscardDetails",
+                "PortRcvErrorDetails",
+                "PortXmitDataSL",
+                "PortRcvDataSL",
+                "PortExtendedSpeedsCounters",
+                "PortFlowCtlCounters",
+                "PortVLXmitFlowCtlUpdateErrors",
+                "PortVLXmitWaitCounters",
+                "SwPortVLCongestion",
+                "PortRcvConCtrl",
+                "PortSLRcvFECN",
+                "PortSLRcvBECN",
+                "PortXmitConCtrl",
+                "PortVLXmitTimeCong",
+                "PortSamplesControl",
+            ],
+        ),
     ] {
         let stream = swept(&dir, &["--simulate", "net.p", "--interval", "100ms", "--sweeps", "1", "--groups", groups]);
         assert_eq!(stream.start.groups.join(","), listed);

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use ibnet::mad::Mad;
-use ibnet::mad::exchange::{Completion, Outcome, Target};
+use ibnet::mad::exchange::{Completion, Local, Outcome, Target};
 use ibnet::mad::header::Header;
 use ibnet::mad::transport::{Transport, TransportError};
 use ibnet::sink::Destination;
 use ibnet::sweep::driver::{Control, Driver, Settings};
 use ibnet::sweep::engine::{self, DevicePlan};
 use ibnet::sweep::plan::Plan;
-use ibnet::sweep::record::PortIdentity;
 use ibnet::sweep::record::line::{self, Line};
+use ibnet::sweep::record::{LinkSource, PortIdentity};
 use ibnet::time::Instant;
 use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
@@ -25,7 +25,7 @@ struct Failing {
 }
 
 impl Transport for Failing {
-    fn send(&mut self, target: &Target, mad: &Mad, _give_up: Duration, _now: Instant) -> Result<(), TransportError> {
+    fn send(&mut self, target: &Target, mad: &Mad, _now: Instant) -> Result<(), TransportError> {
         if target.lid != self.takes || self.left == 0 {
             return Err(TransportError::new("umad_send", EINVAL));
         }
@@ -41,11 +41,15 @@ impl Transport for Failing {
         }
         Ok(completion)
     }
+
+    fn local(&mut self) -> Option<Local> {
+        None
+    }
 }
 
 /// Two hosts with a port each.
 fn plan() -> Plan {
-    let device = |lid| DevicePlan { lid: Lid(lid), kind: NodeKind::Hca, ports: vec![PortNum(1)] };
+    let device = |lid: u16| DevicePlan { guid: Guid(lid.into()), lid: Lid(lid), kind: NodeKind::Hca, ports: vec![PortNum(1)] };
     let identity = |lid: u16| PortIdentity {
         guid: Guid(lid.into()),
         port: PortNum(1),
@@ -54,6 +58,7 @@ fn plan() -> Plan {
         kind: NodeKind::Hca,
         peer: None,
         link: LinkRate::new("4x", "EDR"),
+        link_source: LinkSource::File,
     };
     Plan { devices: vec![device(1), device(2)], ports: vec![identity(1), identity(2)] }
 }

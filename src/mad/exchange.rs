@@ -1,16 +1,53 @@
 //! What an engine and a transport say to each other: plain data, so that neither knows the other.
 
+use std::time::Duration;
+
+use super::sa::Gid;
 use crate::types::{Lid, Tid};
 
-/// Where a MAD goes. The queue pair is always 1, the well-known one of general management packets.
+/// Where a MAD goes, and how long its sender waits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Target {
     /// Destination.
     pub lid: Lid,
-    /// Service level. A general management packet rides a data VL that the SL picks, never VL15.
+    /// Queue pair: 0 for subnet management, 1 for all else unless an agent redirects.
+    pub qp: u32,
+    /// The queue pair's key.
+    pub qkey: u32,
+    /// Service level. A general management packet rides a data VL that the SL picks; only subnet management rides VL15.
     pub sl: u8,
     /// Index into the P_Key table of the port that sends.
     pub pkey_index: u16,
+    /// When the transport may give up, counted from sending.
+    pub give_up: Duration,
+}
+
+/// The well-known key of queue pair 1 (IBA vol. 1, 3.5.3). The kernel uses it whatever is asked for.
+pub const QP1_QKEY: u32 = 0x8001_0000;
+
+impl Target {
+    /// The agent of general management at a LID.
+    pub const fn general(lid: Lid, sl: u8, pkey_index: u16, give_up: Duration) -> Self {
+        Self { lid, qp: 1, qkey: QP1_QKEY, sl, pkey_index, give_up }
+    }
+
+    /// The agent of subnet management at a LID.
+    pub const fn subnet_management(lid: Lid, give_up: Duration) -> Self {
+        Self { lid, qp: 0, qkey: 0, sl: 0, pkey_index: 0, give_up }
+    }
+}
+
+/// Where the port that sends is on its subnet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Local {
+    /// Its LID.
+    pub lid: Lid,
+    /// The subnet manager's; 0 if none is known.
+    pub sm_lid: Lid,
+    /// The service level to the subnet manager.
+    pub sm_sl: u8,
+    /// Its own GID.
+    pub gid: Gid,
 }
 
 /// What became of a MAD that was sent.
@@ -37,3 +74,6 @@ pub enum Outcome {
     /// It was never sent. The errno of the call.
     SendFailed(i32),
 }
+
+/// The errno with which a transport says that it has no agent for a MAD's class: EOPNOTSUPP. Other classes still have theirs.
+pub const NO_AGENT: i32 = 95;

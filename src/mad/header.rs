@@ -110,6 +110,11 @@ impl MadStatus {
         self.0 == 0
     }
 
+    /// Whether another agent answers for this one.
+    pub const fn is_redirect(self) -> bool {
+        self.0 & 2 != 0 && self.code() == 0
+    }
+
     /// Bits 2 to 4: why the request was refused; 0 if it was not.
     pub const fn code(self) -> u8 {
         ((self.0 >> 2) & 7) as u8

@@ -10,18 +10,20 @@
 use std::time::Duration;
 
 use super::sample::Sample;
-use crate::mad::pma::{Field, Group, Needs};
+use crate::mad::pma::{Capabilities, Field, Group, Needs};
 use crate::time::Instant;
 
 /// The counters that a record can have, in its order.
 #[derive(Clone, Debug)]
 pub struct Columns {
     columns: Vec<Column>,
-    xmit: Vec<usize>,
-    rcv: Vec<usize>,
+    /// Values of all of them: one each, or one for each SL, VL or lane.
+    values: usize,
+    /// Of which groups.
+    groups: usize,
 }
 
-/// One counter of one group.
+/// One counter of one group, or an array of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     /// The place of its group among those that are swept.
@@ -30,26 +32,36 @@ pub struct Column {
     of: Group,
     /// The counter.
     pub field: &'static Field,
+    /// The place of its first value among those of all columns.
+    first: usize,
     /// The same counter in 64 bits, if that group is swept too, and its place.
     wider: Option<(usize, Group, &'static Field)>,
+    /// Which rate follows from it.
+    rate: Option<Rate>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Rate {
+    Xmit,
+    Rcv,
+    Wait,
 }
 
 impl Columns {
     /// The columns of these groups.
     pub fn new(groups: &[Group]) -> Self {
-        let column = |group: usize, of: Group, field: &'static Field| {
-            let place = |wide| groups.iter().position(|group| *group == wide);
-            let wider = of.wider(field).and_then(|(wide, twin)| Some((place(wide)?, wide, twin)));
-            Column { group, of, field, wider }
-        };
-        let columns: Vec<Column> = groups
-            .iter()
-            .enumerate()
-            .flat_map(|(place, group)| group.attribute().counters().map(move |field| column(place, *group, field)))
+        let all = groups.iter().enumerate().flat_map(|(place, group)| group.fields().map(move |field| (place, *group, field)));
+        let mut values = 0;
+        let columns = all
+            .map(|(group, of, field)| {
+                let place = |wide| groups.iter().position(|group| *group == wide);
+                let wider = of.wider(field).and_then(|(wide, twin)| Some((place(wide)?, wide, twin)));
+                let first = values;
+                values += usize::from(field.len);
+                Column { group, of, field, first, wider, rate: Rate::of(field) }
+            })
             .collect();
-        let named = |json: &str| (0..columns.len()).filter(|index| columns[*index].field.json == json).collect();
-        let (xmit, rcv) = (named("port_xmit_data_bytes"), named("port_rcv_data_bytes"));
-        Self { xmit, rcv, columns }
+        Self { columns, values, groups: groups.len() }
     }
 
     /// How many there are.
@@ -68,18 +80,42 @@ impl Columns {
     }
 }
 
+impl Rate {
+    fn of(field: &Field) -> Option<Self> {
+        match field.json {
+            "port_xmit_data_bytes" => Some(Self::Xmit),
+            "port_rcv_data_bytes" => Some(Self::Rcv),
+            "port_xmit_wait_ticks" => Some(Self::Wait),
+            _ => None,
+        }
+    }
+}
+
 impl Column {
     /// Whether the device has the counter here, and not wider elsewhere. While nothing is known of a device, it is taken to have what is
     /// mandatory, and the 64-bit traffic counters; what it refused it does not have.
     fn is_of(&self, sample: &Sample<'_>) -> bool {
-        let have = |needs: Needs| match sample.capabilities {
-            Some(capabilities) => capabilities.have(needs),
-            None => needs == Needs::Nothing || needs == Needs::ExtendedWidth,
-        };
         let has = |place: usize, group: Group, field: &Field| {
-            sample.unsupported & (1 << place) == 0 && have(group.attribute().needs) && have(field.needs)
+            let forced = sample.forced & 1 << place != 0 && sample.answer(place).is_some();
+            forced || sample.has(place) && have(sample, group.attribute().needs) && have(sample, field.needs)
         };
         has(self.group, self.of, self.field) && !self.wider.is_some_and(|(place, group, field)| has(place, group, field))
+    }
+
+    fn places(&self) -> std::ops::Range<usize> {
+        self.first..self.first + usize::from(self.field.len)
+    }
+}
+
+fn have(sample: &Sample<'_>, needs: Needs) -> bool {
+    let Some(capabilities) = sample.capabilities else {
+        // What OptionMask gates is there if it answered.
+        return matches!(needs, Needs::Nothing | Needs::ExtendedWidth | Needs::Option(_) | Needs::ExtendedSpeeds);
+    };
+    match needs {
+        Needs::RsFec => capabilities.have(needs) && sample.rs_fec == Some(true),
+        Needs::OtherFec => capabilities.mask & Capabilities::RS_FEC == 0 || sample.rs_fec == Some(false),
+        _ => capabilities.have(needs),
     }
 }
 
@@ -87,12 +123,12 @@ impl Column {
 #[derive(Clone, Debug)]
 pub struct Reading {
     slot: u64,
-    /// As they came on the wire; `None` where there is no such counter or it did not answer.
-    raw: Vec<Option<u64>>,
-    /// When the group of each came.
+    /// Whether each column is there and answered.
+    present: Vec<bool>,
+    /// As they came on the wire, the last that ever did: a device that was away may come back with its counters cleared.
+    raw: Vec<u64>,
+    /// When each group came in this slot.
     at: Vec<Option<Instant>>,
-    /// The last value that ever came: a device that was away may come back with its counters cleared.
-    last: Vec<u64>,
     /// Columns that fell back since the slot before.
     pub resets: Vec<usize>,
     /// What moved since the slot before.
@@ -113,6 +149,8 @@ pub struct Rates {
     pub xmit_gbps: Option<f64>,
     /// Gb/s received.
     pub rcv_gbps: Option<f64>,
+    /// Ticks of PortXmitWait a second.
+    pub wait_ticks: Option<f64>,
 }
 
 impl Reading {
@@ -120,13 +158,20 @@ impl Reading {
     pub fn new(columns: &Columns) -> Self {
         Self {
             slot: 0,
-            raw: vec![None; columns.len()],
-            at: vec![None; columns.len()],
-            last: vec![0; columns.len()],
+            present: vec![false; columns.len()],
+            raw: vec![0; columns.values],
+            at: vec![None; columns.groups],
             resets: Vec::with_capacity(columns.len()),
             rates: Rates::default(),
             implausible: false,
         }
+    }
+
+    /// Forgets all: what comes next is another device's, or was.
+    pub fn forget(&mut self) {
+        self.present.fill(false);
+        self.raw.fill(0);
+        self.at.fill(None);
     }
 
     /// Takes the sample of the next slot in the place of the last one. Allocates nothing.
@@ -135,28 +180,45 @@ impl Reading {
         self.slot = slot;
         self.resets.clear();
         self.rates = Rates::default();
+        let mut group = None;
         for (index, column) in columns.iter() {
-            let answer = sample.answer(column.group).filter(|_| column.is_of(sample));
-            let now = answer.map(|(at, data)| (at, column.field.raw(data, 0)));
-            let before = self.at[index].zip(self.raw[index]);
-            (self.at[index], self.raw[index]) = now.unzip();
-            let Some((at, raw)) = now else { continue };
-            if raw < std::mem::replace(&mut self.last[index], raw) {
+            let answer = sample.answer(column.group);
+            // Columns come group by group: its time is that of the slot before until its last column was taken.
+            if group != Some(column.group) {
+                self.close_group(group, sample);
+                group = Some(column.group);
+            }
+            let Some((at, data)) = answer.filter(|_| column.is_of(sample)) else {
+                self.present[index] = false;
+                continue;
+            };
+            let was_present = std::mem::replace(&mut self.present[index], true);
+            let before = self.raw[column.first];
+            let mut fell = false;
+            for (place, value) in column.places().zip(&mut self.raw[column.places()]) {
+                let raw = column.field.raw(data, (place - column.first) as u8);
+                fell |= raw < std::mem::replace(value, raw);
+            }
+            if fell && column.field.is_counter() {
                 self.resets.push(index);
                 continue;
             }
-            let Some((earlier, old)) = before else { continue };
-            let elapsed = at - earlier;
-            if !successive || column.field.is_saturated(raw) || elapsed.is_zero() {
+            let (Some(rate), Some(earlier), true, true) = (column.rate, self.at[column.group], was_present, successive) else { continue };
+            let (raw, elapsed) = (self.raw[column.first], at - earlier);
+            if column.field.is_saturated(raw) || elapsed.is_zero() {
                 continue;
             }
-            let gbps = || column.field.value(raw - old) as f64 * 8.0 / elapsed.as_nanos() as f64;
-            if columns.xmit.contains(&index) {
-                (self.rates.xmit_gbps, self.rates.interval) = (Some(gbps()), Some(elapsed));
-            } else if columns.rcv.contains(&index) {
-                (self.rates.rcv_gbps, self.rates.interval) = (Some(gbps()), Some(elapsed));
+            let moved = column.field.value(raw - before) as f64;
+            match rate {
+                Rate::Xmit => self.rates.xmit_gbps = Some(gbps(moved, elapsed)),
+                Rate::Rcv => self.rates.rcv_gbps = Some(gbps(moved, elapsed)),
+                Rate::Wait => self.rates.wait_ticks = Some(moved / elapsed.as_secs_f64()),
+            }
+            if !matches!(rate, Rate::Wait) || self.rates.interval.is_none() {
+                self.rates.interval = Some(elapsed);
             }
         }
+        self.close_group(group, sample);
         let impossible = |gbps: Option<f64>| gbps.is_some_and(|gbps| gbps > IMPOSSIBLE_GBPS);
         self.implausible = impossible(self.rates.xmit_gbps) || impossible(self.rates.rcv_gbps);
         if !self.resets.is_empty() || self.implausible {
@@ -164,10 +226,20 @@ impl Reading {
         }
     }
 
-    /// The counters that answered in this slot, with their bits.
-    pub fn counters<'a>(&'a self, columns: &'a Columns) -> impl Iterator<Item = (&'static Field, u64)> + 'a {
-        columns.iter().filter_map(|(index, column)| Some((column.field, self.raw[index]?)))
+    fn close_group(&mut self, group: Option<usize>, sample: &Sample<'_>) {
+        if let Some(group) = group {
+            self.at[group] = sample.answer(group).map(|(at, _)| at);
+        }
     }
+
+    /// The counters that answered in this slot, with their bits: one value each, or one for each SL, VL or lane.
+    pub fn counters<'a>(&'a self, columns: &'a Columns) -> impl Iterator<Item = (&'static Field, &'a [u64])> + 'a {
+        columns.iter().filter(|(index, _)| self.present[*index]).map(|(_, column)| (column.field, &self.raw[column.places()]))
+    }
+}
+
+fn gbps(octets: f64, elapsed: Duration) -> f64 {
+    octets * 8.0 / elapsed.as_nanos() as f64
 }
 
 #[cfg(test)]
@@ -193,19 +265,7 @@ mod tests {
     }
 
     fn sample(answers: &[Answer; 2], capabilities: Option<Capabilities>) -> Sample<'_> {
-        let (rtt, at) = (Duration::ZERO, Instant::ZERO);
-        Sample {
-            status: Status::Ok,
-            rtt,
-            mads: 2,
-            at,
-            mad_status: None,
-            errno: None,
-            capabilities,
-            unsupported: 0,
-            groups: &GROUPS,
-            answers,
-        }
+        Sample { mads: 2, capabilities, ..Sample::new(Status::Ok, &GROUPS, answers) }
     }
 
     fn names(capabilities: Option<Capabilities>) -> Vec<(&'static str, u8)> {
@@ -242,7 +302,10 @@ mod tests {
         assert_eq!(reading.rates, Rates::default());
         // 2.5e9 words in two seconds are 5e9 octets a second.
         reading.take(&columns, 9, &sample(&words(3, 1000 + 2_500_000_000, 0), Some(WIDE)));
-        assert_eq!(reading.rates, Rates { interval: Some(Duration::from_secs(2)), xmit_gbps: Some(40.0), rcv_gbps: Some(0.0) });
+        assert_eq!(
+            reading.rates,
+            Rates { interval: Some(Duration::from_secs(2)), xmit_gbps: Some(40.0), rcv_gbps: Some(0.0), wait_ticks: Some(0.0) }
+        );
         reading.take(&columns, 11, &sample(&words(4, 3_000_000_000, 0), Some(WIDE)));
         assert_eq!(reading.rates, Rates::default(), "a slot is missing");
     }
@@ -309,7 +372,7 @@ mod tests {
         let widths: Vec<_> = reading
             .counters(&columns)
             .filter(|(field, _)| field.json == "port_xmit_data_bytes")
-            .map(|(field, raw)| (field.width, raw))
+            .map(|(field, raw)| (field.width, raw[0]))
             .collect();
         assert_eq!(widths, [(32, 7)]);
     }

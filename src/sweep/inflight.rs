@@ -1,19 +1,22 @@
 //! Transactions on their way: found by TID, expired in the order in which they were sent.
 //!
-//! All MADs have the same deadline and the same grace, so two queues in the order of sending take the place of a timer heap.
+//! All MADs to agents have the same deadline and the same grace, and so have those to the subnet manager, which may think longer. So a few queues in
+//! the order of sending take the place of a timer heap.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use crate::mad::pma::Query;
+use crate::mad::query::Query;
 use crate::time::Instant;
-use crate::types::Tid;
+use crate::types::{Lid, Tid};
 
 /// A request that was sent and neither answered nor given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transaction {
-    /// Index of the device.
+    /// Index of the device that it is about.
     pub device: u32,
+    /// Who is asked, and has to answer.
+    pub lid: Lid,
     /// What it asks for.
     pub query: Query,
     /// What the answer is for.
@@ -27,8 +30,6 @@ pub struct Transaction {
 /// What an answer is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
-    /// The capabilities of a device.
-    Capabilities,
     /// A group of counters of a port.
     Counters {
         /// Index of the port.
@@ -36,20 +37,80 @@ pub enum Purpose {
         /// Index into the groups that are swept.
         group: u8,
     },
+    /// What a device's agent can do: ClassPortInfo.
+    Capabilities,
+    /// Which optional attributes it has, and how long its ticks are: PortSamplesControl.
+    Sampling,
+    /// Whether it answers for a group at all.
+    Probe {
+        /// Index into the groups that are swept.
+        group: u8,
+    },
+    /// Who it is: NodeInfo.
+    Identity,
+    /// What a switch can do, for all of its ports: PortInfo of port 0.
+    Switch,
+    /// How a port's link is: PortInfo.
+    Link {
+        /// Index of the port.
+        port: u32,
+    },
+    /// What its error correction is: PortInfoExtended.
+    Fec {
+        /// Index of the port.
+        port: u32,
+    },
+    /// Where it is: PathRecord, of the subnet manager.
+    Path,
+}
+
+/// How long is waited for an answer; counted from sending.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Patience {
+    /// Until its place is free again.
+    pub deadline: Duration,
+    /// Until its answer counts no more.
+    pub grace: Duration,
 }
 
 /// All transactions of a sampler.
 #[derive(Debug)]
 pub struct Inflight {
     by_tid: HashMap<Tid, Transaction>,
-    deadlines: VecDeque<(Instant, Tid)>,
-    graces: VecDeque<(Instant, Tid)>,
+    agents: Lane,
+    manager: Lane,
     next_tid: u32,
     pending: usize,
-    deadline: Duration,
-    grace: Duration,
     /// A bit for each of the last TIDs: whether it was answered.
     answered: Box<[u64; REMEMBERED as usize / 64]>,
+}
+
+/// Those of one patience.
+#[derive(Debug)]
+struct Lane {
+    patience: Patience,
+    deadlines: VecDeque<(Instant, Tid)>,
+    graces: VecDeque<(Instant, Tid)>,
+}
+
+impl Purpose {
+    /// Whether it is the subnet manager who is asked.
+    pub fn is_manager_s(self) -> bool {
+        self == Self::Path
+    }
+}
+
+impl Lane {
+    fn new(patience: Patience, capacity: usize) -> Self {
+        let grace = patience.grace.max(patience.deadline);
+        let queue = || VecDeque::with_capacity(capacity);
+        Self { patience: Patience { grace, ..patience }, deadlines: queue(), graces: queue() }
+    }
+
+    fn clear(&mut self) {
+        self.deadlines.clear();
+        self.graces.clear();
+    }
 }
 
 /// How far back it is remembered what became of a TID.
@@ -70,20 +131,18 @@ impl Inflight {
     /// None yet. TIDs count up from `first_tid`, which should be random: whoever wants to forge a reply has to guess.
     ///
     /// `capacity` is how many there can be at most; up to it nothing is allocated again.
-    pub fn new(first_tid: u32, capacity: usize, deadline: Duration, grace: Duration) -> Self {
+    pub fn new(first_tid: u32, capacity: usize, agents: Patience, manager: Patience) -> Self {
         Self {
             by_tid: HashMap::with_capacity(capacity),
-            deadlines: VecDeque::with_capacity(capacity),
-            graces: VecDeque::with_capacity(capacity),
+            agents: Lane::new(agents, capacity),
+            manager: Lane::new(manager, 1),
             next_tid: first_tid,
             pending: 0,
-            deadline,
-            grace: grace.max(deadline),
             answered: Box::new([0; REMEMBERED as usize / 64]),
         }
     }
 
-    /// Those that hold a place in the window.
+    /// Those that hold a place in the window; the subnet manager's do not.
     pub fn pending(&self) -> usize {
         self.pending
     }
@@ -97,9 +156,10 @@ impl Inflight {
         self.next_tid = tid.0.wrapping_add(1);
         let (word, bit) = Self::bit(tid);
         self.answered[word] &= !bit;
-        self.deadlines.push_back((transaction.sent + self.deadline, tid));
+        let lane = if transaction.purpose.is_manager_s() { &mut self.manager } else { &mut self.agents };
+        lane.deadlines.push_back((transaction.sent + lane.patience.deadline, tid));
         self.by_tid.insert(tid, transaction);
-        self.pending += 1;
+        self.pending += usize::from(!transaction.purpose.is_manager_s());
         tid
     }
 
@@ -128,7 +188,7 @@ impl Inflight {
     /// Removes one that is given up.
     pub fn remove(&mut self, tid: Tid) -> Option<Transaction> {
         let transaction = self.by_tid.remove(&tid)?;
-        self.pending -= usize::from(!transaction.expired);
+        self.pending -= usize::from(!transaction.expired && !transaction.purpose.is_manager_s());
         Some(transaction)
     }
 
@@ -140,38 +200,44 @@ impl Inflight {
     pub fn expire(&mut self, tid: Tid) -> Option<Transaction> {
         let transaction = self.by_tid.get_mut(&tid).filter(|transaction| !transaction.expired)?;
         transaction.expired = true;
-        self.pending -= 1;
-        self.graces.push_back((transaction.sent + self.grace, tid));
+        let lane = if transaction.purpose.is_manager_s() { &mut self.manager } else { &mut self.agents };
+        lane.graces.push_back((transaction.sent + lane.patience.grace, tid));
+        self.pending -= usize::from(!transaction.purpose.is_manager_s());
         Some(*transaction)
     }
 
     /// The next one whose deadline has passed by `now`; it is marked so.
     pub fn next_expired(&mut self, now: Instant) -> Option<(Tid, Transaction)> {
-        Self::next_due(&mut self.deadlines, &self.by_tid, now, false).and_then(|tid| Some((tid, self.expire(tid)?)))
+        let tid = [&mut self.agents, &mut self.manager]
+            .into_iter()
+            .find_map(|lane| Self::next_due(&mut lane.deadlines, &self.by_tid, now, false))?;
+        Some((tid, self.expire(tid)?))
     }
 
     /// The next one whose grace has ended by `now`; it is removed.
     pub fn next_given_up(&mut self, now: Instant) -> Option<(Tid, Transaction)> {
-        Self::next_due(&mut self.graces, &self.by_tid, now, true).and_then(|tid| Some((tid, self.remove(tid)?)))
+        let tid =
+            [&mut self.agents, &mut self.manager].into_iter().find_map(|lane| Self::next_due(&mut lane.graces, &self.by_tid, now, true))?;
+        Some((tid, self.remove(tid)?))
     }
 
     /// When the next deadline or grace ends.
     pub fn next_timeout(&mut self) -> Option<Instant> {
-        let deadline = Self::front(&mut self.deadlines, &self.by_tid, false);
-        let grace = Self::front(&mut self.graces, &self.by_tid, true);
-        deadline.into_iter().chain(grace).map(|(at, _)| at).min()
+        let lanes = [&mut self.agents, &mut self.manager].into_iter();
+        let fronts = lanes
+            .flat_map(|lane| [Self::front(&mut lane.deadlines, &self.by_tid, false), Self::front(&mut lane.graces, &self.by_tid, true)]);
+        fronts.flatten().map(|(at, _)| at).min()
     }
 
-    /// Those whose deadline has not passed, in the order in which they were sent.
+    /// Those at agents whose deadline has not passed, in the order in which they were sent.
     pub fn waiting(&self) -> impl Iterator<Item = &Transaction> {
-        self.deadlines.iter().filter_map(|(_, tid)| self.by_tid.get(tid)).filter(|transaction| !transaction.expired)
+        self.agents.deadlines.iter().filter_map(|(_, tid)| self.by_tid.get(tid)).filter(|transaction| !transaction.expired)
     }
 
-    /// Removes all; their replies will be strangers' or late ones.
+    /// Removes all at agents; their replies will be strangers' or late ones. What the subnet manager was asked stays.
     pub fn clear(&mut self) {
-        self.by_tid.clear();
-        self.deadlines.clear();
-        self.graces.clear();
+        self.by_tid.retain(|_, transaction| transaction.purpose.is_manager_s());
+        self.agents.clear();
         self.pending = 0;
     }
 
@@ -199,15 +265,30 @@ impl Inflight {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mad::pma;
 
     const MS: Duration = Duration::from_millis(1);
 
     fn transaction(sent: Instant) -> Transaction {
-        Transaction { device: 0, query: Query { attribute: 0x12, port: None }, purpose: Purpose::Capabilities, sent, expired: false }
+        let query = Query::Pma(pma::Query { attribute: 0x12, port: None });
+        Transaction { device: 0, lid: Lid(1), query, purpose: Purpose::Capabilities, sent, expired: false }
     }
 
     fn inflight(first_tid: u32) -> Inflight {
-        Inflight::new(first_tid, 8, 5 * MS, 50 * MS)
+        let patience = |deadline, grace| Patience { deadline, grace };
+        Inflight::new(first_tid, 8, patience(5 * MS, 50 * MS), patience(1000 * MS, 1000 * MS))
+    }
+
+    #[test]
+    fn the_subnet_manager_may_think_longer_and_beyond_a_slot() {
+        let mut inflight = inflight(1);
+        let path = inflight.insert(Transaction { purpose: Purpose::Path, ..transaction(Instant::ZERO) });
+        let agent = inflight.insert(transaction(Instant::ZERO));
+        assert_eq!((inflight.pending(), inflight.next_timeout()), (1, Some(Instant::ZERO + 5 * MS)));
+        inflight.clear();
+        assert_eq!((inflight.find(agent), inflight.find(path).is_some(), inflight.pending()), (None, true, 0));
+        assert_eq!(inflight.next_expired(Instant::ZERO + 1000 * MS).map(|(tid, _)| tid), Some(path));
+        assert_eq!(inflight.next_given_up(Instant::ZERO + 1000 * MS).map(|(tid, _)| tid), Some(path));
     }
 
     #[test]

@@ -11,11 +11,13 @@
 //! | [`inflight`] | transactions on their way, by TID, with their deadlines |
 //! | [`sample`] | what a slot brought of one port |
 //! | [`stats`] | what a slot brought in sum |
+//! | [`blocked`] | from ticks of PortXmitWait to a share of time |
 //! | [`counter`] | from readings to rates: resets, saturation, gaps |
 //! | [`record`] | the JSON lines |
 //! | [`rehearsal`] | engine and simulated fabric in virtual time |
 //! | [`driver`] | joins engine, transport and sink; the one file that reads clocks |
 
+pub mod blocked;
 pub mod counter;
 pub mod driver;
 pub mod engine;

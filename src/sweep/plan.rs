@@ -1,7 +1,7 @@
 //! From an assignment to what the engine asks and what the records say of it.
 
 use super::engine::DevicePlan;
-use super::record::PortIdentity;
+use super::record::{LinkSource, PortIdentity};
 use crate::assignments::Sampler;
 use crate::types::LinkRate;
 
@@ -20,7 +20,7 @@ impl Plan {
         let mut plan = Self::default();
         for device in &sampler.devices {
             let ports = device.ports.iter().map(|port| port.num).collect();
-            plan.devices.push(DevicePlan { lid: device.lid, kind: device.kind, ports });
+            plan.devices.push(DevicePlan { guid: device.guid, lid: device.lid, kind: device.kind, ports });
             plan.ports.extend(device.ports.iter().map(|port| PortIdentity {
                 guid: device.guid,
                 port: port.num,
@@ -29,6 +29,7 @@ impl Plan {
                 kind: device.kind,
                 peer: port.peer.as_ref().map(|peer| (peer.guid, peer.port, peer.name.clone())),
                 link: LinkRate::new(&port.width, &port.speed),
+                link_source: LinkSource::File,
             }));
         }
         plan

@@ -19,22 +19,26 @@ pub struct Rehearsal {
     pub engine: Engine,
     client: Client,
     now: Instant,
-    grace: Duration,
 }
 
 /// The devices of a fabric with all of their linked ports, as one sampler would sweep them.
 pub fn whole(fabric: &Fabric) -> Vec<DevicePlan> {
     let addressed = fabric.devices().iter().filter(|device| device.lid.is_unicast() && device.linked_ports() > 0);
     addressed
-        .map(|device| DevicePlan { lid: device.lid, kind: device.kind, ports: device.linked().map(|(port, _)| port.num).collect() })
+        .map(|device| {
+            let ports = device.linked().map(|(port, _)| port.num).collect();
+            DevicePlan { guid: device.guid, lid: device.lid, kind: device.kind, ports }
+        })
         .collect()
 }
 
 impl Rehearsal {
     /// A sampler of these devices at the zero of time.
     pub fn new(fabric: Arc<Mutex<SimFabric>>, plan: &[DevicePlan], config: Config, seed: u64) -> Self {
-        let grace = config.grace;
-        Self { engine: Engine::new(plan, config, seed), client: Client::new(fabric), now: Instant::ZERO, grace }
+        let client = Client::new(fabric);
+        let mut engine = Engine::new(plan, config, seed);
+        engine.set_local(client.local());
+        Self { engine, client, now: Instant::ZERO }
     }
 
     /// The instant that was reached.
@@ -63,7 +67,7 @@ impl Rehearsal {
         let mut mad = [0; MAD_LEN];
         loop {
             while let Some((target, _)) = self.engine.poll_transmit(self.now, &mut mad) {
-                self.client.send(&target, &mad, self.grace, self.now);
+                self.client.send(&target, &mad, self.now);
             }
             while let Some(event) = self.engine.poll_event() {
                 events.push(event);

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::blocked::WaitTick;
 use crate::mad::header::MadStatus;
 use crate::mad::pma::{Capabilities, Data, Group};
 use crate::time::Instant;
@@ -81,10 +82,18 @@ pub struct Sample<'a> {
     pub mad_status: Option<MadStatus>,
     /// The errno of the last MAD that could not be sent, if there was one.
     pub errno: Option<i32>,
+    /// Whether NodeInfo says that the device is the one that is meant.
+    pub verified: bool,
     /// What its device can do, as far as that is known.
     pub capabilities: Option<Capabilities>,
+    /// Whether its FEC is a Reed-Solomon code; `None` if PortInfoExtended was not asked or not answered.
+    pub rs_fec: Option<bool>,
+    /// How long a tick of PortXmitWait is; `None` if the device does not tell.
+    pub tick: Option<WaitTick>,
     /// Groups that its device said it does not have, a bit each by their place in [`groups`](Self::groups).
     pub unsupported: u32,
+    /// Groups that are asked for whatever the device says of itself, likewise.
+    pub forced: u32,
     pub(super) groups: &'a [Group],
     pub(super) answers: &'a [Answer],
 }
@@ -98,6 +107,31 @@ pub(super) struct Answer {
 }
 
 impl<'a> Sample<'a> {
+    /// A sample of which nothing else is known.
+    pub(super) fn new(status: Status, groups: &'a [Group], answers: &'a [Answer]) -> Self {
+        Self {
+            status,
+            rtt: Duration::ZERO,
+            mads: 0,
+            at: Instant::ZERO,
+            mad_status: None,
+            errno: None,
+            verified: false,
+            capabilities: None,
+            rs_fec: None,
+            tick: None,
+            unsupported: 0,
+            forced: 0,
+            groups,
+            answers,
+        }
+    }
+
+    /// Whether the device has the group at this place, for all that it said.
+    pub fn has(&self, group: usize) -> bool {
+        self.unsupported & (1 << group) == 0
+    }
+
     /// The groups that are swept, in their order.
     pub fn groups(&self) -> &'a [Group] {
         self.groups

@@ -5,6 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use super::sample::Status;
+use crate::mad::query::BadReply;
 use crate::time::Instant;
 use crate::types::NodeKind;
 
@@ -28,6 +29,8 @@ pub struct SlotStats {
     pub mads_late: u64,
     /// Replies that were not taken.
     pub rejected: Rejected,
+    /// Replies that were taken and said no.
+    pub mads_refused: u64,
     /// Round trips of all replies that were taken, in nanoseconds, by the kind of device.
     pub rtt: RoundTrips,
 }
@@ -39,14 +42,36 @@ pub struct Rejected {
     pub duplicate: u64,
     /// A TID that was never ours, or another sender than the one asked.
     pub foreign: u64,
-    /// The right transaction, but another length, class, method, attribute or port.
-    pub malformed: u64,
+    /// Not 256 octets.
+    pub length: u64,
+    /// Another class or version of it, or no response.
+    pub class: u64,
+    /// Another attribute.
+    pub attribute: u64,
+    /// Another port: PortSelect or AttributeModifier.
+    pub port: u64,
 }
 
 impl Rejected {
     /// All of them.
     pub const fn total(&self) -> u64 {
-        self.duplicate + self.foreign + self.malformed
+        self.duplicate + self.foreign + self.malformed()
+    }
+
+    /// Those of the right transaction that are no answer to it.
+    pub const fn malformed(&self) -> u64 {
+        self.length + self.class + self.attribute + self.port
+    }
+
+    /// Counts one that is no answer; a refusal is one.
+    pub(super) fn count(&mut self, bad: BadReply) {
+        match bad {
+            BadReply::Length(_) => self.length += 1,
+            BadReply::Class { .. } | BadReply::Method(_) => self.class += 1,
+            BadReply::Attribute(_) => self.attribute += 1,
+            BadReply::PortSelect(_) => self.port += 1,
+            BadReply::Status(_) => {}
+        }
     }
 }
 
@@ -116,6 +141,7 @@ impl Default for SlotStats {
             send_errors: 0,
             mads_late: 0,
             rejected: Rejected::default(),
+            mads_refused: 0,
             rtt: RoundTrips::default(),
         }
     }
@@ -127,7 +153,8 @@ impl SlotStats {
         self.rtt.reset();
         (self.started, self.ended) = (now, now);
         self.ports = [0; Status::ALL.len()];
-        (self.mads_sent, self.send_errors, self.mads_late, self.rejected) = (0, 0, 0, Rejected::default());
+        (self.mads_sent, self.send_errors, self.mads_late, self.mads_refused) = (0, 0, 0, 0);
+        self.rejected = Rejected::default();
     }
 
     /// From the slot's start to the last reply or expiry.

@@ -10,7 +10,7 @@ pub fn show(ports: &[Port], sweep: Option<&Sweep>) -> String {
     let mut table = table::new();
     table.set_header(["node", "port", "peer", "port", "link", "status", "xmit", "rcv", "wait", "errors"]);
     for port in ports {
-        let counter = |name: &str| port.counters.get(name).copied();
+        let counter = |name: &str| port.counter(name);
         let shown = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
         let errors = ERRORS.iter().filter_map(|name| counter(name)).reduce(|a, b| a.saturating_add(b));
         table.add_row([

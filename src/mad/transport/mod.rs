@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::Mad;
-use super::exchange::{Completion, Target};
+use super::exchange::{Completion, Local, Target};
 use crate::time::Instant;
 
 pub mod sim;
@@ -18,7 +18,7 @@ pub mod umad;
 /// Sends MADs and tells what became of them.
 ///
 /// The engine owns deadlines and order. A transport resends nothing; it gives up waiting for a reply after the time that
-/// [`send`](Self::send) was told, and then says so with one completion, after which it drops a late reply. For a MAD that could not be
+/// the target tells, and then says so with one completion, after which it drops a late reply. For a MAD that could not be
 /// sent at all there may be no completion ever.
 ///
 /// Neither method reads a clock: `now` is told.
@@ -26,14 +26,17 @@ pub trait Transport {
     /// Sends a MAD without waiting for its reply.
     ///
     /// # Errors
-    /// When this MAD was not sent. Others may still be.
-    fn send(&mut self, target: &Target, mad: &Mad, give_up: Duration, now: Instant) -> Result<(), TransportError>;
+    /// When this MAD was not sent; with [`NO_AGENT`](super::exchange::NO_AGENT) if none of its class can be. Others may still be.
+    fn send(&mut self, target: &Target, mad: &Mad, now: Instant) -> Result<(), TransportError>;
 
     /// Waits at most `wait` for a completion; a reply's octets are put into `mad`. `None` if there is none.
     ///
     /// # Errors
     /// When the way to the fabric is lost.
     fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError>;
+
+    /// Where the port that sends is on its subnet now; `None` if that cannot be told.
+    fn local(&mut self) -> Option<Local>;
 }
 
 /// A call that failed, and its errno.

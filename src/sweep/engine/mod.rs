@@ -17,22 +17,36 @@
 //! - **6** A reply counts only if TID, sender, class, method, attribute and PortSelect fit. Duplicate, foreign and malformed ones are
 //!   counted apart and settle nothing.
 //!
-//! What a device can do (ClassPortInfo) is asked before the first slot; where that was not answered, once more in each slot.
+//! Who a device is and what it can do is asked before the first slot, and again when there is a reason; see the files below.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `ask` | what a device is asked next |
+//! | `outcome` | what becomes of a MAD |
+//! | `identity` | who answers at a LID, and where a device is that does not |
+//! | `groups` | which counters a device has |
+//! | `state` | what is known of each device and port |
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use self::state::{Device, Known, Port};
-use super::inflight::{Inflight, Purpose, Transaction};
+use self::groups::Groups;
+use self::identity::{Identity, MANAGER, Manager};
+use self::state::{Device, InSlot, Port};
+use super::blocked::{TickOf, WaitTick};
+use super::inflight::{Inflight, Patience, Purpose, Transaction};
 use super::sample::{Answer, Sample, Status};
 use super::stats::SlotStats;
 use crate::mad::Mad;
 use crate::mad::exchange::{Completion, Outcome, Target};
-use crate::mad::pma::{CLASS_PORT_INFO, DATA_LEN, Group, Query};
+use crate::mad::pma::{DATA_LEN, Group};
 use crate::time::Instant;
-use crate::types::{Lid, NodeKind, PortNum, Tid};
+use crate::types::{Guid, Lid, NodeKind, PortNum, Tid};
 
+mod ask;
+mod groups;
+mod identity;
 mod outcome;
 mod state;
 #[cfg(test)]
@@ -51,8 +65,14 @@ pub struct Config {
     pub silence: u8,
     /// What is asked of each port, in this order; at most 32.
     pub groups: Vec<Group>,
-    /// Service level of every MAD.
+    /// What is asked of every device, whatever it says that it has.
+    pub force_groups: Vec<Group>,
+    /// Service level of every MAD to an agent.
     pub sl: u8,
+    /// Whether the service level to each device is taken from the subnet manager's path record; until that is known it is `sl`.
+    pub path_sl: bool,
+    /// Between two checks of a device's identity and of its links.
+    pub identity_every: Duration,
     /// P_Key index of every MAD.
     pub pkey_index: u16,
 }
@@ -65,7 +85,10 @@ impl Default for Config {
             grace: Duration::from_millis(50),
             silence: 3,
             groups: Group::DEFAULT.to_vec(),
+            force_groups: Vec::new(),
             sl: 0,
+            path_sl: false,
+            identity_every: Duration::from_secs(60),
             pkey_index: 0,
         }
     }
@@ -74,6 +97,8 @@ impl Default for Config {
 /// A device to be swept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DevicePlan {
+    /// Who it is: its port GUID; a switch's is that of port 0.
+    pub guid: Guid,
     /// Where it answers.
     pub lid: Lid,
     /// What it is.
@@ -99,10 +124,53 @@ pub enum Event {
     Unreachable(usize),
     /// A device that did not answer anything in the last slot does again.
     Reachable(usize),
-    /// All devices were asked for their capabilities.
+    /// At the LID of a device is another, whose data is withheld.
+    WrongDevice {
+        /// The device that should be there.
+        device: usize,
+        /// The port GUID of the one that is.
+        found: Guid,
+    },
+    /// A device that was not at its LID is there again.
+    RightDevice(usize),
+    /// A device was found at another LID.
+    LidChange {
+        /// The device.
+        device: usize,
+        /// Where it was.
+        from: Lid,
+        /// Where it is.
+        to: Lid,
+    },
+    /// A port's link is not as it was, or was told for the first time: see [`Engine::link`].
+    Link(usize),
+    /// Another agent answers for a device's performance management.
+    Redirected {
+        /// The device.
+        device: usize,
+        /// Where the other agent is.
+        to: Lid,
+    },
+    /// A device keeps something to who has its key.
+    KeyDemanded {
+        /// The device.
+        device: usize,
+        /// Which key.
+        key: Key,
+    },
+    /// All devices were asked who they are and what they can do.
     DiscoveryDone,
     /// Every port is settled: see [`Engine::stats`].
     SlotDone,
+}
+
+/// What a device may demand before it answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Key {
+    /// M_Key: for subnet management, so its identity and its links cannot be checked.
+    M,
+    /// PM_Key: for performance management, so there are no counters.
+    Pm,
 }
 
 /// Asks ports for their counters, slot by slot. See the [module](self) for how it is driven.
@@ -123,6 +191,9 @@ pub struct Engine {
     stats: SlotStats,
     /// Ports (in a slot) or devices (in discovery) that are not settled.
     unsettled: usize,
+    manager: Manager,
+    /// Whether the transport has no agent for subnet management.
+    smp_off: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,30 +203,37 @@ enum Phase {
     Slot { ask_until: Instant, close_at: Instant, asking: bool },
 }
 
-/// How often a device is asked for its capabilities before the first slot.
-const DISCOVERY_TRIES: u8 = 3;
+/// How often a device is asked what it did not answer, before the first slot.
+const DISCOVERY_PASSES: u8 = 3;
 
 impl Engine {
     /// An engine for these devices. TIDs count up from the seed's low 32 bits.
     pub fn new(plan: &[DevicePlan], config: Config, seed: u64) -> Self {
         let mut devices = Vec::with_capacity(plan.len());
         let mut ports = Vec::new();
+        let forced =
+            (0..).zip(&config.groups).fold(0, |bits, (place, group)| bits | u32::from(config.force_groups.contains(group)) << place);
+        let optional = Groups::optional(&config.groups);
         for (index, device) in plan.iter().enumerate() {
             let first = ports.len() as u32;
             ports.extend(device.ports.iter().map(|num| Port::new(index as u32, *num)));
-            devices.push(Device::new(device.lid, device.kind, first..ports.len() as u32));
+            let groups = Groups::new(device.kind, optional, forced);
+            devices.push(Device::new(device, first..ports.len() as u32, config.sl, groups));
         }
         let answers = vec![Answer { at: None, data: [0; DATA_LEN] }; ports.len() * config.groups.len()];
-        // Each port has at most one transaction in its grace, each device one that is pending or asks for capabilities.
-        let capacity = ports.len() + 2 * devices.len() + config.window;
+        // Each port has at most one transaction in its grace, each device one that is pending or a chore; the subnet manager has one.
+        let capacity = ports.len() + 2 * devices.len() + config.window + 1;
+        let agents = Patience { deadline: config.deadline, grace: config.grace };
         Self {
-            inflight: Inflight::new(seed as u32, capacity, config.deadline, config.grace),
+            inflight: Inflight::new(seed as u32, capacity, agents, MANAGER),
             order: (0..devices.len() as u32).collect(),
-            ready: VecDeque::with_capacity(devices.len()),
-            events: VecDeque::with_capacity(ports.len() + 2 * devices.len() + 2),
+            ready: VecDeque::with_capacity(2 * devices.len()),
+            events: VecDeque::with_capacity(2 * ports.len() + 4 * devices.len() + 2),
             phase: Phase::Idle,
             stats: SlotStats::default(),
             unsettled: 0,
+            manager: Manager::default(),
+            smp_off: false,
             config,
             devices,
             ports,
@@ -174,13 +252,25 @@ impl Engine {
     /// If there is no such port.
     pub fn sample(&self, port: usize) -> Sample<'_> {
         let groups = self.config.groups.len();
-        let Port { device, status, rtt, mads, at, mad_status, send_failed: errno, .. } = self.ports[port];
-        let Device { capabilities, unsupported, .. } = &self.devices[device as usize];
-        let (capabilities, unsupported) = (capabilities.known(), *unsupported);
+        let Port { device, slot, rs_fec, .. } = &self.ports[port];
+        let Device { groups: has, who, .. } = &self.devices[*device as usize];
+        let status = slot.status.unwrap_or(Status::Skipped);
         let answers = &self.answers[port * groups..(port + 1) * groups];
-        let status = status.unwrap_or(Status::Skipped);
-        let at = at.unwrap_or(self.stats.ended);
-        Sample { status, rtt, mads, at, mad_status, errno, capabilities, unsupported, groups: &self.config.groups, answers }
+        Sample {
+            rtt: slot.rtt,
+            mads: slot.mads,
+            at: slot.at.unwrap_or(self.stats.ended),
+            mad_status: slot.mad_status,
+            errno: slot.send_failed,
+            verified: who.identity == Identity::Right,
+            capabilities: has.capabilities.known(),
+            rs_fec: *rs_fec,
+            tick: has.tick.known().and_then(|tick| Some(WaitTick { tick, of: TickOf::of(who.info.as_ref()?)? })),
+            unsupported: has.unsupported(),
+            forced: has.forced(),
+            // What another device answered is nobody's.
+            ..Sample::new(status, &self.config.groups, if status == Status::WrongDevice { &[] } else { answers })
+        }
     }
 
     /// The sum of the slot.
@@ -188,26 +278,26 @@ impl Engine {
         &self.stats
     }
 
-    /// Asks every device what it can do; ends with [`Event::DiscoveryDone`], at `close_at` at the latest.
+    /// Asks every device who it is and what it can do; ends with [`Event::DiscoveryDone`], at `close_at` at the latest.
     pub fn start_discovery(&mut self, now: Instant, close_at: Instant) {
-        self.restart(now, DISCOVERY_TRIES);
-        self.unsettled = self.devices.len();
         self.phase = Phase::Discovery { close_at };
+        self.restart(now, DISCOVERY_PASSES);
+        self.unsettled = self.devices.len();
         self.finish_if_settled();
     }
 
     /// Starts a slot; ends with [`Event::SlotDone`], at `close_at` at the latest. A slot that still runs is closed first.
     pub fn start_slot(&mut self, now: Instant, ask_until: Instant, close_at: Instant) {
         self.close(now);
-        self.restart(now, 1);
+        self.phase = Phase::Slot { ask_until, close_at, asking: true };
         for port in &mut self.ports {
-            *port = Port::new(port.device, port.num);
+            port.slot = InSlot::default();
         }
         for answer in &mut self.answers {
             answer.at = None;
         }
         self.unsettled = self.ports.len();
-        self.phase = Phase::Slot { ask_until, close_at, asking: true };
+        self.restart(now, 1);
         self.finish_if_settled();
     }
 
@@ -215,7 +305,7 @@ impl Engine {
     pub fn stop(&mut self, now: Instant, most: Duration) {
         self.stop_asking(now);
         self.ready.clear();
-        self.devices.iter_mut().for_each(|device| device.tries = 0);
+        self.devices.iter_mut().for_each(|device| device.passes = 0);
         if let Phase::Slot { close_at, .. } | Phase::Discovery { close_at } = &mut self.phase {
             *close_at = (*close_at).min(now + self.config.grace.min(most));
         }
@@ -229,12 +319,12 @@ impl Engine {
             // What did not have its time yet is not lost.
             for transaction in self.inflight.waiting() {
                 if let Purpose::Counters { port, .. } = transaction.purpose {
-                    let state = &mut self.ports[port as usize];
-                    (state.cut_short, state.open) = (true, state.open - 1);
+                    let state = &mut self.ports[port as usize].slot;
+                    (state.cut_short, state.open) = (true, state.open.saturating_sub(1));
                 }
             }
             for port in 0..self.ports.len() as u32 {
-                let state = &mut self.ports[port as usize];
+                let state = &mut self.ports[port as usize].slot;
                 if state.status.is_none() {
                     (state.asked, state.lost, state.open) = (true, state.lost || state.open > 0, 0);
                     self.settle_if_complete(port, now);
@@ -285,18 +375,22 @@ impl Engine {
     /// The next MAD to be sent, and where. `None` if the window is full or there is nothing to be asked now.
     #[must_use]
     pub fn poll_transmit(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
+        if let Some(path) = self.next_path(now, mad) {
+            return Some(path);
+        }
         while self.inflight.pending() < self.config.window {
             let device = self.ready.pop_front()?;
             let Some((query, purpose)) = self.next_query(device, now) else {
+                self.settle_discovery(device);
                 self.finish_if_settled();
                 continue;
             };
             self.devices[device as usize].outstanding = true;
             self.stats.mads_sent += 1;
-            let tid = self.inflight.insert(Transaction { device, query, purpose, sent: now, expired: false });
+            let target = self.target(device, &query);
+            let tid = self.inflight.insert(Transaction { device, lid: target.lid, query, purpose, sent: now, expired: false });
             query.emit(tid, mad);
-            let lid = self.devices[device as usize].lid;
-            return Some((Target { lid, sl: self.config.sl, pkey_index: self.config.pkey_index }, tid));
+            return Some((target, tid));
         }
         None
     }
@@ -318,50 +412,11 @@ impl Engine {
         Some(self.inflight.next_timeout().map_or(phase, |transaction| transaction.min(phase)))
     }
 
-    /// What a device is asked next; `None` if all of it was asked. Moves on past what it does not have.
-    fn next_query(&mut self, index: u32, now: Instant) -> Option<(Query, Purpose)> {
-        let device = &mut self.devices[index as usize];
-        if device.tries > 0 && device.capabilities == Known::Not {
-            device.tries -= 1;
-            return Some((Query { attribute: CLASS_PORT_INFO.id, port: None }, Purpose::Capabilities));
-        }
-        if matches!(self.phase, Phase::Discovery { .. }) {
-            return None;
-        }
-        while let Some(port) = self.devices[index as usize].current() {
-            let device = &mut self.devices[index as usize];
-            let groups = (0..).zip(self.config.groups.iter().copied()).skip(usize::from(device.group));
-            let mut wanted = groups.filter(|(place, group)| device.has(*group, *place));
-            let (next, last) = (wanted.next(), wanted.next().is_none());
-            if let Some((place, _)) = next {
-                device.group = place + 1;
-                let state = &mut self.ports[port as usize];
-                (state.mads, state.open) = (state.mads + 1, state.open + 1);
-            }
-            if last {
-                self.end_of_port(index, now);
-            }
-            if let Some((place, group)) = next {
-                let query = Query { attribute: group.attribute().id, port: Some(self.ports[port as usize].num) };
-                return Some((query, Purpose::Counters { port, group: place }));
-            }
-        }
-        None
-    }
-
-    /// All that will be asked of the device's current port was asked: goes on to its next one.
-    fn end_of_port(&mut self, index: u32, now: Instant) {
-        let device = &mut self.devices[index as usize];
-        let Some(port) = device.current() else { return };
-        (device.done, device.group) = (device.done + 1, 0);
-        self.ports[port as usize].asked = true;
-        self.settle_if_complete(port, now);
-    }
-
-    /// Counts a device as discovered once it has answered, or has been asked often enough and all of that was given up.
+    /// Counts a device as discovered once there is nothing more to ask it, and nothing under way.
     fn settle_discovery(&mut self, index: u32) {
         let device = &mut self.devices[index as usize];
-        let over = device.capabilities != Known::Not || device.tries == 0 && device.in_grace == 0 && !device.outstanding;
+        let over =
+            device.passes == 0 && device.again.is_none() && device.in_grace == 0 && !device.outstanding && !device.who.waits_for_path;
         if matches!(self.phase, Phase::Discovery { .. }) && over && !std::mem::replace(&mut device.discovered, true) {
             self.unsettled -= 1;
         }
@@ -380,44 +435,25 @@ impl Engine {
         }
     }
 
-    /// Settles the ports of a device that will not be asked; one that was asked in part waits for what is under way. Ports that are skipped come
-    /// first in the next slot.
-    fn leave_ports(&mut self, device: u32, status: Status, now: Instant) {
-        if status == Status::Skipped {
-            self.devices[device as usize].keep_place();
-        }
-        while let Some(port) = self.devices[device as usize].current() {
-            self.devices[device as usize].done += 1;
-            let state = &mut self.ports[port as usize];
-            if state.mads == 0 {
-                self.settle(port, status, now);
-            } else {
-                // Asked in part: what is under way still counts.
-                (state.asked, state.cut_short) = (true, true);
-                self.settle_if_complete(port, now);
-            }
-        }
-    }
-
     fn settle_if_complete(&mut self, port: u32, now: Instant) {
-        let state = &self.ports[port as usize];
+        let state = &self.ports[port as usize].slot;
         if !state.asked || state.open > 0 {
             return;
         }
         let status = match state {
-            Port { send_failed: Some(_), .. } => Status::SendError,
-            Port { lost: true, bad_reply: true, .. } => Status::BadReply,
-            Port { lost: true, .. } => Status::Timeout,
-            Port { cut_short: true, .. } => Status::Skipped,
-            Port { mad_status: Some(_), .. } | Port { mads: 0, .. } => Status::MadError,
-            Port { late: true, .. } => Status::Late,
+            InSlot { send_failed: Some(_), .. } => Status::SendError,
+            InSlot { lost: true, bad_reply: true, .. } => Status::BadReply,
+            InSlot { lost: true, .. } => Status::Timeout,
+            InSlot { cut_short: true, .. } => Status::Skipped,
+            InSlot { mad_status: Some(_), .. } | InSlot { mads: 0, .. } => Status::MadError,
+            InSlot { late: true, .. } => Status::Late,
             _ => Status::Ok,
         };
         self.settle(port, status, now);
     }
 
     fn settle(&mut self, port: u32, status: Status, now: Instant) {
-        let state = &mut self.ports[port as usize];
+        let state = &mut self.ports[port as usize].slot;
         if state.status.is_some() {
             return;
         }
@@ -437,6 +473,9 @@ impl Engine {
         self.phase = Phase::Idle;
         self.inflight.clear();
         self.ready.clear();
+        if done == Event::DiscoveryDone {
+            self.spread_checks(self.stats.ended);
+        }
         for (index, device) in self.devices.iter_mut().enumerate() {
             // One that was not asked at all stays what it was.
             let silent = !device.answered && (device.expired || device.was_silent);
@@ -450,12 +489,18 @@ impl Engine {
         self.events.push_back(done);
     }
 
-    fn restart(&mut self, now: Instant, tries: u8) {
+    fn restart(&mut self, now: Instant, passes: u8) {
         self.inflight.clear();
         self.stats.restart(now);
-        for device in &mut self.devices {
-            device.restart(tries);
-            device.try_again(now);
+        for index in 0..self.devices.len() as u32 {
+            let device = &mut self.devices[index as usize];
+            device.restart();
+            device.passes = passes;
+            device.groups.try_again(now);
+            self.begin_checks(index, now);
+            if self.devices[index as usize].who.is_wrong() {
+                self.withhold(index, now);
+            }
         }
         let devices = &self.devices;
         self.order.sort_unstable_by_key(|index| {

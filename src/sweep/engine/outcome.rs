@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use super::state::Known;
-use super::{Engine, Event, Phase};
+use super::groups::Known;
+use super::{Engine, Event, Key, Phase};
 use crate::mad::Mad;
+use crate::mad::exchange::NO_AGENT;
 use crate::mad::header::MadStatus;
-use crate::mad::pma::{BadReply, Capabilities, Data, Group};
+use crate::mad::pma::{self, Capabilities, Data, Group, Sampling};
+use crate::mad::query::{BadReply, Query};
 use crate::sweep::inflight::{Past, Purpose, Transaction};
 use crate::sweep::sample::{Answer, Status};
 use crate::time::Instant;
@@ -22,48 +24,115 @@ impl Engine {
             }
             return;
         };
-        if slid != self.devices[transaction.device as usize].lid {
+        if slid != transaction.lid {
             self.stats.rejected.foreign += 1;
             return;
         }
-        match transaction.query.answer(mad, len) {
-            Ok(data) => self.answered(tid, &transaction, Ok(data), now),
-            Err(BadReply::Status(status)) => self.answered(tid, &transaction, Err(status), now),
-            Err(_) => {
-                self.stats.rejected.malformed += 1;
+        let answer = match transaction.query.check(mad, len) {
+            Ok(()) => Ok(()),
+            Err(BadReply::Status(status)) => Err(status),
+            Err(bad) => {
+                self.stats.rejected.count(bad);
                 if let Purpose::Counters { port, .. } = transaction.purpose {
-                    self.ports[port as usize].bad_reply = true;
+                    self.ports[port as usize].slot.bad_reply = true;
                 }
+                return;
             }
+        };
+        self.stats.mads_refused += u64::from(answer.is_err());
+        if transaction.purpose == Purpose::Path {
+            self.inflight.answer(tid);
+            self.take_path(transaction.device, Self::path_of(answer, mad), now);
+            return;
         }
+        self.answered(tid, &transaction, answer, mad, now);
     }
 
     /// A reply that counts: the attribute, or the status with which the agent refused it.
-    fn answered(&mut self, tid: Tid, transaction: &Transaction, answer: Result<&Data, MadStatus>, now: Instant) {
+    fn answered(&mut self, tid: Tid, transaction: &Transaction, answer: Result<(), MadStatus>, mad: &Mad, now: Instant) {
         self.inflight.answer(tid);
+        let index = transaction.device;
         let rtt = now - transaction.sent;
-        self.stats.rtt.record(self.devices[transaction.device as usize].kind, rtt);
+        let by_agent = matches!(transaction.query, Query::Pma(_));
+        if by_agent {
+            self.stats.rtt.record(self.devices[index as usize].kind, rtt);
+        }
         self.stats.mads_late += u64::from(transaction.expired || rtt > self.config.deadline);
         self.stats.ended = self.stats.ended.max(now);
-        let device = &mut self.devices[transaction.device as usize];
+        let device = &mut self.devices[index as usize];
         (device.silent, device.answered) = (0, true);
         device.in_grace -= u16::from(transaction.expired);
         device.outstanding &= transaction.expired;
         let was_suspended = std::mem::take(&mut device.suspended);
+        let redirected = answer.is_err_and(MadStatus::is_redirect) && by_agent && self.follow(transaction, mad);
+        let data = answer.map(|()| pma::data(mad));
         match transaction.purpose {
-            Purpose::Capabilities => match answer {
-                Ok(data) => device.learn(Capabilities::parse(data), &self.config.groups),
-                Err(status) if status.is_unsupported() => device.capabilities = Known::Refused,
-                // Busy, say: it is asked again.
-                Err(_) => {}
-            },
-            Purpose::Counters { port, group } => self.take_counters(transaction, port, group, answer, rtt, now),
+            // It is asked again, of another.
+            Purpose::Counters { port, .. } if redirected => self.ports[port as usize].slot.rtt += rtt,
+            _ if redirected => {}
+            Purpose::Counters { port, group } => self.take_counters(transaction, port, group, data, rtt, now),
+            Purpose::Capabilities => self.take_capabilities(index, data),
+            Purpose::Sampling => self.take_sampling(index, data),
+            Purpose::Probe { group } => self.take_probe(index, group, data),
+            Purpose::Identity => self.take_identity(index, data, now),
+            Purpose::Switch => self.take_switch(index, data),
+            Purpose::Link { port } => self.take_link(port, data),
+            Purpose::Fec { port } => self.take_fec(port, data),
+            Purpose::Path => {}
         }
         if was_suspended || !transaction.expired {
             // It goes on at once, so that the longest stays ahead.
-            self.ready.push_front(transaction.device);
+            self.ready.push_front(index);
         }
-        self.settle_discovery(transaction.device);
+        self.settle_discovery(index);
+    }
+
+    fn take_capabilities(&mut self, index: u32, answer: Result<&Data, MadStatus>) {
+        let groups = &mut self.devices[index as usize].groups;
+        match answer {
+            Ok(data) => groups.learn(Capabilities::parse(data), &self.config.groups),
+            Err(status) if status.is_unsupported() => groups.capabilities = Known::Refused,
+            // Busy, say: it is asked again.
+            Err(_) => {}
+        }
+    }
+
+    fn take_sampling(&mut self, index: u32, answer: Result<&Data, MadStatus>) {
+        let groups = &mut self.devices[index as usize].groups;
+        match answer {
+            Ok(data) => groups.learn_sampling(Sampling::parse(data), &self.config.groups),
+            Err(status) if status.is_unsupported() => groups.tick = Known::Refused,
+            Err(_) => {}
+        }
+    }
+
+    fn take_probe(&mut self, index: u32, group: u8, answer: Result<&Data, MadStatus>) {
+        let groups = &mut self.devices[index as usize].groups;
+        match answer {
+            Ok(_) => groups.answered(group),
+            Err(status) if status.is_unsupported() => self.refuse(index, group),
+            Err(_) => {}
+        }
+    }
+
+    fn refuse(&mut self, index: u32, place: u8) {
+        if self.devices[index as usize].groups.refuse(place) {
+            self.tell_unsupported(index, place);
+        }
+    }
+
+    fn tell_unsupported(&mut self, index: u32, place: u8) {
+        let (device, group) = (index as usize, self.config.groups[usize::from(place)]);
+        self.events.push_back(Event::GroupUnsupported { device, group });
+    }
+
+    /// An agent that can demand a PM_Key, and gives no counters without one.
+    fn doubt_pm_key(&mut self, index: u32) {
+        let device = &mut self.devices[index as usize];
+        let can = device.groups.capabilities.known().is_some_and(|known| known.mask2 & Capabilities::PM_KEY != 0);
+        if can && device.groups.answers == 0 && !std::mem::replace(&mut device.pm_key_told, true) {
+            self.events.push_back(Event::KeyDemanded { device: index as usize, key: Key::Pm });
+        }
     }
 
     fn take_counters(
@@ -75,35 +144,42 @@ impl Engine {
         rtt: Duration,
         now: Instant,
     ) {
-        let state = &mut self.ports[port as usize];
-        (state.rtt, state.at, state.open) = (state.rtt + rtt, Some(now), state.open - 1);
+        let state = &mut self.ports[port as usize].slot;
+        (state.rtt, state.at, state.open) = (state.rtt + rtt, Some(now), state.open.saturating_sub(1));
         // By when it was received: it may lie there ready while the deadline passes.
         state.late |= transaction.expired || rtt > self.config.deadline;
         match answer {
             Ok(data) => {
-                self.devices[transaction.device as usize].answers |= 1 << group;
+                self.devices[transaction.device as usize].groups.answered(group);
                 let place = port as usize * self.config.groups.len() + usize::from(group);
                 self.answers[place] = Answer { at: Some(now), data: *data };
             }
             // PortCounters are mandatory: an agent that says otherwise is not ready yet.
             Err(status) if status.is_unsupported() && self.config.groups[usize::from(group)] != Group::Base => {
-                self.devices[transaction.device as usize].unsupported |= 1 << group;
-                let (device, group) = (transaction.device as usize, self.config.groups[usize::from(group)]);
-                self.events.push_back(Event::GroupUnsupported { device, group });
+                self.refuse(transaction.device, group);
             }
-            Err(status) => state.mad_status = Some(status),
+            Err(status) => {
+                state.mad_status = Some(status);
+                self.doubt_pm_key(transaction.device);
+            }
         }
         self.settle_if_complete(port, now);
     }
 
     /// A deadline has passed at `at`: the place is free, the reply still counts.
     pub(super) fn expired(&mut self, transaction: &Transaction, at: Instant) {
+        if transaction.purpose == Purpose::Path {
+            return;
+        }
         self.stats.ended = self.stats.ended.max(at);
         let silence = self.config.silence;
         let device = &mut self.devices[transaction.device as usize];
         device.in_grace += 1;
-        (device.silent, device.expired, device.outstanding) = (device.silent.saturating_add(1), true, false);
-        device.suspended = matches!(self.phase, Phase::Slot { .. }) && (device.silent >= silence || device.in_grace >= u16::from(silence));
+        // What a device need not answer says nothing of one that answers other things.
+        let must_answer = matches!(transaction.purpose, Purpose::Counters { .. } | Purpose::Capabilities);
+        device.silent = device.silent.saturating_add(u8::from(must_answer || !device.answered));
+        (device.expired, device.outstanding) = (true, false);
+        device.suspended = device.silent >= silence || device.in_grace >= u16::from(silence);
         if !device.suspended {
             // The others do not wait for one that is slow to answer.
             self.ready.push_back(transaction.device);
@@ -122,41 +198,70 @@ impl Engine {
 
     /// The grace has ended too.
     pub(super) fn given_up(&mut self, transaction: &Transaction, now: Instant) {
-        let device = &mut self.devices[transaction.device as usize];
-        device.in_grace -= 1;
-        if let Purpose::Counters { group, .. } = transaction.purpose
-            && self.config.groups[usize::from(group)] != Group::Base
-            && device.give_up_group(group, now)
-        {
-            let (device, group) = (transaction.device as usize, self.config.groups[usize::from(group)]);
-            self.events.push_back(Event::GroupUnsupported { device, group });
+        let index = transaction.device;
+        if transaction.purpose == Purpose::Path {
+            return self.take_path(index, None, now);
         }
-        let device = &self.devices[transaction.device as usize];
+        self.devices[index as usize].in_grace -= 1;
+        self.in_vain(transaction, now);
+        let device = &self.devices[index as usize];
         let condemned = device.suspended && device.silent >= self.config.silence && device.in_grace == 0;
         let resumed = device.suspended && device.silent < self.config.silence;
         if let Purpose::Counters { port, .. } = transaction.purpose {
-            let state = &mut self.ports[port as usize];
-            (state.lost, state.open) = (true, state.open - 1);
+            let state = &mut self.ports[port as usize].slot;
+            (state.lost, state.open) = (true, state.open.saturating_sub(1));
             self.settle_if_complete(port, now);
         }
         if condemned {
-            self.leave_ports(transaction.device, Status::Unreachable, now);
+            if matches!(self.phase, Phase::Slot { .. }) {
+                self.leave_ports(index, Status::Unreachable, now);
+            }
+            self.devices[index as usize].passes = 0;
         } else if resumed {
-            self.devices[transaction.device as usize].suspended = false;
-            self.ready.push_back(transaction.device);
+            self.devices[index as usize].suspended = false;
+            self.ready.push_back(index);
         }
-        self.settle_discovery(transaction.device);
+        self.settle_discovery(index);
+    }
+
+    /// What follows from a request that was not answered.
+    fn in_vain(&mut self, transaction: &Transaction, now: Instant) {
+        let (index, answers) = (transaction.device, self.devices[transaction.device as usize].answered);
+        let groups = &mut self.devices[index as usize].groups;
+        match transaction.purpose {
+            Purpose::Counters { group, .. } => {
+                let aside = self.config.groups[usize::from(group)] != Group::Base && groups.give_up(group, answers, now);
+                if aside {
+                    self.tell_unsupported(index, group);
+                }
+                if answers {
+                    self.doubt_pm_key(index);
+                }
+            }
+            Purpose::Probe { group } if groups.give_up_probe(group, answers, now) => {
+                self.tell_unsupported(index, group);
+            }
+            Purpose::Identity => self.identity_in_vain(index, now),
+            _ => {}
+        }
     }
 
     /// It never left this host.
     pub(super) fn not_sent(&mut self, transaction: &Transaction, errno: i32, now: Instant) {
         self.stats.mads_sent -= 1;
-        self.stats.send_errors += 1;
+        if transaction.purpose == Purpose::Path {
+            return self.take_path(transaction.device, None, now);
+        }
         self.devices[transaction.device as usize].outstanding = false;
+        if errno == NO_AGENT && matches!(transaction.query, Query::Smp(_)) {
+            self.smp_off = true;
+        } else {
+            self.stats.send_errors += 1;
+        }
         self.skip_groups(transaction, now);
         if let Purpose::Counters { port, .. } = transaction.purpose {
-            let state = &mut self.ports[port as usize];
-            (state.send_failed, state.mads, state.open) = (Some(errno), state.mads - 1, state.open - 1);
+            let state = &mut self.ports[port as usize].slot;
+            (state.send_failed, state.mads, state.open) = (Some(errno), state.mads - 1, state.open.saturating_sub(1));
             self.settle_if_complete(port, now);
         }
         self.ready.push_back(transaction.device);

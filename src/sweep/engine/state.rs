@@ -3,43 +3,40 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use super::DevicePlan;
+use super::groups::Groups;
+use super::identity::Who;
 use crate::mad::header::MadStatus;
-use crate::mad::pma::{Capabilities, Group};
+use crate::mad::pma::class_port_info::Redirect;
+use crate::mad::query::Query;
+use crate::mad::smp::PortInfo;
+use crate::sweep::inflight::Purpose;
 use crate::sweep::sample::Status;
 use crate::time::Instant;
-use crate::types::{Lid, NodeKind, PortNum};
-
-/// For how long a group is set aside, and after how many requests in vain: at a loss of one in ten it happens once in a hundred million times by
-/// chance.
-const ASIDE: Duration = Duration::from_secs(600);
-const ASIDE_AFTER: u8 = 8;
+use crate::types::{NodeKind, PortNum};
 
 #[derive(Clone, Debug)]
 pub(super) struct Device {
-    pub(super) lid: Lid,
     pub(super) kind: NodeKind,
     pub(super) ports: Range<u32>,
-    pub(super) capabilities: Known,
-    /// Groups that it said it does not have, a bit each.
-    pub(super) unsupported: u32,
-    /// Those of them that it never said it lacks, but never answered while it answered others; asked again after [`ASIDE`].
-    pub(super) aside: u32,
-    /// When they were set aside.
-    pub(super) aside_since: Instant,
-    /// Groups that it answered, a bit each.
-    pub(super) answers: u32,
-    /// How often each group was given up without ever having been answered.
-    pub(super) unanswered: [u8; 32],
-    /// Groups of which it has every counter wider in another that is swept: they are not asked for.
-    pub(super) superseded: u32,
+    pub(super) groups: Groups,
+    pub(super) who: Who,
+    /// Service level to it.
+    pub(super) sl: u8,
+    /// Who answers for its performance management.
+    pub(super) redirect: Option<Redirect>,
+    /// What is asked once more, of whom it redirected to.
+    pub(super) again: Option<(Query, Purpose)>,
+    /// How far its chores are in this pass; see `ask`.
+    pub(super) step: u32,
+    /// Passes over its chores that are left in this phase, this one included.
+    pub(super) passes: u8,
     /// How many ports the first one of this slot is behind the first of all.
     pub(super) first: u32,
     /// Ports of which all was asked in this slot.
     pub(super) done: u32,
     /// The group of it that is asked next.
     pub(super) group: u8,
-    /// Requests for capabilities that are left in this phase.
-    pub(super) tries: u8,
     /// MADs in a row without a reply.
     pub(super) silent: u8,
     /// Transactions that wait for the end of their grace.
@@ -61,20 +58,24 @@ pub(super) struct Device {
     pub(super) skipped_for: u32,
     /// Where the next slot begins, if this one is too short for it.
     pub(super) next_first: Option<u32>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Known {
-    Not,
-    Yes(Capabilities),
-    /// It answered the question with an error.
-    Refused,
+    /// Whether it was told that it demands a PM_Key.
+    pub(super) pm_key_told: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Port {
     pub(super) device: u32,
     pub(super) num: PortNum,
+    /// How its link is, if it told.
+    pub(super) link: Option<PortInfo>,
+    /// Whether its error correction is a Reed-Solomon code, if it told.
+    pub(super) rs_fec: Option<bool>,
+    pub(super) slot: InSlot,
+}
+
+/// How a port fares in a slot.
+#[derive(Clone, Debug, Default)]
+pub(super) struct InSlot {
     pub(super) status: Option<Status>,
     pub(super) rtt: Duration,
     pub(super) mads: u32,
@@ -93,33 +94,21 @@ pub(super) struct Port {
     pub(super) send_failed: Option<i32>,
 }
 
-impl Known {
-    /// What it can do, if it told.
-    pub(super) fn known(self) -> Option<Capabilities> {
-        match self {
-            Self::Yes(capabilities) => Some(capabilities),
-            Self::Not | Self::Refused => None,
-        }
-    }
-}
-
 impl Device {
-    pub(super) fn new(lid: Lid, kind: NodeKind, ports: Range<u32>) -> Self {
+    pub(super) fn new(plan: &DevicePlan, ports: Range<u32>, sl: u8, groups: Groups) -> Self {
         Self {
-            lid,
-            kind,
+            kind: plan.kind,
+            groups,
+            who: Who::new(plan.guid, plan.lid),
+            sl,
+            redirect: None,
+            again: None,
+            step: 0,
+            passes: 0,
             first: 0,
             done: 0,
             ports,
-            capabilities: Known::Not,
-            unsupported: 0,
-            aside: 0,
-            aside_since: Instant::ZERO,
-            answers: 0,
-            unanswered: [0; 32],
-            superseded: 0,
             group: 0,
-            tries: 0,
             silent: 0,
             in_grace: 0,
             outstanding: false,
@@ -131,18 +120,26 @@ impl Device {
             to_forget: false,
             skipped_for: 0,
             next_first: None,
+            pm_key_told: false,
         }
     }
 
-    pub(super) fn restart(&mut self, tries: u8) {
+    pub(super) fn restart(&mut self) {
         if std::mem::take(&mut self.to_forget) {
             self.forget();
         }
-        (self.done, self.group, self.tries) = (0, 0, tries);
+        (self.done, self.group, self.step, self.again) = (0, 0, 0, None);
         self.skipped_for = if self.next_first.is_some() { self.skipped_for + 1 } else { 0 };
         self.first = self.next_first.take().unwrap_or(0);
         (self.silent, self.in_grace, self.outstanding, self.suspended, self.discovered) = (0, 0, false, false, false);
         (self.answered, self.expired) = (false, false);
+    }
+
+    /// Knows nothing of it any more but who it should be.
+    pub(super) fn forget(&mut self) {
+        self.groups.forget();
+        self.who.forget();
+        (self.redirect, self.again) = (None, None);
     }
 
     /// The port that is asked now or next; `None` once all were.
@@ -155,71 +152,10 @@ impl Device {
     pub(super) fn keep_place(&mut self) {
         self.next_first = self.current().map(|port| port - self.ports.start);
     }
-
-    /// Takes what it says that it can do.
-    pub(super) fn learn(&mut self, capabilities: Capabilities, groups: &[Group]) {
-        self.capabilities = Known::Yes(capabilities);
-        let bit = |(place, group): (usize, &Group)| u32::from(group.is_superseded(groups, capabilities)) << place;
-        self.superseded = groups.iter().enumerate().map(bit).fold(0, |all, bit| all | bit);
-    }
-
-    /// Knows nothing of it any more.
-    pub(super) fn forget(&mut self) {
-        (self.capabilities, self.unsupported, self.superseded) = (Known::Not, 0, 0);
-        (self.aside, self.answers, self.unanswered) = (0, 0, [0; 32]);
-    }
-
-    /// A request for a group was given up. Tells whether the group is set aside for that: if it was never answered while the device answers
-    /// others.
-    pub(super) fn give_up_group(&mut self, place: u8, now: Instant) -> bool {
-        let bit = 1 << place;
-        if self.answers & bit != 0 || self.unsupported & bit != 0 {
-            return false;
-        }
-        let times = &mut self.unanswered[usize::from(place)];
-        *times = times.saturating_add(1);
-        if *times < ASIDE_AFTER || !self.answered {
-            return false;
-        }
-        (self.unsupported, self.aside, self.aside_since) = (self.unsupported | bit, self.aside | bit, now);
-        true
-    }
-
-    /// Asks again for what was set aside long ago.
-    pub(super) fn try_again(&mut self, now: Instant) {
-        if self.aside != 0 && now - self.aside_since >= ASIDE {
-            self.unsupported &= !self.aside;
-            (self.aside, self.unanswered) = (0, [0; 32]);
-        }
-    }
-
-    /// Whether a group is to be asked for: it did not say that it has not, nor is it all in another.
-    pub(super) fn has(&self, group: Group, place: u8) -> bool {
-        let capable = self.capabilities.known().is_none_or(|capabilities| capabilities.have(group.attribute().needs));
-        let bit = 1 << place;
-        // One that refused any group may have refused the wider one.
-        let superseded = self.unsupported == 0 && self.superseded & bit != 0;
-        capable && self.unsupported & bit == 0 && !superseded
-    }
 }
 
 impl Port {
     pub(super) fn new(device: u32, num: PortNum) -> Self {
-        Self {
-            device,
-            num,
-            status: None,
-            rtt: Duration::ZERO,
-            mads: 0,
-            at: None,
-            mad_status: None,
-            open: 0,
-            asked: false,
-            cut_short: false,
-            late: false,
-            lost: false,
-            bad_reply: false,
-            send_failed: None,
-        }
+        Self { device, num, link: None, rs_fec: None, slot: InSlot::default() }
     }
 }

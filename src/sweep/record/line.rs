@@ -2,10 +2,13 @@
 //!
 //! A field that is not known here is an error, so that nothing is written that is not described.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
 
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
+use crate::mad::pma::Group;
 use crate::types::{Guid, Lid, NodeKind, PortNum};
 
 /// A line of a stream.
@@ -77,8 +80,50 @@ pub struct Port {
     pub rcv_utilization: Option<f64>,
     pub xmit_blocked: Option<f64>,
     /// All others: counters by name.
-    #[serde(flatten)]
-    pub counters: BTreeMap<String, u64>,
+    #[serde(flatten, deserialize_with = "counters")]
+    pub counters: BTreeMap<String, Value>,
+}
+
+/// What a counter has: one value, or one for each SL, VL or lane.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// One.
+    One(u64),
+    /// By SL, VL or lane.
+    Many(Vec<u64>),
+}
+
+impl Port {
+    /// A counter that has one value, if it is there.
+    pub fn counter(&self, name: &str) -> Option<u64> {
+        match self.counters.get(name) {
+            Some(Value::One(value)) => Some(*value),
+            _ => None,
+        }
+    }
+}
+
+/// Refuses names that no group declares, and as many values as it does not.
+fn counters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Value>, D::Error> {
+    let counters = BTreeMap::<String, Value>::deserialize(deserializer)?;
+    for (name, value) in &counters {
+        let Some(declared) = values_of(name) else { return Err(D::Error::custom(format_args!("unknown field `{name}`"))) };
+        let found = if let Value::Many(values) = value { values.len() } else { 1 };
+        if found != declared {
+            return Err(D::Error::custom(format_args!("`{name}` has {found} values instead of {declared}")));
+        }
+    }
+    Ok(counters)
+}
+
+/// How many values a counter of this name has; `None` if there is none.
+fn values_of(name: &str) -> Option<usize> {
+    static DECLARED: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
+        let fields = Group::ALL.into_iter().flat_map(Group::fields);
+        fields.map(|field| (field.json, usize::from(field.len))).collect()
+    });
+    DECLARED.get(name).copied()
 }
 
 /// Mirror of [`super::SweepRecord`].
@@ -101,6 +146,13 @@ pub struct Sweep {
     pub mads_sent: u64,
     pub mads_late: u64,
     pub mads_rejected: u64,
+    pub mads_duplicate: u64,
+    pub mads_foreign: u64,
+    pub mads_bad_length: u64,
+    pub mads_bad_class: u64,
+    pub mads_bad_attribute: u64,
+    pub mads_bad_port: u64,
+    pub mads_refused: u64,
     pub load_bytes: u64,
     pub slots_missed: u64,
     pub lines_lost: u64,

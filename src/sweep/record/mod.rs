@@ -12,7 +12,7 @@ use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 
 use super::counter::{Columns, Rates, Reading};
 use super::sample::Sample;
-use crate::mad::pma::Group;
+use crate::mad::pma::{Field, Group};
 use crate::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
 pub mod line;
@@ -35,8 +35,28 @@ pub struct PortIdentity {
     pub kind: NodeKind,
     /// The other end: GUID, port and name.
     pub peer: Option<(Guid, PortNum, String)>,
-    /// The link as the net file told it.
+    /// The link.
     pub link: LinkRate,
+    /// Who told it.
+    pub link_source: LinkSource,
+}
+
+/// Who told how a link is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkSource {
+    /// The net file.
+    File,
+    /// PortInfo, not long ago.
+    Live,
+}
+
+impl LinkSource {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Live => "live",
+        }
+    }
 }
 
 /// The first line of a stream: no two are alike.
@@ -126,8 +146,22 @@ pub struct SweepRecord<'a> {
     pub mads_sent: u64,
     /// Replies after their deadline.
     pub mads_late: u64,
-    /// Replies that were not taken: duplicate, foreign, malformed.
+    /// Replies that were not taken: the sum of the next six.
     pub mads_rejected: u64,
+    /// Of a transaction that had its reply already.
+    pub mads_duplicate: u64,
+    /// Of no transaction of ours, or of another sender than the one asked.
+    pub mads_foreign: u64,
+    /// Not 256 octets.
+    pub mads_bad_length: u64,
+    /// Another class or version of it, or no response.
+    pub mads_bad_class: u64,
+    /// Another attribute.
+    pub mads_bad_attribute: u64,
+    /// Another port.
+    pub mads_bad_port: u64,
+    /// Replies with an error status.
+    pub mads_refused: u64,
     /// What our requests were on each link that they passed, in octets (288 each); replies are as much again.
     pub load_bytes: u64,
     /// Slots that could not start since the one before.
@@ -207,7 +241,7 @@ impl Serialize for PortRecord<'_> {
         map.serialize_entry("peer_port", &peer_port)?;
         map.serialize_entry("peer", &peer)?;
         map.serialize_entry("link", &Shown(&identity.link))?;
-        map.serialize_entry("link_source", "file")?;
+        map.serialize_entry("link_source", identity.link_source.as_str())?;
         map.serialize_entry("status", sample.status.as_str())?;
         map.serialize_entry("rtt_ns", &u64::try_from(sample.rtt.as_nanos()).unwrap_or(u64::MAX))?;
         map.serialize_entry("mads", &sample.mads)?;
@@ -217,24 +251,27 @@ impl Serialize for PortRecord<'_> {
         if let Some(errno) = sample.errno {
             map.serialize_entry("errno", &errno)?;
         }
-        // NodeInfo is not asked yet.
-        map.serialize_entry("identity", "unverified")?;
+        map.serialize_entry("identity", if sample.verified { "ok" } else { "unverified" })?;
         for (field, raw) in reading.counters(columns) {
-            map.serialize_entry(field.json, &field.value(raw))?;
+            match raw {
+                [raw] => map.serialize_entry(field.json, &field.value(*raw))?,
+                raws => map.serialize_entry(field.json, &Values { field, raws })?,
+            }
         }
         let saturated = Saturated { reading, columns };
         if saturated.names().next().is_some() {
             map.serialize_entry("saturated", &saturated)?;
         }
-        let Rates { interval, xmit_gbps, rcv_gbps } = reading.rates;
-        let utilization = |gbps: Option<f64>| Some(gbps? / identity.link.data_gbps()?);
+        let Rates { interval, xmit_gbps, rcv_gbps, wait_ticks } = reading.rates;
+        let capacity = identity.link.data_gbps();
+        let utilization = |gbps: Option<f64>| Some(gbps? / capacity?);
+        let blocked = || sample.tick?.share(wait_ticks?, identity.link.lanes()?, capacity?);
         map.serialize_entry("dt_ns", &interval.map(|interval| u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX)))?;
         map.serialize_entry("xmit_gbps", &rounded(xmit_gbps))?;
         map.serialize_entry("rcv_gbps", &rounded(rcv_gbps))?;
         map.serialize_entry("xmit_utilization", &rounded(utilization(xmit_gbps)))?;
         map.serialize_entry("rcv_utilization", &rounded(utilization(rcv_gbps)))?;
-        // The length of a tick is not asked yet.
-        map.serialize_entry("xmit_blocked", &None::<f64>)?;
+        map.serialize_entry("xmit_blocked", &rounded(blocked()))?;
         map.end()
     }
 }
@@ -253,7 +290,19 @@ impl<T: std::fmt::Display> Serialize for Shown<'_, T> {
     }
 }
 
-/// The names of the counters that are full.
+/// One value for each SL, VL or lane.
+struct Values<'a> {
+    field: &'static Field,
+    raws: &'a [u64],
+}
+
+impl Serialize for Values<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.raws.iter().map(|raw| self.field.value(*raw)))
+    }
+}
+
+/// The names of the counters that are full; of an array once, if any of its values is.
 struct Saturated<'a> {
     reading: &'a Reading,
     columns: &'a Columns,
@@ -261,7 +310,8 @@ struct Saturated<'a> {
 
 impl Saturated<'_> {
     fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.reading.counters(self.columns).filter(|(field, raw)| field.is_saturated(*raw)).map(|(field, _)| field.json)
+        let full = |(field, raws): &(&Field, &[u64])| raws.iter().any(|raw| field.is_saturated(*raw));
+        self.reading.counters(self.columns).filter(full).map(|(field, _)| field.json)
     }
 }
 

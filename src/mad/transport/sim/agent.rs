@@ -1,8 +1,13 @@
 //! The performance management agent of a simulated device: a request MAD in, a reply MAD out.
 
 use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
-use crate::mad::pma::{Attribute, CLASS_PERF_MGT, CLASS_PORT_INFO, CLASS_VERSION, Capabilities, Data, Field, Group, data, data_mut};
+use crate::mad::pma::class_port_info::Redirect;
+use crate::mad::pma::{
+    Attribute, CLASS_PERF_MGT, CLASS_PORT_INFO, CLASS_VERSION, Capabilities, Data, Field, Group, PORT_SAMPLES_CONTROL, Sampling, data,
+    data_mut,
+};
 use crate::mad::{MAD_LEN, Mad};
+use crate::types::NodeKind;
 
 /// The counters of one port at one instant. Fields that are not here are zero on this fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -43,22 +48,41 @@ fn source(field: &Field) -> Option<Source> {
         "PortRcvData" => |counters| counters.rcv_words,
         "PortXmitPkts" | "PortUnicastXmitPkts" => |counters| counters.xmit_packets,
         "PortRcvPkts" | "PortUnicastRcvPkts" => |counters| counters.rcv_packets,
-        "PortXmitWait" => |counters| counters.xmit_wait,
+        // All of it rides SL 0 and VL 0: the first of an array.
+        "XmtDataSL" => |counters| counters.xmit_words,
+        "RcvDataSL" => |counters| counters.rcv_words,
+        "PortXmitWait" | "PortVLXmitWait" => |counters| counters.xmit_wait,
         "SymbolErrorCounter" => |counters| counters.symbol_errors,
         _ => return None,
     })
 }
 
-/// Answers a request of this class; `counters` tells those of a port, `None` if the agent has no such port.
+/// Sends whoever asks to another agent (IBA vol. 1, 13.5.4).
+pub fn redirect(request: &Mad, to: Redirect) -> Option<Mad> {
+    let header = Header::parse(request);
+    let mut reply = [0; MAD_LEN];
+    Header { method: METHOD_GET_RESP, status: MadStatus::REDIRECT, ..header }.emit(&mut reply);
+    to.emit(data_mut(&mut reply));
+    (header.method == METHOD_GET).then_some(reply)
+}
+
+/// Whether an agent has an attribute at all.
+fn has(attribute: &Attribute, capabilities: Capabilities) -> bool {
+    let group = Group::ALL.into_iter().find(|group| group.attribute().id == attribute.id);
+    // What is for switches only is not in the others' OptionMask.
+    group.is_some_and(|group| group.is_had_by(NodeKind::Switch, capabilities))
+}
+
+/// Answers a request of this class, as an agent with these capabilities and this Tick; `counters` tells those of a port, `None` if the agent has no such port.
 ///
 /// A MAD of another class, version or method gets no answer at all, as no agent is registered for it.
-pub fn answer(encoder: &Encoder, capabilities: Capabilities, request: &Mad, counters: impl FnOnce(u8) -> Option<Counters>) -> Option<Mad> {
+pub fn answer(encoder: &Encoder, agent: (Capabilities, u8), request: &Mad, counters: impl FnOnce(u8) -> Option<Counters>) -> Option<Mad> {
     let header = Header::parse(request);
     if (header.class, header.class_version, header.method) != (CLASS_PERF_MGT, CLASS_VERSION, METHOD_GET) {
         return None;
     }
     let mut reply = [0; MAD_LEN];
-    let (status, fields) = body(encoder, capabilities, header.attribute, data(request), counters);
+    let (status, fields) = body(encoder, agent, header.attribute, data(request), counters);
     Header { method: METHOD_GET_RESP, status, ..header }.emit(&mut reply);
     *data_mut(&mut reply) = fields;
     Some(reply)
@@ -67,7 +91,7 @@ pub fn answer(encoder: &Encoder, capabilities: Capabilities, request: &Mad, coun
 /// The status of a reply and its attribute: that of the request where the status is an error.
 fn body(
     encoder: &Encoder,
-    capabilities: Capabilities,
+    (capabilities, tick): (Capabilities, u8),
     attribute: u16,
     request: &Data,
     counters: impl FnOnce(u8) -> Option<Counters>,
@@ -83,14 +107,16 @@ fn body(
         }
         return (MadStatus::OK, data);
     }
-    let Some((attribute, sources)) = encoder.attributes.iter().find(|(known, _)| known.id == attribute && capabilities.have(known.needs))
-    else {
+    let Some((attribute, sources)) = encoder.attributes.iter().find(|(known, _)| known.id == attribute && has(known, capabilities)) else {
         return (MadStatus::UNSUPPORTED_ATTRIBUTE, data);
     };
     let port = attribute.field("PortSelect").map_or(0, |field| field.raw(request, 0) as u8);
     let Some(counters) = counters(port) else { return (MadStatus::INVALID_VALUE, data) };
     // An answer echoes the selects.
     data[4..].fill(0);
+    if attribute.id == PORT_SAMPLES_CONTROL.id {
+        Sampling { tick, option_mask: capabilities.option_mask.unwrap_or(0) }.emit(&mut data);
+    }
     for (field, source) in sources.iter().filter(|(field, _)| capabilities.have(field.needs)) {
         field.set_raw(&mut data, 0, source(&counters));
     }
@@ -100,19 +126,20 @@ fn body(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mad::pma::{BadReply, Query};
+    use crate::mad::pma;
+    use crate::mad::query::{BadReply, Query};
     use crate::types::{PortNum, Tid};
 
     const ALL: Capabilities = Capabilities { mask: 0xffff, mask2: u32::MAX, option_mask: None };
 
     fn ask(capabilities: Capabilities, attribute: u16, port: u8) -> Result<Data, BadReply> {
-        let query = Query { attribute, port: Some(PortNum(port)) };
+        let query = Query::Pma(pma::Query { attribute, port: Some(PortNum(port)) });
         let mut request = [0xa5; MAD_LEN];
         query.emit(Tid(9), &mut request);
         let counters = Counters { xmit_words: 1 << 40, xmit_wait: 5, ..Counters::default() };
-        let reply = answer(&Encoder::default(), capabilities, &request, |port| (port == 1).then_some(counters)).expect("answered");
+        let reply = answer(&Encoder::default(), (capabilities, 7), &request, |port| (port == 1).then_some(counters)).expect("answered");
         assert_eq!(Header::parse(&reply).tid, Tid(9));
-        query.answer(&reply, MAD_LEN).copied()
+        query.check(&reply, MAD_LEN).map(|()| *data(&reply))
     }
 
     #[test]
@@ -136,8 +163,8 @@ mod tests {
     #[test]
     fn another_class_gets_no_answer() {
         let mut request = [0; MAD_LEN];
-        Query { attribute: 0x12, port: Some(PortNum(1)) }.emit(Tid(1), &mut request);
+        pma::Query { attribute: 0x12, port: Some(PortNum(1)) }.emit(Tid(1), &mut request);
         request[1] = 0x81;
-        assert_eq!(answer(&Encoder::default(), ALL, &request, |_| None), None);
+        assert_eq!(answer(&Encoder::default(), (ALL, 7), &request, |_| None), None);
     }
 }

@@ -4,7 +4,9 @@
 //!
 //! - a device serves its requests one after another, each for a service time with jitter (50 us for a switch, 25 us for an adapter);
 //! - [`traffic`] that conserves over links;
-//! - faults: MADs lost at random, devices that do not answer, devices that are slow.
+//! - identity: NodeInfo, PortInfo, and a subnet manager that knows where everybody is;
+//! - faults: MADs lost at random, devices that do not answer, that are slow, that drop attributes or want keys; LIDs that are exchanged, links that
+//!   change.
 //!
 //! Everything is a function of the net file, the options and the instants that it is told: there is no clock in here, so that it runs
 //! in real time ([`SimTransport`]) and in virtual time ([`Client`]) alike.
@@ -16,15 +18,19 @@ use std::time::Duration;
 use self::agent::{Counters, Encoder};
 use self::traffic::Traffic;
 use super::{Transport, TransportError};
-use crate::mad::exchange::{Completion, Outcome, Target};
+use crate::mad::exchange::{Completion, Local, Outcome, Target};
 use crate::mad::header::Header;
-use crate::mad::pma::Capabilities;
+use crate::mad::pma::class_port_info::Redirect;
+use crate::mad::pma::{CLASS_PERF_MGT, Capabilities};
+use crate::mad::sa::{CLASS_SUBN_ADM, Gid};
+use crate::mad::smp::{CLASS_SUBN_LID_ROUTED, PortInfo};
 use crate::mad::{MAD_LEN, Mad};
 use crate::time::Instant;
-use crate::topology::{DeviceId, Fabric};
+use crate::topology::{DeviceId, Fabric, Port};
 use crate::types::{Lid, NodeKind, PortNum};
 
 pub mod agent;
+mod management;
 pub mod traffic;
 
 /// How a simulated fabric behaves.
@@ -42,6 +48,8 @@ pub struct Options {
     pub flight: Duration,
     /// The share of requests that get lost, 0 to 1.
     pub loss: f64,
+    /// The service level that the subnet manager gives to every path.
+    pub path_sl: u8,
 }
 
 impl Default for Options {
@@ -53,6 +61,7 @@ impl Default for Options {
             jitter: 0.2,
             flight: Duration::from_micros(4),
             loss: 0.0,
+            path_sl: 0,
         }
     }
 }
@@ -67,16 +76,28 @@ pub struct SimFabric {
     rng: fastrand::Rng,
     by_lid: BTreeMap<Lid, DeviceId>,
     agents: Vec<Agent>,
+    /// Links that are not as the net file says.
+    links: BTreeMap<(DeviceId, PortNum), PortInfo>,
+    /// Where the subnet manager is.
+    manager: Option<DeviceId>,
     mads: u64,
 }
 
 /// One device's agent.
 #[derive(Clone, Debug)]
 struct Agent {
+    lid: Lid,
     capabilities: Capabilities,
+    tick: u8,
     service: Duration,
     busy_until: Instant,
     dead: bool,
+    /// Attributes of performance management that it drops.
+    drops: Vec<u16>,
+    /// Whether subnet management wants an M_Key.
+    m_key: bool,
+    /// Who answers in its place.
+    redirect: Option<Redirect>,
 }
 
 impl SimFabric {
@@ -89,9 +110,11 @@ impl SimFabric {
     /// A fabric with traffic of one's own.
     pub fn with_traffic(fabric: Fabric, options: Options, traffic: Traffic) -> Self {
         let by_lid = fabric.iter().filter(|(_, device)| device.lid.is_unicast()).map(|(id, device)| (device.lid, id)).collect();
-        let agents = fabric.devices().iter().map(|device| Agent::new(device.kind, &options)).collect();
+        let agents = fabric.devices().iter().map(|device| Agent::new(device.lid, device.kind, &options)).collect();
         let rng = fastrand::Rng::with_seed(options.seed);
-        Self { fabric, options, traffic, encoder: Encoder::default(), rng, by_lid, agents, mads: 0 }
+        let manager = fabric.iter().find(|(_, device)| device.kind == NodeKind::Hca && device.lid.is_unicast()).map(|(id, _)| id);
+        let links = BTreeMap::new();
+        Self { fabric, options, traffic, encoder: Encoder::default(), rng, by_lid, agents, links, manager, mads: 0 }
     }
 
     /// What it was made of.
@@ -120,6 +143,62 @@ impl SimFabric {
         self.agents[id.0 as usize].service = service;
     }
 
+    /// Where a device is now.
+    ///
+    /// # Panics
+    /// If the identifier is another fabric's.
+    pub fn lid(&self, id: DeviceId) -> Lid {
+        self.agents[id.0 as usize].lid
+    }
+
+    /// Exchanges the LIDs of two devices, as a subnet manager may that starts anew.
+    ///
+    /// # Panics
+    /// If an identifier is another fabric's.
+    pub fn swap_lids(&mut self, one: DeviceId, other: DeviceId) {
+        let (a, b) = (self.lid(one), self.lid(other));
+        (self.agents[one.0 as usize].lid, self.agents[other.0 as usize].lid) = (b, a);
+        self.by_lid.extend([(b, one), (a, other)]);
+    }
+
+    /// Makes a link other than the net file says.
+    pub fn set_link(&mut self, id: DeviceId, port: PortNum, info: PortInfo) {
+        self.links.insert((id, port), info);
+    }
+
+    /// Lets a device drop all requests for an attribute of performance management.
+    ///
+    /// # Panics
+    /// If the identifier is another fabric's.
+    pub fn drop_attribute(&mut self, id: DeviceId, attribute: u16) {
+        self.agents[id.0 as usize].drops.push(attribute);
+    }
+
+    /// Lets a device want an M_Key, which nobody here has.
+    ///
+    /// # Panics
+    /// If the identifier is another fabric's.
+    pub fn demand_m_key(&mut self, id: DeviceId) {
+        self.agents[id.0 as usize].m_key = true;
+    }
+
+    /// Lets another device answer for the counters of this one; it does so as if they were its own.
+    ///
+    /// # Panics
+    /// If an identifier is another fabric's.
+    pub fn redirect(&mut self, id: DeviceId, to: DeviceId) {
+        let (lid, qkey) = (self.lid(to), crate::mad::exchange::QP1_QKEY);
+        self.agents[id.0 as usize].redirect = Some(Redirect { lid, qp: 1, qkey, sl: 0, pkey: 0xffff });
+    }
+
+    /// What an agent says that it can do, to be changed.
+    ///
+    /// # Panics
+    /// If the identifier is another fabric's.
+    pub fn capabilities_mut(&mut self, id: DeviceId) -> &mut Capabilities {
+        &mut self.agents[id.0 as usize].capabilities
+    }
+
     /// Takes a request at `now`; tells when its reply is back at the sender, and the reply. `None`: it will never be answered.
     pub fn submit(&mut self, target: &Target, request: &Mad, now: Instant) -> Option<(Instant, Mad)> {
         self.mads += 1;
@@ -133,9 +212,25 @@ impl SimFabric {
         let half = self.options.flight / 2;
         let served = agent.busy_until.max(now + half) + agent.service.mul_f64(jitter);
         agent.busy_until = served;
-        let capabilities = agent.capabilities;
-        let reply = agent::answer(&self.encoder, capabilities, request, |port| self.counters(id, PortNum(port), served))?;
-        Some((served + half, reply))
+        Some((served + half, self.answer(id, request, served)?))
+    }
+
+    /// What the device answers, whichever of its agents is asked.
+    fn answer(&self, id: DeviceId, request: &Mad, at: Instant) -> Option<Mad> {
+        let header = Header::parse(request);
+        let agent = &self.agents[id.0 as usize];
+        match header.class {
+            CLASS_SUBN_LID_ROUTED => management::manage(self, id, request),
+            CLASS_SUBN_ADM if self.manager == Some(id) => management::administer(self, request),
+            CLASS_PERF_MGT if agent.drops.contains(&header.attribute) => None,
+            CLASS_PERF_MGT => match agent.redirect {
+                Some(redirect) => agent::redirect(request, redirect),
+                None => {
+                    agent::answer(&self.encoder, (agent.capabilities, agent.tick), request, |port| self.counters(id, PortNum(port), at))
+                }
+            },
+            _ => None,
+        }
     }
 
     /// The counters of a port at an instant, past or to come.
@@ -150,10 +245,19 @@ impl SimFabric {
             rcv_words: back.packets * traffic::PACKET_OCTETS / 4,
             xmit_packets: out.packets,
             rcv_packets: back.packets,
-            // A tick of 5.12 ns: that of a switch which counts the time of 64 octets at EDR.
-            xmit_wait: (out.waited.as_nanos() * 100 / 512) as u64,
+            xmit_wait: self.ticks(id, port, out.waited),
             symbol_errors: symbol_errors(device.guid.0, port.num, at),
         })
+    }
+}
+
+impl SimFabric {
+    /// A time in ticks of a port. As real ones do, a switch counts octets of the whole port, an adapter those of one lane.
+    fn ticks(&self, id: DeviceId, port: &Port, time: Duration) -> u64 {
+        let agent = &self.agents[id.0 as usize];
+        let gbps = port.rate.data_gbps().unwrap_or(traffic::DEFAULT_GBPS);
+        let lanes = if self.fabric.device(id).kind == NodeKind::Switch { 1.0 } else { port.rate.lanes().unwrap_or(4.0) };
+        (time.as_nanos() as f64 * gbps / 8.0 / ((f64::from(agent.tick) + 1.0) * lanes)) as u64
     }
 }
 
@@ -164,17 +268,23 @@ fn symbol_errors(guid: u64, port: PortNum, at: Instant) -> u64 {
 }
 
 impl Agent {
-    /// Switches are of a newer kind than adapters, which lack the 64-bit error counters.
-    fn new(kind: NodeKind, options: &Options) -> Self {
+    /// Switches are of a newer kind than adapters, which lack the 64-bit error counters and the optional attributes.
+    fn new(lid: Lid, kind: NodeKind, options: &Options) -> Self {
         let common = Capabilities::EXTENDED_WIDTH | Capabilities::XMIT_WAIT;
-        let (capabilities, service) = match kind {
+        let details = 0x3ff << 6;
+        let (capabilities, tick, service) = match kind {
             NodeKind::Switch => {
                 let mask = common | Capabilities::ALL_PORT_SELECT | Capabilities::QP1_DROPPED;
-                (Capabilities { mask, mask2: Capabilities::ADDITIONAL_EXTENDED, option_mask: None }, options.switch_service)
+                // 0x18, 0x1B, 0x1C, 0x1F, 0x30 to 0x37.
+                let option_mask = details | 0b11 << 18 | 0b11 << 22 | 1 << 28 | 0x1ff << 48;
+                (Capabilities { mask, mask2: Capabilities::ADDITIONAL_EXTENDED, option_mask: Some(option_mask) }, 7, options.switch_service)
             }
-            NodeKind::Hca | NodeKind::Router => (Capabilities { mask: common, mask2: 0, option_mask: None }, options.adapter_service),
+            NodeKind::Hca | NodeKind::Router => {
+                (Capabilities { mask: common, mask2: 0, option_mask: Some(details) }, 31, options.adapter_service)
+            }
         };
-        Self { capabilities, service, busy_until: Instant::ZERO, dead: false }
+        let (drops, busy_until) = (Vec::new(), Instant::ZERO);
+        Self { lid, capabilities, tick, service, busy_until, dead: false, drops, m_key: false, redirect: None }
     }
 }
 
@@ -193,9 +303,10 @@ impl Client {
         Self { fabric, coming: BTreeMap::new(), sent: 0 }
     }
 
-    /// Sends a MAD. As from the kernel, a request that is not answered within `give_up` comes back as timed out, and its late reply is
-    /// dropped.
-    pub fn send(&mut self, target: &Target, mad: &Mad, give_up: Duration, now: Instant) {
+    /// Sends a MAD. As from the kernel, a request that is not answered in the time that the target tells comes back as timed out, and its late
+    /// reply is dropped.
+    pub fn send(&mut self, target: &Target, mad: &Mad, now: Instant) {
+        let give_up = target.give_up;
         let answer = self.fabric.lock().unwrap_or_else(PoisonError::into_inner).submit(target, mad, now);
         let tid = Header::parse(mad).tid;
         let (at, outcome, mad) = match answer {
@@ -204,6 +315,14 @@ impl Client {
         };
         self.coming.insert((at, self.sent), (Completion { tid, outcome }, mad));
         self.sent += 1;
+    }
+
+    /// Where the sender is: at the device with the subnet manager.
+    pub fn local(&self) -> Local {
+        let fabric = self.fabric.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(id) = fabric.manager else { return Local::default() };
+        let gid = Gid { prefix: management::DEFAULT_PREFIX, guid: fabric.fabric.device(id).guid };
+        Local { lid: fabric.lid(id), sm_lid: fabric.lid(id), sm_sl: 0, gid }
     }
 
     /// When the next completion is due.
@@ -230,9 +349,13 @@ impl SimTransport {
 }
 
 impl Transport for SimTransport {
-    fn send(&mut self, target: &Target, mad: &Mad, give_up: Duration, now: Instant) -> Result<(), TransportError> {
-        self.0.send(target, mad, give_up, now);
+    fn send(&mut self, target: &Target, mad: &Mad, now: Instant) -> Result<(), TransportError> {
+        self.0.send(target, mad, now);
         Ok(())
+    }
+
+    fn local(&mut self) -> Option<Local> {
+        Some(self.0.local())
     }
 
     fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
@@ -254,9 +377,12 @@ impl Transport for SimTransport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mad::pma::{Group, Query};
+    use crate::mad::pma::{self, Group, data};
+    use crate::mad::query::Query;
     use crate::topology::{ports_report, synthetic};
     use crate::types::Tid;
+
+    const GIVE_UP: Duration = Duration::from_millis(50);
 
     fn fabric() -> Fabric {
         let tree = synthetic::FatTree { leaves: 2, hosts: 4, spines: 2, trunk: 1, radix: 8 };
@@ -266,11 +392,12 @@ mod tests {
     /// PortXmitData and PortRcvData of a port, as a MAD tells them.
     fn words(sim: &mut SimFabric, lid: Lid, port: PortNum, at: Instant) -> (u64, u64) {
         let attribute = Group::Extended.attribute();
-        let query = Query { attribute: attribute.id, port: Some(port) };
+        let query = pma::Query { attribute: attribute.id, port: Some(port) };
         let mut mad = [0; MAD_LEN];
         query.emit(Tid(1), &mut mad);
-        let (_, reply) = sim.submit(&Target { lid, sl: 0, pkey_index: 0 }, &mad, at).expect("alive");
-        let data = query.answer(&reply, MAD_LEN).expect("a good reply");
+        let (_, reply) = sim.submit(&Target::general(lid, 0, 0, GIVE_UP), &mad, at).expect("alive");
+        assert_eq!(Query::Pma(query).check(&reply, MAD_LEN), Ok(()));
+        let data = data(&reply);
         let field = |name| attribute.field(name).map_or(0, |field| field.raw(data, 0));
         (field("PortXmitData"), field("PortRcvData"))
     }
@@ -298,8 +425,8 @@ mod tests {
         let mut sim = SimFabric::new(fabric(), options);
         let leaf = sim.fabric().devices().iter().find(|device| device.kind == NodeKind::Switch).expect("a switch").lid;
         let mut mad = [0; MAD_LEN];
-        Query { attribute: 0x12, port: Some(PortNum(1)) }.emit(Tid(1), &mut mad);
-        let mut back = || sim.submit(&Target { lid: leaf, sl: 0, pkey_index: 0 }, &mad, Instant::ZERO).expect("alive").0;
+        pma::Query { attribute: 0x12, port: Some(PortNum(1)) }.emit(Tid(1), &mut mad);
+        let mut back = || sim.submit(&Target::general(leaf, 0, 0, GIVE_UP), &mad, Instant::ZERO).expect("alive").0;
         assert_eq!([back(), back(), back()].map(Instant::as_nanos), [50_000, 100_000, 150_000]);
     }
 
@@ -311,10 +438,10 @@ mod tests {
         let mut client = Client::new(Arc::new(Mutex::new(sim)));
         let mut mad = [0; MAD_LEN];
         for (tid, lid) in [(1, dead), (2, Lid(4711))] {
-            Query { attribute: 0x12, port: Some(PortNum(1)) }.emit(Tid(tid), &mut mad);
-            client.send(&Target { lid, sl: 0, pkey_index: 0 }, &mad, Duration::from_millis(50), Instant::ZERO);
+            pma::Query { attribute: 0x12, port: Some(PortNum(1)) }.emit(Tid(tid), &mut mad);
+            client.send(&Target::general(lid, 0, 0, GIVE_UP), &mad, Instant::ZERO);
         }
-        let due = Instant::ZERO + Duration::from_millis(50);
+        let due = Instant::ZERO + GIVE_UP;
         assert_eq!((client.next_due(), client.take_due(Instant::ZERO)), (Some(due), None));
         for tid in [1, 2] {
             let (completion, _) = client.take_due(due).expect("timed out");

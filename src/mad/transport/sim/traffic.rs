@@ -25,7 +25,7 @@ pub const PACKET_OCTETS: u64 = 4120;
 const COUNTED: f64 = 0.995;
 
 /// What a port without a known rate is taken to carry, in Gb/s.
-const DEFAULT_GBPS: f64 = 100.0;
+pub(super) const DEFAULT_GBPS: f64 = 100.0;
 
 /// All flows of a fabric, by the ports that they leave by.
 #[derive(Debug, Default)]

@@ -2,7 +2,8 @@
 //!
 //! The only room of the house that says `unsafe`. What the kernel and the library do that one has to know:
 //!
-//! - The agent is registered for class 0x04, version 1, with an empty method mask: a pure client, of which there may be any number.
+//! - An agent is registered for each class that ibnet speaks, with an empty method mask: pure clients, of which there may be any number. Performance
+//!   management is what it is all about; without the others only identity and links cannot be checked.
 //! - The kernel writes its agent's number over the upper half of a TID. Replies are matched by the lower half.
 //! - A timeout is **read** like a reply: status 110 and the request's header. It is told once, and a later reply is dropped.
 //! - `retries` is 0: the engine owns deadlines, and a resent MAD would be one more that nobody counts.
@@ -15,10 +16,9 @@ use std::os::fd::RawFd;
 use std::time::Duration;
 
 use super::{Transport, TransportError};
-use crate::mad::exchange::{Completion, Outcome, Target};
+use crate::mad::exchange::{Completion, Local, NO_AGENT, Outcome, Target};
 use crate::mad::header::Header;
-use crate::mad::pma::{CLASS_PERF_MGT, CLASS_VERSION};
-use crate::mad::{MAD_LEN, Mad};
+use crate::mad::{MAD_LEN, Mad, pma, sa, smp};
 use crate::time::Instant;
 use crate::types::{Lid, PortNum};
 
@@ -29,10 +29,9 @@ mod sys;
 
 pub use ports::{HcaPort, UmadError};
 
-/// The queue pair of general management packets.
-const QP1: c_int = 1;
-/// Its well-known Q_Key. The kernel uses it whatever is asked for.
-const QP1_QKEY: c_int = 0x8001_0000_u32 as c_int;
+/// Classes and their versions, and where their agents are among [`UmadTransport::agents`].
+const CLASSES: [(u8, u8); 3] =
+    [(pma::CLASS_PERF_MGT, pma::CLASS_VERSION), (smp::CLASS_SUBN_LID_ROUTED, smp::CLASS_VERSION), (sa::CLASS_SUBN_ADM, sa::CLASS_VERSION)];
 
 /// What is read from and written to the device: the library's header and a MAD.
 #[repr(C, align(8))]
@@ -43,11 +42,13 @@ struct Record {
 
 const _: () = assert!(size_of::<sys::ib_user_mad>() == 64 && size_of::<Record>() == 64 + MAD_LEN);
 
-/// An open HCA port with an agent for performance management.
+/// An open HCA port with an agent for each class.
 #[derive(Debug)]
 pub struct UmadTransport {
     port: Port,
-    agent: c_int,
+    hca: HcaPort,
+    /// By the order of [`CLASSES`]; negative where it was refused.
+    agents: [c_int; CLASSES.len()],
     fd: RawFd,
     record: Box<Record>,
 }
@@ -65,10 +66,10 @@ impl Drop for Port {
 }
 
 impl UmadTransport {
-    /// Opens the port and registers an agent.
+    /// Opens the port and registers an agent for each class.
     ///
     /// # Errors
-    /// When the device may not be opened or the agent is refused; with the remedy.
+    /// When the device may not be opened or the agent for performance management is refused; with the remedy.
     #[expect(unsafe_code, reason = "libibumad")]
     pub fn open(hca: &HcaPort) -> Result<Self, UmadError> {
         let name = CString::new(hca.ca.as_str()).map_err(|_| UmadError::no_such_port(hca))?;
@@ -84,14 +85,16 @@ impl UmadTransport {
         if header != size_of::<sys::ib_user_mad>() {
             return Err(UmadError::OldKernel { header });
         }
-        // SAFETY: the port is open; a null method mask is an empty one.
-        let agent = unsafe { sys::umad_register(id, c_int::from(CLASS_PERF_MGT), c_int::from(CLASS_VERSION), 0, std::ptr::null_mut()) };
-        if agent < 0 {
+        let agents = CLASSES.map(|(class, version)| {
+            // SAFETY: the port is open; a null method mask is an empty one.
+            unsafe { sys::umad_register(id, c_int::from(class), c_int::from(version), 0, std::ptr::null_mut()) }
+        });
+        if agents[0] < 0 {
             return Err(UmadError::Register { port: hca.to_string(), source: io::Error::last_os_error() });
         }
         // SAFETY: the port is open.
         let fd = unsafe { sys::umad_get_fd(id) };
-        Ok(Self { port, agent, fd, record: Box::new(Record { header: no_header(), mad: [0; MAD_LEN] }) })
+        Ok(Self { port, hca: hca.clone(), agents, fd, record: Box::new(Record { header: no_header(), mad: [0; MAD_LEN] }) })
     }
 
     fn record(&mut self) -> *mut c_void {
@@ -120,15 +123,19 @@ impl UmadTransport {
 
 impl Transport for UmadTransport {
     #[expect(unsafe_code, reason = "libibumad")]
-    fn send(&mut self, target: &Target, mad: &Mad, give_up: Duration, _now: Instant) -> Result<(), TransportError> {
-        let millis = c_int::try_from(give_up.as_millis()).unwrap_or(c_int::MAX).max(1);
+    fn send(&mut self, target: &Target, mad: &Mad, _now: Instant) -> Result<(), TransportError> {
+        let class = Header::parse(mad).class;
+        let agent = CLASSES.iter().zip(self.agents).find(|((of, _), agent)| *of == class && *agent >= 0).map(|(_, agent)| agent);
+        let agent = agent.ok_or_else(|| TransportError::new("umad_register", NO_AGENT))?;
+        let millis = c_int::try_from(target.give_up.as_millis()).unwrap_or(c_int::MAX).max(1);
         // The last reply's header is still there, and umad_set_addr leaves its GRH and path bits as they are.
         self.record.header = no_header();
         self.record.mad = *mad;
-        let (port, agent, record) = (self.port.0, self.agent, self.record());
+        let (port, record) = (self.port.0, self.record());
+        let (qp, qkey) = (target.qp.cast_signed(), target.qkey.cast_signed());
         // SAFETY: the record is a whole header and a whole MAD, and belongs to us until the call returns.
         let sent = unsafe {
-            sys::umad_set_addr(record, c_int::from(target.lid.0), QP1, c_int::from(target.sl), QP1_QKEY);
+            sys::umad_set_addr(record, c_int::from(target.lid.0), qp, c_int::from(target.sl), qkey);
             sys::umad_set_pkey(record, c_int::from(target.pkey_index));
             sys::umad_send(port, agent, record, MAD_LEN as c_int, millis, 0)
         };
@@ -158,6 +165,10 @@ impl Transport for UmadTransport {
             _ => Outcome::TimedOut,
         };
         Ok(Some(Completion { tid, outcome }))
+    }
+
+    fn local(&mut self) -> Option<Local> {
+        ports::port_of(&self.hca.ca, self.hca.port).map(|port| port.local())
     }
 }
 

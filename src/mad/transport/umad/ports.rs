@@ -9,7 +9,9 @@ use std::io;
 use miette::Diagnostic;
 
 use super::{c_name, c_port, sys, text};
-use crate::types::{HcaName, Lid, PortNum};
+use crate::mad::exchange::Local;
+use crate::mad::sa::Gid;
+use crate::types::{Guid, HcaName, Lid, PortNum};
 
 /// A port of a host channel adapter of this host.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,6 +24,10 @@ pub struct HcaPort {
     pub lid: Lid,
     /// The subnet manager's LID; 0 if there is none.
     pub sm_lid: Lid,
+    /// The service level to the subnet manager.
+    pub sm_sl: u8,
+    /// Its GID.
+    pub gid: Gid,
     /// 4 is active.
     pub state: u32,
     /// `InfiniBand` or `Ethernet`.
@@ -147,6 +153,11 @@ impl HcaPort {
         self.is_infiniband() && self.state == ACTIVE
     }
 
+    /// Where it is on its subnet.
+    pub(super) fn local(&self) -> Local {
+        Local { lid: self.lid, sm_lid: self.sm_lid, sm_sl: self.sm_sl, gid: self.gid }
+    }
+
     fn is_infiniband(&self) -> bool {
         // Where the kernel does not tell, libibumad writes "IB".
         ["InfiniBand", "IB"].contains(&self.link_layer.as_str())
@@ -248,7 +259,7 @@ fn port_count(ca: &str) -> u8 {
 }
 
 #[expect(unsafe_code, reason = "libibumad")]
-fn port_of(ca: &str, port: PortNum) -> Option<HcaPort> {
+pub(super) fn port_of(ca: &str, port: PortNum) -> Option<HcaPort> {
     let name = c_name(ca)?;
     // SAFETY: as in `port_count`.
     let mut found: sys::umad_port = unsafe { std::mem::zeroed() };
@@ -268,6 +279,9 @@ fn port_of(ca: &str, port: PortNum) -> Option<HcaPort> {
         port,
         lid: lid(found.base_lid),
         sm_lid: lid(found.sm_lid),
+        sm_sl: u8::try_from(found.sm_sl).unwrap_or(0),
+        // The library keeps both as they are on the wire.
+        gid: Gid { prefix: u64::from_be(found.gid_prefix), guid: Guid(u64::from_be(found.port_guid)) },
         state: found.state,
         link_layer: text(&found.link_layer),
         pkeys,
@@ -322,7 +336,17 @@ mod tests {
 
     fn port(ca: &str, num: u8, state: u32, link_layer: &str) -> HcaPort {
         let (port, link_layer) = (PortNum(num), link_layer.to_owned());
-        HcaPort { ca: ca.to_owned(), port, lid: Lid(7), sm_lid: Lid(1), state, link_layer, pkeys: vec![0x7fff, 0xffff, 0] }
+        HcaPort {
+            ca: ca.to_owned(),
+            port,
+            lid: Lid(7),
+            sm_lid: Lid(1),
+            sm_sl: 0,
+            gid: Gid::default(),
+            state,
+            link_layer,
+            pkeys: vec![0x7fff, 0xffff, 0],
+        }
     }
 
     fn chosen(ports: &[HcaPort], wanted: &str) -> Result<String, UmadError> {

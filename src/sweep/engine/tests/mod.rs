@@ -1,17 +1,13 @@
-//! The engine by hand, MAD by MAD, and on the simulated fabric in virtual time.
+//! The engine by hand, MAD by MAD; on the simulated fabric in [`fabric`].
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
-
-use proptest::prelude::*;
-
+use super::groups::Known;
 use super::*;
 use crate::mad::MAD_LEN;
 use crate::mad::header::{Header, METHOD_GET_RESP, MadStatus};
-use crate::mad::pma::Capabilities;
-use crate::mad::transport::sim::{Options, SimFabric};
-use crate::sweep::rehearsal::{Rehearsal, whole};
-use crate::topology::{Fabric, ports_report, synthetic};
+use crate::mad::pma::{self, Capabilities, Sampling};
+use crate::mad::smp::{self, NodeInfo};
+
+mod fabric;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -29,12 +25,9 @@ impl ByHand {
     fn new(change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config { groups: vec![Group::Extended, Group::Base], ..Config::default() };
         change(&mut config);
-        let switch = DevicePlan { lid: Lid(1), kind: NodeKind::Switch, ports: vec![PortNum(1), PortNum(2)] };
-        let adapter = DevicePlan { lid: Lid(2), kind: NodeKind::Hca, ports: vec![PortNum(1)] };
-        let mut engine = Engine::new(&[switch, adapter], config, 7);
-        for device in &mut engine.devices {
-            device.capabilities = Known::Yes(Capabilities { mask: 0xffff, mask2: 0, option_mask: None });
-        }
+        let switch = device(1, NodeKind::Switch, &[1, 2]);
+        let mut engine = Engine::new(&[switch, device(2, NodeKind::Hca, &[1])], config, 7);
+        know(&mut engine, 0xffff);
         engine.start_slot(Instant::ZERO, Instant::ZERO + 900 * MS, Instant::ZERO + 950 * MS);
         let mut by_hand = Self { engine, now: Instant::ZERO, sent: Vec::new(), events: Vec::new() };
         by_hand.poll();
@@ -76,7 +69,28 @@ impl ByHand {
     }
 }
 
-fn fine(_: &mut Mad, _: &mut Lid) {}
+/// As it was asked; NodeInfo of the device that should be there.
+fn fine(mad: &mut Mad, slid: &mut Lid) {
+    let header = Header::parse(mad);
+    if (header.class, header.attribute) == (smp::CLASS_SUBN_LID_ROUTED, smp::NODE_INFO) {
+        NodeInfo { port_guid: Guid(slid.0.into()), ..NodeInfo::default() }.emit(pma::data_mut(mad));
+    }
+}
+
+/// A device whose GUID is its LID.
+fn device(lid: u16, kind: NodeKind, ports: &[u8]) -> DevicePlan {
+    DevicePlan { guid: Guid(lid.into()), lid: Lid(lid), kind, ports: ports.iter().map(|num| PortNum(*num)).collect() }
+}
+
+/// Makes an engine know of all of its devices what they have, and not wonder who they are.
+fn know(engine: &mut Engine, mask: u16) {
+    let groups = engine.config.groups.clone();
+    for device in &mut engine.devices {
+        device.groups.learn(Capabilities { mask, mask2: 0, option_mask: None }, &groups);
+        device.groups.learn_sampling(Sampling { tick: 7, option_mask: u64::MAX }, &groups);
+        device.who.due = Instant::from_nanos(u64::MAX);
+    }
+}
 
 #[test]
 fn one_a_device_and_all_of_a_port_before_the_next() {
@@ -147,9 +161,7 @@ fn a_dead_device_costs_three_deadlines_and_says_so_once() {
     (hand.now, hand.events) = (Instant::ZERO + SECOND, Vec::new());
     hand.sent.clear();
     hand.poll();
-    for n in 0..6 {
-        hand.reply(n, fine);
-    }
+    answer_but(&mut hand, 0, 0);
     assert!(hand.events.contains(&Event::Reachable(0)) && hand.events.contains(&Event::Reachable(1)));
 }
 
@@ -170,7 +182,7 @@ fn replies_that_do_not_fit_are_counted_apart_and_settle_nothing() {
     hand.reply(1, |mad, _| mad[17] = 0x12);
     hand.reply(1, |mad, _| mad[65] = 2);
     hand.reply(1, |mad, _| mad[1] = 0x81);
-    assert_eq!((hand.engine.stats().rejected.malformed, hand.sent.len()), (3, 2));
+    assert_eq!((hand.engine.stats().rejected.malformed(), hand.sent.len()), (3, 2));
     hand.reply(1, fine);
     hand.reply(1, fine);
     assert_eq!(hand.engine.stats().rejected.duplicate, 1);
@@ -258,14 +270,15 @@ fn another_error_status_is_the_port_s() {
 
 #[test]
 fn a_busy_agent_is_asked_again_what_it_can_do() {
-    let plan = [DevicePlan { lid: Lid(1), kind: NodeKind::Hca, ports: vec![PortNum(1)] }];
-    let mut engine = Engine::new(&plan, Config::default(), 7);
+    let mut engine = Engine::new(&[device(1, NodeKind::Hca, &[1])], Config::default(), 7);
+    know(&mut engine, 0);
+    engine.devices[0].groups.capabilities = Known::Not;
     engine.start_discovery(Instant::ZERO, Instant::ZERO + SECOND);
     let mut hand = ByHand { engine, now: Instant::ZERO, sent: Vec::new(), events: Vec::new() };
     hand.poll();
     hand.reply(0, |mad, _| mad[5] = 0x01);
     assert_eq!(hand.asked(), [(1, 0, 0x01), (1, 0, 0x01)]);
-    hand.reply(1, |mad, _| Capabilities { mask: 0x1200, mask2: 0, option_mask: None }.emit(crate::mad::pma::data_mut(mad)));
+    hand.reply(1, |mad, _| Capabilities { mask: 0x1200, mask2: 0, option_mask: None }.emit(pma::data_mut(mad)));
     assert_eq!(
         (hand.events, hand.engine.sample(0).capabilities.map(|capabilities| capabilities.mask)),
         (vec![Event::DiscoveryDone], Some(0x1200))
@@ -289,9 +302,9 @@ fn a_reply_is_judged_by_when_it_was_received() {
 
 #[test]
 fn a_device_that_was_away_is_asked_anew_what_it_has() {
-    let adapter = DevicePlan { lid: Lid(2), kind: NodeKind::Hca, ports: vec![PortNum(1)] };
-    let mut engine = Engine::new(&[adapter], Config { groups: vec![Group::Extended], ..Config::default() }, 7);
-    engine.devices[0].capabilities = Known::Yes(Capabilities { mask: 0x1200, mask2: 0, option_mask: None });
+    let config = Config { groups: vec![Group::Extended], ..Config::default() };
+    let mut engine = Engine::new(&[device(2, NodeKind::Hca, &[1])], config, 7);
+    know(&mut engine, 0x1200);
     let mut hand = ByHand { engine, now: Instant::ZERO, sent: Vec::new(), events: Vec::new() };
     let mut slot = |second: u64, answers: bool| {
         hand.now = Instant::from_nanos(second * 1_000_000_000);
@@ -299,7 +312,7 @@ fn a_device_that_was_away_is_asked_anew_what_it_has() {
         let before = hand.sent.len();
         hand.poll();
         if answers {
-            hand.reply(before, fine);
+            answer_but(&mut hand, before, 0);
         } else {
             hand.pass(60 * MS);
         }
@@ -308,8 +321,8 @@ fn a_device_that_was_away_is_asked_anew_what_it_has() {
         hand.asked().split_off(before)
     };
     assert_eq!(slot(1, false), [(2, 1, 0x1d)]);
-    assert_eq!(slot(2, true), [(2, 1, 0x1d)]);
-    assert_eq!(slot(3, true)[..1], [(2, 0, 0x01)], "ClassPortInfo");
+    assert_eq!(slot(2, true)[..1], [(2, 0, smp::NODE_INFO)], "it may be another by now");
+    assert_eq!(slot(3, true)[0], (2, 0, 0x01), "ClassPortInfo");
 }
 
 #[test]
@@ -367,137 +380,4 @@ fn a_slot_that_is_closed_settles_at_once() {
     assert_eq!((hand.status(0), hand.status(1), hand.status(2)), (Some(Status::Skipped), Some(Status::Skipped), Some(Status::Skipped)));
     assert!(hand.engine.sample(0).answer(0).is_some(), "what came is kept");
     assert_eq!(hand.events.last(), Some(&Event::SlotDone));
-}
-
-fn stria() -> Fabric {
-    ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria").expect("our own format").fabric
-}
-
-fn rehearse(options: Options, config: Config, change: impl FnOnce(&mut SimFabric)) -> Rehearsal {
-    let plan = whole(&stria());
-    let mut sim = SimFabric::new(stria(), options);
-    change(&mut sim);
-    let mut rehearsal = Rehearsal::new(Arc::new(Mutex::new(sim)), &plan, config, 42);
-    assert!(rehearsal.discover().contains(&Event::DiscoveryDone));
-    rehearsal
-}
-
-/// Statuses of the last slot with their counts; every port has been told exactly once.
-fn statuses(rehearsal: &Rehearsal, events: &[Event]) -> BTreeMap<Status, usize> {
-    let mut told = vec![0; rehearsal.engine.ports()];
-    let mut counts = BTreeMap::new();
-    for event in events {
-        if let Event::Port(port) = event {
-            told[*port] += 1;
-            *counts.entry(rehearsal.engine.sample(*port).status).or_default() += 1;
-        }
-    }
-    assert!(told.iter().all(|times| *times == 1), "every port exactly once");
-    assert_eq!(events.last(), Some(&Event::SlotDone));
-    counts
-}
-
-#[test]
-fn a_healthy_fabric_takes_as_long_as_its_slowest_device() {
-    let options = Options { jitter: 0.0, ..Options::default() };
-    let mut rehearsal = rehearse(options, Config { window: 64, ..Config::default() }, |_| {});
-    let events = rehearsal.slot(SECOND);
-    assert_eq!(statuses(&rehearsal, &events), BTreeMap::from([(Status::Ok, 968)]));
-    // These switches have all of PortCounters in PortCountersExtended, so that is not asked of their 652 ports.
-    assert_eq!(rehearsal.engine.stats().mads_sent, 652 * 3 + 316 * 4);
-    // A leaf has 36 ports of 3 MADs at 54 us each, way included.
-    assert_eq!(rehearsal.engine.stats().duration(), Duration::from_micros(36 * 3 * 54));
-}
-
-#[test]
-fn a_dead_leaf_costs_its_own_ports_and_three_deadlines() {
-    let mut healthy = rehearse(Options::default(), Config::default(), |_| {});
-    healthy.slot(SECOND);
-    let mut rehearsal = rehearse(Options::default(), Config::default(), |sim| {
-        let leaf = sim.fabric().iter().find(|(_, device)| device.name == "leaf03").expect("in the fabric").0;
-        sim.set_dead(leaf, true);
-    });
-    for _ in 0..3 {
-        let events = rehearsal.slot(SECOND);
-        let counts = statuses(&rehearsal, &events);
-        assert_eq!((counts[&Status::Ok], counts.values().sum::<usize>()), (968 - 36, 968), "{counts:?}");
-        let bound = healthy.engine.stats().duration() + 15 * MS;
-        assert!(rehearsal.engine.stats().duration() <= bound, "{:?} > {bound:?}", rehearsal.engine.stats().duration());
-    }
-}
-
-#[test]
-fn a_slow_switch_is_late_and_its_data_arrives() {
-    let mut rehearsal = rehearse(Options::default(), Config::default(), |sim| {
-        let leaf = sim.fabric().iter().find(|(_, device)| device.name == "leaf03").expect("in the fabric").0;
-        sim.set_service(leaf, 8 * MS);
-    });
-    let events = rehearsal.slot(SECOND);
-    assert_eq!(statuses(&rehearsal, &events), BTreeMap::from([(Status::Ok, 968 - 36), (Status::Late, 36)]));
-}
-
-#[test]
-fn lost_mads_cost_their_own_ports() {
-    let mut rehearsal = rehearse(Options { loss: 0.01, ..Options::default() }, Config::default(), |_| {});
-    let events = rehearsal.slot(SECOND);
-    let counts = statuses(&rehearsal, &events);
-    assert!(counts[&Status::Ok] > 900 && counts[&Status::Timeout] > 5, "{counts:?}");
-    assert!(counts.keys().all(|status| [Status::Ok, Status::Timeout].contains(status)), "{counts:?}");
-}
-
-#[test]
-fn a_slot_that_is_too_short_skips_what_is_left() {
-    let mut rehearsal = rehearse(Options::default(), Config { window: 1, ..Config::default() }, |_| {});
-    let events = rehearsal.slot(20 * MS);
-    let counts = statuses(&rehearsal, &events);
-    assert!(counts[&Status::Ok] > 0 && counts[&Status::Skipped] > 500, "{counts:?}");
-}
-
-#[test]
-fn what_a_short_slot_skipped_comes_first_in_the_next() {
-    let mut rehearsal = rehearse(Options::default(), Config { window: 1, ..Config::default() }, |_| {});
-    let mut reached = vec![false; rehearsal.engine.ports()];
-    // 3220 MADs of some 50 us each are 160 ms; a slot asks for 18 of them.
-    for _ in 0..20 {
-        let events = rehearsal.slot(20 * MS);
-        statuses(&rehearsal, &events);
-        (0..reached.len()).for_each(|port| reached[port] |= rehearsal.engine.sample(port).status == Status::Ok);
-    }
-    assert_eq!(reached.iter().filter(|reached| !**reached).count(), 0, "ports that were never reached");
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
-
-    /// Whatever is lost, dead or slow: every port exactly once a slot, the slot ends in time, and no data of another slot shows.
-    #[test]
-    fn every_port_exactly_once(seed in any::<u64>(), loss in 0.0..1.0f64, dead in 0.0..0.5f64, slow in 0.0..0.5f64, window in 1usize..200) {
-        let mut rng = fastrand::Rng::with_seed(seed);
-        let mut rehearsal = rehearse(Options { seed, loss, ..Options::default() }, Config { window, ..Config::default() }, |sim| {
-            let ids: Vec<_> = sim.fabric().iter().map(|(id, _)| id).collect();
-            for id in ids {
-                sim.set_dead(id, rng.f64() < dead);
-                if rng.f64() < slow {
-                    sim.set_service(id, Duration::from_micros(rng.u64(1..30_000)));
-                }
-            }
-        });
-        for _ in 0..2 {
-            let start = rehearsal.now();
-            let events = rehearsal.slot(200 * MS);
-            statuses(&rehearsal, &events);
-            let stats = rehearsal.engine.stats();
-            prop_assert!(stats.duration() <= 190 * MS);
-            for port in 0..rehearsal.engine.ports() {
-                let sample = rehearsal.engine.sample(port);
-                let answers = (0..4).filter_map(|group| sample.answer(group));
-                prop_assert!(answers.clone().all(|(at, _)| at >= start));
-                let answers = answers.count();
-                if sample.status == Status::Ok {
-                    prop_assert!(answers >= 3 && sample.mads as usize == answers);
-                }
-                prop_assert!(answers <= sample.mads as usize);
-            }
-        }
-    }
 }

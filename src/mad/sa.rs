@@ -1,0 +1,149 @@
+//! Subnet administration, class 0x03 (IBA vol. 1, 15.2): the subnet manager's PathRecord of a port, for its LID and the service level to it.
+//!
+//! One Get of one record: it fits into one MAD, so nothing of the class's segmentation is used. The attribute lies at octet 56.
+
+use super::header::{HEADER_LEN, Header, METHOD_GET, MadStatus};
+use super::{MAD_LEN, Mad};
+use crate::types::{Guid, Lid, Tid};
+
+/// The class.
+pub const CLASS_SUBN_ADM: u8 = 0x03;
+/// Its version.
+pub const CLASS_VERSION: u8 = 2;
+/// PathRecord.
+pub const PATH_RECORD: u16 = 0x0035;
+
+/// Where each field stands, in octets of the MAD (IBA vol. 1, 15.2.1.1 and 15.2.5.16).
+mod field {
+    use std::ops::Range;
+
+    pub(super) const COMPONENT_MASK: Range<usize> = 48..56;
+    pub(super) const DGID: Range<usize> = 64..80;
+    pub(super) const SGID: Range<usize> = 80..96;
+    pub(super) const DLID: Range<usize> = 96..98;
+    /// A bit that says whether the way back is the same, and seven bits: how many records are wanted.
+    pub(super) const NUMB_PATH: usize = 105;
+    /// The lower four bits of two octets.
+    pub(super) const SL: usize = 109;
+}
+
+/// Which components of a PathRecord are given.
+mod component {
+    pub(super) const DGID: u64 = 1 << 2;
+    pub(super) const SGID: u64 = 1 << 3;
+    pub(super) const REVERSIBLE: u64 = 1 << 11;
+    pub(super) const NUMB_PATH: u64 = 1 << 12;
+}
+
+/// A global identifier: the subnet's prefix and a port GUID.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Gid {
+    /// Of the subnet.
+    pub prefix: u64,
+    /// Of the port.
+    pub guid: Guid,
+}
+
+/// Asks for a reversible path from a port to a port.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Query {
+    /// Where it begins: the port that asks.
+    pub source: Gid,
+    /// Where it leads.
+    pub destination: Gid,
+}
+
+/// What is read of a PathRecord.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathRecord {
+    /// The LID of the destination.
+    pub dlid: Lid,
+    /// The service level to it.
+    pub sl: u8,
+}
+
+impl Query {
+    /// Writes the whole MAD.
+    pub fn emit(&self, tid: Tid, mad: &mut Mad) {
+        let header = Header {
+            class: CLASS_SUBN_ADM,
+            class_version: CLASS_VERSION,
+            method: METHOD_GET,
+            status: MadStatus::OK,
+            tid,
+            attribute: PATH_RECORD,
+            modifier: 0,
+        };
+        header.emit(mad);
+        let mask = component::DGID | component::SGID | component::REVERSIBLE | component::NUMB_PATH;
+        mad[field::COMPONENT_MASK].copy_from_slice(&mask.to_be_bytes());
+        mad[field::DGID].copy_from_slice(&self.destination.octets());
+        mad[field::SGID].copy_from_slice(&self.source.octets());
+        mad[field::NUMB_PATH] = 0x80 | 1;
+    }
+
+    /// Reads a request: for the agent that answers it on a simulated fabric.
+    pub fn parse(mad: &Mad) -> Self {
+        Self { source: Gid::parse(mad, field::SGID.start), destination: Gid::parse(mad, field::DGID.start) }
+    }
+}
+
+impl PathRecord {
+    /// Reads it from a reply.
+    pub fn parse(mad: &Mad) -> Self {
+        Self { dlid: Lid(u16::from_be_bytes([mad[field::DLID.start], mad[field::DLID.start + 1]])), sl: mad[field::SL] & 0x0f }
+    }
+
+    /// Writes it into a reply.
+    pub fn emit(&self, mad: &mut Mad) {
+        mad[field::DLID].copy_from_slice(&self.dlid.0.to_be_bytes());
+        mad[field::SL] = mad[field::SL] & 0xf0 | self.sl & 0x0f;
+    }
+}
+
+impl Gid {
+    fn octets(self) -> [u8; 16] {
+        (u128::from(self.prefix) << 64 | u128::from(self.guid.0)).to_be_bytes()
+    }
+
+    fn parse(mad: &Mad, at: usize) -> Self {
+        let whole = mad[at..].first_chunk().map_or(0, |octets| u128::from_be_bytes(*octets));
+        Self { prefix: (whole >> 64) as u64, guid: Guid(whole as u64) }
+    }
+}
+
+const _: () = assert!(HEADER_LEN <= field::COMPONENT_MASK.start && field::SL < MAD_LEN);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUERY: Query = Query {
+        source: Gid { prefix: 0xfe80_0000_0000_0000, guid: Guid(0x0102_0304_0506_0708) },
+        destination: Gid { prefix: 0xfe80_0000_0000_0000, guid: Guid(0x1112_1314_1516_1718) },
+    };
+
+    #[test]
+    fn a_request_covers_a_dirty_buffer() {
+        let mut mad = [0xa5; MAD_LEN];
+        QUERY.emit(Tid(0x0102_0304), &mut mad);
+        let mut expected = [0; MAD_LEN];
+        expected[..24].copy_from_slice(&[1, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0x35, 0, 0, 0, 0, 0, 0]);
+        expected[48..56].copy_from_slice(&[0, 0, 0, 0, 0, 0, 0x18, 0x0c]);
+        expected[64..80].copy_from_slice(&[0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18]);
+        expected[80..96].copy_from_slice(&[0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        expected[105] = 0x81;
+        assert_eq!(mad, expected);
+        assert_eq!(Query::parse(&mad), QUERY);
+    }
+
+    #[test]
+    fn a_record_is_read_from_its_octets() {
+        let mut mad = [0xff; MAD_LEN];
+        mad[96..98].copy_from_slice(&[0x01, 0x02]);
+        mad[108..110].copy_from_slice(&[0xff, 0xf3]);
+        assert_eq!(PathRecord::parse(&mad), PathRecord { dlid: Lid(0x0102), sl: 3 });
+        PathRecord { dlid: Lid(7), sl: 9 }.emit(&mut mad);
+        assert_eq!((PathRecord::parse(&mad), mad[109]), (PathRecord { dlid: Lid(7), sl: 9 }, 0xf9));
+    }
+}

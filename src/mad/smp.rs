@@ -1,0 +1,343 @@
+//! Subnet management, class 0x01, routed by LID (IBA vol. 1, 14.2): who a device is and how its links are. Get only.
+//!
+//! The only MADs of ibnet that ride VL15: to queue pair 0, unreliable, without flow control. A device may demand an M_Key and then drops them
+//! without a word. The attribute lies at octet 64 of the MAD, as in performance management, and has 64 octets; its fields are declared with
+//! the same tables.
+
+use super::Mad;
+use super::header::{Header, METHOD_GET, MadStatus};
+use super::pma::{Data, Field};
+use crate::types::{Guid, LinkRate, NodeKind, PortNum, Tid};
+
+/// The class, routed by LID.
+pub const CLASS_SUBN_LID_ROUTED: u8 = 0x01;
+/// Its version.
+pub const CLASS_VERSION: u8 = 1;
+
+/// NodeDescription: 64 octets of text, by strangers.
+pub const NODE_DESCRIPTION: u16 = 0x0010;
+/// NodeInfo: who answers at a LID.
+pub const NODE_INFO: u16 = 0x0011;
+/// PortInfo: how a port is.
+pub const PORT_INFO: u16 = 0x0015;
+/// PortInfoExtended: its error correction among others.
+pub const PORT_INFO_EXTENDED: u16 = 0x0033;
+
+/// A request for one attribute, of a port where the attribute is a port's.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Query {
+    /// AttributeID.
+    pub attribute: u16,
+    /// AttributeModifier: which port; 0 for what has none, and for a switch's own port.
+    pub port: PortNum,
+}
+
+impl Query {
+    /// Writes the whole MAD.
+    pub fn emit(&self, tid: Tid, mad: &mut Mad) {
+        let header = Header {
+            class: CLASS_SUBN_LID_ROUTED,
+            class_version: CLASS_VERSION,
+            method: METHOD_GET,
+            status: MadStatus::OK,
+            tid,
+            attribute: self.attribute,
+            modifier: self.port.0.into(),
+        };
+        header.emit(mad);
+    }
+}
+
+/// NodeInfo (IBA vol. 1, 14.2.5.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NodeInfo {
+    /// What it is; `None` for a type that IBA does not name.
+    pub kind: Option<NodeKind>,
+    /// Its ports.
+    pub ports: u8,
+    /// One for all parts of one machine.
+    pub system_guid: Guid,
+    /// Its own.
+    pub node_guid: Guid,
+    /// Of the port that was asked: a switch's is that of port 0.
+    pub port_guid: Guid,
+    /// Its maker's name for the kind of device.
+    pub device_id: u16,
+    /// Its maker, 24 bits.
+    pub vendor_id: u32,
+    /// The port that was asked.
+    pub local_port: PortNum,
+}
+
+const NODE_TYPE: Field = Field::new("NodeType", "node_type", 16, 8);
+const NUM_PORTS: Field = Field::new("NumPorts", "num_ports", 24, 8);
+const SYSTEM_GUID: Field = Field::new("SystemImageGUID", "system_image_guid", 32, 64);
+const NODE_GUID: Field = Field::new("NodeGUID", "node_guid", 96, 64);
+const PORT_GUID: Field = Field::new("PortGUID", "port_guid", 160, 64);
+const DEVICE_ID: Field = Field::new("DeviceID", "device_id", 240, 16);
+const LOCAL_PORT: Field = Field::new("LocalPortNum", "local_port_num", 288, 8);
+const VENDOR_ID: Field = Field::new("VendorID", "vendor_id", 296, 24);
+
+/// The fields of NodeInfo that are read.
+pub static NODE_INFO_FIELDS: [Field; 8] = [NODE_TYPE, NUM_PORTS, SYSTEM_GUID, NODE_GUID, PORT_GUID, DEVICE_ID, LOCAL_PORT, VENDOR_ID];
+
+impl NodeInfo {
+    /// Reads it from the attribute.
+    pub fn parse(data: &Data) -> Self {
+        let raw = |field: Field| field.raw(data, 0);
+        Self {
+            kind: match raw(NODE_TYPE) {
+                1 => Some(NodeKind::Hca),
+                2 => Some(NodeKind::Switch),
+                3 => Some(NodeKind::Router),
+                _ => None,
+            },
+            ports: raw(NUM_PORTS) as u8,
+            system_guid: Guid(raw(SYSTEM_GUID)),
+            node_guid: Guid(raw(NODE_GUID)),
+            port_guid: Guid(raw(PORT_GUID)),
+            device_id: raw(DEVICE_ID) as u16,
+            vendor_id: raw(VENDOR_ID) as u32,
+            local_port: PortNum(raw(LOCAL_PORT) as u8),
+        }
+    }
+
+    /// Writes it into the attribute.
+    pub fn emit(&self, data: &mut Data) {
+        let kind = match self.kind {
+            Some(NodeKind::Hca) => 1,
+            Some(NodeKind::Switch) => 2,
+            Some(NodeKind::Router) => 3,
+            None => 0,
+        };
+        // Both versions.
+        (data[0], data[1]) = (1, 1);
+        for (field, value) in [
+            (NODE_TYPE, kind),
+            (NUM_PORTS, self.ports.into()),
+            (SYSTEM_GUID, self.system_guid.0),
+            (NODE_GUID, self.node_guid.0),
+            (PORT_GUID, self.port_guid.0),
+            (DEVICE_ID, self.device_id.into()),
+            (VENDOR_ID, self.vendor_id.into()),
+            (LOCAL_PORT, self.local_port.0.into()),
+        ] {
+            field.set_raw(data, 0, value);
+        }
+    }
+}
+
+/// NodeDescription: the text up to its first zero, with what is no UTF-8 replaced.
+pub fn node_description(data: &Data) -> String {
+    let text = &data[..64];
+    let end = text.iter().position(|octet| *octet == 0).unwrap_or(text.len());
+    String::from_utf8_lossy(&text[..end]).into_owned()
+}
+
+/// What is read of PortInfo (IBA vol. 1, 14.2.5.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PortInfo {
+    /// What the port can do; of a switch only port 0 tells.
+    pub capability_mask: u32,
+    /// LinkWidthActive: 1, 2, 4, 8, 16 for 1x, 4x, 8x, 12x, 2x.
+    pub width: u8,
+    /// PortState: 1 down, 2 initialising, 3 armed, 4 active.
+    pub state: u8,
+    /// LinkSpeedActive: 1, 2, 4 for SDR, DDR, QDR (FDR10 says that too).
+    pub speed: u8,
+    /// LinkSpeedExtActive: 1, 2, 4, 8 for FDR, EDR, HDR, NDR.
+    pub speed_ext: u8,
+    /// LinkSpeedExtActive2: 1 for XDR.
+    pub speed_ext2: u8,
+}
+
+const CAPABILITY_MASK: Field = Field::new("CapabilityMask", "capability_mask", 160, 32);
+const WIDTH_ACTIVE: Field = Field::new("LinkWidthActive", "link_width_active", 248, 8);
+const PORT_STATE: Field = Field::new("PortState", "port_state", 260, 4);
+const SPEED_ACTIVE: Field = Field::new("LinkSpeedActive", "link_speed_active", 280, 4);
+const SPEED_EXT2_ACTIVE: Field = Field::new("LinkSpeedExtActive2", "link_speed_ext_active2", 449, 2);
+const SPEED_EXT_ACTIVE: Field = Field::new("LinkSpeedExtActive", "link_speed_ext_active", 496, 4);
+
+/// The fields of PortInfo that are read.
+pub static PORT_INFO_FIELDS: [Field; 6] = [CAPABILITY_MASK, WIDTH_ACTIVE, PORT_STATE, SPEED_ACTIVE, SPEED_EXT2_ACTIVE, SPEED_EXT_ACTIVE];
+
+/// PortInfo.CapabilityMask: LinkSpeedExtActive means something.
+pub const IS_EXTENDED_SPEEDS_SUPPORTED: u32 = 1 << 14;
+/// PortInfo.CapabilityMask: so does CapabilityMask2, and LinkSpeedExtActive2.
+pub const IS_CAPABILITY_MASK2_SUPPORTED: u32 = 1 << 15;
+
+impl PortInfo {
+    /// A link that carries data.
+    pub const ACTIVE: u8 = 4;
+
+    /// Reads it from the attribute.
+    pub fn parse(data: &Data) -> Self {
+        let raw = |field: Field| field.raw(data, 0) as u8;
+        Self {
+            capability_mask: CAPABILITY_MASK.raw(data, 0) as u32,
+            width: raw(WIDTH_ACTIVE),
+            state: raw(PORT_STATE),
+            speed: raw(SPEED_ACTIVE),
+            speed_ext: raw(SPEED_EXT_ACTIVE),
+            speed_ext2: raw(SPEED_EXT2_ACTIVE),
+        }
+    }
+
+    /// Writes it into the attribute.
+    pub fn emit(&self, data: &mut Data) {
+        CAPABILITY_MASK.set_raw(data, 0, self.capability_mask.into());
+        let rest = [
+            (WIDTH_ACTIVE, self.width),
+            (PORT_STATE, self.state),
+            (SPEED_ACTIVE, self.speed),
+            (SPEED_EXT_ACTIVE, self.speed_ext),
+            (SPEED_EXT2_ACTIVE, self.speed_ext2),
+        ];
+        rest.into_iter().for_each(|(field, value)| field.set_raw(data, 0, value.into()));
+    }
+
+    /// Width and speed as `ibnetdiscover` names them. `capability_mask` is that of the port, or of port 0 of its switch: it says which of the three
+    /// speeds counts.
+    ///
+    /// FDR10 is QDR here: only an attribute of its maker's tells them apart.
+    pub fn rate(&self, capability_mask: u32) -> LinkRate {
+        let width = match self.width {
+            1 => "1x",
+            2 => "4x",
+            4 => "8x",
+            8 => "12x",
+            16 => "2x",
+            _ => "??",
+        };
+        let extended = if capability_mask & IS_EXTENDED_SPEEDS_SUPPORTED != 0 { self.speed_ext } else { 0 };
+        let extended2 = if capability_mask & IS_CAPABILITY_MASK2_SUPPORTED != 0 { self.speed_ext2 } else { 0 };
+        let speed = match (extended2, extended, self.speed) {
+            (1, ..) => "XDR",
+            (0, 8, _) => "NDR",
+            (0, 4, _) => "HDR",
+            (0, 2, _) => "EDR",
+            (0, 1, _) => "FDR",
+            (0, 0, 4) => "QDR",
+            (0, 0, 2) => "DDR",
+            (0, 0, 1) => "SDR",
+            _ => "???",
+        };
+        LinkRate::new(width, speed)
+    }
+
+    /// The codes for a rate, and the mask that lets them count; what is not known is zero.
+    pub fn of_rate(rate: &LinkRate, state: u8) -> Self {
+        let width = match &*rate.width {
+            "1x" => 1,
+            "4x" => 2,
+            "8x" => 4,
+            "12x" => 8,
+            "2x" => 16,
+            _ => 0,
+        };
+        let (speed, speed_ext, speed_ext2) = match &*rate.speed {
+            "SDR" => (1, 0, 0),
+            "DDR" => (2, 0, 0),
+            "QDR" | "FDR10" => (4, 0, 0),
+            "FDR" => (4, 1, 0),
+            "EDR" => (4, 2, 0),
+            "HDR" => (4, 4, 0),
+            "NDR" => (4, 8, 0),
+            "XDR" => (4, 0, 1),
+            _ => (0, 0, 0),
+        };
+        let capability_mask = IS_EXTENDED_SPEEDS_SUPPORTED | IS_CAPABILITY_MASK2_SUPPORTED;
+        Self { capability_mask, width, state, speed, speed_ext, speed_ext2 }
+    }
+}
+
+/// PortInfoExtended.FECModeActive.
+pub const FEC_MODE_ACTIVE: Field = Field::new("FECModeActive", "fec_mode_active", 32, 16);
+
+/// Whether PortInfoExtended says that the port's FEC is a Reed-Solomon code: mode 2 or 4, as perfquery reads it.
+pub fn is_rs_fec(data: &Data) -> bool {
+    matches!(FEC_MODE_ACTIVE.raw(data, 0), 2 | 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mad::pma::DATA_LEN;
+    use crate::mad::{MAD_LEN, pma};
+
+    #[test]
+    fn a_request_covers_a_dirty_buffer() {
+        let mut mad = [0xa5; MAD_LEN];
+        Query { attribute: PORT_INFO, port: PortNum(36) }.emit(Tid(0x0102_0304), &mut mad);
+        let mut expected = [0; MAD_LEN];
+        expected[..24].copy_from_slice(&[1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0x15, 0, 0, 0, 0, 0, 36]);
+        assert_eq!(mad, expected);
+    }
+
+    #[test]
+    fn literal_octets_of_node_info() {
+        let mut data = [0xff; DATA_LEN];
+        data[..40].copy_from_slice(&[
+            1, 1, 2, 40, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 32, 0xd2, 0xf0, 0, 0, 0, 0xa0, 7, 0x00,
+            0x02, 0xc9,
+        ]);
+        let info = NodeInfo {
+            kind: Some(NodeKind::Switch),
+            ports: 40,
+            system_guid: Guid(1),
+            node_guid: Guid(2),
+            port_guid: Guid(3),
+            device_id: 0xd2f0,
+            vendor_id: 0x2c9,
+            local_port: PortNum(7),
+        };
+        assert_eq!(NodeInfo::parse(&data), info);
+        let mut written = [0; DATA_LEN];
+        info.emit(&mut written);
+        assert_eq!(NodeInfo::parse(&written), info);
+    }
+
+    #[test]
+    fn every_rate_survives_the_wire_but_fdr10() {
+        for width in ["1x", "2x", "4x", "8x", "12x"] {
+            for speed in ["SDR", "DDR", "QDR", "FDR", "EDR", "HDR", "NDR", "XDR", "???"] {
+                let rate = LinkRate::new(width, speed);
+                let mut data = [0; DATA_LEN];
+                PortInfo::of_rate(&rate, PortInfo::ACTIVE).emit(&mut data);
+                let read = PortInfo::parse(&data);
+                assert_eq!((read.rate(read.capability_mask), read.state), (rate, PortInfo::ACTIVE));
+            }
+        }
+        let fdr10 = PortInfo::of_rate(&LinkRate::new("4x", "FDR10"), 4);
+        assert_eq!(fdr10.rate(0).to_string(), "4xQDR");
+    }
+
+    #[test]
+    fn an_extended_speed_counts_only_where_the_mask_says_so() {
+        let edr = PortInfo::of_rate(&LinkRate::new("4x", "EDR"), 4);
+        assert_eq!(edr.rate(0).to_string(), "4xQDR");
+        assert_eq!(edr.rate(IS_EXTENDED_SPEEDS_SUPPORTED).to_string(), "4xEDR");
+    }
+
+    #[test]
+    fn literal_octets_of_port_info() {
+        let mut data = [0xa5; DATA_LEN];
+        data[20..24].copy_from_slice(&[0, 0, 0xc0, 0]);
+        (data[31], data[32], data[35], data[56], data[62]) = (2, 0x54, 0x47, 0x80, 0x2f);
+        let info = PortInfo { capability_mask: 0xc000, width: 2, state: 4, speed: 4, speed_ext: 2, speed_ext2: 0 };
+        assert_eq!(PortInfo::parse(&data), info);
+        assert_eq!(info.rate(info.capability_mask).to_string(), "4xEDR");
+        data[4..6].copy_from_slice(&[0, 4]);
+        assert!(is_rs_fec(&data));
+    }
+
+    #[test]
+    fn a_description_ends_at_its_zero_and_may_be_no_utf_8() {
+        let mut mad = [0; MAD_LEN];
+        let data = pma::data_mut(&mut mad);
+        data[..8].copy_from_slice(b"node1\xff\x00x");
+        assert_eq!(node_description(data), "node1\u{fffd}");
+        data[..64].fill(b'"');
+        assert_eq!(node_description(data), "\"".repeat(64));
+    }
+}

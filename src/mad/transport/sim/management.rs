@@ -1,0 +1,86 @@
+//! Subnet management and administration of a simulated fabric: who a device is, how its links are, and where the subnet manager says that it is.
+
+use super::SimFabric;
+use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
+use crate::mad::pma::data_mut;
+use crate::mad::sa::{self, PathRecord};
+use crate::mad::smp::{self, NodeInfo, PortInfo};
+use crate::mad::{MAD_LEN, Mad};
+use crate::topology::DeviceId;
+use crate::types::{LinkRate, NodeKind, PortNum};
+
+/// The prefix of all subnets that nobody gave one.
+pub(super) const DEFAULT_PREFIX: u64 = 0xfe80_0000_0000_0000;
+
+/// ERR_NO_RECORDS of subnet administration (IBA vol. 1, 15.4.4): class-specific, 3.
+const NO_RECORDS: MadStatus = MadStatus(0x0300);
+
+/// Answers a request of subnet management; `None` as an agent does that wants an M_Key.
+pub(super) fn manage(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Option<Mad> {
+    let header = Header::parse(request);
+    if (header.class_version, header.method) != (smp::CLASS_VERSION, METHOD_GET) || fabric.agents[id.0 as usize].m_key {
+        return None;
+    }
+    let device = fabric.fabric.device(id);
+    let mut reply = [0; MAD_LEN];
+    let mut status = MadStatus::OK;
+    let port = PortNum(header.modifier as u8);
+    Header { method: METHOD_GET_RESP, ..header }.emit(&mut reply);
+    let data = data_mut(&mut reply);
+    match header.attribute {
+        smp::NODE_INFO => node_info(fabric, id).emit(data),
+        smp::NODE_DESCRIPTION => data.iter_mut().zip(device.name.bytes().take(64)).for_each(|(octet, byte)| *octet = byte),
+        smp::PORT_INFO => match port_info(fabric, id, port) {
+            Some(info) => info.emit(data),
+            None => status = MadStatus::INVALID_VALUE,
+        },
+        _ => status = MadStatus::UNSUPPORTED_ATTRIBUTE,
+    }
+    reply[4..6].copy_from_slice(&status.0.to_be_bytes());
+    Some(reply)
+}
+
+/// Answers a request of subnet administration.
+pub(super) fn administer(fabric: &SimFabric, request: &Mad) -> Option<Mad> {
+    let header = Header::parse(request);
+    if (header.class_version, header.method, header.attribute) != (sa::CLASS_VERSION, METHOD_GET, sa::PATH_RECORD) {
+        return None;
+    }
+    let wanted = sa::Query::parse(request).destination;
+    let found = fabric.fabric.iter().find(|(id, device)| device.guid == wanted.guid && !fabric.agents[id.0 as usize].dead);
+    let mut reply = *request;
+    reply[3] = METHOD_GET_RESP;
+    match found {
+        Some((id, _)) => PathRecord { dlid: fabric.lid(id), sl: fabric.options.path_sl }.emit(&mut reply),
+        None => reply[4..6].copy_from_slice(&NO_RECORDS.0.to_be_bytes()),
+    }
+    Some(reply)
+}
+
+/// Switches are of the Quantum family, adapters like ConnectX-6; the net file does not tell.
+fn node_info(fabric: &SimFabric, id: DeviceId) -> NodeInfo {
+    let device = fabric.fabric.device(id);
+    let device_id = if device.kind == NodeKind::Switch { 0xd2f0 } else { 0x101b };
+    NodeInfo {
+        kind: Some(device.kind),
+        ports: device.ports.iter().map(|port| port.num.0).max().unwrap_or(1),
+        system_guid: device.guid,
+        node_guid: device.guid,
+        port_guid: device.guid,
+        device_id,
+        vendor_id: 0x2c9,
+        local_port: device.ports.first().map_or(PortNum(1), |port| port.num),
+    }
+}
+
+fn port_info(fabric: &SimFabric, id: DeviceId, port: PortNum) -> Option<PortInfo> {
+    let device = fabric.fabric.device(id);
+    if let Some(changed) = fabric.links.get(&(id, port)) {
+        return Some(*changed);
+    }
+    if port.0 == 0 && device.kind == NodeKind::Switch {
+        return Some(PortInfo::of_rate(&LinkRate::new("4x", "EDR"), PortInfo::ACTIVE));
+    }
+    let found = device.port(port)?;
+    Some(PortInfo::of_rate(&found.rate, if found.peer.is_some() { PortInfo::ACTIVE } else { 1 }))
+}

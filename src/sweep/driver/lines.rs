@@ -1,0 +1,173 @@
+//! The lines of a slot: a record of each port, and their sum.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
+
+use super::{Driver, HISTOGRAM_EVERY, nanos};
+use crate::mad::transport::Transport;
+use crate::sink::Batch;
+use crate::sweep::record::{self, HistogramRecord, PortRecord, Start, SweepRecord};
+use crate::sweep::sample::Status;
+use crate::sweep::stats::{self, MAD_OCTETS_ON_LINK, RoundTrips};
+use crate::time::Instant;
+
+/// What `histogram` records tell.
+pub(super) struct Minute {
+    since: Instant,
+    rtt: RoundTrips,
+    sweep: Histogram<u64>,
+}
+
+impl Minute {
+    pub(super) fn new(since: Instant) -> Self {
+        Self { since, rtt: RoundTrips::default(), sweep: stats::durations() }
+    }
+}
+
+impl<T: Transport> Driver<T> {
+    pub(super) fn write_start(&mut self) {
+        let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let record = Start {
+            r#type: "start",
+            ts: self.clock.read_wall(),
+            slot: self.current_slot(),
+            sampler: &self.settings.sampler,
+            schema: record::SCHEMA,
+            version: env!("CARGO_PKG_VERSION"),
+            boot_id: boot_id.trim(),
+            pid: std::process::id(),
+            ca: &self.settings.ca,
+            ca_port: self.settings.ca_port,
+            interval_ns: nanos(self.settings.interval),
+            groups: record::group_names(&self.settings.engine.groups),
+            ports: self.ports.len(),
+            assignments_sha256: self.settings.assignments_sha256.as_deref(),
+            file_seq: 0,
+        };
+        record::write(&record, &mut self.batch.bytes);
+        self.batch.lines += 1;
+        self.flush();
+    }
+
+    /// Writes the records of a slot's ports.
+    pub(super) fn write_ports(&mut self, slot: u64) {
+        let mut settled = std::mem::take(&mut self.settled);
+        for port in settled.drain(..) {
+            self.write_port(port, slot);
+        }
+        self.settled = settled;
+    }
+
+    fn write_port(&mut self, port: usize, slot: u64) {
+        let begin = self.clock.now();
+        let sample = self.engine.sample(port);
+        let reading = &mut self.readings[port];
+        reading.take(&self.columns, slot, &sample);
+        self.decode += self.clock.now() - begin;
+        let ts = self.clock.wall(sample.at);
+        let (identity, columns) = (&self.ports[port], &self.columns);
+        let record = PortRecord { ts, slot, sampler: &self.settings.sampler, identity, sample: &sample, reading, columns };
+        record::write(&record, &mut self.batch.bytes);
+        self.batch.lines += 1;
+        if reading.implausible {
+            self.engine.doubt(port);
+            self.write_event(slot, "implausible", Some(port), "more moved than any link carries: another port may have answered");
+            return;
+        }
+        if !reading.resets.is_empty() {
+            // Somebody cleared it, or it is another port's.
+            self.engine.doubt(port);
+            let names: Vec<_> =
+                columns.iter().filter(|(index, _)| reading.resets.contains(index)).map(|(_, column)| column.field.json).collect();
+            let names = names.join(" ");
+            self.write_event(slot, "reset", Some(port), &names);
+        }
+    }
+
+    /// Writes the slot's `sweep` record and hands its lines over.
+    pub(super) fn end_slot(&mut self, slot: u64, slots_missed: u64) {
+        let lines_lost = self.outlet.take_lost();
+        let stats = self.engine.stats();
+        let rtt = stats.rtt.all();
+        let quantile = |q| (!rtt.is_empty()).then(|| rtt.value_at_quantile(q));
+        let count = |status| stats.count(status);
+        let told_apart = [Status::Ok, Status::Late, Status::Timeout, Status::Unreachable, Status::Skipped].map(count);
+        let record = SweepRecord {
+            r#type: "sweep",
+            ts: self.clock.wall(self.clock.now()),
+            slot,
+            sampler: &self.settings.sampler,
+            duration_ns: nanos(stats.duration()),
+            decode_ns: nanos(self.decode),
+            ports: stats.total(),
+            ok: told_apart[0],
+            late: told_apart[1],
+            timeout: told_apart[2],
+            unreachable: told_apart[3],
+            skipped: told_apart[4],
+            errors: stats.total() - told_apart.iter().sum::<u32>(),
+            mads_sent: stats.mads_sent,
+            mads_late: stats.mads_late,
+            mads_rejected: stats.rejected.total(),
+            mads_duplicate: stats.rejected.duplicate,
+            mads_foreign: stats.rejected.foreign,
+            mads_bad_length: stats.rejected.length,
+            mads_bad_class: stats.rejected.class,
+            mads_bad_attribute: stats.rejected.attribute,
+            mads_bad_port: stats.rejected.port,
+            mads_refused: stats.mads_refused,
+            load_bytes: stats.mads_sent * MAD_OCTETS_ON_LINK,
+            slots_missed,
+            lines_lost,
+            rtt_p50_ns: quantile(0.5),
+            rtt_p99_ns: quantile(0.99),
+            rtt_max_ns: (!rtt.is_empty()).then(|| nanos(stats.rtt.longest)),
+        };
+        tracing::debug!(slot, duration = ?stats.duration(), ok = record.ok, of = record.ports, "slot");
+        record::write(&record, &mut self.batch.bytes);
+        self.batch.lines += 1;
+        self.minute.rtt.add(&stats.rtt);
+        self.minute.sweep.saturating_record(nanos(stats.duration()));
+        if lines_lost > 0 {
+            tracing::warn!(lines_lost, "lines were lost");
+            self.prepend_lines_lost(slot, lines_lost);
+        }
+        if self.clock.now() - self.minute.since >= HISTOGRAM_EVERY {
+            self.write_histograms();
+        }
+        self.flush();
+    }
+
+    /// The first line after a gap says how many are missing.
+    fn prepend_lines_lost(&mut self, slot: u64, lines: u64) {
+        let after = std::mem::take(&mut self.batch);
+        self.write_event(slot, "lines_lost", None, &format!("{lines} lines could not be written"));
+        self.batch.bytes.extend_from_slice(&after.bytes);
+        self.batch.lines += after.lines;
+        self.batch.told = lines;
+    }
+
+    pub(super) fn flush(&mut self) {
+        let size = self.batch.bytes.len();
+        self.outlet.offer(std::mem::replace(&mut self.batch, Batch { bytes: Vec::with_capacity(size), ..Batch::default() }));
+    }
+
+    pub(super) fn write_histograms(&mut self) {
+        let (ts, slot) = (self.clock.wall(self.clock.now()), self.current_slot());
+        let Minute { rtt, sweep, .. } = &self.minute;
+        for (kind, device_kind, histogram) in [("rtt", Some("switch"), &rtt.switch), ("rtt", Some("hca"), &rtt.hca), ("sweep", None, sweep)]
+        {
+            let mut v2 = Vec::new();
+            if histogram.is_empty() || V2DeflateSerializer::new().serialize(histogram, &mut v2).is_err() {
+                continue;
+            }
+            let (count, v2) = (histogram.len(), BASE64.encode(v2));
+            let record = HistogramRecord { r#type: "histogram", ts, slot, sampler: &self.settings.sampler, kind, device_kind, count, v2 };
+            record::write(&record, &mut self.batch.bytes);
+            self.batch.lines += 1;
+        }
+        self.minute = Minute::new(self.clock.now());
+    }
+}

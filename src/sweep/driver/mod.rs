@@ -1,0 +1,353 @@
+//! The sweep in real time: joins engine, transport and sink. The one file of the library that reads clocks.
+//!
+//! 1. The MAD path is one plain thread that runs [`Driver::run`]; whoever wants it to stop says so through [`Control`].
+//! 2. The wall clock is read once a slot, to start it where the wall clock passes a multiple of the interval. All else is monotonic.
+//! 3. A slot that could not start in time is counted in the next `sweep` record, never caught up.
+//! 4. Replies that are ready are read before anything is expired.
+//! 5. Lines are made after the slot, so that making them delays no MAD and no measurement, and are handed over slot by slot; the thread
+//!    never waits for a disk.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use self::clock::Clock;
+use self::lines::Minute;
+use super::counter::{Columns, Reading};
+use super::engine::{self, Engine};
+use super::plan::Plan;
+use super::record::PortIdentity;
+use super::stats::SlotStats;
+use crate::mad::exchange::{Completion, Outcome};
+use crate::mad::transport::{Transport, TransportError};
+use crate::mad::{MAD_LEN, Mad};
+use crate::sink::{Batch, Outlet};
+use crate::time::Instant;
+use crate::types::PortNum;
+
+mod clock;
+mod events;
+mod lines;
+
+/// What a driver is told besides the plan.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Who we are in the records.
+    pub sampler: String,
+    /// The adapter that sends; `sim` for the simulated fabric.
+    pub ca: String,
+    /// Its port.
+    pub ca_port: PortNum,
+    /// Between two slots.
+    pub interval: Duration,
+    /// When within the interval a slot starts.
+    pub offset: Duration,
+    /// Whether the first slot waits for the wall clock; else it starts at once, for who wants to see just one.
+    pub aligned: bool,
+    /// After how many slots to end; never if `None`.
+    pub sweeps: Option<u64>,
+    /// Of the assignments file.
+    pub assignments_sha256: Option<String>,
+    /// How the engine sweeps.
+    pub engine: engine::Config,
+}
+
+/// A way to stop a driver from another thread.
+#[derive(Debug, Default)]
+pub struct Control {
+    stop: AtomicBool,
+}
+
+impl Control {
+    /// Asks nothing more, takes what is under way until its grace ends, for 0.3 s at most, writes the slot's records and ends. Is seen within [`LONGEST_WAIT`].
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// What is told of each slot to whoever watches.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotReport<'a> {
+    /// Which slot.
+    pub slot: u64,
+    /// Slots that ran so far, this one included.
+    pub done: u64,
+    /// Its sum.
+    pub stats: &'a SlotStats,
+}
+
+/// The longest time for which nothing is looked at but the transport.
+pub const LONGEST_WAIT: Duration = Duration::from_millis(20);
+
+/// A stop waits so long for what is under way, however long its grace is.
+const LONGEST_STOP: Duration = Duration::from_millis(300);
+
+/// A slot asks until then, as a share of the interval, and is settled at the latest at [`CLOSE_AT`].
+const ASK_UNTIL: f64 = 0.9;
+const CLOSE_AT: f64 = 0.95;
+
+/// A slot that could not start by then is missed, as a share of the interval.
+const LATEST_START: f64 = 0.3;
+
+/// How often it is looked where we are on the subnet, at most.
+const LOCATE_EVERY: Duration = Duration::from_secs(1);
+
+/// For how long devices are asked who they are and what they can do at most.
+const DISCOVERY: Duration = Duration::from_secs(30);
+
+/// How many MADs are sent in a row before replies are looked at.
+const SENDS_IN_A_ROW: u32 = 8;
+
+/// How many replies are read in a row before deadlines are looked at.
+const REPLIES_IN_A_ROW: u32 = 64;
+
+/// So many devices at once are named in the log; more are counted.
+const NAMED_IN_LOG: usize = 3;
+
+/// Between two `histogram` records.
+const HISTOGRAM_EVERY: Duration = Duration::from_secs(60);
+
+/// Sweeps a plan over a transport into an outlet.
+pub struct Driver<T> {
+    engine: Engine,
+    transport: T,
+    outlet: Outlet,
+    settings: Settings,
+    ports: Vec<PortIdentity>,
+    /// The first port of each device.
+    first_ports: Vec<usize>,
+    columns: Columns,
+    readings: Vec<Reading>,
+    /// Whether each port's link was active when it was last asked.
+    links_up: Vec<bool>,
+    /// When it was last looked where we are on the subnet.
+    located: Option<Instant>,
+    clock: Clock,
+    batch: Batch,
+    /// Ports that are settled in this slot, in the order in which they were.
+    settled: Vec<usize>,
+    /// Devices that stopped answering, or began again.
+    changed: Vec<(usize, bool)>,
+    decode: Duration,
+    minute: Minute,
+    failure: Option<TransportError>,
+    /// The last MAD of this slot that could not be sent.
+    send_error: Option<TransportError>,
+    /// Whether the log was told of that already.
+    sends_fail: bool,
+    /// Whether the log was told that slots are too short.
+    too_short: bool,
+}
+
+impl<T: Transport> Driver<T> {
+    /// A driver that has not started. TIDs count up from the seed.
+    pub fn new(plan: Plan, settings: Settings, transport: T, outlet: Outlet, seed: u64) -> Self {
+        let engine = Engine::new(&plan.devices, settings.engine.clone(), seed);
+        let columns = Columns::new(&settings.engine.groups);
+        let first_ports = plan.devices.iter().scan(0, |next, device| Some(std::mem::replace(next, *next + device.ports.len()))).collect();
+        let clock = Clock::start();
+        Self {
+            readings: vec![Reading::new(&columns); plan.ports.len()],
+            links_up: vec![true; plan.ports.len()],
+            located: None,
+            minute: Minute::new(clock.now()),
+            batch: Batch::default(),
+            settled: Vec::with_capacity(plan.ports.len()),
+            changed: Vec::new(),
+            ports: plan.ports,
+            decode: Duration::ZERO,
+            failure: None,
+            send_error: None,
+            sends_fail: false,
+            too_short: false,
+            engine,
+            transport,
+            outlet,
+            settings,
+            first_ports,
+            columns,
+            clock,
+        }
+    }
+
+    /// Sweeps until it is told to stop, or until as many slots ran as it was told. Tells of each slot through `watch`.
+    ///
+    /// # Errors
+    /// When the way to the fabric is lost. What was written until then is whole.
+    pub fn run(mut self, control: &Control, mut watch: impl FnMut(SlotReport<'_>)) -> Result<(), TransportError> {
+        self.write_start();
+        self.discover(control);
+        let mut done = 0;
+        let mut last: Option<(u64, Instant)> = None;
+        while self.settings.sweeps.is_none_or(|sweeps| done < sweeps) {
+            let Some((slot, start)) = self.wait_for_slot(control) else { break };
+            let missed = last.map_or(0, |(_, before)| self.missed(before, start));
+            self.tell_gaps(slot, last, missed);
+            last = Some((slot, start));
+            self.run_slot(slot, start, control);
+            self.write_ports(slot);
+            self.tell_changes(slot);
+            self.tell_send_errors(slot);
+            self.tell_too_short(control);
+            done += 1;
+            self.end_slot(slot, missed);
+            watch(SlotReport { slot, done, stats: self.engine.stats() });
+            if self.failure.is_some() || control.is_stopped() {
+                break;
+            }
+        }
+        self.write_histograms();
+        self.flush();
+        self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Looks where we are on the subnet, and where its manager is: if either moved, LIDs may have been given anew.
+    fn locate(&mut self, slot: u64) {
+        let now = self.clock.now();
+        if self.located.is_some_and(|last| now - last < LOCATE_EVERY) {
+            return;
+        }
+        self.located = Some(now);
+        let Some(local) = self.transport.local() else { return };
+        if self.engine.set_local(local) {
+            let detail =
+                format!("this host is at LID {}, the subnet manager at LID {}: every device is asked who it is", local.lid, local.sm_lid);
+            tracing::info!("{detail}");
+            self.write_event(slot, "local_change", None, &detail);
+        }
+    }
+
+    /// Asks every device who it is and what it can do, before the first slot.
+    fn discover(&mut self, control: &Control) {
+        self.locate(self.current_slot());
+        let now = self.clock.now();
+        self.engine.start_discovery(now, now + DISCOVERY);
+        self.pump(control, self.current_slot());
+        self.tell_changes(self.current_slot());
+    }
+
+    /// Sleeps until the wall clock passes the next multiple of the interval; tells which, and when that was. `None`: stop.
+    ///
+    /// Whoever wakes too late, because the machine or the process stood still, waits for the next one.
+    fn wait_for_slot(&mut self, control: &Control) -> Option<(u64, Instant)> {
+        let interval = nanos(self.settings.interval).max(1);
+        let too_late = self.settings.interval.mul_f64(LATEST_START);
+        loop {
+            let wall = self.clock.read_wall().saturating_sub(nanos(self.settings.offset));
+            if !self.settings.aligned {
+                return Some((wall / interval, self.clock.anchor));
+            }
+            let slot = wall / interval + 1;
+            self.locate(slot);
+            let start = self.clock.anchor + Duration::from_nanos(slot * interval - wall);
+            loop {
+                if control.is_stopped() || self.failure.is_some() {
+                    return None;
+                }
+                let now = self.clock.now();
+                if now >= start + too_late {
+                    break;
+                }
+                if now >= start {
+                    return Some((slot, start));
+                }
+                std::thread::sleep((start - now).min(LONGEST_WAIT));
+            }
+        }
+    }
+
+    fn current_slot(&self) -> u64 {
+        self.clock.wall(self.clock.now()) / nanos(self.settings.interval).max(1)
+    }
+
+    /// Slots that should have started between two that did.
+    fn missed(&self, before: Instant, start: Instant) -> u64 {
+        let intervals = (start - before).as_secs_f64() / self.settings.interval.as_secs_f64();
+        (intervals.round() as u64).saturating_sub(1)
+    }
+
+    /// Tells of slots that were missed, of a wall clock that was set, and of lines that were lost.
+    fn tell_gaps(&mut self, slot: u64, last: Option<(u64, Instant)>, missed: u64) {
+        if missed > 0 {
+            tracing::warn!(missed, "slots could not start in time");
+            self.write_event(slot, "slot_missed", None, &format!("{missed} slots could not start in time"));
+        }
+        if let Some((before, _)) = last
+            && slot != before + 1 + missed
+        {
+            let seconds = (slot as f64 - (before + 1 + missed) as f64) * self.settings.interval.as_secs_f64();
+            tracing::warn!(seconds, "the wall clock was set");
+            self.write_event(slot, "clock_step", None, &format!("the wall clock was set by about {seconds:+.3} s"));
+        }
+    }
+
+    fn run_slot(&mut self, slot: u64, start: Instant, control: &Control) {
+        let interval = self.settings.interval;
+        // What the discovery could not send, the slot cannot either, or it does not matter any more.
+        self.send_error = None;
+        self.decode = Duration::ZERO;
+        self.engine.start_slot(start, start + interval.mul_f64(ASK_UNTIL), start + interval.mul_f64(CLOSE_AT));
+        self.pump(control, slot);
+    }
+
+    /// Drives the engine until the slot, or the discovery, is over.
+    fn pump(&mut self, control: &Control, slot: u64) {
+        let mut mad: Mad = [0; MAD_LEN];
+        let (mut in_a_row, mut stopping) = (0, false);
+        loop {
+            // Each at its own time, and replies are looked at in between: neither shall wait for a whole window to be written.
+            let mut sent = 0;
+            let mut now = self.clock.now();
+            while sent < SENDS_IN_A_ROW
+                && let Some((target, tid)) = self.engine.poll_transmit(now, &mut mad)
+            {
+                tracing::trace!(%tid, lid = %target.lid, "send");
+                if let Err(error) = self.transport.send(&target, &mad, now) {
+                    tracing::debug!(%error, lid = %target.lid, "not sent");
+                    let completion = Completion { tid, outcome: Outcome::SendFailed(error.errno()) };
+                    self.engine.handle_completion(&completion, &mad, now);
+                    self.send_error = Some(error);
+                }
+                sent += 1;
+                now = self.clock.now();
+            }
+            let more = sent == SENDS_IN_A_ROW;
+            while let Some(event) = self.engine.poll_event() {
+                self.take_event(event, slot);
+            }
+            let Some(timeout) = self.engine.poll_timeout() else { return };
+            if self.failure.is_some() {
+                self.engine.close(now);
+                continue;
+            }
+            if control.is_stopped() && !std::mem::replace(&mut stopping, true) {
+                self.engine.stop(now, LONGEST_STOP);
+                continue;
+            }
+            let wait = if in_a_row < REPLIES_IN_A_ROW && !more { (timeout - now).min(LONGEST_WAIT) } else { Duration::ZERO };
+            match self.transport.recv(&mut mad, wait, now) {
+                Ok(Some(completion)) if in_a_row < REPLIES_IN_A_ROW => {
+                    tracing::trace!(tid = %completion.tid, outcome = ?completion.outcome, "completion");
+                    self.engine.handle_completion(&completion, &mad, self.clock.now());
+                    in_a_row += 1;
+                }
+                Ok(completion) => {
+                    in_a_row = 0;
+                    let now = self.clock.now();
+                    if let Some(completion) = completion {
+                        self.engine.handle_completion(&completion, &mad, now);
+                    }
+                    self.engine.handle_timeout(now);
+                }
+                Err(error) => self.failure = Some(error),
+            }
+        }
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,370 @@
+//! Who answers at a LID, and where a device is that answers there no more.
+//!
+//! A reply of performance management carries no GUID, and LIDs move. So NodeInfo is asked of every device at start, then about once a minute, and at once
+//! when there is a reason to doubt. What another device answered is withheld; the subnet manager is asked where the right one is.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::{Engine, Event, Phase};
+use crate::mad::Mad;
+use crate::mad::exchange::{Local, Target};
+use crate::mad::header::MadStatus;
+use crate::mad::pma::{self, Data};
+use crate::mad::query::Query;
+use crate::mad::sa::{self, Gid, PathRecord};
+use crate::mad::smp::{self, NodeInfo, PortInfo};
+use crate::sweep::inflight::{Patience, Purpose, Transaction};
+use crate::sweep::sample::Status;
+use crate::time::Instant;
+use crate::types::{Guid, Lid, Tid};
+
+/// How often NodeInfo is asked in vain before a device counts as one whose identity cannot be checked.
+const TRIES: u8 = 3;
+
+/// Between two looks at a device that is not where it should be.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+/// Between two questions where a device is that does not answer at all.
+const SEEK_AGAIN: Duration = Duration::from_secs(60);
+
+/// For how long the subnet manager may think: it serves the whole fabric.
+pub(super) const MANAGER: Patience = Patience { deadline: Duration::from_secs(1), grace: Duration::from_secs(1) };
+
+/// Who a device should be, where it is, and whether it is.
+#[derive(Clone, Debug)]
+pub(super) struct Who {
+    pub(super) guid: Guid,
+    /// Where it is asked.
+    pub(super) lid: Lid,
+    /// Where it was last known to be.
+    known_lid: Lid,
+    pub(super) identity: Identity,
+    /// Whether it is asked in this phase, and when next.
+    pub(super) ask: bool,
+    pub(super) due: Instant,
+    /// How often it was asked in vain.
+    in_vain: u8,
+    /// What it said of itself.
+    pub(super) info: Option<NodeInfo>,
+    /// Whether its links are asked for.
+    pub(super) ask_links: bool,
+    /// PortInfo.CapabilityMask of a switch's port 0.
+    pub(super) capability_mask: Option<u32>,
+    /// Whether the subnet manager is, or will be, asked for the way to it, and when it may be next.
+    pub(super) waits_for_path: bool,
+    seek: Instant,
+    /// Whether the service level to it is known.
+    has_sl: bool,
+    /// Whether it was told that it demands an M_Key.
+    m_key_told: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Identity {
+    /// It did not say who it is, or not lately.
+    Unknown,
+    /// It is the one that is meant.
+    Right,
+    /// It is another, with this GUID.
+    Wrong(Guid),
+    /// The subnet manager says that it is at another LID; it did not confirm that yet.
+    Moved,
+}
+
+impl Who {
+    pub(super) fn new(guid: Guid, lid: Lid) -> Self {
+        Self {
+            guid,
+            lid,
+            known_lid: lid,
+            identity: Identity::Unknown,
+            ask: false,
+            due: Instant::ZERO,
+            in_vain: 0,
+            info: None,
+            ask_links: false,
+            capability_mask: None,
+            waits_for_path: false,
+            seek: Instant::ZERO,
+            has_sl: false,
+            m_key_told: false,
+        }
+    }
+
+    /// It may be another now.
+    pub(super) fn forget(&mut self) {
+        (self.info, self.capability_mask, self.due, self.in_vain) = (None, None, Instant::ZERO, 0);
+        if self.identity == Identity::Right {
+            self.identity = Identity::Unknown;
+        }
+    }
+
+    /// Whether nothing that comes from its LID may be believed.
+    pub(super) fn is_wrong(&self) -> bool {
+        matches!(self.identity, Identity::Wrong(_) | Identity::Moved)
+    }
+}
+
+/// The subnet manager, and whose ways it is asked for.
+#[derive(Debug, Default)]
+pub(super) struct Manager {
+    pub(super) local: Local,
+    queue: VecDeque<u32>,
+    asked: bool,
+}
+
+impl Engine {
+    /// Tells where the sender is on its subnet. If its LID or the subnet manager's changed, all LIDs may have: every device is asked who it is. Tells
+    /// whether it was so.
+    pub fn set_local(&mut self, local: Local) -> bool {
+        let before = std::mem::replace(&mut self.manager.local, local);
+        let moved = before != Local::default() && (before.lid, before.sm_lid) != (local.lid, local.sm_lid);
+        if moved {
+            for device in &mut self.devices {
+                (device.who.due, device.who.seek, device.who.has_sl) = (Instant::ZERO, Instant::ZERO, false);
+            }
+        }
+        moved
+    }
+
+    /// Asks a port's device who it is in the next slot: what it said is hard to believe.
+    ///
+    /// # Panics
+    /// If there is no such port.
+    pub fn doubt(&mut self, port: usize) {
+        let device = self.ports[port].device;
+        self.devices[device as usize].who.due = Instant::ZERO;
+    }
+
+    /// Where a device is.
+    ///
+    /// # Panics
+    /// If there is no such device.
+    pub fn lid(&self, device: usize) -> Lid {
+        self.devices[device].who.known_lid
+    }
+
+    /// How a port's link is: what PortInfo said, and the mask by which its speeds count. `None` if it did not.
+    ///
+    /// # Panics
+    /// If there is no such port.
+    pub fn link(&self, port: usize) -> Option<(PortInfo, u32)> {
+        let Self { ports, devices, .. } = self;
+        let link = ports[port].link?;
+        Some((link, devices[ports[port].device as usize].who.capability_mask.unwrap_or(link.capability_mask)))
+    }
+
+    /// Spreads the checks of all devices over the time between two of one.
+    pub(super) fn spread_checks(&mut self, now: Instant) {
+        let count = self.devices.len().max(1) as u32;
+        for (place, device) in (1..).zip(&mut self.devices) {
+            if device.who.identity == Identity::Right {
+                device.who.due = now + self.config.identity_every * place / count;
+            }
+        }
+    }
+
+    /// What of this is due as a phase begins.
+    pub(super) fn begin_checks(&mut self, index: u32, now: Instant) {
+        let (path_sl, every) = (self.config.path_sl, self.config.identity_every);
+        let device = &mut self.devices[index as usize];
+        let who = &mut device.who;
+        who.ask |= now >= who.due || device.was_silent;
+        if who.ask && who.in_vain == 0 {
+            // A round: what was asked in vain before is asked again.
+            device.groups.sampling_tries = device.groups.sampling_tries.max(1);
+        }
+        let every = if who.is_wrong() {
+            LOOK_AGAIN
+        } else if device.was_silent {
+            SEEK_AGAIN
+        } else {
+            every
+        };
+        if (who.is_wrong() || device.was_silent || path_sl && !who.has_sl) && now >= who.seek {
+            who.seek = now + every.min(SEEK_AGAIN);
+            self.seek(index);
+        }
+    }
+
+    /// Asks the subnet manager for the way to a device.
+    fn seek(&mut self, index: u32) {
+        let who = &mut self.devices[index as usize].who;
+        if self.manager.local.sm_lid.is_unicast() && !std::mem::replace(&mut who.waits_for_path, true) {
+            self.manager.queue.push_back(index);
+        }
+    }
+
+    /// The next request to the subnet manager: one at a time.
+    pub(super) fn next_path(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
+        let Local { sm_lid, sm_sl, gid, .. } = self.manager.local;
+        if self.manager.asked || matches!(self.phase, Phase::Idle) {
+            return None;
+        }
+        let device = self.manager.queue.pop_front()?;
+        self.manager.asked = true;
+        let destination = Gid { prefix: gid.prefix, guid: self.devices[device as usize].who.guid };
+        let query = Query::Sa(sa::Query { source: gid, destination });
+        self.stats.mads_sent += 1;
+        let tid = self.inflight.insert(Transaction { device, lid: sm_lid, query, purpose: Purpose::Path, sent: now, expired: false });
+        query.emit(tid, mad);
+        Some((Target::general(sm_lid, sm_sl, self.config.pkey_index, MANAGER.grace), tid))
+    }
+
+    /// What the subnet manager said; `None` if it said nothing, or that there is no way.
+    pub(super) fn take_path(&mut self, index: u32, record: Option<PathRecord>, now: Instant) {
+        self.manager.asked = false;
+        let path_sl = self.config.path_sl;
+        let device = &mut self.devices[index as usize];
+        device.who.waits_for_path = false;
+        if let Some(PathRecord { dlid, sl }) = record.filter(|record| record.dlid.is_unicast()) {
+            if path_sl {
+                (device.sl, device.who.has_sl) = (sl, true);
+            }
+            if dlid != device.who.lid {
+                // Nothing is believed of it before it said who it is.
+                device.forget();
+                (device.who.lid, device.who.identity, device.who.ask, device.step) = (dlid, Identity::Moved, true, 0);
+                self.withhold(index, now);
+                self.go_on(index);
+            }
+        }
+        self.settle_discovery(index);
+    }
+
+    /// Lets a device be asked again whose chores were done.
+    fn go_on(&mut self, index: u32) {
+        let device = &mut self.devices[index as usize];
+        let passes = match self.phase {
+            Phase::Idle => return,
+            Phase::Discovery { .. } => super::DISCOVERY_PASSES,
+            Phase::Slot { asking, .. } => u8::from(asking),
+        };
+        (device.passes, device.silent) = (passes, 0);
+        if !device.outstanding && !device.suspended {
+            self.ready.push_back(index);
+        }
+    }
+
+    /// NodeInfo was answered.
+    pub(super) fn take_identity(&mut self, index: u32, answer: Result<&Data, MadStatus>, now: Instant) {
+        let Ok(data) = answer else { return self.identity_in_vain(index, now) };
+        let info = NodeInfo::parse(data);
+        let who = &mut self.devices[index as usize].who;
+        let before = who.identity;
+        (who.ask, who.in_vain) = (false, 0);
+        if info.port_guid != who.guid {
+            let found = info.port_guid;
+            (who.identity, who.due) = (Identity::Wrong(found), now + LOOK_AGAIN);
+            let device = &mut self.devices[index as usize];
+            device.groups.forget();
+            device.who.info = None;
+            if before != Identity::Wrong(found) {
+                self.events.push_back(Event::WrongDevice { device: index as usize, found });
+            }
+            self.devices[index as usize].who.seek = now + LOOK_AGAIN;
+            self.withhold(index, now);
+            self.seek(index);
+            return;
+        }
+        (who.identity, who.info, who.due) = (Identity::Right, Some(info), now + self.config.identity_every);
+        who.ask_links = true;
+        if !self.tell_lid(index) && matches!(before, Identity::Wrong(_)) {
+            self.events.push_back(Event::RightDevice(index as usize));
+        }
+    }
+
+    /// Tells that a device is at another LID than it was known to be, if it is.
+    fn tell_lid(&mut self, index: u32) -> bool {
+        let who = &mut self.devices[index as usize].who;
+        let (from, to) = (std::mem::replace(&mut who.known_lid, who.lid), who.lid);
+        if from != to {
+            self.events.push_back(Event::LidChange { device: index as usize, from, to });
+        }
+        from != to
+    }
+
+    /// NodeInfo was asked in vain: not answered, or refused.
+    pub(super) fn identity_in_vain(&mut self, index: u32, now: Instant) {
+        let device = &mut self.devices[index as usize];
+        let who = &mut device.who;
+        who.in_vain += 1;
+        if who.in_vain < TRIES {
+            return;
+        }
+        (who.ask, who.in_vain, who.due) = (false, 0, now + self.config.identity_every);
+        if !matches!(who.identity, Identity::Wrong(_)) {
+            who.identity = Identity::Unknown;
+        }
+        let moved = self.tell_lid(index);
+        let device = &mut self.devices[index as usize];
+        // One that answers other questions keeps this one to who has its key.
+        if !moved
+            && device.answered
+            && device.groups.capabilities != super::groups::Known::Not
+            && !std::mem::replace(&mut device.who.m_key_told, true)
+        {
+            self.events.push_back(Event::KeyDemanded { device: index as usize, key: super::Key::M });
+        }
+    }
+
+    /// PortInfo of a switch's port 0 was answered.
+    pub(super) fn take_switch(&mut self, index: u32, answer: Result<&Data, MadStatus>) {
+        if let Ok(data) = answer {
+            self.devices[index as usize].who.capability_mask = Some(PortInfo::parse(data).capability_mask);
+        }
+    }
+
+    /// PortInfo of a port was answered.
+    pub(super) fn take_link(&mut self, port: u32, answer: Result<&Data, MadStatus>) {
+        let Ok(data) = answer else { return };
+        let link = PortInfo::parse(data);
+        let before = self.ports[port as usize].link.replace(link);
+        if before != Some(link) {
+            self.events.push_back(Event::Link(port as usize));
+        }
+    }
+
+    /// PortInfoExtended of a port was answered.
+    pub(super) fn take_fec(&mut self, port: u32, answer: Result<&Data, MadStatus>) {
+        self.ports[port as usize].rs_fec = answer.ok().map(smp::is_rs_fec);
+    }
+
+    /// Withholds what came of a device in this slot: it is another's, or may be.
+    pub(super) fn withhold(&mut self, index: u32, now: Instant) {
+        if !matches!(self.phase, Phase::Slot { .. }) {
+            return;
+        }
+        let device = &mut self.devices[index as usize];
+        device.done = device.ports.end - device.ports.start;
+        for port in device.ports.clone() {
+            let state = &mut self.ports[port as usize].slot;
+            match &mut state.status {
+                Some(status) => {
+                    self.stats.ports[*status as usize] -= 1;
+                    *status = Status::WrongDevice;
+                    self.stats.ports[Status::WrongDevice as usize] += 1;
+                }
+                None => self.settle(port, Status::WrongDevice, now),
+            }
+        }
+    }
+
+    /// The path of a reply, if it has one.
+    pub(super) fn path_of(answer: Result<(), MadStatus>, mad: &Mad) -> Option<PathRecord> {
+        answer.ok().map(|()| PathRecord::parse(mad))
+    }
+
+    /// A redirection is followed once, and remembered. Tells whether the request goes out again.
+    pub(super) fn follow(&mut self, transaction: &Transaction, mad: &Mad) -> bool {
+        let device = &mut self.devices[transaction.device as usize];
+        if device.redirect.is_some() {
+            return false;
+        }
+        let Some(redirect) = pma::class_port_info::Redirect::parse(pma::data(mad)) else { return false };
+        (device.redirect, device.again) = (Some(redirect), Some((transaction.query, transaction.purpose)));
+        self.events.push_back(Event::Redirected { device: transaction.device as usize, to: redirect.lid });
+        true
+    }
+}

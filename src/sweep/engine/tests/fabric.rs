@@ -1,0 +1,146 @@
+//! The engine on the simulated fabric, in virtual time.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use proptest::prelude::*;
+
+use super::super::*;
+use super::{MS, SECOND};
+use crate::mad::transport::sim::{Options, SimFabric};
+use crate::sweep::rehearsal::{Rehearsal, whole};
+use crate::topology::{Fabric, ports_report, synthetic};
+
+fn stria() -> Fabric {
+    ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria").expect("our own format").fabric
+}
+
+fn rehearse(options: Options, config: Config, change: impl FnOnce(&mut SimFabric)) -> Rehearsal {
+    let plan = whole(&stria());
+    let mut sim = SimFabric::new(stria(), options);
+    change(&mut sim);
+    let mut rehearsal = Rehearsal::new(Arc::new(Mutex::new(sim)), &plan, config, 42);
+    assert!(rehearsal.discover().contains(&Event::DiscoveryDone));
+    rehearsal
+}
+
+/// Statuses of the last slot with their counts; every port has been told exactly once.
+fn statuses(rehearsal: &Rehearsal, events: &[Event]) -> BTreeMap<Status, usize> {
+    let mut told = vec![0; rehearsal.engine.ports()];
+    let mut counts = BTreeMap::new();
+    for event in events {
+        if let Event::Port(port) = event {
+            told[*port] += 1;
+            *counts.entry(rehearsal.engine.sample(*port).status).or_default() += 1;
+        }
+    }
+    assert!(told.iter().all(|times| *times == 1), "every port exactly once");
+    assert_eq!(events.last(), Some(&Event::SlotDone));
+    counts
+}
+
+#[test]
+fn a_healthy_fabric_takes_as_long_as_its_slowest_device() {
+    let options = Options { jitter: 0.0, ..Options::default() };
+    let mut rehearsal = rehearse(options, Config { window: 64, ..Config::default() }, |_| {});
+    let events = rehearsal.slot(SECOND);
+    assert_eq!(statuses(&rehearsal, &events), BTreeMap::from([(Status::Ok, 968)]));
+    // These switches have all of PortCounters in PortCountersExtended, so that is not asked of their 652 ports.
+    assert_eq!(rehearsal.engine.stats().mads_sent, 652 * 3 + 316 * 4);
+    // A leaf has 36 ports of 3 MADs at 54 us each, way included.
+    assert_eq!(rehearsal.engine.stats().duration(), Duration::from_micros(36 * 3 * 54));
+}
+
+#[test]
+fn a_dead_leaf_costs_its_own_ports_and_three_deadlines() {
+    let mut healthy = rehearse(Options::default(), Config::default(), |_| {});
+    healthy.slot(SECOND);
+    let mut rehearsal = rehearse(Options::default(), Config::default(), |sim| {
+        let leaf = sim.fabric().iter().find(|(_, device)| device.name == "leaf03").expect("in the fabric").0;
+        sim.set_dead(leaf, true);
+    });
+    for _ in 0..3 {
+        let events = rehearsal.slot(SECOND);
+        let counts = statuses(&rehearsal, &events);
+        assert_eq!((counts[&Status::Ok], counts.values().sum::<usize>()), (968 - 36, 968), "{counts:?}");
+        let bound = healthy.engine.stats().duration() + 15 * MS;
+        assert!(rehearsal.engine.stats().duration() <= bound, "{:?} > {bound:?}", rehearsal.engine.stats().duration());
+    }
+}
+
+#[test]
+fn a_slow_switch_is_late_and_its_data_arrives() {
+    let mut rehearsal = rehearse(Options::default(), Config::default(), |sim| {
+        let leaf = sim.fabric().iter().find(|(_, device)| device.name == "leaf03").expect("in the fabric").0;
+        sim.set_service(leaf, 8 * MS);
+    });
+    let events = rehearsal.slot(SECOND);
+    assert_eq!(statuses(&rehearsal, &events), BTreeMap::from([(Status::Ok, 968 - 36), (Status::Late, 36)]));
+}
+
+#[test]
+fn lost_mads_cost_their_own_ports() {
+    let mut rehearsal = rehearse(Options { loss: 0.01, ..Options::default() }, Config::default(), |_| {});
+    let events = rehearsal.slot(SECOND);
+    let counts = statuses(&rehearsal, &events);
+    assert!(counts[&Status::Ok] > 900 && counts[&Status::Timeout] > 5, "{counts:?}");
+    assert!(counts.keys().all(|status| [Status::Ok, Status::Timeout].contains(status)), "{counts:?}");
+}
+
+#[test]
+fn a_slot_that_is_too_short_skips_what_is_left() {
+    let mut rehearsal = rehearse(Options::default(), Config { window: 1, ..Config::default() }, |_| {});
+    let events = rehearsal.slot(20 * MS);
+    let counts = statuses(&rehearsal, &events);
+    assert!(counts[&Status::Ok] > 0 && counts[&Status::Skipped] > 500, "{counts:?}");
+}
+
+#[test]
+fn what_a_short_slot_skipped_comes_first_in_the_next() {
+    let mut rehearsal = rehearse(Options::default(), Config { window: 1, ..Config::default() }, |_| {});
+    let mut reached = vec![false; rehearsal.engine.ports()];
+    // 3220 MADs of some 50 us each are 160 ms; a slot asks for 18 of them.
+    for _ in 0..20 {
+        let events = rehearsal.slot(20 * MS);
+        statuses(&rehearsal, &events);
+        (0..reached.len()).for_each(|port| reached[port] |= rehearsal.engine.sample(port).status == Status::Ok);
+    }
+    assert_eq!(reached.iter().filter(|reached| !**reached).count(), 0, "ports that were never reached");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever is lost, dead or slow: every port exactly once a slot, the slot ends in time, and no data of another slot shows.
+    #[test]
+    fn every_port_exactly_once(seed in any::<u64>(), loss in 0.0..1.0f64, dead in 0.0..0.5f64, slow in 0.0..0.5f64, window in 1usize..200) {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut rehearsal = rehearse(Options { seed, loss, ..Options::default() }, Config { window, ..Config::default() }, |sim| {
+            let ids: Vec<_> = sim.fabric().iter().map(|(id, _)| id).collect();
+            for id in ids {
+                sim.set_dead(id, rng.f64() < dead);
+                if rng.f64() < slow {
+                    sim.set_service(id, Duration::from_micros(rng.u64(1..30_000)));
+                }
+            }
+        });
+        for _ in 0..2 {
+            let start = rehearsal.now();
+            let events = rehearsal.slot(200 * MS);
+            statuses(&rehearsal, &events);
+            let stats = rehearsal.engine.stats();
+            prop_assert!(stats.duration() <= 190 * MS);
+            for port in 0..rehearsal.engine.ports() {
+                let sample = rehearsal.engine.sample(port);
+                let answers = (0..4).filter_map(|group| sample.answer(group));
+                prop_assert!(answers.clone().all(|(at, _)| at >= start));
+                let answers = answers.count();
+                if sample.status == Status::Ok {
+                    // Optional groups are not asked for until it is known that they are there.
+                    prop_assert!(answers >= 1 && sample.mads as usize == answers);
+                }
+                prop_assert!(answers <= sample.mads as usize);
+            }
+        }
+    }
+}
