@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::engine::{Config, DevicePlan, Engine, Event};
 use crate::mad::MAD_LEN;
+use crate::mad::exchange::Local;
 use crate::mad::transport::sim::{Client, SimFabric};
 use crate::time::Instant;
 use crate::topology::Fabric;
@@ -46,7 +47,12 @@ impl Rehearsal {
         self.now
     }
 
-    /// Asks every device what it can do.
+    /// Where the sender is.
+    pub fn local(&self) -> Local {
+        self.client.local()
+    }
+
+    /// Asks every device who it is and what it can do.
     pub fn discover(&mut self) -> Vec<Event> {
         self.engine.start_discovery(self.now, self.now + Duration::from_secs(10));
         self.run()

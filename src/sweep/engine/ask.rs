@@ -2,7 +2,7 @@
 //!
 //! The chores, in their order: what it can do (ClassPortInfo), who it is (NodeInfo), which optional attributes it has (PortSamplesControl), how its
 //! links are (PortInfo, PortInfoExtended), and a probe of each group that no mask tells of. Most slots have none. The discovery goes over them in
-//! three passes, a slot in one.
+//! several passes, a slot in one.
 
 use super::groups::Known;
 use super::{Engine, Phase};

@@ -203,8 +203,8 @@ enum Phase {
     Slot { ask_until: Instant, close_at: Instant, asking: bool },
 }
 
-/// How often a device is asked what it did not answer, before the first slot.
-const DISCOVERY_PASSES: u8 = 3;
+/// How often a device is asked what it did not answer, before the first slot: three times for OptionMask, then as often for what that would tell.
+const DISCOVERY_PASSES: u8 = 6;
 
 impl Engine {
     /// An engine for these devices. TIDs count up from the seed's low 32 bits.

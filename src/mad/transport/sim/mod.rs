@@ -143,6 +143,11 @@ impl SimFabric {
         self.agents[id.0 as usize].service = service;
     }
 
+    /// The device with the subnet manager; `None` if no adapter has a LID.
+    pub fn manager(&self) -> Option<DeviceId> {
+        self.manager
+    }
+
     /// Where a device is now.
     ///
     /// # Panics
@@ -159,6 +164,16 @@ impl SimFabric {
         let (a, b) = (self.lid(one), self.lid(other));
         (self.agents[one.0 as usize].lid, self.agents[other.0 as usize].lid) = (b, a);
         self.by_lid.extend([(b, one), (a, other)]);
+    }
+
+    /// Moves a device to a LID that nobody has; at its old one nobody answers.
+    ///
+    /// # Panics
+    /// If the identifier is another fabric's.
+    pub fn move_lid(&mut self, id: DeviceId, lid: Lid) {
+        self.by_lid.remove(&self.lid(id));
+        self.by_lid.insert(lid, id);
+        self.agents[id.0 as usize].lid = lid;
     }
 
     /// Makes a link other than the net file says.

@@ -8,6 +8,7 @@ use crate::mad::pma::{self, Capabilities, Sampling};
 use crate::mad::smp::{self, NodeInfo};
 
 mod fabric;
+mod identity;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
