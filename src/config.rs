@@ -28,6 +28,10 @@ pub struct Raw {
     pub interval: String,
     /// Names of groups of counters.
     pub groups: Vec<String>,
+    /// Groups that are asked of every device, whatever it says that it has.
+    pub force_groups: Vec<String>,
+    /// Time between two checks of who answers and how its links are.
+    pub identity: String,
     /// MADs in flight.
     pub window: usize,
     /// Deadline of a MAD.
@@ -80,6 +84,8 @@ impl Default for Raw {
             sampler: String::new(),
             interval: "1s".to_owned(),
             groups: engine.groups.iter().map(ToString::to_string).collect(),
+            force_groups: Vec::new(),
+            identity: text(engine.identity_every),
             window: engine.window,
             timeout: text(engine.deadline),
             grace: text(engine.grace),
@@ -226,8 +232,11 @@ impl Raw {
                 window: self.window()?,
                 deadline,
                 grace,
-                groups: self.groups()?,
+                groups: groups("groups", &self.groups)?,
+                force_groups: groups("force_groups", &self.force_groups)?,
+                identity_every: duration("identity", &self.identity, Duration::from_secs(1), Duration::from_secs(24 * 3600))?,
                 sl: self.sl()?,
+                path_sl: self.sl == Sl::Word("path".to_owned()),
                 ..engine::Config::default()
             },
             ca: self.ca.parse().map_err(|_| value("ca", &self.ca, "an HCA and its port, such as mlx5_0 or mlx5_0:1"))?,
@@ -245,34 +254,15 @@ impl Raw {
             .ok_or_else(|| value("window", &self.window, "a number from 1 to 128"))
     }
 
-    fn groups(&self) -> Result<Vec<Group>, ConfigError> {
-        let mut groups = Vec::new();
-        for name in &self.groups {
-            if name == "all" {
-                groups.extend(Group::ALL);
-                continue;
-            }
-            let group = name.parse().map_err(|error: crate::types::ParseError| value("groups", &error.found, error.expected))?;
-            groups.push(group);
-        }
-        let mut once = Vec::new();
-        groups.retain(|group| {
-            !once.contains(group) && {
-                once.push(*group);
-                true
-            }
-        });
-        if groups.is_empty() { Err(value("groups", &"", "a list of groups of counters, such as extended,base")) } else { Ok(groups) }
-    }
-
     fn sl(&self) -> Result<u8, ConfigError> {
         match &self.sl {
             Sl::Number(sl @ 0..=15) => Ok(*sl),
-            Sl::Number(other) => Err(value("sl", other, "a service level from 0 to 15")),
-            Sl::Word(word) if word == "path" => {
-                Err(value("sl", word, "taken from path records by this version, which needs a number from 0 to 15"))
+            Sl::Number(other) => Err(value("sl", other, "a service level from 0 to 15, or \"path\"")),
+            // Until a path record tells.
+            Sl::Word(word) if word == "path" => Ok(0),
+            Sl::Word(word) => {
+                word.parse().ok().filter(|sl| *sl <= 15).ok_or_else(|| value("sl", word, "a service level from 0 to 15, or \"path\""))
             }
-            Sl::Word(word) => word.parse().ok().filter(|sl| *sl <= 15).ok_or_else(|| value("sl", word, "a service level from 0 to 15")),
         }
     }
 
@@ -283,6 +273,28 @@ impl Raw {
             .filter(|pkey| pkey & 0x7fff != 0)
             .ok_or_else(|| value("pkey", &self.pkey, "a P_Key such as 0xffff"))
     }
+}
+
+/// The groups of a list, each once; `all` stands for all of them.
+fn groups(key: &'static str, names: &[String]) -> Result<Vec<Group>, ConfigError> {
+    let mut groups = Vec::new();
+    for name in names {
+        if name == "all" {
+            groups.extend(Group::ALL);
+            continue;
+        }
+        let group = name.parse().map_err(|error: crate::types::ParseError| value(key, &error.found, error.expected))?;
+        groups.push(group);
+    }
+    let mut once = Vec::new();
+    groups.retain(|group| {
+        !once.contains(group) && {
+            once.push(*group);
+            true
+        }
+    });
+    let none = groups.is_empty() && key == "groups";
+    if none { Err(value(key, &"", "a list of groups of counters, such as extended,base")) } else { Ok(groups) }
 }
 
 /// The ceiling of `window`: the QP1 send queue of a port has 128 places.
@@ -349,11 +361,20 @@ mod tests {
         assert_eq!(refused(|raw| raw.timeout = "2s".to_owned()), "timeout: \"2s\" is not a duration from 100us to 1s");
         assert_eq!(refused(|raw| raw.grace = "1ms".to_owned()), "grace: \"1ms\" is not a duration from 5ms to 10s");
         assert_eq!(refused(|raw| raw.window = 0), "window: \"0\" is not a number from 1 to 128");
-        assert_eq!(refused(|raw| raw.sl = Sl::Number(16)), "sl: \"16\" is not a service level from 0 to 15");
+        assert_eq!(refused(|raw| raw.sl = Sl::Number(16)), "sl: \"16\" is not a service level from 0 to 15, or \"path\"");
         assert_eq!(refused(|raw| raw.pkey = "0x8000".to_owned()), "pkey: \"0x8000\" is not a P_Key such as 0xffff");
         assert!(refused(|raw| raw.groups = vec!["vlopdat".to_owned()]).contains("vlopdata"));
         assert!(refused(|raw| raw.groups.clear()).starts_with("groups:"));
+        assert!(refused(|raw| raw.force_groups = vec!["bas".to_owned()]).starts_with("force_groups:"));
+        assert!(refused(|raw| raw.identity = "0s".to_owned()).starts_with("identity:"));
         assert!(refused(|raw| raw.simulated.loss = f64::NAN).starts_with("simulated.loss:"));
+    }
+
+    #[test]
+    fn the_service_level_is_a_number_or_the_path_s() {
+        let engine = |sl| check(|raw| raw.sl = sl).expect("good").engine;
+        assert_eq!((engine(Sl::Number(3)).sl, engine(Sl::Number(3)).path_sl), (3, false));
+        assert_eq!((engine(Sl::Word("path".to_owned())).sl, engine(Sl::Word("path".to_owned())).path_sl), (0, true));
     }
 
     #[test]

@@ -52,7 +52,7 @@ struct Args {
     /// End after so many slots
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     sweeps: Option<u64>,
-    /// Groups of counters: extended,base,xmtdisc,rcverr or all [default: those four]
+    /// Groups of counters, of those in ibnet.toml.example, or all [default: extended,base,xmtdisc,rcverr]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     groups: Option<Vec<String>>,
     /// MADs in flight, never more than one to a device [default: 32]
@@ -67,8 +67,8 @@ struct Args {
     /// HCA that sends [default: the only active InfiniBand port]
     #[arg(long, value_name = "NAME[:PORT]")]
     ca: Option<String>,
-    /// Service level [default: 0]
-    #[arg(long, value_name = "N")]
+    /// Service level, or the path record's [default: 0]
+    #[arg(long, value_name = "N|path")]
     sl: Option<String>,
     /// P_Key [default: 0xffff]
     #[arg(long, value_name = "HEX")]
@@ -338,6 +338,9 @@ impl Way {
         #[cfg(feature = "umad")]
         {
             let port = ibnet::mad::transport::umad::ports::find(&ca)?;
+            if config.pkey & 0x8000 == 0 {
+                tracing::warn!(pkey = format!("{:#06x}", config.pkey), "this is a limited member's P_Key: only full members answer it");
+            }
             if port.sm_lid.0 == 0 {
                 tracing::warn!(%port, "no subnet manager is known here; LIDs may not lead anywhere");
             }

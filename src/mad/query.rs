@@ -18,7 +18,7 @@ pub enum Query {
 /// Why a MAD is no answer to a query. Allocates nothing: it happens once a MAD.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadReply {
-    /// Not 256 octets.
+    /// Not 256 octets, or not all of a record.
     #[error("{0} octets instead of 256")]
     Length(usize),
     /// Another management class, or a version of it that is not ours.
@@ -76,7 +76,9 @@ impl Query {
     /// # Errors
     /// [`BadReply::Status`] if the agent refused; any other if this is no answer to this query at all.
     pub fn check(&self, mad: &Mad, len: usize) -> Result<(), BadReply> {
-        if len != MAD_LEN {
+        // A subnet manager may cut a MAD behind its record.
+        let least = if matches!(self, Self::Sa(_)) { sa::RECORD_END } else { MAD_LEN };
+        if !(least..=MAD_LEN).contains(&len) {
             return Err(BadReply::Length(len));
         }
         let header = Header::parse(mad);
@@ -136,6 +138,14 @@ mod tests {
         assert_eq!(SMP.check(&reply(SMP), MAD_LEN), Ok(()));
         assert_eq!(with(SMP, 1, 0x81), BadReply::Class { class: 0x81, version: 1 });
         assert_eq!(with(SMP, 23, 4), BadReply::PortSelect(4));
+    }
+
+    #[test]
+    fn a_path_record_may_end_with_its_mad() {
+        let query = Query::Sa(sa::Query { source: sa::Gid::default(), destination: sa::Gid::default() });
+        let mad = reply(query);
+        assert_eq!([120, 200, 256].map(|len| query.check(&mad, len)), [Ok(()); 3]);
+        assert_eq!([119, 257].map(|len| query.check(&mad, len)), [Err(BadReply::Length(119)), Err(BadReply::Length(257))]);
     }
 
     proptest! {

@@ -13,6 +13,9 @@ pub const CLASS_VERSION: u8 = 2;
 /// PathRecord.
 pub const PATH_RECORD: u16 = 0x0035;
 
+/// Where a PathRecord ends: it begins at octet 56 and has 64 octets.
+pub const RECORD_END: usize = 120;
+
 /// Where each field stands, in octets of the MAD (IBA vol. 1, 15.2.1.1 and 15.2.5.16).
 mod field {
     use std::ops::Range;

@@ -4,6 +4,7 @@
 #![cfg(feature = "umad")]
 
 mod fabric;
+mod identity;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -227,6 +227,14 @@ impl<T: Transport> Driver<T> {
         self.engine.start_discovery(now, now + DISCOVERY);
         self.pump(control, self.current_slot());
         self.tell_changes(self.current_slot());
+        let (devices, sl) = (self.engine.without_path(), self.settings.engine.sl);
+        if devices > 0 && !control.is_stopped() {
+            tracing::warn!(
+                devices,
+                sl,
+                "the subnet manager gave no path record to some devices; they are asked with this service level meanwhile"
+            );
+        }
     }
 
     /// Sleeps until the wall clock passes the next multiple of the interval; tells which, and when that was. `None`: stop.

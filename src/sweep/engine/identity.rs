@@ -145,6 +145,11 @@ impl Engine {
         self.devices[device].who.known_lid
     }
 
+    /// Devices whose service level should be the path record's and is not known.
+    pub fn without_path(&self) -> usize {
+        if self.config.path_sl { self.devices.iter().filter(|device| !device.who.has_sl).count() } else { 0 }
+    }
+
     /// How a port's link is: what PortInfo said, and the mask by which its speeds count. `None` if it did not.
     ///
     /// # Panics

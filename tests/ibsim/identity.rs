@@ -1,0 +1,147 @@
+//! Whose counters they are, on the real stack: a net file that is wrong about two hosts, with and without a subnet manager that knows better.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use ibnet::sweep::record::line::{Event, Line, Port};
+use ibnet::topology::synthetic::FatTree;
+use ibnet::types::Guid;
+
+use crate::fabric::{Ibsim, available};
+use crate::{SWEEP, discover, ports, read};
+
+const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
+const HOSTS: [&str; 2] = ["node00002", "node00005"];
+/// Sends, and is asked too.
+const SENDER: &str = "node00001";
+/// Has the subnet manager. ibsim hands it what it does not know itself, and opensm does not survive that: it is not asked.
+const MANAGER: &str = "node00006";
+
+/// A net file in which the LIDs of two hosts are exchanged, and the manager's host is missing. Tells the two hosts' true LIDs.
+fn exchange(ibsim: &Ibsim) -> BTreeMap<Guid, u16> {
+    let net = discover(ibsim, SENDER);
+    let of = |name: &str| net.fabric.devices().iter().find(|device| device.host() == name).expect("in the fabric");
+    let truth: BTreeMap<Guid, u16> = HOSTS.iter().map(|name| (of(name).guid, of(name).lid.0)).collect();
+    let [(a, lid_a), (b, lid_b)] = [0, 1].map(|n| (of(HOSTS[n]).guid.to_string(), of(HOSTS[n]).lid.0));
+    let text = fs::read_to_string(ibsim.path("net.p")).expect("written by the discovery");
+    let manager = of(MANAGER).guid.to_string();
+    let lines = text.lines().filter(|line| !line.starts_with("CA") || line.split_whitespace().nth(3) != Some(&manager));
+    // Type, LID, port and GUID of either end stand in this order.
+    let swapped: Vec<String> = lines
+        .map(|line| {
+            let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            for at in 0..words.len() {
+                let lid = if words[at] == a {
+                    lid_b
+                } else if words[at] == b {
+                    lid_a
+                } else {
+                    continue;
+                };
+                let place = (0..at).rev().filter(|place| !words[*place].is_empty()).nth(1).expect("the LID is two words before");
+                words[place] = lid.to_string();
+            }
+            words.join(" ")
+        })
+        .collect();
+    fs::write(ibsim.path("wrong.p"), swapped.join("\n") + "\n").expect("written");
+    truth
+}
+
+/// Marks each host's counters as its own.
+fn mark(ibsim: &mut Ibsim) {
+    for (host, errors) in HOSTS.iter().zip([111, 222]) {
+        ibsim.type_line(&format!("PerformanceSet \"H-{host}\"[1] PortCounters.PortRcvErrors={errors}"));
+    }
+}
+
+fn sweep(ibsim: &Ibsim, sweeps: &str) -> Vec<Line> {
+    let args = ["--net", "wrong.p", "--interval", "200ms", "--sweeps", sweeps, "-o", "lines.jsonl"];
+    let done = ibsim.run(SENDER, SWEEP, args);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    read(ibsim, "lines.jsonl")
+}
+
+fn of_host<'a>(lines: &'a [Line], host: &'a str) -> impl Iterator<Item = &'a Port> {
+    ports(lines).filter(move |port| port.node.split(' ').next() == Some(host))
+}
+
+fn events<'a>(lines: &'a [Line], kind: &'a str) -> Vec<&'a Event> {
+    lines
+        .iter()
+        .filter_map(|line| if let Line::Event(event) = line { Some(event) } else { None })
+        .filter(|event| event.event == kind)
+        .collect()
+}
+
+#[test]
+fn no_record_has_the_counters_of_the_host_whose_lid_it_is() {
+    let Some(preload) = available() else { return };
+    let mut ibsim = Ibsim::start(&TREE.blueprint(), MANAGER, preload);
+    let truth = exchange(&ibsim);
+    mark(&mut ibsim);
+    let lines = sweep(&ibsim, "4");
+    for host in HOSTS {
+        let records: Vec<_> = of_host(&lines, host).collect();
+        assert_eq!(records.len(), 4, "{host}");
+        for record in records {
+            assert_eq!(
+                (record.status.as_str(), record.identity.as_str(), record.counters.len()),
+                ("wrong_device", "unverified", 0),
+                "{record:?}"
+            );
+        }
+    }
+    let found: BTreeMap<_, _> =
+        events(&lines, "wrong_device").iter().map(|event| (event.guid.expect("a device's"), event.detail.clone())).collect();
+    assert_eq!(found.len(), 2, "told once each");
+    for (guid, detail) in found {
+        let other = truth.keys().find(|other| **other != guid).expect("two");
+        assert!(detail.contains(&other.to_string()), "{detail}");
+    }
+    let mut others = ports(&lines).filter(|port| !HOSTS.contains(&port.node.split(' ').next().unwrap_or_default()));
+    assert!(others.all(|port| (port.identity.as_str(), port.link_source.as_str()) == ("ok", "live")));
+}
+
+/// opensm as it runs at a site; ended with the test.
+struct Manager(Child);
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_subnet_manager_tells_where_they_are() {
+    let Some(preload) = available() else { return };
+    let mut ibsim = Ibsim::start(&TREE.blueprint(), MANAGER, preload);
+    let truth = exchange(&ibsim);
+    mark(&mut ibsim);
+    let log = ibsim.path("opensm2.log");
+    let mut opensm = ibsim.command(MANAGER, "opensm");
+    let _manager = Manager(opensm.arg("-f").arg(&log).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("opensm starts"));
+    // It says so in its log late; whether it answers is what matters.
+    let lids: Vec<String> = truth.values().map(u16::to_string).collect();
+    let answers = |_| {
+        let output = ibsim.run(SENDER, "saquery", ["-p", "--src-to-dst", &lids.join(":")]);
+        String::from_utf8_lossy(&output.stdout).contains("dlid") || {
+            std::thread::sleep(Duration::from_millis(200));
+            false
+        }
+    };
+    assert!((0..50).any(answers), "opensm answers no path record");
+    let lines = sweep(&ibsim, "4");
+    for (host, errors) in HOSTS.iter().zip([111, 222]) {
+        let records: Vec<_> = of_host(&lines, host).collect();
+        assert_eq!(records.len(), 4, "{host}");
+        for record in records {
+            assert_eq!((record.lid.0, record.status.as_str(), record.identity.as_str()), (truth[&record.guid], "ok", "ok"), "{record:?}");
+            assert_eq!(record.counter("port_rcv_errors"), Some(errors), "{host} has its own");
+        }
+    }
+    assert_eq!((events(&lines, "wrong_device").len(), events(&lines, "lid_change").len()), (2, 2));
+}
