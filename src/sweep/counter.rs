@@ -133,12 +133,17 @@ pub struct Reading {
     pub resets: Vec<usize>,
     /// What moved since the slot before.
     pub rates: Rates,
-    /// Whether more moved than any link carries: these are not the counters of the port that was read before.
+    /// Whether more moved than the link carries: these are not the counters of the port that was read before.
     pub implausible: bool,
+    /// What the link carries, in Gb/s, where that is known for sure.
+    pub capacity_gbps: Option<f64>,
 }
 
-/// Twice what the widest and fastest link carries (12x XDR): the net file's word for a link may be out of date, this is not.
-const IMPOSSIBLE_GBPS: f64 = 2.0 * 12.0 * 200.0;
+/// What the widest and fastest link carries (12x XDR), in Gb/s.
+const FASTEST_GBPS: f64 = 12.0 * 200.0;
+
+/// So many times what a link carries is no matter of when the two readings were made any more.
+const IMPOSSIBLE: f64 = 2.0;
 
 /// Rates over the time between two readings; `None` where they cannot be known.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -164,6 +169,7 @@ impl Reading {
             resets: Vec::with_capacity(columns.len()),
             rates: Rates::default(),
             implausible: false,
+            capacity_gbps: None,
         }
     }
 
@@ -219,7 +225,8 @@ impl Reading {
             }
         }
         self.close_group(group, sample);
-        let impossible = |gbps: Option<f64>| gbps.is_some_and(|gbps| gbps > IMPOSSIBLE_GBPS);
+        let most = IMPOSSIBLE * self.capacity_gbps.unwrap_or(FASTEST_GBPS);
+        let impossible = |gbps: Option<f64>| gbps.is_some_and(|gbps| gbps > most);
         self.implausible = impossible(self.rates.xmit_gbps) || impossible(self.rates.rcv_gbps);
         if !self.resets.is_empty() || self.implausible {
             self.rates = Rates::default();
@@ -378,12 +385,20 @@ mod tests {
     }
 
     #[test]
-    fn what_no_link_carries_is_no_rate() {
+    fn what_the_link_cannot_carry_is_no_rate() {
         let columns = Columns::new(&GROUPS);
         let mut reading = Reading::new(&columns);
         let words = |second, xmit| answers(second, &[(Group::Extended, "PortXmitData", xmit)]);
         reading.take(&columns, 1, &sample(&words(1, 0), Some(WIDE)));
         reading.take(&columns, 2, &sample(&words(2, 1 << 50), Some(WIDE)));
+        assert!(reading.implausible && reading.rates == Rates::default());
+        // 250 Gb/s: too much for EDR, which PortInfo told, but not for what nobody told of.
+        let more = |second| words(second, (1 << 50) + second * 7_812_500_000);
+        reading.take(&columns, 3, &sample(&more(3), Some(WIDE)));
+        reading.take(&columns, 4, &sample(&more(4), Some(WIDE)));
+        assert!(!reading.implausible && reading.rates.xmit_gbps == Some(250.0));
+        reading.capacity_gbps = Some(100.0);
+        reading.take(&columns, 5, &sample(&more(5), Some(WIDE)));
         assert!(reading.implausible && reading.rates == Rates::default());
     }
 }

@@ -94,8 +94,13 @@ impl<T: Transport> Driver<T> {
         let identity = &mut self.ports[port];
         let now = refined(info.rate(mask), &identity.link);
         identity.link_source = LinkSource::Live;
+        self.readings[port].capacity_gbps = now.data_gbps();
         if now != identity.link {
             let before = std::mem::replace(&mut identity.link, now.clone());
+            if before.data_gbps().is_none() {
+                // Nobody knew it before.
+                return;
+            }
             let detail = format!("from {before} to {now}");
             tracing::info!(node = %Printable(&identity.node), port = %identity.port, "link change {detail}");
             self.write_event(slot, "link_change", Some(port), &detail);

@@ -73,7 +73,7 @@ impl<T: Transport> Driver<T> {
         self.batch.lines += 1;
         if reading.implausible {
             self.engine.doubt(port);
-            self.write_event(slot, "implausible", Some(port), "more moved than any link carries: another port may have answered");
+            self.write_event(slot, "implausible", Some(port), "more moved than the link carries: another port may have answered");
             return;
         }
         if !reading.resets.is_empty() {

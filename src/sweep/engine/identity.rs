@@ -201,6 +201,13 @@ impl Engine {
         }
     }
 
+    /// Asks the subnet manager nothing more in this phase.
+    pub(super) fn forget_paths(&mut self) {
+        for index in self.manager.queue.drain(..) {
+            self.devices[index as usize].who.waits_for_path = false;
+        }
+    }
+
     /// The next request to the subnet manager: one at a time.
     pub(super) fn next_path(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
         let Local { sm_lid, sm_sl, gid, .. } = self.manager.local;

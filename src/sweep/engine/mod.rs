@@ -306,6 +306,7 @@ impl Engine {
         self.stop_asking(now);
         self.ready.clear();
         self.devices.iter_mut().for_each(|device| device.passes = 0);
+        self.forget_paths();
         if let Phase::Slot { close_at, .. } | Phase::Discovery { close_at } = &mut self.phase {
             *close_at = (*close_at).min(now + self.config.grace.min(most));
         }
