@@ -22,6 +22,8 @@ use crate::mad::{MAD_LEN, Mad, pma, sa, smp};
 use crate::time::Instant;
 use crate::types::{Lid, PortNum};
 
+#[doc(hidden)]
+pub mod libibmad;
 #[cfg(test)]
 mod oracle;
 pub mod ports;
