@@ -27,7 +27,7 @@ pub struct Twin {
     pub field: &'static Field,
     /// Which value of it.
     pub index: u8,
-    /// libibmad's number for it: always of a field of performance management.
+    /// libibmad's number for it: always of a field of one of the attributes of [`PERFORMANCE`] and [`SHORT`].
     number: MAD_FIELDS::Type,
 }
 
@@ -37,7 +37,7 @@ impl Twin {
     pub fn read(&self, octets: &Octets) -> u64 {
         let (octets, base): (*mut c_void, c_int) = (octets.0.as_ptr().cast_mut().cast(), 0);
         let mut gid = [0u8; 16];
-        // SAFETY: the buffer is only read. Every field of performance management lies within the data area, which is shorter than the buffer by more
+        // SAFETY: the buffer is only read. Every field of those attributes lies within the data area, which is shorter than the buffer by more
         // than the widest of them; its only arrays are GIDs of 16 octets.
         unsafe {
             match self.field.width {
@@ -49,6 +49,17 @@ impl Twin {
                 }
             }
         }
+    }
+}
+
+impl Twin {
+    /// A field of an attribute that is not of performance management, by libibmad's name for it.
+    ///
+    /// # Panics
+    /// If libibmad's header does not have it.
+    pub fn named(field: &'static Field, name: &str) -> Self {
+        let number = *NUMBERS.get(name).unwrap_or_else(|| panic!("{name} is not in libibmad's header"));
+        Self { field, index: 0, number }
     }
 }
 
@@ -73,6 +84,9 @@ pub fn twins(table: &str, attribute: &Attribute) -> Vec<Twin> {
 /// What libibmad's names for fields of performance management begin with.
 const PERFORMANCE: [&str; 4] = ["IB_PC_", "IB_PESC_", "IB_PSC_", "IB_CPI_"];
 
+/// And for those of attributes of 64 octets: NodeInfo, PortInfo and PortInfoExtended, PathRecord.
+const SHORT: [&str; 3] = ["IB_NODE_", "IB_PORT_", "IB_SA_PR_"];
+
 /// libibmad's numbers of fields by its names for them, as bindgen found them in the header.
 static NUMBERS: LazyLock<BTreeMap<&str, MAD_FIELDS::Type>> = LazyLock::new(|| {
     let bindings = include_str!(concat!(env!("OUT_DIR"), "/rdma_core.rs"));
@@ -81,5 +95,5 @@ static NUMBERS: LazyLock<BTreeMap<&str, MAD_FIELDS::Type>> = LazyLock::new(|| {
         let value = rest.split(';').next()?.split_once('=')?.1;
         Some((name.trim(), value.trim().parse().ok()?))
     });
-    constants.filter(|(name, _)| PERFORMANCE.iter().any(|prefix| name.starts_with(prefix))).collect()
+    constants.filter(|(name, _)| PERFORMANCE.iter().chain(&SHORT).any(|prefix| name.starts_with(prefix))).collect()
 });
