@@ -34,6 +34,7 @@ const RULES: &[Rule] = &[
     rule("sweep::plan", &["assignments", "types"], &["sweep::driver"]),
     rule("sweep::engine", &["mad", "time", "types"], &["mad::transport", "sweep::driver", "sweep::record", "sweep::rehearsal"]),
     rule("sweep::engine::tests", &["mad", "time", "topology", "types"], &["sweep::driver", "sweep::record"]),
+    rule("sweep::query", &["mad", "time", "types"], &["mad::transport", "sweep::driver", "sweep::engine"]),
     rule("sweep::rehearsal", &["mad", "time", "topology"], &["mad::transport::umad", "sweep::driver"]),
     rule("sweep::driver", &["mad", "sink", "time", "types"], &["mad::transport::sim", "mad::transport::umad"]),
     rule("config", &["mad::pma", "sink", "sweep::engine", "types"], &[]),
@@ -100,6 +101,7 @@ fn an_import_against_an_arrow_is_seen() {
         ("src/topology/mod.rs", "use crate::mad as wire;"),
         ("src/sweep/engine/mod.rs", "use crate::mad; fn f() { mad::transport::sim::f() }"),
         ("src/view/once.rs", "use super::super::*;"),
+        ("src/sweep/query/mod.rs", "use super::driver::DeviceAsker;"),
     ] {
         assert!(!imports(&file(path, code)).is_empty(), "{path}: {code}");
     }

@@ -15,6 +15,7 @@
 //! | [`counter`] | from readings to rates: resets, saturation, gaps |
 //! | [`record`] | the JSON lines |
 //! | [`rehearsal`] | engine and simulated fabric in virtual time |
+//! | [`query`] | one port asked once, and shown as `perfquery` shows it |
 //! | [`driver`] | joins engine, transport and sink; the one file that reads clocks |
 
 pub mod blocked;
@@ -23,6 +24,7 @@ pub mod driver;
 pub mod engine;
 pub mod inflight;
 pub mod plan;
+pub mod query;
 pub mod record;
 pub mod rehearsal;
 pub mod sample;

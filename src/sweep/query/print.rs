@@ -1,0 +1,246 @@
+//! One group of one port, as `perfquery` prints it: a heading, then a line a field with dots up to one column, and the bits as they came: words where
+//! the wire counts words.
+//!
+//! It is compared with the real one line by line (`tests/ibsim/query.rs`). Where ours differs, the real one errs: it shows VL15Dropped in the place
+//! of QP1Dropped.
+
+use std::fmt::Write;
+
+use crate::mad::pma::extended_speeds::PORT_EXTENDED_SPEEDS_COUNTERS_RS_FEC;
+use crate::mad::pma::{Attribute, Capabilities, Data, Field, Group, Needs};
+use crate::types::{Lid, PortNum};
+
+/// Values begin in this column, counted from 0: after the name, a colon and dots.
+const COLUMN: usize = 33;
+
+/// Whose counters these are, and what has to be known to read them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Whose {
+    pub(super) lid: Lid,
+    pub(super) port: PortNum,
+    /// `None` if ClassPortInfo was refused.
+    pub(super) capabilities: Option<Capabilities>,
+    /// Whether the port's FEC is a Reed-Solomon code, if that is known.
+    pub(super) rs_fec: Option<bool>,
+}
+
+/// Appends a group: its heading and its fields.
+pub(super) fn group(group: Group, whose: &Whose, data: &Data, text: &mut String) {
+    let view = view(group, whose);
+    heading(group, view, whose, text);
+    for field in fields(group, view, whose) {
+        for index in 0..field.len {
+            // A tick that the device does not count is none.
+            let is_none = field.needs == Needs::XmitWait && whose.capabilities.is_some_and(|known| !known.have(Needs::XmitWait));
+            line(field, index, if is_none { 0 } else { field.raw(data, index) }, text);
+        }
+    }
+}
+
+/// How the octets of a group are to be read.
+fn view(group: Group, whose: &Whose) -> &'static Attribute {
+    let is_rs_fec = whose.rs_fec == Some(true) && whose.capabilities.is_some_and(|known| known.have(Needs::RsFec));
+    group.other_view().filter(|_| is_rs_fec).unwrap_or_else(|| group.attribute())
+}
+
+fn heading(group: Group, view: &Attribute, whose: &Whose, text: &mut String) {
+    let Whose { lid, port, capabilities, .. } = whose;
+    let what = match group {
+        Group::Extended => "Port extended counters",
+        Group::Base => "Port counters",
+        Group::SmplCtl => "PortSamplesControl",
+        _ if std::ptr::eq(view, &PORT_EXTENDED_SPEEDS_COUNTERS_RS_FEC) => "PortExtendedSpeedsCounters with RS-FEC Active counters",
+        _ => &format!("{} counters", view.name),
+    };
+    let masks = match (group, capabilities) {
+        (Group::Extended, Some(known)) => format!(" (CapMask: 0x{:02X} CapMask2: 0x{:07X})", known.mask, known.mask2),
+        (Group::Base, Some(known)) => format!(" (CapMask: 0x{:02X})", known.mask),
+        _ => String::new(),
+    };
+    // A String takes all that it is given.
+    let _ = writeln!(text, "# {what}: Lid {lid} port {port}{masks}");
+}
+
+/// The fields of a view that are shown, in their order.
+fn fields(group: Group, view: &'static Attribute, whose: &Whose) -> Vec<&'static Field> {
+    // OpCode says what was asked for: it is shown where it says how the agent is set.
+    let mut fields: Vec<&Field> = view.fields.iter().filter(|field| group == Group::SmplCtl || field.name != "OpCode").collect();
+    let known = whose.capabilities.unwrap_or_default();
+    match group {
+        Group::Extended => {
+            // The second select belongs to the error counters: it is shown with them, and after the traffic.
+            let is_of_errors = |field: &&Field| field.needs == Needs::ExtendedErrors || field.name == "CounterSelect2";
+            let (errors, traffic): (Vec<&Field>, Vec<&Field>) = fields.into_iter().partition(is_of_errors);
+            fields = traffic.into_iter().filter(|field| known.have(field.needs)).collect();
+            if known.have(Needs::ExtendedErrors) {
+                fields.extend(errors);
+            }
+        }
+        // What the lanes count is not known before the FEC is.
+        Group::ExtendedSpeeds if known.have(Needs::RsFec) && whose.rs_fec.is_none() => {
+            fields.retain(|field| field.needs != Needs::OtherFec);
+        }
+        _ => {}
+    }
+    fields
+}
+
+fn line(field: &Field, index: u8, raw: u64, text: &mut String) {
+    let name = if field.len > 1 { format!("{}{index}:", field.name) } else { format!("{}:", field.name) };
+    let _ = if is_in_hex(field) {
+        let digits = 2 * usize::from(field.width.div_ceil(8));
+        writeln!(text, "{name:.<COLUMN$}0x{raw:0digits$x}")
+    } else {
+        writeln!(text, "{name:.<COLUMN$}{raw}")
+    };
+}
+
+/// Masks, selects and codes are; PortSelect is a port's number.
+fn is_in_hex(field: &Field) -> bool {
+    let codes = ["OpCode", "Tick", "Tag"];
+    field.name.contains("Mask") || field.name.starts_with("CounterSelect") || codes.contains(&field.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mad::pma::DATA_LEN;
+
+    const ALL: Capabilities = Capabilities { mask: 0xffff, mask2: 0x7ff_ffff, option_mask: None };
+    /// As ibsim's switches say.
+    const SWITCH: Capabilities = Capabilities { mask: 0x1300, mask2: 0, option_mask: None };
+
+    fn whose(capabilities: Capabilities) -> Whose {
+        Whose { lid: Lid(4), port: PortNum(5), capabilities: Some(capabilities), rs_fec: None }
+    }
+
+    /// Octets with PortSelect 5 and these values.
+    fn data(view: &Attribute, values: &[(&str, u8, u64)]) -> Data {
+        let mut data = [0; DATA_LEN];
+        for (name, index, value) in [("PortSelect", 0, 5)].iter().chain(values) {
+            view.field(name).expect("declared").set_raw(&mut data, *index, *value);
+        }
+        data
+    }
+
+    fn printed(of: Group, whose: &Whose, data: &Data) -> Vec<String> {
+        let mut text = String::new();
+        group(of, whose, data, &mut text);
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// The names before the dots.
+    fn names(lines: &[String]) -> Vec<&str> {
+        lines[1..].iter().map(|line| line.split(':').next().expect("there is a first")).collect()
+    }
+
+    #[test]
+    fn wide_counters_are_words_and_errors_come_last_with_their_select() {
+        let octets =
+            data(Group::Extended.attribute(), &[("PortXmitData", 0, u64::MAX), ("PortRcvData", 0, 7), ("CounterSelect2", 0, 0xa5)]);
+        let lines = printed(Group::Extended, &whose(SWITCH), &octets);
+        assert_eq!(
+            lines[..5],
+            [
+                "# Port extended counters: Lid 4 port 5 (CapMask: 0x1300 CapMask2: 0x0000000)",
+                "PortSelect:......................5",
+                "CounterSelect:...................0x0000",
+                "PortXmitData:....................18446744073709551615",
+                "PortRcvData:.....................7",
+            ]
+        );
+        assert_eq!((lines.len(), lines.last().map(String::as_str)), (11, Some("PortMulticastRcvPkts:............0")));
+        let lines = printed(Group::Extended, &whose(ALL), &octets);
+        assert_eq!(lines[0], "# Port extended counters: Lid 4 port 5 (CapMask: 0xFFFF CapMask2: 0x7FFFFFF)");
+        assert_eq!((lines[11].as_str(), lines.len()), ("CounterSelect2:..................0x000000a5", 26));
+        assert_eq!((names(&lines)[11], names(&lines)[24]), ("SymbolErrorCounter", "QP1Dropped"));
+        // Bit 10 without bit 9, CapabilityMask2 without bit 1.
+        assert_eq!(printed(Group::Extended, &whose(Capabilities { mask: 0x400, ..SWITCH }), &octets).len(), 7);
+    }
+
+    #[test]
+    fn what_counts_ticks_is_zero_where_the_device_does_not() {
+        let octets = data(Group::Base.attribute(), &[("PortXmitWait", 0, 9), ("QP1Dropped", 0, 3), ("VL15Dropped", 0, 4)]);
+        let lines = printed(Group::Base, &whose(SWITCH), &octets);
+        assert_eq!((lines[0].as_str(), lines.len()), ("# Port counters: Lid 4 port 5 (CapMask: 0x1300)", 22));
+        assert_eq!(lines[12], "CounterSelect2:..................0x00");
+        assert_eq!(lines[15..17], ["QP1Dropped:......................3", "VL15Dropped:.....................4"]);
+        assert_eq!(lines[21], "PortXmitWait:....................9");
+        let lines = printed(Group::Base, &whose(Capabilities::default()), &octets);
+        assert_eq!(
+            (lines[0].as_str(), lines[21].as_str()),
+            ("# Port counters: Lid 4 port 5 (CapMask: 0x00)", "PortXmitWait:....................0")
+        );
+        let unknown = Whose { capabilities: None, ..whose(SWITCH) };
+        let lines = printed(Group::Base, &unknown, &octets);
+        assert_eq!((lines[0].as_str(), lines[21].as_str()), ("# Port counters: Lid 4 port 5", "PortXmitWait:....................9"));
+    }
+
+    #[test]
+    fn arrays_are_numbered_and_opcodes_left_out() {
+        let octets = data(Group::VlXmitFlowCtlErrors.attribute(), &[("PortVLXmitFlowCtlUpdateErrors", 10, 3)]);
+        let lines = printed(Group::VlXmitFlowCtlErrors, &whose(SWITCH), &octets);
+        assert_eq!(lines[0], "# PortVLXmitFlowCtlUpdateErrors counters: Lid 4 port 5");
+        assert_eq!((lines[12].as_str(), lines[13].as_str()), ("PortVLXmitFlowCtlUpdateErrors9:..0", "PortVLXmitFlowCtlUpdateErrors10:.3"));
+        let octets = data(Group::VlOpPackets.attribute(), &[("OpCode", 0, 6)]);
+        assert_eq!(names(&printed(Group::VlOpPackets, &whose(SWITCH), &octets))[..3], ["PortSelect", "CounterSelect", "PortVLOpPackets0"]);
+        let lines = printed(Group::XmtSl, &whose(SWITCH), &data(Group::XmtSl.attribute(), &[("XmtDataSL", 15, 16)]));
+        assert_eq!(
+            (lines[0].as_str(), lines[18].as_str()),
+            ("# PortXmitDataSL counters: Lid 4 port 5", "XmtDataSL15:.....................16")
+        );
+    }
+
+    #[test]
+    fn settings_are_shown_as_wide_as_their_octets() {
+        let set =
+            [("OpCode", 0, 9), ("Tick", 0, 7), ("CounterMasks1to9", 0, 0x712_3456), ("OptionMask", 0, 1 << 55), ("SampleStatus", 0, 1)];
+        let lines = printed(Group::SmplCtl, &whose(SWITCH), &data(Group::SmplCtl.attribute(), &set));
+        assert_eq!(
+            lines[..11],
+            [
+                "# PortSamplesControl: Lid 4 port 5",
+                "OpCode:..........................0x09",
+                "PortSelect:......................5",
+                "Tick:............................0x07",
+                "CounterWidth:....................0",
+                "CounterMask0:....................0x00",
+                "CounterMasks1to9:................0x07123456",
+                "CounterMasks10to14:..............0x0000",
+                "SampleMechanisms:................0",
+                "SampleStatus:....................1",
+                "OptionMask:......................0x0080000000000000",
+            ]
+        );
+        assert_eq!(
+            (lines.len(), lines[29].as_str(), lines[15].as_str()),
+            (31, "CounterSelect14:.................0x0000", "CounterSelect0:..................0x0000")
+        );
+    }
+
+    #[test]
+    fn lanes_are_read_by_the_fec_of_the_port_or_not_at_all() {
+        let octets = data(Group::ExtendedSpeeds.attribute(), &[("FECCorrectableBlockCtrLane", 11, 5)]);
+        let with = |rs_fec| printed(Group::ExtendedSpeeds, &Whose { rs_fec, ..whose(ALL) }, &octets);
+        let (plain, rs) = (with(Some(false)), with(Some(true)));
+        assert_eq!((plain[0].as_str(), plain.len()), ("# PortExtendedSpeedsCounters counters: Lid 4 port 5", 41));
+        assert_eq!(plain[2], "CounterSelect:...................0x0000000000000000");
+        assert_eq!(plain[28], "FECCorrectableBlockCtrLane11:....5");
+        assert_eq!((rs[0].as_str(), rs.len()), ("# PortExtendedSpeedsCounters with RS-FEC Active counters: Lid 4 port 5", 20));
+        assert_eq!(rs[16], "FECCorrectableSymbolCtrLane11:...5");
+        assert_eq!(names(&with(None)), ["PortSelect", "CounterSelect", "SyncHeaderErrorCounter", "UnknownBlockCounter"]);
+        // Without the other view there is no question.
+        assert_eq!(printed(Group::ExtendedSpeeds, &whose(SWITCH), &octets).len(), 41);
+    }
+
+    #[test]
+    fn every_name_has_room_before_its_value() {
+        for of in Group::ALL {
+            for rs_fec in [Some(false), Some(true)] {
+                let lines = printed(of, &Whose { rs_fec, ..whose(ALL) }, &[0; DATA_LEN]);
+                let value = |line: &String| line.find(":.").is_some_and(|colon| colon < COLUMN) && line.as_bytes()[COLUMN].is_ascii_digit();
+                assert!(lines[1..].iter().all(|line| value(line) && line.as_bytes()[COLUMN - 1] == b'.'), "{of}: {lines:#?}");
+            }
+        }
+    }
+}

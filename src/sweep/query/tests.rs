@@ -1,0 +1,213 @@
+//! What is asked of devices of all kinds, and what is made of their answers.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+
+use super::*;
+use crate::mad::pma::Field;
+use crate::sweep::record::line::{self, Line, Port};
+use crate::types::Guid;
+
+const LID: Lid = Lid(7);
+const PORT: PortNum = PortNum(3);
+
+type Answered = Result<Data, NoAnswer>;
+
+/// Answers by class and attribute, and what was asked, in its order; what is not there is not answered.
+#[derive(Default)]
+struct Script {
+    answers: BTreeMap<(u8, u16), Answered>,
+    asked: Vec<(u8, u16)>,
+}
+
+impl Asker for Script {
+    type Lost = Infallible;
+
+    fn ask(&mut self, query: &Query) -> Result<Heard, Infallible> {
+        let key = (query.class().0, query.attribute());
+        self.asked.push(key);
+        let at = Instant::from_nanos(1000 * self.asked.len() as u64);
+        let answer = self.answers.get(&key).copied().unwrap_or(Err(NoAnswer::Silent));
+        let (mads, rtt) = if answer.is_ok() { (1, Duration::from_micros(10)) } else { (3, Duration::ZERO) };
+        Ok(Heard { mads, rtt, answer: answer.map(|data| (at, data)) })
+    }
+}
+
+impl Script {
+    /// A device with this CapabilityMask and OptionMask that answers for all groups.
+    fn new(kind: NodeKind, mask: u16, option_mask: u64) -> Self {
+        let mut script = Self::default();
+        for group in Group::ALL {
+            script.set(4, group.attribute().id, |data| data[1] = PORT.0);
+        }
+        script.set(4, CLASS_PORT_INFO.id, |data| Capabilities { mask, ..Capabilities::default() }.emit(data));
+        script.set(4, PORT_SAMPLES_CONTROL.id, |data| Sampling { tick: 7, option_mask }.emit(data));
+        let info = NodeInfo { kind: Some(kind), port_guid: Guid(0xabc), local_port: PortNum(1), ..NodeInfo::default() };
+        script.set(1, smp::NODE_INFO, |data| info.emit(data));
+        script.set(1, smp::NODE_DESCRIPTION, |data| data[..5].copy_from_slice(b"leaf1"));
+        script.set(1, smp::PORT_INFO, |data| PortInfo::of_rate(&LinkRate::new("4x", "EDR"), PortInfo::ACTIVE).emit(data));
+        script
+    }
+
+    fn set(&mut self, class: u8, attribute: u16, write: impl FnOnce(&mut Data)) {
+        let mut data = [0; DATA_LEN];
+        write(&mut data);
+        self.answers.insert((class, attribute), Ok(data));
+    }
+
+    fn fail(&mut self, group: Group, why: NoAnswer) {
+        self.answers.insert((4, group.attribute().id), Err(why));
+    }
+
+    fn set_field(&mut self, group: Group, name: &str, value: u64) {
+        let field: &Field = group.attribute().field(name).expect("declared");
+        self.set(4, group.attribute().id, |data| field.set_raw(data, 0, value));
+    }
+
+    fn ask(&mut self, groups: &[Group], record: bool) -> Answers {
+        let question = Question { lid: LID, port: PORT, groups: groups.to_vec(), record };
+        let Ok(answers) = ask(question, self);
+        answers
+    }
+}
+
+fn port(answers: &Answers) -> Port {
+    let lines = answers.record(5_000_000_042, 5, "here").expect("it said who it is");
+    let text = String::from_utf8(lines).expect("text");
+    match line::parse(text.trim_end()).expect("a record") {
+        Line::Port(port) => *port,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn reasons(answers: &Answers) -> Vec<(Group, String)> {
+    answers.missing().map(|(group, missing)| (group, missing.to_string())).collect()
+}
+
+#[test]
+fn no_more_is_asked_than_is_needed() {
+    let mut script = Script::new(NodeKind::Switch, 0x1300, u64::MAX);
+    let answers = script.ask(&[Group::Base, Group::Extended], false);
+    assert_eq!(script.asked, [(4, 0x01), (4, 0x12), (4, 0x1d)]);
+    let headings: Vec<_> = answers.text().lines().filter(|line| line.starts_with('#')).map(str::to_owned).collect();
+    assert_eq!(
+        headings,
+        ["# Port counters: Lid 7 port 3 (CapMask: 0x1300)", "# Port extended counters: Lid 7 port 3 (CapMask: 0x1300 CapMask2: 0x0000000)"]
+    );
+    script.asked.clear();
+    script.ask(&[Group::RcvErr, Group::SwPortVlCong], false);
+    assert_eq!(script.asked, [(4, 0x01), (1, 0x11), (4, 0x10), (4, 0x15), (4, 0x30)]);
+    script.asked.clear();
+    script.ask(&[Group::Base], true);
+    assert_eq!(script.asked, [(4, 0x01), (1, 0x11), (1, 0x10), (1, 0x15), (1, 0x15), (4, 0x10), (4, 0x12)]);
+}
+
+#[test]
+fn what_the_device_does_not_have_is_not_asked_and_told() {
+    let mut script = Script::new(NodeKind::Hca, 0, 1 << 11);
+    let groups = [Group::Extended, Group::Base, Group::RcvErr, Group::XmtSl, Group::SwPortVlCong, Group::ExtendedSpeeds];
+    let answers = script.ask(&groups, false);
+    assert_eq!(script.asked, [(4, 0x01), (1, 0x11), (4, 0x10), (4, 0x12), (4, 0x15)]);
+    let told = reasons(&answers);
+    assert_eq!(
+        told.iter().map(|(group, _)| *group).collect::<Vec<_>>(),
+        [Group::Extended, Group::XmtSl, Group::SwPortVlCong, Group::ExtendedSpeeds]
+    );
+    assert!(told[0].1.contains("CapabilityMask") && told[1].1.contains("OptionMask") && told[2].1.contains("no switch"), "{told:?}");
+    assert!(answers.is_any() && !answers.is_silent());
+}
+
+#[test]
+fn without_masks_everything_is_asked() {
+    let mut script = Script::new(NodeKind::Switch, 0, 0);
+    script.answers.insert((4, CLASS_PORT_INFO.id), Err(NoAnswer::Refused(MadStatus::UNSUPPORTED_ATTRIBUTE)));
+    script.fail(Group::SmplCtl, NoAnswer::Silent);
+    let answers = script.ask(&[Group::Extended, Group::XmtSl, Group::VlOpData], false);
+    assert_eq!(reasons(&answers), []);
+    assert!(answers.text().starts_with("# Port extended counters: Lid 7 port 3\n"), "{}", answers.text());
+}
+
+#[test]
+fn a_refusal_and_a_silence_are_told_apart() {
+    let mut script = Script::new(NodeKind::Switch, 0x1300, u64::MAX);
+    script.fail(Group::XmtDisc, NoAnswer::Silent);
+    script.fail(Group::RcvErr, NoAnswer::Refused(MadStatus::INVALID_VALUE));
+    let answers = script.ask(&Group::DEFAULT, true);
+    let told = reasons(&answers);
+    assert_eq!(told[0], (Group::XmtDisc, "it was not answered".to_owned()));
+    assert_eq!(told[1], (Group::RcvErr, "it was refused: status 0x001c (invalid value in attribute or modifier)".to_owned()));
+    let port = port(&answers);
+    assert_eq!((port.status.as_str(), port.mad_status, port.mads), ("timeout", Some(0x1c), 8));
+    assert!(!port.counters.contains_key("port_inactive_discards"), "{port:?}");
+}
+
+#[test]
+fn a_device_that_is_away_is_told_from_an_agent_that_is() {
+    let mut nobody = Script::default();
+    let answers = nobody.ask(&Group::DEFAULT, false);
+    assert_eq!(nobody.asked, [(4, 0x01), (1, 0x11)], "the groups are not asked");
+    assert!(answers.is_silent() && !answers.is_agent_silent() && !answers.is_any() && answers.text().is_empty());
+    assert!(answers.record(1, 1, "here").is_none());
+    let mut mute = Script::new(NodeKind::Switch, 0, 0);
+    mute.answers.remove(&(4, CLASS_PORT_INFO.id));
+    let answers = mute.ask(&Group::DEFAULT, false);
+    assert!(answers.is_agent_silent() && !answers.is_silent());
+    let mut unsent = Script::default();
+    unsent.answers.insert((4, CLASS_PORT_INFO.id), Err(NoAnswer::NotSent(22)));
+    let answers = unsent.ask(&Group::DEFAULT, false);
+    assert!(
+        !answers.is_silent() && reasons(&answers)[0].1.starts_with("it could not be sent: Invalid argument"),
+        "{:?}",
+        reasons(&answers)
+    );
+}
+
+#[test]
+fn a_record_is_that_of_a_sweep() {
+    let mut script = Script::new(NodeKind::Switch, 0x1300, u64::MAX);
+    script.set_field(Group::Extended, "PortXmitData", 1000);
+    script.set_field(Group::Base, "PortXmitData", 9);
+    script.set_field(Group::Base, "SymbolErrorCounter", 0xffff);
+    let answers = script.ask(&Group::DEFAULT, true);
+    let port = port(&answers);
+    assert_eq!((port.ts, port.slot, port.sampler.as_str(), port.lid, port.port), (5_000_000_042, 5, "here", LID, PORT));
+    assert_eq!((port.guid, port.node.as_str(), port.kind, &port.peer), (Guid(0xabc), "leaf1", NodeKind::Switch, &None));
+    assert_eq!(
+        (port.link.as_str(), port.link_source.as_str(), port.identity.as_str(), port.status.as_str()),
+        ("4xEDR", "live", "ok", "ok")
+    );
+    assert_eq!((port.mads, port.rtt_ns, port.dt_ns, port.xmit_gbps), (4, 40_000, None, None));
+    assert_eq!(port.counter("port_xmit_data_bytes"), Some(4000));
+    assert_eq!((port.counter("symbol_error_counter"), port.saturated), (Some(0xffff), vec!["symbol_error_counter".to_owned()]));
+}
+
+#[test]
+fn what_another_adapter_port_answers_is_not_verified() {
+    let mut script = Script::new(NodeKind::Hca, 0x1200, u64::MAX);
+    assert_eq!(port(&script.ask(&[Group::Base], true)).identity, "unverified");
+    let info = NodeInfo { kind: Some(NodeKind::Hca), local_port: PORT, ..NodeInfo::default() };
+    script.set(1, smp::NODE_INFO, |data| info.emit(data));
+    script.answers.remove(&(1, smp::PORT_INFO));
+    let port = port(&script.ask(&[Group::Base], true));
+    assert_eq!((port.identity.as_str(), port.link.as_str()), ("ok", "?????"));
+}
+
+#[test]
+fn what_was_refused_as_unknown_takes_no_counter_from_another_group() {
+    let mut script = Script::new(NodeKind::Switch, 0x1300, u64::MAX);
+    script.fail(Group::Extended, NoAnswer::Refused(MadStatus::UNSUPPORTED_ATTRIBUTE));
+    script.set_field(Group::Base, "PortXmitData", 9);
+    let port = port(&script.ask(&[Group::Extended, Group::Base], true));
+    assert_eq!((port.status.as_str(), port.counter("port_xmit_data_bytes")), ("ok", Some(36)));
+}
+
+#[test]
+fn lanes_are_shown_once_it_is_known_what_they_count() {
+    let mut script = Script::new(NodeKind::Switch, 0x4000, 0);
+    let answers = script.ask(&[Group::ExtendedSpeeds], true);
+    assert!(answers.is_fec_unknown() && !answers.text().contains("Lane"), "{}", answers.text());
+    script.set(1, smp::PORT_INFO_EXTENDED, |data| data[5] = 4);
+    let answers = script.ask(&[Group::ExtendedSpeeds], true);
+    assert!(!answers.is_fec_unknown() && answers.text().starts_with("# PortExtendedSpeedsCounters with RS-FEC Active counters"));
+    assert!(port(&answers).counters.contains_key("fec_correctable_symbol_counter_lane"));
+}
