@@ -6,6 +6,8 @@
 //! 4. Replies that are ready are read before anything is expired.
 //! 5. Lines are made after the slot, so that making them delays no MAD and no measurement, and are handed over slot by slot; the thread
 //!    never waits for a disk.
+//!
+//! [`DeviceAsker`] does without engine and slots: one request after another to one device, for [`query`](super::query).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,9 +26,12 @@ use crate::sink::{Batch, Outlet};
 use crate::time::Instant;
 use crate::types::PortNum;
 
+mod asker;
 mod clock;
 mod events;
 mod lines;
+
+pub use asker::{Address, DeviceAsker, TRIES};
 
 /// What a driver is told besides the plan.
 #[derive(Clone, Debug)]
