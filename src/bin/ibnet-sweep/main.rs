@@ -1,7 +1,7 @@
 //! `ibnet-sweep`: asks every assigned port for its counters once a slot and writes a JSON line of each.
 //!
 //! Arguments in, library calls, lines and exit code out. The MADs are sent by one plain thread; the lines are written by another; signals are
-//! waited for here.
+//! waited for here. `ibnet-sweep query` looks at one port instead.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use ibnet::assignments::{Assignments, AssignmentsError, Sampler};
 use ibnet::cli::{self, Progress};
 use ibnet::config::{Config, ConfigError, Plan as Source, Raw, Sl};
@@ -21,16 +21,21 @@ use ibnet::sweep::driver::{Control, Driver, Settings};
 use ibnet::sweep::plan::Plan;
 use ibnet::sweep::record::line::{self, Line};
 use ibnet::topology::{DeviceId, NetFileError, ports_report};
-use ibnet::types::{PortNum, Printable};
+use ibnet::types::{HcaName, Lid, PortNum, Printable};
 use ibnet::view;
 use miette::Diagnostic;
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, oneshot};
 
+mod query;
+
 /// Asks every assigned port for its counters once a slot and writes a JSON line of each.
 #[derive(Debug, Parser)]
 #[command(name = "ibnet-sweep", version, after_help = EXAMPLES)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Configuration; every flag below overrides its key
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -84,12 +89,19 @@ struct Args {
     print_config: bool,
 }
 
+/// What else there is to do than to sweep.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Query(query::Args),
+}
+
 const EXAMPLES: &str = "\
 Examples:
   ibnet-sweep --assignments assignments.toml -o /var/log/ibnet/lines.jsonl
   ibnet-sweep --net fabric.p --sweeps 10 | jq 'select(.type == \"sweep\")'
   ibnet-sweep --simulate fabric.p --once
   ibnet-sweep -c ibnet.toml --print-config
+  ibnet-sweep query 23 1
 
 The log goes to standard error; RUST_LOG=ibnet=debug tells of each slot.
 
@@ -125,6 +137,22 @@ enum Failure {
     #[error("simulated.dead: there is no device {name:?} in {net}")]
     #[diagnostic(help("give a node's whole name, or its first word, as it stands in the net file"))]
     NoSuchDevice { name: String, net: String },
+    #[error("LID {lid} does not answer")]
+    #[diagnostic(help(
+        "is it the LID of a switch or an adapter that is up (`ibnetdiscover -p` lists them), and is there a way to it? A slow one may need --timeout 2s"
+    ))]
+    NoAnswer { lid: Lid },
+    #[error("LID {lid} says who it is, but nothing of its performance management")]
+    #[diagnostic(help(
+        "those MADs need a P_Key of its partition (--pkey) and a service level that leads there (--sl); or the device wants a PM_Key"
+    ))]
+    NoAgent { lid: Lid },
+    #[error("LID {lid} answered none of the groups for port {port}")]
+    #[diagnostic(help("has the device that port? The notes above say what it said of each group; every device has the group base"))]
+    NoGroup { lid: Lid, port: PortNum },
+    #[error("LID {lid} does not say who it is (NodeInfo), and a record is nothing without its GUID")]
+    #[diagnostic(help("ask without --json to see the counters; a device that wants an M_Key answers no subnet management"))]
+    Nameless { lid: Lid },
     #[error("the way to the fabric was lost")]
     #[diagnostic(help("is the HCA still there (`ibstat`)? Start ibnet-sweep again once it is"))]
     Lost(#[source] TransportError),
@@ -150,7 +178,11 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     cli::log_to_stderr();
-    match run(&args) {
+    let done = match &args.command {
+        None => run(&args),
+        Some(Command::Query(args)) => query::run(args),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             let code = cli::fail(&failure);
@@ -171,8 +203,13 @@ fn run(args: &Args) -> Result<(), Failure> {
     let config = raw.check()?;
     args.check_output(&config)?;
     let Work { sampler, sha256 } = Work::load(&config)?;
-    let ca = config.ca.clone();
-    let way = Way::find(&config, &sampler, ca)?;
+    let mut ca = config.ca.clone();
+    // What is said here comes before what the assignments file says.
+    if ca.ca.is_none() {
+        ca.ca.clone_from(&sampler.ca);
+        ca.port = sampler.ca_port;
+    }
+    let way = Way::find(&config, ca)?;
     let (ca, ca_port) = way.name();
     let mut engine = config.engine.clone();
     engine.pkey_index = way.pkey_index(&config)?;
@@ -198,6 +235,9 @@ fn run(args: &Args) -> Result<(), Failure> {
 impl Args {
     /// Whether the value that is wrong was given here.
     fn gave(&self, failure: &Failure) -> bool {
+        if let Some(Command::Query(args)) = &self.command {
+            return args.gave(failure);
+        }
         let Failure::Config(ConfigError::Value { key, .. }) = failure else { return false };
         match *key {
             "interval" => self.interval.is_some(),
@@ -315,7 +355,8 @@ enum Way {
 }
 
 impl Way {
-    fn find(config: &Config, sampler: &Sampler, mut ca: ibnet::types::HcaName) -> Result<Self, Failure> {
+    #[cfg_attr(not(feature = "umad"), expect(unused_variables, reason = "there are no adapters"))]
+    fn find(config: &Config, ca: HcaName) -> Result<Self, Failure> {
         if let Some(path) = &config.simulate {
             let net = read_net(path)?;
             let options = sim::Options { loss: config.simulated.loss, seed: config.simulated.seed, ..sim::Options::default() };
@@ -329,11 +370,6 @@ impl Way {
                 named.into_iter().for_each(|id| fabric.set_dead(id, true));
             }
             return Ok(Self::Simulated(Arc::new(Mutex::new(fabric))));
-        }
-        // What is said here comes before what the assignments file says.
-        if ca.ca.is_none() {
-            ca.ca.clone_from(&sampler.ca);
-            ca.port = sampler.ca_port;
         }
         #[cfg(feature = "umad")]
         {

@@ -1,0 +1,178 @@
+//! `ibnet-sweep query`: the counters of one port, once, as `perfquery` prints them or as a record.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ibnet::cli;
+use ibnet::config::{Config, ConfigError, Raw, Sl};
+use ibnet::mad::transport::Transport;
+use ibnet::mad::transport::sim::SimTransport;
+use ibnet::sweep::driver::{Address, DeviceAsker};
+use ibnet::sweep::query::{self, Answers, Question};
+use ibnet::types::{Lid, PortNum};
+
+use super::{Failure, Way};
+
+/// Asks one port once and prints its counters as perfquery does.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Where the device answers: 1 to 49151, or 0x and hexadecimal digits
+    #[arg(value_parser = lid)]
+    lid: Lid,
+    /// Which of its ports; 0 is a switch's own
+    #[arg(value_parser = port)]
+    port: PortNum,
+    /// Configuration: ca, sl, pkey, groups and the simulated fabric are read of it
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Groups of counters, in the order in which they are printed, or all [default: extended,base,xmtdisc,rcverr]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    groups: Option<Vec<String>>,
+    /// Print the record of a sweep, one JSON line
+    #[arg(long)]
+    json: bool,
+    /// HCA that sends [default: the only active InfiniBand port]
+    #[arg(long, value_name = "NAME[:PORT]")]
+    ca: Option<String>,
+    /// Service level [default: 0]
+    #[arg(long, value_name = "N")]
+    sl: Option<String>,
+    /// P_Key [default: 0xffff]
+    #[arg(long, value_name = "HEX")]
+    pkey: Option<String>,
+    /// How long an answer is waited for, three times each
+    #[arg(long, value_name = "TIME", value_parser = timeout, default_value = "500ms")]
+    timeout: Duration,
+    /// Ask the fabric of this net file simulated in this process, without InfiniBand
+    #[arg(long, value_name = "FILE")]
+    simulate: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ibnet-sweep query 23 1
+  ibnet-sweep query 0x17 1 --groups extended,rcverr
+  ibnet-sweep query 23 1 --groups all 2>/dev/null
+  ibnet-sweep query 23 1 --json | jq .port_xmit_data_bytes
+  ibnet-sweep query 2 1 --simulate fabric.p
+
+Values are as they are on the wire: data in words of 4 octets. A record has
+octets. A group that the device does not have or does not answer is left out;
+standard error says why.
+
+Exit codes: 0 at least one group was answered; 1 none was, or the input or the
+environment is wrong; 2 the arguments are wrong.";
+
+/// A number, decimal or with `0x` before it.
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+fn lid(text: &str) -> Result<Lid, &'static str> {
+    let lid = number(text).and_then(|number| u16::try_from(number).ok()).map(Lid).filter(|lid| lid.is_unicast());
+    lid.ok_or("a LID is a number from 1 to 49151, or 0x and hexadecimal digits")
+}
+
+fn port(text: &str) -> Result<PortNum, &'static str> {
+    let port = number(text).and_then(|number| u8::try_from(number).ok()).filter(|port| *port < u8::MAX);
+    port.map(PortNum).ok_or("a port is a number from 0 to 254")
+}
+
+fn timeout(text: &str) -> Result<Duration, &'static str> {
+    let sensible = Duration::from_millis(1)..=Duration::from_secs(60);
+    humantime::parse_duration(text).ok().filter(|time| sensible.contains(time)).ok_or("a duration from 1ms to 60s, such as 500ms")
+}
+
+/// A record belongs to a slot of a second, as those of a sweep do unless something else is said.
+const INTERVAL_NS: u64 = 1_000_000_000;
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let config = args.config()?;
+    let way = Way::find(&config, config.ca.clone())?;
+    let pkey_index = way.pkey_index(&config)?;
+    let address = Address { lid: args.lid, sl: config.engine.sl, pkey_index, timeout: args.timeout };
+    match way {
+        Way::Simulated(fabric) => args.ask(config, address, SimTransport::new(fabric)),
+        #[cfg(feature = "umad")]
+        Way::Hca(port) => args.ask(config, address, ibnet::mad::transport::umad::UmadTransport::open(&port)?),
+    }
+}
+
+impl Args {
+    /// The file, with the flags over it.
+    fn config(&self) -> Result<Config, ConfigError> {
+        let mut raw = self.config.as_deref().map(Raw::read).transpose()?.unwrap_or_default();
+        for (flag, key) in [(&self.simulate, &mut raw.simulate), (&self.ca, &mut raw.ca), (&self.pkey, &mut raw.pkey)] {
+            if let Some(flag) = flag {
+                key.clone_from(flag);
+            }
+        }
+        if let Some(groups) = &self.groups {
+            raw.groups.clone_from(groups);
+        }
+        if let Some(sl) = &self.sl {
+            raw.sl = Sl::Word(sl.clone());
+        }
+        // What a sweep would sweep does not matter: no such file is read.
+        raw.assignments.clear();
+        raw.net = "-".to_owned();
+        raw.check()
+    }
+
+    /// Whether the value that is wrong was given here.
+    pub(super) fn gave(&self, failure: &Failure) -> bool {
+        let Failure::Config(ConfigError::Value { key, .. }) = failure else { return false };
+        match *key {
+            "groups" => self.groups.is_some(),
+            "ca" => self.ca.is_some(),
+            "sl" => self.sl.is_some(),
+            "pkey" => self.pkey.is_some(),
+            _ => false,
+        }
+    }
+
+    fn ask<T: Transport>(&self, config: Config, address: Address, transport: T) -> Result<(), Failure> {
+        let mut asker = DeviceAsker::new(transport, address, cli::random_seed());
+        let question = Question { lid: self.lid, port: self.port, groups: config.engine.groups, record: self.json };
+        let answers = query::ask(question, &mut asker).map_err(Failure::Lost)?;
+        if !answers.is_any() {
+            return Err(self.no_answer(&answers));
+        }
+        tell_missing(&answers);
+        let shown = if self.json {
+            let ts = asker.wall(answers.at());
+            answers.record(ts, ts / INTERVAL_NS, &cli::short_host_name()).ok_or(Failure::Nameless { lid: self.lid })?
+        } else {
+            answers.text().into_bytes()
+        };
+        cli::print(&shown).map_err(Failure::Stdout)
+    }
+
+    /// Why there is nothing to show; of each group, if that says more.
+    fn no_answer(&self, answers: &Answers) -> Failure {
+        let (lid, port) = (self.lid, self.port);
+        if answers.is_silent() {
+            return Failure::NoAnswer { lid };
+        }
+        if answers.is_agent_silent() {
+            return Failure::NoAgent { lid };
+        }
+        tell_missing(answers);
+        Failure::NoGroup { lid, port }
+    }
+}
+
+fn tell_missing(answers: &Answers) {
+    for (group, missing) in answers.missing() {
+        cli::note(&format!("note: {group}: {missing}\n"));
+    }
+    if answers.is_fec_unknown() {
+        cli::note(
+            "note: extended_speeds: PortInfoExtended does not tell the port's FEC, and so not what its lanes count: they are left out\n",
+        );
+    }
+}

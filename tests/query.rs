@@ -1,0 +1,182 @@
+//! The real `ibnet-sweep query` on a simulated fabric, run as an administrator would.
+#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+
+use std::fs;
+use std::time::Duration;
+
+use ibnet::sweep::record::line::{self, Line, Port};
+use ibnet::topology::synthetic::FatTree;
+use ibnet::topology::{Device, Fabric, ports_report};
+use ibnet::types::NodeKind;
+use tempfile::TempDir;
+
+/// A guard against a program that hangs, not a measure of how fast it is.
+const HANGS: Duration = Duration::from_secs(60);
+
+const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
+
+/// A directory with a small fabric in `net.p`.
+fn small() -> (TempDir, Fabric) {
+    let dir = tempfile::tempdir().unwrap();
+    let report = TREE.blueprint().ports_report();
+    fs::write(dir.path().join("net.p"), &report).unwrap();
+    (dir, ports_report::parse(report.as_bytes(), "net.p").unwrap().fabric)
+}
+
+fn first(fabric: &Fabric, kind: NodeKind) -> &Device {
+    fabric.devices().iter().find(|device| device.kind == kind && device.linked_ports() > 0).unwrap()
+}
+
+struct Run {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+fn run(dir: &TempDir, args: &[&str]) -> Run {
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
+    let output = command.current_dir(dir).args(args).timeout(HANGS).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Run { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// Asks a port of the simulated fabric.
+fn query(dir: &TempDir, lid: &str, port: &str, args: &[&str]) -> Run {
+    run(dir, &[&["query", lid, port, "--simulate", "net.p"], args].concat())
+}
+
+#[track_caller]
+fn record(run: &Run) -> Port {
+    assert_eq!((run.code, run.stdout.lines().count()), (0, 1), "{}{}", run.stdout, run.stderr);
+    match line::parse(run.stdout.trim_end()).unwrap() {
+        Line::Port(port) => *port,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Exit code 1, one message with a remedy, nothing on standard output.
+#[track_caller]
+fn failed(run: &Run, message: &str, help: &str) {
+    assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{}", run.stderr);
+    assert_eq!(run.stderr.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{}", run.stderr);
+    let (before, said) = run.stderr.split_once("\nhelp: ").unwrap_or_else(|| panic!("no help in {}", run.stderr));
+    assert!(before.contains(message) && said.contains(help), "{}", run.stderr);
+}
+
+#[test]
+fn a_port_is_printed_group_by_group() {
+    let (dir, fabric) = small();
+    let switch = first(&fabric, NodeKind::Switch);
+    let (port, _) = switch.linked().next().unwrap();
+    let (lid, num) = (switch.lid.to_string(), port.num.to_string());
+    let run = query(&dir, &lid, &num, &[]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    let whose = format!("Lid {lid} port {num}");
+    let headings: Vec<_> = run.stdout.lines().filter(|line| line.starts_with('#')).map(str::to_owned).collect();
+    assert_eq!(
+        headings,
+        [
+            format!("# Port extended counters: {whose} (CapMask: 0x9300 CapMask2: 0x0000002)"),
+            format!("# Port counters: {whose} (CapMask: 0x9300)"),
+            format!("# PortXmitDiscardDetails counters: {whose}"),
+            format!("# PortRcvErrorDetails counters: {whose}"),
+        ]
+    );
+    assert!(run.stdout.contains(&format!("\nPortSelect:......................{num}\n")), "{}", run.stdout);
+    // The same LID, as perfquery takes it too, and the order of the flag.
+    let run = query(&dir, &format!("{:#x}", switch.lid.0), &num, &["--groups", "xmtsl,smplctl"]);
+    let headings: Vec<_> = run.stdout.lines().filter(|line| line.starts_with('#')).collect();
+    assert_eq!(headings, [format!("# PortXmitDataSL counters: {whose}"), format!("# PortSamplesControl: {whose}")]);
+}
+
+#[test]
+fn a_record_says_who_was_asked() {
+    let (dir, fabric) = small();
+    for kind in [NodeKind::Switch, NodeKind::Hca] {
+        let device = first(&fabric, kind);
+        let (port, _) = device.linked().next().unwrap();
+        let (lid, num) = (device.lid.to_string(), port.num.to_string());
+        let told = record(&query(&dir, &lid, &num, &["--json", "--groups", "all"]));
+        assert_eq!((told.guid, told.lid, told.port, told.kind), (device.guid, device.lid, port.num, kind));
+        assert_eq!((told.node.as_str(), told.link), (&*device.name, port.rate.to_string()));
+        assert_eq!((told.link_source.as_str(), told.identity.as_str(), told.status.as_str(), told.peer), ("live", "ok", "ok", None));
+        assert_eq!(told.slot, told.ts / 1_000_000_000);
+        assert_eq!(told.counters.contains_key("sw_port_vl_congestion"), kind == NodeKind::Switch);
+    }
+}
+
+#[test]
+fn what_is_missing_is_noted_and_the_rest_printed() {
+    let (dir, fabric) = small();
+    let host = first(&fabric, NodeKind::Hca);
+    let (lid, num) = (host.lid.to_string(), host.linked().next().unwrap().0.num.to_string());
+    let run = query(&dir, &lid, &num, &["--groups", "xmtsl,base,swportvlcong"]);
+    assert_eq!((run.code, run.stdout.lines().filter(|line| line.starts_with('#')).count()), (0, 1), "{}", run.stdout);
+    let notes: Vec<_> = run.stderr.lines().collect();
+    assert_eq!(
+        notes,
+        [
+            "note: xmtsl: the device does not have it: its OptionMask does not name it",
+            "note: swportvlcong: the device does not have it: it is no switch, or its OptionMask does not name it",
+        ]
+    );
+    failed(&query(&dir, &lid, &num, &["--groups", "xmtsl"]), "answered none of the groups for port", "notes above");
+    failed(&query(&dir, &lid, "9", &[]), "invalid value in attribute or modifier", "has the device that port?");
+}
+
+#[test]
+fn who_does_not_answer_is_told_with_the_remedy() {
+    let (dir, fabric) = small();
+    let quick = ["--timeout", "2ms"];
+    for json in [&[][..], &["--json"]] {
+        failed(&query(&dir, "49000", "1", &[&quick, json].concat()), "error: LID 49000 does not answer", "is it the LID of");
+    }
+    let dead = first(&fabric, NodeKind::Hca);
+    fs::write(dir.path().join("ibnet.toml"), format!("simulate = \"net.p\"\n\n[simulated]\ndead = [{:?}]\n", dead.name)).unwrap();
+    let run = run(&dir, &["query", &dead.lid.to_string(), "1", "-c", "ibnet.toml", "--timeout", "2ms"]);
+    failed(&run, "does not answer", "ibnetdiscover");
+    assert!(!run.stderr.contains("note:"), "one message: {}", run.stderr);
+}
+
+#[test]
+fn what_is_lost_now_and_then_is_asked_again() {
+    let (dir, fabric) = small();
+    let lid = first(&fabric, NodeKind::Switch).lid.to_string();
+    let whole_in_spite_of_loss = (1..=8).any(|seed| {
+        fs::write(dir.path().join("ibnet.toml"), format!("simulate = \"net.p\"\n[simulated]\nloss = 0.2\nseed = {seed}\n")).unwrap();
+        let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
+        command.current_dir(&dir).env("RUST_LOG", "ibnet=trace").timeout(HANGS);
+        let output = command.args(["query", &lid, "1", "-c", "ibnet.toml", "--timeout", "20ms"]).output().unwrap();
+        let (text, log) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        let sent = log.lines().filter(|line| line.contains(" send ")).count();
+        // Two attributes say what there is, and there are four groups.
+        output.status.success() && text.lines().filter(|line| line.starts_with('#')).count() == 4 && sent > 6
+    });
+    assert!(whole_in_spite_of_loss);
+}
+
+#[test]
+fn wrong_arguments_are_told_as_such() {
+    let (dir, _) = small();
+    for (lid, port) in
+        [("0", "1"), ("70000", "1"), ("49152", "1"), ("0xffff", "1"), ("leaf01", "1"), ("1", "300"), ("1", "255"), ("1", "-1")]
+    {
+        let run = query(&dir, lid, port, &[]);
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{lid} {port}: {}", run.stderr);
+        assert!(run.stderr.starts_with("error: "), "{}", run.stderr);
+    }
+    for args in [
+        &["query", "1"][..],
+        &["query", "1", "1", "--simulate", "net.p", "--groups", "vlopdat"],
+        &["query", "1", "1", "--simulate", "net.p", "--sl", "16"],
+        &["query", "1", "1", "--simulate", "net.p", "--pkey", "key"],
+        &["query", "1", "1", "--simulate", "net.p", "--timeout", "0s"],
+        &["--simulate", "net.p", "query", "1", "1"],
+        &["query", "1", "1", "--interval", "1s"],
+    ] {
+        let run = run(&dir, args);
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{args:?}: {}", run.stderr);
+    }
+    let help = run(&dir, &["query", "--help"]);
+    assert!(help.code == 0 && help.stdout.contains("Examples:") && help.stdout.contains("Exit codes:"), "{}", help.stdout);
+}
