@@ -16,6 +16,9 @@ use ibnet::topology::synthetic::Blueprint;
 pub(crate) struct Ibsim {
     process: Child,
     console: ChildStdin,
+    /// What it says on its console, which is read all the time, so that it never waits for us.
+    #[allow(dead_code, reason = "the benchmark types nothing")]
+    said: Receiver<String>,
     name: String,
     preload: PathBuf,
     /// Where the test may write; removed with it.
@@ -63,12 +66,10 @@ impl Ibsim {
         let console = process.stdin.take().expect("piped");
         let said = lines(process.stdout.take().expect("piped"));
         wait_for(&said, "MaxMcastCap", "ibsim's network");
-        let ibsim = Self { process, console, name, preload, folder };
+        let ibsim = Self { process, console, said, name, preload, folder };
         let log = ibsim.folder.path().join("opensm.log");
         let opensm = ibsim.run(sm, "opensm", ["-o".as_ref(), "-e".as_ref(), "-f".as_ref(), log.as_os_str()]);
         assert!(opensm.status.success(), "opensm: {}", String::from_utf8_lossy(&opensm.stderr));
-        // Goes on reading, so that the simulator never waits for us.
-        thread::spawn(move || said.into_iter().count());
         ibsim
     }
 
@@ -82,6 +83,16 @@ impl Ibsim {
     #[allow(dead_code, reason = "the benchmark does not")]
     pub(crate) fn type_line(&mut self, line: &str) {
         writeln!(self.console, "{line}").expect("ibsim reads its console");
+    }
+
+    /// Waits until it has done all that was typed, and gives what it said until then.
+    #[allow(dead_code, reason = "the benchmark types nothing")]
+    pub(crate) fn settle(&mut self) -> Vec<String> {
+        // It says of a command that it does not know just that.
+        const UNKNOWN: &str = "Settled";
+        self.type_line(UNKNOWN);
+        let next = || self.said.recv_timeout(Duration::from_secs(60)).expect("ibsim says what it does");
+        std::iter::repeat_with(next).take_while(|line| !line.contains(UNKNOWN)).collect()
     }
 
     /// A command that sees the fabric from this node.

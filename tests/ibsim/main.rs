@@ -5,6 +5,7 @@
 
 mod fabric;
 mod identity;
+mod query;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
