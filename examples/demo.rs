@@ -22,7 +22,7 @@ use ibnet::sweep::driver::{Control, Driver, Settings};
 use ibnet::sweep::engine;
 use ibnet::sweep::plan::Plan;
 use ibnet::topology::{DeviceId, ports_report};
-use ibnet::types::{NodeKind, PortNum};
+use ibnet::types::{NodeKind, PortNum, Printable};
 use ibnet::view::summary::Summary;
 
 /// One request in so many is lost.
@@ -56,7 +56,7 @@ fn simulate(net: &Path, out: &mut impl Write) -> anyhow::Result<SimFabric> {
     let hosts: Vec<DeviceId> = fabric.iter().filter(|(_, device)| device.kind == NodeKind::Hca).map(|(id, _)| id).collect();
     let mut sim = SimFabric::new(fabric, Options { loss: 1.0 / ONE_LOST_IN, ..Options::default() });
     let dead: Vec<DeviceId> = hosts.get(hosts.len() / 3).into_iter().chain(hosts.get(hosts.len() * 2 / 3)).copied().collect();
-    let names: Vec<_> = dead.iter().map(|id| sim.fabric().device(*id).host().to_owned()).collect();
+    let names: Vec<_> = dead.iter().map(|id| Printable(sim.fabric().device(*id).host()).to_string()).collect();
     dead.into_iter().for_each(|id| sim.set_dead(id, true));
     writeln!(out, "fabric    {}, simulated; dead: {}; one MAD in {ONE_LOST_IN} is lost", net.display(), names.join(" "))?;
     Ok(sim)

@@ -18,8 +18,8 @@ pub fn show(ports: &[Port], sweep: Option<&Sweep>) -> String {
             port.port.to_string(),
             port.peer.as_deref().map_or_else(|| "-".to_owned(), short),
             port.peer_port.map_or_else(|| "-".to_owned(), |num| num.to_string()),
-            port.link.clone(),
-            port.status.clone(),
+            short(&port.link),
+            short(&port.status),
             counter("port_xmit_data_bytes").map_or_else(|| "-".to_owned(), octets),
             counter("port_rcv_data_bytes").map_or_else(|| "-".to_owned(), octets),
             shown(counter("port_xmit_wait_ticks")),
@@ -35,11 +35,11 @@ pub fn show(ports: &[Port], sweep: Option<&Sweep>) -> String {
     text
 }
 
-/// A name of which no more is shown than fits into a table; an ellipsis stands for the rest.
-fn short(name: &str) -> String {
+/// A text of strangers, of which no more is shown than fits into a table; an ellipsis stands for the rest.
+fn short(text: &str) -> String {
     const MOST: usize = 18;
-    let name = Printable(name).to_string();
-    if name.chars().count() <= MOST { name } else { name.chars().take(MOST - 1).chain(['…']).collect() }
+    let text = Printable(text).to_string();
+    if text.chars().count() <= MOST { text } else { text.chars().take(MOST - 1).chain(['…']).collect() }
 }
 
 /// What is summed up as `errors`.
@@ -69,9 +69,21 @@ fn octets(value: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sweep::record::line::{self, Line};
 
     #[test]
     fn octets_have_a_unit() {
         assert_eq!([0, 999, 1000, 123_456_789, u64::MAX].map(octets), ["0 B", "999 B", "1.00 kB", "123.46 MB", "18.45 EB"]);
+    }
+
+    #[test]
+    fn no_word_of_a_record_is_obeyed_and_none_tears_the_table() {
+        let line = r#"{"type":"port","ts":1,"slot":1,"sampler":"a","guid":"0x0000000000000001","port":1,"lid":1,"node":"n\u001b","kind":"hca","peer_guid":null,"peer_port":1,"peer":"\u009b","link":"4x\u001b[2J","link_source":"file","status":"\u202e\r","rtt_ns":0,"mads":1,"identity":"ok","dt_ns":null,"xmit_gbps":null,"rcv_gbps":null,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":null}"#;
+        let Line::Port(mut port) = line::parse(line).expect("a record") else { panic!("a port") };
+        let text = show(std::slice::from_ref(&port), None);
+        assert!(text.contains(r"4x\u{1b}[2J") && text.contains(r"\u{202e}\u{d}"), "{text}");
+        assert!(text.chars().all(|c| c == '\n' || matches!(c, ' '..='~')), "{text:?}");
+        port.link = "x".repeat(1000);
+        assert!(show(&[*port], None).lines().all(|line| line.len() < 200));
     }
 }

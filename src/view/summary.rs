@@ -74,7 +74,7 @@ impl Summary {
                 (Some(name), Some(num)) => format!("{} port {num}", Printable(&name)),
                 _ => "?".to_owned(),
             };
-            link.rate = port.link;
+            link.rate = Printable(&port.link).to_string();
         }
         link.gbps += gbps;
         link.utilization += port.xmit_utilization.unwrap_or(0.0);
@@ -136,7 +136,7 @@ impl fmt::Display for Summary {
         let millis = |nanos: u64| format!("{:.2} ms", nanos as f64 / 1e6);
         let slots = self.samplers.values().map(|sampler| sampler.slots).max().unwrap_or(0);
         let records: u64 = self.by_status.values().sum();
-        let others = |(status, count): (&String, &u64)| format!("{status} {count}");
+        let others = |(status, count): (&String, &u64)| format!("{} {count}", Printable(status));
         let mut statuses: Vec<_> = ["ok", "timeout"].iter().map(|status| format!("{status} {}", self.count(status))).collect();
         statuses.extend(self.by_status.iter().filter(|(status, _)| !["ok", "timeout"].contains(&status.as_str())).map(others));
 
@@ -183,6 +183,16 @@ mod tests {
         let mut summary = Summary::default();
         summary.read(&b"{\"type\":\"start\"}\nnonsense\n{\"type\":\"else\"}\n"[..]).expect("read");
         assert_eq!(summary.unreadable, 3);
+    }
+
+    #[test]
+    fn no_word_of_a_record_is_obeyed() {
+        let line = r#"{"type":"port","ts":1,"slot":1,"sampler":"a","guid":"0x0000000000000001","port":1,"lid":1,"node":"n","kind":"hca","peer_guid":null,"peer_port":null,"peer":null,"link":"4x\u001b[2J","link_source":"file","status":"\u202e\r","rtt_ns":0,"mads":1,"identity":"ok","dt_ns":1,"xmit_gbps":1.0,"rcv_gbps":null,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":null}"#;
+        let mut summary = Summary::default();
+        summary.read(line.as_bytes()).expect("read");
+        let text = summary.to_string();
+        assert!(text.contains(r"4x\u{1b}[2J") && text.contains(r"\u{202e}\u{d} 1"), "{text}");
+        assert!(text.chars().all(|c| c == '\n' || matches!(c, ' '..='~')), "{text:?}");
     }
 
     #[test]

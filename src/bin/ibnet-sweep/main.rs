@@ -336,13 +336,14 @@ impl Work {
 /// Reads a net file; what a person should know of it goes to the log.
 fn read_net(path: &std::path::Path) -> Result<ports_report::NetFile, NetFileError> {
     let net = ports_report::read(path)?;
+    let name = path.display().to_string();
     let mut counts = std::collections::BTreeMap::new();
     for remark in &net.remarks {
         *counts.entry(remark.kind).or_insert(0) += 1;
-        tracing::debug!("{}: {}", path.display(), Printable(&remark.to_string()));
+        tracing::debug!("{}: {}", Printable(&name), Printable(&remark.to_string()));
     }
     for (kind, lines) in counts {
-        tracing::warn!(lines, "{}: {} (RUST_LOG=ibnet=debug names them)", path.display(), kind.as_str());
+        tracing::warn!(lines, "{}: {} (RUST_LOG=ibnet=debug names them)", Printable(&name), kind.as_str());
     }
     Ok(net)
 }

@@ -102,7 +102,7 @@ impl<T: Transport> Driver<T> {
                 return;
             }
             let detail = format!("from {before} to {now}");
-            tracing::info!(node = %Printable(&identity.node), port = %identity.port, "link change {detail}");
+            tracing::info!(node = %Printable(&identity.node), port = %identity.port, "link change {}", Printable(&detail));
             self.write_event(slot, "link_change", Some(port), &detail);
         }
     }
