@@ -45,10 +45,10 @@ impl Summary {
     /// # Errors
     /// When the stream cannot be read; a line that is no record is counted.
     pub fn read(&mut self, stream: impl BufRead) -> io::Result<()> {
-        for line in stream.lines() {
-            match line::parse(&line?) {
-                Ok(line) => self.take(line),
-                Err(_) => self.unreadable += 1,
+        for line in stream.split(b'\n') {
+            match std::str::from_utf8(&line?).ok().and_then(|text| line::parse(text).ok()) {
+                Some(line) => self.take(line),
+                None => self.unreadable += 1,
             }
         }
         Ok(())
@@ -85,15 +85,17 @@ impl Summary {
         let sampler = self.samplers.entry(sweep.sampler).or_default();
         sampler.ports = sweep.ports;
         sampler.durations_ns.push(sweep.duration_ns);
-        sampler.mads += sweep.mads_sent;
         sampler.slots += 1;
-        sampler.missed += sweep.slots_missed;
-        sampler.lost += sweep.lines_lost;
+        for (sum, more) in
+            [(&mut sampler.mads, sweep.mads_sent), (&mut sampler.missed, sweep.slots_missed), (&mut sampler.lost, sweep.lines_lost)]
+        {
+            *sum = sum.saturating_add(more);
+        }
     }
 
     /// Ports of all samplers together.
     pub fn ports(&self) -> u32 {
-        self.samplers.values().map(|sampler| sampler.ports).sum()
+        self.samplers.values().fold(0, |sum, sampler| sum.saturating_add(sampler.ports))
     }
 
     /// Port records of that status.
@@ -103,8 +105,13 @@ impl Summary {
 
     /// MADs a second of all samplers together.
     pub fn mads_per_second(&self) -> f64 {
-        let rate = |sampler: &Sampler| sampler.mads as f64 * 1e9 / (sampler.slots * sampler.interval_ns).max(1) as f64;
+        let rate = |sampler: &Sampler| sampler.mads as f64 * 1e9 / (sampler.slots as f64 * sampler.interval_ns as f64).max(1.0);
         self.samplers.values().map(rate).sum()
+    }
+
+    /// A sum over all samplers; a number that a stranger wrote may be any.
+    fn sum(&self, of: impl Fn(&Sampler) -> u64) -> u64 {
+        self.samplers.values().map(of).fold(0, u64::saturating_add)
     }
 
     /// Lengths of all slots in nanoseconds, ascending.
@@ -142,13 +149,13 @@ impl fmt::Display for Summary {
 
         let mut table = table::new();
         table.add_row(["ports", &format!("{} on {} samplers", self.ports(), self.samplers.len())]);
-        table.add_row(["slots", &format!("{slots} each, {} missed", self.samplers.values().map(|sampler| sampler.missed).sum::<u64>())]);
+        table.add_row(["slots", &format!("{slots} each, {} missed", self.sum(|sampler| sampler.missed))]);
         table.add_row(["records", &format!("{records}: {}", statuses.join(", "))]);
         let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| millis(quantile(&durations, share)));
         table.add_row(["sweep", &format!("p50 {p50}, p99 {p99}, max {max}")]);
         table.add_row(["MADs", &format!("{:.0} a second", self.mads_per_second())]);
-        let lost: u64 = self.samplers.values().map(|sampler| sampler.lost).sum();
-        if lost + self.unreadable > 0 {
+        let lost = self.sum(|sampler| sampler.lost);
+        if lost > 0 || self.unreadable > 0 {
             table.add_row(["lines", &format!("{lost} lost, {} unreadable", self.unreadable)]);
         }
         writeln!(f, "{}", table::show(table, &[]))?;
@@ -195,17 +202,44 @@ mod tests {
         assert!(text.chars().all(|c| c == '\n' || matches!(c, ' '..='~')), "{text:?}");
     }
 
-    #[test]
-    fn rates_and_lengths_are_those_of_the_records() {
+    /// A `start` and two `sweep` records.
+    fn stream(interval_ns: u64, mads: u64) -> String {
         let sweep = |ts, ns| {
             format!(
-                r#"{{"type":"sweep","ts":{ts},"slot":1,"sampler":"a","duration_ns":{ns},"decode_ns":0,"ports":7,"ok":7,"late":0,"timeout":0,"unreachable":0,"skipped":0,"errors":0,"mads_sent":28,"mads_late":0,"mads_rejected":0,"mads_duplicate":0,"mads_foreign":0,"mads_bad_length":0,"mads_bad_class":0,"mads_bad_attribute":0,"mads_bad_port":0,"mads_refused":0,"load_bytes":0,"slots_missed":0,"lines_lost":0,"rtt_p50_ns":null,"rtt_p99_ns":null,"rtt_max_ns":null}}"#
+                r#"{{"type":"sweep","ts":{ts},"slot":1,"sampler":"a","duration_ns":{ns},"decode_ns":0,"ports":7,"ok":7,"late":0,"timeout":0,"unreachable":0,"skipped":0,"errors":0,"mads_sent":{mads},"mads_late":0,"mads_rejected":0,"mads_duplicate":0,"mads_foreign":0,"mads_bad_length":0,"mads_bad_class":0,"mads_bad_attribute":0,"mads_bad_port":0,"mads_refused":0,"load_bytes":0,"slots_missed":0,"lines_lost":0,"rtt_p50_ns":null,"rtt_p99_ns":null,"rtt_max_ns":null}}"#
             )
         };
-        let start = r#"{"type":"start","ts":1,"slot":1,"sampler":"a","schema":1,"version":"0","boot_id":"","pid":1,"ca":"sim","ca_port":1,"interval_ns":500000000,"groups":[],"ports":7,"assignments_sha256":null,"file_seq":0}"#;
+        let start = format!(
+            r#"{{"type":"start","ts":1,"slot":1,"sampler":"a","schema":1,"version":"0","boot_id":"","pid":1,"ca":"sim","ca_port":1,"interval_ns":{interval_ns},"groups":[],"ports":7,"assignments_sha256":null,"file_seq":0}}"#
+        );
+        format!("{start}\n{}\n{}\n", sweep(1, 2_000_000), sweep(2, 4_000_000))
+    }
+
+    #[test]
+    fn rates_and_lengths_are_those_of_the_records() {
         let mut summary = Summary::default();
-        summary.read(format!("{start}\n{}\n{}\n", sweep(1, 2_000_000), sweep(2, 4_000_000)).as_bytes()).expect("read");
+        summary.read(stream(500_000_000, 28).as_bytes()).expect("read");
         assert_eq!((summary.unreadable, summary.ports(), summary.mads_per_second()), (0, 7, 56.0));
         assert!(summary.to_string().contains("p50 2.00 ms, p99 4.00 ms, max 4.00 ms"), "{summary}");
+    }
+
+    #[test]
+    fn no_number_is_too_large_to_be_summed_up() {
+        let mut summary = Summary::default();
+        let huge = stream(u64::MAX, u64::MAX).replace(r#""ports":7"#, r#""ports":4294967295"#);
+        summary.read(huge.as_bytes()).expect("read");
+        summary.read(huge.replace(r#""sampler":"a""#, r#""sampler":"b""#).as_bytes()).expect("read");
+        assert_eq!((summary.unreadable, summary.ports()), (0, u32::MAX));
+        assert!(summary.mads_per_second() > 0.0 && summary.to_string().contains("slots"));
+    }
+
+    #[test]
+    fn a_line_that_was_torn_within_a_character_sinks_nothing() {
+        let mut bytes = stream(500_000_000, 28).into_bytes();
+        bytes.extend_from_slice(b"{\"type\":\"port\",\"node\":\"n\xc3\n");
+        bytes.extend_from_slice(stream(500_000_000, 28).as_bytes());
+        let mut summary = Summary::default();
+        summary.read(&bytes[..]).expect("read");
+        assert_eq!((summary.unreadable, summary.samplers["a"].slots), (1, 4));
     }
 }
