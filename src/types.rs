@@ -3,6 +3,7 @@
 //! Newtypes instead of bare integers, each with the textual form that rdma-core's tools print. Imports nothing of this crate.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -251,12 +252,23 @@ impl FromStr for HcaName {
 #[derive(Clone, Copy, Debug)]
 pub struct Printable<'a>(pub &'a str);
 
+/// No control characters, and yet no character that shows: marks that change the direction in which the rest of a line reads, that break it, or that
+/// take no room, so that two names look alike.
+const MISLEADING: [RangeInclusive<char>; 9] = [
+    '\u{ad}'..='\u{ad}',
+    '\u{61c}'..='\u{61c}',
+    '\u{180e}'..='\u{180e}',
+    '\u{200b}'..='\u{200f}',
+    '\u{2028}'..='\u{202e}',
+    '\u{2060}'..='\u{206f}',
+    '\u{feff}'..='\u{feff}',
+    '\u{fff9}'..='\u{fffb}',
+    '\u{e0000}'..='\u{e007f}',
+];
+
 impl fmt::Display for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Bidirectional overrides and zero-width characters change how the rest of a line reads; they are no control characters.
-        let misleads = |c: char| {
-            c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-        };
+        let misleads = |c: char| c.is_control() || MISLEADING.iter().any(|range| range.contains(&c));
         if !self.0.contains(misleads) {
             return f.pad(self.0);
         }
@@ -288,6 +300,16 @@ mod tests {
         assert_eq!("".parse(), Ok(HcaName::default()));
         for text in ["mlx5_0:", "mlx5_0:x", ":1", "mlx5_0:0", "mlx5_0:300"] {
             assert!(text.parse::<HcaName>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_show_is_escaped_and_what_does_stands() {
+        for c in "\0\r\n\t\u{1b}\u{7f}\u{85}\u{9b}\u{ad}\u{61c}\u{200b}\u{202e}\u{2028}\u{2060}\u{2069}\u{feff}\u{fff9}\u{e0041}".chars() {
+            assert_eq!(Printable(&format!("a{c}")).to_string(), format!("a{}", c.escape_unicode()));
+        }
+        for shown in ["leaf (rack 3) - 'A' \"1\" \\", "Zürich-ノード-\u{1f409}", "\u{fffd}", ""] {
+            assert_eq!(Printable(shown).to_string(), shown);
         }
     }
 
