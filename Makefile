@@ -1,6 +1,6 @@
 # Two commands are all that a newcomer types: `make demo` and `make test`.
 
-.PHONY: help deps build demo test lint bench clean
+.PHONY: help deps build demo test lint bench fuzz clean
 
 CARGO ?= cargo
 # The samplers of the demonstration: the first host of each of eight leaf switches.
@@ -12,6 +12,11 @@ PACKAGES = libibumad-dev libibmad-dev libclang-dev pkg-config \
 # nextest if it is there, else the runner that comes with cargo.
 NEXTEST = $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 RUN_TESTS = $(if $(NEXTEST),$(CARGO) nextest run,$(CARGO) test)
+
+# How long each target of `make fuzz` runs.
+FUZZ_SECONDS ?= 60
+FUZZ = $(CARGO) fuzz run --sanitizer none
+FUZZ_END = -- -max_total_time=$(FUZZ_SECONDS) -timeout=10 -verbosity=0 -print_final_stats=1
 
 help: ## This list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -44,6 +49,15 @@ bench: deps ## Measure, and print the tables of docs/performance.md
 	$(CARGO) bench --bench codec
 	$(CARGO) bench --bench ibsim
 
+# Without a sanitizer the stable toolchain will do.
+fuzz: ## Throw made-up replies, records and net files at the readers: a minute each
+	@$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install cargo-fuzz --locked
+	$(CARGO) fuzz build --sanitizer none
+	$(FUZZ) mad_reply $(FUZZ_END) -max_len=2000 -len_control=0
+	$(FUZZ) records $(FUZZ_END)
+	@mkdir -p fuzz/corpus/net_file
+	$(FUZZ) net_file fuzz/corpus/net_file tests/data/fabrics $(FUZZ_END) -max_len=4000
+
 clean: ## Remove what was built and what the demo wrote
 	$(CARGO) clean
-	rm -rf out
+	rm -rf out fuzz/target

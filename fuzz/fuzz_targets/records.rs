@@ -1,0 +1,84 @@
+#![no_main]
+//! Arbitrary text as records: the strict reader, the table of a slot, the summary.
+//!
+//! A record has some twenty fields, which no fuzzer guesses. So an input is a text as it stands, or edits of true records.
+
+use ibnet::sweep::record::line::{self, Line};
+use ibnet::view::once;
+use ibnet::view::summary::Summary;
+use ibnet_fuzz::assert_printable;
+use libfuzzer_sys::arbitrary::{Result, Unstructured};
+use libfuzzer_sys::fuzz_target;
+use serde_json::Value;
+
+fuzz_target!(|bytes: &[u8]| {
+    show(&String::from_utf8_lossy(bytes));
+    Summary::default().read(bytes).expect("bytes can be read");
+    if let Ok(text) = edited(&mut Unstructured::new(bytes)) {
+        show(&text);
+    }
+});
+
+/// True records, one of each type, and a port of which more is known.
+const RECORDS: [&str; 6] = [
+    r#"{"type":"start","ts":1,"slot":1,"sampler":"a","schema":1,"version":"0","boot_id":"","pid":1,"ca":"sim","ca_port":1,"interval_ns":500000000,"groups":["base"],"ports":7,"assignments_sha256":null,"file_seq":0}"#,
+    r#"{"type":"port","ts":1,"slot":1,"sampler":"a","guid":"0x0000000000000001","port":1,"lid":1,"node":"leaf0","kind":"switch","peer_guid":"0x0000000000000002","peer_port":1,"peer":"node1","link":"4xEDR","link_source":"file","status":"ok","rtt_ns":1,"mads":2,"identity":"ok","port_xmit_data_bytes":4,"saturated":["port_xmit_data_bytes"],"dt_ns":1000000000,"xmit_gbps":1.5,"rcv_gbps":0.0,"xmit_utilization":0.1,"rcv_utilization":0.0,"xmit_blocked":null}"#,
+    r#"{"type":"port","ts":1,"slot":2,"sampler":"a","guid":"0x0000000000000001","port":1,"lid":1,"node":"leaf0","kind":"hca","peer_guid":null,"peer_port":null,"peer":null,"link":"??x???","link_source":"live","status":"timeout","rtt_ns":0,"mads":1,"mad_status":28,"errno":22,"identity":"unverified","port_xmit_data_sl_bytes":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15],"dt_ns":null,"xmit_gbps":null,"rcv_gbps":null,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":null}"#,
+    r#"{"type":"sweep","ts":1,"slot":1,"sampler":"a","duration_ns":1,"decode_ns":0,"ports":7,"ok":7,"late":0,"timeout":0,"unreachable":0,"skipped":0,"errors":0,"mads_sent":28,"mads_late":0,"mads_rejected":0,"mads_duplicate":0,"mads_foreign":0,"mads_bad_length":0,"mads_bad_class":0,"mads_bad_attribute":0,"mads_bad_port":0,"mads_refused":0,"load_bytes":0,"slots_missed":0,"lines_lost":0,"rtt_p50_ns":null,"rtt_p99_ns":null,"rtt_max_ns":null}"#,
+    r#"{"type":"histogram","ts":1,"slot":1,"sampler":"a","kind":"rtt","device_kind":"hca","count":1,"v2":""}"#,
+    r#"{"type":"event","ts":1,"slot":1,"sampler":"a","event":"reset","guid":null,"port":1,"lid":1,"detail":"x"}"#,
+];
+
+/// Some records, each with some fields that have another value, or another name, or are gone.
+fn edited(input: &mut Unstructured<'_>) -> Result<String> {
+    let mut text = String::new();
+    for _ in 0..input.int_in_range(1..=6)? {
+        let Ok(Value::Object(mut fields)) = serde_json::from_str(input.choose::<&str>(&RECORDS)?) else { unreachable!("they are objects") };
+        for _ in 0..input.int_in_range(0..=3)? {
+            let name = fields.keys().nth(input.choose_index(fields.len())?).cloned().unwrap_or_default();
+            match input.int_in_range(0..=9)? {
+                0 => drop(fields.remove(&name)),
+                1 => drop(fields.insert(input.arbitrary()?, Value::Null)),
+                _ => drop(fields.insert(name, value(input)?)),
+            }
+        }
+        text += &Value::Object(fields).to_string();
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+fn value(input: &mut Unstructured<'_>) -> Result<Value> {
+    Ok(match input.int_in_range(0..=7)? {
+        0 => Value::Null,
+        1 => input.arbitrary::<u64>()?.into(),
+        2 => u64::MAX.into(),
+        3 => input.arbitrary::<i32>()?.into(),
+        4 => input.arbitrary::<f64>()?.into(),
+        5 => input.arbitrary::<Vec<u64>>()?.into(),
+        6 => "\u{1b}[2J\u{9b}\u{202e}\r\"\\".into(),
+        _ => input.arbitrary::<String>()?.into(),
+    })
+}
+
+/// Whatever is read can be shown, and no terminal obeys it.
+fn show(text: &str) {
+    let (mut ports, mut sweep, mut unreadable) = (Vec::new(), None, 0);
+    for line in text.lines() {
+        match line::parse(line) {
+            Ok(Line::Port(port)) => ports.push(*port),
+            Ok(Line::Sweep(record)) => sweep = Some(record),
+            Ok(_) => {}
+            Err(error) => {
+                unreadable += 1;
+                let _ = error.to_string();
+            }
+        }
+    }
+    assert_printable(&once::show(&ports, sweep.as_ref()));
+    let mut summary = Summary::default();
+    summary.read(text.as_bytes()).expect("a text can be read");
+    assert_eq!(summary.unreadable, unreadable);
+    let _ = (summary.ports(), summary.mads_per_second(), summary.count("ok"));
+    assert_printable(&summary.to_string());
+}
