@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 
 use super::sample::Status;
 use crate::mad::query::BadReply;
@@ -92,6 +95,13 @@ pub struct RoundTrips {
 /// Never: the bounds are constant and good.
 pub fn durations() -> Histogram<u64> {
     Histogram::new_with_bounds(1_000, 100_000_000_000, 2).expect("constant bounds that are in order")
+}
+
+/// HdrHistogram's V2 format, deflated, in base64; `None` if it has no place for such numbers.
+pub fn encoded(histogram: &Histogram<u64>) -> Option<String> {
+    let mut v2 = Vec::new();
+    V2DeflateSerializer::new().serialize(histogram, &mut v2).ok()?;
+    Some(BASE64.encode(v2))
 }
 
 impl Default for RoundTrips {

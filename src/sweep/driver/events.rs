@@ -4,7 +4,7 @@ use super::{Control, Driver, NAMED_IN_LOG};
 use crate::mad::smp::PortInfo;
 use crate::mad::transport::Transport;
 use crate::sweep::engine::{Event, Key};
-use crate::sweep::record::{self, EventRecord, LinkSource, PortIdentity};
+use crate::sweep::record::{self, EventRecord, LinkSource, Of, PortIdentity};
 use crate::sweep::sample::Status;
 use crate::types::{Guid, Lid, LinkRate, Printable};
 
@@ -162,10 +162,11 @@ impl<T: Transport> Driver<T> {
     }
 
     pub(super) fn write_event(&mut self, slot: u64, event: &'static str, port: Option<usize>, detail: &str) {
+        debug_assert!(Of::event(event).is_some(), "{event} is not declared");
         let of = port.map(|port| &self.ports[port]);
         let (guid, lid) = (of.map(|of| of.guid), of.map(|of| of.lid));
         // An event of a device is told of no port of it.
-        let port = of.filter(|_| OF_A_PORT.contains(&event)).map(|of| of.port);
+        let port = of.filter(|_| Of::event(event) == Some(Of::Port)).map(|of| of.port);
         let ts = self.clock.wall(self.clock.now());
         record::write(
             &EventRecord { r#type: "event", ts, slot, sampler: &self.settings.sampler, event, guid, port, lid, detail },
@@ -174,9 +175,6 @@ impl<T: Transport> Driver<T> {
         self.batch.lines += 1;
     }
 }
-
-/// Events of a port; the others are of a device, of all of it.
-const OF_A_PORT: [&str; 5] = ["reset", "implausible", "link_change", "link_down", "link_up"];
 
 /// PortInfo says QDR of FDR10 too: where the net file knew better, it still does.
 fn refined(now: LinkRate, before: &LinkRate) -> LinkRate {

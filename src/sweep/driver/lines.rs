@@ -1,9 +1,6 @@
 //! The lines of a slot: a record of each port, and their sum.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 
 use super::{Driver, HISTOGRAM_EVERY, nanos};
 use crate::mad::transport::Transport;
@@ -159,11 +156,8 @@ impl<T: Transport> Driver<T> {
         let Minute { rtt, sweep, .. } = &self.minute;
         for (kind, device_kind, histogram) in [("rtt", Some("switch"), &rtt.switch), ("rtt", Some("hca"), &rtt.hca), ("sweep", None, sweep)]
         {
-            let mut v2 = Vec::new();
-            if histogram.is_empty() || V2DeflateSerializer::new().serialize(histogram, &mut v2).is_err() {
-                continue;
-            }
-            let (count, v2) = (histogram.len(), BASE64.encode(v2));
+            let Some(v2) = stats::encoded(histogram).filter(|_| !histogram.is_empty()) else { continue };
+            let count = histogram.len();
             let record = HistogramRecord { r#type: "histogram", ts, slot, sampler: &self.settings.sampler, kind, device_kind, count, v2 };
             record::write(&record, &mut self.batch.bytes);
             self.batch.lines += 1;

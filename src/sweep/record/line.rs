@@ -1,6 +1,7 @@
 //! Reading the records again: strict mirrors of what is written.
 //!
-//! A field that is not known here is an error, so that nothing is written that is not described.
+//! A field, a status, an event or any other word that is not known here is an error, so that nothing is written that is not described. So these
+//! mirrors read what their own version wrote, and no later one; `docs/records.md` says what another reader should do.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -8,7 +9,9 @@ use std::sync::LazyLock;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
+use super::{EVENTS, HISTOGRAMS, IDENTITY, LinkSource};
 use crate::mad::pma::Group;
+use crate::sweep::sample::Status;
 use crate::types::{Guid, Lid, NodeKind, PortNum};
 
 /// A line of a stream.
@@ -64,12 +67,15 @@ pub struct Port {
     pub peer_port: Option<PortNum>,
     pub peer: Option<String>,
     pub link: String,
+    #[serde(deserialize_with = "link_source")]
     pub link_source: String,
+    #[serde(deserialize_with = "status")]
     pub status: String,
     pub rtt_ns: u64,
     pub mads: u32,
     pub mad_status: Option<u16>,
     pub errno: Option<i32>,
+    #[serde(deserialize_with = "identity")]
     pub identity: String,
     #[serde(default)]
     pub saturated: Vec<String>,
@@ -102,6 +108,32 @@ impl Port {
             _ => None,
         }
     }
+}
+
+/// Refuses a word that is none of these.
+fn one_of<'de, D: Deserializer<'de>>(deserializer: D, what: &str, words: &[&str]) -> Result<String, D::Error> {
+    let word = String::deserialize(deserializer)?;
+    if words.contains(&word.as_str()) { Ok(word) } else { Err(D::Error::custom(format_args!("unknown {what} `{word}`"))) }
+}
+
+fn status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    one_of(deserializer, "status", &Status::ALL.map(Status::as_str))
+}
+
+fn link_source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    one_of(deserializer, "link source", &LinkSource::ALL.map(LinkSource::as_str))
+}
+
+fn identity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    one_of(deserializer, "identity", &IDENTITY)
+}
+
+fn histogram<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    one_of(deserializer, "histogram", &HISTOGRAMS)
+}
+
+fn event<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    one_of(deserializer, "event", &EVENTS.map(|(name, _)| name))
 }
 
 /// Refuses names that no group declares, and as many values as it does not.
@@ -169,6 +201,7 @@ pub struct Histogram {
     pub ts: u64,
     pub slot: u64,
     pub sampler: String,
+    #[serde(deserialize_with = "histogram")]
     pub kind: String,
     pub device_kind: Option<String>,
     pub count: u64,
@@ -183,6 +216,7 @@ pub struct Event {
     pub ts: u64,
     pub slot: u64,
     pub sampler: String,
+    #[serde(deserialize_with = "event")]
     pub event: String,
     pub guid: Option<Guid>,
     pub port: Option<PortNum>,
@@ -196,4 +230,20 @@ pub struct Event {
 /// When it is no record of this version.
 pub fn parse(line: &str) -> Result<Line, serde_json::Error> {
     serde_json::from_str(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVENT: &str = r#"{"type":"event","ts":1,"slot":1,"sampler":"a","event":"reset","guid":null,"port":null,"lid":null,"detail":""}"#;
+
+    #[test]
+    fn words_that_are_not_described_are_refused() {
+        assert!(parse(EVENT).is_ok());
+        let unknown = parse(&EVENT.replace("reset", "resett")).expect_err("there is no such event").to_string();
+        assert!(unknown.contains("unknown event `resett`"), "{unknown}");
+        assert!(parse(&EVENT.replace("detail", "details")).is_err(), "nor such a field");
+        assert!(parse(&EVENT.replace("\"event\",\"ts", "\"evnt\",\"ts")).is_err(), "nor such a record");
+    }
 }

@@ -20,6 +20,52 @@ pub mod line;
 /// The version of the records: fields may be added, none changes its meaning.
 pub const SCHEMA: u32 = 1;
 
+/// What `identity` can say: that NodeInfo named the device that is meant, or that it did not.
+pub const IDENTITY: [&str; 2] = ["ok", "unverified"];
+
+/// Of what a `histogram` is.
+pub const HISTOGRAMS: [&str; 2] = ["rtt", "sweep"];
+
+/// What an event can be called, and whose it is.
+pub const EVENTS: [(&str, Of); 18] = [
+    ("clock_step", Of::Sampler),
+    ("group_unsupported", Of::Device),
+    ("implausible", Of::Port),
+    ("key_demanded", Of::Device),
+    ("lid_change", Of::Device),
+    ("lines_lost", Of::Sampler),
+    ("link_change", Of::Port),
+    ("link_down", Of::Port),
+    ("link_up", Of::Port),
+    ("local_change", Of::Sampler),
+    ("reachable", Of::Device),
+    ("redirected", Of::Device),
+    ("reset", Of::Port),
+    ("right_device", Of::Device),
+    ("send_error", Of::Sampler),
+    ("slot_missed", Of::Sampler),
+    ("unreachable", Of::Device),
+    ("wrong_device", Of::Device),
+];
+
+/// Whose an event is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Of {
+    /// The sampler's: no GUID, no LID, no port.
+    Sampler,
+    /// A device's: the GUID that its ports have in the records, and its LID.
+    Device,
+    /// A port's: its device's, and its number.
+    Port,
+}
+
+impl Of {
+    /// Whose events of this name are; `None` if there are none.
+    pub fn event(name: &str) -> Option<Self> {
+        EVENTS.iter().find(|(event, _)| *event == name).map(|(_, of)| *of)
+    }
+}
+
 /// What is the same in every record of a port.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PortIdentity {
@@ -51,7 +97,11 @@ pub enum LinkSource {
 }
 
 impl LinkSource {
-    const fn as_str(self) -> &'static str {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::File, Self::Live];
+
+    /// The word of the records.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::File => "file",
             Self::Live => "live",
@@ -251,7 +301,7 @@ impl Serialize for PortRecord<'_> {
         if let Some(errno) = sample.errno {
             map.serialize_entry("errno", &errno)?;
         }
-        map.serialize_entry("identity", if sample.verified { "ok" } else { "unverified" })?;
+        map.serialize_entry("identity", IDENTITY[usize::from(!sample.verified)])?;
         for (field, raw) in reading.counters(columns) {
             match raw {
                 [raw] => map.serialize_entry(field.json, &field.value(*raw))?,
