@@ -1,5 +1,7 @@
 //! What an attribute is made of: fields, each a run of bits with a name and a unit.
 
+use std::fmt;
+
 use super::Data;
 
 /// An attribute: a table of fields.
@@ -80,6 +82,39 @@ pub enum Needs {
     OtherFec,
     /// CapabilityMask bit 14, and a port whose FEC is a Reed-Solomon code.
     RsFec,
+}
+
+impl fmt::Display for Unit {
+    /// The unit of a record's values, which are octets where the wire counts words.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Words => "octets",
+            Self::Packets => "packets",
+            Self::Events => "events",
+            Self::Ticks => "ticks",
+            Self::Blocks => "FEC blocks",
+            Self::Symbols => "FEC symbols",
+            Self::Unknown => "not public",
+            Self::Setting => "setting",
+        })
+    }
+}
+
+impl fmt::Display for Needs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Nothing => "always",
+            Self::ExtendedWidth => "CapabilityMask bit 9 or 10",
+            Self::ExtendedWidthUnicast => "CapabilityMask bit 9",
+            Self::XmitWait => "CapabilityMask bit 12",
+            Self::Qp1Dropped => "CapabilityMask bit 15",
+            Self::ExtendedErrors => "CapabilityMask2 bit 1",
+            Self::Option(bit) => return write!(f, "OptionMask bit {bit}"),
+            Self::ExtendedSpeeds => "OptionMask bit 28 or CapabilityMask bit 14",
+            Self::OtherFec => "no CapabilityMask bit 14, or FEC that is no Reed-Solomon code",
+            Self::RsFec => "CapabilityMask bit 14, and FEC that is a Reed-Solomon code",
+        })
+    }
 }
 
 impl Attribute {

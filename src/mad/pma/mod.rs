@@ -23,6 +23,7 @@
 //! | [`extended_speeds`] | 0x1F PortExtendedSpeedsCounters, in two views |
 //! | [`congestion`] | 0x30 to 0x35: congestion control |
 //! | [`sl_data`] | 0x36, 0x37: data for each SL |
+//! | [`tables`] | all of them for people: a section of `docs/records.md` |
 
 use super::header::{HEADER_LEN, Header, METHOD_GET, MadStatus};
 use super::{MAD_LEN, Mad};
@@ -39,6 +40,7 @@ pub mod port_counters;
 pub mod port_counters_extended;
 pub mod sampling;
 pub mod sl_data;
+pub mod tables;
 pub mod vl_counters;
 
 pub use class_port_info::{CLASS_PORT_INFO, Capabilities};

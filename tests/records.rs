@@ -1,0 +1,289 @@
+//! `docs/records.md` against what is written: its tables against the code's, its fields against those of real sweeps, and the length of lines.
+#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::time::Duration;
+
+use ibnet::mad::exchange::{Completion, Outcome};
+use ibnet::mad::header::{METHOD_GET_RESP, MadStatus};
+use ibnet::mad::pma::{Capabilities, Group, tables};
+use ibnet::mad::smp::{CLASS_SUBN_LID_ROUTED, FEC_MODE_ACTIVE, NODE_INFO, NodeInfo, PORT_INFO_EXTENDED};
+use ibnet::mad::{MAD_LEN, Mad, pma};
+use ibnet::sweep::blocked::TickOf;
+use ibnet::sweep::counter::{Columns, Rates, Reading};
+use ibnet::sweep::engine::{Config, DevicePlan, Engine};
+use ibnet::sweep::record::line::{self, Line};
+use ibnet::sweep::record::{self, EVENTS, EventRecord, HistogramRecord, LinkSource, Of, PortIdentity, PortRecord};
+use ibnet::sweep::sample::Status;
+use ibnet::sweep::stats;
+use ibnet::time::Instant;
+use ibnet::topology::synthetic::FatTree;
+use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
+
+const DOCUMENT: &str = include_str!("../docs/records.md");
+const RENEW: &str = "cargo run --no-default-features --example counters -- docs/records.md";
+
+/// Of every record.
+const COMMON: &str = "Common fields";
+
+/// What is there only where there is something to tell.
+const ABSENT: [&str; 3] = ["mad_status", "errno", "saturated"];
+
+/// Octets of a line: with the default groups, and with all.
+const SHORT: usize = 4 << 10;
+const LONG: usize = 16 << 10;
+
+#[test]
+fn the_tables_of_counters_are_those_of_the_code() {
+    let renewed = tables::renew(DOCUMENT).expect("it has a place for them");
+    assert!(renewed == DOCUMENT, "docs/records.md does not have the counters of the code; renew it:\n\n    {RENEW}\n");
+}
+
+/// The rows of the tables below a heading, down to the next one, without the names of the columns.
+#[track_caller]
+fn rows(heading: &str) -> Vec<Vec<&'static str>> {
+    let title = |line: &&str| line.starts_with('#') && line.trim_start_matches('#').trim().trim_matches('`') == heading;
+    let section = DOCUMENT.lines().skip_while(|line| !title(line)).skip(1).take_while(|line| !line.starts_with('#'));
+    let rows = section.filter(|line| line.starts_with("| ")).map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect());
+    let rows: Vec<Vec<_>> = rows.skip(1).collect();
+    assert!(!rows.is_empty(), "{heading} has no table");
+    rows
+}
+
+/// The names in the first column: what is between backquotes.
+fn names(heading: &str) -> BTreeSet<&'static str> {
+    rows(heading).iter().filter_map(|row| row[0].strip_prefix('`')?.strip_suffix('`')).collect()
+}
+
+/// The fields that the document gives a type of record, but for counters.
+fn fields(kind: &str) -> BTreeSet<&'static str> {
+    &names(COMMON) | &names(kind)
+}
+
+fn counters() -> BTreeSet<&'static str> {
+    Group::ALL.into_iter().flat_map(|group| names(group.as_str())).collect()
+}
+
+fn kind(record: &Line) -> &'static str {
+    match record {
+        Line::Start(_) => "start",
+        Line::Port(_) => "port",
+        Line::Sweep(_) => "sweep",
+        Line::Histogram(_) => "histogram",
+        Line::Event(_) => "event",
+    }
+}
+
+/// A line as a record, and the names of its fields, after its form was checked.
+#[track_caller]
+fn read(line: &str) -> (Line, BTreeSet<String>) {
+    let record = line::parse(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).unwrap();
+    assert!(line.starts_with("{\"type\":\"") && fields.values().all(|value| !value.is_object()), "{line}");
+    (record, fields.into_iter().map(|(name, _)| name).collect())
+}
+
+/// Checks a line against the document: every field is in it, and what is in it is there unless it may be absent. Gives the counters.
+#[track_caller]
+fn check(line: &str, most: usize) -> (Line, BTreeSet<String>) {
+    assert!(line.len() < most, "{} octets: {line}", line.len());
+    let (record, found) = read(line);
+    let kind = kind(&record);
+    let told = fields(kind);
+    let missing: Vec<_> = told.iter().filter(|name| !ABSENT.contains(name) && !found.contains(**name)).collect();
+    assert!(missing.is_empty(), "docs/records.md says that {missing:?} are in {line}");
+    let others: BTreeSet<String> = found.into_iter().filter(|name| !told.contains(name.as_str())).collect();
+    assert!(kind == "port" || others.is_empty(), "docs/records.md does not have {others:?} of {line}");
+    let counters = counters();
+    assert!(others.iter().all(|name| counters.contains(name.as_str())), "docs/records.md does not have all of {others:?}");
+    if let Line::Event(event) = &record {
+        let is_of = (event.guid.is_some(), event.lid.is_some(), event.port.is_some());
+        let of = Of::event(&event.event).expect("the mirror knows it");
+        assert_eq!(is_of, (of != Of::Sampler, of != Of::Sampler, of == Of::Port), "{line}");
+    }
+    (record, others)
+}
+
+#[test]
+fn every_field_of_a_sweep_is_in_the_document_and_the_other_way_round() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
+    fs::write(dir.path().join("net.p"), tree.blueprint().ports_report()).unwrap();
+    fs::write(dir.path().join("ibnet.toml"), "grace = \"20ms\"\n[simulated]\ndead = [\"node00005\"]\n").unwrap();
+    for (groups, most) in [(&[][..], SHORT), (&["--groups", "all"], LONG)] {
+        let args = ["-c", "ibnet.toml", "--simulate", "net.p", "--interval", "200ms", "--sweeps", "2"];
+        let run = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"))
+            .current_dir(dir.path())
+            .args([&args[..], groups].concat())
+            .timeout(Duration::from_secs(60))
+            .output()
+            .unwrap();
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        let mut types = BTreeSet::new();
+        for line in std::str::from_utf8(&run.stdout).unwrap().lines() {
+            types.insert(kind(&check(line, most).0));
+        }
+        assert_eq!(types.into_iter().collect::<Vec<_>>(), ["event", "histogram", "port", "start", "sweep"]);
+    }
+}
+
+/// 64 characters that JSON writes with six each.
+fn name() -> String {
+    "\u{1}".repeat(64)
+}
+
+/// Answers all that an engine asks with all ones: counters are full, agents claim everything but what `capabilities` say.
+fn answer_all(engine: &mut Engine, capabilities: Capabilities, fec_mode: u64, now: Instant) {
+    let mut mad: Mad = [0; MAD_LEN];
+    while let Some((target, tid)) = engine.poll_transmit(now, &mut mad) {
+        mad[3] = METHOD_GET_RESP;
+        let (class, attribute) = (mad[1], u16::from_be_bytes([mad[16], mad[17]]));
+        let data = pma::data_mut(&mut mad);
+        match (class, attribute) {
+            (CLASS_SUBN_LID_ROUTED, NODE_INFO) => NodeInfo { port_guid: Guid(u64::MAX), ..NodeInfo::default() }.emit(data),
+            (CLASS_SUBN_LID_ROUTED, PORT_INFO_EXTENDED) => FEC_MODE_ACTIVE.set_raw(data, 0, fec_mode),
+            (CLASS_SUBN_LID_ROUTED, _) => {}
+            (_, 0x0001) => capabilities.emit(data),
+            // Behind PortSelect, which is repeated.
+            _ => data[2..].fill(0xff),
+        }
+        engine.handle_completion(&Completion { tid, outcome: Outcome::Reply { slid: target.lid, len: MAD_LEN } }, &mad, now);
+    }
+    while engine.poll_event().is_some() {}
+}
+
+/// The longest line of a port whose agent can do this, without its line feed.
+fn longest_port(groups: &[Group], capabilities: Capabilities, fec_mode: u64) -> String {
+    let (guid, lid, port) = (Guid(u64::MAX), Lid(49151), PortNum(254));
+    let plan = DevicePlan { guid, lid, kind: NodeKind::Switch, ports: vec![port] };
+    let mut engine = Engine::new(&[plan], Config { groups: groups.to_vec(), ..Config::default() }, 1);
+    let (now, never) = (Instant::ZERO, Instant::from_nanos(u64::MAX));
+    engine.start_discovery(now, never);
+    answer_all(&mut engine, capabilities, fec_mode, now);
+    engine.start_slot(now, never, never);
+    answer_all(&mut engine, capabilities, fec_mode, now);
+    let mut sample = engine.sample(0);
+    assert_eq!((sample.status, sample.verified), (Status::Ok, true));
+    // What no port can have all at once.
+    (sample.status, sample.verified, sample.mads, sample.rtt) = (Status::WrongDevice, false, u32::MAX, Duration::MAX);
+    (sample.mad_status, sample.errno) = (Some(MadStatus(u16::MAX)), Some(i32::MIN));
+    let columns = Columns::new(groups);
+    let mut reading = Reading::new(&columns);
+    reading.take(&columns, u64::MAX, &sample);
+    let gbps = Some(4_799.123_457);
+    reading.rates = Rates { interval: Some(Duration::MAX), xmit_gbps: gbps, rcv_gbps: gbps, wait_ticks: Some(1.0) };
+    let (link, link_source) = (LinkRate::new("12x", "FDR10"), LinkSource::Live);
+    let identity =
+        PortIdentity { guid, port, lid, node: name(), kind: NodeKind::Switch, peer: Some((guid, port, name())), link, link_source };
+    let sampler = name();
+    let record = PortRecord {
+        ts: u64::MAX,
+        slot: u64::MAX,
+        sampler: &sampler,
+        identity: &identity,
+        sample: &sample,
+        reading: &reading,
+        columns: &columns,
+    };
+    text(&record)
+}
+
+/// A record's line without its line feed.
+fn text(record: &impl serde::Serialize) -> String {
+    let mut line = Vec::new();
+    record::write(record, &mut line);
+    assert_eq!(line.pop(), Some(b'\n'));
+    String::from_utf8(line).unwrap()
+}
+
+#[test]
+fn no_port_has_a_longer_line_than_promised_and_every_counter_of_the_document_can_be_in_one() {
+    let all = |mask2| Capabilities { mask: u16::MAX, mask2, option_mask: None };
+    let narrow = Capabilities { mask: 1 << 12 | 1 << 15, mask2: 0, option_mask: None };
+    let mut seen = BTreeSet::new();
+    let mut saturated = BTreeSet::new();
+    for capabilities in [all(u32::MAX >> 5), all(0), narrow] {
+        for (groups, most) in [(&Group::DEFAULT[..], SHORT), (&Group::ALL, LONG)] {
+            for fec_mode in [0, 2] {
+                let line = longest_port(groups, capabilities, fec_mode);
+                let (record, counters) = check(&line, most);
+                let Line::Port(port) = record else { panic!("{line}") };
+                assert!(port.mad_status.is_some() && port.errno.is_some() && !port.saturated.is_empty(), "{line}");
+                seen.extend(counters);
+                saturated.extend(port.saturated);
+            }
+        }
+    }
+    assert_eq!(seen.iter().map(String::as_str).collect::<BTreeSet<_>>(), counters());
+    // All counters of fewer than 64 bits, and nothing else: what the column `full at` says.
+    let can_be_full =
+        Group::ALL.into_iter().flat_map(|group| rows(group.as_str())).filter(|row| row[5] != "-").map(|row| row[0].trim_matches('`'));
+    assert_eq!(saturated.iter().map(String::as_str).collect::<BTreeSet<_>>(), can_be_full.collect());
+}
+
+#[test]
+fn no_other_record_has_a_longer_line_than_promised() {
+    for (groups, most) in [(&Group::DEFAULT[..], SHORT), (&Group::ALL, LONG)] {
+        // Everything fell at once.
+        let names: BTreeSet<_> = groups.iter().flat_map(|group| group.fields()).map(|field| field.json).collect();
+        let detail = names.into_iter().collect::<Vec<_>>().join(" ");
+        let (guid, port, lid) = (Some(Guid(u64::MAX)), Some(PortNum(254)), Some(Lid(49151)));
+        let sampler = name();
+        let (ts, slot) = (u64::MAX, u64::MAX);
+        check(&text(&EventRecord { r#type: "event", ts, slot, sampler: &sampler, event: "reset", guid, port, lid, detail: &detail }), most);
+    }
+    // Every digit of a histogram is another number: no minute of a sampler is like that.
+    let mut histogram = stats::durations();
+    let mut random = fastrand::Rng::with_seed(1);
+    let values: Vec<u64> = histogram.iter_all().map(|value| value.value_iterated_to()).collect();
+    values.iter().for_each(|value| histogram.saturating_record_n(*value, random.u64(1..=20_000)));
+    let v2 = stats::encoded(&histogram).expect("it can be written");
+    let (kind, device_kind, count, sampler) = ("rtt", Some("switch"), u64::MAX, name());
+    let line =
+        text(&HistogramRecord { r#type: "histogram", ts: u64::MAX, slot: u64::MAX, sampler: &sampler, kind, device_kind, count, v2 });
+    check(&line, LONG);
+}
+
+#[test]
+fn the_words_of_the_document_are_those_of_the_code() {
+    assert_eq!(names("Status"), Status::ALL.map(Status::as_str).into());
+    let whose = |of| match of {
+        Of::Sampler => "sampler",
+        Of::Device => "device",
+        Of::Port => "port",
+    };
+    let told: BTreeMap<_, _> = rows("Events").into_iter().map(|row| (row[0].trim_matches('`'), row[1])).collect();
+    assert_eq!(told, EVENTS.map(|(name, of)| (name, whose(of))).into());
+    for record in ["start", "port", "sweep", "event", "histogram"] {
+        assert!(DOCUMENT.contains(&format!("| [`{record}`](#{record}) |")), "{record} is not in the first table");
+    }
+}
+
+#[test]
+fn the_figures_of_the_document_are_those_of_the_code() {
+    let rates = rows("Link rates");
+    assert_eq!(rates.len(), 9);
+    for row in rates {
+        let lane = LinkRate::new("1x", row[0]).data_gbps().unwrap_or_else(|| panic!("{row:?}"));
+        assert!((lane - row[1].parse::<f64>().unwrap()).abs() < 1e-6, "{row:?}: {lane}");
+    }
+    let number = |cell: &str| u32::from_str_radix(cell.trim_start_matches("0x"), 16).ok();
+    // Of the two tables there the one with five columns, without their names.
+    let families: Vec<_> = rows("Derived values").into_iter().filter(|row| row.len() == 5).skip(1).collect();
+    assert_eq!(families.len(), 4);
+    for row in families {
+        let of = match row[0] {
+            "Tick + 1" => Some(TickOf::Port),
+            "(Tick + 1) x lanes" => Some(TickOf::Lane),
+            _ => None,
+        };
+        // Where a row says any, an identifier that no row names.
+        let ids = |cell: &'static str| cell.split(", ").map(|id| number(id).unwrap_or(0xfff0)).collect::<Vec<_>>();
+        for (vendor_id, device_id) in ids(row[1]).into_iter().flat_map(|vendor| ids(row[2]).into_iter().map(move |device| (vendor, device)))
+        {
+            let info = NodeInfo { kind: Some(NodeKind::Switch), vendor_id, device_id: device_id as u16, ..NodeInfo::default() };
+            assert_eq!(TickOf::of(&info), of, "{row:?}");
+        }
+    }
+}
