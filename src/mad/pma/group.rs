@@ -82,7 +82,7 @@ impl Group {
     /// What is asked for unless something else is said.
     pub const DEFAULT: [Self; 4] = [Self::Extended, Self::Base, Self::XmtDisc, Self::RcvErr];
 
-    /// Its attribute; of two views the one that [`views`](Self::views) has first.
+    /// Its attribute; of two views the first, which [`other_view`](Self::other_view) is the other of.
     pub const fn attribute(self) -> &'static Attribute {
         match self {
             Self::Extended => &port_counters_extended::PORT_COUNTERS_EXTENDED,
