@@ -56,9 +56,23 @@ fn names(heading: &str) -> BTreeSet<&'static str> {
     rows(heading).iter().filter_map(|row| row[0].strip_prefix('`')?.strip_suffix('`')).collect()
 }
 
-/// The fields that the document gives a type of record, but for counters.
-fn fields(kind: &str) -> BTreeSet<&'static str> {
-    &names(COMMON) | &names(kind)
+/// The fields that the document gives a type of record, but for counters, each with its type in JSON, in the order of the document.
+fn fields(kind: &str) -> Vec<(&'static str, &'static str)> {
+    let rows = [rows(COMMON), rows(kind)].concat();
+    rows.into_iter().filter_map(|row| Some((row[0].strip_prefix('`')?.strip_suffix('`')?, row[1]))).collect()
+}
+
+/// Whether a value has the type that the document gives its field; null is of any.
+fn is_of_type(value: &serde_json::Value, name: &str) -> bool {
+    let is_text = |value: &serde_json::Value| value.is_string();
+    value.is_null()
+        || match name {
+            "string" => is_text(value),
+            "integer" => value.is_u64() || value.is_i64(),
+            "float" => value.is_f64(),
+            "array of strings" => value.as_array().is_some_and(|values| values.iter().all(is_text)),
+            _ => panic!("docs/records.md has a type {name}"),
+        }
 }
 
 fn counters() -> BTreeSet<&'static str> {
@@ -75,25 +89,27 @@ fn kind(record: &Line) -> &'static str {
     }
 }
 
-/// A line as a record, and the names of its fields, after its form was checked.
-#[track_caller]
-fn read(line: &str) -> (Line, BTreeSet<String>) {
-    let record = line::parse(line).unwrap_or_else(|error| panic!("{error}: {line}"));
-    let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).unwrap();
-    assert!(line.starts_with("{\"type\":\"") && fields.values().all(|value| !value.is_object()), "{line}");
-    (record, fields.into_iter().map(|(name, _)| name).collect())
-}
-
-/// Checks a line against the document: every field is in it, and what is in it is there unless it may be absent. Gives the counters.
+/// Checks a line against the document: what is in either is in the other, in the same order and of the same type, but for what may be absent. Gives the
+/// names of its counters, too.
 #[track_caller]
 fn check(line: &str, most: usize) -> (Line, BTreeSet<String>) {
     assert!(line.len() < most, "{} octets: {line}", line.len());
-    let (record, found) = read(line);
+    let record = line::parse(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    let mut found: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).unwrap();
+    assert!(line.starts_with("{\"type\":\"") && found.values().all(|value| !value.is_object()), "{line}");
     let kind = kind(&record);
-    let told = fields(kind);
-    let missing: Vec<_> = told.iter().filter(|name| !ABSENT.contains(name) && !found.contains(**name)).collect();
-    assert!(missing.is_empty(), "docs/records.md says that {missing:?} are in {line}");
-    let others: BTreeSet<String> = found.into_iter().filter(|name| !told.contains(name.as_str())).collect();
+    let mut end = 0;
+    for (name, of_type) in fields(kind) {
+        let Some(value) = found.remove(name) else {
+            assert!(ABSENT.contains(&name), "docs/records.md says that {name} is in {line}");
+            continue;
+        };
+        assert!(is_of_type(&value, of_type), "{name} is no {of_type} in {line}");
+        let place = line.find(&format!("\"{name}\":")).unwrap();
+        assert!(place > end, "{name} comes later in docs/records.md than in {line}");
+        end = place;
+    }
+    let others: BTreeSet<String> = found.into_iter().map(|(name, _)| name).collect();
     assert!(kind == "port" || others.is_empty(), "docs/records.md does not have {others:?} of {line}");
     let counters = counters();
     assert!(others.iter().all(|name| counters.contains(name.as_str())), "docs/records.md does not have all of {others:?}");
