@@ -284,22 +284,19 @@ fn the_figures_of_the_document_are_those_of_the_code() {
         let lane = LinkRate::new("1x", row[0]).data_gbps().unwrap_or_else(|| panic!("{row:?}"));
         assert!((lane - row[1].parse::<f64>().unwrap()).abs() < 1e-6, "{row:?}: {lane}");
     }
-    let number = |cell: &str| u32::from_str_radix(cell.trim_start_matches("0x"), 16).ok();
     // Of the two tables there the one with five columns, without their names.
     let families: Vec<_> = rows("Derived values").into_iter().filter(|row| row.len() == 5).skip(1).collect();
-    assert_eq!(families.len(), 4);
-    for row in families {
+    let is_in = |cell: &str, id: u32| {
+        cell.starts_with("any") || cell.split(", ").any(|told| u32::from_str_radix(told.trim_start_matches("0x"), 16) == Ok(id))
+    };
+    for (vendor_id, device_id) in [0x2c9, 0x258b, 0x8f1, 0x66a].into_iter().flat_map(|vendor| (0..=u16::MAX).map(move |id| (vendor, id))) {
+        let row = families.iter().find(|row| is_in(row[1], vendor_id) && is_in(row[2], device_id.into())).unwrap();
         let of = match row[0] {
             "Tick + 1" => Some(TickOf::Port),
             "(Tick + 1) x lanes" => Some(TickOf::Lane),
             _ => None,
         };
-        // Where a row says any, an identifier that no row names.
-        let ids = |cell: &'static str| cell.split(", ").map(|id| number(id).unwrap_or(0xfff0)).collect::<Vec<_>>();
-        for (vendor_id, device_id) in ids(row[1]).into_iter().flat_map(|vendor| ids(row[2]).into_iter().map(move |device| (vendor, device)))
-        {
-            let info = NodeInfo { kind: Some(NodeKind::Switch), vendor_id, device_id: device_id as u16, ..NodeInfo::default() };
-            assert_eq!(TickOf::of(&info), of, "{row:?}");
-        }
+        let info = NodeInfo { kind: Some(NodeKind::Switch), vendor_id, device_id, ..NodeInfo::default() };
+        assert_eq!(TickOf::of(&info), of, "{vendor_id:#x} {device_id:#x}: {row:?}");
     }
 }
