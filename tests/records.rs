@@ -249,7 +249,7 @@ fn no_other_record_has_a_longer_line_than_promised() {
         let (ts, slot) = (u64::MAX, u64::MAX);
         check(&text(&EventRecord { r#type: "event", ts, slot, sampler: &sampler, event: "reset", guid, port, lid, detail: &detail }), most);
     }
-    // Every digit of a histogram is another number: no minute of a sampler is like that.
+    // Every place of the histogram has a count, and no two alike: no minute of a sampler is like that.
     let mut histogram = stats::durations();
     let mut random = fastrand::Rng::with_seed(1);
     let values: Vec<u64> = histogram.iter_all().map(|value| value.value_iterated_to()).collect();
