@@ -184,8 +184,8 @@ impl Field {
         let (octet, shift) = self.place(index);
         match (self.width, shift) {
             (8, 0) => u64::from(data[octet]),
-            (16, 0) => u64::from(u16::from_be_bytes([data[octet], data[octet + 1]])),
-            (32, 0) => u64::from(u32::from_be_bytes([data[octet], data[octet + 1], data[octet + 2], data[octet + 3]])),
+            (16, 0) => data[octet..].first_chunk().map_or(0, |octets| u16::from_be_bytes(*octets).into()),
+            (32, 0) => data[octet..].first_chunk().map_or(0, |octets| u32::from_be_bytes(*octets).into()),
             (64, 0) => data[octet..].first_chunk().map_or(0, |octets| u64::from_be_bytes(*octets)),
             _ => {
                 let bits = shift + usize::from(self.width);
