@@ -208,15 +208,22 @@ struct End {
     guid: Guid,
 }
 
+/// A width or a speed is a short word, and goes into every record of its port.
+const LONGEST_WORD: usize = 16;
+
 impl<'a> Line<'a> {
     fn parse(line: &'a str, number: u32) -> Result<Self, ParseError> {
         let mut words = Words(line);
         let end = End::parse(&mut words)?;
         let width = words.next("a link width such as 4x")?;
-        if !width.ends_with('x') && width != "??" {
-            return Err(ParseError::new(width, "a link width such as 4x"));
+        if !width.ends_with('x') && width != "??" || width.len() > LONGEST_WORD {
+            return Err(ParseError::new(shorten(width), "a link width such as 4x"));
         }
-        let rate = LinkRate::new(width, words.next("a link speed such as EDR")?);
+        let speed = words.next("a link speed such as EDR")?;
+        if speed.len() > LONGEST_WORD {
+            return Err(ParseError::new(shorten(speed), "a link speed such as EDR"));
+        }
+        let rate = LinkRate::new(width, speed);
         let rest = words.0.trim_start();
         let Some(rest) = rest.strip_prefix("- ") else {
             let names =
@@ -367,6 +374,12 @@ mod tests {
         assert_eq!((leaf.name.as_str(), leaf.lid, leaf.ports.len()), ("leaf0", Lid(4), 2));
         let (port, peer) = leaf.linked().next().expect("port 1");
         assert_eq!((port.num, port.rate.to_string(), peer.name.as_str()), (PortNum(1), "4xEDR".to_owned(), "node1 mlx5_0"));
+    }
+
+    #[test]
+    fn a_word_that_is_too_long_is_no_speed() {
+        let file = read(&[LEAF, &HOST.replace("4x EDR", &format!("4x {}", "E".repeat(1000)))]);
+        assert!(matches!(&file.remarks[..], [_, remark] if remark.line == 2 && remark.to_string().len() < 200), "{:?}", file.remarks);
     }
 
     #[test]
