@@ -266,9 +266,14 @@ const MISLEADING: [RangeInclusive<char>; 9] = [
     '\u{e0000}'..='\u{e007f}',
 ];
 
+/// Whether a character does not show as itself, or changes how others do: no line for people and no terminal should see it as it is.
+pub fn misleads(c: char) -> bool {
+    // Most are plain.
+    !matches!(c, ' '..='~') && (c.is_control() || MISLEADING.iter().any(|range| range.contains(&c)))
+}
+
 impl fmt::Display for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let misleads = |c: char| c.is_control() || MISLEADING.iter().any(|range| range.contains(&c));
         if !self.0.contains(misleads) {
             return f.pad(self.0);
         }

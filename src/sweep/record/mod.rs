@@ -16,6 +16,7 @@ use crate::mad::pma::{Field, Group};
 use crate::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
 pub mod line;
+mod text;
 
 /// The version of the records: fields may be added, none changes its meaning.
 pub const SCHEMA: u32 = 1;
@@ -376,7 +377,7 @@ impl Serialize for Saturated<'_> {
 /// Appends a record and its line feed.
 pub fn write(record: &impl Serialize, lines: &mut Vec<u8>) {
     // A Vec takes all that it is given, and all keys are strings.
-    if serde_json::to_writer(&mut *lines, record).is_ok() {
+    if record.serialize(&mut serde_json::Serializer::with_formatter(&mut *lines, text::Shown)).is_ok() {
         lines.push(b'\n');
     }
 }
