@@ -446,7 +446,7 @@ impl Engine {
             InSlot { lost: true, bad_reply: true, .. } => Status::BadReply,
             InSlot { lost: true, .. } => Status::Timeout,
             InSlot { cut_short: true, .. } => Status::Skipped,
-            InSlot { mad_status: Some(_), .. } | InSlot { mads: 0, .. } => Status::MadError,
+            InSlot { mad_status: Some(_), .. } => Status::MadError,
             InSlot { late: true, .. } => Status::Late,
             _ => Status::Ok,
         };
