@@ -63,11 +63,11 @@ fn name() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A word for the speed of a link: no blanks in it.
+/// A word for the speed of a link: no blanks in it, and short even if every octet of it becomes three.
 fn word() -> impl Strategy<Value = Vec<u8>> {
     let nasty = name().prop_map(|mut octets| {
         octets.retain(|octet| *octet != b' ');
-        octets.truncate(40);
+        octets.truncate(5);
         if octets.is_empty() { b"EDR".to_vec() } else { octets }
     });
     prop_oneof![Just(b"EDR".to_vec()), nasty]
@@ -285,7 +285,7 @@ fn the_programs_tell_of_nasty_names_and_no_terminal_obeys() {
         switch: nasty("leaf"),
         hosts: [nasty("node1"), nasty("node2")],
         router: nasty("router"),
-        speed: b"\x1b[31mEDR\xff\r".to_vec(),
+        speed: b"\x1b[31m\xff\r".to_vec(),
     };
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
