@@ -155,7 +155,8 @@ impl<T: Transport> Driver<T> {
         let first_ports = plan.devices.iter().scan(0, |next, device| Some(std::mem::replace(next, *next + device.ports.len()))).collect();
         let clock = Clock::start();
         Self {
-            readings: vec![Reading::new(&columns); plan.ports.len()],
+            // Not one and its copies: a copy of a buffer has no room.
+            readings: (0..plan.ports.len()).map(|_| Reading::new(&columns)).collect(),
             links_up: vec![true; plan.ports.len()],
             located: None,
             minute: Minute::new(clock.now()),

@@ -23,7 +23,7 @@ impl Formatter for Shown {
         }
         let mut rest = fragment;
         while let Some((at, c)) = rest.char_indices().find(|(_, c)| misleads(*c)) {
-            writer.write_all(rest[..at].as_bytes())?;
+            writer.write_all(&rest.as_bytes()[..at])?;
             for unit in c.encode_utf16(&mut [0; 2]) {
                 write!(writer, "\\u{unit:04x}")?;
             }
