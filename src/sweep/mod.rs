@@ -10,6 +10,7 @@
 //! | [`engine`] | who is asked next, and what a reply means: the state machine, without I/O and without a clock |
 //! | [`inflight`] | transactions on their way, by TID, with their deadlines |
 //! | [`sample`] | what a slot brought of one port |
+//! | [`schedule`] | when slots start, and what lies between two of them |
 //! | [`stats`] | what a slot brought in sum |
 //! | [`blocked`] | from ticks of PortXmitWait to a share of time |
 //! | [`counter`] | from readings to rates: resets, saturation, gaps |
@@ -28,4 +29,5 @@ pub mod query;
 pub mod record;
 pub mod rehearsal;
 pub mod sample;
+pub mod schedule;
 pub mod stats;

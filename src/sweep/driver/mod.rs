@@ -18,6 +18,7 @@ use super::counter::{Columns, Reading};
 use super::engine::{self, Engine};
 use super::plan::Plan;
 use super::record::PortIdentity;
+use super::schedule::{Gap, Schedule, Slot, Verdict, nanos};
 use super::stats::SlotStats;
 use crate::mad::exchange::{Completion, Outcome};
 use crate::mad::transport::{Transport, TransportError};
@@ -94,9 +95,6 @@ const LONGEST_STOP: Duration = Duration::from_millis(300);
 const ASK_UNTIL: f64 = 0.9;
 const CLOSE_AT: f64 = 0.95;
 
-/// A slot that could not start by then is missed, as a share of the interval.
-const LATEST_START: f64 = 0.3;
-
 /// How often it is looked where we are on the subnet, at most.
 const LOCATE_EVERY: Duration = Duration::from_secs(1);
 
@@ -131,6 +129,7 @@ pub struct Driver<T> {
     /// When it was last looked where we are on the subnet.
     located: Option<Instant>,
     clock: Clock,
+    schedule: Schedule,
     batch: Batch,
     /// Ports that are settled in this slot, in the order in which they were.
     settled: Vec<usize>,
@@ -172,6 +171,7 @@ impl<T: Transport> Driver<T> {
             engine,
             transport,
             outlet,
+            schedule: Schedule::new(settings.interval, settings.offset),
             settings,
             first_ports,
             columns,
@@ -187,19 +187,17 @@ impl<T: Transport> Driver<T> {
         self.write_start();
         self.discover(control);
         let mut done = 0;
-        let mut last: Option<(u64, Instant)> = None;
         while self.settings.sweeps.is_none_or(|sweeps| done < sweeps) {
-            let Some((slot, start)) = self.wait_for_slot(control) else { break };
-            let missed = last.map_or(0, |(_, before)| self.missed(before, start));
-            self.tell_gaps(slot, last, missed);
-            last = Some((slot, start));
-            self.run_slot(slot, start, control);
+            let Some(next) = self.wait_for_slot(control) else { break };
+            let (slot, gap) = (next.number, self.schedule.begin(next));
+            self.tell_gap(slot, gap);
+            self.run_slot(next, control);
             self.write_ports(slot);
             self.tell_changes(slot);
             self.tell_send_errors(slot);
             self.tell_too_short(control);
             done += 1;
-            self.end_slot(slot, missed);
+            self.end_slot(slot, gap.missed);
             watch(SlotReport { slot, done, stats: self.engine.stats() });
             if self.failure.is_some() || control.is_stopped() {
                 break;
@@ -243,62 +241,45 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    /// Sleeps until the wall clock passes the next multiple of the interval; tells which, and when that was. `None`: stop.
-    ///
-    /// Whoever wakes too late, because the machine or the process stood still, waits for the next one.
-    fn wait_for_slot(&mut self, control: &Control) -> Option<(u64, Instant)> {
-        let interval = nanos(self.settings.interval).max(1);
-        let too_late = self.settings.interval.mul_f64(LATEST_START);
+    /// Sleeps until the next slot starts. `None`: stop.
+    fn wait_for_slot(&mut self, control: &Control) -> Option<Slot> {
         loop {
-            let wall = self.clock.read_wall().saturating_sub(nanos(self.settings.offset));
+            let wall = self.clock.read_wall();
             if !self.settings.aligned {
-                return Some((wall / interval, self.clock.anchor));
+                return Some(Slot { number: self.schedule.number(wall), start: self.clock.anchor });
             }
-            let slot = wall / interval + 1;
-            self.locate(slot);
-            let start = self.clock.anchor + Duration::from_nanos(slot * interval - wall);
+            let slot = self.schedule.next(wall, self.clock.anchor);
+            self.locate(slot.number);
             loop {
                 if control.is_stopped() || self.failure.is_some() {
                     return None;
                 }
-                let now = self.clock.now();
-                if now >= start + too_late {
-                    break;
+                match self.schedule.verdict(slot, self.clock.now()) {
+                    Verdict::Start => return Some(slot),
+                    Verdict::Missed => break,
+                    Verdict::Wait(wait) => std::thread::sleep(wait.min(LONGEST_WAIT)),
                 }
-                if now >= start {
-                    return Some((slot, start));
-                }
-                std::thread::sleep((start - now).min(LONGEST_WAIT));
             }
         }
     }
 
     fn current_slot(&self) -> u64 {
-        self.clock.wall(self.clock.now()) / nanos(self.settings.interval).max(1)
+        self.schedule.number(self.clock.wall(self.clock.now()))
     }
 
-    /// Slots that should have started between two that did.
-    fn missed(&self, before: Instant, start: Instant) -> u64 {
-        let intervals = (start - before).as_secs_f64() / self.settings.interval.as_secs_f64();
-        (intervals.round() as u64).saturating_sub(1)
-    }
-
-    /// Tells of slots that were missed, of a wall clock that was set, and of lines that were lost.
-    fn tell_gaps(&mut self, slot: u64, last: Option<(u64, Instant)>, missed: u64) {
+    /// Tells of slots that were missed, and of a wall clock that was set.
+    fn tell_gap(&mut self, slot: u64, Gap { missed, stepped }: Gap) {
         if missed > 0 {
             tracing::warn!(missed, "slots could not start in time");
             self.write_event(slot, "slot_missed", None, &format!("{missed} slots could not start in time"));
         }
-        if let Some((before, _)) = last
-            && slot != before + 1 + missed
-        {
-            let seconds = (slot as f64 - (before + 1 + missed) as f64) * self.settings.interval.as_secs_f64();
-            tracing::warn!(seconds, "the wall clock was set");
-            self.write_event(slot, "clock_step", None, &format!("the wall clock was set by about {seconds:+.3} s"));
+        if stepped != 0.0 {
+            tracing::warn!(seconds = stepped, "the wall clock was set");
+            self.write_event(slot, "clock_step", None, &format!("the wall clock was set by about {stepped:+.3} s"));
         }
     }
 
-    fn run_slot(&mut self, slot: u64, start: Instant, control: &Control) {
+    fn run_slot(&mut self, Slot { number: slot, start }: Slot, control: &Control) {
         let interval = self.settings.interval;
         // What the discovery could not send, the slot cannot either, or it does not matter any more.
         self.send_error = None;
@@ -360,8 +341,4 @@ impl<T: Transport> Driver<T> {
             }
         }
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

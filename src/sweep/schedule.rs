@@ -1,0 +1,207 @@
+//! When slots start: where the wall clock passes a multiple of the interval, on all samplers in the same instant.
+//!
+//! The wall clock is read once a slot; all waiting is by the monotonic one. A slot that could not start in time is missed, never caught up. A wall
+//! clock that is set shows as slot numbers that do not follow from the time that has passed. Reads no clock: it is told both.
+
+use std::time::Duration;
+
+use crate::time::Instant;
+
+/// A slot that could not start by then is missed, as a share of the interval.
+const LATEST_START: f64 = 0.3;
+
+/// The slots of a sampler.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    interval: Duration,
+    offset: Duration,
+    last: Option<Slot>,
+}
+
+/// A slot, and when it starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot {
+    /// Its start divided by the interval: the same on all samplers.
+    pub number: u64,
+    /// On the monotonic clock.
+    pub start: Instant,
+}
+
+/// What to do about a slot now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Wait for so long.
+    Wait(Duration),
+    /// Start it.
+    Start,
+    /// It is too late: wait for the next one.
+    Missed,
+}
+
+/// What lies between a slot and the one before it that ran.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Gap {
+    /// Slots that should have started meanwhile.
+    pub missed: u64,
+    /// By how many seconds the wall clock was set, about; 0 if it was not.
+    pub stepped: f64,
+}
+
+impl Schedule {
+    /// Slots of this interval, each by so much after the multiple.
+    pub fn new(interval: Duration, offset: Duration) -> Self {
+        Self { interval, offset, last: None }
+    }
+
+    /// The slot of an instant, by what the wall clock says then: nanoseconds since 1970.
+    pub fn number(&self, wall: u64) -> u64 {
+        wall.saturating_sub(nanos(self.offset)) / nanos(self.interval).max(1)
+    }
+
+    /// The first slot after `now`, when the wall clock says `wall`.
+    pub fn next(&self, wall: u64, now: Instant) -> Slot {
+        let (interval, wall) = (nanos(self.interval).max(1), wall.saturating_sub(nanos(self.offset)));
+        let number = wall / interval + 1;
+        Slot { number, start: now + Duration::from_nanos(number * interval - wall) }
+    }
+
+    /// Whether it is time.
+    pub fn verdict(&self, slot: Slot, now: Instant) -> Verdict {
+        if now >= slot.start + self.interval.mul_f64(LATEST_START) {
+            Verdict::Missed
+        } else if now >= slot.start {
+            Verdict::Start
+        } else {
+            Verdict::Wait(slot.start - now)
+        }
+    }
+
+    /// Takes note that a slot runs, and tells what lies between it and the last one.
+    pub fn begin(&mut self, slot: Slot) -> Gap {
+        let Some(last) = self.last.replace(slot) else { return Gap::default() };
+        let passed = (slot.start - last.start).as_secs_f64() / self.interval.as_secs_f64();
+        let missed = (passed.round() as u64).saturating_sub(1);
+        let expected = last.number + 1 + missed;
+        Gap { missed, stepped: (slot.number as f64 - expected as f64) * self.interval.as_secs_f64() }
+    }
+}
+
+pub(super) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const HOUR: i64 = 3600;
+
+    /// A host: what its wall clock says is its monotonic time and this much more.
+    struct Host {
+        schedule: Schedule,
+        now: Instant,
+        ahead: i64,
+    }
+
+    impl Host {
+        fn new(interval: Duration, offset: Duration) -> Self {
+            Self { schedule: Schedule::new(interval, offset), now: Instant::from_nanos(123_456_789), ahead: 1_795_000_000 * SECOND as i64 }
+        }
+
+        /// Waits for a slot as a driver does, looking again at least every `step`, and starts it.
+        fn slot(&mut self, step: Duration) -> (Slot, Gap) {
+            loop {
+                let wall = (self.now.as_nanos() as i64 + self.ahead) as u64;
+                let slot = self.schedule.next(wall, self.now);
+                loop {
+                    match self.schedule.verdict(slot, self.now) {
+                        Verdict::Start => return (slot, self.schedule.begin(slot)),
+                        Verdict::Missed => break,
+                        Verdict::Wait(wait) => self.now += wait.min(step),
+                    }
+                }
+            }
+        }
+
+        fn pass(&mut self, time: Duration) {
+            self.now += time;
+        }
+    }
+
+    const STEP: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn slots_start_at_multiples_of_the_interval_and_follow_one_another() {
+        for offset in [Duration::ZERO, Duration::from_millis(50)] {
+            let mut host = Host::new(Duration::from_millis(100), offset);
+            let (first, _) = host.slot(STEP);
+            let wall = first.start.as_nanos() as i64 + host.ahead;
+            assert_eq!(wall as u64 - offset.as_nanos() as u64, first.number * 100_000_000);
+            for next in 1..100 {
+                let (slot, gap) = host.slot(STEP);
+                assert_eq!((slot.number, gap), (first.number + next, Gap::default()));
+            }
+        }
+    }
+
+    #[test]
+    fn what_stood_still_is_missed_and_never_caught_up() {
+        let mut host = Host::new(Duration::from_secs(1), Duration::ZERO);
+        let (first, _) = host.slot(STEP);
+        host.pass(Duration::from_millis(3_100));
+        let (slot, gap) = host.slot(STEP);
+        // It woke 0.1 s into a slot, which it did not wait for: that one is missed too.
+        assert_eq!((slot.number, gap), (first.number + 4, Gap { missed: 3, stepped: 0.0 }));
+        assert_eq!(host.slot(STEP).1, Gap::default());
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_set_by_an_hour_misses_nothing_and_is_told() {
+        for hours in [1, -1] {
+            let mut host = Host::new(Duration::from_secs(1), Duration::ZERO);
+            let (first, _) = host.slot(STEP);
+            host.ahead += hours * HOUR * SECOND as i64;
+            let (slot, gap) = host.slot(STEP);
+            assert_eq!(slot.number as i64, first.number as i64 + 1 + hours * HOUR);
+            assert_eq!(gap, Gap { missed: 0, stepped: (hours * HOUR) as f64 });
+            assert_eq!(slot.start - first.start, Duration::from_secs(1), "the rhythm goes on");
+            assert_eq!(host.slot(STEP).1, Gap::default());
+        }
+    }
+
+    #[test]
+    fn a_leap_second_that_is_smeared_is_no_step() {
+        let mut host = Host::new(Duration::from_secs(1), Duration::ZERO);
+        host.slot(STEP);
+        for _ in 0..1000 {
+            host.ahead -= 1_000_000;
+            assert_eq!(host.slot(STEP).1.missed, 0);
+        }
+    }
+
+    #[test]
+    fn a_host_that_was_suspended_for_hours_starts_one_slot() {
+        // The monotonic clock stood still meanwhile: it looks like a step of the wall clock.
+        let mut host = Host::new(Duration::from_secs(1), Duration::ZERO);
+        host.slot(STEP);
+        host.ahead += 8 * HOUR * SECOND as i64;
+        let (_, gap) = host.slot(STEP);
+        assert_eq!(gap, Gap { missed: 0, stepped: (8 * HOUR) as f64 });
+        // Or it went on.
+        host.pass(Duration::from_secs(8 * 3600));
+        assert_eq!(host.slot(STEP).1, Gap { missed: 8 * 3600, stepped: 0.0 });
+        assert_eq!(host.slot(STEP).1, Gap::default());
+    }
+
+    #[test]
+    fn whoever_looks_too_late_waits_for_the_next() {
+        let schedule = Schedule::new(Duration::from_secs(1), Duration::ZERO);
+        let slot = schedule.next(10 * SECOND + 1, Instant::ZERO);
+        assert_eq!((slot.number, slot.start.as_nanos()), (11, SECOND - 1));
+        let at = |nanos| schedule.verdict(slot, Instant::from_nanos(nanos));
+        assert_eq!(at(0), Verdict::Wait(Duration::from_nanos(SECOND - 1)));
+        assert_eq!([at(SECOND - 1), at(SECOND + SECOND / 4)], [Verdict::Start; 2]);
+        assert_eq!(at(SECOND + SECOND / 3), Verdict::Missed);
+    }
+}
