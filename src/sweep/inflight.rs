@@ -81,6 +81,7 @@ pub struct Inflight {
     manager: Lane,
     next_tid: u32,
     pending: usize,
+    at_agents: usize,
     /// A bit for each of the last TIDs: whether it was answered.
     answered: Box<[u64; REMEMBERED as usize / 64]>,
 }
@@ -138,6 +139,7 @@ impl Inflight {
             manager: Lane::new(manager, 1),
             next_tid: first_tid,
             pending: 0,
+            at_agents: 0,
             answered: Box::new([0; REMEMBERED as usize / 64]),
         }
     }
@@ -160,6 +162,7 @@ impl Inflight {
         lane.deadlines.push_back((transaction.sent + lane.patience.deadline, tid));
         self.by_tid.insert(tid, transaction);
         self.pending += usize::from(!transaction.purpose.is_manager_s());
+        self.at_agents += usize::from(!transaction.purpose.is_manager_s());
         tid
     }
 
@@ -189,6 +192,7 @@ impl Inflight {
     pub fn remove(&mut self, tid: Tid) -> Option<Transaction> {
         let transaction = self.by_tid.remove(&tid)?;
         self.pending -= usize::from(!transaction.expired && !transaction.purpose.is_manager_s());
+        self.at_agents -= usize::from(!transaction.purpose.is_manager_s());
         Some(transaction)
     }
 
@@ -234,11 +238,22 @@ impl Inflight {
         self.agents.deadlines.iter().filter_map(|(_, tid)| self.by_tid.get(tid)).filter(|transaction| !transaction.expired)
     }
 
+    /// Those that an agent may still answer.
+    pub fn at_agents(&self) -> usize {
+        self.at_agents
+    }
+
+    /// Takes out the next of those at agents that are in their grace, whenever that ends.
+    pub fn next_in_grace(&mut self) -> Option<Transaction> {
+        let (_, tid) = Self::front(&mut self.agents.graces, &self.by_tid, true)?;
+        self.remove(tid)
+    }
+
     /// Removes all at agents; their replies will be strangers' or late ones. What the subnet manager was asked stays.
     pub fn clear(&mut self) {
         self.by_tid.retain(|_, transaction| transaction.purpose.is_manager_s());
         self.agents.clear();
-        self.pending = 0;
+        (self.pending, self.at_agents) = (0, 0);
     }
 
     fn next_due(queue: &mut VecDeque<(Instant, Tid)>, by_tid: &HashMap<Tid, Transaction>, now: Instant, expired: bool) -> Option<Tid> {

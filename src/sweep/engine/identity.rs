@@ -114,6 +114,13 @@ pub(super) struct Manager {
     asked: bool,
 }
 
+impl Manager {
+    /// Whether it is asked for anybody, or will be.
+    pub(super) fn is_busy(&self) -> bool {
+        self.asked || !self.queue.is_empty()
+    }
+}
+
 impl Engine {
     /// Tells where the sender is on its subnet. If its LID or the subnet manager's changed, all LIDs may have: every device is asked who it is. Tells
     /// whether it was so.

@@ -199,8 +199,23 @@ pub struct Engine {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Idle,
-    Discovery { close_at: Instant },
-    Slot { ask_until: Instant, close_at: Instant, asking: bool },
+    Discovery {
+        close_at: Instant,
+    },
+    Slot {
+        ask_until: Instant,
+        close_at: Instant,
+        asking: bool,
+        /// Once all ports are settled: until when the subnet manager is waited for.
+        linger: Linger,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Linger {
+    Not,
+    Until(Instant),
+    Over,
 }
 
 /// How often a device is asked what it did not answer, before the first slot: three times for OptionMask, then as often for what that would tell.
@@ -283,13 +298,13 @@ impl Engine {
         self.phase = Phase::Discovery { close_at };
         self.restart(now, DISCOVERY_PASSES);
         self.unsettled = self.devices.len();
-        self.finish_if_settled();
+        self.finish_if_settled(now);
     }
 
     /// Starts a slot; ends with [`Event::SlotDone`], at `close_at` at the latest. A slot that still runs is closed first.
     pub fn start_slot(&mut self, now: Instant, ask_until: Instant, close_at: Instant) {
         self.close(now);
-        self.phase = Phase::Slot { ask_until, close_at, asking: true };
+        self.phase = Phase::Slot { ask_until, close_at, asking: true, linger: Linger::Not };
         for port in &mut self.ports {
             port.slot = InSlot::default();
         }
@@ -298,7 +313,7 @@ impl Engine {
         }
         self.unsettled = self.ports.len();
         self.restart(now, 1);
-        self.finish_if_settled();
+        self.finish_if_settled(now);
     }
 
     /// Asks nothing more. What is under way may still be answered until its grace ends, for `most` at most, and then what is running is closed.
@@ -310,7 +325,7 @@ impl Engine {
         if let Phase::Slot { close_at, .. } | Phase::Discovery { close_at } = &mut self.phase {
             *close_at = (*close_at).min(now + self.config.grace.min(most));
         }
-        self.finish_if_settled();
+        self.finish_if_settled(now);
     }
 
     /// Closes what is running: what was not asked is `skipped`, what was not answered is lost.
@@ -333,7 +348,7 @@ impl Engine {
             }
         }
         self.unsettled = 0;
-        self.finish_if_settled();
+        self.finish_if_settled(now);
     }
 
     /// Takes what a transport tells. The octets of a reply are in `mad`.
@@ -354,7 +369,7 @@ impl Engine {
                 }
             }
         }
-        self.finish_if_settled();
+        self.finish_if_settled(now);
     }
 
     /// Lets time pass: deadlines, graces, the end of asking, the end of the slot.
@@ -370,7 +385,7 @@ impl Engine {
             Phase::Slot { ask_until, asking: true, .. } if now >= ask_until => self.stop_asking(now),
             _ => {}
         }
-        self.finish_if_settled();
+        self.finish_if_settled(now);
     }
 
     /// The next MAD to be sent, and where. `None` if the window is full or there is nothing to be asked now.
@@ -383,7 +398,7 @@ impl Engine {
             let device = self.ready.pop_front()?;
             let Some((query, purpose)) = self.next_query(device, now) else {
                 self.settle_discovery(device);
-                self.finish_if_settled();
+                self.finish_if_settled(now);
                 continue;
             };
             self.devices[device as usize].outstanding = true;
@@ -407,7 +422,10 @@ impl Engine {
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         let phase = match self.phase {
             Phase::Idle => return None,
-            Phase::Slot { ask_until, asking: true, .. } => ask_until,
+            Phase::Slot { ask_until, asking: true, linger, .. } => match linger {
+                Linger::Until(until) => until.min(ask_until),
+                Linger::Not | Linger::Over => ask_until,
+            },
             Phase::Slot { close_at, .. } | Phase::Discovery { close_at } => close_at,
         };
         Some(self.inflight.next_timeout().map_or(phase, |transaction| transaction.min(phase)))
@@ -466,10 +484,11 @@ impl Engine {
     }
 
     /// Ends a phase in which nothing is left to wait for.
-    fn finish_if_settled(&mut self) {
-        if self.unsettled > 0 || self.phase == Phase::Idle {
+    fn finish_if_settled(&mut self, now: Instant) {
+        if self.unsettled > 0 || self.phase == Phase::Idle || self.lingers(now) {
             return;
         }
+        self.give_up_chores(now);
         let done = if matches!(self.phase, Phase::Slot { .. }) { Event::SlotDone } else { Event::DiscoveryDone };
         self.phase = Phase::Idle;
         self.inflight.clear();
@@ -488,6 +507,27 @@ impl Engine {
             device.was_silent = silent;
         }
         self.events.push_back(done);
+    }
+
+    /// Whether a slot whose ports are settled still has something to do: chores that are not answered yet, and for as long as a grace devices that
+    /// the subnet manager is asked for.
+    fn lingers(&mut self, now: Instant) -> bool {
+        let Phase::Slot { asking: true, linger, .. } = &mut self.phase else { return false };
+        *linger = match *linger {
+            Linger::Not => Linger::Until(now + self.config.grace),
+            Linger::Until(until) if now < until => Linger::Until(until),
+            Linger::Until(_) | Linger::Over => Linger::Over,
+        };
+        !self.ready.is_empty() || self.inflight.at_agents() > 0 || self.manager.is_busy() && *linger != Linger::Over
+    }
+
+    /// Chores whose deadline has passed as a slot is cut short: were they forgotten, they would be asked in vain in every slot.
+    fn give_up_chores(&mut self, now: Instant) {
+        while let Some(transaction) = self.inflight.next_in_grace() {
+            if matches!(self.phase, Phase::Slot { .. }) && !matches!(transaction.purpose, Purpose::Counters { .. }) {
+                self.in_vain(&transaction, now);
+            }
+        }
     }
 
     fn restart(&mut self, now: Instant, passes: u8) {

@@ -225,7 +225,7 @@ impl Engine {
     }
 
     /// What follows from a request that was not answered.
-    fn in_vain(&mut self, transaction: &Transaction, now: Instant) {
+    pub(super) fn in_vain(&mut self, transaction: &Transaction, now: Instant) {
         let (index, answers) = (transaction.device, self.devices[transaction.device as usize].answered);
         let groups = &mut self.devices[index as usize].groups;
         match transaction.purpose {

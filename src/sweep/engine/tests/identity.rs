@@ -437,3 +437,65 @@ fn a_transport_without_an_agent_for_subnet_management_still_brings_counters() {
     assert_eq!((hand.events.last(), hand.engine.stats().send_errors), (Some(&Event::DiscoveryDone), 0));
     assert_eq!(asked_of(&hand, 1, smp::NODE_INFO), 1, "it is not tried again");
 }
+
+/// A sweep of some devices of the tree only.
+fn few(names: &[&str], config: Config, change: impl FnOnce(&mut SimFabric)) -> Sweep {
+    let fabric = tree();
+    let mut sim = SimFabric::new(tree(), Options::default());
+    change(&mut sim);
+    let sim = Arc::new(Mutex::new(sim));
+    let is_named = |device: &DevicePlan| fabric.iter().any(|(_, of)| of.guid == device.guid && names.contains(&of.host()));
+    let plan: Vec<_> = whole(&fabric).into_iter().filter(is_named).collect();
+    let mut rehearsal = Rehearsal::new(Arc::clone(&sim), &plan, config, 7);
+    let events = rehearsal.discover();
+    Sweep { rehearsal, sim, fabric, events }
+}
+
+fn id_of(sim: &SimFabric, name: &str) -> DeviceId {
+    sim.fabric().iter().find(|(_, device)| device.host() == name).expect("in the fabric").0
+}
+
+#[test]
+fn devices_are_sought_though_every_single_one_is_another() {
+    let mut sweep = few(&["node00002", "node00007"], Config::default(), |_| {});
+    sweep.slot();
+    let two = Two::new(&sweep);
+    sweep.change(|sim| sim.swap_lids(two.ids[0], two.ids[1]));
+    (0..2).for_each(|port| sweep.rehearsal.engine.doubt(port));
+    for _ in 0..3 {
+        sweep.slot();
+    }
+    for device in 0..2 {
+        assert_eq!(sweep.rehearsal.engine.sample(device).status, Status::Ok);
+    }
+}
+
+#[test]
+fn nobody_is_asked_in_vain_for_ever() {
+    let mut sweep = few(&["node00004"], Config::default(), |sim| sim.demand_m_key(id_of(sim, "node00004")));
+    let mut more = 0;
+    for _ in 0..200 {
+        sweep.slot();
+        let engine = &sweep.rehearsal.engine;
+        assert_eq!(engine.sample(0).status, Status::Ok);
+        more += engine.stats().mads_sent - u64::from(engine.sample(0).mads);
+    }
+    assert!(more <= 3 * 4, "three times a minute: {more}");
+}
+
+#[test]
+fn what_was_set_aside_is_probed_once_in_ten_minutes() {
+    let config = Config { groups: vec![Group::Extended, Group::RcvErr], ..Config::default() };
+    let mut sweep = few(&["node00002"], config, |sim| {
+        let id = id_of(sim, "node00002");
+        sim.drop_attribute(id, 0x10);
+        sim.drop_attribute(id, 0x15);
+    });
+    let mut more = 0;
+    for _ in 0..900 {
+        sweep.slot();
+        more += sweep.rehearsal.engine.stats().mads_sent - 1;
+    }
+    // NodeInfo, PortInfo and PortSamplesControl a minute, and one probe.
+    assert!(more <= 3 * 16 + 1, "{more}");
+}
