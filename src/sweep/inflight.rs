@@ -17,6 +17,8 @@ pub struct Transaction {
     pub device: u32,
     /// Who is asked, and has to answer.
     pub lid: Lid,
+    /// Whom it was thought to be asked of: what comes of another is not believed; see the engine's `Device::life`.
+    pub life: u32,
     /// What it asks for.
     pub query: Query,
     /// What the answer is for.
@@ -286,7 +288,7 @@ mod tests {
 
     fn transaction(sent: Instant) -> Transaction {
         let query = Query::Pma(pma::Query { attribute: 0x12, port: None });
-        Transaction { device: 0, lid: Lid(1), query, purpose: Purpose::Capabilities, sent, expired: false }
+        Transaction { device: 0, lid: Lid(1), life: 0, query, purpose: Purpose::Capabilities, sent, expired: false }
     }
 
     fn inflight(first_tid: u32) -> Inflight {

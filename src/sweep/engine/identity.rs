@@ -226,7 +226,8 @@ impl Engine {
         let destination = Gid { prefix: gid.prefix, guid: self.devices[device as usize].who.guid };
         let query = Query::Sa(sa::Query { source: gid, destination });
         self.stats.mads_sent += 1;
-        let tid = self.inflight.insert(Transaction { device, lid: sm_lid, query, purpose: Purpose::Path, sent: now, expired: false });
+        let tid =
+            self.inflight.insert(Transaction { device, lid: sm_lid, life: 0, query, purpose: Purpose::Path, sent: now, expired: false });
         query.emit(tid, mad);
         Some((Target::general(sm_lid, sm_sl, self.config.pkey_index, MANAGER.grace), tid))
     }
@@ -275,10 +276,10 @@ impl Engine {
         (who.ask, who.in_vain) = (false, 0);
         if info.port_guid != who.guid {
             let found = info.port_guid;
+            // Neither what it can do nor where it redirects to is the right one's.
+            self.devices[index as usize].forget();
+            let who = &mut self.devices[index as usize].who;
             (who.identity, who.due) = (Identity::Wrong(found), now + LOOK_AGAIN);
-            let device = &mut self.devices[index as usize];
-            device.groups.forget();
-            device.who.info = None;
             if before != Identity::Wrong(found) {
                 self.events.push_back(Event::WrongDevice { device: index as usize, found });
             }

@@ -404,7 +404,8 @@ impl Engine {
             self.devices[device as usize].outstanding = true;
             self.stats.mads_sent += 1;
             let target = self.target(device, &query);
-            let tid = self.inflight.insert(Transaction { device, lid: target.lid, query, purpose, sent: now, expired: false });
+            let life = self.devices[device as usize].life;
+            let tid = self.inflight.insert(Transaction { device, lid: target.lid, life, query, purpose, sent: now, expired: false });
             query.emit(tid, mad);
             return Some((target, tid));
         }

@@ -60,10 +60,18 @@ impl Engine {
         self.stats.mads_late += u64::from(transaction.expired || rtt > self.config.deadline);
         self.stats.ended = self.stats.ended.max(now);
         let device = &mut self.devices[index as usize];
-        (device.silent, device.answered) = (0, true);
+        let is_its_own = transaction.life == device.life;
+        (device.silent, device.answered) = (0, device.answered || is_its_own);
         device.in_grace -= u16::from(transaction.expired);
         device.outstanding &= transaction.expired;
         let was_suspended = std::mem::take(&mut device.suspended);
+        if !is_its_own {
+            // It was asked of another, who is not who answers now.
+            if was_suspended || !transaction.expired {
+                self.ready.push_front(index);
+            }
+            return self.settle_discovery(index);
+        }
         let redirected = answer.is_err_and(MadStatus::is_redirect) && by_agent && self.follow(transaction, mad);
         let data = answer.map(|()| pma::data(mad));
         match transaction.purpose {
@@ -227,6 +235,9 @@ impl Engine {
     /// What follows from a request that was not answered.
     pub(super) fn in_vain(&mut self, transaction: &Transaction, now: Instant) {
         let (index, answers) = (transaction.device, self.devices[transaction.device as usize].answered);
+        if transaction.life != self.devices[index as usize].life {
+            return;
+        }
         let groups = &mut self.devices[index as usize].groups;
         match transaction.purpose {
             Purpose::Counters { group, .. } => {

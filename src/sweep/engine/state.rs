@@ -23,6 +23,8 @@ pub(super) struct Device {
     pub(super) who: Who,
     /// Service level to it.
     pub(super) sl: u8,
+    /// Counts how often all that was known of it was forgotten: what was asked before that was asked of another, or may have been.
+    pub(super) life: u32,
     /// Who answers for its performance management.
     pub(super) redirect: Option<Redirect>,
     /// What is asked once more, of whom it redirected to.
@@ -101,6 +103,7 @@ impl Device {
             groups,
             who: Who::new(plan.guid, plan.lid),
             sl,
+            life: 0,
             redirect: None,
             again: None,
             step: 0,
@@ -140,6 +143,7 @@ impl Device {
         self.groups.forget();
         self.who.forget();
         (self.redirect, self.again) = (None, None);
+        self.life = self.life.wrapping_add(1);
     }
 
     /// The port that is asked now or next; `None` once all were.

@@ -499,3 +499,91 @@ fn what_was_set_aside_is_probed_once_in_ten_minutes() {
     // NodeInfo, PortInfo and PortSamplesControl a minute, and one probe.
     assert!(more <= 3 * 16 + 1, "{more}");
 }
+
+/// Both devices by hand, in a slot, with a subnet manager at LID 5.
+fn with_manager(change: impl FnOnce(&mut Config)) -> ByHand {
+    let mut hand = ByHand::new(|config| {
+        config.groups = vec![Group::Base];
+        change(config);
+    });
+    hand.engine.set_local(Local { lid: Lid(9), sm_lid: Lid(5), sm_sl: 0, gid: Gid::default() });
+    hand.engine.close(hand.now);
+    hand.poll();
+    (hand.now, hand.events) = (Instant::ZERO + SECOND, Vec::new());
+    hand.sent.clear();
+    hand
+}
+
+impl ByHand {
+    fn start(&mut self) {
+        self.engine.start_slot(self.now, self.now + 900 * MS, self.now + 950 * MS);
+        self.poll();
+    }
+
+    /// The last MAD of that attribute to that LID.
+    fn last(&self, lid: u16, attribute: u16) -> usize {
+        self.asked().iter().rposition(|(to, _, what)| (*to, *what) == (lid, attribute)).expect("asked")
+    }
+}
+
+fn stranger(mad: &mut Mad, _: &mut Lid) {
+    smp::NodeInfo { port_guid: Guid(77), ..smp::NodeInfo::default() }.emit(pma_data(mad));
+}
+
+fn at_lid_3(mad: &mut Mad, _: &mut Lid) {
+    PathRecord { dlid: Lid(3), sl: 0 }.emit(mad);
+}
+
+#[test]
+fn what_a_stranger_says_late_is_not_believed_of_the_device_that_was_found_elsewhere() {
+    let mut hand = with_manager(|_| {});
+    hand.engine.devices[1].groups.forget();
+    hand.engine.devices[1].who.due = Instant::ZERO;
+    hand.start();
+    hand.pass(6 * MS);
+    let (can_do, who) = (hand.last(2, 1), hand.last(2, smp::NODE_INFO));
+    hand.reply(who, stranger);
+    let path = hand.last(5, 0x35);
+    hand.reply(path, at_lid_3);
+    // ClassPortInfo was asked of the LID at which the stranger is.
+    hand.reply(can_do, |mad, _| Capabilities { mask: 0x1234, mask2: 0, option_mask: None }.emit(pma_data(mad)));
+    assert_eq!(hand.engine.devices[1].groups.capabilities, groups::Known::Not);
+    let there = hand.last(3, smp::NODE_INFO);
+    hand.reply(there, |mad, _| smp::NodeInfo { port_guid: Guid(2), ..smp::NodeInfo::default() }.emit(pma_data(mad)));
+    assert!(hand.events.contains(&Event::LidChange { device: 1, from: Lid(2), to: Lid(3) }));
+}
+
+#[test]
+fn a_stranger_s_late_name_does_not_follow_a_device_to_its_new_lid() {
+    let mut hand = with_manager(|_| {});
+    hand.engine.devices[1].who.due = Instant::ZERO;
+    hand.engine.devices[1].was_silent = true;
+    hand.start();
+    hand.pass(6 * MS);
+    let (who, path) = (hand.last(2, smp::NODE_INFO), hand.last(5, 0x35));
+    hand.reply(path, at_lid_3);
+    hand.reply(who, stranger);
+    assert!(!hand.events.iter().any(|event| matches!(event, Event::WrongDevice { .. })));
+    hand.pass(6 * MS);
+    let there = hand.last(3, smp::NODE_INFO);
+    hand.reply(there, |mad, _| smp::NodeInfo { port_guid: Guid(2), ..smp::NodeInfo::default() }.emit(pma_data(mad)));
+    assert!(hand.events.contains(&Event::LidChange { device: 1, from: Lid(2), to: Lid(3) }));
+}
+
+#[test]
+fn where_a_stranger_redirected_to_is_forgotten() {
+    let mut hand = with_manager(|_| {});
+    hand.start();
+    hand.reply(1, |mad, _| {
+        mad[5] = 2;
+        crate::mad::pma::class_port_info::Redirect { lid: Lid(40), qp: 1, qkey: 0, sl: 0, pkey: 0xffff }.emit(pma_data(mad));
+    });
+    assert_eq!(hand.sent.last().map(|(target, _)| target.lid), Some(Lid(40)));
+    hand.engine.close(hand.now);
+    hand.now += SECOND;
+    hand.engine.doubt(2);
+    hand.start();
+    let who = hand.last(2, smp::NODE_INFO);
+    hand.reply(who, stranger);
+    assert_eq!(hand.engine.devices[1].redirect, None);
+}
