@@ -262,6 +262,8 @@ impl Engine {
             Phase::Slot { asking, .. } => u8::from(asking),
         };
         (device.passes, device.silent) = (passes, 0);
+        // Nothing that it could wait for is left of one that was given up wholly.
+        device.suspended &= device.in_grace > 0;
         if !device.outstanding && !device.suspended {
             self.ready.push_back(index);
         }

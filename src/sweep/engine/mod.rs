@@ -396,6 +396,11 @@ impl Engine {
         }
         while self.inflight.pending() < self.config.window {
             let device = self.ready.pop_front()?;
+            // It may be there twice, if the subnet manager said where it is meanwhile.
+            let Device { outstanding, suspended, .. } = self.devices[device as usize];
+            if outstanding || suspended {
+                continue;
+            }
             let Some((query, purpose)) = self.next_query(device, now) else {
                 self.settle_discovery(device);
                 self.finish_if_settled(now);

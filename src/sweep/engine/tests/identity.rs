@@ -535,6 +535,47 @@ fn at_lid_3(mad: &mut Mad, _: &mut Lid) {
 }
 
 #[test]
+fn a_device_that_is_found_while_it_waits_for_the_window_is_asked_one_thing_at_a_time() {
+    let mut hand = with_manager(|config| config.window = 1);
+    hand.engine.config.path_sl = true;
+    hand.engine.devices.iter_mut().for_each(|device| device.who.due = Instant::ZERO);
+    hand.engine.start_discovery(hand.now, hand.now + 30 * SECOND);
+    hand.poll();
+    // The subnet manager is asked for both; the switch has the window.
+    let first = hand.sent.iter().position(|(target, _)| target.lid == Lid(5)).expect("asked");
+    hand.reply(first, |mad, _| PathRecord { dlid: Lid(1), sl: 0 }.emit(mad));
+    let second = hand.sent.iter().rposition(|(target, _)| target.lid == Lid(5)).expect("asked");
+    assert_ne!(first, second);
+    hand.reply(second, at_lid_3);
+    hand.engine.config.window = 8;
+    hand.poll();
+    let to_it = hand.sent.iter().filter(|(target, _)| target.lid == Lid(3)).count();
+    assert_eq!((to_it, hand.engine.inflight.waiting().filter(|of| of.device == 1).count()), (1, 1));
+}
+
+#[test]
+fn a_discovery_goes_on_with_a_device_that_is_found_after_it_was_given_up() {
+    let mut hand = with_manager(|_| {});
+    hand.engine.config.path_sl = true;
+    hand.engine.devices[1].groups.forget();
+    hand.engine.devices[1].who.due = Instant::ZERO;
+    hand.engine.start_discovery(hand.now, hand.now + 30 * SECOND);
+    hand.poll();
+    let first = hand.last(5, 0x35);
+    (0..40).for_each(|_| hand.pass(5 * MS));
+    hand.reply(first, |mad, _| PathRecord { dlid: Lid(1), sl: 0 }.emit(mad));
+    let second = hand.last(5, 0x35);
+    assert_ne!(first, second);
+    hand.reply(second, at_lid_3);
+    let asked = hand.last(3, smp::NODE_INFO);
+    hand.reply(asked, |mad, _| smp::NodeInfo { port_guid: Guid(2), ..smp::NodeInfo::default() }.emit(pma_data(mad)));
+    for _ in 0..100 {
+        hand.pass(5 * MS);
+    }
+    assert_eq!(hand.events.last(), Some(&Event::DiscoveryDone));
+}
+
+#[test]
 fn what_a_stranger_says_late_is_not_believed_of_the_device_that_was_found_elsewhere() {
     let mut hand = with_manager(|_| {});
     hand.engine.devices[1].groups.forget();
