@@ -94,11 +94,7 @@ impl Engine {
         if status == Status::Skipped {
             device.keep_place();
         }
-        if let Some((_, Purpose::Counters { port, .. })) = device.again.take() {
-            let state = &mut self.ports[port as usize].slot;
-            (state.open, state.cut_short) = (state.open.saturating_sub(1), true);
-            self.settle_if_complete(port, now);
-        }
+        self.drop_again(index, now);
         while let Some(port) = self.devices[index as usize].current() {
             self.devices[index as usize].done += 1;
             let state = &mut self.ports[port as usize].slot;
@@ -109,6 +105,15 @@ impl Engine {
                 (state.asked, state.cut_short) = (true, true);
                 self.settle_if_complete(port, now);
             }
+        }
+    }
+
+    /// Does not ask again what was redirected: its port comes to what it has.
+    pub(super) fn drop_again(&mut self, index: u32, now: Instant) {
+        if let Some((_, Purpose::Counters { port, .. })) = self.devices[index as usize].again.take() {
+            let state = &mut self.ports[port as usize].slot;
+            (state.open, state.cut_short) = (state.open.saturating_sub(1), true);
+            self.settle_if_complete(port, now);
         }
     }
 

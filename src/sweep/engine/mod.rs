@@ -447,6 +447,11 @@ impl Engine {
         }
     }
 
+    /// Whether a slot still asks.
+    fn is_asking(&self) -> bool {
+        matches!(self.phase, Phase::Slot { asking: true, .. })
+    }
+
     /// Asks nothing more in this slot.
     fn stop_asking(&mut self, now: Instant) {
         let Phase::Slot { asking, .. } = &mut self.phase else { return };

@@ -76,7 +76,12 @@ impl Engine {
         let data = answer.map(|()| pma::data(mad));
         match transaction.purpose {
             // It is asked again, of another.
-            Purpose::Counters { port, .. } if redirected => self.ports[port as usize].slot.rtt += rtt,
+            Purpose::Counters { port, .. } if redirected => {
+                self.ports[port as usize].slot.rtt += rtt;
+                if !self.is_asking() {
+                    self.drop_again(index, now);
+                }
+            }
             _ if redirected => {}
             Purpose::Counters { port, group } => self.take_counters(transaction, port, group, data, rtt, now),
             Purpose::Capabilities => self.take_capabilities(index, data),
@@ -88,7 +93,8 @@ impl Engine {
             Purpose::Fec { port } => self.take_fec(port, data),
             Purpose::Path => {}
         }
-        if was_suspended || !transaction.expired {
+        let device = &self.devices[index as usize];
+        if was_suspended || !transaction.expired || device.again.is_some() && !device.suspended {
             // It goes on at once, so that the longest stays ahead.
             self.ready.push_front(index);
         }

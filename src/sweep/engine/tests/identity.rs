@@ -628,3 +628,33 @@ fn where_a_stranger_redirected_to_is_forgotten() {
     hand.reply(who, stranger);
     assert_eq!(hand.engine.devices[1].redirect, None);
 }
+
+#[test]
+fn a_redirection_that_comes_late_is_followed_at_once() {
+    let mut hand = with_manager(|_| {});
+    hand.start();
+    hand.pass(6 * MS);
+    hand.reply(1, |mad, _| {
+        mad[5] = 2;
+        crate::mad::pma::class_port_info::Redirect { lid: Lid(40), qp: 1, qkey: 0, sl: 0, pkey: 0xffff }.emit(pma_data(mad));
+    });
+    assert_eq!(hand.sent.last().map(|(target, _)| target.lid), Some(Lid(40)));
+    let last = hand.sent.len() - 1;
+    hand.reply(last, fine);
+    assert!(matches!(hand.status(2), Some(Status::Ok | Status::Late)));
+}
+
+#[test]
+fn a_redirection_after_the_end_of_asking_is_not_followed_in_this_slot() {
+    let mut hand = with_manager(|_| {});
+    hand.now += 890 * MS;
+    hand.engine.start_slot(hand.now, hand.now + 2 * MS, hand.now + 60 * MS);
+    hand.poll();
+    hand.pass(3 * MS);
+    let sent = hand.sent.len();
+    hand.reply(1, |mad, _| {
+        mad[5] = 2;
+        crate::mad::pma::class_port_info::Redirect { lid: Lid(40), qp: 1, qkey: 0, sl: 0, pkey: 0xffff }.emit(pma_data(mad));
+    });
+    assert_eq!((hand.sent.len(), hand.status(2)), (sent, Some(Status::Skipped)));
+}
