@@ -125,7 +125,9 @@ impl Engine {
             }
             let end = LINKS + 2 * (device.ports.end - device.ports.start) + self.config.groups.len() as u32;
             if device.step >= end {
-                device.who.ask_links = false;
+                // Without it the links say nothing: it is asked in every pass.
+                let without_mask = device.kind == NodeKind::Switch && device.who.capability_mask.is_none();
+                device.who.ask_links &= without_mask && device.passes > 1;
                 (device.passes, device.step) = (device.passes - 1, 0);
                 continue;
             }

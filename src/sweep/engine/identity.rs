@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::state::Device;
 use super::{Engine, Event, Phase};
 use crate::mad::Mad;
 use crate::mad::exchange::{Local, Target};
@@ -17,7 +18,7 @@ use crate::mad::smp::{self, NodeInfo, PortInfo};
 use crate::sweep::inflight::{Patience, Purpose, Transaction};
 use crate::sweep::sample::Status;
 use crate::time::Instant;
-use crate::types::{Guid, Lid, Tid};
+use crate::types::{Guid, Lid, NodeKind, Tid};
 
 /// How often NodeInfo is asked in vain before a device counts as one whose identity cannot be checked.
 const TRIES: u8 = 3;
@@ -157,14 +158,17 @@ impl Engine {
         if self.config.path_sl { self.devices.iter().filter(|device| !device.who.has_sl).count() } else { 0 }
     }
 
-    /// How a port's link is: what PortInfo said, and the mask by which its speeds count. `None` if it did not.
+    /// How a port's link is: what PortInfo said, and the mask by which its speeds count. `None` if it did not, or if the switch did not tell its mask,
+    /// without which EDR cannot be told from QDR.
     ///
     /// # Panics
     /// If there is no such port.
     pub fn link(&self, port: usize) -> Option<(PortInfo, u32)> {
         let Self { ports, devices, .. } = self;
         let link = ports[port].link?;
-        Some((link, devices[ports[port].device as usize].who.capability_mask.unwrap_or(link.capability_mask)))
+        let Device { kind, who, .. } = &devices[ports[port].device as usize];
+        let mask = if *kind == NodeKind::Switch { who.capability_mask? } else { link.capability_mask };
+        Some((link, mask))
     }
 
     /// Spreads the checks of all devices over the time between two of one.
@@ -333,8 +337,13 @@ impl Engine {
 
     /// PortInfo of a switch's port 0 was answered.
     pub(super) fn take_switch(&mut self, index: u32, answer: Result<&Data, MadStatus>) {
-        if let Ok(data) = answer {
-            self.devices[index as usize].who.capability_mask = Some(PortInfo::parse(data).capability_mask);
+        let Ok(data) = answer else { return };
+        let Device { who, ports, .. } = &mut self.devices[index as usize];
+        let mask = PortInfo::parse(data).capability_mask;
+        if who.capability_mask.replace(mask) != Some(mask) {
+            // It may have come after what it gives a meaning to.
+            let told = ports.clone().filter(|port| self.ports[*port as usize].link.is_some());
+            self.events.extend(told.map(|port| Event::Link(port as usize)));
         }
     }
 
@@ -343,7 +352,7 @@ impl Engine {
         let Ok(data) = answer else { return };
         let link = PortInfo::parse(data);
         let before = self.ports[port as usize].link.replace(link);
-        if before != Some(link) {
+        if before != Some(link) && self.link(port as usize).is_some() {
             self.events.push_back(Event::Link(port as usize));
         }
     }

@@ -658,3 +658,37 @@ fn a_redirection_after_the_end_of_asking_is_not_followed_in_this_slot() {
     });
     assert_eq!((hand.sent.len(), hand.status(2)), (sent, Some(Status::Skipped)));
 }
+
+#[test]
+fn the_links_of_a_switch_are_told_only_once_it_is_known_which_of_its_speeds_count() {
+    let mut hand = with_manager(|config| config.identity_every = SECOND);
+    let name = |mad: &mut Mad, lid: &mut Lid| {
+        fine(mad, lid);
+        let header = crate::mad::header::Header::parse(mad);
+        if (header.class, header.attribute) == (smp::CLASS_SUBN_LID_ROUTED, smp::PORT_INFO) {
+            let mask = if header.modifier == 0 { smp::IS_EXTENDED_SPEEDS_SUPPORTED } else { 0 };
+            PortInfo { capability_mask: mask, ..PortInfo::of_rate(&LinkRate::new("4x", "EDR"), PortInfo::ACTIVE) }.emit(pma_data(mad));
+        }
+    };
+    for lost in [true, false] {
+        let mut n = hand.sent.len();
+        (0..2).for_each(|device| hand.engine.devices[device].who.due = Instant::ZERO);
+        hand.start();
+        while n < hand.sent.len() {
+            let mad = &hand.sent[n].1;
+            if lost && mad[1] == 1 && mad[17] == 0x15 && mad[23] == 0 {
+                hand.pass(6 * MS);
+            } else {
+                hand.reply(n, name);
+            }
+            n += 1;
+        }
+        hand.pass(60 * MS);
+        assert_eq!(hand.events.last(), Some(&Event::SlotDone));
+        let rate = hand.engine.link(0).map(|(info, mask)| info.rate(mask).to_string());
+        assert!(rate.as_deref() != Some("4xQDR"), "not known");
+        assert_eq!(hand.events.contains(&Event::Link(0)), !lost);
+        hand.now += SECOND;
+    }
+    assert_eq!(hand.engine.link(0).map(|(info, mask)| info.rate(mask).to_string()).as_deref(), Some("4xEDR"));
+}
