@@ -20,7 +20,7 @@ use super::plan::Plan;
 use super::record::PortIdentity;
 use super::schedule::{Gap, Schedule, Slot, Verdict, nanos};
 use super::stats::SlotStats;
-use crate::mad::exchange::{Completion, Outcome};
+use crate::mad::exchange::{Completion, NO_AGENT, Outcome};
 use crate::mad::transport::{Transport, TransportError};
 use crate::mad::{MAD_LEN, Mad};
 use crate::sink::{Batch, Outlet};
@@ -304,7 +304,10 @@ impl<T: Transport> Driver<T> {
                     tracing::debug!(%error, lid = %target.lid, "not sent");
                     let completion = Completion { tid, outcome: Outcome::SendFailed(error.errno()) };
                     self.engine.handle_completion(&completion, &mad, now);
-                    self.send_error = Some(error);
+                    // Without an agent of that class there is less to tell, but nothing is wrong with the way to the fabric.
+                    if error.errno() != NO_AGENT {
+                        self.send_error = Some(error);
+                    }
                 }
                 sent += 1;
                 now = self.clock.now();

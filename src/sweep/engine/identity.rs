@@ -186,8 +186,13 @@ impl Engine {
         let (path_sl, every) = (self.config.path_sl, self.config.identity_every);
         let device = &mut self.devices[index as usize];
         let who = &mut device.who;
-        who.ask |= now >= who.due || device.was_silent;
-        if who.ask && who.in_vain == 0 {
+        let round = now >= who.due || device.was_silent;
+        if self.smp_off {
+            who.due = if round { now + every } else { who.due };
+        } else {
+            who.ask |= round;
+        }
+        if (who.ask || self.smp_off && round) && who.in_vain == 0 {
             // A round: what was asked in vain before is asked again.
             device.groups.sampling_tries = device.groups.sampling_tries.max(1);
         }
@@ -251,6 +256,9 @@ impl Engine {
                 device.forget();
                 (device.who.lid, device.who.identity, device.who.ask, device.step) = (dlid, Identity::Moved, true, 0);
                 self.withhold(index, now);
+                if self.smp_off {
+                    self.do_without_smp();
+                }
                 self.go_on(index);
             }
         }
@@ -270,6 +278,19 @@ impl Engine {
         device.suspended &= device.in_grace > 0;
         if !device.outstanding && !device.suspended {
             self.ready.push_back(index);
+        }
+    }
+
+    /// Nobody can be asked who it is: where the subnet manager says that a device is, it is.
+    pub(super) fn do_without_smp(&mut self) {
+        self.smp_off = true;
+        for index in 0..self.devices.len() as u32 {
+            let who = &mut self.devices[index as usize].who;
+            who.ask = false;
+            if who.identity == Identity::Moved {
+                who.identity = Identity::Unknown;
+                self.tell_lid(index);
+            }
         }
     }
 

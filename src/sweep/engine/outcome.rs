@@ -266,15 +266,16 @@ impl Engine {
     /// It never left this host.
     pub(super) fn not_sent(&mut self, transaction: &Transaction, errno: i32, now: Instant) {
         self.stats.mads_sent -= 1;
+        match transaction.query {
+            Query::Smp(_) if errno == NO_AGENT => self.do_without_smp(),
+            // Who has no way to the subnet manager does without it.
+            Query::Sa(_) if errno == NO_AGENT => {}
+            _ => self.stats.send_errors += 1,
+        }
         if transaction.purpose == Purpose::Path {
             return self.take_path(transaction.device, None, now);
         }
         self.devices[transaction.device as usize].outstanding = false;
-        if errno == NO_AGENT && matches!(transaction.query, Query::Smp(_)) {
-            self.smp_off = true;
-        } else {
-            self.stats.send_errors += 1;
-        }
         self.skip_groups(transaction, now);
         if let Purpose::Counters { port, .. } = transaction.purpose {
             let state = &mut self.ports[port as usize].slot;

@@ -692,3 +692,20 @@ fn the_links_of_a_switch_are_told_only_once_it_is_known_which_of_its_speeds_coun
     }
     assert_eq!(hand.engine.link(0).map(|(info, mask)| info.rate(mask).to_string()).as_deref(), Some("4xEDR"));
 }
+
+#[test]
+fn without_an_agent_for_subnet_management_a_device_is_believed_where_the_subnet_manager_says_that_it_is() {
+    let mut hand = with_manager(|_| {});
+    hand.engine.smp_off = true;
+    hand.engine.devices[1].was_silent = true;
+    hand.start();
+    let path = hand.last(5, 0x35);
+    hand.reply(path, at_lid_3);
+    hand.engine.close(hand.now);
+    hand.now += SECOND;
+    hand.start();
+    let there = hand.last(3, 0x12);
+    hand.events.clear();
+    hand.reply(there, fine);
+    assert_eq!(hand.status(2), Some(Status::Ok));
+}
