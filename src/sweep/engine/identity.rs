@@ -186,6 +186,10 @@ impl Engine {
         let (path_sl, every) = (self.config.path_sl, self.config.identity_every);
         let device = &mut self.devices[index as usize];
         let who = &mut device.who;
+        if device.was_silent && who.identity == Identity::Right {
+            // It may be another that answers next.
+            who.identity = Identity::Unknown;
+        }
         let round = now >= who.due || device.was_silent;
         if self.smp_off {
             who.due = if round { now + every } else { who.due };

@@ -709,3 +709,15 @@ fn without_an_agent_for_subnet_management_a_device_is_believed_where_the_subnet_
     hand.reply(there, fine);
     assert_eq!(hand.status(2), Some(Status::Ok));
 }
+
+#[test]
+fn one_that_was_away_and_does_not_say_who_it_is_is_not_verified() {
+    let mut hand = with_manager(|_| {});
+    hand.engine.devices[1].who.identity = Identity::Right;
+    hand.engine.devices[1].was_silent = true;
+    hand.start();
+    hand.pass(6 * MS);
+    let counters = hand.last(2, 0x12);
+    hand.reply(counters, fine);
+    assert_eq!((hand.status(2), hand.engine.sample(2).verified), (Some(Status::Ok), false));
+}
