@@ -349,6 +349,12 @@ impl Engine {
             who.identity = Identity::Unknown;
         }
         let moved = self.tell_lid(index);
+        let who = &mut self.devices[index as usize].who;
+        if !moved && now >= who.seek {
+            // What answers here may be another that wants a key; the subnet manager knows.
+            who.seek = now + SEEK_AGAIN;
+            self.seek(index);
+        }
         let device = &mut self.devices[index as usize];
         // One that answers other questions keeps this one to who has its key.
         if !moved

@@ -721,3 +721,16 @@ fn one_that_was_away_and_does_not_say_who_it_is_is_not_verified() {
     hand.reply(counters, fine);
     assert_eq!((hand.status(2), hand.engine.sample(2).verified), (Some(Status::Ok), false));
 }
+
+#[test]
+fn one_that_does_not_say_who_it_is_is_sought_too() {
+    let mut sweep = few(&["node00002", "node00004"], Config::default(), |sim| sim.demand_m_key(id_of(sim, "node00007")));
+    sweep.slot();
+    let two = sweep.find("node00002").0;
+    let lid = sweep.fabric.device(two).lid;
+    // At its LID is now one that wants a key.
+    sweep.change(|sim| sim.swap_lids(two, id_of(sim, "node00007")));
+    assert!((0..70).any(|_| sweep.slot().iter().any(|event| matches!(event, Event::LidChange { from, .. } if *from == lid))));
+    sweep.slot();
+    assert!(sweep.rehearsal.engine.sample(0).verified);
+}
