@@ -46,6 +46,8 @@ pub(super) struct Who {
     pub(super) due: Instant,
     /// How often it was asked in vain.
     in_vain: u8,
+    /// Whether nobody said a name at its LID when it was asked last.
+    nameless: bool,
     /// What it said of itself.
     pub(super) info: Option<NodeInfo>,
     /// Whether its links are asked for.
@@ -83,6 +85,7 @@ impl Who {
             ask: false,
             due: Instant::ZERO,
             in_vain: 0,
+            nameless: false,
             info: None,
             ask_links: false,
             capability_mask: None,
@@ -264,6 +267,10 @@ impl Engine {
                     self.do_without_smp();
                 }
                 self.go_on(index);
+            } else if device.who.nameless && matches!(device.who.identity, Identity::Wrong(_)) {
+                // The stranger is gone, and who is here wants a key: as far as anybody knows the right one.
+                device.who.identity = Identity::Unknown;
+                self.events.push_back(Event::RightDevice(index as usize));
             }
         }
         self.settle_discovery(index);
@@ -304,7 +311,7 @@ impl Engine {
         let info = NodeInfo::parse(data);
         let who = &mut self.devices[index as usize].who;
         let before = who.identity;
-        (who.ask, who.in_vain) = (false, 0);
+        (who.ask, who.in_vain, who.nameless) = (false, 0, false);
         if info.port_guid != who.guid {
             let found = info.port_guid;
             // Neither what it can do nor where it redirects to is the right one's.
@@ -344,7 +351,7 @@ impl Engine {
         if who.in_vain < TRIES {
             return;
         }
-        (who.ask, who.in_vain, who.due) = (false, 0, now + self.config.identity_every);
+        (who.ask, who.in_vain, who.nameless, who.due) = (false, 0, true, now + self.config.identity_every);
         if !matches!(who.identity, Identity::Wrong(_)) {
             who.identity = Identity::Unknown;
         }

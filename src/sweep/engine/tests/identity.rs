@@ -734,3 +734,20 @@ fn one_that_does_not_say_who_it_is_is_sought_too() {
     sweep.slot();
     assert!(sweep.rehearsal.engine.sample(0).verified);
 }
+
+#[test]
+fn one_that_wants_a_key_is_believed_again_once_the_stranger_at_its_lid_has_gone() {
+    let mut sweep = few(&["node00004"], Config::default(), |sim| sim.demand_m_key(id_of(sim, "node00004")));
+    let (id, stranger) = (sweep.find("node00004").0, id_of(&sweep.sim.lock().expect("nobody panics with it"), "node00007"));
+    sweep.change(|sim| sim.move_lid(stranger, Lid(4000)));
+    sweep.change(|sim| sim.swap_lids(id, stranger));
+    sweep.change(|sim| sim.set_dead(sim.manager().expect("there is one"), true));
+    assert!((0..70).any(|_| sweep.slot().iter().any(|event| matches!(event, Event::WrongDevice { .. }))));
+    sweep.change(|sim| sim.swap_lids(id, stranger));
+    sweep.change(|sim| sim.set_dead(sim.manager().expect("there is one"), false));
+    (0..70).for_each(|_| {
+        sweep.slot();
+    });
+    let sample = sweep.rehearsal.engine.sample(0);
+    assert_eq!((sample.status, sample.verified), (Status::Ok, false));
+}
