@@ -135,6 +135,11 @@ impl SimFabric {
         self.agents[id.0 as usize].dead = dead;
     }
 
+    /// Makes more or fewer requests get lost: a share of them, 0 to 1.
+    pub fn set_loss(&mut self, loss: f64) {
+        self.options.loss = loss;
+    }
+
     /// Makes a device slow.
     ///
     /// # Panics

@@ -9,6 +9,7 @@ use crate::mad::smp::{self, NodeInfo};
 
 mod fabric;
 mod identity;
+mod shaken;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
