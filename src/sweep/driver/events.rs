@@ -94,7 +94,8 @@ impl<T: Transport> Driver<T> {
         let identity = &mut self.ports[port];
         let now = refined(info.rate(mask), &identity.link);
         identity.link_source = LinkSource::Live;
-        self.readings[port].capacity_gbps = now.data_gbps();
+        // The interval that ends now may have been of the faster one.
+        self.readings[port].capacity_gbps = [now.data_gbps(), identity.link.data_gbps()].into_iter().flatten().reduce(f64::max);
         if now != identity.link {
             let before = std::mem::replace(&mut identity.link, now.clone());
             if before.data_gbps().is_none() {

@@ -11,8 +11,9 @@ use crate::mad::pma::{Capabilities, Group, Sampling};
 use crate::time::Instant;
 use crate::types::NodeKind;
 
-/// For how long a group is set aside.
+/// For how long a group is set aside that no mask told of, and one that the device says it has: it may only be slow for a while.
 const ASIDE: Duration = Duration::from_secs(600);
+const ASIDE_CLAIMED: Duration = Duration::from_secs(60);
 
 /// After how many requests for a port's counters in vain: at a loss of one in ten it happens once in a hundred million times by chance.
 const ASIDE_AFTER: u8 = 8;
@@ -218,8 +219,9 @@ impl Groups {
             return;
         }
         for place in 0..32 {
+            let claimed = self.option_mask.is_some() || self.optional & 1 << place == 0 && self.capabilities != Known::Not;
             let since = &mut self.aside_since[place];
-            if self.aside & 1 << place != 0 && now - *since >= ASIDE {
+            if self.aside & 1 << place != 0 && now - *since >= if claimed { ASIDE_CLAIMED } else { ASIDE } {
                 (*since, self.probe) = (now, self.probe | 1 << place);
             }
         }

@@ -50,8 +50,9 @@ pub(super) struct Who {
     nameless: bool,
     /// What it said of itself.
     pub(super) info: Option<NodeInfo>,
-    /// Whether its links are asked for.
+    /// Whether its links are asked for, and when next.
     pub(super) ask_links: bool,
+    links_due: Instant,
     /// PortInfo.CapabilityMask of a switch's port 0.
     pub(super) capability_mask: Option<u32>,
     /// Whether the subnet manager is, or will be, asked for the way to it, and when it may be next.
@@ -88,6 +89,7 @@ impl Who {
             nameless: false,
             info: None,
             ask_links: false,
+            links_due: Instant::ZERO,
             capability_mask: None,
             waits_for_path: false,
             seek: Instant::ZERO,
@@ -98,7 +100,8 @@ impl Who {
 
     /// It may be another now.
     pub(super) fn forget(&mut self) {
-        (self.info, self.capability_mask, self.due, self.in_vain) = (None, None, Instant::ZERO, 0);
+        (self.info, self.capability_mask, self.in_vain) = (None, None, 0);
+        (self.due, self.links_due) = (Instant::ZERO, Instant::ZERO);
         if self.identity == Identity::Right {
             self.identity = Identity::Unknown;
         }
@@ -174,14 +177,12 @@ impl Engine {
         Some((link, mask))
     }
 
-    /// Spreads the checks of all devices over the time between two of one.
-    pub(super) fn spread_checks(&mut self, now: Instant) {
-        let count = self.devices.len().max(1) as u32;
-        for (place, device) in (1..).zip(&mut self.devices) {
-            if device.who.identity == Identity::Right {
-                device.who.due = now + self.config.identity_every * place / count;
-            }
-        }
+    /// When a device is checked next. Each has a time of its own in the round, so that they never come all at once, not even after all were asked at once.
+    fn next_round(&self, index: u32, now: Instant) -> Instant {
+        let every = u64::try_from(self.config.identity_every.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let own = (u128::from(every) * u128::from(index) / self.devices.len().max(1) as u128) as u64;
+        let since = (now.as_nanos() + every - own) % every;
+        now + Duration::from_nanos(every - since)
     }
 
     /// What of this is due as a phase begins.
@@ -194,15 +195,16 @@ impl Engine {
             who.identity = Identity::Unknown;
         }
         let round = now >= who.due || device.was_silent;
-        if self.smp_off {
-            who.due = if round { now + every } else { who.due };
-        } else {
-            who.ask |= round;
-        }
+        who.ask |= round && !self.smp_off;
         if (who.ask || self.smp_off && round) && who.in_vain == 0 {
             // A round: what was asked in vain before is asked again.
             device.groups.sampling_tries = device.groups.sampling_tries.max(1);
         }
+        if round && self.smp_off {
+            self.devices[index as usize].who.due = self.next_round(index, now);
+        }
+        let device = &mut self.devices[index as usize];
+        let who = &mut device.who;
         let every = if who.is_wrong() {
             LOOK_AGAIN
         } else if device.was_silent {
@@ -224,10 +226,12 @@ impl Engine {
         }
     }
 
-    /// Asks the subnet manager nothing more in this phase.
-    pub(super) fn forget_paths(&mut self) {
-        for index in self.manager.queue.drain(..) {
-            self.devices[index as usize].who.waits_for_path = false;
+    /// Asks the subnet manager nothing of all that it was to be asked: it may be later, and is not soon.
+    pub(super) fn forget_paths(&mut self, now: Instant) {
+        while let Some(index) = self.manager.queue.pop_front() {
+            let who = &mut self.devices[index as usize].who;
+            (who.waits_for_path, who.seek) = (false, now + LOOK_AGAIN);
+            self.settle_discovery(index);
         }
     }
 
@@ -326,8 +330,12 @@ impl Engine {
             self.seek(index);
             return;
         }
-        (who.identity, who.info, who.due) = (Identity::Right, Some(info), now + self.config.identity_every);
-        who.ask_links = true;
+        let next = self.next_round(index, now);
+        let who = &mut self.devices[index as usize].who;
+        (who.identity, who.info, who.due) = (Identity::Right, Some(info), next);
+        if now >= who.links_due {
+            (who.ask_links, who.links_due) = (true, next);
+        }
         if !self.tell_lid(index) && matches!(before, Identity::Wrong(_)) {
             self.events.push_back(Event::RightDevice(index as usize));
         }
@@ -351,7 +359,9 @@ impl Engine {
         if who.in_vain < TRIES {
             return;
         }
-        (who.ask, who.in_vain, who.nameless, who.due) = (false, 0, true, now + self.config.identity_every);
+        let next = self.next_round(index, now);
+        let who = &mut self.devices[index as usize].who;
+        (who.ask, who.in_vain, who.nameless, who.due) = (false, 0, true, next);
         if !matches!(who.identity, Identity::Wrong(_)) {
             who.identity = Identity::Unknown;
         }

@@ -321,7 +321,7 @@ impl Engine {
         self.stop_asking(now);
         self.ready.clear();
         self.devices.iter_mut().for_each(|device| device.passes = 0);
-        self.forget_paths();
+        self.forget_paths(now);
         if let Phase::Slot { close_at, .. } | Phase::Discovery { close_at } = &mut self.phase {
             *close_at = (*close_at).min(now + self.config.grace.min(most));
         }
@@ -504,12 +504,9 @@ impl Engine {
         self.phase = Phase::Idle;
         self.inflight.clear();
         self.ready.clear();
-        if done == Event::DiscoveryDone {
-            self.spread_checks(self.stats.ended);
-        }
         for (index, device) in self.devices.iter_mut().enumerate() {
             // One that was not asked at all stays what it was.
-            let silent = !device.answered && (device.expired || device.was_silent);
+            let silent = !device.agent_answered && (device.expired || device.was_silent);
             if silent != device.was_silent {
                 self.events.push_back(if silent { Event::Unreachable(index) } else { Event::Reachable(index) });
                 // It was away and may be another, or run other firmware.

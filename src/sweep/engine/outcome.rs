@@ -62,6 +62,7 @@ impl Engine {
         let device = &mut self.devices[index as usize];
         let is_its_own = transaction.life == device.life;
         (device.silent, device.answered) = (0, device.answered || is_its_own);
+        device.agent_answered |= is_its_own && by_agent;
         device.in_grace -= u16::from(transaction.expired);
         device.outstanding &= transaction.expired;
         let was_suspended = std::mem::take(&mut device.suspended);
@@ -214,6 +215,8 @@ impl Engine {
     pub(super) fn given_up(&mut self, transaction: &Transaction, now: Instant) {
         let index = transaction.device;
         if transaction.purpose == Purpose::Path {
+            // One that is not there answers nobody's questions.
+            self.forget_paths(now);
             return self.take_path(index, None, now);
         }
         self.devices[index as usize].in_grace -= 1;
@@ -259,6 +262,8 @@ impl Engine {
                 self.tell_unsupported(index, group);
             }
             Purpose::Identity => self.identity_in_vain(index, now),
+            // One that drops some drops all: the counters do not wait for each of them.
+            Purpose::Switch | Purpose::Link { .. } | Purpose::Fec { .. } => self.devices[index as usize].who.ask_links = false,
             _ => {}
         }
     }

@@ -52,6 +52,8 @@ pub(super) struct Device {
     /// Whether anything answered in this slot, and whether anything expired.
     pub(super) answered: bool,
     pub(super) expired: bool,
+    /// Whether its agent for performance management answered in this slot.
+    pub(super) agent_answered: bool,
     /// Whether nothing answered in the last slot.
     pub(super) was_silent: bool,
     /// Whether the next slot asks anew what it has; until then the samples of this one are read by what was known.
@@ -119,6 +121,7 @@ impl Device {
             discovered: false,
             answered: false,
             expired: false,
+            agent_answered: false,
             was_silent: false,
             to_forget: false,
             skipped_for: 0,
@@ -135,7 +138,7 @@ impl Device {
         self.skipped_for = if self.next_first.is_some() { self.skipped_for + 1 } else { 0 };
         self.first = self.next_first.take().unwrap_or(0);
         (self.silent, self.in_grace, self.outstanding, self.suspended, self.discovered) = (0, 0, false, false, false);
-        (self.answered, self.expired) = (false, false);
+        (self.answered, self.expired, self.agent_answered) = (false, false, false);
     }
 
     /// Knows nothing of it any more but who it should be.

@@ -21,6 +21,9 @@ pub(super) fn manage(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Option<
     if (header.class_version, header.method) != (smp::CLASS_VERSION, METHOD_GET) || fabric.agents[id.0 as usize].m_key {
         return None;
     }
+    if header.attribute == smp::PORT_INFO && fabric.agents[id.0 as usize].drops_port_info {
+        return None;
+    }
     let device = fabric.fabric.device(id);
     let mut reply = [0; MAD_LEN];
     let mut status = MadStatus::OK;

@@ -96,6 +96,8 @@ struct Agent {
     drops: Vec<u16>,
     /// Whether subnet management wants an M_Key.
     m_key: bool,
+    /// Whether it drops requests for PortInfo.
+    drops_port_info: bool,
     /// Who answers in its place.
     redirect: Option<Redirect>,
 }
@@ -202,6 +204,14 @@ impl SimFabric {
         self.agents[id.0 as usize].m_key = true;
     }
 
+    /// Lets a device drop requests for PortInfo.
+    ///
+    /// # Panics
+    /// If the identifier is another fabric's.
+    pub fn drop_port_info(&mut self, id: DeviceId) {
+        self.agents[id.0 as usize].drops_port_info = true;
+    }
+
     /// Lets another device answer for the counters of this one; it does so as if they were its own.
     ///
     /// # Panics
@@ -304,7 +314,7 @@ impl Agent {
             }
         };
         let (drops, busy_until) = (Vec::new(), Instant::ZERO);
-        Self { lid, capabilities, tick, service, busy_until, dead: false, drops, m_key: false, redirect: None }
+        Self { lid, capabilities, tick, service, busy_until, dead: false, drops, m_key: false, drops_port_info: false, redirect: None }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::mad::smp::{self, NodeInfo};
 
 mod fabric;
 mod identity;
+mod rounds;
 mod shaken;
 
 const MS: Duration = Duration::from_millis(1);
