@@ -34,6 +34,10 @@ pub struct Raw {
     pub identity: String,
     /// MADs in flight.
     pub window: usize,
+    /// Whether the window becomes smaller while more expires than usual.
+    pub adaptive: bool,
+    /// A ceiling of MADs a second.
+    pub max_mads_per_second: u32,
     /// Deadline of a MAD.
     pub timeout: String,
     /// How long a late reply still counts.
@@ -87,6 +91,8 @@ impl Default for Raw {
             force_groups: Vec::new(),
             identity: text(engine.identity_every),
             window: engine.window,
+            adaptive: engine.adaptive,
+            max_mads_per_second: engine.most_per_second,
             timeout: text(engine.deadline),
             grace: text(engine.grace),
             ca: String::new(),
@@ -230,6 +236,8 @@ impl Raw {
             interval,
             engine: engine::Config {
                 window: self.window()?,
+                adaptive: self.adaptive,
+                most_per_second: self.max_mads_per_second,
                 deadline,
                 grace,
                 groups: groups("groups", &self.groups)?,

@@ -13,6 +13,7 @@
 //! | [`schedule`] | when slots start, and what lies between two of them |
 //! | [`stats`] | what a slot brought in sum |
 //! | [`blocked`] | from ticks of PortXmitWait to a share of time |
+//! | [`window`] | how many MADs may be under way, and how fast |
 //! | [`counter`] | from readings to rates: resets, saturation, gaps |
 //! | [`record`] | the JSON lines |
 //! | [`rehearsal`] | engine and simulated fabric in virtual time |
@@ -31,3 +32,4 @@ pub mod rehearsal;
 pub mod sample;
 pub mod schedule;
 pub mod stats;
+pub mod window;

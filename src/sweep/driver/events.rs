@@ -6,6 +6,7 @@ use crate::mad::transport::Transport;
 use crate::sweep::engine::{Event, Key};
 use crate::sweep::record::{self, EventRecord, LinkSource, Of, PortIdentity};
 use crate::sweep::sample::Status;
+use crate::sweep::window::Change;
 use crate::types::{Guid, Lid, LinkRate, Printable};
 
 impl<T: Transport> Driver<T> {
@@ -40,6 +41,15 @@ impl<T: Transport> Driver<T> {
                 let port = self.first_ports[device];
                 self.log_identity(port, detail);
                 self.write_event(slot, "key_demanded", Some(port), detail);
+            }
+            Event::Window(Change { from, to }) => {
+                let detail = format!("from {from} to {to} MADs under way");
+                if to < from {
+                    tracing::warn!("more MADs than usual expire of devices that answer others: the window is halved {detail}");
+                } else {
+                    tracing::info!("the window is whole again: {detail}");
+                }
+                self.write_event(slot, if to < from { "window_halved" } else { "window_restored" }, None, &detail);
             }
             Event::DiscoveryDone | Event::SlotDone => {}
         }

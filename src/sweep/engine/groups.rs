@@ -54,6 +54,8 @@ pub(super) struct Groups {
     probing: bool,
     /// Those of which it has every counter wider in another that is swept: they are not asked for.
     superseded: u32,
+    /// How many are swept.
+    swept: u8,
     /// Those that no bit of ClassPortInfo tells of.
     optional: u32,
     /// Those that are asked for whatever it says of itself.
@@ -81,9 +83,10 @@ impl<T: Copy> Known<T> {
 }
 
 impl Groups {
-    pub(super) fn new(kind: NodeKind, optional: u32, forced: u32) -> Self {
+    pub(super) fn new(kind: NodeKind, swept: u8, optional: u32, forced: u32) -> Self {
         Self {
             kind,
+            swept,
             optional,
             forced,
             capabilities: Known::Not,
@@ -105,7 +108,7 @@ impl Groups {
 
     /// Knows nothing of it any more.
     pub(super) fn forget(&mut self) {
-        *self = Self::new(self.kind, self.optional, self.forced);
+        *self = Self::new(self.kind, self.swept, self.optional, self.forced);
     }
 
     /// Groups that it refused or that were set aside.
@@ -124,6 +127,11 @@ impl Groups {
         // One that refused any group may have refused the wider one.
         let superseded = self.unsupported() == 0 && self.superseded & bit != 0;
         self.forced & bit != 0 || (self.lacks | self.refused | self.aside | self.undecided()) & bit == 0 && !superseded
+    }
+
+    /// How many groups are asked for of each port.
+    pub(super) fn count(&self) -> u32 {
+        (0..self.swept).filter(|place| self.has(*place)).count() as u32
     }
 
     /// Groups of which it is not known yet whether it has them.

@@ -7,7 +7,7 @@
 //! The rules (the numbers are those of `docs/engine.md`):
 //!
 //! - **2** At most one MAD outstanding to a device, at most `window` in all; all MADs of a port are consecutive.
-//! - **3** The device with the most to be asked comes first, and goes on until it is done; before it come those that slots were too
+//! - **3** The device that will take longest for all that it is asked, as lately measured, comes first, and goes on until it is done; before it come those that slots were too
 //!   short for, the longest neglected first, at the port where the last one stopped.
 //! - **4** A deadline frees the MAD's place. Until the grace ends a reply still counts and makes its port `late`. After the first expiry
 //!   of a port its other groups are skipped. After three MADs in a row without any reply the device is left alone; when their grace has
@@ -38,6 +38,7 @@ use super::blocked::{TickOf, WaitTick};
 use super::inflight::{Inflight, Patience, Purpose, Transaction};
 use super::sample::{Answer, Sample, Status};
 use super::stats::SlotStats;
+use super::window::{Change, Pace, Window};
 use crate::mad::Mad;
 use crate::mad::exchange::{Completion, Outcome, Target};
 use crate::mad::pma::{DATA_LEN, Group};
@@ -55,8 +56,12 @@ mod tests;
 /// How an engine sweeps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// MADs outstanding in all.
+    /// MADs outstanding in all, at most.
     pub window: usize,
+    /// Whether the window becomes smaller while more expires than usual.
+    pub adaptive: bool,
+    /// A ceiling of MADs a second; 0 for none.
+    pub most_per_second: u32,
     /// When a MAD's place is free again.
     pub deadline: Duration,
     /// Until when its reply still counts; counted from sending, like the deadline.
@@ -81,6 +86,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             window: 32,
+            adaptive: true,
+            most_per_second: 0,
             deadline: Duration::from_millis(5),
             grace: Duration::from_millis(50),
             silence: 3,
@@ -158,6 +165,8 @@ pub enum Event {
         /// Which key.
         key: Key,
     },
+    /// The window was halved, or is what is configured again.
+    Window(Change),
     /// All devices were asked who they are and what they can do.
     DiscoveryDone,
     /// Every port is settled: see [`Engine::stats`].
@@ -192,6 +201,8 @@ pub struct Engine {
     /// Ports (in a slot) or devices (in discovery) that are not settled.
     unsettled: usize,
     manager: Manager,
+    window: Window,
+    pace: Pace,
     /// Whether the transport has no agent for subnet management.
     smp_off: bool,
 }
@@ -232,7 +243,7 @@ impl Engine {
         for (index, device) in plan.iter().enumerate() {
             let first = ports.len() as u32;
             ports.extend(device.ports.iter().map(|num| Port::new(index as u32, *num)));
-            let groups = Groups::new(device.kind, optional, forced);
+            let groups = Groups::new(device.kind, config.groups.len() as u8, optional, forced);
             devices.push(Device::new(device, first..ports.len() as u32, config.sl, groups));
         }
         let answers = vec![Answer { at: None, data: [0; DATA_LEN] }; ports.len() * config.groups.len()];
@@ -248,6 +259,8 @@ impl Engine {
             stats: SlotStats::default(),
             unsettled: 0,
             manager: Manager::default(),
+            window: Window::new(config.window, config.adaptive),
+            pace: Pace::new(config.most_per_second),
             smp_off: false,
             config,
             devices,
@@ -394,7 +407,7 @@ impl Engine {
         if let Some(path) = self.next_path(now, mad) {
             return Some(path);
         }
-        while self.inflight.pending() < self.config.window {
+        while self.inflight.pending() < self.window.now() && self.pace.next() <= now {
             let device = self.ready.pop_front()?;
             // It may be there twice, if the subnet manager said where it is meanwhile.
             let Device { outstanding, suspended, .. } = self.devices[device as usize];
@@ -406,7 +419,9 @@ impl Engine {
                 self.finish_if_settled(now);
                 continue;
             };
-            self.devices[device as usize].outstanding = true;
+            self.pace.sent(now);
+            let asked = &mut self.devices[device as usize];
+            (asked.outstanding, asked.mads) = (true, asked.mads + 1);
             self.stats.mads_sent += 1;
             let target = self.target(device, &query);
             let life = self.devices[device as usize].life;
@@ -434,7 +449,10 @@ impl Engine {
             },
             Phase::Slot { close_at, .. } | Phase::Discovery { close_at } => close_at,
         };
-        Some(self.inflight.next_timeout().map_or(phase, |transaction| transaction.min(phase)))
+        // Something may wait for the pace only.
+        let waits = !self.ready.is_empty() && self.inflight.pending() < self.window.now();
+        let paced = waits.then(|| self.pace.next());
+        Some(self.inflight.next_timeout().into_iter().chain(paced).fold(phase, Instant::min))
     }
 
     /// Counts a device as discovered once there is nothing more to ask it, and nothing under way.
@@ -501,6 +519,9 @@ impl Engine {
         }
         self.give_up_chores(now);
         let done = if matches!(self.phase, Phase::Slot { .. }) { Event::SlotDone } else { Event::DiscoveryDone };
+        if done == Event::SlotDone {
+            self.adapt_window();
+        }
         self.phase = Phase::Idle;
         self.inflight.clear();
         self.ready.clear();
@@ -515,6 +536,16 @@ impl Engine {
             device.was_silent = silent;
         }
         self.events.push_back(done);
+    }
+
+    /// A slot is over: the window follows what became of the MADs to devices that answer.
+    fn adapt_window(&mut self) {
+        let answering = self.devices.iter().filter(|device| device.agent_answered);
+        let (sent, expired) =
+            answering.fold((0, 0), |(sent, expired), device| (sent + u64::from(device.mads), expired + u64::from(device.expiries)));
+        if let Some(change) = self.window.adapt(sent, expired) {
+            self.events.push_back(Event::Window(change));
+        }
     }
 
     /// Whether a slot whose ports are settled still has something to do: chores that are not answered yet, and for as long as a grace devices that
@@ -554,7 +585,7 @@ impl Engine {
         let devices = &self.devices;
         self.order.sort_unstable_by_key(|index| {
             let device = &devices[*index as usize];
-            (device.was_silent, Reverse(device.skipped_for), Reverse(device.ports.len()), *index)
+            (device.was_silent, Reverse(device.skipped_for), Reverse(device.work), *index)
         });
         self.ready.clear();
         self.ready.extend(&self.order);

@@ -62,7 +62,10 @@ impl Engine {
         let device = &mut self.devices[index as usize];
         let is_its_own = transaction.life == device.life;
         (device.silent, device.answered) = (0, device.answered || is_its_own);
-        device.agent_answered |= is_its_own && by_agent;
+        if is_its_own && by_agent {
+            device.agent_answered = true;
+            device.measure(rtt);
+        }
         device.in_grace -= u16::from(transaction.expired);
         device.outstanding &= transaction.expired;
         let was_suspended = std::mem::take(&mut device.suspended);
@@ -193,6 +196,7 @@ impl Engine {
         // What a device need not answer says nothing of one that answers other things.
         let must_answer = matches!(transaction.purpose, Purpose::Counters { .. } | Purpose::Capabilities);
         device.silent = device.silent.saturating_add(u8::from(must_answer || !device.answered));
+        device.expiries += u32::from(must_answer);
         (device.expired, device.outstanding) = (true, false);
         device.suspended = device.silent >= silence || device.in_grace >= u16::from(silence);
         if !device.suspended {

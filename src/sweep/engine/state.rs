@@ -15,6 +15,9 @@ use crate::sweep::sample::Status;
 use crate::time::Instant;
 use crate::types::{NodeKind, PortNum};
 
+/// What a device is taken to need for a MAD before it was measured.
+const UNMEASURED: Duration = Duration::from_micros(50);
+
 #[derive(Clone, Debug)]
 pub(super) struct Device {
     pub(super) kind: NodeKind,
@@ -54,6 +57,13 @@ pub(super) struct Device {
     pub(super) expired: bool,
     /// Whether its agent for performance management answered in this slot.
     pub(super) agent_answered: bool,
+    /// MADs sent to it in this slot, and those of them that expired and that it should have answered.
+    pub(super) mads: u32,
+    pub(super) expiries: u32,
+    /// How long its agent takes for a MAD, way included, as lately measured; none if it never answered.
+    pub(super) service: Option<Duration>,
+    /// How long it takes for all that is asked of it in a slot, by that.
+    pub(super) work: Duration,
     /// Whether nothing answered in the last slot.
     pub(super) was_silent: bool,
     /// Whether the next slot asks anew what it has; until then the samples of this one are read by what was known.
@@ -122,6 +132,10 @@ impl Device {
             answered: false,
             expired: false,
             agent_answered: false,
+            mads: 0,
+            expiries: 0,
+            service: None,
+            work: Duration::ZERO,
             was_silent: false,
             to_forget: false,
             skipped_for: 0,
@@ -139,6 +153,8 @@ impl Device {
         self.first = self.next_first.take().unwrap_or(0);
         (self.silent, self.in_grace, self.outstanding, self.suspended, self.discovered) = (0, 0, false, false, false);
         (self.answered, self.expired, self.agent_answered) = (false, false, false);
+        (self.mads, self.expiries) = (0, 0);
+        self.work = self.service.unwrap_or(UNMEASURED) * self.groups.count() * (self.ports.end - self.ports.start);
     }
 
     /// Knows nothing of it any more but who it should be.
@@ -147,6 +163,12 @@ impl Device {
         self.who.forget();
         (self.redirect, self.again) = (None, None);
         self.life = self.life.wrapping_add(1);
+    }
+
+    /// A MAD was answered after so long.
+    pub(super) fn measure(&mut self, rtt: Duration) {
+        // Slowly, so that one that waited on the way says little.
+        self.service = Some(self.service.map_or(rtt, |service| (service * 7 + rtt) / 8));
     }
 
     /// The port that is asked now or next; `None` once all were.

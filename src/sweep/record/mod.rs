@@ -28,7 +28,7 @@ pub const IDENTITY: [&str; 2] = ["ok", "unverified"];
 pub const HISTOGRAMS: [&str; 2] = ["rtt", "sweep"];
 
 /// What an event can be called, and whose it is.
-pub const EVENTS: [(&str, Of); 18] = [
+pub const EVENTS: [(&str, Of); 20] = [
     ("clock_step", Of::Sampler),
     ("group_unsupported", Of::Device),
     ("implausible", Of::Port),
@@ -46,6 +46,8 @@ pub const EVENTS: [(&str, Of); 18] = [
     ("send_error", Of::Sampler),
     ("slot_missed", Of::Sampler),
     ("unreachable", Of::Device),
+    ("window_halved", Of::Sampler),
+    ("window_restored", Of::Sampler),
     ("wrong_device", Of::Device),
 ];
 

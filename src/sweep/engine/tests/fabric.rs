@@ -108,6 +108,58 @@ fn what_a_short_slot_skipped_comes_first_in_the_next() {
     assert_eq!(reached.iter().filter(|reached| !**reached).count(), 0, "ports that were never reached");
 }
 
+#[test]
+fn the_slowest_device_is_asked_first_once_it_was_measured() {
+    let options = Options { jitter: 0.0, ..Options::default() };
+    let mut rehearsal = rehearse(options, Config { window: 4, ..Config::default() }, |sim| {
+        let slow = sim.fabric().iter().find(|(_, device)| device.host() == "node00100").expect("in the fabric").0;
+        sim.set_service(slow, Duration::from_micros(2_500));
+    });
+    // A host of one port with four MADs of 2.5 ms needs longer than a leaf of 36 ports with three MADs of 50 us each: begun last, it would end the slot late.
+    let total = 652 * 3 * 54 + 315 * 4 * 29;
+    let durations: Vec<_> = (0..4).map(|_| (rehearsal.slot(SECOND).len(), rehearsal.engine.stats().duration()).1).collect();
+    let bound = Duration::from_micros(total / 4) + 10 * MS;
+    assert!(durations.iter().all(|duration| *duration < bound), "{durations:?} of {bound:?}");
+    let engine = &rehearsal.engine;
+    let first: Vec<Lid> = engine.order[..22].iter().map(|index| engine.devices[*index as usize].who.lid).collect();
+    let slow = stria().iter().find(|(_, device)| device.host() == "node00100").expect("in the fabric").1.lid;
+    assert!(first.contains(&slow), "{first:?}");
+}
+
+#[test]
+fn a_ceiling_of_mads_a_second_is_kept() {
+    let config = Config { most_per_second: 1000, ..Config::default() };
+    let mut rehearsal = rehearse(Options::default(), config, |_| {});
+    for _ in 0..3 {
+        let events = rehearsal.slot(SECOND);
+        let counts = statuses(&rehearsal, &events);
+        let sent = rehearsal.engine.stats().mads_sent;
+        assert!((890..=910).contains(&sent), "{sent} MADs in 0.9 s");
+        assert!(counts[&Status::Skipped] > 600, "{counts:?}");
+    }
+}
+
+#[test]
+fn the_window_is_halved_while_replies_come_late_and_grows_again() {
+    let sim = Arc::new(Mutex::new(SimFabric::new(stria(), Options::default())));
+    let mut rehearsal = Rehearsal::new(Arc::clone(&sim), &whole(&stria()), Config::default(), 42);
+    rehearsal.discover();
+    let serve_in = |time: Duration| {
+        let mut sim = sim.lock().expect("nobody panics with it");
+        let hosts: Vec<_> = sim.fabric().iter().filter(|(_, device)| device.kind == NodeKind::Hca).map(|(id, _)| id).collect();
+        hosts.into_iter().for_each(|id| sim.set_service(id, time));
+    };
+    let mut changes = |slots: usize| -> Vec<Change> {
+        let events = (0..slots).flat_map(|_| rehearsal.slot(SECOND)).collect::<Vec<_>>();
+        events.into_iter().filter_map(|event| if let Event::Window(change) = event { Some(change) } else { None }).collect()
+    };
+    assert_eq!(changes(5), []);
+    serve_in(6 * MS);
+    assert_eq!(changes(3), [Change { from: 32, to: 16 }]);
+    serve_in(Duration::from_micros(25));
+    assert_eq!(changes(20).last().map(|change| change.to), Some(32));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

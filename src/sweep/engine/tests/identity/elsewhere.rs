@@ -111,7 +111,7 @@ fn a_device_that_is_found_while_it_waits_for_the_window_is_asked_one_thing_at_a_
     let second = hand.sent.iter().rposition(|(target, _)| target.lid == Lid(5)).expect("asked");
     assert_ne!(first, second);
     hand.reply(second, at_lid_3);
-    hand.engine.config.window = 8;
+    hand.engine.window = Window::new(8, false);
     hand.poll();
     let to_it = hand.sent.iter().filter(|(target, _)| target.lid == Lid(3)).count();
     assert_eq!((to_it, hand.engine.inflight.waiting().filter(|of| of.device == 1).count()), (1, 1));
