@@ -58,7 +58,9 @@ fn mark(ibsim: &mut Ibsim) {
 }
 
 fn sweep(ibsim: &Ibsim, sweeps: &str) -> Vec<Line> {
-    let args = ["--net", "wrong.p", "--interval", "200ms", "--sweeps", sweeps, "-o", "lines.jsonl"];
+    // Nothing here is about time.
+    let patient = ["--interval", "500ms", "--timeout", "200ms", "--grace", "400ms"];
+    let args = [&["--net", "wrong.p", "--sweeps", sweeps, "-o", "lines.jsonl"], &patient[..]].concat();
     let done = ibsim.run(SENDER, SWEEP, args);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     read(ibsim, "lines.jsonl")
