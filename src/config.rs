@@ -191,9 +191,13 @@ pub enum ConfigError {
     TwoPlans,
 }
 
-/// Where the value of a key is set; those of a table have no flag.
+/// Keys without a flag, beside those of a table.
+const WITHOUT_FLAG: [&str; 2] = ["force_groups", "identity"];
+
+/// Where the value of a key is set.
 fn remedy(key: &str) -> String {
-    let flag = if key.contains('.') { String::new() } else { format!(" or with --{}", key.replace('_', "-")) };
+    let has_flag = !key.contains('.') && !WITHOUT_FLAG.contains(&key);
+    let flag = if has_flag { format!(" or with --{key}") } else { String::new() };
     format!("set {key} in ibnet.toml{flag}; ibnet.toml.example has every key with its unit and default")
 }
 

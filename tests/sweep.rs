@@ -687,6 +687,7 @@ fn net_files_that_are_none_are_refused() {
 #[test]
 fn a_configuration_that_is_wrong_is_refused_with_its_place() {
     let dir = small();
+    let flags = run(&dir, &["--help"]).stdout;
     for (text, message, help) in [
         ("window = 8\nwindwo = 9\n", "ibnet.toml:2: unknown field `windwo`", "ibnet.toml.example"),
         ("[simulated]\nloss = 0\ndaed = []\n", "ibnet.toml:3: unknown field `daed`", "ibnet.toml.example"),
@@ -697,13 +698,20 @@ fn a_configuration_that_is_wrong_is_refused_with_its_place() {
         ("interval = \"1ms\"\n", "interval: \"1ms\" is not a duration from 10ms to 1h", "--interval"),
         ("groups = [\"base\", \"bass\"]\n", "groups: \"bass\" is not ", "--groups"),
         ("groups = []\n", "groups: \"\" is not ", "--groups"),
+        ("force_groups = [\"bass\"]\n", "force_groups: \"bass\" is not ", "ibnet.toml"),
+        ("identity = \"0s\"\n", "identity: \"0s\" is not a duration from 1s to 1day", "ibnet.toml"),
+        ("grace = \"1ms\"\n", "grace: \"1ms\" is not a duration from 5ms to 10s", "--grace"),
         ("sl = 16\n", "sl: \"16\" is not ", "--sl"),
         ("pkey = \"zebra\"\n", "pkey: \"zebra\" is not ", "--pkey"),
         ("[simulated]\nloss = 1.5\n", "simulated.loss: \"1.5\" is not ", "ibnet.toml"),
         ("[simulated]\ndead = [\"nosuch\"]\n", "simulated.dead: there is no device \"nosuch\" in net.p", "as it stands in the net file"),
     ] {
         fs::write(dir.path().join("ibnet.toml"), text).unwrap();
-        refused(&run(&dir, &["-c", "ibnet.toml", "--simulate", "net.p"]), message, help);
+        let told = run(&dir, &["-c", "ibnet.toml", "--simulate", "net.p"]);
+        refused(&told, message, help);
+        for flag in told.stderr.split([' ', ';', '\n']).filter(|word| word.starts_with("--")) {
+            assert!(flags.contains(&format!("{flag} <")), "no such flag: {}", told.stderr);
+        }
     }
     fs::write(dir.path().join("ibnet.toml"), b"# \xff\n").unwrap();
     refused(&run(&dir, &["-c", "ibnet.toml", "--simulate", "net.p"]), "ibnet.toml", "ibnet.toml.example");
