@@ -125,6 +125,18 @@ fn what_is_missing_is_noted_and_the_rest_printed() {
 }
 
 #[test]
+fn a_service_level_that_is_not_looked_up_is_told() {
+    let (dir, fabric) = small();
+    let lid = first(&fabric, NodeKind::Switch).lid.to_string();
+    fs::write(dir.path().join("ibnet.toml"), "sl = \"path\"\n").unwrap();
+    for args in [&["--sl", "path"][..], &["-c", "ibnet.toml"]] {
+        let run = query(&dir, &lid, "1", args);
+        assert_eq!((run.code, run.stderr.as_str()), (0, "note: sl: no path record is asked for one port; service level 0 is used\n"));
+    }
+    assert_eq!(query(&dir, &lid, "1", &["--sl", "0"]).stderr, "");
+}
+
+#[test]
 fn who_does_not_answer_is_told_with_the_remedy() {
     let (dir, fabric) = small();
     let quick = ["--timeout", "2ms"];

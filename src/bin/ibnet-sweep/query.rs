@@ -136,9 +136,13 @@ impl Args {
     }
 
     fn ask<T: Transport>(&self, config: Config, address: Address, transport: T) -> Result<(), Failure> {
+        let path_sl = config.engine.path_sl;
         let mut asker = DeviceAsker::new(transport, address, cli::random_seed());
         let question = Question { lid: self.lid, port: self.port, groups: config.engine.groups, record: self.json };
         let answers = query::ask(question, &mut asker).map_err(Failure::Lost)?;
+        if path_sl {
+            cli::note(&format!("note: sl: no path record is asked for one port; service level {} is used\n", address.sl));
+        }
         if !answers.is_any() {
             return Err(self.no_answer(&answers));
         }
