@@ -151,6 +151,13 @@ impl Engine {
         self.devices[device as usize].who.due = Instant::ZERO;
     }
 
+    /// Asks others who they are in the next slot: LIDs are given anew, and what befell this device befell them. Those that are known to be strangers
+    /// have their own pace.
+    fn doubt_others(&mut self, index: u32, which: impl Fn(&Who) -> bool) {
+        let others = (0..).zip(&mut self.devices).filter(|(other, device)| *other != index && !device.who.is_wrong() && which(&device.who));
+        others.for_each(|(_, device)| device.who.due = Instant::ZERO);
+    }
+
     /// Where a device is.
     ///
     /// # Panics
@@ -265,6 +272,8 @@ impl Engine {
             if dlid != device.who.lid {
                 // Nothing is believed of it before it said who it is.
                 device.forget();
+                self.doubt_others(index, |who| who.lid == dlid);
+                let device = &mut self.devices[index as usize];
                 (device.who.lid, device.who.identity, device.who.ask, device.step) = (dlid, Identity::Moved, true, 0);
                 self.withhold(index, now);
                 if self.smp_off {
@@ -324,6 +333,8 @@ impl Engine {
             (who.identity, who.due) = (Identity::Wrong(found), now + LOOK_AGAIN);
             if before != Identity::Wrong(found) {
                 self.events.push_back(Event::WrongDevice { device: index as usize, found });
+                // It cannot be where it was.
+                self.doubt_others(index, |who| who.guid == found);
             }
             self.devices[index as usize].who.seek = now + LOOK_AGAIN;
             self.withhold(index, now);
