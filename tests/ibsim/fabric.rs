@@ -99,7 +99,13 @@ impl Ibsim {
     pub(crate) fn command(&self, node: &str, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-        command.env("PATH", path).env("IBSIM_SOCKNAME", &self.name).env("SIM_HOST", format!("H-{node}")).env("LD_PRELOAD", &self.preload);
+        command
+            .env("PATH", path)
+            .env("IBSIM_SOCKNAME", &self.name)
+            // Else opensm gives the LIDs of another day.
+            .env("OSM_CACHE_DIR", self.folder.path())
+            .env("SIM_HOST", format!("H-{node}"))
+            .env("LD_PRELOAD", &self.preload);
         command.current_dir(self.folder.path());
         command
     }

@@ -13,11 +13,7 @@ impl<T: Transport> Driver<T> {
     pub(super) fn take_event(&mut self, event: Event, slot: u64) {
         match event {
             Event::Port(port) => self.settled.push(port),
-            Event::GroupUnsupported { device, group } => {
-                let port = self.first_ports[device];
-                tracing::info!(lid = %self.ports[port].lid, %group, "the device does not have these counters");
-                self.write_event(slot, "group_unsupported", Some(port), group.as_str());
-            }
+            Event::GroupUnsupported { device, group } => self.refused.push((self.first_ports[device], group)),
             Event::Unreachable(device) => self.changed.push((self.first_ports[device], false)),
             Event::Reachable(device) => self.changed.push((self.first_ports[device], true)),
             Event::WrongDevice { device, found } => self.tell_wrong_device(slot, device, found),
@@ -115,6 +111,22 @@ impl<T: Transport> Driver<T> {
             let detail = format!("from {before} to {now}");
             tracing::info!(node = %Printable(&identity.node), port = %identity.port, "link change {}", Printable(&detail));
             self.write_event(slot, "link_change", Some(port), &detail);
+        }
+    }
+
+    /// Tells of groups that devices do not have: an event each, and in the log by name if they are few.
+    pub(super) fn tell_refused(&mut self, slot: u64) {
+        let refused = std::mem::take(&mut self.refused);
+        for (port, group) in &refused {
+            self.write_event(slot, "group_unsupported", Some(*port), group.as_str());
+        }
+        match refused.len() {
+            0 => {}
+            1..=NAMED_IN_LOG => refused.iter().for_each(|(port, group)| {
+                let PortIdentity { node, guid, lid, .. } = &self.ports[*port];
+                tracing::info!(node = %Printable(node), %guid, %lid, %group, "the device does not have these counters");
+            }),
+            groups => tracing::info!(groups, "devices do not have these counters; the records name them"),
         }
     }
 

@@ -21,6 +21,7 @@ use super::record::PortIdentity;
 use super::schedule::{Gap, Schedule, Slot, Verdict, nanos};
 use super::stats::SlotStats;
 use crate::mad::exchange::{Completion, NO_AGENT, Outcome};
+use crate::mad::pma::Group;
 use crate::mad::transport::{Transport, TransportError};
 use crate::mad::{MAD_LEN, Mad};
 use crate::sink::{Batch, Outlet};
@@ -135,6 +136,8 @@ pub struct Driver<T> {
     settled: Vec<usize>,
     /// Devices that stopped answering, or began again.
     changed: Vec<(usize, bool)>,
+    /// Groups that a device, told by its first port, does not have.
+    refused: Vec<(usize, Group)>,
     decode: Duration,
     minute: Minute,
     failure: Option<TransportError>,
@@ -162,6 +165,7 @@ impl<T: Transport> Driver<T> {
             batch: Batch::default(),
             settled: Vec::with_capacity(plan.ports.len()),
             changed: Vec::new(),
+            refused: Vec::new(),
             ports: plan.ports,
             decode: Duration::ZERO,
             failure: None,
@@ -194,6 +198,7 @@ impl<T: Transport> Driver<T> {
             self.run_slot(next, control);
             self.write_ports(slot);
             self.tell_changes(slot);
+            self.tell_refused(slot);
             self.tell_send_errors(slot);
             self.tell_too_short(control);
             done += 1;
@@ -231,6 +236,7 @@ impl<T: Transport> Driver<T> {
         self.engine.start_discovery(now, now + DISCOVERY);
         self.pump(control, self.current_slot());
         self.tell_changes(self.current_slot());
+        self.tell_refused(self.current_slot());
         let (devices, sl) = (self.engine.without_path(), self.settings.engine.sl);
         if devices > 0 && !control.is_stopped() {
             tracing::warn!(

@@ -127,7 +127,7 @@ pub enum Event {
         /// The group.
         group: Group,
     },
-    /// A device that answered before did not answer anything in this slot.
+    /// A device that answered before answered nothing in this slot, nor any of its last MADs, as many as make it silent.
     Unreachable(usize),
     /// A device that did not answer anything in the last slot does again.
     Reachable(usize),
@@ -290,7 +290,7 @@ impl Engine {
             at: slot.at.unwrap_or(self.stats.ended),
             mad_status: slot.mad_status,
             errno: slot.send_failed,
-            verified: who.identity == Identity::Right,
+            verified: who.identity == Identity::Right && status != Status::WrongDevice,
             capabilities: has.capabilities.known(),
             rs_fec: *rs_fec,
             tick: has.tick.known().and_then(|tick| Some(WaitTick { tick, of: TickOf::of(who.info.as_ref()?)? })),
@@ -525,15 +525,18 @@ impl Engine {
         self.phase = Phase::Idle;
         self.inflight.clear();
         self.ready.clear();
+        let silence = u32::from(self.config.silence);
         for (index, device) in self.devices.iter_mut().enumerate() {
             // One that was not asked at all stays what it was.
-            let silent = !device.agent_answered && (device.expired || device.was_silent);
-            if silent != device.was_silent {
-                self.events.push_back(if silent { Event::Unreachable(index) } else { Event::Reachable(index) });
+            device.was_silent = !device.agent_answered && (device.expired || device.was_silent);
+            // One lost MAD, of a device that has one port, is no reason to think that it is gone.
+            let gone = device.was_silent && (device.gone || device.unanswered >= silence);
+            if gone != device.gone {
+                self.events.push_back(if gone { Event::Unreachable(index) } else { Event::Reachable(index) });
                 // It was away and may be another, or run other firmware.
-                device.to_forget = !silent && done == Event::SlotDone;
+                device.to_forget = !gone && done == Event::SlotDone;
             }
-            device.was_silent = silent;
+            device.gone = gone;
         }
         self.events.push_back(done);
     }

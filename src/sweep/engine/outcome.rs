@@ -63,7 +63,7 @@ impl Engine {
         let is_its_own = transaction.life == device.life;
         (device.silent, device.answered) = (0, device.answered || is_its_own);
         if is_its_own && by_agent {
-            device.agent_answered = true;
+            (device.agent_answered, device.unanswered) = (true, 0);
             device.measure(rtt);
         }
         device.in_grace -= u16::from(transaction.expired);
@@ -197,6 +197,7 @@ impl Engine {
         let must_answer = matches!(transaction.purpose, Purpose::Counters { .. } | Purpose::Capabilities);
         device.silent = device.silent.saturating_add(u8::from(must_answer || !device.answered));
         device.expiries += u32::from(must_answer);
+        device.unanswered = device.unanswered.saturating_add(1);
         (device.expired, device.outstanding) = (true, false);
         device.suspended = device.silent >= silence || device.in_grace >= u16::from(silence);
         if !device.suspended {

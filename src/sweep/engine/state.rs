@@ -64,6 +64,10 @@ pub(super) struct Device {
     pub(super) service: Option<Duration>,
     /// How long it takes for all that is asked of it in a slot, by that.
     pub(super) work: Duration,
+    /// MADs that its agent left unanswered since it last answered one.
+    pub(super) unanswered: u32,
+    /// Whether it was told that it does not answer any more.
+    pub(super) gone: bool,
     /// Whether nothing answered in the last slot.
     pub(super) was_silent: bool,
     /// Whether the next slot asks anew what it has; until then the samples of this one are read by what was known.
@@ -136,6 +140,8 @@ impl Device {
             expiries: 0,
             service: None,
             work: Duration::ZERO,
+            unanswered: 0,
+            gone: false,
             was_silent: false,
             to_forget: false,
             skipped_for: 0,

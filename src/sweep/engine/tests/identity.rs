@@ -233,7 +233,7 @@ fn a_host_that_is_at_another_lid_is_sought_when_it_does_not_answer() {
     sweep.slot();
     sweep.change(|sim| sim.move_lid(id, Lid(4000)));
     sweep.slot();
-    assert_eq!((sweep.status(place), sweep.events.contains(&Event::Unreachable(place))), (Status::Timeout, true));
+    assert_eq!(sweep.status(place), Status::Timeout);
     let found = (0..5).any(|_| sweep.slot().iter().any(|event| matches!(event, Event::LidChange { to: Lid(4000), .. })));
     assert!(found, "the subnet manager knows where it is");
     sweep.slot();

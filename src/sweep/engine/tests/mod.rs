@@ -158,14 +158,15 @@ fn a_dead_device_costs_three_deadlines_and_says_so_once() {
     }
     assert_eq!((hand.status(0), hand.status(1), hand.status(2)), (Some(Status::Timeout), Some(Status::Timeout), Some(Status::Timeout)));
     assert_eq!(hand.engine.stats().duration(), 10 * MS, "the slot lasts until the last deadline, not until the end of the grace");
-    assert!(hand.events.contains(&Event::Unreachable(0)) && hand.events.contains(&Event::Unreachable(1)));
+    assert!(hand.events.contains(&Event::Unreachable(0)));
+    assert!(!hand.events.contains(&Event::Unreachable(1)), "one MAD may get lost");
     // It comes last in the next slot, and is reachable as soon as it answers.
     hand.engine.start_slot(Instant::ZERO + SECOND, Instant::ZERO + 2 * SECOND, Instant::ZERO + 2 * SECOND);
     (hand.now, hand.events) = (Instant::ZERO + SECOND, Vec::new());
     hand.sent.clear();
     hand.poll();
     answer_but(&mut hand, 0, 0);
-    assert!(hand.events.contains(&Event::Reachable(0)) && hand.events.contains(&Event::Reachable(1)));
+    assert!(hand.events.contains(&Event::Reachable(0)) && !hand.events.contains(&Event::Reachable(1)));
 }
 
 #[test]
@@ -305,7 +306,7 @@ fn a_reply_is_judged_by_when_it_was_received() {
 
 #[test]
 fn a_device_that_was_away_is_asked_anew_what_it_has() {
-    let config = Config { groups: vec![Group::Extended], ..Config::default() };
+    let config = Config { groups: vec![Group::Extended], silence: 1, ..Config::default() };
     let mut engine = Engine::new(&[device(2, NodeKind::Hca, &[1])], config, 7);
     know(&mut engine, 0x1200);
     let mut hand = ByHand { engine, now: Instant::ZERO, sent: Vec::new(), events: Vec::new() };
