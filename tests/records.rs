@@ -256,8 +256,9 @@ fn no_other_record_has_a_longer_line_than_promised() {
     values.iter().for_each(|value| histogram.saturating_record_n(*value, random.u64(1..=20_000)));
     let v2 = stats::encoded(&histogram).expect("it can be written");
     let (kind, device_kind, count, sampler) = ("rtt", Some("switch"), u64::MAX, name());
+    let (ts, slot, guid, lid, mean_ns) = (u64::MAX, u64::MAX, Some(Guid(u64::MAX)), Some(Lid(49151)), u64::MAX);
     let line =
-        text(&HistogramRecord { r#type: "histogram", ts: u64::MAX, slot: u64::MAX, sampler: &sampler, kind, device_kind, count, v2 });
+        text(&HistogramRecord { r#type: "histogram", ts, slot, sampler: &sampler, kind, device_kind, guid, lid, mean_ns, count, v2 });
     check(&line, LONG);
 }
 

@@ -9,6 +9,7 @@ use crate::sweep::record::{self, HistogramRecord, PortRecord, Start, SweepRecord
 use crate::sweep::sample::Status;
 use crate::sweep::stats::{self, MAD_OCTETS_ON_LINK, RoundTrips};
 use crate::time::Instant;
+use crate::types::NodeKind;
 
 /// What `histogram` records tell.
 pub(super) struct Minute {
@@ -154,14 +155,21 @@ impl<T: Transport> Driver<T> {
     pub(super) fn write_histograms(&mut self) {
         let (ts, slot) = (self.clock.wall(self.clock.now()), self.current_slot());
         let Minute { rtt, sweep, .. } = &self.minute;
-        for (kind, device_kind, histogram) in [("rtt", Some("switch"), &rtt.switch), ("rtt", Some("hca"), &rtt.hca), ("sweep", None, sweep)]
-        {
+        let of_all = [("rtt", Some("switch"), None, &rtt.switch), ("rtt", Some("hca"), None, &rtt.hca), ("sweep", None, None, sweep)];
+        let of_each = self.first_ports.iter().enumerate().map(|(device, port)| {
+            let identity = &self.ports[*port];
+            let kind = if identity.kind == NodeKind::Switch { "switch" } else { "hca" };
+            ("service", Some(kind), Some(identity), self.engine.round_trips(device))
+        });
+        for (kind, device_kind, device, histogram) in of_all.into_iter().chain(of_each) {
             let Some(v2) = stats::encoded(histogram).filter(|_| !histogram.is_empty()) else { continue };
-            let count = histogram.len();
-            let record = HistogramRecord { r#type: "histogram", ts, slot, sampler: &self.settings.sampler, kind, device_kind, count, v2 };
+            let (guid, lid) = (device.map(|device| device.guid), device.map(|device| device.lid));
+            let (sampler, count, mean_ns) = (self.settings.sampler.as_str(), histogram.len(), histogram.mean().round() as u64);
+            let record = HistogramRecord { r#type: "histogram", ts, slot, sampler, kind, device_kind, guid, lid, mean_ns, count, v2 };
             record::write(&record, &mut self.batch.bytes);
             self.batch.lines += 1;
         }
+        self.engine.forget_round_trips();
         self.minute = Minute::new(self.clock.now());
     }
 }

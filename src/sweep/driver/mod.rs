@@ -96,6 +96,9 @@ const LONGEST_STOP: Duration = Duration::from_millis(300);
 const ASK_UNTIL: f64 = 0.9;
 const CLOSE_AT: f64 = 0.95;
 
+/// Who slept so long asks everybody anew who it is.
+const LONG_GAP: Duration = Duration::from_secs(10);
+
 /// How often it is looked where we are on the subnet, at most.
 const LOCATE_EVERY: Duration = Duration::from_secs(1);
 
@@ -195,6 +198,10 @@ impl<T: Transport> Driver<T> {
             let Some(next) = self.wait_for_slot(control) else { break };
             let (slot, gap) = (next.number, self.schedule.begin(next));
             self.tell_gap(slot, gap);
+            if self.settings.interval.mul_f64(gap.missed as f64) > LONG_GAP || gap.stepped.abs() > LONG_GAP.as_secs_f64() {
+                // Hosts that were suspended wake up on other subnets.
+                self.engine.doubt_all();
+            }
             self.run_slot(next, control);
             self.write_ports(slot);
             self.tell_changes(slot);
@@ -237,6 +244,8 @@ impl<T: Transport> Driver<T> {
         self.pump(control, self.current_slot());
         self.tell_changes(self.current_slot());
         self.tell_refused(self.current_slot());
+        // What a device takes for a MAD is that of slots.
+        self.engine.forget_round_trips();
         let (devices, sl) = (self.engine.without_path(), self.settings.engine.sl);
         if devices > 0 && !control.is_stopped() {
             tracing::warn!(

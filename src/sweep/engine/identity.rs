@@ -158,6 +158,11 @@ impl Engine {
         others.for_each(|(_, device)| device.who.due = Instant::ZERO);
     }
 
+    /// Asks every device who it is in the next slot: nobody looked for a while.
+    pub fn doubt_all(&mut self) {
+        self.devices.iter_mut().for_each(|device| device.who.due = Instant::ZERO);
+    }
+
     /// Where a device is.
     ///
     /// # Panics

@@ -21,6 +21,7 @@
 //!
 //! | file | what is in it |
 //! |---|---|
+//! | `event` | what it tells |
 //! | `ask` | what a device is asked next |
 //! | `outcome` | what becomes of a MAD |
 //! | `identity` | who answers at a LID, and where a device is that does not |
@@ -31,6 +32,9 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
+
+pub use self::event::{Event, Key};
 use self::groups::Groups;
 use self::identity::{Identity, MANAGER, Manager};
 use self::state::{Device, InSlot, Port};
@@ -38,7 +42,7 @@ use super::blocked::{TickOf, WaitTick};
 use super::inflight::{Inflight, Patience, Purpose, Transaction};
 use super::sample::{Answer, Sample, Status};
 use super::stats::SlotStats;
-use super::window::{Change, Pace, Window};
+use super::window::{Pace, Window};
 use crate::mad::Mad;
 use crate::mad::exchange::{Completion, Outcome, Target};
 use crate::mad::pma::{DATA_LEN, Group};
@@ -46,6 +50,7 @@ use crate::time::Instant;
 use crate::types::{Guid, Lid, NodeKind, PortNum, Tid};
 
 mod ask;
+mod event;
 mod groups;
 mod identity;
 mod outcome;
@@ -112,74 +117,6 @@ pub struct DevicePlan {
     pub kind: NodeKind,
     /// Which of its ports.
     pub ports: Vec<PortNum>,
-}
-
-/// Something that happened. Ports and devices are told by their place in the plan, ports counted through all devices.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Event {
-    /// A port is settled for this slot: see [`Engine::sample`].
-    Port(usize),
-    /// An agent said that it does not have a group's attribute, or never answered for it while it answered for others; it is not asked for it for
-    /// now.
-    GroupUnsupported {
-        /// The device.
-        device: usize,
-        /// The group.
-        group: Group,
-    },
-    /// A device that answered before answered nothing in this slot, nor any of its last MADs, as many as make it silent.
-    Unreachable(usize),
-    /// A device that did not answer anything in the last slot does again.
-    Reachable(usize),
-    /// At the LID of a device is another, whose data is withheld.
-    WrongDevice {
-        /// The device that should be there.
-        device: usize,
-        /// The port GUID of the one that is.
-        found: Guid,
-    },
-    /// A device that was not at its LID is there again.
-    RightDevice(usize),
-    /// A device was found at another LID.
-    LidChange {
-        /// The device.
-        device: usize,
-        /// Where it was.
-        from: Lid,
-        /// Where it is.
-        to: Lid,
-    },
-    /// A port's link is not as it was, or was told for the first time: see [`Engine::link`].
-    Link(usize),
-    /// Another agent answers for a device's performance management.
-    Redirected {
-        /// The device.
-        device: usize,
-        /// Where the other agent is.
-        to: Lid,
-    },
-    /// A device keeps something to who has its key.
-    KeyDemanded {
-        /// The device.
-        device: usize,
-        /// Which key.
-        key: Key,
-    },
-    /// The window was halved, or is what is configured again.
-    Window(Change),
-    /// All devices were asked who they are and what they can do.
-    DiscoveryDone,
-    /// Every port is settled: see [`Engine::stats`].
-    SlotDone,
-}
-
-/// What a device may demand before it answers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Key {
-    /// M_Key: for subnet management, so its identity and its links cannot be checked.
-    M,
-    /// PM_Key: for performance management, so there are no counters.
-    Pm,
 }
 
 /// Asks ports for their counters, slot by slot. See the [module](self) for how it is driven.
@@ -299,6 +236,19 @@ impl Engine {
             // What another device answered is nobody's.
             ..Sample::new(status, &self.config.groups, if status == Status::WrongDevice { &[] } else { answers })
         }
+    }
+
+    /// The round trips of a device's agent for performance management since [`forget_round_trips`](Self::forget_round_trips), in nanoseconds.
+    ///
+    /// # Panics
+    /// If there is no such device.
+    pub fn round_trips(&self, device: usize) -> &Histogram<u64> {
+        &self.devices[device].round_trips
+    }
+
+    /// Begins the round trips of all devices anew.
+    pub fn forget_round_trips(&mut self) {
+        self.devices.iter_mut().for_each(|device| device.round_trips.reset());
     }
 
     /// The sum of the slot.

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
+
 use super::DevicePlan;
 use super::groups::Groups;
 use super::identity::Who;
@@ -12,6 +14,7 @@ use crate::mad::query::Query;
 use crate::mad::smp::PortInfo;
 use crate::sweep::inflight::Purpose;
 use crate::sweep::sample::Status;
+use crate::sweep::stats::durations_of_one;
 use crate::time::Instant;
 use crate::types::{NodeKind, PortNum};
 
@@ -62,6 +65,8 @@ pub(super) struct Device {
     pub(super) expiries: u32,
     /// How long its agent takes for a MAD, way included, as lately measured; none if it never answered.
     pub(super) service: Option<Duration>,
+    /// Its round trips in nanoseconds, since somebody forgot them.
+    pub(super) round_trips: Histogram<u64>,
     /// How long it takes for all that is asked of it in a slot, by that.
     pub(super) work: Duration,
     /// MADs that its agent left unanswered since it last answered one.
@@ -139,6 +144,7 @@ impl Device {
             mads: 0,
             expiries: 0,
             service: None,
+            round_trips: durations_of_one(),
             work: Duration::ZERO,
             unanswered: 0,
             gone: false,
@@ -173,6 +179,7 @@ impl Device {
 
     /// A MAD was answered after so long.
     pub(super) fn measure(&mut self, rtt: Duration) {
+        self.round_trips.saturating_record(u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX));
         // Slowly, so that one that waited on the way says little.
         self.service = Some(self.service.map_or(rtt, |service| (service * 7 + rtt) / 8));
     }

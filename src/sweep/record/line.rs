@@ -204,6 +204,9 @@ pub struct Histogram {
     #[serde(deserialize_with = "histogram")]
     pub kind: String,
     pub device_kind: Option<String>,
+    pub guid: Option<Guid>,
+    pub lid: Option<Lid>,
+    pub mean_ns: u64,
     pub count: u64,
     pub v2: String,
 }

@@ -25,7 +25,7 @@ pub const SCHEMA: u32 = 1;
 pub const IDENTITY: [&str; 2] = ["ok", "unverified"];
 
 /// Of what a `histogram` is.
-pub const HISTOGRAMS: [&str; 2] = ["rtt", "sweep"];
+pub const HISTOGRAMS: [&str; 3] = ["rtt", "service", "sweep"];
 
 /// What an event can be called, and whose it is.
 pub const EVENTS: [(&str, Of); 20] = [
@@ -240,10 +240,16 @@ pub struct HistogramRecord<'a> {
     pub slot: u64,
     /// Whose.
     pub sampler: &'a str,
-    /// `rtt` or `sweep`, in nanoseconds.
+    /// `rtt`, `service` or `sweep`, in nanoseconds.
     pub kind: &'static str,
     /// Whose round trips: `switch` or `hca`; null for sweeps.
     pub device_kind: Option<&'static str>,
+    /// Of which device; null but for `service`.
+    pub guid: Option<Guid>,
+    /// Where it answers; likewise.
+    pub lid: Option<Lid>,
+    /// The mean of the values.
+    pub mean_ns: u64,
     /// How many values.
     pub count: u64,
     /// HdrHistogram's V2 format, deflated, in base64.

@@ -9,6 +9,7 @@ use super::super::*;
 use super::{MS, SECOND};
 use crate::mad::transport::sim::{Options, SimFabric};
 use crate::sweep::rehearsal::{Rehearsal, whole};
+use crate::sweep::window::Change;
 use crate::topology::{Fabric, ports_report, synthetic};
 
 fn stria() -> Fabric {
