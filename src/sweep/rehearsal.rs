@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::engine::{Config, DevicePlan, Engine, Event};
 use crate::mad::MAD_LEN;
 use crate::mad::exchange::Local;
+use crate::mad::transport::sim::faults::{Faults, Faulty};
 use crate::mad::transport::sim::{Client, SimFabric};
 use crate::time::Instant;
 use crate::topology::Fabric;
@@ -18,8 +19,20 @@ use crate::topology::Fabric;
 pub struct Rehearsal {
     /// The engine; its samples are those of the last slot.
     pub engine: Engine,
-    client: Client,
+    client: Faulty,
     now: Instant,
+    pause: Option<Pause>,
+}
+
+/// The host stands still: nothing is sent, read or expired, and then everything is there at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pause {
+    /// Since when.
+    pub from: Instant,
+    /// For how long by the monotonic clock, which may stand still too.
+    pub time: Duration,
+    /// Whether all replies get lost that were on their way, as when the host was suspended.
+    pub lossy: bool,
 }
 
 /// The devices of a fabric with all of their linked ports, as one sampler would sweep them.
@@ -36,10 +49,10 @@ pub fn whole(fabric: &Fabric) -> Vec<DevicePlan> {
 impl Rehearsal {
     /// A sampler of these devices at the zero of time.
     pub fn new(fabric: Arc<Mutex<SimFabric>>, plan: &[DevicePlan], config: Config, seed: u64) -> Self {
-        let client = Client::new(fabric);
+        let client = Faulty::new(Client::new(fabric), seed);
         let mut engine = Engine::new(plan, config, seed);
         engine.set_local(client.local());
-        Self { engine, client, now: Instant::ZERO }
+        Self { engine, client, now: Instant::ZERO, pause: None }
     }
 
     /// The instant that was reached.
@@ -58,13 +71,39 @@ impl Rehearsal {
         self.run()
     }
 
-    /// Runs a slot and goes on to the start of the next.
+    /// What befalls replies on their way back from now on.
+    pub fn faults_mut(&mut self) -> &mut Faults {
+        &mut self.client.faults
+    }
+
+    /// Lets the host stand still once it comes to that instant.
+    pub fn pause(&mut self, pause: Pause) {
+        self.pause = Some(pause);
+    }
+
+    /// Waits until then, or longer if the host stands still.
+    pub fn wait_until(&mut self, instant: Instant) {
+        self.now = self.now.max(instant);
+        if let Some(Pause { from, time, lossy }) = self.pause.take_if(|pause| pause.from <= self.now) {
+            self.now = self.now.max(from + time);
+            if lossy {
+                self.client.lose_all();
+            }
+        }
+    }
+
+    /// Runs a slot that starts now and goes on to the start of the next.
     pub fn slot(&mut self, interval: Duration) -> Vec<Event> {
         let start = self.now;
-        self.engine.start_slot(start, start + interval.mul_f64(0.9), start + interval.mul_f64(0.95));
-        let events = self.run();
-        self.now = self.now.max(start + interval);
+        let events = self.slot_since(start, interval);
+        self.wait_until(start + interval);
         events
+    }
+
+    /// Runs a slot that started at an instant that may have passed.
+    pub fn slot_since(&mut self, start: Instant, interval: Duration) -> Vec<Event> {
+        self.engine.start_slot(start, start + interval.mul_f64(0.9), start + interval.mul_f64(0.95));
+        self.run()
     }
 
     /// Lets things happen until nothing is left to be waited for.
@@ -79,7 +118,7 @@ impl Rehearsal {
                 events.push(event);
             }
             let Some(timeout) = self.engine.poll_timeout() else { return events };
-            self.now = self.client.next_due().map_or(timeout, |due| due.min(timeout)).max(self.now);
+            self.wait_until(self.client.next_due().map_or(timeout, |due| due.min(timeout)));
             while let Some((completion, reply)) = self.client.take_due(self.now) {
                 self.engine.handle_completion(&completion, &reply, self.now);
             }

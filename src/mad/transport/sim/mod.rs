@@ -6,7 +6,7 @@
 //! - [`traffic`] that conserves over links;
 //! - identity: NodeInfo, PortInfo, and a subnet manager that knows where everybody is;
 //! - faults: MADs lost at random, devices that do not answer, that are slow, that drop attributes or want keys; LIDs that are exchanged, links that
-//!   change.
+//!   change; and [`faults`] of the way back.
 //!
 //! Everything is a function of the net file, the options and the instants that it is told: there is no clock in here, so that it runs
 //! in real time ([`SimTransport`]) and in virtual time ([`Client`]) alike.
@@ -30,6 +30,7 @@ use crate::topology::{DeviceId, Fabric, Port};
 use crate::types::{Lid, NodeKind, PortNum};
 
 pub mod agent;
+pub mod faults;
 mod management;
 pub mod traffic;
 
@@ -323,28 +324,49 @@ impl Agent {
 pub struct Client {
     fabric: Arc<Mutex<SimFabric>>,
     /// In the order of their time; the number keeps those of one instant apart.
-    coming: BTreeMap<(Instant, u64), (Completion, Mad)>,
-    sent: u64,
+    coming: BTreeMap<(Instant, u64), Coming>,
+    /// How many ever were on their way.
+    count: u64,
+}
+
+/// What is on its way back.
+#[derive(Clone, Debug)]
+struct Coming {
+    completion: Completion,
+    mad: Mad,
+    /// When the sender is told that it timed out, if this gets lost; nothing is told of what nobody waits for.
+    give_up: Option<Instant>,
 }
 
 impl Client {
     /// A sender on this fabric. Several may share it.
     pub fn new(fabric: Arc<Mutex<SimFabric>>) -> Self {
-        Self { fabric, coming: BTreeMap::new(), sent: 0 }
+        Self { fabric, coming: BTreeMap::new(), count: 0 }
     }
 
     /// Sends a MAD. As from the kernel, a request that is not answered in the time that the target tells comes back as timed out, and its late
     /// reply is dropped.
     pub fn send(&mut self, target: &Target, mad: &Mad, now: Instant) {
-        let give_up = target.give_up;
+        let (at, coming) = self.ask(target, mad, now);
+        self.put(at, coming);
+    }
+
+    /// Has a MAD answered; tells what comes back of it, and when.
+    fn ask(&self, target: &Target, mad: &Mad, now: Instant) -> (Instant, Coming) {
+        let give_up = now + target.give_up;
         let answer = self.fabric.lock().unwrap_or_else(PoisonError::into_inner).submit(target, mad, now);
         let tid = Header::parse(mad).tid;
         let (at, outcome, mad) = match answer {
-            Some((at, reply)) if at <= now + give_up => (at, Outcome::Reply { slid: target.lid, len: MAD_LEN }, reply),
-            _ => (now + give_up, Outcome::TimedOut, *mad),
+            Some((at, reply)) if at <= give_up => (at, Outcome::Reply { slid: target.lid, len: MAD_LEN }, reply),
+            _ => (give_up, Outcome::TimedOut, *mad),
         };
-        self.coming.insert((at, self.sent), (Completion { tid, outcome }, mad));
-        self.sent += 1;
+        (at, Coming { completion: Completion { tid, outcome }, mad, give_up: Some(give_up) })
+    }
+
+    /// Sets something on its way.
+    fn put(&mut self, at: Instant, coming: Coming) {
+        self.coming.insert((at, self.count), coming);
+        self.count += 1;
     }
 
     /// Where the sender is: at the device with the subnet manager.
@@ -362,8 +384,14 @@ impl Client {
 
     /// The next completion that is due by `now`.
     pub fn take_due(&mut self, now: Instant) -> Option<(Completion, Mad)> {
+        let (_, Coming { completion, mad, .. }) = self.take(now)?;
+        Some((completion, mad))
+    }
+
+    fn take(&mut self, now: Instant) -> Option<(Instant, Coming)> {
         let first = self.coming.first_entry()?;
-        (first.key().0 <= now).then(|| first.remove())
+        let at = first.key().0;
+        (at <= now).then(|| (at, first.remove()))
     }
 }
 
