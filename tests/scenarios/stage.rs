@@ -190,7 +190,7 @@ impl Stage {
             for (place, group) in sample.groups().iter().enumerate() {
                 let Some((at, data)) = sample.answer(place) else { continue };
                 assert!(at >= start, "an answer of another slot");
-                let since = Instant::from_nanos(at.as_nanos() - sample.rtt.as_nanos() as u64);
+                let since = start.max(Instant::from_nanos(at.as_nanos().saturating_sub(sample.rtt.as_nanos() as u64)));
                 let [before, after] = [since, at].map(|at| sim.counters(*id, *num, at).expect("a port of the fabric"));
                 let own = is_between(*group, data, before, after);
                 assert!(own, "{group:?} of port {num} of {} is another's: {}", self.fabric.device(*id).name, shown(&sample));

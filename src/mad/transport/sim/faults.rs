@@ -45,7 +45,7 @@ pub enum Wrong {
     Sender,
     /// It is of an attribute that was not asked for.
     Attribute,
-    /// It is 8 octets short.
+    /// It ends with its header.
     Length,
 }
 
@@ -57,6 +57,9 @@ pub struct Room {
     /// Within which time.
     pub within: Duration,
 }
+
+/// Octets of the header that all MADs have.
+const HEADER_LEN: usize = 24;
 
 /// What forged replies are full of.
 const MADE_UP: u8 = 0xa5;
@@ -172,12 +175,13 @@ impl Wrong {
     /// A reply as somebody would send it who saw the request.
     fn forge(self, reply: &Coming, slid: Lid) -> Coming {
         let mut mad = reply.mad;
-        mad[64..].fill(MADE_UP);
+        // All but which port it is of: that would give it away.
+        mad[68..].fill(MADE_UP);
         let (mut from, mut len) = (slid, mad.len());
         match self {
             Self::Sender => from = Lid(slid.0 ^ 1),
             Self::Attribute => mad[16] ^= 0x70,
-            Self::Length => len -= 8,
+            Self::Length => len = HEADER_LEN,
         }
         Coming { completion: Completion { outcome: Outcome::Reply { slid: from, len }, ..reply.completion }, mad, give_up: None }
     }
@@ -249,6 +253,6 @@ mod tests {
         let forged = |wrong, instead| outcomes(Faults { forged: Some(Forgery { share: 1.0, wrong, instead }), ..Faults::default() });
         assert_eq!(replies(&forged(Wrong::Sender, false)), 20);
         let short = forged(Wrong::Length, true);
-        assert!(short.iter().all(|(_, outcome)| matches!(outcome, Outcome::Reply { len: 248, .. })), "{short:?}");
+        assert!(short.iter().all(|(_, outcome)| matches!(outcome, Outcome::Reply { len: HEADER_LEN, .. })), "{short:?}");
     }
 }
