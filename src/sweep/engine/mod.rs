@@ -354,6 +354,13 @@ impl Engine {
     /// The next MAD to be sent, and where. `None` if the window is full or there is nothing to be asked now.
     #[must_use]
     pub fn poll_transmit(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
+        // Whoever stood still reads replies before it lets time pass.
+        if let Phase::Slot { ask_until, asking: true, .. } = self.phase
+            && now >= ask_until
+        {
+            self.stop_asking(now);
+            self.finish_if_settled(now);
+        }
         if let Some(path) = self.next_path(now, mad) {
             return Some(path);
         }

@@ -110,6 +110,18 @@ fn one_a_device_and_all_of_a_port_before_the_next() {
 }
 
 #[test]
+fn nothing_is_asked_after_the_end_of_asking_although_replies_are_read_before_time_passes() {
+    let mut hand = ByHand::new(|_| {});
+    // As after a stall.
+    hand.now += 3 * SECOND;
+    hand.reply(0, fine);
+    hand.reply(1, fine);
+    assert_eq!(hand.sent.len(), 2);
+    assert_eq!(hand.events.last(), Some(&Event::SlotDone));
+    assert_eq!((0..3).map(|port| hand.status(port)).collect::<Vec<_>>(), [Some(Status::Skipped); 3]);
+}
+
+#[test]
 fn a_window_of_one_is_serial() {
     let mut hand = ByHand::new(|config| config.window = 1);
     for n in 0..6 {
