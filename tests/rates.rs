@@ -1,0 +1,74 @@
+//! How long a slot takes, and how many ports are `ok` in it, by rate, loss and window: the table of `tests/data/rates.md`, in virtual time.
+//!
+//!     IBNET_RENEW=1 cargo nextest run --no-default-features --test rates
+//!
+//! writes it anew: read the difference before you commit it.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ibnet::mad::transport::sim::{Options, SimFabric};
+use ibnet::sweep::engine::Config;
+use ibnet::sweep::rehearsal::{Rehearsal, whole};
+use ibnet::sweep::sample::Status;
+use ibnet::topology::{Fabric, ports_report, synthetic};
+use rayon::prelude::*;
+
+const RATES_HZ: [u32; 2] = [1, 10];
+const LOSSES: [f64; 3] = [0.0, 0.01, 0.1];
+const WINDOWS: [usize; 4] = [1, 8, 32, 128];
+const SLOTS: usize = 10;
+
+const HEAD: &str = "\
+# Slots by rate, loss and window
+
+`synthetic::stria` (968 linked ports, 338 devices, 3220 MADs a slot), one sampler, default groups, deadline and grace; switches take 50 us a MAD,
+adapters 25 us, both with a fifth more or less. Ten slots each, in virtual time. `tests/rates.rs` compares, and tells how to write this anew.
+
+| rate | loss | window | slot, median | slot, longest | ok ports, median | ok ports, least |
+|---|---|---|---|---|---|---|
+";
+
+fn fabric() -> Fabric {
+    ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria").expect("our own format").fabric
+}
+
+fn row(rate_hz: u32, loss: f64, window: usize) -> String {
+    let sim = SimFabric::new(fabric(), Options { loss, ..Options::default() });
+    let config = Config { window, ..Config::default() };
+    let mut rehearsal = Rehearsal::new(Arc::new(Mutex::new(sim)), &whole(&fabric()), config, 42);
+    rehearsal.discover();
+    let (mut lengths, mut ok) = (Vec::new(), Vec::new());
+    for _ in 0..SLOTS {
+        rehearsal.slot(Duration::from_secs(1) / rate_hz);
+        let stats = rehearsal.engine.stats();
+        assert_eq!(stats.total() as usize, rehearsal.engine.ports(), "every port has its record");
+        lengths.push(stats.duration());
+        ok.push(stats.count(Status::Ok));
+    }
+    lengths.sort_unstable();
+    ok.sort_unstable();
+    let ms = |length: Duration| length.as_secs_f64() * 1e3;
+    let (median, longest) = (ms(lengths[SLOTS / 2]), ms(lengths[SLOTS - 1]));
+    format!("| {rate_hz} Hz | {:.0} % | {window} | {median:.2} ms | {longest:.2} ms | {} | {} |\n", loss * 100.0, ok[SLOTS / 2], ok[0])
+}
+
+#[test]
+fn slots_take_as_long_as_the_table_says() {
+    let cells: Vec<_> = RATES_HZ
+        .iter()
+        .flat_map(|rate| LOSSES.iter().flat_map(move |loss| WINDOWS.iter().map(move |window| (*rate, *loss, *window))))
+        .collect();
+    let rows: Vec<String> = cells.par_iter().map(|(rate, loss, window)| row(*rate, *loss, *window)).collect();
+    let mut found = HEAD.to_owned();
+    rows.iter().for_each(|row| found.write_str(row).unwrap());
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/rates.md");
+    if std::env::var_os("IBNET_RENEW").is_some() {
+        fs::write(&path, &found).unwrap();
+    }
+    let told = fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(found, told, "found is not what the table says; if it is meant, IBNET_RENEW=1 writes it anew");
+}
