@@ -26,7 +26,8 @@ pub trait Transport {
     /// Sends a MAD without waiting for its reply.
     ///
     /// # Errors
-    /// When this MAD was not sent; with [`NO_AGENT`](super::exchange::NO_AGENT) if none of its class can be. Others may still be.
+    /// When this MAD was not sent; with [`NO_AGENT`](super::exchange::NO_AGENT) if none of its class can be. Others may still be, unless
+    /// [the way is lost](TransportError::is_of_the_way).
     fn send(&mut self, target: &Target, mad: &Mad, now: Instant) -> Result<(), TransportError>;
 
     /// Waits at most `wait` for a completion; a reply's octets are put into `mad`. `None` if there is none.
@@ -59,5 +60,17 @@ impl TransportError {
     /// The errno, 0 if there was none.
     pub fn errno(&self) -> i32 {
         self.source.raw_os_error().unwrap_or(0)
+    }
+
+    /// Whether it says of a send that nothing can be sent any more, and not only of this MAD. A device that is gone says so since Linux 5.12 (EIO);
+    /// before that it said EINVAL, as of a MAD that is refused. A simulator says that it is not connected.
+    pub fn is_of_the_way(&self) -> bool {
+        const EIO: i32 = 5;
+        const ENXIO: i32 = 6;
+        const EBADF: i32 = 9;
+        const ENODEV: i32 = 19;
+        const EPIPE: i32 = 32;
+        const ENOTCONN: i32 = 107;
+        [EIO, ENXIO, EBADF, ENODEV, EPIPE, ENOTCONN].contains(&self.errno())
     }
 }

@@ -8,6 +8,9 @@
 //! - A timeout is **read** like a reply: status 110 and the request's header. It is told once, and a later reply is dropped.
 //! - `retries` is 0: the engine owns deadlines, and a resent MAD would be one more that nobody counts.
 //! - The size of the record's header is asked of the library after the port is open; before that it answers otherwise.
+//! - What umad_recv gives as an error is errno's to tell: its own test for EWOULDBLOCK never is true, and the length that it leaves is nobody's.
+//! - A packet that does not fit goes back to the queue and would be read for ever: whatever error a read has but EAGAIN and EINTR, the way is lost.
+//! - A device that is gone wakes who polls (POLLERR, then EIO) since Linux 5.12; before that nothing ever comes, and sends say EINVAL.
 //! - One MAD a read. `poll(2)` is called, and nothing cleverer, because simulators stand in for that.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -28,6 +31,8 @@ pub mod libibmad;
 mod oracle;
 pub mod ports;
 mod sys;
+#[cfg(test)]
+mod tests;
 
 pub use ports::{HcaPort, UmadError};
 
@@ -121,6 +126,31 @@ impl UmadTransport {
             },
         }
     }
+
+    /// Reads one record; `None` if there is none after all.
+    #[expect(unsafe_code, reason = "libibumad")]
+    fn read(&mut self, mad: &mut Mad) -> Result<Option<Completion>, TransportError> {
+        let (port, record) = (self.port.0, self.record());
+        let mut len = MAD_LEN as c_int;
+        // SAFETY: the record has room for a header and for as many octets of a MAD as `len` says.
+        let agent = unsafe { sys::umad_recv(port, record, &raw mut len, 0) };
+        if agent < 0 {
+            return match io::Error::last_os_error() {
+                error if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
+                source => Err(TransportError { call: "umad_recv", source }),
+            };
+        }
+        // Nothing behind the header is no record: what would be looked at is what was sent or read last.
+        let len = usize::try_from(len).ok().filter(|len| *len > 0).ok_or_else(|| TransportError::new("umad_recv", libc::EIO))?;
+        *mad = self.record.mad;
+        let tid = Header::parse(mad).tid;
+        let outcome = match self.record.header.status {
+            0 => Outcome::Reply { slid: Lid(u16::from_be(self.record.header.addr.lid)), len },
+            // ETIMEDOUT, or the send was flushed: either way there will be no reply.
+            _ => Outcome::TimedOut,
+        };
+        Ok(Some(Completion { tid, outcome }))
+    }
 }
 
 impl Transport for UmadTransport {
@@ -144,29 +174,8 @@ impl Transport for UmadTransport {
         if sent < 0 { Err(TransportError { call: "umad_send", source: io::Error::last_os_error() }) } else { Ok(()) }
     }
 
-    #[expect(unsafe_code, reason = "libibumad")]
     fn recv(&mut self, mad: &mut Mad, wait: Duration, _now: Instant) -> Result<Option<Completion>, TransportError> {
-        if !self.readable(wait)? {
-            return Ok(None);
-        }
-        let (port, record) = (self.port.0, self.record());
-        let mut len = MAD_LEN as c_int;
-        // SAFETY: the record has room for a header and for as many octets of a MAD as `len` says.
-        let agent = unsafe { sys::umad_recv(port, record, &raw mut len, 0) };
-        if agent < 0 {
-            return match io::Error::last_os_error() {
-                error if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
-                source => Err(TransportError { call: "umad_recv", source }),
-            };
-        }
-        *mad = self.record.mad;
-        let tid = Header::parse(mad).tid;
-        let outcome = match self.record.header.status {
-            0 => Outcome::Reply { slid: Lid(u16::from_be(self.record.header.addr.lid)), len: usize::try_from(len).unwrap_or(0) },
-            // ETIMEDOUT, or the send was flushed: either way there will be no reply.
-            _ => Outcome::TimedOut,
-        };
-        Ok(Some(Completion { tid, outcome }))
+        if self.readable(wait)? { self.read(mad) } else { Ok(None) }
     }
 
     fn local(&mut self) -> Option<Local> {
