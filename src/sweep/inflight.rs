@@ -251,6 +251,16 @@ impl Inflight {
         self.remove(tid)
     }
 
+    /// Takes out one after another, whatever they wait for.
+    pub fn take_next(&mut self) -> Option<Transaction> {
+        let by_tid = &self.by_tid;
+        let (_, tid) = [&mut self.agents, &mut self.manager].into_iter().find_map(|lane| {
+            let waiting = Self::front(&mut lane.deadlines, by_tid, false);
+            waiting.or_else(|| Self::front(&mut lane.graces, by_tid, true))
+        })?;
+        self.remove(tid)
+    }
+
     /// Removes all at agents; their replies will be strangers' or late ones. What the subnet manager was asked stays.
     pub fn clear(&mut self) {
         self.by_tid.retain(|_, transaction| transaction.purpose.is_manager_s());

@@ -246,6 +246,31 @@ fn a_stop_ends_even_a_sender_that_stands_still() {
     assert!(log.iter().any(|line| line.contains("stopping")), "{log:?}");
 }
 
+/// The simulator ends, and its client's device says of everything that it is not connected; it can be opened again, which is of no use.
+#[test]
+fn a_device_that_is_gone_ends_no_sweep() {
+    let Some(preload) = available() else { return };
+    let tree = FatTree { leaves: 1, hosts: 2, spines: 1, trunk: 1, radix: 4 };
+    let ibsim = Ibsim::start(&tree.blueprint(), "node00002", preload);
+    discover(&ibsim, "node00001");
+    let signal = |name: &str, process: u32| {
+        let sent = std::process::Command::new("kill").args([format!("-{name}"), process.to_string()]).status();
+        assert!(sent.expect("kill is there").success());
+    };
+    let mut command = ibsim.command("node00001", SWEEP);
+    let mut child = command.args(["--net", "net.p", "--interval", "50ms"]).stdout(Stdio::piped()).spawn().expect("it starts");
+    let said = lines(child.stdout.take().expect("piped"));
+    wait_for(&said, "\"sweep\"", "ibnet-sweep");
+    signal("KILL", ibsim.id());
+    for what in ["\"umad_lost\"", "\"send_error\"", "\"sweep\"", "\"sweep\""] {
+        wait_for(&said, what, "ibnet-sweep");
+    }
+    signal("TERM", child.id());
+    assert!(child.wait().expect("it ends").success());
+    let mut rest = said.into_iter().map(|text| line::parse(&text).unwrap_or_else(|error| panic!("{error} in {text}")));
+    assert!(rest.all(|line| !matches!(line, Line::Port(port) if port.status != "send_error")), "nothing was sent any more");
+}
+
 #[test]
 fn what_is_wrong_with_the_hca_is_said_with_the_remedy() {
     let Some(preload) = available() else { return };

@@ -15,9 +15,13 @@ use ibnet::assignments::{Assignments, AssignmentsError, Sampler};
 use ibnet::cli::{self, Progress};
 use ibnet::config::{Config, ConfigError, Plan as Source, Raw, Sl};
 use ibnet::mad::transport::sim::{self, SimFabric, SimTransport};
+#[cfg(feature = "umad")]
+use ibnet::mad::transport::umad::{HcaPort, UmadTransport, ports};
 use ibnet::mad::transport::{Transport, TransportError};
-use ibnet::sink::{Destination, Ended, SinkError, Writer};
+use ibnet::sink::{Destination, Ended, Outlet, SinkError, Writer};
 use ibnet::sweep::driver::{Control, Driver, Settings};
+#[cfg(feature = "umad")]
+use ibnet::sweep::driver::{OpenError, Opened};
 use ibnet::sweep::plan::Plan;
 use ibnet::sweep::record::line::{self, Line};
 use ibnet::topology::{DeviceId, NetFileError, ports_report};
@@ -226,9 +230,19 @@ fn run(args: &Args) -> Result<(), Failure> {
     };
     let plan = Plan::new(&sampler);
     match way {
-        Way::Simulated(fabric) => sweep(args, &config, plan, settings, SimTransport::new(fabric)),
+        Way::Simulated(fabric) => sweep(args, &config, settings, |settings, outlet| {
+            Driver::new(plan, settings, SimTransport::new(fabric), outlet, cli::random_seed())
+        }),
         #[cfg(feature = "umad")]
-        Way::Hca(port) => sweep(args, &config, plan, settings, ibnet::mad::transport::umad::UmadTransport::open(&port)?),
+        Way::Hca(port) => {
+            let transport = UmadTransport::open(&port)?;
+            let once = args.once;
+            sweep(args, &config, settings, |settings, outlet| {
+                let driver = Driver::new(plan, settings, transport, outlet, cli::random_seed());
+                // Who wants to see one slot wants to see what is wrong.
+                if once { driver } else { driver.reopening(reopen(port, config.pkey)) }
+            })
+        }
     }
 }
 
@@ -352,7 +366,7 @@ fn read_net(path: &std::path::Path) -> Result<ports_report::NetFile, NetFileErro
 enum Way {
     Simulated(Arc<Mutex<SimFabric>>),
     #[cfg(feature = "umad")]
-    Hca(ibnet::mad::transport::umad::HcaPort),
+    Hca(HcaPort),
 }
 
 impl Way {
@@ -374,7 +388,7 @@ impl Way {
         }
         #[cfg(feature = "umad")]
         {
-            let port = ibnet::mad::transport::umad::ports::find(&ca)?;
+            let port = ports::find(&ca)?;
             if config.pkey & 0x8000 == 0 {
                 tracing::warn!(pkey = format!("{:#06x}", config.pkey), "this is a limited member's P_Key: only full members answer it");
             }
@@ -405,6 +419,16 @@ impl Way {
     }
 }
 
+/// Opens the same port again, once it is active and has our P_Key.
+#[cfg(feature = "umad")]
+fn reopen(port: HcaPort, pkey: u16) -> impl Fn() -> Result<Opened<UmadTransport>, OpenError> + Clone + Send + 'static {
+    let name = HcaName { ca: Some(port.ca), port: Some(port.port) };
+    move || {
+        let port = ports::find(&name)?;
+        Ok(Opened { pkey_index: port.pkey_index(pkey)?, transport: UmadTransport::open(&port)? })
+    }
+}
+
 /// After a stop the threads have this long to end; then the program ends without them.
 const STOP_BUDGET: Duration = Duration::from_millis(900);
 
@@ -413,11 +437,15 @@ const STOP_BUDGET: Duration = Duration::from_millis(900);
 const LAST_RESORT: Duration = Duration::from_millis(980);
 
 /// Sweeps into the output, or one slot into a table.
-fn sweep<T: Transport + Send + 'static>(args: &Args, config: &Config, plan: Plan, settings: Settings, transport: T) -> Result<(), Failure> {
+fn sweep<T: Transport + Send + 'static>(
+    args: &Args,
+    config: &Config,
+    settings: Settings,
+    driver: impl FnOnce(Settings, Outlet) -> Driver<T>,
+) -> Result<(), Failure> {
     if args.once {
         let (outlet, lines) = Destination::memory();
-        let driver = Driver::new(plan, settings, transport, outlet, cli::random_seed());
-        Service::new()?.run(driver, None, Progress::hidden())?;
+        Service::new()?.run(driver(settings, outlet), None, Progress::hidden())?;
         return print_table(&lines.text());
     }
     let service = Service::new()?;
@@ -425,8 +453,7 @@ fn sweep<T: Transport + Send + 'static>(args: &Args, config: &Config, plan: Plan
     // A bar among lines on one terminal would spoil both.
     let alone = config.output != Destination::Stdout || !std::io::stdout().is_terminal();
     let bar = args.sweeps.filter(|_| alone).map_or_else(Progress::hidden, |sweeps| Progress::new(sweeps, "slots"));
-    let driver = Driver::new(plan, settings, transport, outlet, cli::random_seed());
-    service.run(driver, Some(writer), bar)
+    service.run(driver(settings, outlet), Some(writer), bar)
 }
 
 /// Prints the ports of a slot, and the slot.

@@ -1,8 +1,10 @@
 //! What happened, told: an `event` record each, and in the log what a person wants to know.
 
+use super::lifeline::Back;
 use super::{Control, Driver, NAMED_IN_LOG};
+use crate::mad::exchange::NO_AGENT;
 use crate::mad::smp::PortInfo;
-use crate::mad::transport::Transport;
+use crate::mad::transport::{Transport, TransportError};
 use crate::sweep::engine::{Event, Key};
 use crate::sweep::record::{self, EventRecord, LinkSource, Of, PortIdentity};
 use crate::sweep::sample::Status;
@@ -150,8 +152,52 @@ impl<T: Transport> Driver<T> {
         }
     }
 
+    /// Takes note of a MAD that could not be sent.
+    pub(super) fn take_send_error(&mut self, error: TransportError, slot: u64) {
+        if self.lifeline.lost().is_some() {
+            // That was told already.
+            return;
+        }
+        if error.is_of_the_way() {
+            self.lose_way(error, slot);
+        } else if error.errno() != NO_AGENT {
+            // Without an agent of that class there is less to tell, but nothing is wrong with the way to the fabric.
+            self.send_error = Some(error);
+        }
+    }
+
+    /// The way to the fabric is lost: nothing that is under way will be answered. Slots go on without it, if it may be found again.
+    pub(super) fn lose_way(&mut self, error: TransportError, slot: u64) {
+        if !self.lifeline.can_reopen() {
+            self.failure.get_or_insert(error);
+            return;
+        }
+        let now = self.clock.now();
+        tracing::warn!(%error, "the way to the fabric is lost; it is opened again as soon as it can be");
+        self.write_event(slot, "umad_lost", None, &error.to_string());
+        self.lifeline.lose(error.errno(), now);
+        self.engine.lose_way(error.errno(), now);
+        self.send_error = None;
+    }
+
+    /// Looks after a way that is lost. If it is back, all LIDs may be others: every device is asked who it is.
+    pub(super) fn mind_way(&mut self, slot: u64) {
+        let Some(Back { after, pkey_index }) = self.lifeline.poll(self.clock.now()) else { return };
+        self.engine.find_way(pkey_index);
+        let place =
+            self.lifeline.local().map(|local| format!("; this host is at LID {}, the subnet manager at LID {}", local.lid, local.sm_lid));
+        let detail = format!("after {:.1} s{}", after.as_secs_f64(), place.unwrap_or_default());
+        tracing::info!("the way to the fabric is back {detail}");
+        self.write_event(slot, "umad_back", None, &detail);
+        self.located = None;
+        self.locate(slot);
+    }
+
     /// Tells of MADs that could not be sent, once until they can again. If nothing at all could be sent, the way to the fabric is lost.
     pub(super) fn tell_send_errors(&mut self, slot: u64) {
+        if self.lifeline.lost().is_some() {
+            return;
+        }
         let Some(error) = self.send_error.take() else {
             if std::mem::take(&mut self.sends_fail) {
                 tracing::info!("all MADs can be sent again");
@@ -165,7 +211,7 @@ impl<T: Transport> Driver<T> {
             self.write_event(slot, "send_error", None, &format!("{mads} MADs could not be sent: {error}"));
         }
         if nothing_sent {
-            self.failure.get_or_insert(error);
+            self.lose_way(error, slot);
         }
     }
 

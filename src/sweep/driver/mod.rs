@@ -6,6 +6,7 @@
 //! 4. Replies that are ready are read before anything is expired.
 //! 5. Lines are made after the slot, so that making them delays no MAD and no measurement, and are handed over slot by slot; the thread
 //!    never waits for a disk.
+//! 6. A way to the fabric that is lost is opened again, by whoever was given to [`Driver::reopening`]; slots go on meanwhile.
 //!
 //! [`DeviceAsker`] does without engine and slots: one request after another to one device, for [`query`](super::query).
 
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use self::clock::Clock;
+use self::lifeline::Lifeline;
 use self::lines::Minute;
 use super::counter::{Columns, Reading};
 use super::engine::{self, Engine};
@@ -20,7 +22,7 @@ use super::plan::Plan;
 use super::record::PortIdentity;
 use super::schedule::{Gap, Schedule, Slot, Verdict, nanos};
 use super::stats::SlotStats;
-use crate::mad::exchange::{Completion, NO_AGENT, Outcome};
+use crate::mad::exchange::{Completion, Outcome};
 use crate::mad::pma::Group;
 use crate::mad::transport::{Transport, TransportError};
 use crate::mad::{MAD_LEN, Mad};
@@ -31,9 +33,11 @@ use crate::types::PortNum;
 mod asker;
 mod clock;
 mod events;
+mod lifeline;
 mod lines;
 
 pub use asker::{Address, DeviceAsker, TRIES};
+pub use lifeline::{OpenError, Opened};
 
 /// What a driver is told besides the plan.
 #[derive(Clone, Debug)]
@@ -120,7 +124,7 @@ const HISTOGRAM_EVERY: Duration = Duration::from_secs(60);
 /// Sweeps a plan over a transport into an outlet.
 pub struct Driver<T> {
     engine: Engine,
-    transport: T,
+    lifeline: Lifeline<T>,
     outlet: Outlet,
     settings: Settings,
     ports: Vec<PortIdentity>,
@@ -176,7 +180,7 @@ impl<T: Transport> Driver<T> {
             sends_fail: false,
             too_short: false,
             engine,
-            transport,
+            lifeline: Lifeline::new(transport),
             outlet,
             schedule: Schedule::new(settings.interval, settings.offset),
             settings,
@@ -186,10 +190,20 @@ impl<T: Transport> Driver<T> {
         }
     }
 
+    /// Opens the way to the fabric again by `open` where it is lost, instead of ending.
+    #[must_use]
+    pub fn reopening(mut self, open: impl Fn() -> Result<Opened<T>, OpenError> + Clone + Send + 'static) -> Self
+    where
+        T: Send + 'static,
+    {
+        self.lifeline.reopen_by(open);
+        self
+    }
+
     /// Sweeps until it is told to stop, or until as many slots ran as it was told. Tells of each slot through `watch`.
     ///
     /// # Errors
-    /// When the way to the fabric is lost. What was written until then is whole.
+    /// When the way to the fabric is lost and nothing was said of how to open it again. What was written until then is whole.
     pub fn run(mut self, control: &Control, mut watch: impl FnMut(SlotReport<'_>)) -> Result<(), TransportError> {
         self.write_start();
         self.discover(control);
@@ -227,7 +241,7 @@ impl<T: Transport> Driver<T> {
             return;
         }
         self.located = Some(now);
-        let Some(local) = self.transport.local() else { return };
+        let Some(local) = self.lifeline.local() else { return };
         if self.engine.set_local(local) {
             let detail =
                 format!("this host is at LID {}, the subnet manager at LID {}: every device is asked who it is", local.lid, local.sm_lid);
@@ -269,6 +283,7 @@ impl<T: Transport> Driver<T> {
                 if control.is_stopped() || self.failure.is_some() {
                     return None;
                 }
+                self.mind_way(slot.number);
                 match self.schedule.verdict(slot, self.clock.now()) {
                     Verdict::Start => return Some(slot),
                     Verdict::Missed => break,
@@ -315,14 +330,11 @@ impl<T: Transport> Driver<T> {
                 && let Some((target, tid)) = self.engine.poll_transmit(now, &mut mad)
             {
                 tracing::trace!(%tid, lid = %target.lid, "send");
-                if let Err(error) = self.transport.send(&target, &mad, now) {
+                if let Err(error) = self.lifeline.send(&target, &mad, now) {
                     tracing::debug!(%error, lid = %target.lid, "not sent");
                     let completion = Completion { tid, outcome: Outcome::SendFailed(error.errno()) };
                     self.engine.handle_completion(&completion, &mad, now);
-                    // Without an agent of that class there is less to tell, but nothing is wrong with the way to the fabric.
-                    if error.errno() != NO_AGENT {
-                        self.send_error = Some(error);
-                    }
+                    self.take_send_error(error, slot);
                 }
                 sent += 1;
                 now = self.clock.now();
@@ -341,7 +353,7 @@ impl<T: Transport> Driver<T> {
                 continue;
             }
             let wait = if in_a_row < REPLIES_IN_A_ROW && !more { (timeout - now).min(LONGEST_WAIT) } else { Duration::ZERO };
-            match self.transport.recv(&mut mad, wait, now) {
+            match self.lifeline.recv(&mut mad, wait, now) {
                 Ok(Some(completion)) if in_a_row < REPLIES_IN_A_ROW => {
                     tracing::trace!(tid = %completion.tid, outcome = ?completion.outcome, "completion");
                     self.engine.handle_completion(&completion, &mad, self.clock.now());
@@ -355,7 +367,7 @@ impl<T: Transport> Driver<T> {
                     }
                     self.engine.handle_timeout(now);
                 }
-                Err(error) => self.failure = Some(error),
+                Err(error) => self.lose_way(error, slot),
             }
         }
     }

@@ -135,11 +135,16 @@ impl Engine {
         let before = std::mem::replace(&mut self.manager.local, local);
         let moved = before != Local::default() && (before.lid, before.sm_lid) != (local.lid, local.sm_lid);
         if moved {
-            for device in &mut self.devices {
-                (device.who.due, device.who.seek, device.who.has_sl) = (Instant::ZERO, Instant::ZERO, false);
-            }
+            self.doubt_all();
         }
         moved
+    }
+
+    /// All LIDs may be others' now: every device is asked who it is.
+    pub fn doubt_all(&mut self) {
+        for device in &mut self.devices {
+            (device.who.due, device.who.seek, device.who.has_sl) = (Instant::ZERO, Instant::ZERO, false);
+        }
     }
 
     /// Asks a port's device who it is in the next slot: what it said is hard to believe.
@@ -156,11 +161,6 @@ impl Engine {
     fn doubt_others(&mut self, index: u32, which: impl Fn(&Who) -> bool) {
         let others = (0..).zip(&mut self.devices).filter(|(other, device)| *other != index && !device.who.is_wrong() && which(&device.who));
         others.for_each(|(_, device)| device.who.due = Instant::ZERO);
-    }
-
-    /// Asks every device who it is in the next slot: nobody looked for a while.
-    pub fn doubt_all(&mut self) {
-        self.devices.iter_mut().for_each(|device| device.who.due = Instant::ZERO);
     }
 
     /// Where a device is.

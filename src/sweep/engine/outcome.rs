@@ -295,4 +295,41 @@ impl Engine {
         self.ready.push_back(transaction.device);
         self.settle_discovery(transaction.device);
     }
+
+    /// The way to the fabric is lost, with this errno: nothing that is under way will be answered, which says nothing of those who were asked.
+    pub fn lose_way(&mut self, errno: i32, now: Instant) {
+        while let Some(transaction) = self.inflight.take_next() {
+            let index = transaction.device;
+            if transaction.purpose == Purpose::Path {
+                self.take_path(index, None, now);
+                continue;
+            }
+            let device = &mut self.devices[index as usize];
+            device.in_grace -= u16::from(transaction.expired);
+            device.outstanding &= transaction.expired;
+            if !transaction.expired {
+                self.skip_groups(&transaction, now);
+            }
+            if let Purpose::Counters { port, .. } = transaction.purpose {
+                let state = &mut self.ports[port as usize].slot;
+                (state.send_failed, state.open) = (Some(errno), state.open.saturating_sub(1));
+                self.settle_if_complete(port, now);
+            }
+            let device = &mut self.devices[index as usize];
+            if std::mem::take(&mut device.suspended) || !transaction.expired {
+                self.ready.push_back(index);
+            }
+            self.settle_discovery(index);
+        }
+        for device in &mut self.devices {
+            (device.expired, device.silent) = (false, 0);
+        }
+        self.finish_if_settled(now);
+    }
+
+    /// The way to the fabric is there again, with the P_Key at this index: every device is asked who it is.
+    pub fn find_way(&mut self, pkey_index: u16) {
+        self.config.pkey_index = pkey_index;
+        self.doubt_all();
+    }
 }

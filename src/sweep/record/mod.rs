@@ -28,7 +28,7 @@ pub const IDENTITY: [&str; 2] = ["ok", "unverified"];
 pub const HISTOGRAMS: [&str; 3] = ["rtt", "service", "sweep"];
 
 /// What an event can be called, and whose it is.
-pub const EVENTS: [(&str, Of); 20] = [
+pub const EVENTS: [(&str, Of); 22] = [
     ("clock_step", Of::Sampler),
     ("group_unsupported", Of::Device),
     ("implausible", Of::Port),
@@ -45,6 +45,8 @@ pub const EVENTS: [(&str, Of); 20] = [
     ("right_device", Of::Device),
     ("send_error", Of::Sampler),
     ("slot_missed", Of::Sampler),
+    ("umad_back", Of::Sampler),
+    ("umad_lost", Of::Sampler),
     ("unreachable", Of::Device),
     ("window_halved", Of::Sampler),
     ("window_restored", Of::Sampler),

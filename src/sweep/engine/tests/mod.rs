@@ -9,6 +9,7 @@ use crate::mad::smp::{self, NodeInfo};
 
 mod fabric;
 mod identity;
+mod lost;
 mod rounds;
 mod shaken;
 
