@@ -48,6 +48,16 @@ const UNSAFE: &str = "src/mad/transport/umad/";
 /// Who may read clocks.
 const CLOCKS: [&str; 2] = ["src/sweep/driver/clock.rs", "src/bin/"];
 
+/// What runs in virtual time beside the library: no clock here either.
+const VIRTUAL: [&str; 6] = [
+    "tests/scenarios.rs",
+    "tests/scenarios/stage.rs",
+    "tests/scenarios/story.rs",
+    "tests/rates.rs",
+    "tests/scale.rs",
+    "tests/scale/large.rs",
+];
+
 /// Lines of a file.
 const MOST_LINES: usize = 600;
 
@@ -64,6 +74,12 @@ fn unsafe_code_has_one_room() {
 #[test]
 fn clocks_are_read_in_one_place() {
     assert_none(&all_files().iter().flat_map(clocks).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_runs_in_virtual_time_reads_no_clock() {
+    let read = |path: &str| file(path, &fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap());
+    assert_none(&VIRTUAL.iter().map(|path| read(path)).flat_map(|file| clocks(&file)).collect::<Vec<_>>());
 }
 
 #[test]

@@ -69,6 +69,44 @@ pub fn stria() -> Blueprint {
     plan
 }
 
+/// A large fabric of three tiers, of switches with 64 ports: six pods of 32 leaves and 32 spines, half a pod of 16 leaves, 32 hosts on each leaf, and 128
+/// cores. Without oversubscription. EDR throughout.
+///
+/// 560 switches, 6656 adapters, 39,936 linked ports.
+pub fn large() -> Blueprint {
+    const PODS: [usize; 7] = [32, 32, 32, 32, 32, 32, 16];
+    const SPINES: usize = 32;
+    // Cores of each spine's place, and cables of a spine to each of them.
+    const CORES: usize = 4;
+    let mut plan = Blueprint::new("EDR");
+    let cores: Vec<_> = (1..=SPINES * CORES).map(|n| plan.switch(&format!("core{n:03}"), 64)).collect();
+    let mut cabled = vec![0; cores.len()];
+    let mut hosts = 0;
+    for (pod, leaves) in (1..).zip(PODS) {
+        let spines: Vec<_> = (1..=SPINES).map(|n| plan.switch(&format!("spine{pod}-{n:02}"), 64)).collect();
+        for n in 1..=leaves {
+            let leaf = plan.switch(&format!("leaf{pod}-{n:02}"), 64);
+            for (place, spine) in spines.iter().enumerate() {
+                plan.cable((leaf, 33 + place), (*spine, n));
+            }
+            for port in 1..=32 {
+                hosts += 1;
+                let adapter = plan.adapter(&format!("node{hosts:05} mlx5_0"), 1);
+                plan.cable((adapter, 1), (leaf, port));
+            }
+        }
+        // As many cables up as down.
+        for (place, spine) in spines.iter().enumerate() {
+            for up in 0..leaves {
+                let core = place * CORES + up % CORES;
+                cabled[core] += 1;
+                plan.cable((*spine, leaves + 1 + up), (cores[core], cabled[core]));
+            }
+        }
+    }
+    plan
+}
+
 impl FatTree {
     /// The tree as a blueprint: leaves `leaf01`..., spines `spine01`..., hosts `node00001 mlx5_0`... EDR.
     ///
@@ -212,6 +250,13 @@ mod tests {
         assert_eq!((file.fabric.linked_ports(), file.port_lines), (968, 1108));
         let switches = file.fabric.devices().iter().filter(|device| device.kind == NodeKind::Switch).count();
         assert_eq!((switches, file.fabric.devices().len()), (22, 338));
+    }
+
+    #[test]
+    fn the_large_one_is_as_large_as_it_is_told_to_be() {
+        let plan = large();
+        let switches = plan.nodes.iter().filter(|node| node.kind == NodeKind::Switch).count();
+        assert_eq!((plan.linked_ports(), switches, plan.nodes.len() - switches), (39_936, 560, 6656));
     }
 
     #[test]

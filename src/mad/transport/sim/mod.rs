@@ -92,6 +92,8 @@ struct Agent {
     tick: u8,
     service: Duration,
     busy_until: Instant,
+    /// Requests that arrived.
+    mads: u64,
     dead: bool,
     /// Attributes of performance management that it drops.
     drops: Vec<u16>,
@@ -128,6 +130,14 @@ impl SimFabric {
     /// Requests that arrived so far, at devices that live or not.
     pub fn mads(&self) -> u64 {
         self.mads
+    }
+
+    /// Requests that arrived at a device so far, whether it lives or not.
+    ///
+    /// # Panics
+    /// If the identifier is another fabric's.
+    pub fn mads_to(&self, id: DeviceId) -> u64 {
+        self.agents[id.0 as usize].mads
     }
 
     /// Makes a device silent, or lets it answer again.
@@ -237,6 +247,7 @@ impl SimFabric {
         let lost = self.options.loss > 0.0 && self.rng.f64() < self.options.loss;
         let jitter = 1.0 + self.options.jitter * (2.0 * self.rng.f64() - 1.0);
         let agent = &mut self.agents[id.0 as usize];
+        agent.mads += 1;
         if agent.dead || lost {
             return None;
         }
@@ -315,7 +326,8 @@ impl Agent {
             }
         };
         let (drops, busy_until) = (Vec::new(), Instant::ZERO);
-        Self { lid, capabilities, tick, service, busy_until, dead: false, drops, m_key: false, drops_port_info: false, redirect: None }
+        let (dead, m_key, drops_port_info, redirect) = (false, false, false, None);
+        Self { lid, capabilities, tick, service, busy_until, mads: 0, dead, drops, m_key, drops_port_info, redirect }
     }
 }
 

@@ -1,0 +1,53 @@
+//! 300 samplers on a fabric of 40,000 ports, 2 % of its hosts dead, in virtual time: an hour at 1 Hz, a minute at 10 Hz.
+//!
+//!     cargo bench --bench scale --no-default-features
+//!
+//! Nothing here depends on the machine but how long it takes: service times, jitter and losses are the simulation's.
+
+#![expect(clippy::print_stdout, reason = "that is what a benchmark is for")]
+
+use std::time::Duration;
+
+#[path = "../tests/scale/large.rs"]
+mod large;
+
+use large::Large;
+
+fn main() {
+    // `cargo test --benches` calls this too, and must not measure.
+    if !std::env::args().any(|arg| arg == "--bench") {
+        return;
+    }
+    let large = Large::new();
+    let shares: Vec<u32> = large.plan.shares.iter().map(|share| share.ports).collect();
+    println!(
+        "{} linked ports, {} samplers of {} to {} ports; in virtual time\n",
+        large.fabric.linked_ports(),
+        shares.len(),
+        shares.iter().min().unwrap_or(&0),
+        shares.iter().max().unwrap_or(&0)
+    );
+    println!(
+        "| rate | time | slots not complete | slot, p50 | p99 | longest | all samplers, p50 | MADs a second | worst link | mean link |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|");
+    for (rate_hz, seconds) in [(10, 60), (1, 3600)] {
+        let slots = seconds * rate_hz;
+        let time = Duration::from_secs(u64::from(seconds));
+        let swept = large.sweep(1, slots as usize, Duration::from_secs(1) / rate_hz);
+        let load = large.load(&swept, time);
+        let ms = |lengths: &[Duration], share: usize| lengths[(lengths.len() - 1) * share / 100].as_secs_f64() * 1e3;
+        println!(
+            "| {rate_hz} Hz | {seconds} s | {} of {} | {:.2} ms | {:.2} ms | {:.2} ms | {:.2} ms | {:.0} | {:.5} % | {:.5} % |",
+            swept.incomplete,
+            swept.lengths.len(),
+            ms(&swept.lengths, 50),
+            ms(&swept.lengths, 99),
+            ms(&swept.lengths, 100),
+            ms(&swept.longest, 50),
+            swept.mads as f64 / f64::from(seconds),
+            load.worst * 100.0,
+            load.mean * 100.0
+        );
+    }
+}

@@ -1,0 +1,23 @@
+//! A fifth of 300 samplers on a fabric of 40,000 ports, 2 % of its hosts dead, for a simulated minute at 1 Hz.
+//!
+//! All of them, for an hour and at 10 Hz too, is `cargo bench --bench scale`: without optimisation that takes too long for a test.
+
+use std::time::Duration;
+
+#[path = "scale/large.rs"]
+mod large;
+
+use large::{Large, SAMPLERS};
+
+#[test]
+fn every_slot_of_a_large_fabric_is_complete() {
+    let large = Large::new();
+    assert_eq!(large.plan.shares.iter().map(|share| share.ports as usize).sum::<usize>(), large.fabric.linked_ports());
+    assert!(large.plan.shares.iter().all(|share| share.ports <= 150), "the cap");
+    let swept = large.sweep(5, 60, Duration::from_secs(1));
+    assert_eq!((swept.lengths.len(), swept.incomplete), (SAMPLERS / 5 * 60, 0));
+    assert!(swept.longest[59] < Duration::from_millis(100), "{:?}", swept.longest[59]);
+    // A sampler's own link carries the most.
+    let load = large.load(&swept, Duration::from_secs(60));
+    assert!(load.mean < load.worst && load.worst < 1e-4, "{} and {}", load.mean, load.worst);
+}
