@@ -12,7 +12,7 @@
 //! - **4** A deadline frees the MAD's place. Until the grace ends a reply still counts and makes its port `late`. After the first expiry
 //!   of a port its other groups are skipped. After three MADs in a row without any reply the device is left alone; when their grace has
 //!   ended too, its other ports are `unreachable`. Any reply lets it go on. Never are more than three of its MADs unanswered, expired ones
-//!   counted: a device that is slow is not buried. A device that was silent for a slot comes last in the next.
+//!   counted, but for those that are lost: a later one was answered in time. A device that is slow is not buried. A device that was silent for a slot comes last in the next.
 //! - **5** What was not asked by `ask_until` is `skipped`; at `close_at` the slot is over. Every port gets exactly one [`Event::Port`].
 //! - **6** A reply counts only if TID, sender, class, method, attribute and PortSelect fit. Duplicate, foreign and malformed ones are
 //!   counted apart and settle nothing.

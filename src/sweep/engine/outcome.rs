@@ -67,6 +67,8 @@ impl Engine {
             device.measure(rtt);
         }
         device.in_grace -= u16::from(transaction.expired);
+        // It asked one after another: what was sent before this one is not queued there any more, but lost.
+        device.lost = if transaction.expired { device.lost.min(device.in_grace) } else { device.in_grace };
         device.outstanding &= transaction.expired;
         let was_suspended = std::mem::take(&mut device.suspended);
         if !is_its_own {
@@ -199,7 +201,7 @@ impl Engine {
         device.expiries += u32::from(must_answer);
         device.unanswered = device.unanswered.saturating_add(1);
         (device.expired, device.outstanding) = (true, false);
-        device.suspended = device.silent >= silence || device.in_grace >= u16::from(silence);
+        device.suspended = device.silent >= silence || device.in_grace - device.lost >= u16::from(silence);
         if !device.suspended {
             // The others do not wait for one that is slow to answer.
             self.ready.push_back(transaction.device);
@@ -224,7 +226,9 @@ impl Engine {
             self.forget_paths(now);
             return self.take_path(index, None, now);
         }
-        self.devices[index as usize].in_grace -= 1;
+        let device = &mut self.devices[index as usize];
+        device.in_grace -= 1;
+        device.lost = device.lost.min(device.in_grace);
         self.in_vain(transaction, now);
         let device = &self.devices[index as usize];
         let condemned = device.suspended && device.silent >= self.config.silence && device.in_grace == 0;
@@ -306,6 +310,7 @@ impl Engine {
             }
             let device = &mut self.devices[index as usize];
             device.in_grace -= u16::from(transaction.expired);
+            device.lost = device.lost.min(device.in_grace);
             device.outstanding &= transaction.expired;
             if !transaction.expired {
                 self.skip_groups(&transaction, now);

@@ -49,6 +49,8 @@ pub(super) struct Device {
     pub(super) silent: u8,
     /// Transactions that wait for the end of their grace.
     pub(super) in_grace: u16,
+    /// Those of them that will not be answered any more: a later one was, in time.
+    pub(super) lost: u16,
     /// Whether a MAD of it holds a place in the window.
     pub(super) outstanding: bool,
     /// Left alone because it is silent.
@@ -135,6 +137,7 @@ impl Device {
             group: 0,
             silent: 0,
             in_grace: 0,
+            lost: 0,
             outstanding: false,
             suspended: false,
             discovered: false,
@@ -163,6 +166,7 @@ impl Device {
         (self.done, self.group, self.step, self.again) = (0, 0, 0, None);
         self.skipped_for = if self.next_first.is_some() { self.skipped_for + 1 } else { 0 };
         self.first = self.next_first.take().unwrap_or(0);
+        self.lost = 0;
         (self.silent, self.in_grace, self.outstanding, self.suspended, self.discovered) = (0, 0, false, false, false);
         (self.answered, self.expired, self.agent_answered) = (false, false, false);
         (self.mads, self.expiries) = (0, 0);

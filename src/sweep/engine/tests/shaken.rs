@@ -39,7 +39,7 @@ impl Shaken {
                 let all = waiting.len();
                 waiting.dedup();
                 assert_eq!(waiting.len(), all, "one MAD a device");
-                assert!(self.engine.devices.iter().all(|device| device.in_grace <= u16::from(self.engine.config.silence)));
+                assert!(self.engine.devices.iter().all(|device| device.in_grace - device.lost <= u16::from(self.engine.config.silence)));
             }
             events.extend(std::iter::from_fn(|| self.engine.poll_event()));
             let Some(timeout) = self.engine.poll_timeout() else { return events };
