@@ -3,7 +3,8 @@
 //! 1. ClassPortInfo and OptionMask of PortSamplesControl say what is there. What is not is not asked, and absent from the records.
 //! 2. Where OptionMask is not answered, each optional group is probed: one that answers is there, one that refuses is not, and one that never
 //!    answers while the device answers others is set aside.
-//! 3. A lost answer never means that something is not there. What was set aside is probed again every ten minutes, at no port's cost.
+//! 3. A lost answer never means that something is not there. What was set aside is probed again every ten minutes, at no port's cost. One that answered
+//!    once is set aside only after sixty requests in vain.
 
 use std::time::Duration;
 
@@ -17,6 +18,9 @@ const ASIDE_CLAIMED: Duration = Duration::from_secs(60);
 
 /// After how many requests for a port's counters in vain: at a loss of one in ten it happens once in a hundred million times by chance.
 const ASIDE_AFTER: u8 = 8;
+
+/// And one that answered before: then somebody else may have, at the same LID.
+const ASIDE_AFTER_ANSWERS: u8 = 60;
 
 /// After how many probes in vain.
 const PROBES: u8 = 3;
@@ -46,7 +50,7 @@ pub(super) struct Groups {
     told: u32,
     /// Those that it answered.
     pub(super) answers: u32,
-    /// How often each was asked in vain without ever having been answered.
+    /// How often each was asked in vain since it was answered last.
     unanswered: [u8; 32],
     /// Those that are to be probed.
     pub(super) probe: u32,
@@ -179,6 +183,7 @@ impl Groups {
     /// A group was answered.
     pub(super) fn answered(&mut self, place: u8) {
         self.answers |= 1 << place;
+        self.unanswered[usize::from(place)] = 0;
         self.probe &= !(1 << place);
         self.aside &= !(1 << place);
     }
@@ -205,16 +210,17 @@ impl Groups {
 
     fn ask_in_vain(&mut self, place: u8, most: u8, answers: bool, now: Instant) -> bool {
         let bit = 1 << place;
-        if (self.answers | self.refused) & bit != 0 {
+        if self.refused & bit != 0 {
             return false;
         }
+        let most = if self.answers & bit != 0 { ASIDE_AFTER_ANSWERS } else { most };
         let times = &mut self.unanswered[usize::from(place)];
         *times = times.saturating_add(1);
         // It is asked again.
         if *times < most || !answers {
             return false;
         }
-        (self.aside, self.probe) = (self.aside | bit, self.probe & !bit);
+        (self.aside, self.probe, self.answers) = (self.aside | bit, self.probe & !bit, self.answers & !bit);
         self.aside_since[usize::from(place)] = now;
         let untold = self.told & bit == 0;
         self.told |= bit;
