@@ -18,7 +18,7 @@
 //! | [`record`] | the JSON lines |
 //! | [`rehearsal`] | engine and simulated fabric in virtual time |
 //! | [`query`] | one port asked once, and shown as `perfquery` shows it |
-//! | [`driver`] | joins engine, transport and sink; the one file that reads clocks |
+//! | [`driver`] | joins engine, transport and sink; has the one file that reads clocks |
 
 pub mod blocked;
 pub mod counter;

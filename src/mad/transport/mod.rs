@@ -21,7 +21,7 @@ pub mod umad;
 /// the target tells, and then says so with one completion, after which it drops a late reply. For a MAD that could not be
 /// sent at all there may be no completion ever.
 ///
-/// Neither method reads a clock: `now` is told.
+/// No method reads a clock: `now` is told.
 pub trait Transport {
     /// Sends a MAD without waiting for its reply.
     ///

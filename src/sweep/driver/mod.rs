@@ -1,4 +1,4 @@
-//! The sweep in real time: joins engine, transport and sink. The one file of the library that reads clocks.
+//! The sweep in real time: joins engine, transport and sink. `clock` is the one file of the library that reads clocks.
 //!
 //! 1. The MAD path is one plain thread that runs [`Driver::run`]; whoever wants it to stop says so through [`Control`].
 //! 2. The wall clock is read once a slot, to start it where the wall clock passes a multiple of the interval. All else is monotonic.
