@@ -24,7 +24,8 @@
 //! What a reader may rely on after [`Assignments::parse`]: the counts are right, every LID can be addressed and is that of one
 //! GUID only, no port is assigned twice within a role. A file that was cut does not pass.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -277,32 +278,33 @@ impl Assignments {
         text
     }
 
-    /// The sampler of that host; its primary role if it has both.
+    /// All that is of that host, its primary role first: more than one block where it has several HCA ports or both roles.
     ///
     /// # Errors
     /// When there is none: with the names that there are.
-    pub fn sampler(&self, host: &str) -> Result<&Sampler, AssignmentsError> {
+    pub fn of_host(&self, host: &str) -> Result<Vec<&Sampler>, AssignmentsError> {
         const MOST: usize = 8;
         let mut of_host: Vec<_> = self.samplers.iter().filter(|sampler| sampler.host == host).collect();
         of_host.sort_by_key(|sampler| sampler.is_secondary());
-        of_host.first().copied().ok_or_else(|| {
-            let mut names: Vec<_> = self.samplers.iter().map(|sampler| &*sampler.host).collect();
-            names.sort_unstable();
-            names.dedup();
-            let more = names.len().saturating_sub(MOST);
-            let some: Vec<_> = names.iter().take(MOST).map(|name| Printable(name).to_string()).collect();
-            let known = match (names.is_empty(), more) {
-                (true, _) => "none".to_owned(),
-                (_, 0) => some.join(", "),
-                _ => format!("{} and {more} more", some.join(", ")),
-            };
-            let nearest = partition::hosts::nearest(host, names.into_iter()).map(str::to_owned);
-            AssignmentsError::UnknownSampler { host: host.to_owned(), nearest, known }
-        })
+        if !of_host.is_empty() {
+            return Ok(of_host);
+        }
+        let mut names: Vec<_> = self.samplers.iter().map(|sampler| &*sampler.host).collect();
+        names.sort_unstable();
+        names.dedup();
+        let more = names.len().saturating_sub(MOST);
+        let some: Vec<_> = names.iter().take(MOST).map(|name| Printable(name).to_string()).collect();
+        let known = match (names.is_empty(), more) {
+            (true, _) => "none".to_owned(),
+            (_, 0) => some.join(", "),
+            _ => format!("{} and {more} more", some.join(", ")),
+        };
+        let nearest = partition::hosts::nearest(host, names.into_iter()).map(str::to_owned);
+        Err(AssignmentsError::UnknownSampler { host: host.to_owned(), nearest, known })
     }
 
     fn check(&self) -> Result<(), (Spot, String)> {
-        let mut hosts: BTreeMap<(&str, bool), ()> = BTreeMap::new();
+        let mut hosts = BTreeSet::new();
         let mut ports: BTreeMap<(Guid, PortNum, bool), &str> = BTreeMap::new();
         let mut lids: BTreeMap<Lid, Guid> = BTreeMap::new();
         let mut devices = 0;
@@ -316,7 +318,7 @@ impl Assignments {
             if !sampler.offset.is_none_or(|offset| (0.0..1.0).contains(&offset)) {
                 return Err(here(format!("the offset of `{host}` is not from 0 to below 1")));
             }
-            if hosts.insert((&sampler.host, secondary), ()).is_some() {
+            if !hosts.insert((&sampler.host, &sampler.ca, sampler.ca_port, secondary)) {
                 return Err(here(format!("the sampler `{host}` is there twice")));
             }
             for device in &sampler.devices {
@@ -371,6 +373,22 @@ impl Sampler {
         let port_count = devices.iter().map(|device| device.ports.len() as u32).sum();
         let sampler = Self { host: host.to_owned(), ca: None, ca_port: None, role: None, offset: None, port_count, devices };
         (sampler, partition::left_out(fabric))
+    }
+
+    /// The same in so many parts, with about as many ports each; a device is never split. For HCA ports that share the work.
+    pub fn divided(&self, parts: usize) -> Vec<Self> {
+        let Self { host, ca, ca_port, role, offset, .. } = self.clone();
+        let mut shares = vec![Self { host, ca, ca_port, role, offset, port_count: 0, devices: Vec::new() }; parts];
+        let mut devices: Vec<_> = self.devices.iter().enumerate().collect();
+        // The largest first, each to the part that has least: no part is behind another by more than a device.
+        devices.sort_by_key(|(_, device)| Reverse(device.ports.len()));
+        let mut owners = vec![0; self.devices.len()];
+        for (at, device) in devices {
+            let least = (0..parts).min_by_key(|part| shares[*part].port_count).unwrap_or(0);
+            (owners[at], shares[least].port_count) = (least, shares[least].port_count + device.ports.len() as u32);
+        }
+        self.devices.iter().zip(owners).for_each(|(device, owner)| shares[owner].devices.push(device.clone()));
+        shares
     }
 
     fn is_secondary(&self) -> bool {

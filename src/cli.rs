@@ -304,6 +304,11 @@ impl Progress {
         Self(ProgressBar::hidden())
     }
 
+    /// One more step is done.
+    pub fn advance(&self) {
+        self.0.inc(1);
+    }
+
     /// So many steps are done.
     pub fn set(&self, done: u64) {
         self.0.set_position(done);

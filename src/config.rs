@@ -42,8 +42,10 @@ pub struct Raw {
     pub timeout: String,
     /// How long a late reply still counts.
     pub grace: String,
-    /// HCA and port that send.
-    pub ca: String,
+    /// HCA ports that send.
+    pub ca: Ca,
+    /// CPUs that their threads keep to.
+    pub cpus: Vec<usize>,
     /// Service level.
     pub sl: Sl,
     /// P_Key.
@@ -64,6 +66,16 @@ pub enum Sl {
     Number(u8),
     /// A word.
     Word(String),
+}
+
+/// HCA ports as they are written: one, or several.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Ca {
+    /// One; a text that is empty is none.
+    One(String),
+    /// Any number.
+    Many(Vec<String>),
 }
 
 /// How a simulated fabric behaves.
@@ -95,7 +107,8 @@ impl Default for Raw {
             max_mads_per_second: engine.most_per_second,
             timeout: text(engine.deadline),
             grace: text(engine.grace),
-            ca: String::new(),
+            ca: Ca::One(String::new()),
+            cpus: Vec::new(),
             sl: Sl::Number(engine.sl),
             pkey: "0xffff".to_owned(),
             output: "-".to_owned(),
@@ -131,8 +144,10 @@ pub struct Config {
     pub interval: Duration,
     /// How the engine sweeps. The P_Key index is not known before the HCA is.
     pub engine: engine::Config,
-    /// HCA port that sends.
-    pub ca: HcaName,
+    /// HCA ports that send, each once; none: what the assignments say, or the only active one.
+    pub cas: Vec<HcaName>,
+    /// CPUs that their threads keep to, the first's to the first and so on; none: wherever the kernel puts them.
+    pub cpus: Vec<usize>,
     /// P_Key.
     pub pkey: u16,
     /// Where records go.
@@ -192,7 +207,7 @@ pub enum ConfigError {
 }
 
 /// Keys without a flag, beside those of a table.
-const WITHOUT_FLAG: [&str; 2] = ["force_groups", "identity"];
+const WITHOUT_FLAG: [&str; 3] = ["cpus", "force_groups", "identity"];
 
 /// Where the value of a key is set.
 fn remedy(key: &str) -> String {
@@ -251,7 +266,8 @@ impl Raw {
                 path_sl: self.sl == Sl::Word("path".to_owned()),
                 ..engine::Config::default()
             },
-            ca: self.ca.parse().map_err(|_| value("ca", &self.ca, "an HCA and its port, such as mlx5_0 or mlx5_0:1"))?,
+            cas: self.ca.names()?,
+            cpus: self.cpus.clone(),
             pkey: self.pkey()?,
             output: Destination::parse(&self.output),
             simulate,
@@ -284,6 +300,24 @@ impl Raw {
             .ok()
             .filter(|pkey| pkey & 0x7fff != 0)
             .ok_or_else(|| value("pkey", &self.pkey, "a P_Key such as 0xffff"))
+    }
+}
+
+impl Ca {
+    fn names(&self) -> Result<Vec<HcaName>, ConfigError> {
+        let texts = match self {
+            Self::One(text) => std::slice::from_ref(text),
+            Self::Many(texts) => texts,
+        };
+        let mut names = Vec::new();
+        for text in texts.iter().filter(|text| !text.is_empty()) {
+            let name = text.parse().map_err(|_| value("ca", text, "an HCA and its port, such as mlx5_0 or mlx5_0:1"))?;
+            if names.contains(&name) {
+                return Err(value("ca", text, "there once only"));
+            }
+            names.push(name);
+        }
+        Ok(names)
     }
 }
 
@@ -380,6 +414,19 @@ mod tests {
         assert!(refused(|raw| raw.force_groups = vec!["bas".to_owned()]).starts_with("force_groups:"));
         assert!(refused(|raw| raw.identity = "0s".to_owned()).starts_with("identity:"));
         assert!(refused(|raw| raw.simulated.loss = f64::NAN).starts_with("simulated.loss:"));
+    }
+
+    #[test]
+    fn hca_ports_are_one_or_several_each_once() {
+        let names = |ca| check(|raw| raw.ca = ca).expect("good").cas.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let many = |names: &[&str]| Ca::Many(names.iter().map(|&name| name.to_owned()).collect());
+        assert_eq!(names(Ca::One(String::new())), Vec::<String>::new());
+        assert_eq!(names(Ca::One("mlx5_0".to_owned())), ["mlx5_0"]);
+        assert_eq!(names(many(&["mlx5_0:1", "mlx5_0:2", "mlx5_1"])), ["mlx5_0:1", "mlx5_0:2", "mlx5_1"]);
+        assert_eq!(refused(|raw| raw.ca = many(&["a", "b", "a"])), "ca: \"a\" is not there once only");
+        assert!(refused(|raw| raw.ca = many(&["a:x"])).starts_with("ca: \"a:x\" is not an HCA"));
+        let read: Raw = toml::from_str("ca = [\"mlx5_0\", \"mlx5_1\"]\ncpus = [2, 3]\n").expect("it parses");
+        assert_eq!((read.ca, read.cpus), (many(&["mlx5_0", "mlx5_1"]), vec![2, 3]));
     }
 
     #[test]

@@ -160,7 +160,7 @@ fn a_sampler_with_another_name_is_found_by_its_guid() {
         run(dir.path(), &["--net", "net.p", "--samplers", "mgmt:mlx5_3", "--sampler-guid", guid, "--cap", "968", "-o", "out.toml"], b"");
     assert_eq!(run.code, 0, "{}", run.stderr);
     let assignments = assigned(&dir);
-    let sampler = assignments.sampler("mgmt").unwrap();
+    let sampler = assignments.of_host("mgmt").unwrap()[0];
     assert_eq!((sampler.ca.as_deref(), sampler.port_count), (Some("mlx5_3"), 968));
 }
 

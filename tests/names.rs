@@ -153,7 +153,7 @@ fn assigned(net: &NetFile, nasty: &str) -> Assignments {
     let header = Header { sources: vec![(nasty.to_owned(), String::new())], command: nasty.to_owned() };
     let read = Assignments::parse(&assignments.to_toml(&header), nasty).unwrap();
     assert_eq!(read, assignments);
-    let unknown = read.sampler(&format!("{nasty}?")).unwrap_err();
+    let unknown = read.of_host(&format!("{nasty}?")).unwrap_err();
     assert_shows(&unknown.to_string());
     assert_shows(&miette::Diagnostic::help(&unknown).unwrap().to_string());
     read
@@ -189,7 +189,19 @@ fn swept(net: NetFile, sampler: &Sampler) -> Vec<String> {
     let mut bytes = Vec::new();
     let (port, lid) = (Some(PortNum(1)), Some(Lid(1)));
     record::write(
-        &EventRecord { r#type: "event", ts: 1, slot: 1, sampler, event: "link_change", guid: None, port, lid, detail },
+        &EventRecord {
+            r#type: "event",
+            ts: 1,
+            slot: 1,
+            sampler,
+            ca: sampler,
+            ca_port: PortNum(1),
+            event: "link_change",
+            guid: None,
+            port,
+            lid,
+            detail,
+        },
         &mut bytes,
     );
     write(bytes);
@@ -233,7 +245,7 @@ proptest! {
                 prop_assert!(is_kept(port.peer.as_deref().unwrap(), &names.of(port.peer_guid.unwrap())), "{:?}", port.peer);
                 prop_assert_eq!((&port.link, &port.sampler), (&format!("4x{speed}"), &sampler.host));
             }
-            let table = once::show(&ports, None);
+            let table = once::show(&ports, &[]);
             assert_shows(&table);
             prop_assert_eq!(table.lines().count(), 1 + ports.len());
             let mut summary = Summary::default();

@@ -245,9 +245,24 @@ fn no_other_record_has_a_longer_line_than_promised() {
         let names: BTreeSet<_> = groups.iter().flat_map(|group| group.fields()).map(|field| field.json).collect();
         let detail = names.into_iter().collect::<Vec<_>>().join(" ");
         let (guid, port, lid) = (Some(Guid(u64::MAX)), Some(PortNum(254)), Some(Lid(49151)));
-        let sampler = name();
+        let (sampler, ca, ca_port) = (name(), name(), PortNum(254));
         let (ts, slot) = (u64::MAX, u64::MAX);
-        check(&text(&EventRecord { r#type: "event", ts, slot, sampler: &sampler, event: "reset", guid, port, lid, detail: &detail }), most);
+        check(
+            &text(&EventRecord {
+                r#type: "event",
+                ts,
+                slot,
+                sampler: &sampler,
+                ca: &ca,
+                ca_port,
+                event: "reset",
+                guid,
+                port,
+                lid,
+                detail: &detail,
+            }),
+            most,
+        );
     }
     // Every place of the histogram has a count, and no two alike: no minute of a sampler is like that.
     let mut histogram = stats::durations();
@@ -256,9 +271,23 @@ fn no_other_record_has_a_longer_line_than_promised() {
     values.iter().for_each(|value| histogram.saturating_record_n(*value, random.u64(1..=20_000)));
     let v2 = stats::encoded(&histogram).expect("it can be written");
     let (kind, device_kind, count, sampler) = ("rtt", Some("switch"), u64::MAX, name());
+    let (ca, ca_port) = (name(), PortNum(254));
     let (ts, slot, guid, lid, mean_ns) = (u64::MAX, u64::MAX, Some(Guid(u64::MAX)), Some(Lid(49151)), u64::MAX);
-    let line =
-        text(&HistogramRecord { r#type: "histogram", ts, slot, sampler: &sampler, kind, device_kind, guid, lid, mean_ns, count, v2 });
+    let line = text(&HistogramRecord {
+        r#type: "histogram",
+        ts,
+        slot,
+        sampler: &sampler,
+        ca: &ca,
+        ca_port,
+        kind,
+        device_kind,
+        guid,
+        lid,
+        mean_ns,
+        count,
+        v2,
+    });
     check(&line, LONG);
 }
 

@@ -31,10 +31,40 @@ fn spoiled(from: &str, to: &str) -> AssignmentsError {
 fn a_whole_fabric_comes_back_as_it_was_written() {
     let assignments = stria();
     assert_eq!(Assignments::parse(&assignments.to_toml(&header()), "a.toml").unwrap(), assignments);
-    let sampler = assignments.sampler("admin1").unwrap();
+    let sampler = assignments.of_host("admin1").unwrap()[0];
     assert_eq!((sampler.port_count, sampler.devices.len()), (968, 338));
     let hops: Vec<_> = sampler.devices.iter().filter(|device| device.name == "admin1 mlx5_0").map(|device| device.hops).collect();
     assert_eq!(hops, [Some(0), Some(0)]);
+}
+
+#[test]
+fn a_share_is_divided_evenly_and_no_device_is_split() {
+    let whole = &stria().samplers[0];
+    for parts in 1..=7 {
+        let shares = whole.divided(parts);
+        let ports: Vec<_> = shares.iter().map(|share| share.port_count).collect();
+        // The largest device has 36 ports, the smallest one: nobody is behind by more than that.
+        assert!(ports.iter().sum::<u32>() == 968 && ports.iter().max().unwrap() - ports.iter().min().unwrap() <= 1, "{ports:?}");
+        let mut devices: Vec<_> = shares.iter().flat_map(|share| &share.devices).map(|device| (device.guid, device.ports.len())).collect();
+        devices.sort_unstable();
+        let mut all: Vec<_> = whole.devices.iter().map(|device| (device.guid, device.ports.len())).collect();
+        all.sort_unstable();
+        assert_eq!(devices, all);
+        assert!(shares.iter().all(|share| share.host == whole.host
+            && share.devices.iter().map(|device| device.ports.len()).sum::<usize>() == share.port_count as usize));
+    }
+}
+
+#[test]
+fn a_host_with_several_hca_ports_has_a_block_of_each() {
+    let mut two = stria();
+    let halves = two.samplers[0].divided(2);
+    two.samplers = halves;
+    let place = |assignments: &Assignments| Assignments::parse(&assignments.to_toml(&header()), "a.toml");
+    assert!(place(&two).unwrap_err().to_string().contains("is there twice"));
+    two.samplers[1].ca = Some("mlx5_1".to_owned());
+    let read = place(&two).unwrap();
+    assert_eq!(read.of_host("admin1").unwrap().len(), 2);
 }
 
 #[test]
@@ -126,7 +156,7 @@ fn a_port_may_be_held_once_in_each_role() {
 
 #[test]
 fn an_unknown_sampler_is_told_whom_there_is() {
-    let error = stria().sampler("admni1").unwrap_err();
+    let error = stria().of_host("admni1").unwrap_err();
     assert_eq!(error.to_string(), "the sampler `admni1` is not in the assignments; there are: admin1");
     assert!(error.help().unwrap().to_string().starts_with("did you mean `admin1`?"));
 }

@@ -53,8 +53,8 @@ const QUEUE: usize = 64;
 /// Octets that may wait for it: memory is bounded, however large the fabric is.
 const QUEUE_OCTETS: u64 = 64 << 20;
 
-/// The end of the queue where the sweep puts lines in.
-#[derive(Debug)]
+/// The end of the queue where the sweep puts lines in; each clone is another way into the same queue.
+#[derive(Clone, Debug)]
 pub struct Outlet {
     queue: SyncSender<Batch>,
     shared: Arc<Shared>,
@@ -190,7 +190,7 @@ impl Shared {
 }
 
 impl Writer {
-    /// Writes until the outlet is dropped or nobody reads any more.
+    /// Writes until all outlets are dropped or nobody reads any more.
     pub fn run(mut self) -> Ended {
         while let Ok(batch) = self.queue.recv() {
             self.shared.waiting.fetch_sub(batch.bytes.len() as u64, Ordering::Relaxed);

@@ -4,9 +4,9 @@ use super::table;
 use crate::sweep::record::line::{Port, Sweep};
 use crate::types::Printable;
 
-/// A row a port, with the counters that most ask for first, and a line on the whole. Data in octets, everything as the device counts it since its
+/// A row a port, with the counters that most ask for first, and a line on the whole: all HCA ports that asked together. Data in octets, everything as the device counts it since its
 /// counters were cleared.
-pub fn show(ports: &[Port], sweep: Option<&Sweep>) -> String {
+pub fn show(ports: &[Port], sweeps: &[Sweep]) -> String {
     let mut table = table::new();
     table.set_header(["node", "port", "peer", "port", "link", "status", "xmit", "rcv", "wait", "errors"]);
     for port in ports {
@@ -27,10 +27,11 @@ pub fn show(ports: &[Port], sweep: Option<&Sweep>) -> String {
         ]);
     }
     let mut text = table::show(table, &[1, 3, 6, 7, 8, 9]) + "\n";
-    if let Some(sweep) = sweep {
-        let Sweep { ports, ok, duration_ns, mads_sent, .. } = sweep;
-        let millis = *duration_ns as f64 / 1e6;
-        text += &format!("\n{ok} of {ports} ports ok, {mads_sent} MADs in {millis:.2} ms; wait is PortXmitWait in ticks\n");
+    if let Some(longest) = sweeps.iter().map(|sweep| sweep.duration_ns).max() {
+        let sum = |of: fn(&Sweep) -> u64| sweeps.iter().map(of).fold(0, u64::saturating_add);
+        let (ok, ports, mads) = (sum(|sweep| sweep.ok.into()), sum(|sweep| sweep.ports.into()), sum(|sweep| sweep.mads_sent));
+        let millis = longest as f64 / 1e6;
+        text += &format!("\n{ok} of {ports} ports ok, {mads} MADs in {millis:.2} ms; wait is PortXmitWait in ticks\n");
     }
     text
 }
@@ -81,10 +82,10 @@ mod tests {
         let line = r#"{"type":"port","ts":1,"slot":1,"sampler":"a","guid":"0x0000000000000001","port":1,"lid":1,"node":"n\u001b","kind":"hca","peer_guid":null,"peer_port":1,"peer":"\u009b","link":"4x\u001b[2J","link_source":"file","status":"ok","rtt_ns":0,"mads":1,"identity":"ok","dt_ns":null,"xmit_gbps":null,"rcv_gbps":null,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":null}"#;
         let Line::Port(mut port) = line::parse(line).expect("a record") else { panic!("a port") };
         port.status = "\u{202e}\r".to_owned();
-        let text = show(std::slice::from_ref(&port), None);
+        let text = show(std::slice::from_ref(&port), &[]);
         assert!(text.contains(r"4x\u{1b}[2J") && text.contains(r"\u{202e}\u{d}"), "{text}");
         assert!(text.chars().all(|c| c == '\n' || matches!(c, ' '..='~')), "{text:?}");
         port.link = "x".repeat(1000);
-        assert!(show(&[*port], None).lines().all(|line| line.len() < 200));
+        assert!(show(&[*port], &[]).lines().all(|line| line.len() < 200));
     }
 }

@@ -102,10 +102,10 @@ fn four_samplers_sweep_a_fat_tree() {
     for sampler in SAMPLERS {
         let lines = read(&ibsim, &format!("{sampler}.jsonl"));
         let planned: BTreeSet<_> = plan
-            .sampler(sampler)
+            .of_host(sampler)
             .expect("planned")
-            .devices
             .iter()
+            .flat_map(|block| &block.devices)
             .flat_map(|device| device.ports.iter().map(|port| (device.guid, port.num)))
             .collect();
         let mut told: BTreeMap<u64, Vec<(Guid, PortNum)>> = BTreeMap::new();

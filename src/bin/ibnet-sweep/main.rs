@@ -6,32 +6,31 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::Duration;
+use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
-use ibnet::assignments::{Assignments, AssignmentsError, Sampler};
+use ibnet::assignments::AssignmentsError;
 use ibnet::cli::{self, Progress};
-use ibnet::config::{Config, ConfigError, Plan as Source, Raw, Sl};
-use ibnet::mad::transport::sim::{self, SimFabric, SimTransport};
+use ibnet::config::{Ca, Config, ConfigError, Plan as Source, Raw, Sl};
+use ibnet::mad::transport::sim::SimTransport;
 #[cfg(feature = "umad")]
-use ibnet::mad::transport::umad::{HcaPort, UmadTransport, ports};
+use ibnet::mad::transport::umad::UmadTransport;
 use ibnet::mad::transport::{Transport, TransportError};
-use ibnet::sink::{Destination, Ended, Outlet, SinkError, Writer};
-use ibnet::sweep::driver::{Control, Driver, Settings};
-#[cfg(feature = "umad")]
-use ibnet::sweep::driver::{OpenError, Opened};
+use ibnet::sink::{Destination, Outlet, SinkError};
+use ibnet::sweep::driver::{Driver, Settings};
 use ibnet::sweep::plan::Plan;
 use ibnet::sweep::record::line::{self, Line};
-use ibnet::topology::{DeviceId, NetFileError, ports_report};
-use ibnet::types::{HcaName, Lid, PortNum, Printable};
+use ibnet::topology::NetFileError;
+use ibnet::types::{Lid, PortNum};
 use ibnet::view;
 use miette::Diagnostic;
-use tokio::runtime::Runtime;
-use tokio::sync::{Notify, oneshot};
 
+use self::lanes::{Lane, Work};
+use self::service::{Job, Service};
+
+mod lanes;
 mod query;
+mod service;
 
 /// Asks every assigned port for its counters once a slot and writes a JSON line of each.
 #[derive(Debug, Parser)]
@@ -73,9 +72,9 @@ struct Args {
     /// How long after sending a late reply still counts [default: 50ms]
     #[arg(long, value_name = "TIME")]
     grace: Option<String>,
-    /// HCA that sends [default: the only active InfiniBand port]
-    #[arg(long, value_name = "NAME[:PORT]")]
-    ca: Option<String>,
+    /// HCA that sends; several, with commas or given again, share the devices [default: the only active InfiniBand port]
+    #[arg(long, value_name = "NAME[:PORT]", value_delimiter = ',')]
+    ca: Option<Vec<String>>,
     /// Service level, or the path record's [default: 0]
     #[arg(long, value_name = "N|path")]
     sl: Option<String>,
@@ -172,6 +171,13 @@ enum Failure {
     #[error("a part of the program ended early; this is a mistake in ibnet")]
     #[diagnostic(help("please report it, with what stands above"))]
     Crashed,
+    #[error("cpus: a thread cannot be kept on CPU {cpu}")]
+    #[diagnostic(help("give CPUs that this process may use (`nproc` counts them, `taskset -p $$` shows them), or none"))]
+    Pin {
+        cpu: usize,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("the program's threads could not be started")]
     Runtime(#[source] std::io::Error),
 }
@@ -206,44 +212,38 @@ fn run(args: &Args) -> Result<(), Failure> {
     }
     let config = raw.check()?;
     args.check_output(&config)?;
-    let Work { sampler, sha256 } = Work::load(&config)?;
-    let mut ca = config.ca.clone();
-    // What is said here comes before what the assignments file says.
-    if ca.ca.is_none() {
-        ca.ca.clone_from(&sampler.ca);
-        ca.port = sampler.ca_port;
-    }
-    let way = Way::find(&config, ca)?;
-    let (ca, ca_port) = way.name();
-    let mut engine = config.engine.clone();
-    engine.pkey_index = way.pkey_index(&config)?;
-    let settings = Settings {
-        sampler: sampler.host.clone(),
-        ca,
-        ca_port,
-        interval: config.interval,
-        offset: config.interval.mul_f64(sampler.offset.unwrap_or(0.0)),
-        aligned: !args.once,
-        sweeps: if args.once { Some(1) } else { args.sweeps },
-        assignments_sha256: sha256,
-        engine,
+    let work = Work::load(&config)?;
+    let lanes = work.lanes(&config);
+    let settings = |lane: &Lane, (ca, ca_port): (String, PortNum)| {
+        let (aligned, sweeps) = if args.once { (false, Some(1)) } else { (true, args.sweeps) };
+        Settings { ca, ca_port, aligned, sweeps, ..work.settings(lane, &config) }
     };
-    let plan = Plan::new(&sampler);
-    match way {
-        Way::Simulated(fabric) => sweep(args, &config, settings, |settings, outlet| {
-            Driver::new(plan, settings, SimTransport::new(fabric), outlet, cli::random_seed())
-        }),
-        #[cfg(feature = "umad")]
-        Way::Hca(port) => {
+    if let Some(fabric) = lanes::simulated(&config)? {
+        let start = |lane: &Lane| {
+            let (plan, settings) = (Plan::new(&lane.share), settings(lane, lanes::simulated_name(&lane.ca)));
+            let transport = SimTransport::new(Arc::clone(&fabric));
+            Ok(move |outlet| Driver::new(plan, settings, transport, outlet, cli::random_seed()))
+        };
+        return sweep(args, &config, lanes.iter().map(start).collect::<Result<_, Failure>>()?);
+    }
+    #[cfg(feature = "umad")]
+    {
+        let start = |lane: &Lane| {
+            let (port, pkey_index) = lanes::hca_port(&config, &lane.ca)?;
             let transport = UmadTransport::open(&port)?;
-            let once = args.once;
-            sweep(args, &config, settings, |settings, outlet| {
+            let mut settings = settings(lane, (port.ca.clone(), port.port));
+            settings.engine.pkey_index = pkey_index;
+            let (plan, once, pkey) = (Plan::new(&lane.share), args.once, config.pkey);
+            Ok(move |outlet| {
                 let driver = Driver::new(plan, settings, transport, outlet, cli::random_seed());
                 // Who wants to see one slot wants to see what is wrong.
-                if once { driver } else { driver.reopening(reopen(port, config.pkey)) }
+                if once { driver } else { driver.reopening(lanes::reopen(port, pkey)) }
             })
-        }
+        };
+        sweep(args, &config, lanes.iter().map(start).collect::<Result<_, Failure>>()?)
     }
+    #[cfg(not(feature = "umad"))]
+    Err(Failure::NoUmad)
 }
 
 impl Args {
@@ -297,7 +297,6 @@ impl Args {
             (&self.interval, &mut raw.interval),
             (&self.timeout, &mut raw.timeout),
             (&self.grace, &mut raw.grace),
-            (&self.ca, &mut raw.ca),
             (&self.pkey, &mut raw.pkey),
             (&self.output, &mut raw.output),
         ];
@@ -309,6 +308,9 @@ impl Args {
         if let Some(groups) = &self.groups {
             raw.groups.clone_from(groups);
         }
+        if let Some(cas) = &self.ca {
+            raw.ca = Ca::Many(cas.clone());
+        }
         if let Some(window) = self.window {
             raw.window = window;
         }
@@ -319,221 +321,42 @@ impl Args {
     }
 }
 
-/// What is to be swept, by whom.
-struct Work {
-    sampler: Sampler,
-    sha256: Option<String>,
-}
-
-impl Work {
-    fn load(config: &Config) -> Result<Self, Failure> {
-        let host = config.sampler.clone().unwrap_or_else(cli::short_host_name);
-        match &config.plan {
-            Source::Assignments(path) => {
-                let loaded = Assignments::read(path)?;
-                let sampler = loaded.assignments.sampler(&host)?.clone();
-                Ok(Self { sampler, sha256: Some(loaded.sha256) })
-            }
-            Source::Net(path) => {
-                let net = read_net(path)?;
-                let (sampler, left_out) = Sampler::everything(&net.fabric, &host);
-                if !left_out.is_empty() {
-                    tracing::info!(devices = left_out.len(), "left out: routers, aggregation nodes, devices without a LID");
-                }
-                let source_name = path.display().to_string();
-                if sampler.port_count == 0 { Err(Failure::NothingLinked { source_name }) } else { Ok(Self { sampler, sha256: None }) }
-            }
-        }
-    }
-}
-
-/// Reads a net file; what a person should know of it goes to the log.
-fn read_net(path: &std::path::Path) -> Result<ports_report::NetFile, NetFileError> {
-    let net = ports_report::read(path)?;
-    let name = path.display().to_string();
-    let mut counts = std::collections::BTreeMap::new();
-    for remark in &net.remarks {
-        *counts.entry(remark.kind).or_insert(0) += 1;
-        tracing::debug!("{}: {}", Printable(&name), Printable(&remark.to_string()));
-    }
-    for (kind, lines) in counts {
-        tracing::warn!(lines, "{}: {} (RUST_LOG=ibnet=debug names them)", Printable(&name), kind.as_str());
-    }
-    Ok(net)
-}
-
-/// The way to the fabric.
-enum Way {
-    Simulated(Arc<Mutex<SimFabric>>),
-    #[cfg(feature = "umad")]
-    Hca(HcaPort),
-}
-
-impl Way {
-    #[cfg_attr(not(feature = "umad"), expect(unused_variables, reason = "there are no adapters"))]
-    fn find(config: &Config, ca: HcaName) -> Result<Self, Failure> {
-        if let Some(path) = &config.simulate {
-            let net = read_net(path)?;
-            let options = sim::Options { loss: config.simulated.loss, seed: config.simulated.seed, ..sim::Options::default() };
-            let mut fabric = SimFabric::new(net.fabric, options);
-            for name in &config.simulated.dead {
-                let named: Vec<DeviceId> =
-                    fabric.fabric().iter().filter(|(_, device)| device.name == *name || device.host() == name).map(|(id, _)| id).collect();
-                if named.is_empty() {
-                    return Err(Failure::NoSuchDevice { name: name.clone(), net: path.display().to_string() });
-                }
-                named.into_iter().for_each(|id| fabric.set_dead(id, true));
-            }
-            return Ok(Self::Simulated(Arc::new(Mutex::new(fabric))));
-        }
-        #[cfg(feature = "umad")]
-        {
-            let port = ports::find(&ca)?;
-            if config.pkey & 0x8000 == 0 {
-                tracing::warn!(pkey = format!("{:#06x}", config.pkey), "this is a limited member's P_Key: only full members answer it");
-            }
-            if port.sm_lid.0 == 0 {
-                tracing::warn!(%port, "no subnet manager is known here; LIDs may not lead anywhere");
-            }
-            Ok(Self::Hca(port))
-        }
-        #[cfg(not(feature = "umad"))]
-        Err(Failure::NoUmad)
-    }
-
-    fn name(&self) -> (String, PortNum) {
-        match self {
-            Self::Simulated(_) => ("sim".to_owned(), PortNum(1)),
-            #[cfg(feature = "umad")]
-            Self::Hca(port) => (port.ca.clone(), port.port),
-        }
-    }
-
-    #[cfg_attr(not(feature = "umad"), expect(unused_variables, clippy::unnecessary_wraps, reason = "there is no table of keys"))]
-    fn pkey_index(&self, config: &Config) -> Result<u16, Failure> {
-        match self {
-            Self::Simulated(_) => Ok(0),
-            #[cfg(feature = "umad")]
-            Self::Hca(port) => Ok(port.pkey_index(config.pkey)?),
-        }
-    }
-}
-
-/// Opens the same port again, once it is active and has our P_Key.
-#[cfg(feature = "umad")]
-fn reopen(port: HcaPort, pkey: u16) -> impl Fn() -> Result<Opened<UmadTransport>, OpenError> + Clone + Send + 'static {
-    let name = HcaName { ca: Some(port.ca), port: Some(port.port) };
-    move || {
-        let port = ports::find(&name)?;
-        Ok(Opened { pkey_index: port.pkey_index(pkey)?, transport: UmadTransport::open(&port)? })
-    }
-}
-
-/// After a stop the threads have this long to end; then the program ends without them.
-const STOP_BUDGET: Duration = Duration::from_millis(900);
-
-/// After a stop the process has this long to end, its exit handlers included.
-#[cfg(feature = "umad")]
-const LAST_RESORT: Duration = Duration::from_millis(980);
-
-/// Sweeps into the output, or one slot into a table.
-fn sweep<T: Transport + Send + 'static>(
-    args: &Args,
-    config: &Config,
-    settings: Settings,
-    driver: impl FnOnce(Settings, Outlet) -> Driver<T>,
-) -> Result<(), Failure> {
+/// Sweeps all lanes into the output, or one slot of each into a table.
+fn sweep<T, D>(args: &Args, config: &Config, lanes: Vec<D>) -> Result<(), Failure>
+where
+    T: Transport + Send + 'static,
+    D: FnOnce(Outlet) -> Driver<T>,
+{
+    // Fewer CPUs than lanes are shared.
+    let cpu = |lane: usize| (!config.cpus.is_empty()).then(|| config.cpus[lane % config.cpus.len()]);
+    let slots = args.sweeps.map(|sweeps| sweeps * lanes.len() as u64);
+    let service = Service::new()?;
+    let jobs = |outlet: Outlet| {
+        let jobs = lanes.into_iter().enumerate().map(|(lane, driver)| Job { driver: driver(outlet.clone()), cpu: cpu(lane) });
+        jobs.collect::<Vec<_>>()
+    };
     if args.once {
         let (outlet, lines) = Destination::memory();
-        Service::new()?.run(driver(settings, outlet), None, Progress::hidden())?;
+        service.run(jobs(outlet), None, &Progress::hidden())?;
         return print_table(&lines.text());
     }
-    let service = Service::new()?;
     let (outlet, writer) = config.output.open()?;
     // A bar among lines on one terminal would spoil both.
     let alone = config.output != Destination::Stdout || !std::io::stdout().is_terminal();
-    let bar = args.sweeps.filter(|_| alone).map_or_else(Progress::hidden, |sweeps| Progress::new(sweeps, "slots"));
-    service.run(driver(settings, outlet), Some(writer), bar)
+    let bar = slots.filter(|_| alone).map_or_else(Progress::hidden, |slots| Progress::new(slots, "slots"));
+    service.run(jobs(outlet), Some(writer), &bar)
 }
 
-/// Prints the ports of a slot, and the slot.
+/// Prints the ports of a slot, and the sum of it.
 fn print_table(lines: &str) -> Result<(), Failure> {
-    let (mut ports, mut sweep) = (Vec::new(), None);
+    let (mut ports, mut sweeps) = (Vec::new(), Vec::new());
     for line in lines.lines().filter_map(|text| line::parse(text).ok()) {
         match line {
             Line::Port(port) => ports.push(*port),
-            Line::Sweep(record) => sweep = Some(record),
+            Line::Sweep(record) => sweeps.push(record),
             Line::Start(_) | Line::Histogram(_) | Line::Event(_) => {}
         }
     }
     ports.sort_by(|a, b| (&a.node, a.guid, a.port).cmp(&(&b.node, b.guid, b.port)));
-    cli::print(view::once::show(&ports, sweep.as_ref()).as_bytes()).map_err(Failure::Stdout)
-}
-
-/// Threads, and the signals that end them.
-struct Service {
-    runtime: Runtime,
-    signals: cli::Signals,
-}
-
-impl Service {
-    /// Signals are waited for from now on: before the first line is written, as who reads it may send one at once.
-    fn new() -> Result<Self, Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
-        let signals = runtime.block_on(async { cli::Signals::new() }).map_err(Failure::Runtime)?;
-        Ok(Self { runtime, signals })
-    }
-
-    /// Runs driver and writer on threads of their own, until both have ended; or until a signal comes, or nobody reads the output any more, and
-    /// then for [`STOP_BUDGET`] at most: the sender may stand still inside a write, and so may the writer.
-    fn run<T: Transport + Send + 'static>(mut self, driver: Driver<T>, writer: Option<Writer>, bar: Progress) -> Result<(), Failure> {
-        let (control, reader_gone) = (Arc::new(Control::default()), Arc::new(Notify::new()));
-        let (driven, driver_done) = oneshot::channel();
-        let (written, writer_done) = oneshot::channel();
-        let for_writer = Arc::clone(&reader_gone);
-        spawn("writer", move || {
-            let ended = writer.map_or(Ended::Complete, Writer::run);
-            if ended == Ended::ReaderGone {
-                for_writer.notify_one();
-            }
-            let _ = written.send(ended);
-        })?;
-        let for_driver = Arc::clone(&control);
-        spawn("mads", move || {
-            let result = driver.run(&for_driver, |report| bar.set(report.done));
-            bar.finish();
-            let _ = driven.send(result);
-        })?;
-        self.runtime.block_on(async {
-            let both = async {
-                let result = driver_done.await.map_err(|_| Failure::Crashed)?.map_err(Failure::Lost);
-                // The driver's outlet is gone with it: the writer writes what is left, and ends.
-                match writer_done.await.map_err(|_| Failure::Crashed)? {
-                    Ended::Untold { lines } => result.and(Err(Failure::Unwritten { lines })),
-                    Ended::Complete | Ended::ReaderGone => result,
-                }
-            };
-            tokio::pin!(both);
-            tokio::select! {
-                result = &mut both => return result,
-                () = reader_gone.notified() => tracing::debug!("nobody reads standard output any more"),
-                signal = self.signals.next() => tracing::info!(signal, "stopping"),
-            }
-            control.stop();
-            #[cfg(feature = "umad")]
-            spawn("last-resort", || {
-                // The exit handlers of what stands in for the kernel may wait for ever.
-                thread::sleep(LAST_RESORT);
-                ibnet::mad::transport::umad::end_process(0);
-            })?;
-            tokio::time::timeout(STOP_BUDGET, both).await.unwrap_or_else(|_| {
-                tracing::warn!("the sender or the output stands still; ending without what is left");
-                Ok(())
-            })
-        })
-    }
-}
-
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
-    thread::Builder::new().name(name.to_owned()).spawn(work).map(|_| ()).map_err(Failure::Runtime)
+    cli::print(view::once::show(&ports, &sweeps).as_bytes()).map_err(Failure::Stdout)
 }

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ibnet::cli;
-use ibnet::config::{Config, ConfigError, Raw, Sl};
+use ibnet::config::{Ca, Config, ConfigError, Raw, Sl};
 use ibnet::mad::transport::Transport;
 use ibnet::mad::transport::sim::SimTransport;
 use ibnet::sweep::driver::{Address, DeviceAsker};
 use ibnet::sweep::query::{self, Answers, Question};
 use ibnet::types::{Lid, PortNum};
 
-use super::{Failure, Way};
+use super::{Failure, lanes};
 
 /// Asks one port once and prints its counters as perfquery does.
 #[derive(Debug, clap::Args)]
@@ -92,24 +92,31 @@ const INTERVAL_NS: u64 = 1_000_000_000;
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let config = args.config()?;
-    let way = Way::find(&config, config.ca.clone())?;
-    let pkey_index = way.pkey_index(&config)?;
-    let address = Address { lid: args.lid, sl: config.engine.sl, pkey_index, timeout: args.timeout };
-    match way {
-        Way::Simulated(fabric) => args.ask(config, address, SimTransport::new(fabric)),
-        #[cfg(feature = "umad")]
-        Way::Hca(port) => args.ask(config, address, ibnet::mad::transport::umad::UmadTransport::open(&port)?),
+    let address = |pkey_index| Address { lid: args.lid, sl: config.engine.sl, pkey_index, timeout: args.timeout };
+    if let Some(fabric) = lanes::simulated(&config)? {
+        return args.ask(&config, address(0), SimTransport::new(fabric));
     }
+    #[cfg(feature = "umad")]
+    {
+        // One port is asked once: any of the HCA ports will do.
+        let (port, pkey_index) = lanes::hca_port(&config, &config.cas.first().cloned().unwrap_or_default())?;
+        args.ask(&config, address(pkey_index), ibnet::mad::transport::umad::UmadTransport::open(&port)?)
+    }
+    #[cfg(not(feature = "umad"))]
+    Err(Failure::NoUmad)
 }
 
 impl Args {
     /// The file, with the flags over it.
     fn config(&self) -> Result<Config, ConfigError> {
         let mut raw = self.config.as_deref().map(Raw::read).transpose()?.unwrap_or_default();
-        for (flag, key) in [(&self.simulate, &mut raw.simulate), (&self.ca, &mut raw.ca), (&self.pkey, &mut raw.pkey)] {
+        for (flag, key) in [(&self.simulate, &mut raw.simulate), (&self.pkey, &mut raw.pkey)] {
             if let Some(flag) = flag {
                 key.clone_from(flag);
             }
+        }
+        if let Some(ca) = &self.ca {
+            raw.ca = Ca::One(ca.clone());
         }
         if let Some(groups) = &self.groups {
             raw.groups.clone_from(groups);
@@ -135,10 +142,10 @@ impl Args {
         }
     }
 
-    fn ask<T: Transport>(&self, config: Config, address: Address, transport: T) -> Result<(), Failure> {
+    fn ask<T: Transport>(&self, config: &Config, address: Address, transport: T) -> Result<(), Failure> {
         let path_sl = config.engine.path_sl;
         let mut asker = DeviceAsker::new(transport, address, cli::random_seed());
-        let question = Question { lid: self.lid, port: self.port, groups: config.engine.groups, record: self.json };
+        let question = Question { lid: self.lid, port: self.port, groups: config.engine.groups.clone(), record: self.json };
         let answers = query::ask(question, &mut asker).map_err(Failure::Lost)?;
         if path_sl {
             cli::note(&format!("note: sl: no path record is asked for one port; service level {} is used\n", address.sl));

@@ -1,7 +1,7 @@
 //! What happened, told: an `event` record each, and in the log what a person wants to know.
 
 use super::lifeline::Back;
-use super::{Control, Driver, NAMED_IN_LOG};
+use super::{Control, Driver, NAMED_IN_LOG, Settings};
 use crate::mad::exchange::NO_AGENT;
 use crate::mad::smp::PortInfo;
 use crate::mad::transport::{Transport, TransportError};
@@ -237,8 +237,9 @@ impl<T: Transport> Driver<T> {
         // An event of a device is told of no port of it.
         let port = of.filter(|_| Of::event(event) == Some(Of::Port)).map(|of| of.port);
         let ts = self.clock.wall(self.clock.now());
+        let Settings { sampler, ca, ca_port, .. } = &self.settings;
         record::write(
-            &EventRecord { r#type: "event", ts, slot, sampler: &self.settings.sampler, event, guid, port, lid, detail },
+            &EventRecord { r#type: "event", ts, slot, sampler, ca, ca_port: *ca_port, event, guid, port, lid, detail },
             &mut self.batch.bytes,
         );
         self.batch.lines += 1;

@@ -97,6 +97,8 @@ impl<T: Transport> Driver<T> {
             ts: self.clock.wall(self.clock.now()),
             slot,
             sampler: &self.settings.sampler,
+            ca: &self.settings.ca,
+            ca_port: self.settings.ca_port,
             duration_ns: nanos(stats.duration()),
             decode_ns: nanos(self.decode),
             ports: stats.total(),
@@ -165,7 +167,9 @@ impl<T: Transport> Driver<T> {
             let Some(v2) = stats::encoded(histogram).filter(|_| !histogram.is_empty()) else { continue };
             let (guid, lid) = (device.map(|device| device.guid), device.map(|device| device.lid));
             let (sampler, count, mean_ns) = (self.settings.sampler.as_str(), histogram.len(), histogram.mean().round() as u64);
-            let record = HistogramRecord { r#type: "histogram", ts, slot, sampler, kind, device_kind, guid, lid, mean_ns, count, v2 };
+            let (ca, ca_port) = (self.settings.ca.as_str(), self.settings.ca_port);
+            let record =
+                HistogramRecord { r#type: "histogram", ts, slot, sampler, ca, ca_port, kind, device_kind, guid, lid, mean_ns, count, v2 };
             record::write(&record, &mut self.batch.bytes);
             self.batch.lines += 1;
         }

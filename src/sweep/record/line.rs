@@ -166,6 +166,8 @@ pub struct Sweep {
     pub ts: u64,
     pub slot: u64,
     pub sampler: String,
+    pub ca: String,
+    pub ca_port: PortNum,
     pub duration_ns: u64,
     pub decode_ns: u64,
     pub ports: u32,
@@ -201,6 +203,8 @@ pub struct Histogram {
     pub ts: u64,
     pub slot: u64,
     pub sampler: String,
+    pub ca: String,
+    pub ca_port: PortNum,
     #[serde(deserialize_with = "histogram")]
     pub kind: String,
     pub device_kind: Option<String>,
@@ -219,6 +223,8 @@ pub struct Event {
     pub ts: u64,
     pub slot: u64,
     pub sampler: String,
+    pub ca: String,
+    pub ca_port: PortNum,
     #[serde(deserialize_with = "event")]
     pub event: String,
     pub guid: Option<Guid>,
@@ -239,7 +245,7 @@ pub fn parse(line: &str) -> Result<Line, serde_json::Error> {
 mod tests {
     use super::*;
 
-    const EVENT: &str = r#"{"type":"event","ts":1,"slot":1,"sampler":"a","event":"reset","guid":null,"port":null,"lid":null,"detail":""}"#;
+    const EVENT: &str = r#"{"type":"event","ts":1,"slot":1,"sampler":"a","ca":"sim","ca_port":1,"event":"reset","guid":null,"port":null,"lid":null,"detail":""}"#;
 
     #[test]
     fn words_that_are_not_described_are_refused() {

@@ -179,6 +179,10 @@ pub struct SweepRecord<'a> {
     pub slot: u64,
     /// Whose.
     pub sampler: &'a str,
+    /// The adapter that sent.
+    pub ca: &'a str,
+    /// Its port.
+    pub ca_port: PortNum,
     /// From its start to the last reply or expiry.
     pub duration_ns: u64,
     /// Spent on making values of replies.
@@ -242,6 +246,10 @@ pub struct HistogramRecord<'a> {
     pub slot: u64,
     /// Whose.
     pub sampler: &'a str,
+    /// The adapter that sent.
+    pub ca: &'a str,
+    /// Its port.
+    pub ca_port: PortNum,
     /// `rtt`, `service` or `sweep`, in nanoseconds.
     pub kind: &'static str,
     /// Whose round trips: `switch` or `hca`; null for sweeps.
@@ -269,6 +277,10 @@ pub struct EventRecord<'a> {
     pub slot: u64,
     /// To whom.
     pub sampler: &'a str,
+    /// The adapter that was sending.
+    pub ca: &'a str,
+    /// Its port.
+    pub ca_port: PortNum,
     /// What.
     pub event: &'static str,
     /// Of which device, if of one.
