@@ -2,6 +2,12 @@
 //! core.
 //!
 //!     cargo bench --bench codec                          (--no-default-features: without libibmad)
+//!
+//! Before that, if valgrind is installed, its callgrind counts the instructions of all of it: those do not depend on the machine's mood.
+
+#![expect(clippy::print_stdout, reason = "that is what a benchmark is for")]
+
+use std::process::Command;
 
 use divan::{Bencher, black_box};
 use ibnet::mad::exchange::{Completion, Outcome};
@@ -16,8 +22,40 @@ use ibnet::sweep::sample::Status;
 use ibnet::time::Instant;
 use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Tid};
 
+/// With it, and a number, so many slots are swept and nothing is measured.
+const SLOTS: &str = "--slots";
+
 fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    if let Some(at) = args.iter().position(|arg| arg == SLOTS) {
+        let mut whole = Whole::new();
+        (0..args[at + 1].parse().expect("a number")).for_each(|_| whole.slot());
+        return;
+    }
+    if args.iter().any(|arg| arg == "--bench") {
+        tell_instructions();
+    }
     divan::main();
+}
+
+/// What a MAD costs in instructions: of 100 slots more.
+fn tell_instructions() {
+    let count = |slots: u64| -> Option<u64> {
+        let this = std::env::current_exe().ok()?;
+        let mut valgrind = Command::new("valgrind");
+        valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(this).args([SLOTS, &slots.to_string()]);
+        let said = valgrind.output().ok()?.stderr;
+        let said = String::from_utf8_lossy(&said);
+        said.lines().find_map(|line| line.split_once("Collected : "))?.1.trim().parse().ok()
+    };
+    let mads = 100 * u64::from(PORTS) * Group::DEFAULT.len() as u64;
+    match (count(20), count(120)) {
+        (Some(some), Some(more)) => println!(
+            "callgrind: {} instructions a MAD, from the request to the line, making up the replies included\n",
+            (more - some) / mads
+        ),
+        _ => println!("callgrind: not counted, as valgrind is not installed\n"),
+    }
 }
 
 const PORTS: u8 = 150;
@@ -229,29 +267,45 @@ mod libibmad {
 }
 
 /// All of it: from the request to the line.
-#[divan::bench]
-fn all_of_150_ports(bencher: Bencher<'_, '_>) {
-    let Prepared { mut engine, columns, first, identity } = prepared(&Group::DEFAULT);
-    let mut readings = vec![first; usize::from(PORTS)];
-    let mut lines = Vec::with_capacity(4096 * usize::from(PORTS));
-    let mut second = 2;
-    bencher.counter(divan::counter::ItemsCount::new(PORTS)).bench_local(|| {
-        second += 1;
-        lines.clear();
-        slot(&mut engine, second);
-        for (port, reading) in readings.iter_mut().enumerate() {
-            let sample = engine.sample(port);
-            reading.take(&columns, second, &sample);
+struct Whole {
+    engine: Engine,
+    columns: Columns,
+    readings: Vec<Reading>,
+    identity: PortIdentity,
+    lines: Vec<u8>,
+    second: u64,
+}
+
+impl Whole {
+    fn new() -> Self {
+        let Prepared { engine, columns, first, identity } = prepared(&Group::DEFAULT);
+        let (readings, lines) = (vec![first; usize::from(PORTS)], Vec::with_capacity(4096 * usize::from(PORTS)));
+        Self { engine, columns, readings, identity, lines, second: 2 }
+    }
+
+    fn slot(&mut self) {
+        self.second += 1;
+        self.lines.clear();
+        slot(&mut self.engine, self.second);
+        for (port, reading) in self.readings.iter_mut().enumerate() {
+            let sample = self.engine.sample(port);
+            reading.take(&self.columns, self.second, &sample);
             let record = PortRecord {
                 ts: SECOND,
-                slot: second,
+                slot: self.second,
                 sampler: "node00001",
-                identity: &identity,
+                identity: &self.identity,
                 sample: &sample,
                 reading,
-                columns: &columns,
+                columns: &self.columns,
             };
-            record::write(&record, &mut lines);
+            record::write(&record, &mut self.lines);
         }
-    });
+    }
+}
+
+#[divan::bench]
+fn all_of_150_ports(bencher: Bencher<'_, '_>) {
+    let mut whole = Whole::new();
+    bencher.counter(divan::counter::ItemsCount::new(PORTS)).bench_local(|| whole.slot());
 }

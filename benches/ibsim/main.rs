@@ -50,8 +50,6 @@ fn main() {
     let start = |cores: Option<(&str, &str)>| {
         let ibsim = Ibsim::start(&blueprint, "node00288", preload.clone());
         fs::write(ibsim.path("net.p"), ibsim.run(NODE, "ibnetdiscover", ["-p"]).stdout).expect("written");
-        // Every port is asked for all four groups, whatever it says of itself: so is it by the loops.
-        fs::write(ibsim.path("all.toml"), "force_groups = [\"extended\", \"base\", \"xmtdisc\", \"rcverr\"]\n").expect("written");
         peers::write_list(&ibsim);
         if let Some((core, _)) = cores {
             pin(ibsim.id(), core);
@@ -92,10 +90,10 @@ fn whole_slots(place: &str, ibsim: &Ibsim, c_loop: &Path, core: Option<&str>) {
     let mut not_ok = String::new();
     for _ in 0..TURNS {
         let turn = [
-            peers::by_loop(ibsim, c_loop, "serial", 1, 10, 0, core),
-            ours(ibsim, &["--window", "1", "--interval", "500ms", "--timeout", "50ms", "--sweeps", "10"], core, &mut not_ok).0,
-            ours(ibsim, &["--interval", "250ms", "--timeout", "50ms", "--sweeps", "30"], core, &mut not_ok).0,
-            peers::by_loop(ibsim, c_loop, "window", 32, 30, 250, core),
+            peers::by_loop(ibsim, c_loop, "serial", 1, 8, 0, core),
+            ours(ibsim, &["--window", "1", "--interval", "500ms", "--timeout", "50ms", "--sweeps", "8"], core, &mut not_ok).0,
+            ours(ibsim, &["--interval", "100ms", "--timeout", "50ms", "--sweeps", "30"], core, &mut not_ok).0,
+            peers::by_loop(ibsim, c_loop, "window", 32, 30, 100, core),
         ];
         for (all, turn) in of_all.iter_mut().zip(turn) {
             all.lengths.extend(turn.lengths);
@@ -140,7 +138,7 @@ fn pinned_at(ibsim: &Ibsim, node: &str, program: &Path, core: Option<&str>) -> C
 fn ours(ibsim: &Ibsim, args: &[&str], core: Option<&str>, not_ok: &mut String) -> (Sweeps, Vec<Sweep>) {
     let before = cpu_of_children();
     let mut command = pinned(ibsim, Path::new(SWEEP), core);
-    let output = command.args(["-c", "all.toml", "--net", "net.p"]).args(args).stderr(Stdio::inherit()).output().expect("it runs");
+    let output = command.args(["--net", "net.p"]).args(args).stderr(Stdio::inherit()).output().expect("it runs");
     assert!(output.status.success());
     let cpu = cpu_of_children() - before;
     let text = String::from_utf8(output.stdout).expect("JSON");

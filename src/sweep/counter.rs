@@ -93,11 +93,13 @@ impl Rate {
 
 impl Column {
     /// Whether the device has the counter here, and not wider elsewhere. While nothing is known of a device, it is taken to have what is
-    /// mandatory, and the 64-bit traffic counters; what it refused it does not have.
+    /// mandatory, and the 64-bit traffic counters; what it refused it does not have. A group that is forced is there if it answered; that does not
+    /// make counters true which some devices lack in it, such as 64-bit error counters.
     fn is_of(&self, sample: &Sample<'_>) -> bool {
         let has = |place: usize, group: Group, field: &Field| {
             let forced = sample.forced & 1 << place != 0 && sample.answer(place).is_some();
-            forced || sample.has(place) && have(sample, group.attribute().needs) && have(sample, field.needs)
+            let needs = group.attribute().needs;
+            (forced || sample.has(place) && have(sample, needs)) && (field.needs == needs || have(sample, field.needs))
         };
         has(self.group, self.of, self.field) && !self.wider.is_some_and(|(place, group, field)| has(place, group, field))
     }
@@ -382,6 +384,23 @@ mod tests {
             .map(|(field, raw)| (field.width, raw[0]))
             .collect();
         assert_eq!(widths, [(32, 7)]);
+    }
+
+    #[test]
+    fn a_group_that_is_forced_brings_no_counter_that_the_device_lacks_in_it() {
+        let columns = Columns::new(&GROUPS);
+        let widths = |capabilities| {
+            let mut reading = Reading::new(&columns);
+            let both = answers(
+                1,
+                &[(Group::Extended, "PortXmitData", 7), (Group::Extended, "PortRcvErrors", u64::MAX), (Group::Base, "PortRcvErrors", 5)],
+            );
+            reading.take(&columns, 1, &Sample { forced: 1, ..sample(&both, Some(capabilities)) });
+            let width = |name| reading.counters(&columns).find(|(field, _)| field.json == name).map(|(field, raw)| (field.width, raw[0]));
+            (width("port_xmit_data_bytes"), width("port_rcv_errors"))
+        };
+        assert_eq!(widths(NARROW), (Some((64, 7)), Some((16, 5))), "what is behind its 64-bit traffic is anything");
+        assert_eq!(widths(WIDE), (Some((64, 7)), Some((64, u64::MAX))));
     }
 
     #[test]
