@@ -138,16 +138,27 @@ fn pinned_at(ibsim: &Ibsim, node: &str, program: &Path, core: Option<&str>) -> C
 fn ours(ibsim: &Ibsim, args: &[&str], core: Option<&str>, not_ok: &mut String) -> (Sweeps, Vec<Sweep>) {
     let before = cpu_of_children();
     let mut command = pinned(ibsim, Path::new(SWEEP), core);
-    let output = command.args(["--net", "net.p"]).args(args).stderr(Stdio::inherit()).output().expect("it runs");
+    let output = command.args(["--net", "net.p"]).args(args).env("RUST_LOG", "error").stderr(Stdio::inherit()).output().expect("it runs");
     assert!(output.status.success());
     let cpu = cpu_of_children() - before;
     let text = String::from_utf8(output.stdout).expect("JSON");
     let sweeps: Vec<Sweep> =
         text.lines().filter_map(|text| if let Ok(Line::Sweep(sweep)) = line::parse(text) { Some(sweep) } else { None }).collect();
-    for sweep in sweeps.iter().filter(|sweep| sweep.ok < sweep.ports) {
-        let Sweep { slot, ports, ok, late, timeout, unreachable, skipped, errors, .. } = sweep;
+    let bad: Vec<_> = sweeps.iter().filter(|sweep| sweep.ok < sweep.ports).collect();
+    if !bad.is_empty() {
+        let sum = |of: fn(&Sweep) -> u32| bad.iter().map(|sweep| of(sweep)).sum::<u32>();
+        let [late, timeout, unreachable, skipped, errors] = [
+            sum(|sweep| sweep.late),
+            sum(|sweep| sweep.timeout),
+            sum(|sweep| sweep.unreachable),
+            sum(|sweep| sweep.skipped),
+            sum(|sweep| sweep.errors),
+        ];
         *not_ok += &format!(
-            "\nslot {slot} of {args:?}: {ok} of {ports} ok, {late} late, {timeout} timeout, {unreachable} unreachable, {skipped} skipped, {errors} others"
+            "\n{} of {} slots of `{}` were not all ok: {late} late, {timeout} timeout, {unreachable} unreachable, {skipped} skipped, {errors} others",
+            bad.len(),
+            sweeps.len(),
+            args.join(" ")
         );
     }
     let lengths = sweeps.iter().skip(2).map(|sweep| sweep.duration_ns).collect();

@@ -3,8 +3,10 @@
 //! All MADs to agents have the same deadline and the same grace, and so have those to the subnet manager, which may think longer. So a few queues in
 //! the order of sending take the place of a timer heap.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::mad::query::Query;
 use crate::time::Instant;
@@ -78,7 +80,8 @@ pub struct Patience {
 /// All transactions of a sampler.
 #[derive(Debug)]
 pub struct Inflight {
-    by_tid: HashMap<Tid, Transaction>,
+    /// TIDs that are in here are our own, one after another: no stranger chooses where they fall, so a quick hash will do.
+    by_tid: FxHashMap<Tid, Transaction>,
     agents: Lane,
     manager: Lane,
     next_tid: u32,
@@ -136,7 +139,7 @@ impl Inflight {
     /// `capacity` is how many there can be at most; up to it nothing is allocated again.
     pub fn new(first_tid: u32, capacity: usize, agents: Patience, manager: Patience) -> Self {
         Self {
-            by_tid: HashMap::with_capacity(capacity),
+            by_tid: FxHashMap::with_capacity_and_hasher(capacity, FxBuildHasher),
             agents: Lane::new(agents, capacity),
             manager: Lane::new(manager, 1),
             next_tid: first_tid,
@@ -268,7 +271,7 @@ impl Inflight {
         (self.pending, self.at_agents) = (0, 0);
     }
 
-    fn next_due(queue: &mut VecDeque<(Instant, Tid)>, by_tid: &HashMap<Tid, Transaction>, now: Instant, expired: bool) -> Option<Tid> {
+    fn next_due(queue: &mut VecDeque<(Instant, Tid)>, by_tid: &FxHashMap<Tid, Transaction>, now: Instant, expired: bool) -> Option<Tid> {
         let (at, tid) = Self::front(queue, by_tid, expired)?;
         if at > now {
             return None;
@@ -278,7 +281,7 @@ impl Inflight {
     }
 
     /// The first of a queue that is still waiting there; those before it, which were answered in the meantime, are dropped.
-    fn front(queue: &mut VecDeque<(Instant, Tid)>, by_tid: &HashMap<Tid, Transaction>, expired: bool) -> Option<(Instant, Tid)> {
+    fn front(queue: &mut VecDeque<(Instant, Tid)>, by_tid: &FxHashMap<Tid, Transaction>, expired: bool) -> Option<(Instant, Tid)> {
         while let Some((at, tid)) = queue.front().copied() {
             if by_tid.get(&tid).is_some_and(|transaction| transaction.expired == expired) {
                 return Some((at, tid));
