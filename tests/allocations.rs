@@ -62,6 +62,7 @@ impl Sampler {
             lid: Lid(1),
             node: "leaf01".to_owned(),
             kind: NodeKind::Switch,
+            hops: Some(1),
             peer: Some((Guid(2), PortNum(1), "node00001 mlx5_0".to_owned())),
             link: LinkRate::new("4x", "EDR"),
             link_source: LinkSource::Live,

@@ -190,8 +190,17 @@ fn longest_port(groups: &[Group], capabilities: Capabilities, fec_mode: u64) -> 
     let gbps = Some(4_799.123_457);
     reading.rates = Rates { interval: Some(Duration::MAX), xmit_gbps: gbps, rcv_gbps: gbps, wait_ticks: Some(1.0) };
     let (link, link_source) = (LinkRate::new("12x", "FDR10"), LinkSource::Live);
-    let identity =
-        PortIdentity { guid, port, lid, node: name(), kind: NodeKind::Switch, peer: Some((guid, port, name())), link, link_source };
+    let identity = PortIdentity {
+        guid,
+        port,
+        lid,
+        node: name(),
+        kind: NodeKind::Switch,
+        hops: Some(u16::MAX),
+        peer: Some((guid, port, name())),
+        link,
+        link_source,
+    };
     let sampler = name();
     let record = PortRecord {
         ts: u64::MAX,
@@ -273,6 +282,7 @@ fn no_other_record_has_a_longer_line_than_promised() {
     let (kind, device_kind, count, sampler) = ("rtt", Some("switch"), u64::MAX, name());
     let (ca, ca_port) = (name(), PortNum(254));
     let (ts, slot, guid, lid, mean_ns) = (u64::MAX, u64::MAX, Some(Guid(u64::MAX)), Some(Lid(49151)), u64::MAX);
+    let hops = Some(u16::MAX);
     let line = text(&HistogramRecord {
         r#type: "histogram",
         ts,
@@ -284,6 +294,7 @@ fn no_other_record_has_a_longer_line_than_promised() {
         device_kind,
         guid,
         lid,
+        hops,
         mean_ns,
         count,
         v2,

@@ -56,6 +56,7 @@ fn plan() -> Plan {
         lid: Lid(lid),
         node: format!("node{lid}"),
         kind: NodeKind::Hca,
+        hops: None,
         peer: None,
         link: LinkRate::new("4x", "EDR"),
         link_source: LinkSource::File,

@@ -27,6 +27,7 @@ impl Plan {
                 lid: device.lid,
                 node: device.name.clone(),
                 kind: device.kind,
+                hops: device.hops,
                 peer: port.peer.as_ref().map(|peer| (peer.guid, peer.port, peer.name.clone())),
                 link: LinkRate::new(&port.width, &port.speed),
                 link_source: LinkSource::File,

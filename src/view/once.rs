@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn no_word_of_a_record_is_obeyed_and_none_tears_the_table() {
-        let line = r#"{"type":"port","ts":1,"slot":1,"sampler":"a","guid":"0x0000000000000001","port":1,"lid":1,"node":"n\u001b","kind":"hca","peer_guid":null,"peer_port":1,"peer":"\u009b","link":"4x\u001b[2J","link_source":"file","status":"ok","rtt_ns":0,"mads":1,"identity":"ok","dt_ns":null,"xmit_gbps":null,"rcv_gbps":null,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":null}"#;
+        let line = r#"{"type":"port","ts":1,"slot":1,"sampler":"a","guid":"0x0000000000000001","port":1,"lid":1,"node":"n\u001b","kind":"hca","hops":null,"peer_guid":null,"peer_port":1,"peer":"\u009b","link":"4x\u001b[2J","link_source":"file","status":"ok","rtt_ns":0,"mads":1,"identity":"ok","dt_ns":null,"xmit_gbps":null,"rcv_gbps":null,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":null}"#;
         let Line::Port(mut port) = line::parse(line).expect("a record") else { panic!("a port") };
         port.status = "\u{202e}\r".to_owned();
         let text = show(std::slice::from_ref(&port), &[]);

@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn no_word_of_a_record_is_obeyed() {
-        let line = r#"{"type":"port","ts":1,"slot":1,"sampler":"a","guid":"0x0000000000000001","port":1,"lid":1,"node":"n","kind":"hca","peer_guid":null,"peer_port":null,"peer":null,"link":"4x\u001b[2J","link_source":"file","status":"ok","rtt_ns":0,"mads":1,"identity":"ok","dt_ns":1,"xmit_gbps":1.0,"rcv_gbps":null,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":null}"#;
+        let line = r#"{"type":"port","ts":1,"slot":1,"sampler":"a","guid":"0x0000000000000001","port":1,"lid":1,"node":"n","kind":"hca","hops":null,"peer_guid":null,"peer_port":null,"peer":null,"link":"4x\u001b[2J","link_source":"file","status":"ok","rtt_ns":0,"mads":1,"identity":"ok","dt_ns":1,"xmit_gbps":1.0,"rcv_gbps":null,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":null}"#;
         let mut summary = Summary::default();
         summary.read(line.as_bytes()).expect("read");
         let text = summary.to_string();
@@ -210,7 +210,7 @@ mod tests {
             )
         };
         let start = format!(
-            r#"{{"type":"start","ts":1,"slot":1,"sampler":"a","schema":1,"version":"0","boot_id":"","pid":1,"ca":"sim","ca_port":1,"interval_ns":{interval_ns},"groups":[],"ports":7,"assignments_sha256":null,"file_seq":0}}"#
+            r#"{{"type":"start","ts":1,"slot":1,"sampler":"a","schema":1,"version":"0","boot_id":"","pid":1,"ca":"sim","ca_port":1,"interval_ns":{interval_ns},"groups":[],"ports":7,"assignments_sha256":null,"clock_ns":30,"file_seq":0}}"#
         );
         format!("{start}\n{}\n{}\n", sweep(1, 2_000_000), sweep(2, 4_000_000))
     }

@@ -17,6 +17,9 @@ pub(super) struct Clock {
 const READINGS: u32 = 5;
 const CLOSE_READINGS: Duration = Duration::from_micros(20);
 
+/// Enough for a mean to the nanosecond; they take 30 us or so.
+const READINGS_FOR_COST: u32 = 1000;
+
 impl Clock {
     #[expect(clippy::disallowed_methods, reason = "this is where clocks are read")]
     pub(super) fn start() -> Self {
@@ -29,6 +32,15 @@ impl Clock {
     pub(super) fn now(&self) -> Instant {
         let elapsed = SystemInstant::now().saturating_duration_since(self.zero);
         Instant::from_nanos(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// What reading the monotonic clock takes: the mean of many readings. Confidence (Settlemyer et al.) tells it beside its measurements likewise.
+    pub(super) fn cost(&self) -> Duration {
+        let begin = self.now();
+        (1..READINGS_FOR_COST).for_each(|_| {
+            std::hint::black_box(self.now());
+        });
+        (self.now() - begin) / READINGS_FOR_COST
     }
 
     /// Reads the wall clock: nanoseconds since 1970.

@@ -42,6 +42,7 @@ impl<T: Transport> Driver<T> {
             groups: record::group_names(&self.settings.engine.groups),
             ports: self.ports.len(),
             assignments_sha256: self.settings.assignments_sha256.as_deref(),
+            clock_ns: nanos(self.clock.cost()),
             file_seq: 0,
         };
         record::write(&record, &mut self.batch.bytes);
@@ -166,10 +167,25 @@ impl<T: Transport> Driver<T> {
         for (kind, device_kind, device, histogram) in of_all.into_iter().chain(of_each) {
             let Some(v2) = stats::encoded(histogram).filter(|_| !histogram.is_empty()) else { continue };
             let (guid, lid) = (device.map(|device| device.guid), device.map(|device| device.lid));
+            let hops = device.and_then(|device| device.hops);
             let (sampler, count, mean_ns) = (self.settings.sampler.as_str(), histogram.len(), histogram.mean().round() as u64);
             let (ca, ca_port) = (self.settings.ca.as_str(), self.settings.ca_port);
-            let record =
-                HistogramRecord { r#type: "histogram", ts, slot, sampler, ca, ca_port, kind, device_kind, guid, lid, mean_ns, count, v2 };
+            let record = HistogramRecord {
+                r#type: "histogram",
+                ts,
+                slot,
+                sampler,
+                ca,
+                ca_port,
+                kind,
+                device_kind,
+                guid,
+                lid,
+                hops,
+                mean_ns,
+                count,
+                v2,
+            };
             record::write(&record, &mut self.batch.bytes);
             self.batch.lines += 1;
         }

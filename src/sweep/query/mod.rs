@@ -282,6 +282,7 @@ impl Answers {
             lid: self.question.lid,
             node: self.name.clone(),
             kind,
+            hops: None,
             peer: None,
             link: self.link.map_or_else(|| LinkRate::new("??", "???"), |(link, mask)| link.rate(mask)),
             link_source: LinkSource::Live,

@@ -48,6 +48,7 @@ pub struct Start {
     pub groups: Vec<String>,
     pub ports: usize,
     pub assignments_sha256: Option<String>,
+    pub clock_ns: u64,
     pub file_seq: u32,
 }
 
@@ -63,6 +64,7 @@ pub struct Port {
     pub lid: Lid,
     pub node: String,
     pub kind: NodeKind,
+    pub hops: Option<u16>,
     pub peer_guid: Option<Guid>,
     pub peer_port: Option<PortNum>,
     pub peer: Option<String>,
@@ -210,6 +212,7 @@ pub struct Histogram {
     pub device_kind: Option<String>,
     pub guid: Option<Guid>,
     pub lid: Option<Lid>,
+    pub hops: Option<u16>,
     pub mean_ns: u64,
     pub count: u64,
     pub v2: String,

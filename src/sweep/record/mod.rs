@@ -84,6 +84,8 @@ pub struct PortIdentity {
     pub node: String,
     /// What its node is.
     pub kind: NodeKind,
+    /// How far it is from the sampler, by the plan: the host's own HCA 0, its switch 1.
+    pub hops: Option<u16>,
     /// The other end: GUID, port and name.
     pub peer: Option<(Guid, PortNum, String)>,
     /// The link.
@@ -145,6 +147,8 @@ pub struct Start<'a> {
     pub ports: usize,
     /// Of the assignments file; null without one.
     pub assignments_sha256: Option<&'a str>,
+    /// What it takes to read the clock, which every duration has in it.
+    pub clock_ns: u64,
     /// Counts the files of one process.
     pub file_seq: u32,
 }
@@ -258,6 +262,8 @@ pub struct HistogramRecord<'a> {
     pub guid: Option<Guid>,
     /// Where it answers; likewise.
     pub lid: Option<Lid>,
+    /// How far it is from the sampler; likewise, and where no plan tells.
+    pub hops: Option<u16>,
     /// The mean of the values.
     pub mean_ns: u64,
     /// How many values.
@@ -310,6 +316,7 @@ impl Serialize for PortRecord<'_> {
         map.serialize_entry("lid", &identity.lid)?;
         map.serialize_entry("node", &identity.node)?;
         map.serialize_entry("kind", identity.kind.as_str())?;
+        map.serialize_entry("hops", &identity.hops)?;
         map.serialize_entry("peer_guid", &peer_guid)?;
         map.serialize_entry("peer_port", &peer_port)?;
         map.serialize_entry("peer", &peer)?;
