@@ -260,6 +260,14 @@ pub fn print(bytes: &[u8]) -> io::Result<()> {
     }
 }
 
+/// Writes a line to standard output. A reader that closed it is no error.
+///
+/// # Errors
+/// What the operating system says.
+pub fn print_line(line: &str) -> Result<(), OutputError> {
+    print(format!("{line}\n").as_bytes()).map_err(|source| OutputError { path: "standard output".into(), source })
+}
+
 /// Sends the log to standard error: `info` and above, or what `RUST_LOG` says. Times stand there only on a terminal: a journal has its own.
 pub fn log_to_stderr() {
     use tracing_subscriber::EnvFilter;

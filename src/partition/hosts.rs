@@ -171,6 +171,30 @@ pub fn parse_file(text: &str, name: &str) -> Result<Vec<Wanted>, HostsError> {
     finish(all, place(1))
 }
 
+/// Writes samplers, each `host`, `host:adapter` or `host:adapter:port`, as a HOSTLIST that is as short as can be. [`parse_list`] reads it back.
+pub fn fold(parts: &[String]) -> String {
+    let mut by_adapter: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for part in parts {
+        let colon = part.find(':').unwrap_or(part.len());
+        by_adapter.entry(&part[colon..]).or_default().push(&part[..colon]);
+    }
+    let folded = by_adapter.into_iter().flat_map(|(adapter, hosts)| {
+        let names = hosts.join(",");
+        let folded = Parser::default().parse::<IdRangeList>(&names).map(|set| set.to_string());
+        let mut expected = hosts.clone();
+        expected.sort_unstable();
+        let is_same = |text: &String| {
+            let mut read: Vec<_> = parse_list(text).unwrap_or_default().into_iter().map(|wanted| wanted.host).collect();
+            read.sort_unstable();
+            read == expected
+        };
+        // Where folding would change a name (`n1`, `n01`) the names stand as they are.
+        let text = folded.ok().filter(is_same).unwrap_or(names);
+        split(&text).into_iter().map(|part| format!("{part}{adapter}")).collect::<Vec<_>>()
+    });
+    folded.collect::<Vec<_>>().join(",")
+}
+
 /// Finds each sampler in the fabric and sorts them by name. `guids` tells where a host sits whose description does not.
 ///
 /// # Errors
@@ -352,6 +376,15 @@ fn names_of(hosts: &str) -> Result<Vec<String>, &'static str> {
     Ok(set.iter().collect())
 }
 
+impl fmt::Display for Host {
+    /// As a HOSTLIST has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name)?;
+        self.ca.iter().try_for_each(|ca| write!(f, ":{ca}"))?;
+        self.ca_port.iter().try_for_each(|port| write!(f, ":{port}"))
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -424,6 +457,22 @@ mod tests {
             assert!(matches!(parse_list(list), Err(HostsError::TooMany { .. })), "{list}");
         }
         assert_eq!(parse_list("n[1-100000]").unwrap().len(), 100_000);
+    }
+
+    #[test]
+    fn a_list_is_folded_and_reads_as_it_was() {
+        for (parts, folded) in [
+            (&["node001", "node002", "node010", "admin1"][..], "admin1,node[001-002,010]"),
+            (&["n1:mlx5_0", "n2:mlx5_0", "n3:mlx5_1:2", "n4"], "n4,n[1-2]:mlx5_0,n3:mlx5_1:2"),
+            (&["r1n1", "r2n2"], "r1n1,r2n2"),
+            (&["a-b.example", "7"], "7,a-b.example"),
+        ] {
+            let parts: Vec<_> = parts.iter().map(|part| (*part).to_owned()).collect();
+            assert_eq!(fold(&parts), folded);
+            assert_eq!(parse_list(folded).unwrap().len(), parts.len());
+        }
+        let padded = ["n1".to_owned(), "n01".to_owned()];
+        assert_eq!(names(&fold(&padded)), ["n01", "n1"]);
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod cover;
 pub mod hosts;
 pub mod report;
 pub mod rules;
+pub mod suggest;
 
 pub use hosts::{Host, HostsError};
 pub use report::Report;

@@ -5,22 +5,28 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use ibnet::assignments::{Assignments, Header, sha256_hex};
 use ibnet::cli::{self, InputError, OutputError, Staged};
 use ibnet::partition::report::Detail;
+use ibnet::partition::suggest::SuggestError;
 use ibnet::partition::{self, HostsError, PlanError, Report, Request, hosts};
 use ibnet::topology::{NetFileError, ports_report};
 use ibnet::types::{Guid, Printable};
 use miette::Diagnostic;
 
+mod suggest;
+
 /// Gives every port of an InfiniBand fabric to exactly one sampler, near it and not too many to any.
 #[derive(Debug, Parser)]
 #[command(name = "ibnet-gen", version, after_help = EXAMPLES)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_subcommand = true)]
 struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// What `ibnetdiscover -p` printed; `-` is standard input
-    #[arg(long, value_name = "FILE|-")]
-    net: PathBuf,
+    #[arg(long, value_name = "FILE|-", required = true)]
+    net: Option<PathBuf>,
     #[command(flatten)]
     samplers: Samplers,
     /// Where a sampler sits whose node description does not begin with its name: the GUID of its port (may be repeated)
@@ -35,6 +41,12 @@ struct Args {
     /// The assignments file; `-` is standard output
     #[arg(short, long, value_name = "FILE|-", default_value = "-")]
     output: PathBuf,
+}
+
+/// What else there is to do than to plan.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Suggest(suggest::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -53,6 +65,7 @@ Examples:
   ibnetdiscover -p > fabric.p
   ibnet-gen --net fabric.p --samplers 'node[001-008]' -o assignments.toml
   ibnet-gen --net fabric.p --samplers-file samplers.txt --cap 200 -o a.toml
+  ibnet-gen suggest --net fabric.p
   ibnet-gen --net fabric.p --samplers mgmt --sampler-guid mgmt=0x0002c9030045fd01
 
 A sampler is found by the first word of its adapter's node description. Routers,
@@ -79,6 +92,9 @@ enum Failure {
     Plan(#[from] PlanError),
     #[error(transparent)]
     #[diagnostic(transparent)]
+    Suggest(#[from] SuggestError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
     Output(#[from] OutputError),
     #[error("{}: is given for {first} and for {second}", path.display())]
     #[diagnostic(help("give each its own file"))]
@@ -90,7 +106,11 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(code) => return code,
     };
-    match run(&args) {
+    let done = match &args.command {
+        Some(Command::Suggest(args)) => suggest::run(args),
+        None => run(&args),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => cli::fail(&failure),
     }
@@ -98,8 +118,8 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<(), Failure> {
     args.check_files()?;
-    let name = cli::name_of(&args.net);
-    let bytes = cli::read(&args.net)?;
+    let name = cli::name_of(args.net());
+    let bytes = cli::read(args.net())?;
     let net = ports_report::parse(&bytes, &name)?;
     // Told before any sampler is looked for: where nothing is linked none is found either.
     partition::something_to_sample(&net.fabric)?;
@@ -135,10 +155,15 @@ impl Samplers {
 }
 
 impl Args {
+    fn net(&self) -> &Path {
+        // It is demanded wherever there is no subcommand.
+        self.net.as_deref().unwrap_or_else(|| Path::new("-"))
+    }
+
     /// No file is read and written, or used twice: a slip that would cost the net file.
     fn check_files(&self) -> Result<(), Failure> {
         let files = [
-            ("--net", Some(&*self.net)),
+            ("--net", Some(self.net())),
             ("--samplers-file", self.samplers.samplers_file.as_deref()),
             ("--report", self.report.as_deref()),
             ("--output", Some(&*self.output)),
@@ -169,10 +194,14 @@ fn host_and_guid(text: &str) -> Result<(String, Guid), String> {
     Ok((host.to_owned(), guid.parse().map_err(|error: ibnet::types::ParseError| error.to_string())?))
 }
 
+/// A word as a shell takes it.
+fn quoted(text: &str) -> String {
+    let plain = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c));
+    if plain { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
 /// The command as it was typed, so that it can be given again.
 fn command() -> String {
-    let plain = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c));
-    let quoted = |text: String| if plain(&text) { text } else { format!("'{}'", text.replace('\'', r"'\''")) };
-    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
+    let words = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
     std::iter::once("ibnet-gen".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }

@@ -1,0 +1,74 @@
+//! `ibnet-gen suggest`: which hosts would do as samplers.
+//!
+//! Standard output has the list and nothing else, so that it can stand in another command; standard error says why these.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use ibnet::cli;
+use ibnet::partition::report::{Detail, Report};
+use ibnet::partition::suggest::{self, Suggested};
+use ibnet::topology::ports_report;
+use ibnet::types::Printable;
+
+use crate::{Failure, quoted};
+
+/// Says how many samplers are needed at least and which hosts they had best be: one a leaf switch, spread over the tree
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// What `ibnetdiscover -p` printed; `-` is standard input
+    #[arg(long, value_name = "FILE|-")]
+    net: PathBuf,
+    /// The most ports of one sampler
+    #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..))]
+    cap: u32,
+    /// Pick so many hosts [default: as few as the cap allows]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    count: Option<u32>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ibnet-gen suggest --net fabric.p
+  ibnet-gen suggest --net fabric.p --cap 200 --count 12
+  ibnet-gen --net fabric.p --samplers \"$(ibnet-gen suggest --net fabric.p)\" -o plan.toml
+
+The list of hosts goes to standard output, in the form that --samplers takes; who
+gets what, and why these, to standard error. With these hosts and this cap there
+is a plan: it was made.";
+
+/// Suggests.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let name = cli::name_of(&args.net);
+    let bytes = cli::read(&args.net)?;
+    let net = ports_report::parse(&bytes, &name)?;
+    let suggested = suggest::suggest(&net.fabric, args.cap, args.count.map(|count| count as usize))?;
+    let report = Report { name: &name, net: &net, plan: &suggested.plan, detail: Detail::Brief };
+    cli::note(&format!("{report}{}", explained(&suggested, args)));
+    cli::print_line(&suggested.list)?;
+    Ok(())
+}
+
+/// Why these hosts, and what to do with them.
+fn explained(suggested: &Suggested, args: &Args) -> String {
+    const MOST: usize = 40;
+    let Suggested { list, at_least, plan, switches, unnamable } = suggested;
+    let (samplers, cap) = (plan.shares.len(), plan.cap);
+    let mut text = format!("\nsamplers  {samplers}, at most {cap} ports each; fewer than {at_least} could not hold all ports\n");
+    // Writing to a String does not fail.
+    for (share, switch) in plan.shares.iter().zip(switches).take(MOST) {
+        let _ = writeln!(text, "            {} (on {})", share.host, Printable(switch));
+    }
+    if samplers > MOST {
+        let _ = writeln!(text, "            and {} more", samplers - MOST);
+    }
+    if *unnamable > 0 {
+        let _ = writeln!(text, "note      {unnamable} host names were passed over: several hosts share one, or no host list can hold it");
+    }
+    let net = if cli::is_dash(&args.net) { Path::new("FILE") } else { &args.net };
+    let cap = if cap == 150 { String::new() } else { format!(" --cap {cap}") };
+    let net = quoted(&net.to_string_lossy());
+    let _ = writeln!(text, "next      ibnet-gen --net {}{cap} --samplers {} -o plan.toml", Printable(&net), quoted(list));
+    text
+}

@@ -1,0 +1,76 @@
+//! The real `ibnet-gen`, asked to suggest, to explain and to draw.
+#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use ibnet::assignments::Assignments;
+use ibnet::topology::synthetic::{self, FatTree};
+use tempfile::TempDir;
+
+fn with_net(bytes: &[u8]) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("net.p"), bytes).unwrap();
+    dir
+}
+
+fn stria() -> TempDir {
+    with_net(synthetic::stria().ports_report().as_bytes())
+}
+
+/// Exit code, standard output and standard error.
+fn run(dir: &TempDir, args: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_ibnet-gen")).current_dir(dir.path()).args(args).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+#[track_caller]
+fn done(dir: &TempDir, args: &[&str]) -> (String, String) {
+    let (code, stdout, stderr) = run(dir, args);
+    assert_eq!(code, 0, "{stderr}");
+    (stdout, stderr)
+}
+
+#[test]
+fn what_is_suggested_can_be_pasted() {
+    let trees = [(1, 3, 1, 1), (2, 20, 2, 4), (18, 18, 9, 2), (30, 10, 4, 1), (36, 18, 18, 1)];
+    let mut nets: Vec<_> = trees
+        .map(|(leaves, hosts, spines, trunk)| FatTree { leaves, hosts, spines, trunk, radix: 36 }.blueprint().ports_report().into_bytes())
+        .to_vec();
+    nets.push(synthetic::stria().ports_report().into_bytes());
+    let captures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fabrics");
+    nets.extend(
+        ["loginoff-fdr10-qdr.reconstructed.p", "treydock-test.p", "treydock-test2.p"].map(|name| fs::read(captures.join(name)).unwrap()),
+    );
+    for net in nets {
+        let dir = with_net(&net);
+        for cap in ["40", "64", "150", "1000"] {
+            let (stdout, stderr) = done(&dir, &["suggest", "--net", "net.p", "--cap", cap]);
+            let list = stdout.strip_suffix('\n').unwrap();
+            assert!(!list.is_empty() && !list.contains(char::is_whitespace), "{list:?}");
+            assert!(stderr.contains(&format!(" --samplers {list}")) || stderr.contains(&format!(" --samplers '{list}'")), "{stderr}");
+            done(&dir, &["--net", "net.p", "--samplers", list, "--cap", cap, "-o", "out.toml"]);
+            let plan = Assignments::read(&dir.path().join("out.toml")).unwrap().assignments;
+            let most: u32 = cap.parse().unwrap();
+            assert!(plan.samplers.iter().all(|sampler| sampler.port_count <= most || sampler.devices.len() == 1));
+            assert!(stderr.contains(&format!("samplers  {}, at most {cap} ports each", plan.samplers.len())), "{stderr}");
+        }
+    }
+}
+
+#[test]
+fn so_many_hosts_as_are_asked_for_are_suggested_or_it_is_said_why_not() {
+    let dir = stria();
+    let (stdout, _) = done(&dir, &["suggest", "--net", "net.p", "--count", "12"]);
+    assert_eq!(stdout, "node[00001,00025,00049,00073,00097,00121,00145,00169,00193,00217,00241,00265]\n");
+    let (code, stdout, stderr) = run(&dir, &["suggest", "--net", "net.p", "--count", "3"]);
+    assert_eq!((code, &*stdout), (1, ""));
+    assert!(stderr.starts_with("error: 968 ports do not fit on 3 samplers") && stderr.contains("\nhelp: "), "{stderr}");
+    let (code, _, stderr) = run(&dir, &["suggest", "--net", "net.p", "--cap", "1"]);
+    assert!(code == 1 && stderr.contains("raise the cap: `--cap "), "{stderr}");
+    for args in [&["suggest"][..], &["suggest", "--net", "net.p", "--count", "0"], &["--net", "net.p", "suggest", "--net", "net.p"]] {
+        assert_eq!(run(&dir, args).0, 2, "{args:?}");
+    }
+}
