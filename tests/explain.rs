@@ -74,3 +74,20 @@ fn so_many_hosts_as_are_asked_for_are_suggested_or_it_is_said_why_not() {
         assert_eq!(run(&dir, args).0, 2, "{args:?}");
     }
 }
+
+#[test]
+fn the_report_is_text_or_json_by_the_name_of_its_file() {
+    let dir = stria();
+    let plan = |report: &str| done(&dir, &["--net", "net.p", "--samplers", "node[00001-00008]", "--report", report, "-o", "out.toml"]).1;
+    let stderr = plan("report.txt");
+    let text = fs::read_to_string(dir.path().join("report.txt")).unwrap();
+    assert_eq!(text + "written   out.toml\n", stderr);
+    plan("report.JSON");
+    let json: serde_json::Value = serde_json::from_str(&fs::read_to_string(dir.path().join("report.JSON")).unwrap()).unwrap();
+    assert_eq!(json["sources"][0]["name"], "net.p");
+    assert_eq!(json["command"], "ibnet-gen --net net.p --samplers 'node[00001-00008]' --report report.JSON -o out.toml");
+    let bound = json["balance"]["lower_bound_ports"].as_u64().unwrap();
+    let above = json["balance"]["above_lower_bound_ports"].as_u64().unwrap();
+    assert_eq!(bound, 121, "968 ports, 8 samplers");
+    assert!(stderr.contains(&format!("could not be less than 121: {above} above that")), "{stderr}");
+}

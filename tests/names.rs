@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use ibnet::assignments::{Assignments, Header, Sampler};
 use ibnet::mad::transport::sim::{Options, SimFabric};
+use ibnet::partition::facts::Facts;
 use ibnet::partition::report::Detail;
 use ibnet::partition::{self, Report, Request, hosts};
 use ibnet::sweep::counter::{Columns, Reading};
@@ -143,7 +144,7 @@ fn assigned(net: &NetFile, nasty: &str) -> Assignments {
     let samplers = hosts::locate(&wanted, &[("here".to_owned(), HOSTS[0])], &net.fabric).unwrap();
     let plan = partition::plan(&Request { fabric: &net.fabric, samplers, cap: 100 }).unwrap();
     for detail in [Detail::Brief, Detail::Full] {
-        assert_shows(&Report { name: nasty, net, plan: &plan, detail }.to_string());
+        assert_shows(&Report { name: nasty, facts: &Facts::of(net, &plan), detail }.to_string());
     }
     let mut assignments = Assignments::of(&plan, &net.fabric);
     // One more sampler, whose own name is a stranger's: it stands in for the first.
@@ -271,7 +272,7 @@ proptest! {
         let wanted = hosts::parse_list("here").unwrap();
         let Ok(samplers) = hosts::locate(&wanted, &[("here".to_owned(), HOSTS[0])], &net.fabric) else { return Ok(()) };
         match partition::plan(&Request { fabric: &net.fabric, samplers, cap: 5 }) {
-            Ok(plan) => assert_shows(&Report { name: "net.p", net: &net, plan: &plan, detail: Detail::Full }.to_string()),
+            Ok(plan) => assert_shows(&Report { name: "net.p", facts: &Facts::of(&net, &plan), detail: Detail::Full }.to_string()),
             Err(error) => assert_shows(&error.to_string()),
         }
     }

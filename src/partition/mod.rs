@@ -1,7 +1,8 @@
 //! Every port to exactly one sampler, near it, and no more to any than it can ask.
 //!
 //! [`hosts`] tells which hosts sample and where they sit; [`rules`] gives them the devices; [`cover`] proves, before anything is
-//! written, that the result is what was asked for; [`report`] tells people how even it came out.
+//! written, that the result is what was asked for; [`facts`] counts how even it came out, [`report`] tells it to people;
+//! [`suggest`] finds hosts that would do.
 //!
 //! The unit is the device: a switch is never split, and a port of an adapter is a device of its own. Sampled are all linked
 //! ports, but for those of devices that [`Reason`] names.
@@ -11,12 +12,14 @@ use std::fmt;
 
 use miette::Diagnostic;
 use rayon::prelude::*;
+use serde::Serialize;
 
 use crate::topology::graph::UNREACHABLE;
 use crate::topology::{Device, DeviceId, Fabric, Graph};
 use crate::types::{Guid, Lid, NodeKind, Printable};
 
 pub mod cover;
+pub mod facts;
 pub mod hosts;
 pub mod report;
 pub mod rules;
@@ -91,7 +94,8 @@ pub struct LeftOut {
 }
 
 /// Why nobody samples a device.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// No LID was known: it cannot be addressed.
     NoLid,

@@ -19,6 +19,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use miette::Diagnostic;
+use serde::Serialize;
 
 use super::names::{self, RawName};
 use super::{Device, Fabric, Peer, Port};
@@ -49,7 +50,8 @@ pub struct Remark {
 }
 
 /// What a [`Remark`] is about; the first three mean that the line gave no port.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RemarkKind {
     /// The line could not be read.
     Unreadable,

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use ibnet::assignments::{Assignments, Header, sha256_hex};
 use ibnet::cli::{self, InputError, OutputError, Staged};
+use ibnet::partition::facts::Facts;
 use ibnet::partition::report::Detail;
 use ibnet::partition::suggest::SuggestError;
 use ibnet::partition::{self, HostsError, PlanError, Report, Request, hosts};
@@ -35,7 +36,7 @@ struct Args {
     /// The most ports of one sampler
     #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..))]
     cap: u32,
-    /// Write the whole report here; the one on standard error is cut to a few lines of each kind
+    /// Write the whole report here, as JSON if the name ends in .json; the one on standard error is cut to a few lines of each kind
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// The assignments file; `-` is standard output
@@ -65,6 +66,7 @@ Examples:
   ibnetdiscover -p > fabric.p
   ibnet-gen --net fabric.p --samplers 'node[001-008]' -o assignments.toml
   ibnet-gen --net fabric.p --samplers-file samplers.txt --cap 200 -o a.toml
+  ibnet-gen --net fabric.p --samplers 'node[001-008]' -o a.toml --report a.json
   ibnet-gen suggest --net fabric.p
   ibnet-gen --net fabric.p --samplers mgmt --sampler-guid mgmt=0x0002c9030045fd01
 
@@ -129,9 +131,13 @@ fn run(args: &Args) -> Result<(), Failure> {
     let header = Header { sources: vec![(name.clone(), sha256_hex(&bytes))], command: command() };
 
     let toml = assignments.to_toml(&header);
-    let report = Report { name: &name, net: &net, plan: &plan, detail: Detail::Full };
-    let whole = report.to_string();
-    let staged_report = args.report.as_deref().map(|path| Staged::new(path, whole.as_bytes())).transpose()?;
+    let facts = Facts::of(&net, &plan);
+    let report = Report { name: &name, facts: &facts, detail: Detail::Full };
+    let whole = args
+        .report
+        .as_deref()
+        .map(|path| if ends_in(path, "json") { facts.to_json(&header.sources, &header.command) } else { report.to_string() });
+    let staged_report = args.report.as_deref().zip(whole.as_deref()).map(|(path, text)| Staged::new(path, text.as_bytes())).transpose()?;
     let staged = Staged::new(&args.output, toml.as_bytes())?;
     cli::note(&Report { detail: Detail::Brief, ..report }.to_string());
     staged_report.map_or(Ok(()), Staged::commit)?;
@@ -187,6 +193,10 @@ impl Args {
         }
         Ok(())
     }
+}
+
+fn ends_in(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
 }
 
 fn host_and_guid(text: &str) -> Result<(String, Guid), String> {

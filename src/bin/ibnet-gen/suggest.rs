@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use ibnet::cli;
+use ibnet::partition::facts::Facts;
 use ibnet::partition::report::{Detail, Report};
 use ibnet::partition::suggest::{self, Suggested};
 use ibnet::topology::ports_report;
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let bytes = cli::read(&args.net)?;
     let net = ports_report::parse(&bytes, &name)?;
     let suggested = suggest::suggest(&net.fabric, args.cap, args.count.map(|count| count as usize))?;
-    let report = Report { name: &name, net: &net, plan: &suggested.plan, detail: Detail::Brief };
+    let report = Report { name: &name, facts: &Facts::of(&net, &suggested.plan), detail: Detail::Brief };
     cli::note(&format!("{report}{}", explained(&suggested, args)));
     cli::print_line(&suggested.list)?;
     Ok(())
