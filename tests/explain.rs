@@ -91,3 +91,31 @@ fn the_report_is_text_or_json_by_the_name_of_its_file() {
     assert_eq!(bound, 121, "968 ports, 8 samplers");
     assert!(stderr.contains(&format!("could not be less than 121: {above} above that")), "{stderr}");
 }
+
+#[test]
+fn a_picture_is_drawn_and_nothing_is_written_over() {
+    let dir = stria();
+    let plan = |graph: &str| run(&dir, &["--net", "net.p", "--samplers", "node[00001-00008]", "--graph", graph, "-o", "out.toml"]);
+    for (name, begin, end) in [("plan.svg", "<svg ", "</svg>\n"), ("plan.dot", "graph ibnet {", "}\n"), ("PLAN.GV", "graph ibnet {", "}\n")]
+    {
+        let (code, _, stderr) = plan(name);
+        assert_eq!(code, 0, "{stderr}");
+        let text = fs::read_to_string(dir.path().join(name)).unwrap();
+        assert!(text.starts_with(begin) && text.ends_with(end), "{name}");
+    }
+    assert_eq!(plan("plan.png").0, 2, "no picture of that kind");
+    assert_eq!(plan("nosuch/plan.svg").0, 1);
+    fs::copy(dir.path().join("net.p"), dir.path().join("net.dot")).unwrap();
+    let before = fs::read(dir.path().join("net.dot")).unwrap();
+    for args in [
+        &["--net", "net.dot", "--samplers", "node00001", "--graph", "net.dot"][..],
+        &["--net", "net.dot", "--samplers", "node00001", "--cap", "968", "--graph", "a.svg", "--report", "a.svg"],
+        &["--net", "net.p", "--samplers-file", "net.dot", "--graph", "./net.dot"],
+        &["--net", "net.p", "--samplers", "node00001", "--cap", "968", "--graph", "a.svg", "-o", "a.svg"],
+    ] {
+        let (code, stdout, stderr) = run(&dir, args);
+        assert!(code == 1 && stdout.is_empty() && stderr.contains("give each its own file"), "{args:?}: {stderr}");
+    }
+    assert_eq!(fs::read(dir.path().join("net.dot")).unwrap(), before);
+    assert!(!dir.path().join("a.svg").exists());
+}

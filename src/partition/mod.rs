@@ -21,6 +21,7 @@ use crate::types::{Guid, Lid, NodeKind, Printable};
 pub mod cover;
 pub mod facts;
 pub mod hosts;
+pub mod picture;
 pub mod report;
 pub mod rules;
 pub mod suggest;

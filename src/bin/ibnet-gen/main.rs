@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 use ibnet::assignments::{Assignments, Header, sha256_hex};
 use ibnet::cli::{self, InputError, OutputError, Staged};
 use ibnet::partition::facts::Facts;
+use ibnet::partition::picture::Picture;
 use ibnet::partition::report::Detail;
 use ibnet::partition::suggest::SuggestError;
 use ibnet::partition::{self, HostsError, PlanError, Report, Request, hosts};
@@ -39,6 +40,9 @@ struct Args {
     /// Write the whole report here, as JSON if the name ends in .json; the one on standard error is cut to a few lines of each kind
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Draw who samples what: FILE.svg for a browser, FILE.dot for Graphviz
+    #[arg(long, value_name = "FILE.svg|FILE.dot", value_parser = drawing)]
+    graph: Option<PathBuf>,
     /// The assignments file; `-` is standard output
     #[arg(short, long, value_name = "FILE|-", default_value = "-")]
     output: PathBuf,
@@ -138,9 +142,13 @@ fn run(args: &Args) -> Result<(), Failure> {
         .as_deref()
         .map(|path| if ends_in(path, "json") { facts.to_json(&header.sources, &header.command) } else { report.to_string() });
     let staged_report = args.report.as_deref().zip(whole.as_deref()).map(|(path, text)| Staged::new(path, text.as_bytes())).transpose()?;
+    let drawn = args.graph.as_deref().map(|path| draw(path, &Picture::of(&net.fabric, &plan, &name)));
+    let staged_graph = args.graph.as_deref().zip(drawn.as_deref()).map(|(path, text)| Staged::new(path, text.as_bytes())).transpose()?;
     let staged = Staged::new(&args.output, toml.as_bytes())?;
     cli::note(&Report { detail: Detail::Brief, ..report }.to_string());
-    staged_report.map_or(Ok(()), Staged::commit)?;
+    for extra in [staged_report, staged_graph].into_iter().flatten() {
+        extra.commit()?;
+    }
     staged.commit()?;
     if !cli::is_dash(&args.output) {
         cli::note(&format!("written   {}\n", Printable(&args.output.display().to_string())));
@@ -172,6 +180,7 @@ impl Args {
             ("--net", Some(self.net())),
             ("--samplers-file", self.samplers.samplers_file.as_deref()),
             ("--report", self.report.as_deref()),
+            ("--graph", self.graph.as_deref()),
             ("--output", Some(&*self.output)),
         ];
         let known = |path: &Path| path.canonicalize().ok().filter(|path| path.is_file());
@@ -193,6 +202,17 @@ impl Args {
         }
         Ok(())
     }
+}
+
+fn draw(path: &Path, picture: &Picture) -> String {
+    if ends_in(path, "svg") { picture.to_svg() } else { picture.to_dot() }
+}
+
+/// The name of a picture tells its format.
+fn drawing(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    let known = ["svg", "dot", "gv"].iter().any(|extension| ends_in(&path, extension));
+    if known { Ok(path) } else { Err("the name must end in .svg (for a browser) or .dot (for Graphviz)".to_owned()) }
 }
 
 fn ends_in(path: &Path, extension: &str) -> bool {
