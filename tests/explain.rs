@@ -119,3 +119,52 @@ fn a_picture_is_drawn_and_nothing_is_written_over() {
     assert_eq!(fs::read(dir.path().join("net.dot")).unwrap(), before);
     assert!(!dir.path().join("a.svg").exists());
 }
+
+#[test]
+fn lid_files_of_ldms_are_written_and_read_back() {
+    let dir = stria();
+    let samplers = ["--net", "net.p", "--samplers", "node[00001,00025,00049,00073,00097,00121],admin1,oss1"];
+    done(&dir, &[&samplers[..], &["-o", "plan.toml"]].concat());
+    let (_, stderr) = done(&dir, &[&samplers[..], &["--format", "ldms", "-o", "lids"]].concat());
+    assert!(stderr.ends_with("written   lids.admin1.conf and 7 more\n"), "{stderr}");
+    let names: Vec<_> = ["admin1", "node00001", "node00025", "node00049", "node00073", "node00097", "node00121", "oss1"]
+        .iter()
+        .map(|host| format!("lids.{host}.conf"))
+        .collect();
+    let text = fs::read_to_string(dir.path().join("lids.node00001.conf")).unwrap();
+    assert!(text.contains("\n# switch leaf01\n1 0x0000000000200010 36 *\n"), "{}", &text[..300]);
+    let plan = Assignments::read(&dir.path().join("plan.toml")).unwrap().assignments;
+    let from_ldms = |sources: &[&str]| {
+        let (_, stderr) = done(&dir, &[&["--net", "net.p", "-o", "back.toml", "--from-ldms"], sources].concat());
+        assert!(stderr.contains("\nLDMS      338 lines: 968 ports stay as they were\n"), "{stderr}");
+        assert_eq!(Assignments::read(&dir.path().join("back.toml")).unwrap().assignments, plan);
+    };
+    from_ldms(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    // All on one heap, and whose they are said by hand.
+    let (all, _) = done(&dir, &[&samplers[..], &["--format", "ldms"]].concat());
+    fs::write(dir.path().join("all"), &all).unwrap();
+    from_ldms(&["all"]);
+    let bare = |name: &str| {
+        fs::read_to_string(dir.path().join(name)).unwrap().lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n")
+    };
+    let said: Vec<_> = names.iter().map(|name| (name.strip_suffix(".conf").unwrap().replace("lids.", ""), bare(name))).collect();
+    for (host, text) in &said {
+        fs::write(dir.path().join(format!("{host}-bare")), text).unwrap();
+    }
+    let sources: Vec<_> = said.iter().map(|(host, _)| format!("{host}={host}-bare")).collect();
+    from_ldms(&sources.iter().map(String::as_str).collect::<Vec<_>>());
+
+    let refused = |args: &[&str], message: &str| {
+        let (code, stdout, stderr) = run(&dir, &[&["--net", "net.p"], args].concat());
+        assert!(code == 1 && stdout.is_empty() && stderr.contains(message) && stderr.contains("\nhelp: "), "{args:?}: {stderr}");
+    };
+    refused(&["--from-ldms", "all", "--cap", "120"], "`admin1` samples 136 ports in the lid files, more than the cap of 120");
+    refused(&["--from-ldms", "node00001-bare"], "no adapter of the fabric is named `node00001-bare`");
+    refused(&["--from-ldms", "nodd00001=node00001-bare"], "did you mean `node00001`?");
+    refused(&["--from-ldms", "net.p"], "net.p: is given for --net and for --from-ldms");
+    refused(&["--from-ldms", "all", "--format", "ldms", "--report", "x.oss1.conf", "-o", "x"], "is given for --report and for --output");
+    fs::write(dir.path().join("x.oss1.conf"), "4, 0x200006, 3, 1-3\n").unwrap();
+    refused(&["--from-ldms", "x.oss1.conf"], "x.oss1.conf:1: no GUID stands after the LID");
+    assert_eq!(run(&dir, &["--net", "net.p", "--from-ldms", "all", "--samplers", "oss1"]).0, 2);
+    assert_eq!(run(&dir, &["--net", "net.p", "--from-ldms", "a b=all"]).0, 2);
+}

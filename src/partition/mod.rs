@@ -18,9 +18,11 @@ use crate::topology::graph::UNREACHABLE;
 use crate::topology::{Device, DeviceId, Fabric, Graph};
 use crate::types::{Guid, Lid, NodeKind, Printable};
 
+pub mod adopt;
 pub mod cover;
 pub mod facts;
 pub mod hosts;
+pub mod ldms;
 pub mod picture;
 pub mod report;
 pub mod rules;

@@ -8,15 +8,21 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use ibnet::assignments::{Assignments, Header, sha256_hex};
 use ibnet::cli::{self, InputError, OutputError, Staged};
+use ibnet::partition::adopt::AdoptError;
 use ibnet::partition::facts::Facts;
+use ibnet::partition::ldms::LidFileError;
 use ibnet::partition::picture::Picture;
 use ibnet::partition::report::Detail;
 use ibnet::partition::suggest::SuggestError;
-use ibnet::partition::{self, HostsError, PlanError, Report, Request, hosts};
-use ibnet::topology::{NetFileError, ports_report};
+use ibnet::partition::{self, HostsError, Plan, PlanError, Report, Request, hosts};
+use ibnet::topology::{Fabric, NetFileError, ports_report};
 use ibnet::types::{Guid, Printable};
 use miette::Diagnostic;
 
+use files::{Named, Use};
+
+mod files;
+mod ldms;
 mod suggest;
 
 /// Gives every port of an InfiniBand fabric to exactly one sampler, near it and not too many to any.
@@ -43,6 +49,9 @@ struct Args {
     /// Draw who samples what: FILE.svg for a browser, FILE.dot for Graphviz
     #[arg(long, value_name = "FILE.svg|FILE.dot", value_parser = drawing)]
     graph: Option<PathBuf>,
+    /// What to write: our assignments, or the lid files of the LDMS sampler `ibnet`, one a sampler, OUTPUT.HOST.conf
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Toml)]
+    format: Format,
     /// The assignments file; `-` is standard output
     #[arg(short, long, value_name = "FILE|-", default_value = "-")]
     output: PathBuf,
@@ -63,6 +72,15 @@ struct Samplers {
     /// A file with such a host or list on each line, `#` begins a comment; `-` is standard input
     #[arg(long, value_name = "FILE|-")]
     samplers_file: Option<PathBuf>,
+    /// Lid files of the LDMS sampler `ibnet`: keep who samples what there. Whose a file is stands in it, in its name PREFIX.HOST.conf, or here
+    #[arg(long, value_name = "[HOST=]FILE", num_args = 1.., value_parser = ldms::source)]
+    from_ldms: Vec<ldms::Source>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Format {
+    Toml,
+    Ldms,
 }
 
 const EXAMPLES: &str = "\
@@ -71,7 +89,10 @@ Examples:
   ibnet-gen --net fabric.p --samplers 'node[001-008]' -o assignments.toml
   ibnet-gen --net fabric.p --samplers-file samplers.txt --cap 200 -o a.toml
   ibnet-gen --net fabric.p --samplers 'node[001-008]' -o a.toml --report a.json
+  ibnet-gen --net fabric.p --samplers 'node[001-008]' -o plan.toml --graph plan.svg
   ibnet-gen suggest --net fabric.p
+  ibnet-gen --net fabric.p --from-ldms /etc/ldms/lids.*.conf --cap 400 -o a.toml
+  ibnet-gen --net fabric.p --samplers 'node[001-008]' --format ldms -o lids
   ibnet-gen --net fabric.p --samplers mgmt --sampler-guid mgmt=0x0002c9030045fd01
 
 A sampler is found by the first word of its adapter's node description. Routers,
@@ -101,6 +122,12 @@ enum Failure {
     Suggest(#[from] SuggestError),
     #[error(transparent)]
     #[diagnostic(transparent)]
+    LidFile(#[from] LidFileError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Adopt(#[from] AdoptError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
     Output(#[from] OutputError),
     #[error("{}: is given for {first} and for {second}", path.display())]
     #[diagnostic(help("give each its own file"))]
@@ -123,35 +150,34 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), Failure> {
-    args.check_files()?;
+    files::check(&args.files())?;
     let name = cli::name_of(args.net());
     let bytes = cli::read(args.net())?;
     let net = ports_report::parse(&bytes, &name)?;
-    // Told before any sampler is looked for: where nothing is linked none is found either.
-    partition::something_to_sample(&net.fabric)?;
-    let samplers = hosts::locate(&args.samplers.read()?, &args.sampler_guid, &net.fabric)?;
-    let plan = partition::plan(&Request { fabric: &net.fabric, samplers, cap: args.cap })?;
-    let assignments = Assignments::of(&plan, &net.fabric);
+    let (plan, mended) = args.plan(&net.fabric)?;
     let header = Header { sources: vec![(name.clone(), sha256_hex(&bytes))], command: command() };
 
-    let toml = assignments.to_toml(&header);
     let facts = Facts::of(&net, &plan);
     let report = Report { name: &name, facts: &facts, detail: Detail::Full };
-    let whole = args
-        .report
-        .as_deref()
-        .map(|path| if ends_in(path, "json") { facts.to_json(&header.sources, &header.command) } else { report.to_string() });
-    let staged_report = args.report.as_deref().zip(whole.as_deref()).map(|(path, text)| Staged::new(path, text.as_bytes())).transpose()?;
-    let drawn = args.graph.as_deref().map(|path| draw(path, &Picture::of(&net.fabric, &plan, &name)));
-    let staged_graph = args.graph.as_deref().zip(drawn.as_deref()).map(|(path, text)| Staged::new(path, text.as_bytes())).transpose()?;
-    let staged = Staged::new(&args.output, toml.as_bytes())?;
-    cli::note(&Report { detail: Detail::Brief, ..report }.to_string());
-    for extra in [staged_report, staged_graph].into_iter().flatten() {
-        extra.commit()?;
-    }
-    staged.commit()?;
-    if !cli::is_dash(&args.output) {
-        cli::note(&format!("written   {}\n", Printable(&args.output.display().to_string())));
+    let plans = match args.format {
+        Format::Toml => vec![(args.output.clone(), Assignments::of(&plan, &net.fabric).to_toml(&header))],
+        Format::Ldms => ldms::files(&plan, &net.fabric, &args.output),
+    };
+    let written = plans.iter().map(|(path, _)| ("--output", &**path, Use::Write));
+    files::check(&args.files().into_iter().chain(written).collect::<Vec<_>>())?;
+    let told = args.report.as_deref().map(|path| match ends_in(path, "json") {
+        true => (path.to_owned(), facts.to_json(&header.sources, &header.command)),
+        false => (path.to_owned(), format!("{report}{mended}")),
+    });
+    let drawn = args.graph.as_deref().map(|path| (path.to_owned(), draw(path, &Picture::of(&net.fabric, &plan, &name))));
+    // All that can fail comes first, and the plan stands in its place when the rest does.
+    let all = told.iter().chain(&drawn).chain(&plans);
+    let staged: Vec<_> = all.map(|(path, text)| Staged::new(path, text.as_bytes())).collect::<Result<_, _>>()?;
+    cli::note(&format!("{}{mended}", Report { detail: Detail::Brief, ..report }));
+    staged.into_iter().try_for_each(Staged::commit)?;
+    if let Some((first, _)) = plans.first().filter(|(path, _)| !cli::is_dash(path)) {
+        let more = if plans.len() > 1 { format!(" and {} more", plans.len() - 1) } else { String::new() };
+        cli::note(&format!("written   {}{more}\n", Printable(&first.display().to_string())));
     }
     Ok(())
 }
@@ -174,33 +200,26 @@ impl Args {
         self.net.as_deref().unwrap_or_else(|| Path::new("-"))
     }
 
-    /// No file is read and written, or used twice: a slip that would cost the net file.
-    fn check_files(&self) -> Result<(), Failure> {
-        let files = [
-            ("--net", Some(self.net())),
-            ("--samplers-file", self.samplers.samplers_file.as_deref()),
-            ("--report", self.report.as_deref()),
-            ("--graph", self.graph.as_deref()),
-            ("--output", Some(&*self.output)),
-        ];
-        let known = |path: &Path| path.canonicalize().ok().filter(|path| path.is_file());
-        for (at, (second, path)) in files.iter().enumerate() {
-            let Some(path) = path else { continue };
-            for (first, other) in &files[..at] {
-                let Some(other) = other else { continue };
-                // Standard input can be read once; standard input and output are two things.
-                let both_read = *first == "--net" && *second == "--samplers-file";
-                let both_written = *first == "--report" && *second == "--output";
-                let same = match cli::is_dash(path) || cli::is_dash(other) {
-                    true => path == other && (both_read || both_written),
-                    false => path == other && !Path::new(path).exists() || known(path).is_some_and(|path| Some(path) == known(other)),
-                };
-                if same {
-                    return Err(Failure::SameFile { path: path.to_path_buf(), first, second });
-                }
-            }
+    /// Who samples what, and what was mended in the lid files if there were some.
+    fn plan(&self, fabric: &Fabric) -> Result<(Plan, String), Failure> {
+        // Told before any sampler is looked for: where nothing is linked none is found either.
+        partition::something_to_sample(fabric)?;
+        if !self.samplers.from_ldms.is_empty() {
+            let adopted = ldms::adopted(&self.samplers.from_ldms, &self.sampler_guid, fabric, self.cap)?;
+            return Ok((adopted.plan, adopted.mended.to_string()));
         }
-        Ok(())
+        let samplers = hosts::locate(&self.samplers.read()?, &self.sampler_guid, fabric)?;
+        Ok((partition::plan(&Request { fabric, samplers, cap: self.cap })?, String::new()))
+    }
+
+    /// All files that the arguments name, but for the output: in the format of LDMS it is many.
+    fn files(&self) -> Vec<Named<'_>> {
+        let mut files = vec![("--net", self.net(), Use::Read)];
+        files.extend(self.samplers.samplers_file.iter().map(|path| ("--samplers-file", &**path, Use::Read)));
+        files.extend(self.samplers.from_ldms.iter().map(|source| ("--from-ldms", &*source.path, Use::Read)));
+        files.extend(self.report.iter().map(|path| ("--report", &**path, Use::Write)));
+        files.extend(self.graph.iter().map(|path| ("--graph", &**path, Use::Write)));
+        files
     }
 }
 
