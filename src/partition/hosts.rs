@@ -230,12 +230,31 @@ pub fn locate(wanted: &[Wanted], guids: &[(String, Guid)], fabric: &Fabric) -> R
     Ok(hosts)
 }
 
-/// The name that is most like `wanted`, if any is like it at all.
+/// The name that is most like `wanted`, if any is like it at all: first one that differs in case, leading zeros or the domain only.
 pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const ALIKE: f64 = 0.8;
-    let alike = names.map(|name| (strsim::jaro_winkler(wanted, name), name)).filter(|(score, _)| *score >= ALIKE);
+    let names: Vec<_> = names.map(|name| (bare(name), name)).collect();
+    let bare_wanted = bare(wanted);
+    if let Some((_, name)) = names.iter().find(|(bare, _)| *bare == bare_wanted) {
+        return Some(name);
+    }
+    let scored = names.into_iter().map(|(bare, name)| (strsim::jaro_winkler(&bare_wanted, &bare), name));
     // The first of equals: names come sorted.
-    alike.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, name)| name)
+    scored.filter(|(score, _)| *score >= ALIKE).reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, name)| name)
+}
+
+/// A host's name as people remember it: in small letters, without a domain, numbers without leading zeros.
+fn bare(name: &str) -> String {
+    let host = name.split_once('.').map_or(name, |(host, _)| host);
+    let mut bare = String::with_capacity(host.len());
+    for (at, c) in host.char_indices() {
+        let begins = !bare.ends_with(|c: char| c.is_ascii_digit());
+        let goes_on = host[at..].chars().nth(1).is_some_and(|next| next.is_ascii_digit());
+        if !(c == '0' && begins && goes_on) {
+            bare.extend(c.to_lowercase());
+        }
+    }
+    bare
 }
 
 fn with_guid(guid: Guid, wanted: &Wanted, fabric: &Fabric) -> Result<Vec<DeviceId>, HostsError> {
@@ -501,6 +520,13 @@ mod tests {
             "--samplers: no adapter of the fabric is named `nodd00001` (1 more of the samplers are missing, too)"
         );
         assert!(error.help().unwrap().to_string().starts_with("did you mean `node00001`?"));
+        for (wanted, found) in
+            [("node1", "node00001"), ("NODE12", "node00012"), ("oss01.example.org", "oss1"), ("ndoe00012", "node00012"), ("adm1", "admin1")]
+        {
+            let help = located(wanted).unwrap_err().help().unwrap().to_string();
+            assert!(help.starts_with(&format!("did you mean `{found}`?")), "{wanted}: {help}");
+        }
+        assert!(!located("zz").unwrap_err().help().unwrap().to_string().contains("did you mean"));
         let error = located("admin1:mlx5_7").unwrap_err();
         assert_eq!(error.to_string(), "--samplers: `admin1` has no port `mlx5_7`; there are: mlx5_0:1, mlx5_0:2");
         assert!(located("leaf01").is_err(), "a switch was taken for a sampler");
