@@ -10,7 +10,7 @@
 //! |---|---|
 //! | [`types`], [`time`] | GUIDs, LIDs, ports, link rates; monotonic time without a clock |
 //! | [`topology`] | the fabric; the reader of `ibnetdiscover -p`; hops and tiers; invented fabrics |
-//! | [`partition`] | who samples which ports: the six rules, the cap, the proof, the report |
+//! | [`partition`] | who samples which ports: the six rules, the cap, the proof; report, picture, suggestions; LDMS's lid files |
 //! | [`assignments`] | the file between the two programs |
 //! | [`mad`] | the wire: performance management attributes as tables of fields; transports: libibumad and a simulated fabric |
 //! | [`sweep`] | the engine, its records and its driver |

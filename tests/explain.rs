@@ -65,6 +65,10 @@ fn so_many_hosts_as_are_asked_for_are_suggested_or_it_is_said_why_not() {
     let dir = stria();
     let (stdout, _) = done(&dir, &["suggest", "--net", "net.p", "--count", "12"]);
     assert_eq!(stdout, "node[00001,00025,00049,00073,00097,00121,00145,00169,00193,00217,00241,00265]\n");
+    let (stdout, _) = done(&dir, &["suggest", "--net", "net.p", "--count", "8", "--among", "admin[1-2],oss[1-6],node[00001-00048]"]);
+    assert_eq!(stdout, "node[00001-00002,00025-00026],oss[1-2]:mlx5_0:1,oss[3-4]:mlx5_0:2\n");
+    let (code, _, stderr) = run(&dir, &["suggest", "--net", "net.p", "--among", "admin01"]);
+    assert!(code == 1 && stderr.contains("did you mean `admin1`?"), "{stderr}");
     let (code, stdout, stderr) = run(&dir, &["suggest", "--net", "net.p", "--count", "3"]);
     assert_eq!((code, &*stdout), (1, ""));
     assert!(stderr.starts_with("error: 968 ports do not fit on 3 samplers") && stderr.contains("\nhelp: "), "{stderr}");

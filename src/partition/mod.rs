@@ -1,8 +1,8 @@
 //! Every port to exactly one sampler, near it, and no more to any than it can ask.
 //!
 //! [`hosts`] tells which hosts sample and where they sit; [`rules`] gives them the devices; [`cover`] proves, before anything is
-//! written, that the result is what was asked for; [`facts`] counts how even it came out, [`report`] tells it to people;
-//! [`suggest`] finds hosts that would do.
+//! written, that the result is what was asked for; [`facts`] counts how even it came out, [`report`] tells it to people
+//! and [`picture`] draws it; [`suggest`] finds hosts that would do; [`ldms`] reads and writes the files of LDMS's sampler, and [`adopt`] makes a plan of them.
 //!
 //! The unit is the device: a switch is never split, and a port of an adapter is a device of its own. Sampled are all linked
 //! ports, but for those of devices that [`Reason`] names.

@@ -12,7 +12,7 @@ use miette::Diagnostic;
 use rayon::prelude::*;
 
 use super::hosts::{self, HostsError};
-use super::{Plan, PlanError, Reason, Request, plan, something_to_sample};
+use super::{Plan, PlanError, Reason, Request, count, plan, something_to_sample};
 use crate::topology::graph::UNREACHABLE;
 use crate::topology::{Device, DeviceId, Fabric, Graph};
 use crate::types::NodeKind;
@@ -45,7 +45,7 @@ pub enum SuggestError {
     #[diagnostic(transparent)]
     Hosts(#[from] HostsError),
     /// More samplers are wanted than hosts are there.
-    #[error("{wanted} samplers are needed, but the fabric has {hosts} hosts that can be named{}", other_names(*unnamable))]
+    #[error("{wanted} samplers are needed, to choose from: {}{}", count(*hosts, "host"), other_names(*unnamable))]
     #[diagnostic(help("{}", remedies(*enough, *unnamable)))]
     TooFewHosts {
         /// How many it would take.
@@ -59,14 +59,26 @@ pub enum SuggestError {
     },
 }
 
-/// Picks hosts: `count` of them, else as few as can be.
+/// What kind of suggestion is wanted.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// The most ports of a sampler.
+    pub cap: u32,
+    /// So many hosts, else as few as can be.
+    pub count: Option<usize>,
+    /// Of these hosts only.
+    pub among: Option<BTreeSet<String>>,
+}
+
+/// Picks hosts.
 ///
 /// # Errors
 /// When there is nothing to sample, or the hosts are too few for the cap.
-pub fn suggest(fabric: &Fabric, cap: u32, count: Option<usize>) -> Result<Suggested, SuggestError> {
+pub fn suggest(fabric: &Fabric, wish: &Wish) -> Result<Suggested, SuggestError> {
+    let Wish { cap, count, ref among } = *wish;
     something_to_sample(fabric)?;
     let at_least = fewest(fabric, cap);
-    let candidates = Candidates::of(fabric);
+    let candidates = Candidates::of(fabric, among.as_ref());
     let mut wanted = count.unwrap_or(at_least);
     loop {
         let picked = candidates.pick(wanted);
@@ -130,7 +142,7 @@ struct Candidates {
 }
 
 impl Candidates {
-    fn of(fabric: &Fabric) -> Self {
+    fn of(fabric: &Fabric, among: Option<&BTreeSet<String>>) -> Self {
         let graph = Graph::new(fabric);
         let sampled = |id: &DeviceId| Reason::of(fabric, fabric.device(*id)).is_none();
         let is_switch = |id: &DeviceId| fabric.device(*id).kind == NodeKind::Switch;
@@ -149,7 +161,7 @@ impl Candidates {
         let index_of = |leaf: DeviceId| leaves.binary_search(&leaf).unwrap_or_default();
         let mut hosts: Vec<Vec<Candidate>> = vec![Vec::new(); leaves.len()];
         let (mut count, mut unnamable) = (0, 0);
-        for (host, devices) in &by_host {
+        for (host, devices) in by_host.iter().filter(|(host, _)| among.is_none_or(|among| among.contains(**host))) {
             if !is_namable(host, devices, fabric) {
                 unnamable += 1;
                 continue;
@@ -294,6 +306,10 @@ mod tests {
     use crate::topology::ports_report;
     use crate::topology::synthetic::{self, Blueprint, FatTree};
 
+    fn suggest(fabric: &Fabric, cap: u32, count: Option<usize>) -> Result<Suggested, SuggestError> {
+        super::suggest(fabric, &Wish { cap, count, among: None })
+    }
+
     fn read(blueprint: &Blueprint) -> Fabric {
         ports_report::parse(blueprint.ports_report().as_bytes(), "net.p").unwrap().fabric
     }
@@ -327,7 +343,19 @@ mod tests {
         let error = suggest(&fabric, 150, Some(6)).unwrap_err().to_string();
         assert_eq!(error, "968 ports do not fit on 6 samplers with at most 150 ports each: at least 1 is missing");
         let error = suggest(&fabric, 150, Some(400)).unwrap_err().to_string();
-        assert_eq!(error, "400 samplers are needed, but the fabric has 302 hosts that can be named");
+        assert_eq!(error, "400 samplers are needed, to choose from: 302 hosts");
+    }
+
+    #[test]
+    fn only_hosts_that_may_are_suggested() {
+        let fabric = read(&synthetic::stria());
+        let among = ["admin1", "admin2", "oss1", "oss2", "node00002", "node00026", "node00050"].map(str::to_owned);
+        let wish = Wish { cap: 150, count: None, among: Some(among.into()) };
+        assert_eq!(super::suggest(&fabric, &wish).unwrap().list, "node[00002,00026,00050],oss[1-2]:mlx5_0:1,admin[1-2]:mlx5_0:2");
+        let error = super::suggest(&fabric, &Wish { cap: 100, ..wish.clone() }).unwrap_err();
+        assert_eq!(error.to_string(), "10 samplers are needed, to choose from: 7 hosts");
+        let SuggestError::TooFewHosts { enough: Some(cap), .. } = error else { panic!("{error}") };
+        assert!(super::suggest(&fabric, &Wish { cap, ..wish }).is_ok(), "the cap that is named would do");
     }
 
     #[test]
@@ -375,10 +403,7 @@ mod tests {
         let suggested = suggest(&fabric, 150, None).unwrap();
         assert_eq!((suggested.list.as_str(), suggested.unnamable), ("n1", 2));
         let error = suggest(&fabric, 5, None).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "2 samplers are needed, but the fabric has 1 hosts that can be named (2 names are shared by several hosts, or are none)"
-        );
+        assert_eq!(error.to_string(), "2 samplers are needed, to choose from: 1 host (2 names are shared by several hosts, or are none)");
         assert!(error.help().unwrap().to_string().starts_with("raise the cap: `--cap 8` would do"));
     }
 

@@ -2,14 +2,16 @@
 //!
 //! Standard output has the list and nothing else, so that it can stand in another command; standard error says why these.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use ibnet::cli;
 use ibnet::partition::facts::Facts;
+use ibnet::partition::hosts;
 use ibnet::partition::report::{Detail, Report};
-use ibnet::partition::suggest::{self, Suggested};
-use ibnet::topology::ports_report;
+use ibnet::partition::suggest::{self, Suggested, Wish};
+use ibnet::topology::{Fabric, ports_report};
 use ibnet::types::Printable;
 
 use crate::{Failure, quoted};
@@ -27,12 +29,16 @@ pub(crate) struct Args {
     /// Pick so many hosts [default: as few as the cap allows]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
+    /// Choose among these hosts only
+    #[arg(long, value_name = "HOSTLIST")]
+    among: Option<String>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   ibnet-gen suggest --net fabric.p
   ibnet-gen suggest --net fabric.p --cap 200 --count 12
+  ibnet-gen suggest --net fabric.p --among 'admin[1-4],io[01-16]'
   ibnet-gen --net fabric.p --samplers \"$(ibnet-gen suggest --net fabric.p)\" -o plan.toml
 
 The list of hosts goes to standard output, in the form that --samplers takes; who
@@ -44,11 +50,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let name = cli::name_of(&args.net);
     let bytes = cli::read(&args.net)?;
     let net = ports_report::parse(&bytes, &name)?;
-    let suggested = suggest::suggest(&net.fabric, args.cap, args.count.map(|count| count as usize))?;
+    let among = args.among.as_deref().map(|list| among(list, &net.fabric)).transpose()?;
+    let wish = Wish { cap: args.cap, count: args.count.map(|count| count as usize), among };
+    let suggested = suggest::suggest(&net.fabric, &wish)?;
     let report = Report { name: &name, facts: &Facts::of(&net, &suggested.plan), detail: Detail::Brief };
     cli::note(&format!("{report}{}", explained(&suggested, args)));
     cli::print_line(&suggested.list)?;
     Ok(())
+}
+
+/// The names of these hosts, all of which are in the fabric.
+fn among(list: &str, fabric: &Fabric) -> Result<BTreeSet<String>, Failure> {
+    let hosts = hosts::locate(&hosts::parse_list(list)?, &[], fabric)?;
+    Ok(hosts.into_iter().map(|host| host.name).collect())
 }
 
 /// Why these hosts, and what to do with them.
