@@ -202,7 +202,13 @@ impl fmt::Display for Mended {
         let Self { lines, kept, moved, added, new_lids, dropped, .. } = self;
         writeln!(f, "\nLDMS      {}: {} as they were", count(*lines, "line", "lines"), count(*kept, "port stays", "ports stay"))?;
         let mut note = |number: usize, text: String| if number > 0 { writeln!(f, "          {text}") } else { Ok(()) };
-        note(*added, format!("{} in no lid file, and now to the nearest sampler", count(*added, "port was", "ports were")))?;
+        note(
+            *added,
+            format!(
+                "{} in no lid file: with their device or switch now, else with the nearest sampler",
+                count(*added, "port was", "ports were")
+            ),
+        )?;
         note(
             *moved,
             format!("{} with several samplers, or with another than the rest of the device", count(*moved, "port was", "ports were")),

@@ -210,7 +210,7 @@ impl Drawing<'_> {
     fn legend(&self, canvas: &mut Canvas, top: f64, across: usize) {
         const BAR: f64 = 50.0;
         let key = [
-            "Number and colour: the sampler. \u{25b2} a sampler hangs on this switch. Strip at a box's foot: who samples its hosts, if several do.",
+            "Number and colour: the sampler. \u{25b2} a sampler hangs on this switch. Strip at a box's foot: who samples its hosts, where it is not the switch's sampler alone.",
             "Coloured line: both ends have the same sampler; thicker: more cables. Pointing at a switch or a line tells more.",
         ];
         for (text, y) in key.iter().zip([top, top + 15.0]) {
