@@ -280,11 +280,40 @@ fn captures_of_other_projects_give_a_whole_result_or_a_clear_message() {
 }
 
 #[test]
-fn the_plain_topology_is_named_as_such() {
+fn plain_topologies_of_other_projects_too() {
+    let samplers = [
+        ("ibtopotool-1.topo", "MT23108", 14),
+        ("ibtopotool-2.topo", "compute-00-00", 4),
+        ("ibtopotool-3.topo", "r-ufm111", 20),
+        ("ibtopotool-4.topo", "nsn33-43", 2),
+        ("loginoff-fdr10-qdr.topo", "stage[112,121]", 384),
+        ("topograph-gb200-no-links.topo", "dgx-gb200-n01-c1", 0),
+    ];
     let files = fabrics("topo");
-    assert_eq!(files.len(), 6);
-    for path in files {
-        let dir = with_net(&fs::read(path).unwrap());
-        refused(&dir, &generate(&dir, "any"), "this is the plain topology of `ibnetdiscover`", "the plain format is not read yet");
+    assert_eq!(files.len(), samplers.len());
+    for (path, (name, samplers, expected)) in files.iter().zip(samplers) {
+        assert_eq!(path.file_name().unwrap(), name);
+        let text = fs::read(path).unwrap();
+        let linked = String::from_utf8_lossy(&text).lines().filter(|line| line.starts_with('[')).count();
+        let dir = with_net(&text);
+        let run = run(dir.path(), &["--net", "net.p", "--samplers", samplers, "--cap", "200", "-o", "out.toml"], b"");
+        if expected == 0 {
+            refused(&dir, &run, "nothing to sample: the net file tells of no linked port", "while the fabric is up");
+        } else {
+            assert_eq!(run.code, 0, "{name}: {}", run.stderr);
+            assert_eq!(ports(&assigned(&dir)).iter().sum::<u32>(), expected, "{name}: {}", run.stderr);
+        }
+        assert_eq!(linked as u32, expected, "{name}: no linked port is lost");
     }
+}
+
+#[test]
+fn both_formats_of_one_fabric_give_one_plan() {
+    let read = |name: &str| fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fabrics").join(name)).unwrap();
+    let [plain, report] = ["loginoff-fdr10-qdr.topo", "loginoff-fdr10-qdr.reconstructed.p"].map(|name| {
+        let dir = with_net(&read(name));
+        assert_eq!(generate(&dir, "stage[110,112,121]").code, 0);
+        assigned(&dir)
+    });
+    assert_eq!(plain, report);
 }

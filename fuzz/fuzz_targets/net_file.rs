@@ -2,7 +2,7 @@
 //! Arbitrary bytes as a net file: read or refused, and what is read goes on into an assignments file and the texts for people.
 
 use ibnet::assignments::{Assignments, Header, Sampler, VERSION};
-use ibnet::topology::ports_report;
+use ibnet::topology::net_file;
 use ibnet::types::Printable;
 use ibnet_fuzz::assert_printable;
 use libfuzzer_sys::fuzz_target;
@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 const LONGEST: usize = 256;
 
 fuzz_target!(|bytes: &[u8]| {
-    let net = match ports_report::parse(bytes, "net.p") {
+    let net = match net_file::parse(bytes, "net.p") {
         Ok(net) => net,
         Err(error) => return assert_printable(&Printable(&error.to_string()).to_string()),
     };

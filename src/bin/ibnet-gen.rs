@@ -10,7 +10,7 @@ use ibnet::assignments::{Assignments, Header, sha256_hex};
 use ibnet::cli::{self, InputError, OutputError, Staged};
 use ibnet::partition::report::Detail;
 use ibnet::partition::{self, HostsError, PlanError, Report, Request, hosts};
-use ibnet::topology::{NetFileError, ports_report};
+use ibnet::topology::{NetFileError, net_file};
 use ibnet::types::{Guid, Printable};
 use miette::Diagnostic;
 
@@ -18,7 +18,7 @@ use miette::Diagnostic;
 #[derive(Debug, Parser)]
 #[command(name = "ibnet-gen", version, after_help = EXAMPLES)]
 struct Args {
-    /// What `ibnetdiscover -p` printed; `-` is standard input
+    /// What `ibnetdiscover -p` or `ibnetdiscover` printed; `-` is standard input
     #[arg(long, value_name = "FILE|-")]
     net: PathBuf,
     #[command(flatten)]
@@ -100,7 +100,7 @@ fn run(args: &Args) -> Result<(), Failure> {
     args.check_files()?;
     let name = cli::name_of(&args.net);
     let bytes = cli::read(&args.net)?;
-    let net = ports_report::parse(&bytes, &name)?;
+    let net = net_file::parse(&bytes, &name)?;
     // Told before any sampler is looked for: where nothing is linked none is found either.
     partition::something_to_sample(&net.fabric)?;
     let samplers = hosts::locate(&args.samplers.read()?, &args.sampler_guid, &net.fabric)?;

@@ -24,7 +24,7 @@ use ibnet::sweep::driver::{Control, Driver, Settings};
 use ibnet::sweep::driver::{OpenError, Opened};
 use ibnet::sweep::plan::Plan;
 use ibnet::sweep::record::line::{self, Line};
-use ibnet::topology::{DeviceId, NetFileError, ports_report};
+use ibnet::topology::{DeviceId, NetFile, NetFileError, net_file};
 use ibnet::types::{HcaName, Lid, PortNum, Printable};
 use ibnet::view;
 use miette::Diagnostic;
@@ -49,7 +49,7 @@ struct Args {
     /// Which sampler of it this is [default: this host's short name]
     #[arg(long, value_name = "HOST")]
     sampler: Option<String>,
-    /// What `ibnetdiscover -p` printed: sweep all of it from here
+    /// What `ibnetdiscover` or `ibnetdiscover -p` printed: sweep all of it from here
     #[arg(long, value_name = "FILE")]
     net: Option<String>,
     /// Sweep the fabric of this net file simulated in this process, without InfiniBand
@@ -348,8 +348,8 @@ impl Work {
 }
 
 /// Reads a net file; what a person should know of it goes to the log.
-fn read_net(path: &std::path::Path) -> Result<ports_report::NetFile, NetFileError> {
-    let net = ports_report::read(path)?;
+fn read_net(path: &std::path::Path) -> Result<NetFile, NetFileError> {
+    let net = net_file::read(path)?;
     let name = path.display().to_string();
     let mut counts = std::collections::BTreeMap::new();
     for remark in &net.remarks {
