@@ -317,3 +317,41 @@ fn both_formats_of_one_fabric_give_one_plan() {
     });
     assert_eq!(plain, report);
 }
+
+#[test]
+fn an_anonymised_file_is_planned_like_the_original() {
+    let fabric = |name: &str| fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fabrics").join(name)).unwrap();
+    for name in ["loginoff-fdr10-qdr.topo", "loginoff-fdr10-qdr.reconstructed.p"] {
+        let (dir, nameless) = (with_net(&fabric(name)), with_net(b""));
+        let out = nameless.path().join("net.p");
+        let done = run(dir.path(), &["anonymise", "--net", "net.p", "-o", out.to_str().unwrap()], b"");
+        assert_eq!((done.code, done.stdout.as_str(), done.stderr.as_str()), (0, "", ""));
+        // The same three hosts, of those that stand there in their order.
+        let host = |host: &str, dir: &TempDir| {
+            let net = ibnet::topology::net_file::read(&dir.path().join("net.p")).unwrap();
+            let of_hca = net.fabric.devices().iter().filter(|device| device.kind == ibnet::types::NodeKind::Hca);
+            let mut hosts: Vec<_> = of_hca.map(|device| device.host().to_owned()).collect();
+            hosts.sort();
+            hosts.dedup();
+            (hosts.iter().position(|found| found == host), hosts)
+        };
+        let stand_ins: Vec<_> =
+            ["stage110", "stage112", "stage121"].map(|name| host("", &nameless).1[host(name, &dir).0.unwrap()].clone()).into();
+        assert_eq!(generate(&dir, "stage[110,112,121]").code, 0);
+        assert_eq!(generate(&nameless, &stand_ins.join(",")).code, 0);
+        let shape = |dir: &TempDir| {
+            let device = |device: &ibnet::assignments::Device| {
+                (device.lid, device.hops, device.ports.iter().map(|port| port.num).collect::<Vec<_>>())
+            };
+            let of_sampler = |sampler: &ibnet::assignments::Sampler| sampler.devices.iter().map(device).collect::<Vec<_>>();
+            assigned(dir).samplers.iter().map(of_sampler).collect::<Vec<_>>()
+        };
+        assert_eq!(shape(&nameless), shape(&dir));
+        assert!(!fs::read_to_string(&out).unwrap().contains("stage"));
+    }
+    let dir = stria();
+    let same = run(dir.path(), &["anonymise", "--net", "net.p", "-o", "net.p"], b"");
+    refused(&dir, &same, "is given for --net and for --output", "give each its own file");
+    assert_eq!(run(dir.path(), &["anonymise", "--net", "net.p", "--samplers", "a"], b"").code, 2);
+    assert_eq!(run(dir.path(), &["--net", "net.p", "anonymise", "--net", "net.p"], b"").code, 2);
+}

@@ -1,15 +1,16 @@
 //! `ibnet-gen`: gives every port of a fabric to exactly one sampler.
 //!
-//! Arguments in, library calls, files and exit code out.
+//! Arguments in, library calls, files and exit code out. `ibnet-gen anonymise` rewrites a net file instead.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use ibnet::assignments::{Assignments, Header, sha256_hex};
 use ibnet::cli::{self, InputError, OutputError, Staged};
 use ibnet::partition::report::Detail;
 use ibnet::partition::{self, HostsError, PlanError, Report, Request, hosts};
+use ibnet::topology::anonymise::anonymise;
 use ibnet::topology::{NetFileError, net_file};
 use ibnet::types::{Guid, Printable};
 use miette::Diagnostic;
@@ -17,10 +18,13 @@ use miette::Diagnostic;
 /// Gives every port of an InfiniBand fabric to exactly one sampler, near it and not too many to any.
 #[derive(Debug, Parser)]
 #[command(name = "ibnet-gen", version, after_help = EXAMPLES)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_subcommand = true)]
 struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// What `ibnetdiscover -p` or `ibnetdiscover` printed; `-` is standard input
-    #[arg(long, value_name = "FILE|-")]
-    net: PathBuf,
+    #[arg(long, value_name = "FILE|-", required = true, action = clap::ArgAction::Set)]
+    net: Vec<PathBuf>,
     #[command(flatten)]
     samplers: Samplers,
     /// Where a sampler sits whose node description does not begin with its name: the GUID of its port (may be repeated)
@@ -33,6 +37,26 @@ struct Args {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// The assignments file; `-` is standard output
+    #[arg(short, long, value_name = "FILE|-", default_value = "-")]
+    output: PathBuf,
+}
+
+/// What else there is to do than to plan.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Anonymise(Anonymise),
+}
+
+/// Rewrite a net file without the site's names and GUIDs, so that it can be sent to somebody
+///
+/// Each line is written anew in the format that it had; the result is planned like the original. Left out are comments and what cannot be read. LIDs,
+/// ports, links, speeds and device ids stay as they are.
+#[derive(Debug, clap::Args)]
+struct Anonymise {
+    /// What `ibnetdiscover -p` or `ibnetdiscover` printed; `-` is standard input
+    #[arg(long, value_name = "FILE|-")]
+    net: PathBuf,
+    /// The rewritten file; `-` is standard output
     #[arg(short, long, value_name = "FILE|-", default_value = "-")]
     output: PathBuf,
 }
@@ -54,6 +78,7 @@ Examples:
   ibnet-gen --net fabric.p --samplers 'node[001-008]' -o assignments.toml
   ibnet-gen --net fabric.p --samplers-file samplers.txt --cap 200 -o a.toml
   ibnet-gen --net fabric.p --samplers mgmt --sampler-guid mgmt=0x0002c9030045fd01
+  ibnet-gen anonymise --net fabric.p -o nameless.p
 
 A sampler is found by the first word of its adapter's node description. Routers,
 the aggregation nodes of SHARP and devices without a LID are left out; the report
@@ -90,7 +115,11 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(code) => return code,
     };
-    match run(&args) {
+    let done = match &args.command {
+        None => run(&args),
+        Some(Command::Anonymise(args)) => args.run(),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => cli::fail(&failure),
     }
@@ -98,15 +127,15 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<(), Failure> {
     args.check_files()?;
-    let name = cli::name_of(&args.net);
-    let bytes = cli::read(&args.net)?;
-    let net = net_file::parse(&bytes, &name)?;
+    let files = args.net.iter().map(|path| Ok((cli::name_of(path), cli::read(path)?))).collect::<Result<Vec<_>, InputError>>()?;
+    let net = net_file::parse_all(&files)?.remove(0);
+    let name = net.name();
     // Told before any sampler is looked for: where nothing is linked none is found either.
     partition::something_to_sample(&net.fabric)?;
     let samplers = hosts::locate(&args.samplers.read()?, &args.sampler_guid, &net.fabric)?;
     let plan = partition::plan(&Request { fabric: &net.fabric, samplers, cap: args.cap })?;
     let assignments = Assignments::of(&plan, &net.fabric);
-    let header = Header { sources: vec![(name.clone(), sha256_hex(&bytes))], command: command() };
+    let header = Header { sources: files.iter().map(|(name, bytes)| (name.clone(), sha256_hex(bytes))).collect(), command: command() };
 
     let toml = assignments.to_toml(&header);
     let report = Report { name: &name, net: &net, plan: &plan, detail: Detail::Full };
@@ -137,31 +166,38 @@ impl Samplers {
 impl Args {
     /// No file is read and written, or used twice: a slip that would cost the net file.
     fn check_files(&self) -> Result<(), Failure> {
-        let files = [
-            ("--net", Some(&*self.net)),
-            ("--samplers-file", self.samplers.samplers_file.as_deref()),
-            ("--report", self.report.as_deref()),
-            ("--output", Some(&*self.output)),
-        ];
-        let known = |path: &Path| path.canonicalize().ok().filter(|path| path.is_file());
-        for (at, (second, path)) in files.iter().enumerate() {
-            let Some(path) = path else { continue };
-            for (first, other) in &files[..at] {
-                let Some(other) = other else { continue };
-                // Standard input can be read once; standard input and output are two things.
-                let both_read = *first == "--net" && *second == "--samplers-file";
-                let both_written = *first == "--report" && *second == "--output";
-                let same = match cli::is_dash(path) || cli::is_dash(other) {
-                    true => path == other && (both_read || both_written),
-                    false => path == other && !Path::new(path).exists() || known(path).is_some_and(|path| Some(path) == known(other)),
-                };
-                if same {
-                    return Err(Failure::SameFile { path: path.to_path_buf(), first, second });
-                }
+        let read = self.net.iter().map(|path| (NET, path)).chain(self.samplers.samplers_file.iter().map(|path| ("--samplers-file", path)));
+        let written = self.report.iter().map(|path| ("--report", path)).chain([("--output", &self.output)]);
+        all_differ(&read.collect::<Vec<_>>(), &written.collect::<Vec<_>>())
+    }
+}
+
+impl Anonymise {
+    fn run(&self) -> Result<(), Failure> {
+        all_differ(&[(NET, &self.net)], &[("--output", &self.output)])?;
+        let text = anonymise(&cli::read(&self.net)?, &cli::name_of(&self.net))?;
+        Ok(Staged::new(&self.output, text.as_bytes())?.commit()?)
+    }
+}
+
+const NET: &str = "--net";
+
+/// Whether no two of these paths lead to one file. Standard input can be read once; standard input and output are two things.
+fn all_differ(read: &[(&'static str, &PathBuf)], written: &[(&'static str, &PathBuf)]) -> Result<(), Failure> {
+    let known = |path: &Path| path.canonicalize().ok().filter(|path| path.is_file());
+    let files: Vec<_> = read.iter().map(|file| (file, true)).chain(written.iter().map(|file| (file, false))).collect();
+    for (at, ((second, path), is_read)) in files.iter().enumerate() {
+        for ((first, other), other_is_read) in &files[..at] {
+            let same = match cli::is_dash(path) || cli::is_dash(other) {
+                true => path == other && is_read == other_is_read,
+                false => path == other && !path.exists() || known(path).is_some_and(|path| Some(path) == known(other)),
+            };
+            if same {
+                return Err(Failure::SameFile { path: path.to_path_buf(), first, second });
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 fn host_and_guid(text: &str) -> Result<(String, Guid), String> {

@@ -31,6 +31,13 @@ pub(super) struct Line<'a> {
     pub(super) names: RawName<'a>,
 }
 
+impl<'a> Line<'a> {
+    /// What tells of its names.
+    pub(super) fn names(&self) -> names::Entry<'a> {
+        names::Entry { own: self.end.guid, peer: self.peer.map(|peer| peer.guid), raw: self.names }
+    }
+}
+
 /// One end of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct End {
@@ -112,8 +119,7 @@ struct Seen {
 
 /// Makes devices of the lines of files that tell of one subnet. Of what two lines tell of a port, the first stands.
 pub(super) fn assemble(lines: Vec<Line<'_>>, remarks: &mut Vec<Remark>) -> Fabric {
-    let settled =
-        names::settle(lines.iter().map(|line| names::Entry { own: line.end.guid, peer: line.peer.map(|peer| peer.guid), raw: line.names }));
+    let settled = names::settle(lines.iter().map(Line::names));
     let mut devices: BTreeMap<Key, Device> = BTreeMap::new();
     let mut seen: BTreeMap<Key, Seen> = BTreeMap::new();
     let mut lids: BTreeMap<Lid, Key> = BTreeMap::new();

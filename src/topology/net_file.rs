@@ -231,7 +231,7 @@ fn merge(names: Vec<String>, drafts: Vec<(u16, Draft<'_>)>) -> NetFile {
     NetFile { names, files, fabric, remarks, notes: Vec::new(), port_lines, linked_lines }
 }
 
-fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+pub(super) fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
 }
 
@@ -245,7 +245,7 @@ impl Format {
         text.lines().find_map(tells).unwrap_or(Self::PortsReport)
     }
 
-    fn draft<'a>(self, text: &'a str, file: u16, name: &str) -> Result<Draft<'a>, NetFileError> {
+    pub(super) fn draft<'a>(self, text: &'a str, file: u16, name: &str) -> Result<Draft<'a>, NetFileError> {
         let name = name.to_owned();
         if text.trim().is_empty() {
             return Err(NetFileError::Empty { name });

@@ -45,6 +45,53 @@ pub(super) fn is_line(line: &str) -> bool {
     starts.iter().any(|start| line.starts_with(start)) || Header::parse(line).is_ok()
 }
 
+/// One line by itself. Shape: what [`draft`] makes ports of, and what [`anonymise`](super::anonymise) writes out again.
+#[derive(Debug)]
+pub(super) enum Piece<'a> {
+    /// A comment, a heading, or nothing.
+    Nothing,
+    VendorId(u32),
+    DeviceId(u32),
+    SystemImage(Guid),
+    /// The node GUID of an HCA or a router.
+    NodeGuid(NodeKind, Guid),
+    /// The node GUID of a switch, and its port GUID.
+    SwitchGuid(Guid, Option<Guid>),
+    Header(Header<'a>),
+    Port(PortLine<'a>),
+}
+
+/// The line of a node: `Switch 36 "S-guid" # "name" base port 0 lid 6 lmc 0`, or `Ca 2 "H-guid" # "name"`.
+#[derive(Debug)]
+pub(super) struct Header<'a> {
+    pub(super) id: Id,
+    pub(super) ports: u8,
+    pub(super) name: &'a str,
+    /// Of a switch.
+    pub(super) lid: Lid,
+}
+
+/// `[1](guid) "S-guid"[6](guid) # lid 16 lmc 1 "name" lid 3 4xSDR`; each GUID and the first LID only where the node is no switch.
+#[derive(Debug)]
+pub(super) struct PortLine<'a> {
+    pub(super) port: PortNum,
+    pub(super) guid: Option<Guid>,
+    pub(super) lid: Option<Lid>,
+    pub(super) peer: Id,
+    pub(super) peer_port: PortNum,
+    pub(super) peer_guid: Option<Guid>,
+    pub(super) peer_name: Option<&'a str>,
+    pub(super) peer_lid: Option<Lid>,
+    pub(super) rate: LinkRate,
+}
+
+/// How a node is named: `"S-0008f10400410015"`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Id {
+    pub(super) kind: NodeKind,
+    pub(super) guid: Guid,
+}
+
 /// The node of the paragraph that is being read.
 #[derive(Clone, Copy)]
 struct Current<'a> {
@@ -60,13 +107,8 @@ struct Open<'a> {
     place: Place,
     end: End,
     node: Node,
-    rate: LinkRate,
-    peer: Id,
-    /// The port GUID of the other end, if the line has it.
-    peer_guid: Option<Guid>,
-    peer_port: PortNum,
-    peer_lid: Lid,
-    names: RawName<'a>,
+    name: &'a str,
+    line: PortLine<'a>,
 }
 
 #[derive(Default)]
@@ -83,35 +125,24 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn line(&mut self, line: &'a str, place: Place) -> Result<(), ParseError> {
-        // `# Chassis 1` and the like may follow.
-        let value = |text: &'a str| text.split(['\t', ' ']).next().unwrap_or_default();
-        if line.trim().is_empty() || line.starts_with('#') || is_heading(line) {
-        } else if line.starts_with('[') {
-            let open = self.port(line, place)?;
-            self.open.push(open);
-        } else if let Some(id) = line.strip_prefix("vendid=") {
+        if line.starts_with("vendid=") {
             self.next_node();
-            self.facts.vendor_id = u32::try_from(hex(value(id))?).ok();
-        } else if let Some(id) = line.strip_prefix("devid=") {
-            self.facts.device_id = u32::try_from(hex(value(id))?).ok();
-        } else if let Some(guid) = line.strip_prefix("sysimgguid=") {
-            self.facts.system_image = Some(Guid(hex(value(guid))?));
-        } else if let Some(guid) = line.strip_prefix("switchguid=") {
-            let (node, port) = value(guid).split_once('(').unwrap_or((value(guid), ""));
-            self.facts.guid = Some(Guid(hex(node)?));
-            self.port_guid = port.strip_suffix(')').map(digits).transpose()?.map(Guid);
-        } else if let Some(guid) = line.strip_prefix("caguid=").or_else(|| line.strip_prefix("rtguid=")) {
-            self.facts.guid = Some(Guid(hex(value(guid))?));
-        } else {
-            match Header::parse(line) {
-                Ok(header) => self.node(header),
-                Err(error) => {
-                    // Ports below must not become those of the node above. Anything else is noise.
-                    if Header::begins(line) {
-                        self.next_node();
-                    }
-                    return Err(error);
+        }
+        match Piece::parse(line) {
+            Ok(Piece::Nothing) => {}
+            Ok(Piece::VendorId(id)) => self.facts.vendor_id = Some(id),
+            Ok(Piece::DeviceId(id)) => self.facts.device_id = Some(id),
+            Ok(Piece::SystemImage(guid)) => self.facts.system_image = Some(guid),
+            Ok(Piece::NodeGuid(_, guid)) => self.facts.guid = Some(guid),
+            Ok(Piece::SwitchGuid(guid, port)) => (self.facts.guid, self.port_guid) = (Some(guid), port),
+            Ok(Piece::Header(header)) => self.node(&header),
+            Ok(Piece::Port(port)) => self.port(line, port, place)?,
+            Err(error) => {
+                // Ports below must not become those of the node above. Anything else is noise.
+                if Header::begins(line) {
+                    self.next_node();
                 }
+                return Err(error);
             }
         }
         Ok(())
@@ -122,79 +153,97 @@ impl<'a> Reader<'a> {
         (self.facts, self.port_guid, self.current) = (Node::default(), None, None);
     }
 
-    fn node(&mut self, header: Header<'a>) {
-        let Header { id, ports, name, lid } = header;
+    fn node(&mut self, header: &Header<'a>) {
+        let Header { id, ports, name, lid } = *header;
         // What stands above belongs to another node if its GUID is another.
         let own = self.facts.guid.is_none_or(|guid| guid == id.guid);
         let (facts, port_guid) = if own { (self.facts, self.port_guid) } else { (Node::default(), None) };
-        self.next_node();
         let node = Node { guid: Some(id.guid), ports: Some(ports), ..facts };
         let port_guid = port_guid.unwrap_or(id.guid);
         if id.kind == NodeKind::Switch {
             self.port_guids.insert((id.guid, PortNum(0)), port_guid);
         }
+        self.next_node();
         self.current = Some(Current { kind: id.kind, node, switch: (port_guid, lid), name });
     }
 
-    /// `[1](guid) "S-guid"[6](guid) # lid 16 lmc 1 "name" lid 3 4xSDR`; each GUID and the first LID only where the node is no switch.
-    fn port(&mut self, line: &'a str, place: Place) -> Result<Open<'a>, ParseError> {
-        let mut rest = line;
-        let own_port = bracketed(&mut rest)?;
-        let own_guid = parenthesised(&mut rest)?;
-        let peer = Id::parse(&mut rest)?;
-        let peer_port = bracketed(&mut rest)?;
-        let peer_guid = parenthesised(&mut rest)?;
+    fn port(&mut self, text: &str, line: PortLine<'a>, place: Place) -> Result<(), ParseError> {
         let Some(Current { kind, node, switch, name }) = self.current else {
-            return Err(ParseError::new(shorten(line), "a port below the line of its node, which is missing or could not be read"));
-        };
-        let comment = rest.trim_start().strip_prefix('#').unwrap_or_default();
-        let (before, peer_name, after) = match (comment.find('"'), comment.rfind('"')) {
-            (Some(first), Some(last)) if first < last => (&comment[..first], Some(&comment[first + 1..last]), &comment[last + 1..]),
-            // Cut within the name, or before it.
-            (first, _) => (&comment[..first.unwrap_or(comment.len())], None, ""),
+            return Err(ParseError::new(shorten(text), "a port below the line of its node, which is missing or could not be read"));
         };
         let (guid, lid) = match kind {
             NodeKind::Switch => switch,
             _ => {
-                let guid = own_guid.ok_or_else(|| ParseError::new(shorten(line), "a port with its GUID in parentheses"))?;
-                self.port_guids.insert((node.guid.unwrap_or(guid), own_port), guid);
-                (guid, lid_in(before)?.ok_or_else(|| ParseError::new(shorten(comment), "`lid` and the LID of this port after the #"))?)
+                let guid = line.guid.ok_or_else(|| ParseError::new(shorten(text), "a port with its GUID in parentheses"))?;
+                self.port_guids.insert((node.guid.unwrap_or(guid), line.port), guid);
+                (guid, line.lid.ok_or_else(|| ParseError::new(shorten(text), "a port with `lid` and its LID after the #"))?)
             }
         };
-        Ok(Open {
-            place,
-            end: End { kind, lid, port: own_port, guid },
-            node,
-            rate: rate_in(after),
-            peer,
-            peer_guid,
-            peer_port,
-            peer_lid: lid_in(after)?.unwrap_or_default(),
-            names: RawName::Told(name, peer_name),
-        })
+        self.open.push(Open { place, end: End { kind, lid, port: line.port, guid }, node, name, line });
+        Ok(())
     }
 
     fn finish(self) -> Draft<'a> {
         let Self { open, port_guids, remarks, .. } = self;
         let line = |open: Open<'a>| {
-            let Open { place, end, node, rate, peer, peer_guid, peer_port, peer_lid, names } = open;
+            let Open { place, end, node, name, line: PortLine { peer, peer_port, peer_guid, peer_name, peer_lid, rate, .. } } = open;
             let port = if peer.kind == NodeKind::Switch { PortNum(0) } else { peer_port };
             let known = port_guids.get(&(peer.guid, port)).copied();
             // A switch without a paragraph of its own: nearly all have the same GUID twice.
             let guid = peer_guid.or(known).unwrap_or(peer.guid);
-            Line { place, end, node, rate, peer: Some(End { kind: peer.kind, lid: peer_lid, port: peer_port, guid }), names }
+            let peer = End { kind: peer.kind, lid: peer_lid.unwrap_or_default(), port: peer_port, guid };
+            Line { place, end, node, rate, peer: Some(peer), names: RawName::Told(name, peer_name) }
         };
         Draft { lines: open.into_iter().map(line).collect(), remarks }
     }
 }
 
-/// The line of a node: `Switch 36 "S-guid" # "name" base port 0 lid 6 lmc 0`, or `Ca 2 "H-guid" # "name"`.
-struct Header<'a> {
-    id: Id,
-    ports: u8,
-    name: &'a str,
-    /// Of a switch.
-    lid: Lid,
+impl<'a> Piece<'a> {
+    pub(super) fn parse(line: &'a str) -> Result<Self, ParseError> {
+        // `# Chassis 1` and the like may follow.
+        let value = |text: &'a str| text.split(['\t', ' ']).next().unwrap_or_default();
+        let hex = |text| hex(value(text));
+        let short = |text| u32::try_from(hex(text)?).map_err(|_| ParseError::new(shorten(text), "an id of 32 bits at most"));
+        Ok(if line.trim().is_empty() || line.starts_with('#') || is_heading(line) {
+            Self::Nothing
+        } else if line.starts_with('[') {
+            Self::Port(PortLine::parse(line)?)
+        } else if let Some(id) = line.strip_prefix("vendid=") {
+            Self::VendorId(short(id)?)
+        } else if let Some(id) = line.strip_prefix("devid=") {
+            Self::DeviceId(short(id)?)
+        } else if let Some(guid) = line.strip_prefix("sysimgguid=") {
+            Self::SystemImage(Guid(hex(guid)?))
+        } else if let Some(guid) = line.strip_prefix("switchguid=") {
+            let (node, port) = value(guid).split_once('(').unwrap_or((value(guid), ""));
+            Self::SwitchGuid(Guid(hex(node)?), port.strip_suffix(')').map(digits).transpose()?.map(Guid))
+        } else if let Some(guid) = line.strip_prefix("caguid=") {
+            Self::NodeGuid(NodeKind::Hca, Guid(hex(guid)?))
+        } else if let Some(guid) = line.strip_prefix("rtguid=") {
+            Self::NodeGuid(NodeKind::Router, Guid(hex(guid)?))
+        } else {
+            Self::Header(Header::parse(line)?)
+        })
+    }
+}
+
+impl<'a> PortLine<'a> {
+    fn parse(line: &'a str) -> Result<Self, ParseError> {
+        let mut rest = line;
+        let port = bracketed(&mut rest)?;
+        let guid = parenthesised(&mut rest)?;
+        let peer = Id::parse(&mut rest)?;
+        let peer_port = bracketed(&mut rest)?;
+        let peer_guid = parenthesised(&mut rest)?;
+        let comment = rest.trim_start().strip_prefix('#').unwrap_or_default();
+        let (before, peer_name, after) = match quoted(comment) {
+            Some((before, name, after)) => (before, Some(name), after),
+            // Cut within the name, or before it.
+            None => (comment.split('"').next().unwrap_or_default(), None, ""),
+        };
+        let (lid, peer_lid, rate) = (lid_in(before)?, lid_in(after)?, rate_in(after));
+        Ok(Self { port, guid, lid, peer, peer_port, peer_guid, peer_name, peer_lid, rate })
+    }
 }
 
 impl<'a> Header<'a> {
@@ -211,24 +260,13 @@ impl<'a> Header<'a> {
         let ports = number(ports, "a number of ports from 0 to 254", 0..=254)? as u8;
         let id = Id::parse(&mut rest)?;
         let comment = rest.trim_start().strip_prefix('#').ok_or_else(wrong)?;
-        let quotes = comment.find('"').zip(comment.rfind('"')).filter(|(first, last)| first < last);
-        let (first, last) = quotes.ok_or_else(|| ParseError::new(shorten(comment), "a name in double quotes"))?;
+        let (_, name, tail) = quoted(comment).ok_or_else(|| ParseError::new(shorten(comment), "a name in double quotes"))?;
         let lid = match id.kind {
-            NodeKind::Switch => {
-                let tail = &comment[last + 1..];
-                lid_in(tail)?.ok_or_else(|| ParseError::new(shorten(tail), "`port 0 lid` and the switch's LID"))?
-            }
+            NodeKind::Switch => lid_in(tail)?.ok_or_else(|| ParseError::new(shorten(tail), "`port 0 lid` and the switch's LID"))?,
             _ => Lid(0),
         };
-        Ok(Self { id, ports, name: &comment[first + 1..last], lid })
+        Ok(Self { id, ports, name, lid })
     }
-}
-
-/// How a node is named: `"S-0008f10400410015"`.
-#[derive(Clone, Copy)]
-struct Id {
-    kind: NodeKind,
-    guid: Guid,
 }
 
 impl Id {
@@ -250,6 +288,12 @@ impl Id {
         *rest = after;
         Ok(Self { kind, guid: Guid(digits(guid).map_err(|_| wrong(id))?) })
     }
+}
+
+/// A comment at its first and its last `"`.
+fn quoted(comment: &str) -> Option<(&str, &str, &str)> {
+    let (first, last) = comment.find('"').zip(comment.rfind('"')).filter(|(first, last)| first < last)?;
+    Some((&comment[..first], &comment[first + 1..last], &comment[last + 1..]))
 }
 
 /// `[12]`, and `[ext 3]` after it, which tells the number that is printed on a chassis.
