@@ -355,3 +355,17 @@ fn an_anonymised_file_is_planned_like_the_original() {
     assert_eq!(run(dir.path(), &["anonymise", "--net", "net.p", "--samplers", "a"], b"").code, 2);
     assert_eq!(run(dir.path(), &["--net", "net.p", "anonymise", "--net", "net.p"], b"").code, 2);
 }
+
+#[test]
+fn aggregation_nodes_are_sampled_on_request_only() {
+    let dir = with_net(&fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fabrics/treydock-test2.p")).unwrap());
+    let without = generate(&dir, "worker20");
+    assert_eq!(ports(&assigned(&dir)), [2]);
+    assert!(without.stderr.contains("aggregation node (SHARP): 1 port\n"), "{}", without.stderr);
+    let with = run(dir.path(), &["--net", "net.p", "--samplers", "worker20", "--sample-sharp", "-o", "out.toml"], b"");
+    assert_eq!(ports(&assigned(&dir)), [3]);
+    assert!(with.stderr.contains("left out  nothing\n"), "{}", with.stderr);
+    // It is no host to sample from.
+    let on_it = run(dir.path(), &["--net", "net.p", "--samplers", "Mellanox", "--sample-sharp", "-o", "out.toml"], b"");
+    assert_eq!(on_it.code, 1, "{}", on_it.stderr);
+}

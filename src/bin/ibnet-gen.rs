@@ -33,6 +33,9 @@ struct Args {
     /// The most ports of one sampler
     #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..))]
     cap: u32,
+    /// Sample the aggregation nodes of SHARP, too
+    #[arg(long)]
+    sample_sharp: bool,
     /// Write the whole report here; the one on standard error is cut to a few lines of each kind
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -81,8 +84,8 @@ Examples:
   ibnet-gen anonymise --net fabric.p -o nameless.p
 
 A sampler is found by the first word of its adapter's node description. Routers,
-the aggregation nodes of SHARP and devices without a LID are left out; the report
-on standard error counts them.
+the aggregation nodes of SHARP (but with --sample-sharp) and devices without a LID
+are left out; the report on standard error counts them.
 
 Exit codes: 0 done; 1 the input is wrong, nothing was written; 2 the arguments
 are wrong.";
@@ -128,7 +131,10 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<(), Failure> {
     args.check_files()?;
     let files = args.net.iter().map(|path| Ok((cli::name_of(path), cli::read(path)?))).collect::<Result<Vec<_>, InputError>>()?;
-    let net = net_file::parse_all(&files)?.remove(0);
+    let mut net = net_file::parse_all(&files)?.remove(0);
+    if args.sample_sharp {
+        net.fabric.sample_aggregation_nodes();
+    }
     let name = net.name();
     // Told before any sampler is looked for: where nothing is linked none is found either.
     partition::something_to_sample(&net.fabric)?;

@@ -228,7 +228,8 @@ fn suggestions(task: &Task<'_>, most: usize) -> Vec<Suggestion> {
     let mut taken: BTreeSet<&str> = task.samplers.iter().map(|host| &*host.name).chain([""]).collect();
     let mut suggestion = |leaf| {
         let on_leaf = task.graph.neighbours(leaf).iter().map(|id| task.fabric.device(*id));
-        let hosts = on_leaf.filter(|device| device.kind == NodeKind::Hca && Reason::of(task.fabric, device).is_none()).map(Device::host);
+        let adapters = on_leaf.filter(|device| device.kind == NodeKind::Hca && Reason::of(task.fabric, device).is_none());
+        let hosts = adapters.filter(|device| !task.fabric.is_aggregation_node(device)).map(Device::host);
         let host = hosts.filter(|host| !taken.contains(host)).min()?;
         taken.insert(host);
         Some(Suggestion { switch: task.fabric.device(leaf).name.clone(), host: host.to_owned() })
@@ -244,7 +245,7 @@ impl Reason {
     pub fn of(fabric: &Fabric, device: &Device) -> Option<Self> {
         if device.kind == NodeKind::Router {
             Some(Self::Router)
-        } else if fabric.is_aggregation_node(device) {
+        } else if fabric.leaves_out_aggregation_node(device) {
             Some(Self::AggregationNode)
         } else if !device.lid.is_unicast() {
             Some(Self::NoLid)

@@ -31,6 +31,8 @@ pub struct DeviceId(pub u32);
 pub struct Fabric {
     /// Sorted by (GUID, number of the first port).
     devices: Vec<Device>,
+    /// Whether aggregation nodes are sampled as adapters are.
+    with_aggregation_nodes: bool,
 }
 
 /// Something that answers at one LID: a switch with its ports, or one port of an HCA or a router.
@@ -111,7 +113,7 @@ impl Fabric {
             device.ports.sort_by_key(|port| port.num);
         }
         devices.sort_by_key(|device| (device.guid, device.ports.first().map(|port| port.num)));
-        Self { devices }
+        Self { devices, with_aggregation_nodes: false }
     }
 
     /// All devices, sorted by (GUID, first port).

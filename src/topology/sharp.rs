@@ -20,6 +20,16 @@ const DEVICE_ID: u32 = 0xcf09;
 const DISTANCES: [u64; 2] = [8, 16];
 
 impl Fabric {
+    /// Has aggregation nodes sampled as adapters are. They stay out of the hierarchy, and no sampler is sought on them.
+    pub fn sample_aggregation_nodes(&mut self) {
+        self.with_aggregation_nodes = true;
+    }
+
+    /// Whether a device is left out of sampling because it is an aggregation node.
+    pub fn leaves_out_aggregation_node(&self, device: &Device) -> bool {
+        !self.with_aggregation_nodes && self.is_aggregation_node(device)
+    }
+
     /// Whether a device is the aggregation node of a switch's SHARP engine rather than a host's adapter.
     ///
     /// It is an HCA on a switch of which at least two of these facts are true: it carries the firmware's name; its GUID lies where the firmware puts
