@@ -369,3 +369,25 @@ fn aggregation_nodes_are_sampled_on_request_only() {
     let on_it = run(dir.path(), &["--net", "net.p", "--samplers", "Mellanox", "--sample-sharp", "-o", "out.toml"], b"");
     assert_eq!(on_it.code, 1, "{}", on_it.stderr);
 }
+
+#[test]
+fn a_name_map_gives_names_and_says_what_is_wrong_with_it() {
+    let dir = with_net(&fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fabrics/loginoff-fdr10-qdr.topo")).unwrap());
+    fs::write(
+        dir.path().join("samplers"),
+        "0xf4521403001165a0 \"lea\u{1b}[2Jf5\"\n0x24be05ffff980030 \"zeus mlx4_0\"\nleaf6 \"x\"\n0x77 y\n",
+    )
+    .unwrap();
+    let args = ["--net", "net.p", "--node-name-map", "samplers", "--samplers", "zeus,stage[110,112]", "-o", "out.toml"];
+    let named = run(dir.path(), &args, b"");
+    assert_eq!(named.code, 0, "{}", named.stderr);
+    assert!(named.stderr.contains("samplers: 2 of 3 names are of nodes here\n"), "{}", named.stderr);
+    assert!(named.stderr.contains("samplers:3: \"leaf6 "), "{}", named.stderr);
+    assert!(!named.stderr.contains('\u{1b}'));
+    let assignments = assigned(&dir);
+    let devices = || assignments.samplers.iter().flat_map(|sampler| &sampler.devices);
+    assert!(devices().any(|device| device.name == "lea\u{1b}[2Jf5") && devices().any(|device| device.name == "zeus mlx4_0"));
+    fs::remove_file(dir.path().join("out.toml")).unwrap();
+    fs::write(dir.path().join("samplers"), "leaf6 x\n").unwrap();
+    refused(&dir, &run(dir.path(), &args, b""), "samplers:1: \"leaf6 x\" is not a GUID", "a line looks like: 0x");
+}

@@ -11,6 +11,7 @@ use ibnet::cli::{self, InputError, OutputError, Staged};
 use ibnet::partition::report::Detail;
 use ibnet::partition::{self, HostsError, PlanError, Report, Request, hosts};
 use ibnet::topology::anonymise::anonymise;
+use ibnet::topology::name_map::{NameMap, NameMapError};
 use ibnet::topology::{NetFileError, net_file};
 use ibnet::types::{Guid, Printable};
 use miette::Diagnostic;
@@ -25,6 +26,9 @@ struct Args {
     /// What `ibnetdiscover -p` or `ibnetdiscover` printed; `-` is standard input
     #[arg(long, value_name = "FILE|-", required = true, action = clap::ArgAction::Set)]
     net: Vec<PathBuf>,
+    /// Names of nodes by node GUID, as rdma-core's tools read them; they stand in for those of the net file
+    #[arg(long, value_name = "FILE|-")]
+    node_name_map: Option<PathBuf>,
     #[command(flatten)]
     samplers: Samplers,
     /// Where a sampler sits whose node description does not begin with its name: the GUID of its port (may be repeated)
@@ -101,6 +105,9 @@ enum Failure {
     Net(#[from] NetFileError),
     #[error(transparent)]
     #[diagnostic(transparent)]
+    Names(#[from] NameMapError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
     Hosts(#[from] HostsError),
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -134,6 +141,9 @@ fn run(args: &Args) -> Result<(), Failure> {
     let mut net = net_file::parse_all(&files)?.remove(0);
     if args.sample_sharp {
         net.fabric.sample_aggregation_nodes();
+    }
+    if let Some(path) = &args.node_name_map {
+        NameMap::parse(&cli::read(path)?, &cli::name_of(path))?.apply(std::slice::from_mut(&mut net));
     }
     let name = net.name();
     // Told before any sampler is looked for: where nothing is linked none is found either.
@@ -172,7 +182,9 @@ impl Samplers {
 impl Args {
     /// No file is read and written, or used twice: a slip that would cost the net file.
     fn check_files(&self) -> Result<(), Failure> {
-        let read = self.net.iter().map(|path| (NET, path)).chain(self.samplers.samplers_file.iter().map(|path| ("--samplers-file", path)));
+        let others = [("--node-name-map", &self.node_name_map), ("--samplers-file", &self.samplers.samplers_file)];
+        let others = others.into_iter().filter_map(|(name, path)| path.as_ref().map(|path| (name, path)));
+        let read = self.net.iter().map(|path| (NET, path)).chain(others);
         let written = self.report.iter().map(|path| ("--report", path)).chain([("--output", &self.output)]);
         all_differ(&read.collect::<Vec<_>>(), &written.collect::<Vec<_>>())
     }

@@ -85,6 +85,8 @@ pub struct LeftOut {
     pub ports: u32,
     /// The line of the net file that tells of the first of them.
     pub line: u32,
+    /// Which of the net files.
+    pub file: u16,
     /// Why.
     pub reason: Reason,
 }
@@ -184,8 +186,8 @@ pub fn left_out(fabric: &Fabric) -> Vec<LeftOut> {
     let out = |device: &Device| {
         let (first, _) = device.linked().next()?;
         let reason = Reason::of(fabric, device)?;
-        let (ports, line) = (device.linked_ports() as u32, first.line);
-        Some(LeftOut { guid: device.guid, lid: device.lid, kind: device.kind, name: device.name.clone(), ports, line, reason })
+        let (ports, line, file) = (device.linked_ports() as u32, first.line, first.file);
+        Some(LeftOut { guid: device.guid, lid: device.lid, kind: device.kind, name: device.name.clone(), ports, line, file, reason })
     };
     fabric.devices().iter().filter_map(out).collect()
 }

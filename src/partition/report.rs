@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, Table};
 
 use super::{Held, LeftOut, Plan, Reason, Share};
 use crate::topology::ports_report::NetFile;
-use crate::topology::{Device, DeviceId, Fabric, Remark, RemarkKind};
+use crate::topology::{Device, DeviceId, Fabric, Place, Remark, RemarkKind};
 use crate::types::{NodeKind, Printable};
 
 /// A plan, told to people by its [`Display`](fmt::Display).
@@ -62,7 +62,7 @@ impl fmt::Display for Report<'_> {
 
 impl Report<'_> {
     fn read(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NetFile { port_lines, linked_lines, remarks, .. } = self.net;
+        let NetFile { port_lines, linked_lines, remarks, notes, .. } = self.net;
         let lines = counted(*port_lines, "port line");
         writeln!(f, "read      {}: {lines}, {linked_lines} with a link", Printable(self.name))?;
         for kind in RemarkKind::ALL {
@@ -70,10 +70,11 @@ impl Report<'_> {
             if !of_kind.is_empty() {
                 let lost = if kind.loses_a_port() { ", gave no port" } else { "" };
                 writeln!(f, "          {}: {}{lost}", kind.as_str(), counted(of_kind.len(), "line"))?;
-                self.list(f, &of_kind, |remark: &&Remark| format!("line {}: {}", remark.line, Printable(&remark.text)))?;
+                let place = |remark: &Remark| self.net.place(remark.place());
+                self.list(f, &of_kind, |remark: &&Remark| format!("{}: {}", Printable(&place(remark)), Printable(&remark.text)))?;
             }
         }
-        Ok(())
+        self.list(f, notes, |note: &String| Printable(note).to_string())
     }
 
     fn assigned(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -94,8 +95,9 @@ impl Report<'_> {
             if !of_reason.is_empty() {
                 writeln!(f, "          {}: {}", reason.as_str(), sum(&of_reason))?;
                 let told = |device: &&LeftOut| {
-                    let LeftOut { line, guid, name, ports, .. } = device;
-                    format!("line {line}: {guid} `{}`, {}", Printable(name), counted(*ports as usize, "port"))
+                    let LeftOut { line, file, guid, name, ports, .. } = device;
+                    let place = self.net.place(Place { file: *file, line: *line });
+                    format!("{}: {guid} `{}`, {}", Printable(&place), Printable(name), counted(*ports as usize, "port"))
                 };
                 self.list(f, &of_reason, told)?;
             }

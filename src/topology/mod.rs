@@ -12,6 +12,7 @@ use crate::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 pub mod anonymise;
 pub mod graph;
 mod lines;
+pub mod name_map;
 pub mod names;
 pub mod net_file;
 pub mod ports_report;
@@ -114,6 +115,26 @@ impl Fabric {
         }
         devices.sort_by_key(|device| (device.guid, device.ports.first().map(|port| port.num)));
         Self { devices, with_aggregation_nodes: false }
+    }
+
+    /// Gives devices other names, by identifier, and the same to them as peers; `stranger` names peers that have no line of their own.
+    fn rename(&mut self, names: &[Option<&str>], stranger: impl Fn(Guid) -> Option<String>) {
+        let of_peer = |peer: &Peer| match self.find(peer.guid, peer.port) {
+            Some(id) => names[id.0 as usize].map(str::to_owned),
+            None => stranger(peer.guid),
+        };
+        let of_peers = |device: &Device| device.ports.iter().map(|port| of_peer(port.peer.as_ref()?)).collect::<Vec<_>>();
+        let peers: Vec<_> = self.devices.iter().map(of_peers).collect();
+        for ((device, name), peers) in self.devices.iter_mut().zip(names).zip(peers) {
+            if let Some(name) = name {
+                (*name).clone_into(&mut device.name);
+            }
+            for (port, name) in device.ports.iter_mut().zip(peers) {
+                if let Some((peer, name)) = port.peer.as_mut().zip(name) {
+                    peer.name = name;
+                }
+            }
+        }
     }
 
     /// All devices, sorted by (GUID, first port).

@@ -102,7 +102,7 @@ fn settle_one(entry: Entry<'_>, known: &BTreeMap<Guid, &str>) -> Settled {
 const LONGEST: usize = 256;
 
 /// A name that is not longer than [`LONGEST`]; one that was cut ends with an ellipsis.
-fn bounded(name: &str) -> String {
+pub(super) fn bounded(name: &str) -> String {
     if name.len() <= LONGEST {
         return name.to_owned();
     }
