@@ -114,6 +114,7 @@ pub(super) fn shorten(text: &str) -> String {
 /// What is known of a port while devices are being made.
 struct Seen {
     place: Place,
+    lid: Lid,
     peer: Option<End>,
 }
 
@@ -128,10 +129,14 @@ pub(super) fn assemble(lines: Vec<Line<'_>>, remarks: &mut Vec<Remark>) -> Fabri
         let mut remark = |kind, text| remarks.push(Remark::new(place, kind, text));
         if let Some(first) = seen.get(&(end.guid, end.port)) {
             let there = first.place;
-            let how = if first.peer == peer { "is the same as" } else { "has another peer in" };
+            let how = match (first.peer == peer, first.lid == end.lid) {
+                (true, true) => "is the same as",
+                (true, false) => "has another LID in",
+                (false, _) => "has another peer in",
+            };
             // That two files tell the same of a port is what they are for.
-            if there.file == place.file || first.peer != peer {
-                let whose = if there.file == place.file { "" } else { " of the earlier file" };
+            if there.file == place.file || first.peer != peer || first.lid != end.lid {
+                let whose = if there.file == place.file { "" } else { " of an earlier file" };
                 remark(RemarkKind::Repeated, format!("port {} of {} {how} line {}{whose}, which stands", end.port, end.guid, there.line));
             }
             if let Some(device) = devices.get_mut(&end.key()) {
@@ -162,7 +167,7 @@ pub(super) fn assemble(lines: Vec<Line<'_>>, remarks: &mut Vec<Remark>) -> Fabri
             remark(RemarkKind::Contradiction, text);
         }
         device.node.complete(node);
-        seen.insert((end.guid, end.port), Seen { place, peer });
+        seen.insert((end.guid, end.port), Seen { place, lid: end.lid, peer });
         let peer = peer.map(|peer| Peer { guid: peer.guid, lid: peer.lid, port: peer.port, kind: peer.kind, name: names.peer });
         device.ports.push(Port { num: end.port, rate, peer, line: place.line, file: place.file });
     }

@@ -3,11 +3,12 @@
 //! 1. A line that cannot be read is a [`Remark`] with its number; it never sinks the file. Only a file in which nothing can be read is refused.
 //! 2. Nothing is lost silently: [`NetFile::remarks`] names each line that did not become a port as it stands.
 //! 3. Several files are merged if they belong to one subnet, and kept apart if not: LIDs are unique within a subnet only, and no sampler reaches
-//!    another one. Two files belong to one subnet if they know a port by the same GUID and the same LID, be it as somebody's peer.
+//!    another one. Two files belong to one subnet if they know a port by the same GUID and the same LID, be it as somebody's peer. If they know
+//!    ports by the same GUIDs, but none by the same LID, one of them is out of date: they are refused.
 //! 4. Of merged files the earlier one stands where they disagree; the later one may add ports, and what only its format tells.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,7 @@ use miette::Diagnostic;
 
 use super::lines::{Draft, End, Key, Line, assemble};
 use super::{Fabric, Place, ports_report, topology_report};
-use crate::types::Lid;
+use crate::types::{Guid, Lid};
 
 /// The net files of one subnet as they were read.
 #[derive(Clone, Debug, Default)]
@@ -131,6 +132,25 @@ pub enum NetFileError {
         /// How many lines there are.
         lines: usize,
     },
+    /// Two files that cannot both be true.
+    #[error("{name}: knows {} of {earlier} under another LID, and none under the same", ports(*count))]
+    #[diagnostic(help(
+        "LIDs change when a subnet manager assigns them anew: give the newer file only. If these are two fabrics, a GUID is used in both ({guid}): plan them one by one"
+    ))]
+    OtherLids {
+        /// The later file.
+        name: String,
+        /// The earlier one.
+        earlier: String,
+        /// How many ports both know.
+        count: usize,
+        /// The GUID of one of them.
+        guid: Guid,
+    },
+}
+
+fn ports(count: usize) -> String {
+    if count == 1 { "1 port".to_owned() } else { format!("{count} ports") }
 }
 
 /// The two formats.
@@ -185,14 +205,23 @@ pub fn parse_all(files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, NetFileErr
         let ends: BTreeMap<Key, Lid> = ends(&draft).map(|end| (end.key(), end.lid)).collect();
         let mut joined = Subnet { drafts: Vec::new(), ends };
         // One file may turn out to be what joins two.
-        let (same, others) = subnets.into_iter().partition(|subnet| subnet.shares(&joined.ends));
-        subnets = others;
-        for subnet in Vec::<Subnet<'_>>::into_iter(same) {
-            joined.drafts.extend(subnet.drafts);
-            joined.ends.extend(subnet.ends);
+        let mut others = Vec::new();
+        for subnet in subnets {
+            match subnet.shared(&joined.ends) {
+                Shared::Nothing => others.push(subnet),
+                Shared::Lids => {
+                    joined.drafts.extend(subnet.drafts);
+                    joined.ends.extend(subnet.ends);
+                }
+                Shared::GuidsOnly { count, guid } => {
+                    let earlier = subnet.drafts.iter().map(|(file, _)| &*names[usize::from(*file)]).collect::<Vec<_>>().join(", ");
+                    return Err(NetFileError::OtherLids { name: name.clone(), earlier, count, guid });
+                }
+            }
         }
         joined.drafts.push((file, draft));
-        subnets.push(joined);
+        others.push(joined);
+        subnets = others;
     }
     for subnet in &mut subnets {
         subnet.drafts.sort_by_key(|(file, _)| *file);
@@ -207,9 +236,27 @@ struct Subnet<'a> {
     ends: BTreeMap<Key, Lid>,
 }
 
+/// What two files have in common.
+enum Shared {
+    Nothing,
+    /// Ports under the same LIDs.
+    Lids,
+    /// Ports, but each under another LID.
+    GuidsOnly {
+        count: usize,
+        guid: Guid,
+    },
+}
+
 impl Subnet<'_> {
-    fn shares(&self, others: &BTreeMap<Key, Lid>) -> bool {
-        others.iter().any(|(key, lid)| lid.is_unicast() && self.ends.get(key) == Some(lid))
+    fn shared(&self, others: &BTreeMap<Key, Lid>) -> Shared {
+        let known = others.iter().filter(|(_, lid)| lid.is_unicast());
+        let pairs: Vec<_> = known.filter_map(|(key, lid)| Some((key, lid, self.ends.get(key).filter(|lid| lid.is_unicast())?))).collect();
+        match pairs.first() {
+            None => Shared::Nothing,
+            Some(_) if pairs.iter().any(|(_, here, there)| here == there) => Shared::Lids,
+            Some(((guid, _), ..)) => Shared::GuidsOnly { count: pairs.len(), guid: *guid },
+        }
     }
 }
 
@@ -225,10 +272,27 @@ fn merge(names: Vec<String>, drafts: Vec<(u16, Draft<'_>)>) -> NetFile {
         lines.extend(draft.lines);
         remarks.extend(draft.remarks);
     }
+    let notes = overlaps(&names, &lines);
     let (port_lines, linked_lines) = (lines.len(), lines.iter().filter(|line| line.peer.is_some()).count());
     let fabric = assemble(lines, &mut remarks);
     remarks.sort_by_key(|remark| (remark.file, remark.line, remark.kind));
-    NetFile { names, files, fabric, remarks, notes: Vec::new(), port_lines, linked_lines }
+    NetFile { names, files, fabric, remarks, notes, port_lines, linked_lines }
+}
+
+/// What each further file adds.
+fn overlaps(names: &[String], lines: &[Line<'_>]) -> Vec<String> {
+    let mut known = BTreeSet::new();
+    let mut notes = Vec::new();
+    for of_file in lines.chunk_by(|a, b| a.place.file == b.place.file) {
+        let before = known.len();
+        known.extend(of_file.iter().map(|line| (line.end.guid, line.end.port)));
+        let new = known.len() - before;
+        if before > 0 {
+            let name = &names[usize::from(of_file[0].place.file)];
+            notes.push(format!("{name}: {} that no earlier file tells of; merged, as they know each other", ports(new)));
+        }
+    }
+    notes
 }
 
 pub(super) fn text_of(bytes: &[u8]) -> Cow<'_, str> {
@@ -294,5 +358,76 @@ impl Remark {
 impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: {}: {}", self.line, self.kind.as_str(), self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAF: &str = "SW     4  1 0x0000000000200006 4x EDR - CA    17  1 0x0000000000100001 ( 'leaf0' - 'node1 mlx5_0' )\n";
+    const HOST: &str = "CA    17  1 0x0000000000100001 4x EDR - SW     4  1 0x0000000000200006 ( 'node1 mlx5_0' - 'leaf0' )\n";
+    const PLAIN: &str = "devid=0x1003\ncaguid=0x100000\nCa\t2 \"H-0000000000100000\"\t\t# \"node1 mlx5_0\"\n\
+                         [1](100001) \t\"S-0000000000200006\"[1]\t\t# lid 17 lmc 0 \"leaf0\" lid 4 4xEDR\n";
+
+    fn read(files: &[&str]) -> Result<Vec<NetFile>, NetFileError> {
+        let named = (1..).zip(files).map(|(number, text)| (format!("{number}.p"), text.as_bytes().to_vec()));
+        parse_all(&named.collect::<Vec<_>>())
+    }
+
+    /// Another rail: the same LIDs, other GUIDs.
+    fn other_rail(text: &str) -> String {
+        text.replace("0x0000000000", "0x0000000007")
+    }
+
+    #[test]
+    fn parts_of_one_subnet_are_merged() {
+        let nets = read(&[LEAF, HOST]).unwrap();
+        let [net] = &nets[..] else { panic!("{nets:?}") };
+        assert_eq!((net.remarks.as_slice(), net.fabric.linked_ports(), net.name()), (&[][..], 2, "1.p, 2.p".to_owned()));
+        assert_eq!(net.notes, ["2.p: 1 port that no earlier file tells of; merged, as they know each other"]);
+        let host = &net.fabric.devices()[0];
+        assert_eq!(net.place(host.ports[0].place()), "2.p:1");
+        // The same again is no news; what only the other format tells is taken.
+        let nets = read(&[&[LEAF, HOST].concat(), HOST, PLAIN]).unwrap();
+        let [net] = &nets[..] else { panic!("{nets:?}") };
+        assert_eq!((net.remarks.as_slice(), net.fabric.linked_ports()), (&[][..], 2));
+        assert_eq!((net.fabric.devices()[0].node.guid, net.fabric.devices()[0].node.device_id), (Some(Guid(0x10_0000)), Some(0x1003)));
+    }
+
+    #[test]
+    fn rails_are_kept_apart_though_their_lids_are_the_same() {
+        let one = [LEAF, HOST].concat();
+        let nets = read(&[&one, &other_rail(&one)]).unwrap();
+        assert_eq!(
+            nets.iter().map(|net| (net.name(), net.fabric.linked_ports(), net.remarks.len())).collect::<Vec<_>>(),
+            [("1.p".to_owned(), 2, 0), ("2.p".to_owned(), 2, 0)]
+        );
+        assert_eq!(nets[1].place(nets[1].fabric.devices()[0].ports[0].place()), "line 2");
+    }
+
+    #[test]
+    fn one_file_may_join_two() {
+        let far = LEAF
+            .replace("0x0000000000100001", "0x0000000000300001")
+            .replace("CA    17", "CA    19")
+            .replace("SW     4  1 0x0000000000200006", "SW     5  1 0x0000000000200009");
+        assert_eq!(read(&[LEAF, &far]).unwrap().len(), 2);
+        let between = "SW     4  2 0x0000000000200006 4x EDR - SW     5  2 0x0000000000200009 ( 'leaf0' - 'leaf1' )\n";
+        let nets = read(&[LEAF, &other_rail(LEAF), &far, between]).unwrap();
+        assert_eq!(nets.iter().map(NetFile::name).collect::<Vec<_>>(), ["1.p, 3.p, 4.p", "2.p"]);
+    }
+
+    #[test]
+    fn an_outdated_file_is_refused_and_a_changed_one_is_told() {
+        let moved = [LEAF, HOST].concat().replace("CA    17", "CA    18").replace("SW     4", "SW     5");
+        let error = read(&[LEAF, &moved]).unwrap_err();
+        assert_eq!(error.to_string(), "2.p: knows 2 ports of 1.p under another LID, and none under the same");
+        let one_moved = [LEAF, HOST].concat().replace("CA    17", "CA    18");
+        let nets = read(&[&[LEAF, HOST].concat(), &one_moved]).unwrap();
+        assert_eq!(
+            nets[0].remarks.iter().map(|remark| (remark.file, remark.line, remark.kind)).collect::<Vec<_>>(),
+            [(1, 1, RemarkKind::Repeated), (1, 2, RemarkKind::Repeated)]
+        );
     }
 }
