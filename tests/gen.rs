@@ -391,3 +391,71 @@ fn a_name_map_gives_names_and_says_what_is_wrong_with_it() {
     fs::write(dir.path().join("samplers"), "leaf6 x\n").unwrap();
     refused(&dir, &run(dir.path(), &args, b""), "samplers:1: \"leaf6 x\" is not a GUID", "a line looks like: 0x");
 }
+
+/// A fabric of 2 leaves with 4 hosts each whose GUIDs and adapters are those of a rail; LIDs and names are the same on all.
+fn rail(number: u32) -> String {
+    let tree = synthetic::FatTree { leaves: 2, hosts: 4, spines: 1, trunk: 1, radix: 8 };
+    let text = tree.blueprint().ports_report();
+    text.replace("0x00000000", &format!("0x{:08x}", number << 8)).replace("mlx5_0", &format!("mlx5_{number}"))
+}
+
+#[test]
+fn rails_are_planned_one_by_one_into_one_file() {
+    let dir = with_net(rail(0).as_bytes());
+    fs::create_dir(dir.path().join("rails")).unwrap();
+    fs::write(dir.path().join("rails/rail1.p"), rail(1)).unwrap();
+    let both =
+        |samplers: &str| run(dir.path(), &["--net", "net.p", "--net", "rails/rail1.p", "--samplers", samplers, "-o", "out.toml"], b"");
+    let done = both("node00001,node00005:mlx5_1");
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert!(done.stderr.contains("read      net.p: ") && done.stderr.contains("\nread      rails/rail1.p: "), "{}", done.stderr);
+    let assignments = assigned(&dir);
+    let told: Vec<_> = assignments.samplers.iter().map(|s| (&*s.host, s.subnet.as_deref().unwrap(), s.ca.as_deref())).collect();
+    let (zero, one) = (Some("mlx5_0"), Some("mlx5_1"));
+    assert_eq!(told, [("node00001", "net", zero), ("node00001", "rail1", one), ("node00005", "rail1", one)]);
+    let first = assignments.sampler("node00001@rail1").unwrap();
+    assert!(first.devices.iter().all(|device| device.guid.0 >> 40 == 1));
+    assert_eq!(assignments.sampler("node00005").unwrap().subnet.as_deref(), Some("rail1"));
+    let several = assignments.sampler("node00001").unwrap_err();
+    assert_eq!(miette::Diagnostic::help(&several).unwrap().to_string().split(": ").last(), Some("node00001@net, node00001@rail1"));
+    // The bytes name both files, and both are sampled whole.
+    let text = fs::read_to_string(dir.path().join("out.toml")).unwrap();
+    assert_eq!(text.matches("# source:  ").count(), 2);
+    assert_eq!(ports(&assignments).iter().sum::<u32>(), 40);
+
+    fs::remove_file(dir.path().join("out.toml")).unwrap();
+    fs::rename(dir.path().join("rails"), dir.path().join("samplers")).unwrap();
+    let both = |samplers: &str, cap: &str| {
+        run(dir.path(), &["--net", "net.p", "--net", "samplers/rail1.p", "--samplers", samplers, "--cap", cap, "-o", "out.toml"], b"")
+    };
+    refused(&dir, &both("node00001:mlx5_0", "150"), "samplers/rail1.p: none of the samplers has a port in this subnet", "add a host of it");
+    refused(&dir, &both("node00001", "5"), "net.p: 20 ports do not fit on 1 sampler with at most 5 ports each", "add ");
+    refused(&dir, &both("nodd00001", "50"), "named `nodd00001`", "did you mean `node00001`?");
+}
+
+#[test]
+fn parts_of_one_subnet_are_merged_into_one_plan() {
+    let dir = stria();
+    assert_eq!(generate(&dir, EIGHT).code, 0);
+    let whole = assigned(&dir);
+    let text = synthetic::stria().ports_report();
+    let (one, two) = text.split_at(text.match_indices('\n').nth(500).unwrap().0 + 1);
+    fs::write(dir.path().join("net.p"), one).unwrap();
+    let args = ["--net", "net.p", "--net", "-", "--samplers", EIGHT, "-o", "out.toml"];
+    let done = run(dir.path(), &args, two.as_bytes());
+    assert_eq!((done.code, assigned(&dir)), (0, whole), "{}", done.stderr);
+    assert!(done.stderr.contains("read      net.p, standard input: 1108 port lines"), "{}", done.stderr);
+    assert!(done.stderr.contains("standard input: 607 ports that no earlier file tells of"), "{}", done.stderr);
+    fs::remove_file(dir.path().join("out.toml")).unwrap();
+    refused(
+        &dir,
+        &run(dir.path(), &["--net", "-", "--net", "-", "--samplers", "a"], b""),
+        "-: is given for --net and for --net",
+        "own file",
+    );
+    // All LIDs are others.
+    let words: Vec<String> = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    fs::write(dir.path().join("samplers"), words.join("\n").replace("SW ", "SW 10").replace("CA ", "CA 10")).unwrap();
+    let args = ["--net", "net.p", "--net", "samplers", "--samplers", EIGHT, "-o", "out.toml"];
+    refused(&dir, &run(dir.path(), &args, b""), "of net.p under another LID, and none under the same", "give the newer file only");
+}

@@ -2,6 +2,7 @@
 //!
 //! Arguments in, library calls, files and exit code out. `ibnet-gen anonymise` rewrites a net file instead.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,10 +10,10 @@ use clap::{Parser, Subcommand};
 use ibnet::assignments::{Assignments, Header, sha256_hex};
 use ibnet::cli::{self, InputError, OutputError, Staged};
 use ibnet::partition::report::Detail;
-use ibnet::partition::{self, HostsError, PlanError, Report, Request, hosts};
+use ibnet::partition::{self, HostsError, Plan, PlanError, Report, Request, hosts, rails};
 use ibnet::topology::anonymise::anonymise;
 use ibnet::topology::name_map::{NameMap, NameMapError};
-use ibnet::topology::{NetFileError, net_file};
+use ibnet::topology::{NetFile, NetFileError, net_file};
 use ibnet::types::{Guid, Printable};
 use miette::Diagnostic;
 
@@ -23,8 +24,9 @@ use miette::Diagnostic;
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// What `ibnetdiscover -p` or `ibnetdiscover` printed; `-` is standard input
-    #[arg(long, value_name = "FILE|-", required = true, action = clap::ArgAction::Set)]
+    /// What `ibnetdiscover -p` or `ibnetdiscover` printed; `-` is standard input. More than one: files of one subnet are merged, subnets are planned
+    /// one by one
+    #[arg(long, value_name = "FILE|-", required = true)]
     net: Vec<PathBuf>,
     /// Names of nodes by node GUID, as rdma-core's tools read them; they stand in for those of the net file
     #[arg(long, value_name = "FILE|-")]
@@ -85,6 +87,7 @@ Examples:
   ibnet-gen --net fabric.p --samplers 'node[001-008]' -o assignments.toml
   ibnet-gen --net fabric.p --samplers-file samplers.txt --cap 200 -o a.toml
   ibnet-gen --net fabric.p --samplers mgmt --sampler-guid mgmt=0x0002c9030045fd01
+  ibnet-gen --net rail0.p --net rail1.p --samplers 'node[001-016]' -o plan.toml
   ibnet-gen anonymise --net fabric.p -o nameless.p
 
 A sampler is found by the first word of its adapter's node description. Routers,
@@ -115,6 +118,12 @@ enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Output(#[from] OutputError),
+    #[error("{net}: {error}")]
+    #[diagnostic(forward(error))]
+    InSubnet { net: String, error: PlanError },
+    #[error("{net}: none of the samplers has a port in this subnet")]
+    #[diagnostic(help("no other sampler reaches it: add a host of it to the samplers, or leave the file out"))]
+    NoSampler { net: String },
     #[error("{}: is given for {first} and for {second}", path.display())]
     #[diagnostic(help("give each its own file"))]
     SameFile { path: PathBuf, first: &'static str, second: &'static str },
@@ -138,33 +147,57 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<(), Failure> {
     args.check_files()?;
     let files = args.net.iter().map(|path| Ok((cli::name_of(path), cli::read(path)?))).collect::<Result<Vec<_>, InputError>>()?;
-    let mut net = net_file::parse_all(&files)?.remove(0);
-    if args.sample_sharp {
-        net.fabric.sample_aggregation_nodes();
-    }
-    if let Some(path) = &args.node_name_map {
-        NameMap::parse(&cli::read(path)?, &cli::name_of(path))?.apply(std::slice::from_mut(&mut net));
-    }
-    let name = net.name();
+    let nets = args.read(&files)?;
     // Told before any sampler is looked for: where nothing is linked none is found either.
-    partition::something_to_sample(&net.fabric)?;
-    let samplers = hosts::locate(&args.samplers.read()?, &args.sampler_guid, &net.fabric)?;
-    let plan = partition::plan(&Request { fabric: &net.fabric, samplers, cap: args.cap })?;
-    let assignments = Assignments::of(&plan, &net.fabric);
+    for net in &nets {
+        partition::something_to_sample(&net.fabric).map_err(|error| in_subnet(&nets, net, error))?;
+    }
+    let fabrics: Vec<_> = nets.iter().map(|net| &net.fabric).collect();
+    let samplers = rails::locate(&args.samplers.read()?, &args.sampler_guid, &fabrics)?;
+    let mut plans = Vec::with_capacity(nets.len());
+    for (net, samplers) in nets.iter().zip(samplers) {
+        if samplers.is_empty() {
+            return Err(Failure::NoSampler { net: net.name() });
+        }
+        let plan = partition::plan(&Request { fabric: &net.fabric, samplers, cap: args.cap });
+        plans.push((net, plan.map_err(|error| in_subnet(&nets, net, error))?));
+    }
+    let assignments = match &plans[..] {
+        [(net, plan)] => Assignments::of(plan, &net.fabric),
+        plans => {
+            Assignments::of_subnets(subnet_names(&nets).into_iter().zip(plans.iter().map(|(net, plan)| Assignments::of(plan, &net.fabric))))
+        }
+    };
     let header = Header { sources: files.iter().map(|(name, bytes)| (name.clone(), sha256_hex(bytes))).collect(), command: command() };
 
     let toml = assignments.to_toml(&header);
-    let report = Report { name: &name, net: &net, plan: &plan, detail: Detail::Full };
-    let whole = report.to_string();
+    let report = |detail| {
+        let of_subnet = |(net, plan): &(&NetFile, Plan)| Report { name: &net.name(), net, plan, detail }.to_string();
+        plans.iter().map(of_subnet).collect::<Vec<_>>().join("\n")
+    };
+    let whole = report(Detail::Full);
     let staged_report = args.report.as_deref().map(|path| Staged::new(path, whole.as_bytes())).transpose()?;
     let staged = Staged::new(&args.output, toml.as_bytes())?;
-    cli::note(&Report { detail: Detail::Brief, ..report }.to_string());
+    cli::note(&report(Detail::Brief));
     staged_report.map_or(Ok(()), Staged::commit)?;
     staged.commit()?;
     if !cli::is_dash(&args.output) {
         cli::note(&format!("written   {}\n", Printable(&args.output.display().to_string())));
     }
     Ok(())
+}
+
+/// Which of several subnets could not be planned.
+fn in_subnet(nets: &[NetFile], net: &NetFile, error: PlanError) -> Failure {
+    if nets.len() == 1 { Failure::Plan(error) } else { Failure::InSubnet { net: net.name(), error } }
+}
+
+/// What the subnets are called in the plan: their first file without its path and its ending, unless two would be called the same.
+fn subnet_names(nets: &[NetFile]) -> Vec<String> {
+    let stem = |name: &str| Path::new(name).file_stem().map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned());
+    let names: Vec<_> = nets.iter().map(NetFile::first_name).collect();
+    let short: BTreeSet<_> = names.iter().map(|name| stem(name)).collect();
+    if short.len() == names.len() { names.into_iter().map(stem).collect() } else { names.into_iter().map(str::to_owned).collect() }
 }
 
 impl Samplers {
@@ -180,6 +213,18 @@ impl Samplers {
 }
 
 impl Args {
+    /// One net file a subnet, with all that the arguments say of them.
+    fn read(&self, files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, Failure> {
+        let mut nets = net_file::parse_all(files)?;
+        if self.sample_sharp {
+            nets.iter_mut().for_each(|net| net.fabric.sample_aggregation_nodes());
+        }
+        if let Some(path) = &self.node_name_map {
+            NameMap::parse(&cli::read(path)?, &cli::name_of(path))?.apply(&mut nets);
+        }
+        Ok(nets)
+    }
+
     /// No file is read and written, or used twice: a slip that would cost the net file.
     fn check_files(&self) -> Result<(), Failure> {
         let others = [("--node-name-map", &self.node_name_map), ("--samplers-file", &self.samplers.samplers_file)];

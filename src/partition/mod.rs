@@ -1,6 +1,6 @@
 //! Every port to exactly one sampler, near it, and no more to any than it can ask.
 //!
-//! [`hosts`] tells which hosts sample and where they sit; [`rules`] gives them the devices; [`cover`] proves, before anything is
+//! [`hosts`] tells which hosts sample and where they sit, [`rails`] in several subnets; [`rules`] gives them the devices; [`cover`] proves, before anything is
 //! written, that the result is what was asked for; [`report`] tells people how even it came out.
 //!
 //! The unit is the device: a switch is never split, and a port of an adapter is a device of its own. Sampled are all linked
@@ -18,6 +18,7 @@ use crate::types::{Guid, Lid, NodeKind, Printable};
 
 pub mod cover;
 pub mod hosts;
+pub mod rails;
 pub mod report;
 pub mod rules;
 

@@ -335,6 +335,11 @@ impl NetFile {
         names.join(", ")
     }
 
+    /// The name of the first of them.
+    pub fn first_name(&self) -> &str {
+        self.files.first().and_then(|file| self.names.get(usize::from(*file))).map_or("", String::as_str)
+    }
+
     /// Where something stands, for people: `line 7`, or `b.p:7` if this subnet has more than one file. The name of a file is not escaped.
     pub fn place(&self, Place { file, line }: Place) -> String {
         match self.names.get(usize::from(file)) {
