@@ -18,7 +18,7 @@ use super::lines::{End, Line};
 use super::names::{self, Settled};
 use super::net_file::{Format, NetFileError, text_of};
 use super::sharp;
-use super::topology_report::{Header, Id, Piece, PortLine};
+use super::topology_report::{HEADING, Header, Id, Piece, PortLine, opening};
 use crate::types::{Guid, LinkRate, NodeKind};
 
 /// Writes a net file of either format anew; `name` is the file's in messages.
@@ -76,7 +76,10 @@ fn of_topology(text: &str) -> String {
     for (line, piece) in &lines {
         match piece {
             Some(piece) => stand_ins.piece(line, piece, &mut out),
-            None => out.push_str(UNREADABLE),
+            None => {
+                out.push_str(opening(line).unwrap_or_default());
+                out.push_str(UNREADABLE);
+            }
         }
         out.push('\n');
     }
@@ -254,6 +257,8 @@ impl StandIns {
         let in_parentheses = |guid: Option<Guid>| guid.map(|guid| format!("({:x})", self.guid(guid).0)).unwrap_or_default();
         // Writing to a String does not fail.
         let _ = match piece {
+            // It may be all that tells the format.
+            Piece::Nothing if line.starts_with(HEADING) => write!(out, "{HEADING} without names"),
             Piece::Nothing if line.starts_with('#') => write!(out, "#"),
             Piece::Nothing => Ok(()),
             Piece::VendorId(number) => write!(out, "vendid={number:#x}"),
@@ -354,6 +359,20 @@ mod tests {
         let written = anonymise(text.as_bytes(), "net").unwrap();
         assert!(!written.contains("secret") && !written.contains("24be05"), "{written}");
         assert_eq!(written.lines().count(), text.lines().count());
+    }
+
+    /// What a fuzzer found.
+    #[test]
+    fn what_could_not_be_read_tells_no_other_format_and_gives_no_port_to_another_node() {
+        let port = "[1](11) \t\"S-0000000000000020\"[1]\t\t# lid 3 lmc 0 \"b\" lid 2 4xHDR\n";
+        let broken_node = format!("Ca\t1 \"H-0000000000000010\"\t\t# \"a\"\n{port}Ca\t1 \"H-00\n{port}");
+        let broken_facts = format!("Ca\t1 \"H-0000000000000010\"\t\t# \"a\"\n{port}vendid=0xx\n{port}");
+        let heading_only = format!("# Topology file: of Zeus\n{port}");
+        let not_even_guids = "caguid=0x-1\nSW     4  2 0x0000000000200006 4x SDR                                    'a'\n".to_owned();
+        for text in [broken_node, broken_facts, heading_only, not_even_guids] {
+            let written = anonymise(text.as_bytes(), "net").unwrap();
+            assert_eq!(shape(&read(written.as_bytes())), shape(&read(text.as_bytes())), "{written}");
+        }
     }
 
     proptest! {

@@ -39,10 +39,19 @@ pub(super) fn draft(text: &str, file: u16) -> Draft<'_> {
     reader.finish()
 }
 
+/// How a line begins that ends the paragraph above even if it cannot be read: ports below must not become those of the node above. Anything else is noise.
+pub(super) fn opening(line: &str) -> Option<&'static str> {
+    let word = line.split_inclusive([' ', '\t', '=']).next().unwrap_or_default();
+    ["vendid=", "Switch ", "Ca ", "Rt "].into_iter().find(|start| start.trim_end() == word.trim_end())
+}
+
+/// How the first line begins.
+pub(super) const HEADING: &str = "# Topology file:";
+
 /// Whether a line can only be one of a plain topology.
 pub(super) fn is_line(line: &str) -> bool {
-    let starts = ["vendid=0x", "devid=0x", "sysimgguid=0x", "switchguid=0x", "caguid=0x", "rtguid=0x", "# Topology file:"];
-    starts.iter().any(|start| line.starts_with(start)) || Header::parse(line).is_ok()
+    let piece = Piece::parse(line).ok().filter(|piece| !matches!(piece, Piece::Nothing | Piece::Port(_)));
+    line.starts_with(HEADING) || piece.is_some()
 }
 
 /// One line by itself. Shape: what [`draft`] makes ports of, and what [`anonymise`](super::anonymise) writes out again.
@@ -125,12 +134,12 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn line(&mut self, line: &'a str, place: Place) -> Result<(), ParseError> {
-        if line.starts_with("vendid=") {
-            self.next_node();
-        }
         match Piece::parse(line) {
             Ok(Piece::Nothing) => {}
-            Ok(Piece::VendorId(id)) => self.facts.vendor_id = Some(id),
+            Ok(Piece::VendorId(id)) => {
+                self.next_node();
+                self.facts.vendor_id = Some(id);
+            }
             Ok(Piece::DeviceId(id)) => self.facts.device_id = Some(id),
             Ok(Piece::SystemImage(guid)) => self.facts.system_image = Some(guid),
             Ok(Piece::NodeGuid(_, guid)) => self.facts.guid = Some(guid),
@@ -138,8 +147,7 @@ impl<'a> Reader<'a> {
             Ok(Piece::Header(header)) => self.node(&header),
             Ok(Piece::Port(port)) => self.port(line, port, place)?,
             Err(error) => {
-                // Ports below must not become those of the node above. Anything else is noise.
-                if Header::begins(line) {
+                if opening(line).is_some() {
                     self.next_node();
                 }
                 return Err(error);
@@ -247,14 +255,10 @@ impl<'a> PortLine<'a> {
 }
 
 impl<'a> Header<'a> {
-    fn begins(line: &str) -> bool {
-        line.split_once([' ', '\t']).is_some_and(|(word, _)| ["Switch", "Ca", "Rt"].contains(&word))
-    }
-
     fn parse(line: &'a str) -> Result<Self, ParseError> {
         const EXPECTED: &str = "a line of a plain topology (Switch, Ca, Rt, [port], ...guid=)";
         let wrong = || ParseError::new(shorten(line), EXPECTED);
-        let (_, rest) = line.split_once([' ', '\t']).filter(|_| Self::begins(line)).ok_or_else(wrong)?;
+        let (_, rest) = line.split_once([' ', '\t']).filter(|(word, _)| ["Switch", "Ca", "Rt"].contains(word)).ok_or_else(wrong)?;
         let (ports, mut rest) = rest.trim_start().split_once([' ', '\t']).ok_or_else(wrong)?;
         // Port numbers end at 254.
         let ports = number(ports, "a number of ports from 0 to 254", 0..=254)? as u8;
