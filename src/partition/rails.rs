@@ -114,13 +114,16 @@ mod tests {
         ports_report::parse(lines.collect::<String>().as_bytes(), "net").unwrap().fabric
     }
 
-    fn located(list: &str, guids: &[(String, Guid)]) -> Result<Vec<Vec<(String, Option<String>)>>, HostsError> {
+    /// A host and its adapter.
+    type Found = (String, Option<String>);
+
+    fn located(list: &str, guids: &[(String, Guid)]) -> Result<Vec<Vec<Found>>, HostsError> {
         let (one, two) = (fabric(0x1000, &["a mlx5_0", "b HCA-1", "c mlx5_0"]), fabric(0x2000, &["a mlx5_1", "b HCA-2", "d mlx5_0"]));
         let found = locate(&hosts::parse_list(list).unwrap(), guids, &[&one, &two])?;
         Ok(found.into_iter().map(|hosts| hosts.into_iter().map(|host| (host.name, host.ca)).collect()).collect())
     }
 
-    fn host(name: &str, ca: Option<&str>) -> (String, Option<String>) {
+    fn host(name: &str, ca: Option<&str>) -> Found {
         (name.to_owned(), ca.map(str::to_owned))
     }
 

@@ -64,7 +64,7 @@ impl NameMap {
             }
             lines += 1;
             if let Err(found) = map.entry(line, number) {
-                first_wrong.get_or_insert((number, found.clone()));
+                first_wrong.get_or_insert_with(|| (number, found.clone()));
                 map.remarks.push((number, found));
             }
         }

@@ -41,7 +41,7 @@ impl Fabric {
             return false;
         }
         let switch = self.find(peer.guid, peer.port).map(|id| self.device(id));
-        let highest = switch.and_then(|switch| switch.node.ports.or(switch.ports.last().map(|last| last.num.0)));
+        let highest = switch.and_then(|switch| switch.node.ports.or_else(|| switch.ports.last().map(|last| last.num.0)));
         let box_of_switch = switch.and_then(|switch| switch.node.system_image);
         let by_id = match device.node.device_id {
             Some(DEVICE_ID) => 1,

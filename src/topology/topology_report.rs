@@ -223,7 +223,8 @@ impl<'a> Piece<'a> {
         } else if let Some(guid) = line.strip_prefix("sysimgguid=") {
             Self::SystemImage(Guid(hex(guid)?))
         } else if let Some(guid) = line.strip_prefix("switchguid=") {
-            let (node, port) = value(guid).split_once('(').unwrap_or((value(guid), ""));
+            let guid = value(guid);
+            let (node, port) = guid.split_once('(').unwrap_or((guid, ""));
             Self::SwitchGuid(Guid(hex(node)?), port.strip_suffix(')').map(digits).transpose()?.map(Guid))
         } else if let Some(guid) = line.strip_prefix("caguid=") {
             Self::NodeGuid(NodeKind::Hca, Guid(hex(guid)?))
