@@ -51,13 +51,14 @@ bench: deps ## Measure, and print the tables of docs/performance.md
 	$(CARGO) bench --bench ibsim
 
 # Without a sanitizer the stable toolchain will do.
-fuzz: ## Throw made-up replies, records and net files at the readers: a minute each
+fuzz: ## Throw made-up replies, records, net files and name maps at the readers: a minute each
 	@$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install cargo-fuzz --locked
 	$(CARGO) fuzz build --sanitizer none
 	$(FUZZ) mad_reply $(FUZZ_END) -max_len=2000 -len_control=0
 	$(FUZZ) records $(FUZZ_END)
 	@mkdir -p fuzz/corpus/net_file
 	$(FUZZ) net_file fuzz/corpus/net_file tests/data/fabrics $(FUZZ_END) -max_len=4000
+	$(FUZZ) name_map $(FUZZ_END)
 
 clean: ## Remove what was built and what the demo wrote
 	$(CARGO) clean

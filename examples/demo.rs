@@ -21,7 +21,7 @@ use ibnet::sink::Destination;
 use ibnet::sweep::driver::{Control, Driver, Settings};
 use ibnet::sweep::engine;
 use ibnet::sweep::plan::Plan;
-use ibnet::topology::{DeviceId, ports_report};
+use ibnet::topology::{DeviceId, net_file};
 use ibnet::types::{NodeKind, PortNum, Printable};
 use ibnet::view::summary::Summary;
 
@@ -52,7 +52,7 @@ fn main() -> anyhow::Result<()> {
 
 /// The fabric of the net file, with two dead hosts and a little loss, so that there is something to be seen.
 fn simulate(net: &Path, out: &mut impl Write) -> anyhow::Result<SimFabric> {
-    let fabric = ports_report::read(net)?.fabric;
+    let fabric = net_file::read(net)?.fabric;
     let hosts: Vec<DeviceId> = fabric.iter().filter(|(_, device)| device.kind == NodeKind::Hca).map(|(id, _)| id).collect();
     let mut sim = SimFabric::new(fabric, Options { loss: 1.0 / ONE_LOST_IN, ..Options::default() });
     let dead: Vec<DeviceId> = hosts.get(hosts.len() / 3).into_iter().chain(hosts.get(hosts.len() * 2 / 3)).copied().collect();

@@ -14,7 +14,7 @@ use ibnet::mad::transport::Transport;
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
 use ibnet::mad::{MAD_LEN, Mad};
 use ibnet::time::Instant;
-use ibnet::topology::ports_report;
+use ibnet::topology::net_file;
 use ibnet::types::{Lid, PortNum, Tid};
 
 fn main() -> anyhow::Result<()> {
@@ -25,7 +25,7 @@ fn main() -> anyhow::Result<()> {
     };
     match args.get(2) {
         Some(net) => {
-            let sim = SimFabric::new(ports_report::read(net.as_ref())?.fabric, Options::default());
+            let sim = SimFabric::new(net_file::read(net.as_ref())?.fabric, Options::default());
             show(&mut SimTransport::new(Arc::new(Mutex::new(sim))), lid, port)
         }
         #[cfg(feature = "umad")]

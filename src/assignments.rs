@@ -21,8 +21,10 @@
 //!     peer = { guid = "0x0000000000100001", lid = 17, port = 1, name = "node00001 mlx5_0" }
 //! ```
 //!
+//! In a plan of several subnets each sampler has `subnet = "rail0"` after its host, and a host that is in two of them is there twice.
+//!
 //! What a reader may rely on after [`Assignments::parse`]: the counts are right, every LID can be addressed and is that of one
-//! GUID only, no port is assigned twice within a role. A file that was cut does not pass.
+//! GUID only within its subnet, no port is assigned twice within a role. A file that was cut does not pass.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,6 +62,8 @@ pub struct Assignments {
 pub struct Sampler {
     /// The host, by its short name.
     pub host: String,
+    /// The subnet that it samples, where the plan is of several: the name of its net file. LIDs are unique within it only.
+    pub subnet: Option<String>,
     /// The adapter that sends, if the administrator named it.
     pub ca: Option<String>,
     /// Its port, if the administrator named it.
@@ -260,6 +264,7 @@ impl Assignments {
     pub fn of(plan: &Plan, fabric: &Fabric) -> Self {
         let sampler = |share: &partition::Share| Sampler {
             host: share.host.name.clone(),
+            subnet: None,
             ca: share.host.ca.clone(),
             ca_port: share.host.ca_port,
             role: None,
@@ -270,6 +275,16 @@ impl Assignments {
         Self { version: VERSION, cap: plan.cap, samplers: plan.shares.iter().map(sampler).collect() }
     }
 
+    /// The assignments of several subnets in one file, each with its name.
+    pub fn of_subnets(subnets: impl IntoIterator<Item = (String, Self)>) -> Self {
+        let mut all = Self { version: VERSION, cap: 0, samplers: Vec::new() };
+        for (name, Self { cap, samplers, .. }) in subnets {
+            all.cap = all.cap.max(cap);
+            all.samplers.extend(samplers.into_iter().map(|sampler| Sampler { subnet: Some(name.clone()), ..sampler }));
+        }
+        all
+    }
+
     /// The text of the file.
     pub fn to_toml(&self, header: &Header) -> String {
         let mut text = String::new();
@@ -278,13 +293,15 @@ impl Assignments {
         text
     }
 
-    /// All that is of that host, its primary role first: more than one block where it has several HCA ports or both roles.
+    /// All that is of that host, its primary role first: more than one block where it has several HCA ports or both roles. `host@subnet` is what it has in one
+    /// of several subnets.
     ///
     /// # Errors
     /// When there is none: with the names that there are.
     pub fn of_host(&self, host: &str) -> Result<Vec<&Sampler>, AssignmentsError> {
         const MOST: usize = 8;
-        let mut of_host: Vec<_> = self.samplers.iter().filter(|sampler| sampler.host == host).collect();
+        let at = |sampler: &Sampler| sampler.subnet.as_ref().is_some_and(|subnet| host == format!("{}@{subnet}", sampler.host));
+        let mut of_host: Vec<_> = self.samplers.iter().filter(|sampler| sampler.host == host || at(sampler)).collect();
         of_host.sort_by_key(|sampler| sampler.is_secondary());
         if !of_host.is_empty() {
             return Ok(of_host);
@@ -306,7 +323,7 @@ impl Assignments {
     fn check(&self) -> Result<(), (Spot, String)> {
         let mut hosts = BTreeSet::new();
         let mut ports: BTreeMap<(Guid, PortNum, bool), &str> = BTreeMap::new();
-        let mut lids: BTreeMap<Lid, Guid> = BTreeMap::new();
+        let mut lids: BTreeMap<(Option<&str>, Lid), Guid> = BTreeMap::new();
         let mut devices = 0;
         for (number, sampler) in self.samplers.iter().enumerate() {
             let host = Printable(&sampler.host);
@@ -318,7 +335,8 @@ impl Assignments {
             if !sampler.offset.is_none_or(|offset| (0.0..1.0).contains(&offset)) {
                 return Err(here(format!("the offset of `{host}` is not from 0 to below 1")));
             }
-            if !hosts.insert((&sampler.host, &sampler.ca, sampler.ca_port, secondary)) {
+            let subnet = sampler.subnet.as_deref();
+            if !hosts.insert((&sampler.host, subnet, &sampler.ca, sampler.ca_port, secondary)) {
                 return Err(here(format!("the sampler `{host}` is there twice")));
             }
             for device in &sampler.devices {
@@ -327,7 +345,7 @@ impl Assignments {
                 if !device.lid.is_unicast() {
                     return Err(here(format!("LID {} of {guid} is none that can be addressed (1 to {})", device.lid, Lid::MAX_UNICAST)));
                 }
-                let other = *lids.entry(device.lid).or_insert(guid);
+                let other = *lids.entry((subnet, device.lid)).or_insert(guid);
                 if other != guid {
                     return Err(here(format!("LID {} of {guid} is already that of {other}", device.lid)));
                 }
@@ -371,14 +389,14 @@ impl Sampler {
         let known = |id: DeviceId| Some(hops[id.0 as usize]).filter(|hops| *hops != UNREACHABLE);
         let devices: Vec<_> = sampled.map(|(id, device)| Device::of(device, known(id))).collect();
         let port_count = devices.iter().map(|device| device.ports.len() as u32).sum();
-        let sampler = Self { host: host.to_owned(), ca: None, ca_port: None, role: None, offset: None, port_count, devices };
+        let sampler = Self { host: host.to_owned(), subnet: None, ca: None, ca_port: None, role: None, offset: None, port_count, devices };
         (sampler, partition::left_out(fabric))
     }
 
     /// The same in so many parts, with about as many ports each; a device is never split. For HCA ports that share the work.
     pub fn divided(&self, parts: usize) -> Vec<Self> {
-        let Self { host, ca, ca_port, role, offset, .. } = self.clone();
-        let mut shares = vec![Self { host, ca, ca_port, role, offset, port_count: 0, devices: Vec::new() }; parts];
+        let Self { host, subnet, ca, ca_port, role, offset, .. } = self.clone();
+        let mut shares = vec![Self { host, subnet, ca, ca_port, role, offset, port_count: 0, devices: Vec::new() }; parts];
         let mut devices: Vec<_> = self.devices.iter().enumerate().collect();
         // The largest first, each to the part that has least: no part is behind another by more than a device.
         devices.sort_by_key(|(_, device)| Reverse(device.ports.len()));
@@ -397,6 +415,9 @@ impl Sampler {
 
     fn write(&self, to: &mut String) -> std::fmt::Result {
         writeln!(to, "\n[[sampler]]\nhost = {}", quoted(&self.host))?;
+        if let Some(subnet) = &self.subnet {
+            writeln!(to, "subnet = {}", quoted(subnet))?;
+        }
         if let Some(ca) = &self.ca {
             writeln!(to, "ca = {}", quoted(ca))?;
         }

@@ -197,7 +197,7 @@ pub enum ConfigError {
     /// There is nothing to sweep.
     #[error("nothing says which ports to sweep")]
     #[diagnostic(help(
-        "give --assignments FILE (ibnet-gen writes it), or --net FILE with what `ibnetdiscover -p` printed to sweep all of it from here; --simulate FILE tries it without InfiniBand"
+        "give --assignments FILE (ibnet-gen writes it), or --net FILE with what `ibnetdiscover` or `ibnetdiscover -p` printed to sweep all of it from here; --simulate FILE tries it without InfiniBand"
     ))]
     NothingToSweep,
     /// Both say what to sweep.

@@ -9,7 +9,7 @@
 //! | room | what is in it |
 //! |---|---|
 //! | [`types`], [`time`] | GUIDs, LIDs, ports, link rates; monotonic time without a clock |
-//! | [`topology`] | the fabric; the reader of `ibnetdiscover -p`; hops and tiers; invented fabrics |
+//! | [`topology`] | the fabric; the readers of `ibnetdiscover`, with and without `-p`, and of name maps; hops and tiers; invented fabrics |
 //! | [`partition`] | who samples which ports: the six rules, the cap, the proof; report, picture, suggestions; LDMS's lid files |
 //! | [`assignments`] | the file between the two programs |
 //! | [`mad`] | the wire: performance management attributes as tables of fields; transports: libibumad and a simulated fabric |

@@ -280,11 +280,182 @@ fn captures_of_other_projects_give_a_whole_result_or_a_clear_message() {
 }
 
 #[test]
-fn the_plain_topology_is_named_as_such() {
+fn plain_topologies_of_other_projects_too() {
+    let samplers = [
+        ("ibtopotool-1.topo", "MT23108", 14),
+        ("ibtopotool-2.topo", "compute-00-00", 4),
+        ("ibtopotool-3.topo", "r-ufm111", 20),
+        ("ibtopotool-4.topo", "nsn33-43", 2),
+        ("loginoff-fdr10-qdr.topo", "stage[112,121]", 384),
+        ("topograph-gb200-no-links.topo", "dgx-gb200-n01-c1", 0),
+    ];
     let files = fabrics("topo");
-    assert_eq!(files.len(), 6);
-    for path in files {
-        let dir = with_net(&fs::read(path).unwrap());
-        refused(&dir, &generate(&dir, "any"), "this is the plain topology of `ibnetdiscover`", "the plain format is not read yet");
+    assert_eq!(files.len(), samplers.len());
+    for (path, (name, samplers, expected)) in files.iter().zip(samplers) {
+        assert_eq!(path.file_name().unwrap(), name);
+        let text = fs::read(path).unwrap();
+        let linked = String::from_utf8_lossy(&text).lines().filter(|line| line.starts_with('[')).count();
+        let dir = with_net(&text);
+        let run = run(dir.path(), &["--net", "net.p", "--samplers", samplers, "--cap", "200", "-o", "out.toml"], b"");
+        if expected == 0 {
+            refused(&dir, &run, "nothing to sample: the net file tells of no linked port", "while the fabric is up");
+        } else {
+            assert_eq!(run.code, 0, "{name}: {}", run.stderr);
+            assert_eq!(ports(&assigned(&dir)).iter().sum::<u32>(), expected, "{name}: {}", run.stderr);
+        }
+        assert_eq!(linked as u32, expected, "{name}: no linked port is lost");
     }
+}
+
+#[test]
+fn both_formats_of_one_fabric_give_one_plan() {
+    let read = |name: &str| fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fabrics").join(name)).unwrap();
+    let [plain, report] = ["loginoff-fdr10-qdr.topo", "loginoff-fdr10-qdr.reconstructed.p"].map(|name| {
+        let dir = with_net(&read(name));
+        assert_eq!(generate(&dir, "stage[110,112,121]").code, 0);
+        assigned(&dir)
+    });
+    assert_eq!(plain, report);
+}
+
+#[test]
+fn an_anonymised_file_is_planned_like_the_original() {
+    let fabric = |name: &str| fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fabrics").join(name)).unwrap();
+    for name in ["loginoff-fdr10-qdr.topo", "loginoff-fdr10-qdr.reconstructed.p"] {
+        let (dir, nameless) = (with_net(&fabric(name)), with_net(b""));
+        let out = nameless.path().join("net.p");
+        let done = run(dir.path(), &["anonymise", "--net", "net.p", "-o", out.to_str().unwrap()], b"");
+        assert_eq!((done.code, done.stdout.as_str(), done.stderr.as_str()), (0, "", ""));
+        // The same three hosts, of those that stand there in their order.
+        let host = |host: &str, dir: &TempDir| {
+            let net = ibnet::topology::net_file::read(&dir.path().join("net.p")).unwrap();
+            let of_hca = net.fabric.devices().iter().filter(|device| device.kind == ibnet::types::NodeKind::Hca);
+            let mut hosts: Vec<_> = of_hca.map(|device| device.host().to_owned()).collect();
+            hosts.sort();
+            hosts.dedup();
+            (hosts.iter().position(|found| found == host), hosts)
+        };
+        let stand_ins: Vec<_> =
+            ["stage110", "stage112", "stage121"].map(|name| host("", &nameless).1[host(name, &dir).0.unwrap()].clone()).into();
+        assert_eq!(generate(&dir, "stage[110,112,121]").code, 0);
+        assert_eq!(generate(&nameless, &stand_ins.join(",")).code, 0);
+        let shape = |dir: &TempDir| {
+            let device = |device: &ibnet::assignments::Device| {
+                (device.lid, device.hops, device.ports.iter().map(|port| port.num).collect::<Vec<_>>())
+            };
+            let of_sampler = |sampler: &ibnet::assignments::Sampler| sampler.devices.iter().map(device).collect::<Vec<_>>();
+            assigned(dir).samplers.iter().map(of_sampler).collect::<Vec<_>>()
+        };
+        assert_eq!(shape(&nameless), shape(&dir));
+        assert!(!fs::read_to_string(&out).unwrap().contains("stage"));
+    }
+    let dir = stria();
+    let same = run(dir.path(), &["anonymise", "--net", "net.p", "-o", "net.p"], b"");
+    refused(&dir, &same, "is given for --net and for --output", "give each its own file");
+    assert_eq!(run(dir.path(), &["anonymise", "--net", "net.p", "--samplers", "a"], b"").code, 2);
+    assert_eq!(run(dir.path(), &["--net", "net.p", "anonymise", "--net", "net.p"], b"").code, 2);
+}
+
+#[test]
+fn aggregation_nodes_are_sampled_on_request_only() {
+    let dir = with_net(&fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fabrics/treydock-test2.p")).unwrap());
+    let without = generate(&dir, "worker20");
+    assert_eq!(ports(&assigned(&dir)), [2]);
+    assert!(without.stderr.contains("aggregation node (SHARP): 1 port\n"), "{}", without.stderr);
+    let with = run(dir.path(), &["--net", "net.p", "--samplers", "worker20", "--sample-sharp", "-o", "out.toml"], b"");
+    assert_eq!(ports(&assigned(&dir)), [3]);
+    assert!(with.stderr.contains("left out  nothing\n"), "{}", with.stderr);
+    // It is no host to sample from.
+    let on_it = run(dir.path(), &["--net", "net.p", "--samplers", "Mellanox", "--sample-sharp", "-o", "out.toml"], b"");
+    assert_eq!(on_it.code, 1, "{}", on_it.stderr);
+}
+
+#[test]
+fn a_name_map_gives_names_and_says_what_is_wrong_with_it() {
+    let dir = with_net(&fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fabrics/loginoff-fdr10-qdr.topo")).unwrap());
+    fs::write(
+        dir.path().join("samplers"),
+        "0xf4521403001165a0 \"lea\u{1b}[2Jf5\"\n0x24be05ffff980030 \"zeus mlx4_0\"\nleaf6 \"x\"\n0x77 y\n",
+    )
+    .unwrap();
+    let args = ["--net", "net.p", "--node-name-map", "samplers", "--samplers", "zeus,stage[110,112]", "-o", "out.toml"];
+    let named = run(dir.path(), &args, b"");
+    assert_eq!(named.code, 0, "{}", named.stderr);
+    assert!(named.stderr.contains("samplers: 2 of 3 names are of nodes here\n"), "{}", named.stderr);
+    assert!(named.stderr.contains("samplers:3: \"leaf6 "), "{}", named.stderr);
+    assert!(!named.stderr.contains('\u{1b}'));
+    let assignments = assigned(&dir);
+    let devices = || assignments.samplers.iter().flat_map(|sampler| &sampler.devices);
+    assert!(devices().any(|device| device.name == "lea\u{1b}[2Jf5") && devices().any(|device| device.name == "zeus mlx4_0"));
+    fs::remove_file(dir.path().join("out.toml")).unwrap();
+    fs::write(dir.path().join("samplers"), "leaf6 x\n").unwrap();
+    refused(&dir, &run(dir.path(), &args, b""), "samplers:1: \"leaf6 x\" is not a GUID", "a line looks like: 0x");
+}
+
+/// A fabric of 2 leaves with 4 hosts each whose GUIDs and adapters are those of a rail; LIDs and names are the same on all.
+fn rail(number: u32) -> String {
+    let tree = synthetic::FatTree { leaves: 2, hosts: 4, spines: 1, trunk: 1, radix: 8 };
+    let text = tree.blueprint().ports_report();
+    text.replace("0x00000000", &format!("0x{:08x}", number << 8)).replace("mlx5_0", &format!("mlx5_{number}"))
+}
+
+#[test]
+fn rails_are_planned_one_by_one_into_one_file() {
+    let dir = with_net(rail(0).as_bytes());
+    fs::create_dir(dir.path().join("rails")).unwrap();
+    fs::write(dir.path().join("rails/rail1.p"), rail(1)).unwrap();
+    let both =
+        |samplers: &str| run(dir.path(), &["--net", "net.p", "--net", "rails/rail1.p", "--samplers", samplers, "-o", "out.toml"], b"");
+    let done = both("node00001,node00005:mlx5_1");
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert!(done.stderr.contains("read      net.p: ") && done.stderr.contains("\nread      rails/rail1.p: "), "{}", done.stderr);
+    let assignments = assigned(&dir);
+    let told: Vec<_> = assignments.samplers.iter().map(|s| (&*s.host, s.subnet.as_deref().unwrap(), s.ca.as_deref())).collect();
+    let (zero, one) = (Some("mlx5_0"), Some("mlx5_1"));
+    assert_eq!(told, [("node00001", "net", zero), ("node00001", "rail1", one), ("node00005", "rail1", one)]);
+    let first = assignments.of_host("node00001@rail1").unwrap()[0];
+    assert!(first.devices.iter().all(|device| device.guid.0 >> 40 == 1));
+    assert_eq!(assignments.of_host("node00005").unwrap()[0].subnet.as_deref(), Some("rail1"));
+    let both = assignments.of_host("node00001").unwrap();
+    assert_eq!(both.iter().map(|block| block.subnet.as_deref()).collect::<Vec<_>>(), [Some("net"), Some("rail1")]);
+    // The bytes name both files, and both are sampled whole.
+    let text = fs::read_to_string(dir.path().join("out.toml")).unwrap();
+    assert_eq!(text.matches("# source:  ").count(), 2);
+    assert_eq!(ports(&assignments).iter().sum::<u32>(), 40);
+
+    fs::remove_file(dir.path().join("out.toml")).unwrap();
+    fs::rename(dir.path().join("rails"), dir.path().join("samplers")).unwrap();
+    let both = |samplers: &str, cap: &str| {
+        run(dir.path(), &["--net", "net.p", "--net", "samplers/rail1.p", "--samplers", samplers, "--cap", cap, "-o", "out.toml"], b"")
+    };
+    refused(&dir, &both("node00001:mlx5_0", "150"), "samplers/rail1.p: none of the samplers has a port in this subnet", "add a host of it");
+    refused(&dir, &both("node00001", "5"), "net.p: 20 ports do not fit on 1 sampler with at most 5 ports each", "add ");
+    refused(&dir, &both("nodd00001", "50"), "named `nodd00001`", "did you mean `node00001`?");
+}
+
+#[test]
+fn parts_of_one_subnet_are_merged_into_one_plan() {
+    let dir = stria();
+    assert_eq!(generate(&dir, EIGHT).code, 0);
+    let whole = assigned(&dir);
+    let text = synthetic::stria().ports_report();
+    let (one, two) = text.split_at(text.match_indices('\n').nth(500).unwrap().0 + 1);
+    fs::write(dir.path().join("net.p"), one).unwrap();
+    let args = ["--net", "net.p", "--net", "-", "--samplers", EIGHT, "-o", "out.toml"];
+    let done = run(dir.path(), &args, two.as_bytes());
+    assert_eq!((done.code, assigned(&dir)), (0, whole), "{}", done.stderr);
+    assert!(done.stderr.contains("read      net.p, standard input: 1108 port lines"), "{}", done.stderr);
+    assert!(done.stderr.contains("standard input: 607 ports that no earlier file tells of"), "{}", done.stderr);
+    fs::remove_file(dir.path().join("out.toml")).unwrap();
+    refused(
+        &dir,
+        &run(dir.path(), &["--net", "-", "--net", "-", "--samplers", "a"], b""),
+        "-: is given for --net and for --net",
+        "own file",
+    );
+    // All LIDs are others.
+    let words: Vec<String> = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    fs::write(dir.path().join("samplers"), words.join("\n").replace("SW ", "SW 10").replace("CA ", "CA 10")).unwrap();
+    let args = ["--net", "net.p", "--net", "samplers", "--samplers", EIGHT, "-o", "out.toml"];
+    refused(&dir, &run(dir.path(), &args, b""), "of net.p under another LID, and none under the same", "give the newer file only");
 }

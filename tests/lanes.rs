@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ibnet::assignments::{Assignments, Header, Sampler};
 use ibnet::sweep::record::line::{self, Line};
-use ibnet::topology::ports_report;
+use ibnet::topology::net_file;
 use ibnet::topology::synthetic::FatTree;
 use ibnet::types::{Guid, PortNum};
 use tempfile::TempDir;
@@ -84,7 +84,7 @@ fn hca_ports_share_the_devices_and_every_port_has_one_record_a_slot() {
 #[test]
 fn every_block_of_a_host_is_swept_each_by_its_own_hca() {
     let dir = small();
-    let fabric = ports_report::read(&dir.path().join("net.p")).unwrap().fabric;
+    let fabric = net_file::read(&dir.path().join("net.p")).unwrap().fabric;
     let (all, _) = Sampler::everything(&fabric, "node00001");
     let mut blocks = all.divided(2);
     (blocks[0].ca, blocks[1].ca, blocks[1].ca_port) = (Some("rail0".to_owned()), Some("rail1".to_owned()), Some(PortNum(2)));

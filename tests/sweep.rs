@@ -16,7 +16,7 @@ use ibnet::assignments::{Assignments, sha256_hex};
 use ibnet::config::{Raw, Sl};
 use ibnet::mad::pma::Group;
 use ibnet::sweep::record::line::{self, Line, Port, Start, Sweep};
-use ibnet::topology::ports_report;
+use ibnet::topology::net_file;
 use ibnet::topology::synthetic::FatTree;
 use ibnet::types::{Guid, NodeKind, PortNum};
 use tempfile::TempDir;
@@ -45,7 +45,7 @@ fn with_net(bytes: &[u8]) -> TempDir {
 
 /// Every linked port of the net file, with its other end.
 fn links(dir: &TempDir) -> BTreeMap<Key, Key> {
-    let fabric = ports_report::read(&dir.path().join("net.p")).unwrap().fabric;
+    let fabric = net_file::read(&dir.path().join("net.p")).unwrap().fabric;
     let ends = |device: &ibnet::topology::Device| {
         device.linked().map(|(port, peer)| ((device.guid, port.num), (peer.guid, peer.port))).collect::<Vec<_>>()
     };
@@ -666,12 +666,12 @@ fn plans_that_are_missing_or_contradict_are_refused() {
 
 #[test]
 fn net_files_that_are_none_are_refused() {
-    let plain = include_bytes!("data/fabrics/ibtopotool-1.topo");
+    let plain = include_bytes!("data/fabrics/topograph-gb200-no-links.topo");
     let unlinked = b"SW     4  2 0x0000000000200006 4x SDR                                    'leaf0'\n";
     for (bytes, message, help) in [
         (&b""[..], "net.p: the file is empty", "ibnetdiscover -p"),
         (&[0, 159, 146, 150, 10, 255, 0, 27], "net.p:1: ", "ibnetdiscover -p"),
-        (plain, "this is the plain topology of `ibnetdiscover`", "the plain format is not read yet"),
+        (plain, "net.p: no linked port in it", "whose link is up"),
         (unlinked, "net.p: no linked port in it", "whose link is up"),
     ] {
         let dir = with_net(bytes);
@@ -686,6 +686,25 @@ fn net_files_that_are_none_are_refused() {
     refused(&run(&dir, &["--net", "net.p", "--simulate", "nosuch.p"]), "nosuch.p: cannot be read", "ibnetdiscover -p");
     let nowhere = run(&dir, &["--simulate", "net.p", "-o", "nosuch/lines"]);
     refused(&nowhere, "nosuch/lines: cannot be opened for writing\ncause: ", "-o FILE");
+}
+
+#[test]
+fn the_plain_topology_is_swept_as_the_ports_report_is() {
+    let swept = |file: &[u8]| {
+        let dir = with_net(file);
+        let run = run(&dir, &["--simulate", "net.p", "--net", "net.p", "--sweeps", "1", "--interval", "300ms"]);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        let ports = run.stdout.lines().map(|text| line::parse(text).unwrap()).filter_map(|line| match line {
+            Line::Port(port) => Some((port.guid, port.port, port.lid, port.node, port.peer_guid, port.peer_port, port.peer, port.link)),
+            _ => None,
+        });
+        let mut ports: Vec<_> = ports.collect();
+        ports.sort();
+        ports
+    };
+    let plain = swept(include_bytes!("data/fabrics/loginoff-fdr10-qdr.topo"));
+    assert_eq!(plain, swept(include_bytes!("data/fabrics/loginoff-fdr10-qdr.reconstructed.p")));
+    assert!(plain.len() > 300);
 }
 
 #[test]

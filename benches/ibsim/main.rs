@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use fabric::{Ibsim, available, lines, wait_for};
 use ibnet::sweep::record::line::{self, Line, Port, Sweep};
-use ibnet::topology::{Fabric, ports_report, synthetic};
+use ibnet::topology::{Fabric, net_file, synthetic};
 use ibnet::types::{Guid, Lid, NodeKind};
 use nix::sys::resource::{UsageWho, getrusage};
 use peers::Sweeps;
@@ -77,7 +77,7 @@ fn main() {
     );
     println!("|---|---|---|---|---|---|---|---|");
     let ibsim = start(cores);
-    let fabric = ports_report::read(&ibsim.path("net.p")).expect("a net file").fabric;
+    let fabric = net_file::read(&ibsim.path("net.p")).expect("a net file").fabric;
     fall_silent("5 % of the hosts", &ibsim, &fabric, &some_hosts(&fabric), cores.map(|(_, core)| core));
     fall_silent("a leaf and its hosts", &ibsim, &fabric, &a_leaf(&fabric), cores.map(|(_, core)| core));
     println!("\nmemory of a sampler of 150 ports, default groups: {}", memory(&start(None)));

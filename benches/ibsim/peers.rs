@@ -34,7 +34,7 @@ pub(crate) fn build_loop() -> PathBuf {
 
 /// Writes down the ports of the net file for `loop.c`.
 pub(crate) fn write_list(ibsim: &Ibsim) {
-    let fabric = ibnet::topology::ports_report::read(&ibsim.path("net.p")).expect("a net file").fabric;
+    let fabric = ibnet::topology::net_file::read(&ibsim.path("net.p")).expect("a net file").fabric;
     let mut list = String::new();
     for device in fabric.devices() {
         for (port, _) in device.linked() {

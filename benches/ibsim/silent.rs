@@ -20,7 +20,7 @@ use ibnet::sweep::driver::{Control, Driver, Settings};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::Plan;
 use ibnet::time::Instant;
-use ibnet::topology::ports_report;
+use ibnet::topology::net_file;
 use ibnet::types::{HcaName, Lid, Tid};
 
 /// What makes this program that sampler.
@@ -68,7 +68,7 @@ impl Transport for Muted {
 
 /// Sweeps `net.p` at 10 Hz, lines to standard output; those of [`LIDS`] fall silent after [`HEALTHY`] slots.
 pub(crate) fn run() {
-    let fabric = ports_report::read("net.p".as_ref()).expect("a net file").fabric;
+    let fabric = net_file::read("net.p".as_ref()).expect("a net file").fabric;
     let (sampler, _) = Sampler::everything(&fabric, "node00001");
     let lids = fs::read_to_string(LIDS).expect("a list of LIDs").lines().map(|lid| Lid(lid.parse().expect("a LID"))).collect();
     let port = ports::find(&HcaName::default()).expect("ibsim's HCA");

@@ -1,8 +1,10 @@
 #![no_main]
-//! Arbitrary bytes as a net file: read or refused, and what is read goes on into an assignments file and the texts for people.
+//! Arbitrary bytes as a net file of either format: read or refused, and what is read goes on into an assignments file, the texts for people, and a file
+//! without names.
 
 use ibnet::assignments::{Assignments, Header, Sampler, VERSION};
-use ibnet::topology::ports_report;
+use ibnet::topology::anonymise::anonymise;
+use ibnet::topology::{NetFile, net_file, ports_report};
 use ibnet::types::Printable;
 use ibnet_fuzz::assert_printable;
 use libfuzzer_sys::fuzz_target;
@@ -11,17 +13,22 @@ use libfuzzer_sys::fuzz_target;
 const LONGEST: usize = 256;
 
 fuzz_target!(|bytes: &[u8]| {
-    let net = match ports_report::parse(bytes, "net.p") {
-        Ok(net) => net,
-        Err(error) => return assert_printable(&Printable(&error.to_string()).to_string()),
-    };
     let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
-    let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
-    let lost = net.remarks.iter().filter(|remark| remark.kind.loses_a_port()).count();
-    let ports: usize = net.fabric.devices().iter().map(|device| device.ports.len()).sum();
-    assert_eq!(ports + lost, lines, "each line is a port or a remark");
+    let lines = |is_one: fn(&str) -> bool| text.lines().filter(|line| is_one(line)).count();
+    if let Ok(net) = ports_report::parse(bytes, "net.p") {
+        assert_eq!(ports(&net) + lost(&net), lines(|line| !line.trim().is_empty()), "each line is a port or a remark");
+    }
+    let net = match net_file::parse(bytes, "net.p") {
+        Ok(net) => net,
+        Err(error) => {
+            anonymise(bytes, "net.p").expect_err("what cannot be read cannot be rewritten");
+            return assert_printable(&Printable(&error.to_string()).to_string());
+        }
+    };
+    assert!(ports(&net) + lost(&net) >= lines(|line| line.starts_with('[')), "each line of a port is one, or a remark");
     for device in net.fabric.devices() {
         assert!(device.name.len() <= LONGEST && device.linked().all(|(_, peer)| peer.name.len() <= LONGEST));
+        net.fabric.is_aggregation_node(device);
     }
     for remark in &net.remarks {
         assert_printable(&Printable(&remark.to_string()).to_string());
@@ -30,4 +37,24 @@ fuzz_target!(|bytes: &[u8]| {
     let assignments = Assignments { version: VERSION, cap: 1, samplers: vec![sampler] };
     let toml = assignments.to_toml(&Header { sources: Vec::new(), command: String::new() });
     assert_eq!(Assignments::parse(&toml, "out.toml").expect("as it was written"), assignments);
+
+    let nameless = anonymise(bytes, "net.p").expect("it can be read");
+    let again = net_file::parse(nameless.as_bytes(), "net.p").expect("as it was written");
+    assert_eq!((ports(&again), lost(&again), shape(&again)), (ports(&net), lost(&net), shape(&net)));
+    assert!(nameless.is_ascii() && !nameless.contains('\r'), "only stand-ins are left");
 });
+
+fn ports(net: &NetFile) -> usize {
+    net.fabric.devices().iter().map(|device| device.ports.len()).sum()
+}
+
+fn lost(net: &NetFile) -> usize {
+    net.remarks.iter().filter(|remark| remark.kind.loses_a_port()).count()
+}
+
+/// What neither names nor GUIDs change.
+fn shape(net: &NetFile) -> Vec<String> {
+    let port = |port: &ibnet::topology::Port| (port.num, port.line, port.peer.as_ref().map(|peer| (peer.lid, peer.port, peer.kind)));
+    let devices = net.fabric.devices().iter();
+    devices.map(|device| format!("{:?} {} {:?}", device.lid, device.kind, device.ports.iter().map(port).collect::<Vec<_>>())).collect()
+}

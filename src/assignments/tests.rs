@@ -68,6 +68,27 @@ fn a_host_with_several_hca_ports_has_a_block_of_each() {
 }
 
 #[test]
+fn subnets_may_use_the_same_lids_and_a_host_may_be_in_several() {
+    let sampler = |subnet: &str, guid| Sampler {
+        host: "node1".to_owned(),
+        subnet: Some(subnet.to_owned()),
+        ca: None,
+        ca_port: None,
+        role: None,
+        offset: None,
+        port_count: 0,
+        devices: vec![Device { guid: Guid(guid), lid: Lid(1), kind: NodeKind::Switch, name: String::new(), hops: None, ports: Vec::new() }],
+    };
+    let header = Header { sources: Vec::new(), command: String::new() };
+    let of = |samplers| Assignments { version: VERSION, cap: 1, samplers }.to_toml(&header);
+    let read = Assignments::parse(&of(vec![sampler("rail0", 1), sampler("rail1", 2)]), "x").unwrap();
+    assert_eq!(read.of_host("node1@rail1").unwrap()[0].devices[0].guid, Guid(2));
+    assert_eq!(read.of_host("node1").unwrap().len(), 2);
+    assert!(matches!(read.of_host("node1@rail2"), Err(AssignmentsError::UnknownSampler { .. })));
+    assert!(Assignments::parse(&of(vec![sampler("rail0", 1), sampler("rail0", 2)]), "x").is_err());
+}
+
+#[test]
 fn the_file_looks_as_the_page_on_interfaces_says() {
     let peer = Peer { guid: Guid(0x10_0001), lid: Lid(17), port: PortNum(1), name: "node00001 mlx5_0".to_owned() };
     let port = Port { num: PortNum(1), width: "4x".to_owned(), speed: "EDR".to_owned(), peer: Some(peer) };
@@ -75,7 +96,7 @@ fn the_file_looks_as_the_page_on_interfaces_says() {
     let device = Device { guid, lid, kind: NodeKind::Switch, name, hops: Some(1), ports: vec![port] };
     let (ca, ca_port) = (Some("mlx5_0".to_owned()), Some(PortNum(1)));
     let (role, offset) = (Some("secondary".to_owned()), Some(0.5));
-    let sampler = Sampler { host: "node00001".to_owned(), ca, ca_port, role, offset, port_count: 1, devices: vec![device] };
+    let sampler = Sampler { host: "node00001".to_owned(), subnet: None, ca, ca_port, role, offset, port_count: 1, devices: vec![device] };
     let assignments = Assignments { version: 1, cap: 150, samplers: vec![sampler] };
     let header = Header { sources: vec![("net.p".to_owned(), "ab12".to_owned())], command: "ibnet-gen --net net.p".to_owned() };
     let expected = "\
@@ -196,7 +217,7 @@ proptest! {
         ];
         let device = Device { guid: Guid(1), lid: Lid(1), kind: NodeKind::Hca, name: name.clone(), hops: None, ports };
         let sampler =
-            Sampler { host, ca: Some(ca), ca_port: None, role: None, offset: Some(offset), port_count: 2, devices: vec![device] };
+            Sampler { host, subnet: None, ca: Some(ca), ca_port: None, role: None, offset: Some(offset), port_count: 2, devices: vec![device] };
         let assignments = Assignments { version: 1, cap: 2, samplers: vec![sampler] };
         let text = assignments.to_toml(&Header { sources: vec![(name, String::new())], command });
         prop_assert_eq!(Assignments::parse(&text, "x").unwrap(), assignments);

@@ -5,8 +5,7 @@
 use serde::Serialize;
 
 use super::{Held, Plan, Reason, Share};
-use crate::topology::ports_report::NetFile;
-use crate::topology::{Device, DeviceId, Fabric, RemarkKind};
+use crate::topology::{Device, DeviceId, Fabric, NetFile, Place, RemarkKind};
 use crate::types::{Guid, Lid, NodeKind, PortNum, misleads};
 
 /// The version of the JSON.
@@ -15,6 +14,9 @@ pub const SCHEMA: u32 = 1;
 /// All that there is to tell of a plan.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Facts {
+    /// What the subnet is called; absent if it is the only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subnet: Option<String>,
     /// The most ports that a sampler was to get.
     pub cap_ports: u32,
     /// What was read.
@@ -40,13 +42,20 @@ pub struct Read {
     pub linked_lines: usize,
     /// What a person should know of single lines.
     pub remarks: Vec<Remark>,
+    /// What a person should know beyond single lines.
+    pub notes: Vec<String>,
 }
 
 /// Something about one line of the net file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Remark {
+    /// The file's name.
+    pub file: String,
     /// The line's number, from 1.
     pub line: u32,
+    /// Both in words, as short as they can be.
+    #[serde(skip)]
+    pub place: String,
     /// What it is.
     pub kind: RemarkKind,
     /// Whether the line gave no port.
@@ -80,8 +89,13 @@ pub struct LeftOut {
 pub struct LeftOutDevice {
     /// Why.
     pub reason: Reason,
-    /// The line of the net file that tells of its first linked port.
+    /// The name of the file that tells of it.
+    pub file: String,
+    /// The line of its first linked port.
     pub line: u32,
+    /// Both in words, as short as they can be.
+    #[serde(skip)]
+    pub place: String,
     /// Its port GUID.
     pub guid: Guid,
     /// Its LID; 0 if none was known.
@@ -189,7 +203,15 @@ struct Document<'a> {
     command: &'a str,
     sources: Vec<Source<'a>>,
     #[serde(flatten)]
-    facts: &'a Facts,
+    facts: OneOrMore<'a>,
+}
+
+/// Of one subnet, or of each.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum OneOrMore<'a> {
+    One(&'a Facts),
+    More { subnets: Vec<&'a Facts> },
 }
 
 #[derive(Serialize)]
@@ -198,23 +220,31 @@ struct Source<'a> {
     sha256: &'a str,
 }
 
-impl Facts {
-    /// The report as JSON; `sources` are names and SHA-256 of what was read, `command` is what was typed.
-    pub fn to_json(&self, sources: &[(String, String)], command: &str) -> String {
-        let sources = sources.iter().map(|(name, sha256)| Source { name, sha256 }).collect();
-        let document = Document { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), command, sources, facts: self };
-        // Numbers, texts and lists only: nothing in it can fail.
-        shown(&serde_json::to_string_pretty(&document).unwrap_or_default()) + "\n"
-    }
+/// The report as JSON, of one subnet or of several; `sources` are names and SHA-256 of what was read, `command` is what was typed.
+pub fn to_json<'a>(subnets: impl IntoIterator<Item = &'a Facts>, sources: &[(String, String)], command: &str) -> String {
+    let sources = sources.iter().map(|(name, sha256)| Source { name, sha256 }).collect();
+    let subnets: Vec<_> = subnets.into_iter().collect();
+    let facts = if let [only] = subnets[..] { OneOrMore::One(only) } else { OneOrMore::More { subnets } };
+    let document = Document { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), command, sources, facts };
+    // Numbers, texts and lists only: nothing in it can fail.
+    shown(&serde_json::to_string_pretty(&document).unwrap_or_default()) + "\n"
+}
 
+/// The name of the file where something stands.
+fn name_of(net: &NetFile, place: Place) -> String {
+    net.names.get(usize::from(place.file)).cloned().unwrap_or_default()
+}
+
+impl Facts {
     /// Counts.
     pub fn of(net: &NetFile, plan: &Plan) -> Self {
         let view = View { fabric: &net.fabric, plan };
         Self {
+            subnet: None,
             cap_ports: plan.cap,
             read: Read::of(net),
             assigned: view.assigned(),
-            left_out: LeftOut::of(plan),
+            left_out: LeftOut::of(net, plan),
             balance: view.balance(),
             gave_way: view.gave_way(),
             samplers: plan.shares.iter().map(|share| view.sampler(share)).collect(),
@@ -238,20 +268,26 @@ fn shown(json: &str) -> String {
 impl Read {
     fn of(net: &NetFile) -> Self {
         let remark = |remark: &crate::topology::Remark| Remark {
+            file: name_of(net, remark.place()),
             line: remark.line,
+            place: net.place(remark.place()),
             kind: remark.kind,
             loses_a_port: remark.kind.loses_a_port(),
             text: remark.text.clone(),
         };
-        Self { port_lines: net.port_lines, linked_lines: net.linked_lines, remarks: net.remarks.iter().map(remark).collect() }
+        let NetFile { port_lines, linked_lines, remarks, notes, .. } = net;
+        Self { port_lines: *port_lines, linked_lines: *linked_lines, remarks: remarks.iter().map(remark).collect(), notes: notes.clone() }
     }
 }
 
 impl LeftOut {
-    fn of(plan: &Plan) -> Self {
+    fn of(net: &NetFile, plan: &Plan) -> Self {
+        let place = |out: &super::LeftOut| Place { file: out.file, line: out.line };
         let device = |out: &super::LeftOut| LeftOutDevice {
             reason: out.reason,
+            file: name_of(net, place(out)),
             line: out.line,
+            place: net.place(place(out)),
             guid: out.guid,
             lid: out.lid,
             kind: out.kind,
@@ -444,7 +480,7 @@ mod tests {
         let nasty = "x\" \u{1b}[2J\u{9b}\u{202e}\u{e0001} <y>";
         let text = synthetic::stria().ports_report().replace("'leaf12'", &format!("'{nasty}'"));
         let (facts, _) = of(&text, "node00001", 968);
-        let json = facts.to_json(&[("net.p".to_owned(), "ab".to_owned())], "ibnet-gen --net net.p");
+        let json = to_json([&facts], &[("net.p".to_owned(), "ab".to_owned())], "ibnet-gen --net net.p");
         assert!(!json.contains(|c| c != '\n' && misleads(c)));
         let value: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(value["samplers"][0]["switches"][11]["name"], nasty, "it reads as it was");
@@ -456,6 +492,15 @@ mod tests {
         names.extend(["line", "kind", "loses_a_port", "text", "reason", "guid", "lid", "name", "ports", "host"].map(str::to_owned));
         let unknown: Vec<_> = names.iter().filter(|name| !document.contains(&format!("`{name}`"))).collect();
         assert!(unknown.is_empty(), "docs/report.md does not describe {unknown:?}");
+    }
+
+    #[test]
+    fn of_several_subnets_each_has_its_facts() {
+        let (facts, _) = of(&synthetic::stria().ports_report(), "node00001", 968);
+        let rails = ["rail0", "rail1"].map(|name| Facts { subnet: Some(name.to_owned()), ..facts.clone() });
+        let value: Value = serde_json::from_str(&to_json(&rails, &[], "")).unwrap();
+        assert_eq!((&value["subnets"][1]["subnet"], &value["subnets"][1]["assigned"]["ports"]), (&"rail1".into(), &968.into()));
+        assert!(value.get("assigned").is_none() && value["schema"] == 1);
     }
 
     fn keys(value: &Value, to: &mut Vec<String>) {

@@ -1,6 +1,6 @@
 //! Every port to exactly one sampler, near it, and no more to any than it can ask.
 //!
-//! [`hosts`] tells which hosts sample and where they sit; [`rules`] gives them the devices; [`cover`] proves, before anything is
+//! [`hosts`] tells which hosts sample and where they sit, [`rails`] in several subnets; [`rules`] gives them the devices; [`cover`] proves, before anything is
 //! written, that the result is what was asked for; [`facts`] counts how even it came out, [`report`] tells it to people
 //! and [`picture`] draws it; [`suggest`] finds hosts that would do; [`ldms`] reads and writes the files of LDMS's sampler, and [`adopt`] makes a plan of them.
 //!
@@ -24,6 +24,7 @@ pub mod facts;
 pub mod hosts;
 pub mod ldms;
 pub mod picture;
+pub mod rails;
 pub mod report;
 pub mod rules;
 pub mod suggest;
@@ -92,6 +93,8 @@ pub struct LeftOut {
     pub ports: u32,
     /// The line of the net file that tells of the first of them.
     pub line: u32,
+    /// Which of the net files.
+    pub file: u16,
     /// Why.
     pub reason: Reason,
 }
@@ -192,8 +195,8 @@ pub fn left_out(fabric: &Fabric) -> Vec<LeftOut> {
     let out = |device: &Device| {
         let (first, _) = device.linked().next()?;
         let reason = Reason::of(fabric, device)?;
-        let (ports, line) = (device.linked_ports() as u32, first.line);
-        Some(LeftOut { guid: device.guid, lid: device.lid, kind: device.kind, name: device.name.clone(), ports, line, reason })
+        let (ports, line, file) = (device.linked_ports() as u32, first.line, first.file);
+        Some(LeftOut { guid: device.guid, lid: device.lid, kind: device.kind, name: device.name.clone(), ports, line, file, reason })
     };
     fabric.devices().iter().filter_map(out).collect()
 }
@@ -236,7 +239,8 @@ fn suggestions(task: &Task<'_>, most: usize) -> Vec<Suggestion> {
     let mut taken: BTreeSet<&str> = task.samplers.iter().map(|host| &*host.name).chain([""]).collect();
     let mut suggestion = |leaf| {
         let on_leaf = task.graph.neighbours(leaf).iter().map(|id| task.fabric.device(*id));
-        let hosts = on_leaf.filter(|device| device.kind == NodeKind::Hca && Reason::of(task.fabric, device).is_none()).map(Device::host);
+        let adapters = on_leaf.filter(|device| device.kind == NodeKind::Hca && Reason::of(task.fabric, device).is_none());
+        let hosts = adapters.filter(|device| !task.fabric.is_aggregation_node(device)).map(Device::host);
         let host = hosts.filter(|host| !taken.contains(host)).min()?;
         taken.insert(host);
         Some(Suggestion { switch: task.fabric.device(leaf).name.clone(), host: host.to_owned() })
@@ -252,7 +256,7 @@ impl Reason {
     pub fn of(fabric: &Fabric, device: &Device) -> Option<Self> {
         if device.kind == NodeKind::Router {
             Some(Self::Router)
-        } else if fabric.is_aggregation_node(device) {
+        } else if fabric.leaves_out_aggregation_node(device) {
             Some(Self::AggregationNode)
         } else if !device.lid.is_unicast() {
             Some(Self::NoLid)

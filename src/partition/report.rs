@@ -60,7 +60,7 @@ impl fmt::Display for Report<'_> {
 
 impl Report<'_> {
     fn read(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Read { port_lines, linked_lines, remarks } = &self.facts.read;
+        let Read { port_lines, linked_lines, remarks, notes } = &self.facts.read;
         let lines = counted(*port_lines, "port line");
         writeln!(f, "read      {}: {lines}, {linked_lines} with a link", Printable(self.name))?;
         for kind in RemarkKind::ALL {
@@ -68,10 +68,10 @@ impl Report<'_> {
             if !of_kind.is_empty() {
                 let lost = if kind.loses_a_port() { ", gave no port" } else { "" };
                 writeln!(f, "          {}: {}{lost}", kind.as_str(), counted(of_kind.len(), "line"))?;
-                self.list(f, &of_kind, |remark: &&Remark| format!("line {}: {}", remark.line, Printable(&remark.text)))?;
+                self.list(f, &of_kind, |remark: &&Remark| format!("{}: {}", Printable(&remark.place), Printable(&remark.text)))?;
             }
         }
-        Ok(())
+        self.list(f, notes, |note: &String| Printable(note).to_string())
     }
 
     fn assigned(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -90,8 +90,8 @@ impl Report<'_> {
                 let ports = of_reason.iter().map(|device| device.ports as usize).sum();
                 writeln!(f, "          {}: {}", reason.as_str(), counted(ports, "port"))?;
                 let told = |device: &&LeftOutDevice| {
-                    let LeftOutDevice { line, guid, name, ports, .. } = device;
-                    format!("line {line}: {guid} `{}`, {}", Printable(name), counted(*ports as usize, "port"))
+                    let LeftOutDevice { place, guid, name, ports, .. } = device;
+                    format!("{}: {guid} `{}`, {}", Printable(place), Printable(name), counted(*ports as usize, "port"))
                 };
                 self.list(f, &of_reason, told)?;
             }

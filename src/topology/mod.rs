@@ -1,20 +1,27 @@
 //! What is plugged where: the fabric as a net file tells it.
 //!
-//! [`ports_report`] reads what `ibnetdiscover -p` printed and makes a [`Fabric`]; [`names`] settles the names of a link's two
-//! ends; [`graph`] knows hops and tiers; [`synthetic`] invents fabrics for rehearsals and tests.
+//! [`net_file`] is the door: it tells the two formats of `ibnetdiscover` apart, [`ports_report`] (`-p`) and [`topology_report`] (the plain one), and
+//! makes a [`Fabric`] of each subnet. [`names`] settles the names of a link's two ends, [`name_map`] gives those that an administrator gave; [`sharp`]
+//! knows aggregation nodes, [`graph`] hops and tiers; [`anonymise`] takes names and GUIDs out of a net file, [`synthetic`] invents fabrics.
 //!
 //! The unit is the [`Device`]: whatever answers at one LID. A switch with all of its ports is one device; each port of an HCA
 //! is a device of its own. The key of a port is (port GUID, port number), never its name and never its LID.
 
 use crate::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
+pub mod anonymise;
 pub mod graph;
+mod lines;
+pub mod name_map;
 pub mod names;
+pub mod net_file;
 pub mod ports_report;
+pub mod sharp;
 pub mod synthetic;
+pub mod topology_report;
 
 pub use graph::Graph;
-pub use ports_report::{NetFileError, Remark, RemarkKind};
+pub use net_file::{NetFile, NetFileError, Remark, RemarkKind};
 
 /// The index of a device in [`Fabric::devices`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -25,6 +32,8 @@ pub struct DeviceId(pub u32);
 pub struct Fabric {
     /// Sorted by (GUID, number of the first port).
     devices: Vec<Device>,
+    /// Whether aggregation nodes are sampled as adapters are.
+    with_aggregation_nodes: bool,
 }
 
 /// Something that answers at one LID: a switch with its ports, or one port of an HCA or a router.
@@ -38,8 +47,34 @@ pub struct Device {
     pub kind: NodeKind,
     /// The node description or the name map's entry. Written by strangers: show it through [`Printable`](crate::types::Printable).
     pub name: String,
-    /// Ascending by number. Ports without a link are listed too.
+    /// What is known of the node that it is part of.
+    pub node: Node,
+    /// Ascending by number. Ports without a link are listed as far as the file lists them: the plain format does not.
     pub ports: Vec<Port>,
+}
+
+/// What only the plain format tells of a node: a whole switch, or all ports of an HCA.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Node {
+    /// Its node GUID, by which name maps go.
+    pub guid: Option<Guid>,
+    /// The system image GUID: equal for all nodes of one box or card.
+    pub system_image: Option<Guid>,
+    /// Who made it.
+    pub vendor_id: Option<u32>,
+    /// Which of the vendor's devices it is.
+    pub device_id: Option<u32>,
+    /// How many ports it has, linked or not.
+    pub ports: Option<u8>,
+}
+
+/// Where something stands: which of the net files, from 0 in the order in which they were given, and its line, from 1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Place {
+    /// The index of the file in [`NetFile::names`].
+    pub file: u16,
+    /// The line.
+    pub line: u32,
 }
 
 /// A port, as one line of the net file tells it.
@@ -53,6 +88,8 @@ pub struct Port {
     pub peer: Option<Peer>,
     /// The line of the net file.
     pub line: u32,
+    /// Which of the net files, by its index in [`NetFile::names`].
+    pub file: u16,
 }
 
 /// The other end of a link, as the line of this end tells it.
@@ -77,7 +114,27 @@ impl Fabric {
             device.ports.sort_by_key(|port| port.num);
         }
         devices.sort_by_key(|device| (device.guid, device.ports.first().map(|port| port.num)));
-        Self { devices }
+        Self { devices, with_aggregation_nodes: false }
+    }
+
+    /// Gives devices other names, by identifier, and the same to them as peers; `stranger` names peers that have no line of their own.
+    fn rename(&mut self, names: &[Option<&str>], stranger: impl Fn(Guid) -> Option<String>) {
+        let of_peer = |peer: &Peer| match self.find(peer.guid, peer.port) {
+            Some(id) => names[id.0 as usize].map(str::to_owned),
+            None => stranger(peer.guid),
+        };
+        let of_peers = |device: &Device| device.ports.iter().map(|port| of_peer(port.peer.as_ref()?)).collect::<Vec<_>>();
+        let peers: Vec<_> = self.devices.iter().map(of_peers).collect();
+        for ((device, name), peers) in self.devices.iter_mut().zip(names).zip(peers) {
+            if let Some(name) = name {
+                (*name).clone_into(&mut device.name);
+            }
+            for (port, name) in device.ports.iter_mut().zip(peers) {
+                if let Some((peer, name)) = port.peer.as_mut().zip(name) {
+                    peer.name = name;
+                }
+            }
+        }
     }
 
     /// All devices, sorted by (GUID, first port).
@@ -108,26 +165,27 @@ impl Fabric {
             .map(|offset| DeviceId((first + offset) as u32))
     }
 
-    /// Whether a device is the aggregation node of a switch's SHARP engine rather than a host's adapter.
-    ///
-    /// It is an HCA on a switch of which at least two of three things are true, since each alone may be chance or the work of whoever wrote the
-    /// name: it carries the firmware's name; its GUID lies where the firmware puts it (8 above the switch's on EDR and HDR, 16 on NDR); it sits on
-    /// the switch's highest port.
-    pub fn is_aggregation_node(&self, device: &Device) -> bool {
-        let Some((_, peer)) = device.linked().next() else { return false };
-        if device.kind != NodeKind::Hca || peer.kind != NodeKind::Switch {
-            return false;
-        }
-        let named = device.name.contains("Aggregation Node");
-        let beside = matches!(device.guid.0.wrapping_sub(peer.guid.0), 8 | 16);
-        let switch = self.find(peer.guid, peer.port).map(|id| self.device(id));
-        let highest = switch.and_then(|switch| switch.ports.last()).is_some_and(|last| last.num == peer.port);
-        u8::from(named) + u8::from(beside) + u8::from(highest) >= 2
-    }
-
     /// Ports with a link.
     pub fn linked_ports(&self) -> usize {
         self.devices.iter().map(Device::linked_ports).sum()
+    }
+}
+
+impl Port {
+    /// Where the file tells of it.
+    pub fn place(&self) -> Place {
+        Place { file: self.file, line: self.line }
+    }
+}
+
+impl Node {
+    /// Adds what is not known yet.
+    pub(crate) fn complete(&mut self, other: Self) {
+        self.guid = self.guid.or(other.guid);
+        self.system_image = self.system_image.or(other.system_image);
+        self.vendor_id = self.vendor_id.or(other.vendor_id);
+        self.device_id = self.device_id.or(other.device_id);
+        self.ports = self.ports.or(other.ports);
     }
 }
 

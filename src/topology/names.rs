@@ -1,6 +1,6 @@
-//! Which name is whose: the two names at the end of a line of `ibnetdiscover -p`.
+//! Which name is whose: the names of a link's two ends.
 //!
-//! The tool prints `( 'own' - 'remote' )` and escapes nothing, so a name such as `core (rack 3) - 'A' sw 1` can be split in
+//! The plain format tells them apart. With `-p` the tool prints `( 'own' - 'remote' )` and escapes nothing, so a name such as `core (rack 3) - 'A' sw 1` can be split in
 //! more than one place. The other lines help, in this order:
 //!
 //! 1. a line of the same GUID in which the name stands alone (a port without a link), or which can be split in one way only;
@@ -24,6 +24,8 @@ pub enum RawName<'a> {
     Pair(&'a str),
     /// Neither: the line was cut.
     Broken(&'a str),
+    /// The name of this end and, if the line was not cut before it, of the other: the plain format tells them apart.
+    Told(&'a str, Option<&'a str>),
 }
 
 /// What [`settle`] has to know of a line.
@@ -81,13 +83,17 @@ fn settle_one(entry: Entry<'_>, known: &BTreeMap<Guid, &str>) -> Settled {
     let name_of = |guid: Option<Guid>| guid.and_then(|guid| known.get(&guid)).copied();
     let (own, peer) = match entry.raw {
         RawName::Alone(name) => (Some(name), Some("")),
+        RawName::Told(own, peer) => (Some(own), peer.or_else(|| name_of(entry.peer))),
         RawName::Pair(_) => match decide(entry, known) {
             Some((own, peer)) => (Some(own), Some(peer)),
             None => (name_of(Some(entry.own)), name_of(entry.peer)),
         },
         RawName::Broken(_) => (name_of(Some(entry.own)), name_of(entry.peer)),
     };
-    let (RawName::Alone(raw) | RawName::Pair(raw) | RawName::Broken(raw)) = entry.raw;
+    let raw = match entry.raw {
+        RawName::Alone(raw) | RawName::Pair(raw) | RawName::Broken(raw) => raw,
+        RawName::Told(..) => "",
+    };
     let ambiguous = own.is_none() || peer.is_none();
     Settled { own: bounded(own.unwrap_or(raw)), peer: bounded(peer.unwrap_or(raw)), ambiguous }
 }
@@ -96,7 +102,7 @@ fn settle_one(entry: Entry<'_>, known: &BTreeMap<Guid, &str>) -> Settled {
 const LONGEST: usize = 256;
 
 /// A name that is not longer than [`LONGEST`]; one that was cut ends with an ellipsis.
-fn bounded(name: &str) -> String {
+pub(super) fn bounded(name: &str) -> String {
     if name.len() <= LONGEST {
         return name.to_owned();
     }
@@ -118,7 +124,7 @@ fn decide<'a>(entry: Entry<'a>, known: &BTreeMap<Guid, &'a str>) -> Option<(&'a 
 fn known_names<'a>(entries: impl Iterator<Item = Entry<'a>> + Clone) -> BTreeMap<Guid, &'a str> {
     let mut known = BTreeMap::new();
     for entry in entries.clone() {
-        if let RawName::Alone(name) = entry.raw {
+        if let RawName::Alone(name) | RawName::Told(name, _) = entry.raw {
             known.entry(entry.own).or_insert(name);
         }
     }

@@ -203,6 +203,42 @@ impl Blueprint {
         text
     }
 
+    /// As `ibnetdiscover` prints it without `-p`: linked ports only.
+    pub fn topology(&self) -> String {
+        let mut text = "# Topology file: invented\n#\n".to_owned();
+        let id = |node: &Node| format!("\"{}-{:016x}\"", if node.kind == NodeKind::Switch { 'S' } else { 'H' }, node.guid);
+        let in_parentheses =
+            |node: &Node, port| if node.kind == NodeKind::Switch { String::new() } else { format!("({:x}) ", node.port_guid(port)) };
+        for node in self.nodes.iter().rev() {
+            let (guid, ports, name) = (node.guid, node.ports.len(), &node.name);
+            // Writing to a String does not fail.
+            let _ = match node.kind {
+                NodeKind::Switch => {
+                    let lid = node.lids[0];
+                    let tail = format!("enhanced port 0 lid {lid} lmc 0");
+                    writeln!(text, "\nswitchguid={guid:#x}({guid:x})\nSwitch\t{ports} {}\t\t# \"{name}\" {tail}", id(node))
+                }
+                _ => writeln!(text, "\ncaguid={guid:#x}\nCa\t{ports} {}\t\t# \"{name}\"", id(node)),
+            };
+            for (num, peer) in (1..).map(PortNum).zip(&node.ports) {
+                let Some((other, port)) = peer else { continue };
+                let other = &self.nodes[other.0];
+                let own = if node.kind == NodeKind::Switch { String::new() } else { format!("lid {} lmc 0 ", node.lid(num)) };
+                let (ends, far) = ((in_parentheses(node, num), in_parentheses(other, *port)), other.lid(*port));
+                let _ = writeln!(
+                    text,
+                    "[{num}]{}\t{}[{port}]{}\t\t# {own}\"{}\" lid {far} 4x{}",
+                    ends.0,
+                    id(other),
+                    ends.1,
+                    other.name,
+                    self.speed
+                );
+            }
+        }
+        text
+    }
+
     /// As a net file for ibsim; its node names are the first words here, after `S-` and `H-`.
     pub fn ibsim_net(&self) -> String {
         let mut text = String::new();
@@ -224,11 +260,16 @@ impl Blueprint {
 impl Node {
     /// The fixed left part of a line of the ports report.
     fn end(&self, port: PortNum) -> String {
-        let (kind, lid, guid) = match self.kind {
-            NodeKind::Switch => ("SW", self.lids[0], Guid(self.guid)),
-            _ => ("CA", self.lids[usize::from(port.0) - 1], Guid(self.guid + u64::from(port.0))),
-        };
-        format!("{kind:2} {:5} {:2} {guid}", lid.0, port.0)
+        let kind = if self.kind == NodeKind::Switch { "SW" } else { "CA" };
+        format!("{kind:2} {:5} {:2} {}", self.lid(port).0, port.0, Guid(self.port_guid(port)))
+    }
+
+    fn lid(&self, port: PortNum) -> Lid {
+        if self.kind == NodeKind::Switch { self.lids[0] } else { self.lids[usize::from(port.0) - 1] }
+    }
+
+    fn port_guid(&self, port: PortNum) -> u64 {
+        if self.kind == NodeKind::Switch { self.guid } else { self.guid + u64::from(port.0) }
     }
 
     fn ibsim_name(&self) -> String {
@@ -241,7 +282,7 @@ impl Node {
 mod tests {
     use super::*;
     use crate::topology::graph::UNREACHABLE;
-    use crate::topology::{Graph, ports_report};
+    use crate::topology::{Device, Fabric, Graph, net_file, ports_report};
 
     #[test]
     fn stria_is_as_large_as_it_is_told_to_be() {
@@ -250,6 +291,22 @@ mod tests {
         assert_eq!((file.fabric.linked_ports(), file.port_lines), (968, 1108));
         let switches = file.fabric.devices().iter().filter(|device| device.kind == NodeKind::Switch).count();
         assert_eq!((switches, file.fabric.devices().len()), (22, 338));
+    }
+
+    #[test]
+    fn both_formats_tell_the_same_links() {
+        let read = |text: String| net_file::parse(text.as_bytes(), "stria").expect("our own format");
+        let (plain, report) = (read(stria().topology()), read(stria().ports_report()));
+        assert_eq!(plain.remarks, []);
+        let links = |fabric: &Fabric| {
+            let of = |device: &Device| {
+                let linked = device.linked().map(|(port, peer)| (port.num, port.rate.clone(), peer.clone()));
+                (device.guid, device.lid, device.kind, device.name.clone(), linked.collect::<Vec<_>>())
+            };
+            fabric.devices().iter().map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(links(&plain.fabric), links(&report.fabric));
+        assert!(plain.fabric.devices().iter().all(|device| device.node.guid.is_some_and(|node| device.guid.0 - node.0 <= 2)));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! `ibnet-gen`: gives every port of a fabric to exactly one sampler.
 //!
-//! Arguments in, library calls, files and exit code out.
+//! Arguments in, library calls, files and exit code out. The subcommands do something else with a net file.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,18 +10,20 @@ use clap::{Parser, Subcommand};
 use ibnet::assignments::{Assignments, Header, sha256_hex};
 use ibnet::cli::{self, InputError, OutputError, Staged};
 use ibnet::partition::adopt::AdoptError;
-use ibnet::partition::facts::Facts;
+use ibnet::partition::facts::{self, Facts};
 use ibnet::partition::ldms::LidFileError;
 use ibnet::partition::picture::Picture;
 use ibnet::partition::report::Detail;
 use ibnet::partition::suggest::SuggestError;
-use ibnet::partition::{self, HostsError, Plan, PlanError, Report, Request, hosts};
-use ibnet::topology::{Fabric, NetFileError, ports_report};
+use ibnet::partition::{self, HostsError, Plan, PlanError, Report, Request, hosts, rails};
+use ibnet::topology::name_map::{NameMap, NameMapError};
+use ibnet::topology::{NetFile, NetFileError, net_file};
 use ibnet::types::{Guid, Printable};
 use miette::Diagnostic;
 
 use files::{Named, Use};
 
+mod anonymise;
 mod files;
 mod ldms;
 mod suggest;
@@ -32,9 +35,13 @@ mod suggest;
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// What `ibnetdiscover -p` printed; `-` is standard input
+    /// What `ibnetdiscover -p` or `ibnetdiscover` printed; `-` is standard input. More than one: files of one subnet are merged, subnets are planned
+    /// one by one
     #[arg(long, value_name = "FILE|-", required = true)]
-    net: Option<PathBuf>,
+    net: Vec<PathBuf>,
+    /// Names of nodes by node GUID, as rdma-core's tools read them; they stand in for those of the net file
+    #[arg(long, value_name = "FILE|-")]
+    node_name_map: Option<PathBuf>,
     #[command(flatten)]
     samplers: Samplers,
     /// Where a sampler sits whose node description does not begin with its name: the GUID of its port (may be repeated)
@@ -43,6 +50,9 @@ struct Args {
     /// The most ports of one sampler
     #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..))]
     cap: u32,
+    /// Sample the aggregation nodes of SHARP, too
+    #[arg(long)]
+    sample_sharp: bool,
     /// Write the whole report here, as JSON if the name ends in .json; the one on standard error is cut to a few lines of each kind
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -61,6 +71,7 @@ struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Suggest(suggest::Args),
+    Anonymise(anonymise::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -91,13 +102,15 @@ Examples:
   ibnet-gen --net fabric.p --samplers 'node[001-008]' -o a.toml --report a.json
   ibnet-gen --net fabric.p --samplers 'node[001-008]' -o plan.toml --graph plan.svg
   ibnet-gen suggest --net fabric.p
+  ibnet-gen --net rail0.p --net rail1.p --samplers 'node[001-016]' -o plan.toml
+  ibnet-gen anonymise --net fabric.p -o nameless.p
   ibnet-gen --net fabric.p --from-ldms /etc/ldms/lids.*.conf --cap 400 -o a.toml
   ibnet-gen --net fabric.p --samplers 'node[001-008]' --format ldms -o lids
   ibnet-gen --net fabric.p --samplers mgmt --sampler-guid mgmt=0x0002c9030045fd01
 
 A sampler is found by the first word of its adapter's node description. Routers,
-the aggregation nodes of SHARP and devices without a LID are left out; the report
-on standard error counts them.
+the aggregation nodes of SHARP (but with --sample-sharp) and devices without a LID
+are left out; the report on standard error counts them.
 
 Exit codes: 0 done; 1 the input is wrong, nothing was written; 2 the arguments
 are wrong.";
@@ -111,6 +124,9 @@ enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Net(#[from] NetFileError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Names(#[from] NameMapError),
     #[error(transparent)]
     #[diagnostic(transparent)]
     Hosts(#[from] HostsError),
@@ -129,6 +145,15 @@ enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Output(#[from] OutputError),
+    #[error("{net}: {error}")]
+    #[diagnostic(forward(error))]
+    InSubnet { net: String, error: PlanError },
+    #[error("{net}: none of the samplers has a port in this subnet")]
+    #[diagnostic(help("no other sampler reaches it: add a host of it to the samplers, or leave the file out"))]
+    NoSampler { net: String },
+    #[error("{argument}: the net files tell of {subnets} subnets, which do not fit into one run of it")]
+    #[diagnostic(help("give the net files of one subnet only, one subnet after the other"))]
+    OneSubnet { argument: &'static str, subnets: usize },
     #[error("{}: is given for {first} and for {second}", path.display())]
     #[diagnostic(help("give each its own file"))]
     SameFile { path: PathBuf, first: &'static str, second: &'static str },
@@ -141,6 +166,7 @@ fn main() -> ExitCode {
     };
     let done = match &args.command {
         Some(Command::Suggest(args)) => suggest::run(args),
+        Some(Command::Anonymise(args)) => anonymise::run(args),
         None => run(&args),
     };
     match done {
@@ -149,37 +175,83 @@ fn main() -> ExitCode {
     }
 }
 
+/// What was read of a subnet, and what came of it.
+struct Planned {
+    /// What it is called in the plan; nothing if it is the only one.
+    subnet: Option<String>,
+    net: NetFile,
+    plan: Plan,
+    facts: Facts,
+    /// What was mended in lid files.
+    mended: String,
+}
+
 fn run(args: &Args) -> Result<(), Failure> {
     files::check(&args.files())?;
-    let name = cli::name_of(args.net());
-    let bytes = cli::read(args.net())?;
-    let net = ports_report::parse(&bytes, &name)?;
-    let (plan, mended) = args.plan(&net.fabric)?;
-    let header = Header { sources: vec![(name.clone(), sha256_hex(&bytes))], command: command() };
+    let files = args.net.iter().map(|path| Ok((cli::name_of(path), cli::read(path)?))).collect::<Result<Vec<_>, InputError>>()?;
+    let subnets = args.planned(args.read(&files)?)?;
+    let header = Header { sources: files.iter().map(|(name, bytes)| (name.clone(), sha256_hex(bytes))).collect(), command: command() };
 
-    let facts = Facts::of(&net, &plan);
-    let report = Report { name: &name, facts: &facts, detail: Detail::Full };
     let plans = match args.format {
-        Format::Toml => vec![(args.output.clone(), Assignments::of(&plan, &net.fabric).to_toml(&header))],
-        Format::Ldms => ldms::files(&plan, &net.fabric, &args.output),
+        Format::Toml => vec![(args.output.clone(), assignments(&subnets).to_toml(&header))],
+        Format::Ldms => subnets.iter().flat_map(|of| ldms::files(&of.plan, &of.net.fabric, &of.place(&args.output))).collect(),
     };
+    let drawn: Vec<_> = args.graph.iter().flat_map(|path| subnets.iter().map(|of| (of.place_of_picture(path), of.drawn(path)))).collect();
     let written = plans.iter().map(|(path, _)| ("--output", &**path, Use::Write));
-    files::check(&args.files().into_iter().chain(written).collect::<Vec<_>>())?;
+    let written = written.chain(drawn.iter().map(|(path, _)| ("--graph", &**path, Use::Write)));
+    files::check(&args.inputs().into_iter().chain(args.reports()).chain(written).collect::<Vec<_>>())?;
+    let report = |detail| subnets.iter().map(|of| of.report(detail)).collect::<Vec<_>>().join("\n");
     let told = args.report.as_deref().map(|path| match ends_in(path, "json") {
-        true => (path.to_owned(), facts.to_json(&header.sources, &header.command)),
-        false => (path.to_owned(), format!("{report}{mended}")),
+        true => (path.to_owned(), facts::to_json(subnets.iter().map(|of| &of.facts), &header.sources, &header.command)),
+        false => (path.to_owned(), report(Detail::Full)),
     });
-    let drawn = args.graph.as_deref().map(|path| (path.to_owned(), draw(path, &Picture::of(&net.fabric, &plan, &name))));
     // All that can fail comes first, and the plan stands in its place when the rest does.
     let all = told.iter().chain(&drawn).chain(&plans);
     let staged: Vec<_> = all.map(|(path, text)| Staged::new(path, text.as_bytes())).collect::<Result<_, _>>()?;
-    cli::note(&format!("{}{mended}", Report { detail: Detail::Brief, ..report }));
+    cli::note(&report(Detail::Brief));
     staged.into_iter().try_for_each(Staged::commit)?;
     if let Some((first, _)) = plans.first().filter(|(path, _)| !cli::is_dash(path)) {
         let more = if plans.len() > 1 { format!(" and {} more", plans.len() - 1) } else { String::new() };
         cli::note(&format!("written   {}{more}\n", Printable(&first.display().to_string())));
     }
     Ok(())
+}
+
+/// One file of all subnets.
+fn assignments(subnets: &[Planned]) -> Assignments {
+    let of = |planned: &Planned| Assignments::of(&planned.plan, &planned.net.fabric);
+    match subnets {
+        [only] => of(only),
+        several => Assignments::of_subnets(several.iter().map(|planned| (planned.subnet.clone().unwrap_or_default(), of(planned)))),
+    }
+}
+
+impl Planned {
+    /// Where to write what is of this subnet alone.
+    fn place(&self, path: &Path) -> PathBuf {
+        match &self.subnet {
+            Some(subnet) if !cli::is_dash(path) => PathBuf::from(format!("{}.{}", path.display(), subnet.replace('/', "_"))),
+            _ => path.to_owned(),
+        }
+    }
+
+    /// `plan.svg`, or `plan.rail0.svg`.
+    fn place_of_picture(&self, path: &Path) -> PathBuf {
+        let extension = path.extension().unwrap_or_default();
+        match &self.subnet {
+            Some(_) => PathBuf::from(format!("{}.{}", self.place(&path.with_extension("")).display(), extension.display())),
+            None => path.to_owned(),
+        }
+    }
+
+    fn drawn(&self, path: &Path) -> String {
+        let picture = Picture::of(&self.net.fabric, &self.plan, &self.net.name());
+        if ends_in(path, "svg") { picture.to_svg() } else { picture.to_dot() }
+    }
+
+    fn report(&self, detail: Detail) -> String {
+        format!("{}{}", Report { name: &self.net.name(), facts: &self.facts, detail }, self.mended)
+    }
 }
 
 impl Samplers {
@@ -195,36 +267,78 @@ impl Samplers {
 }
 
 impl Args {
-    fn net(&self) -> &Path {
-        // It is demanded wherever there is no subcommand.
-        self.net.as_deref().unwrap_or_else(|| Path::new("-"))
+    /// One net file a subnet, with all that the arguments say of them.
+    fn read(&self, files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, Failure> {
+        let mut nets = net_file::parse_all(files)?;
+        if self.sample_sharp {
+            nets.iter_mut().for_each(|net| net.fabric.sample_aggregation_nodes());
+        }
+        if let Some(path) = &self.node_name_map {
+            NameMap::parse(&cli::read(path)?, &cli::name_of(path))?.apply(&mut nets);
+        }
+        Ok(nets)
     }
 
-    /// Who samples what, and what was mended in the lid files if there were some.
-    fn plan(&self, fabric: &Fabric) -> Result<(Plan, String), Failure> {
+    /// Who samples what in each subnet.
+    fn planned(&self, nets: Vec<NetFile>) -> Result<Vec<Planned>, Failure> {
+        let count = nets.len();
+        let in_subnet = |net: &NetFile, error| if count == 1 { Failure::Plan(error) } else { Failure::InSubnet { net: net.name(), error } };
         // Told before any sampler is looked for: where nothing is linked none is found either.
-        partition::something_to_sample(fabric)?;
-        if !self.samplers.from_ldms.is_empty() {
-            let adopted = ldms::adopted(&self.samplers.from_ldms, &self.sampler_guid, fabric, self.cap)?;
-            return Ok((adopted.plan, adopted.mended.to_string()));
+        for net in &nets {
+            partition::something_to_sample(&net.fabric).map_err(|error| in_subnet(net, error))?;
         }
-        let samplers = hosts::locate(&self.samplers.read()?, &self.sampler_guid, fabric)?;
-        Ok((partition::plan(&Request { fabric, samplers, cap: self.cap })?, String::new()))
+        let mut plans = Vec::with_capacity(count);
+        if self.samplers.from_ldms.is_empty() {
+            let fabrics: Vec<_> = nets.iter().map(|net| &net.fabric).collect();
+            let samplers = rails::locate(&self.samplers.read()?, &self.sampler_guid, &fabrics)?;
+            for (net, samplers) in nets.iter().zip(samplers) {
+                if samplers.is_empty() {
+                    return Err(Failure::NoSampler { net: net.name() });
+                }
+                let plan = partition::plan(&Request { fabric: &net.fabric, samplers, cap: self.cap });
+                plans.push((plan.map_err(|error| in_subnet(net, error))?, String::new()));
+            }
+        } else {
+            let [net] = &nets[..] else { return Err(Failure::OneSubnet { argument: "--from-ldms", subnets: count }) };
+            let adopted = ldms::adopted(&self.samplers.from_ldms, &self.sampler_guid, &net.fabric, self.cap)?;
+            plans.push((adopted.plan, adopted.mended.to_string()));
+        }
+        let names = subnet_names(&nets);
+        let planned = |((net, (plan, mended)), name): ((NetFile, (Plan, String)), String)| {
+            let subnet = (count > 1).then_some(name);
+            let facts = Facts { subnet: subnet.clone(), ..Facts::of(&net, &plan) };
+            Planned { subnet, facts, net, plan, mended }
+        };
+        Ok(nets.into_iter().zip(plans).zip(names).map(planned).collect())
     }
 
     /// All files that the arguments name, but for the output: in the format of LDMS it is many.
     fn files(&self) -> Vec<Named<'_>> {
-        let mut files = vec![("--net", self.net(), Use::Read)];
+        let graph = self.graph.iter().map(|path| ("--graph", &**path, Use::Write));
+        self.inputs().into_iter().chain(self.reports()).chain(graph).collect()
+    }
+
+    fn inputs(&self) -> Vec<Named<'_>> {
+        let mut files: Vec<Named<'_>> = self.net.iter().map(|path| (NET, &**path, Use::Read)).collect();
+        files.extend(self.node_name_map.iter().map(|path| ("--node-name-map", &**path, Use::Read)));
         files.extend(self.samplers.samplers_file.iter().map(|path| ("--samplers-file", &**path, Use::Read)));
         files.extend(self.samplers.from_ldms.iter().map(|source| ("--from-ldms", &*source.path, Use::Read)));
-        files.extend(self.report.iter().map(|path| ("--report", &**path, Use::Write)));
-        files.extend(self.graph.iter().map(|path| ("--graph", &**path, Use::Write)));
         files
+    }
+
+    fn reports(&self) -> impl Iterator<Item = Named<'_>> {
+        self.report.iter().map(|path| ("--report", &**path, Use::Write))
     }
 }
 
-fn draw(path: &Path, picture: &Picture) -> String {
-    if ends_in(path, "svg") { picture.to_svg() } else { picture.to_dot() }
+const NET: &str = "--net";
+
+/// What the subnets are called in the plan: their first file without its path and its ending, unless two would be called the same.
+fn subnet_names(nets: &[NetFile]) -> Vec<String> {
+    let stem = |name: &str| Path::new(name).file_stem().map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned());
+    let names: Vec<_> = nets.iter().map(NetFile::first_name).collect();
+    let short: BTreeSet<_> = names.iter().map(|name| stem(name)).collect();
+    if short.len() == names.len() { names.into_iter().map(stem).collect() } else { names.into_iter().map(str::to_owned).collect() }
 }
 
 /// The name of a picture tells its format.

@@ -11,7 +11,7 @@ use ibnet::partition::facts::Facts;
 use ibnet::partition::hosts;
 use ibnet::partition::report::{Detail, Report};
 use ibnet::partition::suggest::{self, Suggested, Wish};
-use ibnet::topology::{Fabric, ports_report};
+use ibnet::topology::{Fabric, net_file};
 use ibnet::types::Printable;
 
 use crate::{Failure, quoted};
@@ -20,7 +20,7 @@ use crate::{Failure, quoted};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What `ibnetdiscover -p` printed; `-` is standard input
+    /// What `ibnetdiscover -p` or `ibnetdiscover` printed; `-` is standard input
     #[arg(long, value_name = "FILE|-")]
     net: PathBuf,
     /// The most ports of one sampler
@@ -49,7 +49,7 @@ is a plan: it was made.";
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let name = cli::name_of(&args.net);
     let bytes = cli::read(&args.net)?;
-    let net = ports_report::parse(&bytes, &name)?;
+    let net = net_file::parse(&bytes, &name)?;
     let among = args.among.as_deref().map(|list| among(list, &net.fabric)).transpose()?;
     let wish = Wish { cap: args.cap, count: args.count.map(|count| count as usize), among };
     let suggested = suggest::suggest(&net.fabric, &wish)?;

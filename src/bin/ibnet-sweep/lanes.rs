@@ -15,7 +15,7 @@ use ibnet::mad::transport::umad::{HcaPort, UmadTransport, ports};
 use ibnet::sweep::driver::Settings;
 #[cfg(feature = "umad")]
 use ibnet::sweep::driver::{OpenError, Opened};
-use ibnet::topology::{DeviceId, NetFileError, ports_report};
+use ibnet::topology::{DeviceId, NetFile, NetFileError, net_file};
 use ibnet::types::{HcaName, PortNum, Printable};
 
 use super::Failure;
@@ -58,7 +58,17 @@ impl Work {
     }
 
     /// The lanes, in the order of blocks and HCA ports. What the configuration says of HCAs comes before what the assignments file says.
-    pub(super) fn lanes(&self, config: &Config) -> Vec<Lane> {
+    ///
+    /// # Errors
+    /// When the configuration names HCAs for blocks of several subnets: no HCA port reaches more than one.
+    pub(super) fn lanes(&self, config: &Config) -> Result<Vec<Lane>, Failure> {
+        if let [first, .., last] = &self.blocks[..]
+            && !config.cas.is_empty()
+            && first.subnet != last.subnet
+        {
+            let name = |block: &Sampler| format!("{}@{}", block.host, block.subnet.as_deref().unwrap_or_default());
+            return Err(Failure::SeveralSubnets { known: self.blocks.iter().map(name).collect::<Vec<_>>().join(", ") });
+        }
         let lane = |share, ca: &HcaName| Lane { share, ca: ca.clone() };
         let of_block = |block: &Sampler| match &config.cas[..] {
             [] => vec![lane(block.clone(), &HcaName { ca: block.ca.clone(), port: block.ca_port })],
@@ -69,7 +79,7 @@ impl Work {
                 shares.map(|(share, ca)| lane(share, ca)).collect()
             }
         };
-        self.blocks.iter().flat_map(of_block).collect()
+        Ok(self.blocks.iter().flat_map(of_block).collect())
     }
 
     /// What the driver of a lane is told, but for what its HCA port tells.
@@ -89,8 +99,8 @@ impl Work {
 }
 
 /// Reads a net file; what a person should know of it goes to the log.
-fn read_net(path: &Path) -> Result<ports_report::NetFile, NetFileError> {
-    let net = ports_report::read(path)?;
+fn read_net(path: &Path) -> Result<NetFile, NetFileError> {
+    let net = net_file::read(path)?;
     let name = path.display().to_string();
     let mut counts = std::collections::BTreeMap::new();
     for remark in &net.remarks {

@@ -48,7 +48,7 @@ struct Args {
     /// Which sampler of it this is [default: this host's short name]
     #[arg(long, value_name = "HOST")]
     sampler: Option<String>,
-    /// What `ibnetdiscover -p` printed: sweep all of it from here
+    /// What `ibnetdiscover` or `ibnetdiscover -p` printed: sweep all of it from here
     #[arg(long, value_name = "FILE")]
     net: Option<String>,
     /// Sweep the fabric of this net file simulated in this process, without InfiniBand
@@ -134,6 +134,9 @@ enum Failure {
     #[error("this ibnet-sweep was built without InfiniBand")]
     #[diagnostic(help("build it with the feature `umad` (the default), or try --simulate FILE"))]
     NoUmad,
+    #[error("ca: the assignments give this host ports of several subnets, and an HCA port reaches one")]
+    #[diagnostic(help("leave --ca out: the assignments name an HCA for each; or sweep one of them with --sampler: {known}"))]
+    SeveralSubnets { known: String },
     #[error("{source_name}: no linked port in it: nothing to sweep")]
     #[diagnostic(help("run `ibnetdiscover -p` on a host whose link is up"))]
     NothingLinked { source_name: String },
@@ -213,7 +216,7 @@ fn run(args: &Args) -> Result<(), Failure> {
     let config = raw.check()?;
     args.check_output(&config)?;
     let work = Work::load(&config)?;
-    let lanes = work.lanes(&config);
+    let lanes = work.lanes(&config)?;
     let settings = |lane: &Lane, (ca, ca_port): (String, PortNum)| {
         let (aligned, sweeps) = if args.once { (false, Some(1)) } else { (true, args.sweeps) };
         Settings { ca, ca_port, aligned, sweeps, ..work.settings(lane, &config) }

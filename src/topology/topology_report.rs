@@ -1,0 +1,496 @@
+//! The reader of the plain topology: what `ibnetdiscover` prints without `-p`.
+//!
+//! The format is that of `dump_topology()` in rdma-core's `infiniband-diags/ibnetdiscover.c`: a paragraph a node, a line a linked port.
+//!
+//! ```text
+//! vendid=0x2c9
+//! devid=0xcb20
+//! sysimgguid=0xe41d2d030003e470
+//! switchguid=0xe41d2d030003e470(e41d2d030003e470)             node GUID (port GUID), without leading zeros
+//! Switch  36 "S-e41d2d030003e470"  # "leaf0" enhanced port 0 lid 4 lmc 0
+//! [1]  "H-0002c903003421b0"[2](2c903003421b2)  # "node1 HCA-1" lid 3 4xEDR
+//!
+//! caguid=0x2c903003421b0
+//! Ca  2 "H-0002c903003421b0"  # "node1 HCA-1"
+//! [2](2c903003421b2)  "S-e41d2d030003e470"[1]  # lid 3 lmc 0 "leaf0" lid 4 4xEDR
+//! ```
+//!
+//! 1. Only linked ports are listed: each line that begins with `[` is one, or a [`Remark`] with its number.
+//! 2. The other end is named by its node GUID. The port GUID of a switch stands in the switch's own paragraph, maybe further down.
+//! 3. Names are cut out at the first and the last `"` of the comment: nothing within them is escaped, and nothing after them has one.
+//! 4. Width and speed are glued together: `2xNDR`, `?????`.
+
+use std::collections::BTreeMap;
+
+use super::lines::{Draft, End, Line, number, port, rate, shorten};
+use super::names::RawName;
+use super::{Node, Place, Remark, RemarkKind};
+use crate::types::{Guid, Lid, LinkRate, NodeKind, ParseError, PortNum};
+
+/// Takes all lines apart.
+pub(super) fn draft(text: &str, file: u16) -> Draft<'_> {
+    let mut reader = Reader::default();
+    for (number, line) in (1..).zip(text.lines()) {
+        let place = Place { file, line: number };
+        if let Err(error) = reader.line(line.strip_suffix('\r').unwrap_or(line), place) {
+            reader.remarks.push(Remark::new(place, RemarkKind::Unreadable, error.to_string()));
+        }
+    }
+    reader.finish()
+}
+
+/// How a line begins that ends the paragraph above even if it cannot be read: ports below must not become those of the node above. Anything else is noise.
+pub(super) fn opening(line: &str) -> Option<&'static str> {
+    let word = line.split_inclusive([' ', '\t', '=']).next().unwrap_or_default();
+    ["vendid=", "Switch ", "Ca ", "Rt "].into_iter().find(|start| start.trim_end() == word.trim_end())
+}
+
+/// How the first line begins.
+pub(super) const HEADING: &str = "# Topology file:";
+
+/// Whether a line can only be one of a plain topology.
+pub(super) fn is_line(line: &str) -> bool {
+    let piece = Piece::parse(line).ok().filter(|piece| !matches!(piece, Piece::Nothing | Piece::Port(_)));
+    line.starts_with(HEADING) || piece.is_some()
+}
+
+/// One line by itself. Shape: what [`draft`] makes ports of, and what [`anonymise`](super::anonymise) writes out again.
+#[derive(Debug)]
+pub(super) enum Piece<'a> {
+    /// A comment, a heading, or nothing.
+    Nothing,
+    VendorId(u32),
+    DeviceId(u32),
+    SystemImage(Guid),
+    /// The node GUID of an HCA or a router.
+    NodeGuid(NodeKind, Guid),
+    /// The node GUID of a switch, and its port GUID.
+    SwitchGuid(Guid, Option<Guid>),
+    Header(Header<'a>),
+    Port(PortLine<'a>),
+}
+
+/// The line of a node: `Switch 36 "S-guid" # "name" base port 0 lid 6 lmc 0`, or `Ca 2 "H-guid" # "name"`.
+#[derive(Debug)]
+pub(super) struct Header<'a> {
+    pub(super) id: Id,
+    pub(super) ports: u8,
+    pub(super) name: &'a str,
+    /// Of a switch.
+    pub(super) lid: Lid,
+}
+
+/// `[1](guid) "S-guid"[6](guid) # lid 16 lmc 1 "name" lid 3 4xSDR`; each GUID and the first LID only where the node is no switch.
+#[derive(Debug)]
+pub(super) struct PortLine<'a> {
+    pub(super) port: PortNum,
+    pub(super) guid: Option<Guid>,
+    pub(super) lid: Option<Lid>,
+    pub(super) peer: Id,
+    pub(super) peer_port: PortNum,
+    pub(super) peer_guid: Option<Guid>,
+    pub(super) peer_name: Option<&'a str>,
+    pub(super) peer_lid: Option<Lid>,
+    pub(super) rate: LinkRate,
+}
+
+/// How a node is named: `"S-0008f10400410015"`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Id {
+    pub(super) kind: NodeKind,
+    pub(super) guid: Guid,
+}
+
+/// The node of the paragraph that is being read.
+#[derive(Clone, Copy)]
+struct Current<'a> {
+    kind: NodeKind,
+    node: Node,
+    /// Of a switch: its port GUID and its LID.
+    switch: (Guid, Lid),
+    name: &'a str,
+}
+
+/// A port's line before it is known which port GUID the other end has.
+struct Open<'a> {
+    place: Place,
+    end: End,
+    node: Node,
+    name: &'a str,
+    line: PortLine<'a>,
+}
+
+#[derive(Default)]
+struct Reader<'a> {
+    /// What stands above the line of the next node.
+    facts: Node,
+    port_guid: Option<Guid>,
+    current: Option<Current<'a>>,
+    open: Vec<Open<'a>>,
+    /// The port GUID of switches, and of ports that have one of their own, by node GUID; the port is 0 for a switch.
+    port_guids: BTreeMap<(Guid, PortNum), Guid>,
+    remarks: Vec<Remark>,
+}
+
+impl<'a> Reader<'a> {
+    fn line(&mut self, line: &'a str, place: Place) -> Result<(), ParseError> {
+        match Piece::parse(line) {
+            Ok(Piece::Nothing) => {}
+            Ok(Piece::VendorId(id)) => {
+                self.next_node();
+                self.facts.vendor_id = Some(id);
+            }
+            Ok(Piece::DeviceId(id)) => self.facts.device_id = Some(id),
+            Ok(Piece::SystemImage(guid)) => self.facts.system_image = Some(guid),
+            Ok(Piece::NodeGuid(_, guid)) => self.facts.guid = Some(guid),
+            Ok(Piece::SwitchGuid(guid, port)) => (self.facts.guid, self.port_guid) = (Some(guid), port),
+            Ok(Piece::Header(header)) => self.node(&header),
+            Ok(Piece::Port(port)) => self.port(line, port, place)?,
+            Err(error) => {
+                if opening(line).is_some() {
+                    self.next_node();
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The lines that follow are not those of the node above.
+    fn next_node(&mut self) {
+        (self.facts, self.port_guid, self.current) = (Node::default(), None, None);
+    }
+
+    fn node(&mut self, header: &Header<'a>) {
+        let Header { id, ports, name, lid } = *header;
+        // What stands above belongs to another node if its GUID is another.
+        let own = self.facts.guid.is_none_or(|guid| guid == id.guid);
+        let (facts, port_guid) = if own { (self.facts, self.port_guid) } else { (Node::default(), None) };
+        let node = Node { guid: Some(id.guid), ports: Some(ports), ..facts };
+        let port_guid = port_guid.unwrap_or(id.guid);
+        if id.kind == NodeKind::Switch {
+            self.port_guids.insert((id.guid, PortNum(0)), port_guid);
+        }
+        self.next_node();
+        self.current = Some(Current { kind: id.kind, node, switch: (port_guid, lid), name });
+    }
+
+    fn port(&mut self, text: &str, line: PortLine<'a>, place: Place) -> Result<(), ParseError> {
+        let Some(Current { kind, node, switch, name }) = self.current else {
+            return Err(ParseError::new(shorten(text), "a port below the line of its node, which is missing or could not be read"));
+        };
+        let (guid, lid) = match kind {
+            NodeKind::Switch => switch,
+            _ => {
+                let guid = line.guid.ok_or_else(|| ParseError::new(shorten(text), "a port with its GUID in parentheses"))?;
+                self.port_guids.insert((node.guid.unwrap_or(guid), line.port), guid);
+                (guid, line.lid.ok_or_else(|| ParseError::new(shorten(text), "a port with `lid` and its LID after the #"))?)
+            }
+        };
+        self.open.push(Open { place, end: End { kind, lid, port: line.port, guid }, node, name, line });
+        Ok(())
+    }
+
+    fn finish(self) -> Draft<'a> {
+        let Self { open, port_guids, remarks, .. } = self;
+        let line = |open: Open<'a>| {
+            let Open { place, end, node, name, line: PortLine { peer, peer_port, peer_guid, peer_name, peer_lid, rate, .. } } = open;
+            let port = if peer.kind == NodeKind::Switch { PortNum(0) } else { peer_port };
+            let known = port_guids.get(&(peer.guid, port)).copied();
+            // A switch without a paragraph of its own: nearly all have the same GUID twice.
+            let guid = peer_guid.or(known).unwrap_or(peer.guid);
+            let peer = End { kind: peer.kind, lid: peer_lid.unwrap_or_default(), port: peer_port, guid };
+            Line { place, end, node, rate, peer: Some(peer), names: RawName::Told(name, peer_name) }
+        };
+        Draft { lines: open.into_iter().map(line).collect(), remarks }
+    }
+}
+
+impl<'a> Piece<'a> {
+    pub(super) fn parse(line: &'a str) -> Result<Self, ParseError> {
+        // `# Chassis 1` and the like may follow.
+        let value = |text: &'a str| text.split(['\t', ' ']).next().unwrap_or_default();
+        let hex = |text| hex(value(text));
+        let short = |text| u32::try_from(hex(text)?).map_err(|_| ParseError::new(shorten(text), "an id of 32 bits at most"));
+        Ok(if line.trim().is_empty() || line.starts_with('#') || is_heading(line) {
+            Self::Nothing
+        } else if line.starts_with('[') {
+            Self::Port(PortLine::parse(line)?)
+        } else if let Some(id) = line.strip_prefix("vendid=") {
+            Self::VendorId(short(id)?)
+        } else if let Some(id) = line.strip_prefix("devid=") {
+            Self::DeviceId(short(id)?)
+        } else if let Some(guid) = line.strip_prefix("sysimgguid=") {
+            Self::SystemImage(Guid(hex(guid)?))
+        } else if let Some(guid) = line.strip_prefix("switchguid=") {
+            let guid = value(guid);
+            let (node, port) = guid.split_once('(').unwrap_or((guid, ""));
+            Self::SwitchGuid(Guid(hex(node)?), port.strip_suffix(')').map(digits).transpose()?.map(Guid))
+        } else if let Some(guid) = line.strip_prefix("caguid=") {
+            Self::NodeGuid(NodeKind::Hca, Guid(hex(guid)?))
+        } else if let Some(guid) = line.strip_prefix("rtguid=") {
+            Self::NodeGuid(NodeKind::Router, Guid(hex(guid)?))
+        } else {
+            Self::Header(Header::parse(line)?)
+        })
+    }
+}
+
+impl<'a> PortLine<'a> {
+    fn parse(line: &'a str) -> Result<Self, ParseError> {
+        let mut rest = line;
+        let port = bracketed(&mut rest)?;
+        let guid = parenthesised(&mut rest)?;
+        let peer = Id::parse(&mut rest)?;
+        let peer_port = bracketed(&mut rest)?;
+        let peer_guid = parenthesised(&mut rest)?;
+        let comment = rest.trim_start().strip_prefix('#').unwrap_or_default();
+        let (before, peer_name, after) = match quoted(comment) {
+            Some((before, name, after)) => (before, Some(name), after),
+            // Cut within the name, or before it.
+            None => (comment.split('"').next().unwrap_or_default(), None, ""),
+        };
+        let (lid, peer_lid, rate) = (lid_in(before)?, lid_in(after)?, rate_in(after));
+        Ok(Self { port, guid, lid, peer, peer_port, peer_guid, peer_name, peer_lid, rate })
+    }
+}
+
+impl<'a> Header<'a> {
+    fn parse(line: &'a str) -> Result<Self, ParseError> {
+        const EXPECTED: &str = "a line of a plain topology (Switch, Ca, Rt, [port], ...guid=)";
+        let wrong = || ParseError::new(shorten(line), EXPECTED);
+        let (_, rest) = line.split_once([' ', '\t']).filter(|(word, _)| ["Switch", "Ca", "Rt"].contains(word)).ok_or_else(wrong)?;
+        let (ports, mut rest) = rest.trim_start().split_once([' ', '\t']).ok_or_else(wrong)?;
+        // Port numbers end at 254.
+        let ports = number(ports, "a number of ports from 0 to 254", 0..=254)? as u8;
+        let id = Id::parse(&mut rest)?;
+        let comment = rest.trim_start().strip_prefix('#').ok_or_else(wrong)?;
+        let (_, name, tail) = quoted(comment).ok_or_else(|| ParseError::new(shorten(comment), "a name in double quotes"))?;
+        let lid = match id.kind {
+            NodeKind::Switch => lid_in(tail)?.ok_or_else(|| ParseError::new(shorten(tail), "`port 0 lid` and the switch's LID"))?,
+            _ => Lid(0),
+        };
+        Ok(Self { id, ports, name, lid })
+    }
+}
+
+impl Id {
+    fn parse(rest: &mut &str) -> Result<Self, ParseError> {
+        let wrong = |text: &str| ParseError::new(shorten(text), "a node such as \"S-0008f10400410015\" (S, H or R and its GUID)");
+        let text = rest.trim_start();
+        let (id, after) = text.strip_prefix('"').and_then(|text| text.split_once('"')).ok_or_else(|| wrong(text))?;
+        let (letter, guid) = id.split_once('-').ok_or_else(|| wrong(id))?;
+        let kind = match letter {
+            "S" => NodeKind::Switch,
+            "H" => NodeKind::Hca,
+            "R" => NodeKind::Router,
+            _ => return Err(wrong(id)),
+        };
+        // Sixteen digits here: less is no GUID but a name, as simulators have.
+        if guid.len() != 16 {
+            return Err(wrong(id));
+        }
+        *rest = after;
+        Ok(Self { kind, guid: Guid(digits(guid).map_err(|_| wrong(id))?) })
+    }
+}
+
+/// A comment at its first and its last `"`.
+fn quoted(comment: &str) -> Option<(&str, &str, &str)> {
+    let (first, last) = comment.find('"').zip(comment.rfind('"')).filter(|(first, last)| first < last)?;
+    Some((&comment[..first], &comment[first + 1..last], &comment[last + 1..]))
+}
+
+/// `[12]`, and `[ext 3]` after it, which tells the number that is printed on a chassis.
+fn bracketed(rest: &mut &str) -> Result<PortNum, ParseError> {
+    let wrong = |text: &str| ParseError::new(shorten(text), "a port number in brackets");
+    let (num, mut after) = rest.strip_prefix('[').and_then(|text| text.split_once(']')).ok_or_else(|| wrong(rest))?;
+    if let Some((_, behind)) = after.strip_prefix("[ext").and_then(|text| text.split_once(']')) {
+        after = behind;
+    }
+    *rest = after;
+    port(num)
+}
+
+/// `(8f10403960985)`, if it is there.
+fn parenthesised(rest: &mut &str) -> Result<Option<Guid>, ParseError> {
+    let Some(text) = rest.trim_start().strip_prefix('(') else { return Ok(None) };
+    let (guid, after) = text.split_once(')').ok_or_else(|| ParseError::new(shorten(text), "a port GUID in parentheses"))?;
+    *rest = after;
+    Ok(Some(Guid(digits(guid)?)))
+}
+
+/// The number after the word `lid`.
+fn lid_in(text: &str) -> Result<Option<Lid>, ParseError> {
+    const EXPECTED: &str = "a LID from 0 to 49151";
+    let mut words = text.split_ascii_whitespace().skip_while(|word| *word != "lid").skip(1);
+    let lid = words.next().map(|word| number(word, EXPECTED, 0..=u64::from(Lid::MAX_UNICAST.0))).transpose()?;
+    Ok(lid.map(|lid| Lid(lid as u16)))
+}
+
+/// Width and speed after the LID; unknown if the line was cut there: a link is a link.
+fn rate_in(text: &str) -> LinkRate {
+    let word = text.split_ascii_whitespace().skip_while(|word| *word != "lid").nth(2).unwrap_or_default();
+    let width = if word.starts_with("??") { 2 } else { word.find('x').map_or(0, |x| x + 1) };
+    rate(&word[..width], &word[width..]).unwrap_or_else(|_| LinkRate::new("??", "???"))
+}
+
+/// What stands between paragraphs in the output of `-g`, and above the first.
+fn is_heading(line: &str) -> bool {
+    line.starts_with("Chassis ")
+        || ["Non-Chassis Nodes", "Spine Nodes", "Line Nodes", "Chassis Switches", "Chassis CAs"].contains(&line.trim())
+}
+
+/// `0x` and up to sixteen hexadecimal digits.
+fn hex(text: &str) -> Result<u64, ParseError> {
+    text.strip_prefix("0x")
+        .ok_or(())
+        .and_then(|text| digits(text).map_err(|_| ()))
+        .map_err(|()| ParseError::new(shorten(text), "0x and hexadecimal digits"))
+}
+
+/// Up to sixteen hexadecimal digits.
+fn digits(text: &str) -> Result<u64, ParseError> {
+    let wrong = || ParseError::new(shorten(text), "hexadecimal digits, sixteen at most");
+    if text.is_empty() || text.len() > 16 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(wrong());
+    }
+    u64::from_str_radix(text, 16).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::net_file::{self, NetFile};
+
+    const LEAF: &str = "vendid=0x2c9\ndevid=0xcb20\nsysimgguid=0xe41d2d030003e470\t\t# Chassis 1\nswitchguid=0xe41d2d030003e470(e41d2d030003e471)\n\
+                        Switch\t36 \"S-e41d2d030003e470\"\t\t# \"leaf0 # \"A\"\" enhanced port 0 lid 4 lmc 0\n\
+                        [1]\t\"H-0002c903003421b0\"[2](2c903003421b2) \t\t# \"node1 HCA-1\" lid 3 4xEDR\n";
+    const HOST: &str = "vendid=0x2c9\ndevid=0x1003\nsysimgguid=0x2c903003421b3\ncaguid=0x2c903003421b0\n\
+                        Ca\t2 \"H-0002c903003421b0\"\t\t# \"node1 HCA-1\"\n\
+                        [2](2c903003421b2) \t\"S-e41d2d030003e470\"[1]\t\t# lid 3 lmc 1 \"leaf0 # \"A\"\" lid 4 2xNDR\n";
+
+    fn read(text: &str) -> NetFile {
+        net_file::parse(text.as_bytes(), "net.topo").unwrap()
+    }
+
+    fn remarks(text: &str) -> Vec<(u32, RemarkKind)> {
+        read(text).remarks.iter().map(|remark| (remark.line, remark.kind)).collect()
+    }
+
+    #[test]
+    fn both_paragraphs_of_a_link() {
+        // The paragraph that tells a switch's port GUID may stand behind the first line that needs it.
+        for text in [format!("{LEAF}\n{HOST}"), format!("# Topology file: generated on now\n#\n\nNon-Chassis Nodes\n{HOST}\n{LEAF}")] {
+            let file = read(&text);
+            assert_eq!(file.remarks, []);
+            let (adapter, switch) = (&file.fabric.devices()[0], &file.fabric.devices()[1]);
+            assert_eq!((adapter.guid, adapter.lid, adapter.kind), (Guid(0x2_c903_0034_21b2), Lid(3), NodeKind::Hca));
+            assert_eq!((switch.guid, switch.lid, switch.kind), (Guid(0xe41d_2d03_0003_e471), Lid(4), NodeKind::Switch));
+            assert_eq!((adapter.name.as_str(), switch.name.as_str()), ("node1 HCA-1", "leaf0 # \"A\""));
+            let (port, peer) = adapter.linked().next().unwrap();
+            assert_eq!(
+                (port.num, port.rate.to_string(), peer.guid, peer.port, peer.lid),
+                (PortNum(2), "2xNDR".to_owned(), switch.guid, PortNum(1), Lid(4))
+            );
+            assert_eq!(peer.name, switch.name);
+            let node = Node {
+                guid: Some(Guid(0x2_c903_0034_21b0)),
+                system_image: Some(Guid(0x2_c903_0034_21b3)),
+                vendor_id: Some(0x2c9),
+                device_id: Some(0x1003),
+                ports: Some(2),
+            };
+            assert_eq!(adapter.node, node);
+            assert_eq!((switch.node.guid, switch.node.ports), (Some(Guid(0xe41d_2d03_0003_e470)), Some(36)));
+        }
+    }
+
+    #[test]
+    fn unknown_and_cut_rates_do_not_unlink_a_port() {
+        for (rate, expected) in
+            [("?????", "?????"), ("4x???", "4x???"), ("??EDR", "??EDR"), ("12xGDR", "12xGDR"), ("4x", "?????"), ("", "?????")]
+        {
+            let file = read(&format!("{LEAF}\n{HOST}").replace("4xEDR", rate));
+            assert_eq!((file.remarks.len(), file.fabric.linked_ports()), (0, 2), "{rate}");
+            assert_eq!(file.fabric.devices()[1].ports[0].rate.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn what_other_options_of_the_tool_add_is_passed_over() {
+        let extended = LEAF.replace("[1]\t", "[1][ext 12]\t").replace("4xEDR", "4xEDR s=32 w=2 v=");
+        let file = read(&format!("Chassis 1 (guid 0x2c9)\n\n# Spine Nodes\n{extended}\n{}", HOST.replace("[1]\t", "[1][ext 12]\t")));
+        assert_eq!((file.remarks.as_slice(), file.fabric.linked_ports()), (&[][..], 2));
+        let two_adapters = "caguid=0x10\nCa\t1 \"H-0000000000000010\"\t\t# \"a\" (scp)\n\
+                            [1](11) \t\"H-0000000000000020\"[1] (21) \t\t# lid 1 lmc 0 \"b\" lid 2 4xHDR\n\n\
+                            rtguid=0x20\nRt\t1 \"R-0000000000000020\"\t\t# \"b\"\n\
+                            [1](21) \t\"H-0000000000000010\"[1] (11) \t\t# lid 2 lmc 0 \"a\" lid 1 4xHDR\n";
+        let file = read(two_adapters);
+        assert_eq!((file.remarks.as_slice(), file.fabric.linked_ports()), (&[][..], 2));
+        assert_eq!(file.fabric.devices()[1].kind, NodeKind::Router);
+    }
+
+    #[test]
+    fn standard_error_within_a_paragraph_costs_none_of_its_ports() {
+        let noise = "src/query_smp.c:195; umad (DR path slid 0; dlid 0; 0,1,1,31 Attr 0x11:0) bad status 110; Connection timed out\n";
+        let text = format!("{noise}{}{noise}[1]\t", LEAF.replace("[1]\t", &format!("{noise}[1]\t")));
+        let file = read(&format!("{text}\n\n{HOST}"));
+        assert_eq!(file.fabric.linked_ports(), 2);
+        assert!(file.remarks.iter().all(|remark| remark.kind == RemarkKind::Unreadable));
+        assert_eq!(file.remarks.iter().map(|remark| remark.line).collect::<Vec<_>>(), [1, 7, 9, 10]);
+    }
+
+    #[test]
+    fn ports_below_a_node_that_cannot_be_read_are_nobody_elses() {
+        let broken = HOST.replace("\"H-0002c903003421b0\"\t\t# \"node1", "\"H-0002c90\"\t\t# \"node1");
+        assert_eq!(
+            remarks(&format!("{LEAF}{broken}")),
+            [(6, RemarkKind::OneSided), (11, RemarkKind::Unreadable), (12, RemarkKind::Unreadable)]
+        );
+        // Without the lines that tell more of it, too.
+        assert_eq!(remarks(&format!("{LEAF}Ca\t2 \"H-\n[2](2c903003421b2) \t\"S-e41d2d030003e470\"[1]\t\t# lid 3")).len(), 3);
+    }
+
+    #[test]
+    fn a_file_that_was_cut_keeps_what_it_tells() {
+        let whole = format!("{LEAF}\n{HOST}");
+        for cut in 0..whole.len() {
+            if let Ok(file) = net_file::parse(&whole.as_bytes()[..cut], "cut") {
+                let told = whole[..cut].lines().filter(|line| line.starts_with('[')).count();
+                let lost = file.remarks.iter().filter(|remark| remark.kind == RemarkKind::Unreadable).count();
+                assert!(file.port_lines + lost >= told, "{cut}");
+            }
+        }
+        assert_eq!(read(LEAF).remarks.iter().map(|remark| remark.kind).collect::<Vec<_>>(), [RemarkKind::OneSided]);
+    }
+
+    #[test]
+    fn carriage_returns_change_nothing() {
+        let text = format!("{LEAF}\n{HOST}");
+        assert_eq!(read(&text.replace('\n', "\r\n")).fabric.devices(), read(&text).fabric.devices());
+    }
+
+    #[test]
+    fn a_fabric_without_a_link_is_one() {
+        let file = read("# Topology file: generated on now\ncaguid=0x10\nCa\t1 \"H-0000000000000010\"\t\t# \"a\"\n");
+        assert_eq!((file.port_lines, file.remarks.len()), (0, 0));
+    }
+
+    proptest::proptest! {
+        /// Whatever is done to single characters of a good file: each line of a port becomes one, or a remark.
+        #[test]
+        fn no_port_is_lost_without_a_remark(at in 0usize..700, with in "[ -~\u{e9}\r\t]") {
+            let mut text: Vec<char> = format!("{LEAF}\n{HOST}").chars().collect();
+            let at = at % text.len();
+            if text[at] != '\n' {
+                text.splice(at..=at, with.chars());
+                let text: String = text.iter().collect();
+                let file = read(&text);
+                let lost = file.remarks.iter().filter(|remark| remark.kind.loses_a_port()).count();
+                let ports: usize = file.fabric.devices().iter().map(|device| device.ports.len()).sum();
+                proptest::prop_assert!(ports + lost >= 2, "{}", text);
+            }
+        }
+    }
+}
