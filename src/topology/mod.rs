@@ -2,7 +2,8 @@
 //!
 //! [`net_file`] is the door: it tells the two formats of `ibnetdiscover` apart, [`ports_report`] (`-p`) and [`topology_report`] (the plain one), and
 //! makes a [`Fabric`] of each subnet. [`names`] settles the names of a link's two ends, [`name_map`] gives those that an administrator gave; [`sharp`]
-//! knows aggregation nodes, [`graph`] hops and tiers; [`anonymise`] takes names and GUIDs out of a net file, [`synthetic`] invents fabrics.
+//! knows aggregation nodes, [`graph`] hops and tiers; [`anonymise`] takes names and GUIDs out of a net file, [`synthetic`] and [`shapes`] invent
+//! fabrics.
 //!
 //! The unit is the [`Device`]: whatever answers at one LID. A switch with all of its ports is one device; each port of an HCA
 //! is a device of its own. The key of a port is (port GUID, port number), never its name and never its LID.
@@ -16,6 +17,7 @@ pub mod name_map;
 pub mod names;
 pub mod net_file;
 pub mod ports_report;
+pub mod shapes;
 pub mod sharp;
 pub mod synthetic;
 pub mod topology_report;

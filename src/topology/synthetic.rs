@@ -156,8 +156,8 @@ impl Blueprint {
     fn add(&mut self, kind: NodeKind, name: &str, ports: usize) -> NodeId {
         let base = if kind == NodeKind::Switch { 0x0020_0000 } else { 0x0010_0000 };
         let guid = base + 0x10 * (1 + self.nodes.len() as u64);
+        let next = self.nodes.last().and_then(|node| node.lids.last()).map_or(1, |last| usize::from(last.0) + 1);
         self.nodes.push(Node { kind, name: name.to_owned(), guid, ports: vec![None; ports], lids: Vec::new() });
-        let next = 1 + self.nodes.iter().map(|node| node.lids.len()).sum::<usize>();
         let lids = if kind == NodeKind::Switch { 1 } else { ports };
         let id = self.nodes.len() - 1;
         self.nodes[id].lids = (next..next + lids).map(|lid| Lid(lid as u16)).collect();
@@ -174,6 +174,14 @@ impl Blueprint {
             assert!(place.is_none(), "port {port} of {} is taken", self.nodes[node.0].name);
             *place = Some((other.0, PortNum(other.1 as u8)));
         }
+    }
+
+    /// The first port of a node without a cable.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn free_port(&self, node: NodeId) -> usize {
+        1 + self.nodes[node.0].ports.iter().position(Option::is_none).expect("a port without a cable")
     }
 
     /// Ports with a cable.

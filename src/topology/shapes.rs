@@ -1,0 +1,213 @@
+//! Invented fabrics of the shapes that are built: fat trees of three tiers, Dragonfly and Dragonfly+, tori and meshes, hosts with many rails.
+//!
+//! EDR throughout; switches are `leaf...`, `spine...`, `core...` or `router...`, hosts `node00001 mlx5_0`...
+
+use super::synthetic::{Blueprint, NodeId};
+
+/// A fat tree of three tiers without oversubscription: pods of `radix / 2` leaves and as many spines, and a core for each of the `(radix / 2)^2` spine
+/// ports of a pod.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreeTiers {
+    /// Ports of a switch; even.
+    pub radix: usize,
+    /// Pods, at most as many as a switch has ports.
+    pub pods: usize,
+}
+
+/// Groups of switches, every two groups with a cable between them.
+#[derive(Clone, Copy, Debug)]
+pub struct Dragonfly {
+    /// How many groups.
+    pub groups: usize,
+    /// Switches of a group that hosts hang on.
+    pub leaves: usize,
+    /// Dragonfly+: switches of a group without hosts, each cabled to every leaf. 0 is a plain Dragonfly, whose leaves are cabled to one another.
+    pub spines: usize,
+    /// Hosts on each leaf.
+    pub hosts: usize,
+}
+
+/// Switches in a grid of any dimensions, each cabled to its neighbours.
+#[derive(Clone, Debug)]
+pub struct Grid {
+    /// Switches in each dimension.
+    pub sizes: Vec<usize>,
+    /// Whether the ends are joined: a torus rather than a mesh.
+    pub wrapped: bool,
+    /// Hosts on each switch.
+    pub hosts: usize,
+}
+
+/// Units of hosts with many adapters: each unit has a leaf for each rail, and each of its hosts hangs on all of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Rails {
+    /// Units.
+    pub units: usize,
+    /// Hosts of a unit.
+    pub hosts: usize,
+    /// Adapters of a host.
+    pub rails: usize,
+    /// Spines, each cabled to every leaf.
+    pub spines: usize,
+}
+
+impl ThreeTiers {
+    /// The tree as a blueprint.
+    ///
+    /// # Panics
+    /// If there are more pods than a switch has ports.
+    pub fn blueprint(&self) -> Blueprint {
+        let Self { radix, pods } = *self;
+        let half = radix / 2;
+        let mut net = Net::new();
+        let cores: Vec<_> = (0..half * half).map(|n| net.plan.switch(&format!("core{:03}", n + 1), radix)).collect();
+        for pod in 1..=pods {
+            let spines: Vec<_> = (1..=half).map(|n| net.plan.switch(&format!("spine{pod}-{n:02}"), radix)).collect();
+            for n in 1..=half {
+                let leaf = net.plan.switch(&format!("leaf{pod}-{n:02}"), radix);
+                net.hosts(leaf, half, 1);
+                for (place, spine) in spines.iter().enumerate() {
+                    net.plan.cable((leaf, half + 1 + place), (*spine, n));
+                }
+            }
+            for (place, spine) in spines.iter().enumerate() {
+                for up in 0..half {
+                    net.plan.cable((*spine, half + 1 + up), (cores[place * half + up], pod));
+                }
+            }
+        }
+        net.plan
+    }
+}
+
+impl Dragonfly {
+    /// The fabric as a blueprint.
+    pub fn blueprint(&self) -> Blueprint {
+        const RADIX: usize = 200;
+        let Self { groups, leaves, spines, hosts } = *self;
+        let mut net = Net::new();
+        let mut outer: Vec<Vec<NodeId>> = Vec::new();
+        for group in 1..=groups {
+            let own: Vec<_> = (1..=leaves).map(|n| net.plan.switch(&format!("leaf{group}-{n:02}"), RADIX)).collect();
+            let above: Vec<_> = (1..=spines).map(|n| net.plan.switch(&format!("spine{group}-{n:02}"), RADIX)).collect();
+            own.iter().for_each(|leaf| net.hosts(*leaf, hosts, 1));
+            for (n, leaf) in own.iter().enumerate() {
+                let others = if spines == 0 { &own[n + 1..] } else { &above };
+                others.iter().for_each(|other| net.join(*leaf, *other));
+            }
+            outer.push(if spines == 0 { own } else { above });
+        }
+        let mut joined = 0;
+        for (n, one) in outer.iter().enumerate() {
+            for other in &outer[n + 1..] {
+                net.join(one[joined % one.len()], other[joined % other.len()]);
+                joined += 1;
+            }
+        }
+        net.plan
+    }
+}
+
+impl Grid {
+    /// The fabric as a blueprint.
+    pub fn blueprint(&self) -> Blueprint {
+        let Self { sizes, wrapped, hosts } = self;
+        let mut net = Net::new();
+        let all: usize = sizes.iter().product();
+        let routers: Vec<_> = (1..=all).map(|n| net.plan.switch(&format!("router{n:04}"), hosts + 4 * sizes.len())).collect();
+        routers.iter().for_each(|router| net.hosts(*router, *hosts, 1));
+        for (n, router) in routers.iter().enumerate() {
+            let mut stride = 1;
+            for size in sizes {
+                let place = n / stride % size;
+                let next = if place + 1 < *size { Some(n + stride) } else { wrapped.then_some(n - place * stride) };
+                if let Some(next) = next.filter(|next| *next != n) {
+                    net.join(*router, routers[next]);
+                }
+                stride *= size;
+            }
+        }
+        net.plan
+    }
+}
+
+impl Rails {
+    /// The fabric as a blueprint; the adapters of a host are `mlx5_0`, `mlx5_1`...
+    pub fn blueprint(&self) -> Blueprint {
+        let Self { units, hosts, rails, spines } = *self;
+        let mut net = Net::new();
+        let above: Vec<_> = (1..=spines).map(|n| net.plan.switch(&format!("spine{n:02}"), units * rails)).collect();
+        for unit in 1..=units {
+            let leaves: Vec<_> = (1..=rails).map(|n| net.plan.switch(&format!("leaf{unit}-{n}"), hosts + spines)).collect();
+            for host in 0..hosts {
+                for (rail, leaf) in leaves.iter().enumerate() {
+                    let name = format!("node{:05} mlx5_{rail}", (unit - 1) * hosts + host + 1);
+                    let adapter = net.plan.adapter(&name, 1);
+                    net.plan.cable((adapter, 1), (*leaf, host + 1));
+                }
+            }
+            for (rail, leaf) in leaves.iter().enumerate() {
+                for (place, spine) in above.iter().enumerate() {
+                    net.plan.cable((*leaf, hosts + 1 + place), (*spine, (unit - 1) * rails + rail + 1));
+                }
+            }
+        }
+        net.plan
+    }
+}
+
+/// A blueprint that grows, with the names of hosts and the free ports of switches.
+struct Net {
+    plan: Blueprint,
+    named: usize,
+}
+
+impl Net {
+    fn new() -> Self {
+        Self { plan: Blueprint::new("EDR"), named: 0 }
+    }
+
+    fn hosts(&mut self, switch: NodeId, count: usize, first_port: usize) {
+        for n in 0..count {
+            self.named += 1;
+            let adapter = self.plan.adapter(&format!("node{:05} mlx5_0", self.named), 1);
+            self.plan.cable((adapter, 1), (switch, first_port + n));
+        }
+    }
+
+    fn join(&mut self, one: NodeId, other: NodeId) {
+        let first = self.plan.free_port(one);
+        let last = self.plan.free_port(other);
+        self.plan.cable((one, first), (other, last));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::{Fabric, Graph, ports_report};
+
+    fn read(plan: &Blueprint) -> Fabric {
+        let file = ports_report::parse(plan.ports_report().as_bytes(), "shape").unwrap();
+        assert_eq!(file.remarks, []);
+        file.fabric
+    }
+
+    /// Linked ports, and the highest tier.
+    fn told(plan: &Blueprint) -> (usize, u16) {
+        let fabric = read(plan);
+        (fabric.linked_ports(), Graph::new(&fabric).tiers(&fabric).into_iter().max().unwrap())
+    }
+
+    #[test]
+    fn shapes_are_as_large_and_as_high_as_they_are_told_to_be() {
+        // Each of 4 x 4 hosts has a cable in each of three tiers.
+        assert_eq!(told(&ThreeTiers { radix: 4, pods: 4 }.blueprint()), (2 * 16 * 3, 3));
+        // 3 groups of 2 x 2 cables, 3 between them, 12 hosts.
+        assert_eq!(told(&Dragonfly { groups: 3, leaves: 2, spines: 2, hosts: 2 }.blueprint()), (2 * (12 + 3 + 12), 2));
+        assert_eq!(told(&Dragonfly { groups: 3, leaves: 4, spines: 0, hosts: 1 }.blueprint()), (2 * (18 + 3 + 12), 1));
+        assert_eq!(told(&Grid { sizes: vec![3, 4], wrapped: true, hosts: 2 }.blueprint()), (2 * (24 + 24), 1));
+        assert_eq!(told(&Grid { sizes: vec![3, 4], wrapped: false, hosts: 2 }.blueprint()), (2 * (17 + 24), 1));
+        assert_eq!(told(&Rails { units: 2, hosts: 3, rails: 4, spines: 2 }.blueprint()), (2 * (24 + 16), 2));
+    }
+}
