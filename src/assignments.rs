@@ -35,13 +35,16 @@ use miette::Diagnostic;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::partition::{self, LeftOut, Plan, Reason};
+use crate::partition::{self, LeftOut, Plan, Previous, Reason};
 use crate::topology::graph::UNREACHABLE;
 use crate::topology::{self, DeviceId, Fabric, Graph};
 use crate::types::{Guid, Lid, NodeKind, PortNum, Printable};
 
 /// The version of the file that this program writes and reads.
 pub const VERSION: u32 = 1;
+
+/// When a secondary sampler asks.
+const HALF_AN_INTERVAL: f64 = 0.5;
 
 /// All of an assignments file.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -262,17 +265,33 @@ impl Assignments {
 
     /// The assignments that a plan makes.
     pub fn of(plan: &Plan, fabric: &Fabric) -> Self {
-        let sampler = |share: &partition::Share| Sampler {
+        let block = |share: &partition::Share, (role, offset): (Option<&str>, Option<f64>)| Sampler {
             host: share.host.name.clone(),
             subnet: None,
             ca: share.host.ca.clone(),
             ca_port: share.host.ca_port,
-            role: None,
-            offset: None,
+            role: role.map(str::to_owned),
+            offset,
             port_count: share.ports,
             devices: share.devices.iter().map(|held| Device::of(fabric.device(held.id), held.hops)).collect(),
         };
-        Self { version: VERSION, cap: plan.cap, samplers: plan.shares.iter().map(sampler).collect() }
+        let primary = plan.shares.iter().map(|share| block(share, (None, None)));
+        let secondary = plan.secondary.iter().map(|share| block(share, (Some("secondary"), Some(HALF_AN_INTERVAL))));
+        Self { version: VERSION, cap: plan.cap, samplers: primary.chain(secondary).collect() }
+    }
+
+    /// Who samples what in it, for a plan that changes as little of it as possible: all of it, or what is of that subnet or of none.
+    pub fn as_previous(&self, subnet: Option<&str>) -> Previous {
+        let mut previous = Previous::default();
+        let is_of_subnet = |sampler: &&Sampler| subnet.is_none() || sampler.subnet.is_none() || sampler.subnet.as_deref() == subnet;
+        for sampler in self.samplers.iter().filter(is_of_subnet) {
+            let of_role = if sampler.is_secondary() { &mut previous.secondary } else { &mut previous.primary };
+            for device in &sampler.devices {
+                let owner = || (sampler.host.clone(), device.name.clone());
+                of_role.extend(device.ports.iter().map(|port| ((device.guid, port.num), owner())));
+            }
+        }
+        previous
     }
 
     /// The assignments of several subnets in one file, each with its name.

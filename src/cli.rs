@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -142,6 +142,18 @@ pub fn is_dash(path: &Path) -> bool {
 /// The name of an input in messages.
 pub fn name_of(path: &Path) -> String {
     if is_dash(path) { "standard input".to_owned() } else { path.display().to_string() }
+}
+
+/// Opens a file that may be too large to be held, or standard input for `-`.
+///
+/// # Errors
+/// What the operating system says.
+pub fn open(path: &Path) -> Result<Box<dyn BufRead>, InputError> {
+    if is_dash(path) {
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    let opened = File::open(path).map_err(|source| InputError { path: path.to_owned(), source })?;
+    Ok(Box::new(BufReader::new(opened)))
 }
 
 /// Reads a whole file, or standard input for `-`.

@@ -162,7 +162,7 @@ fn lid_files_of_ldms_are_written_and_read_back() {
         let (code, stdout, stderr) = run(&dir, &[&["--net", "net.p"], args].concat());
         assert!(code == 1 && stdout.is_empty() && stderr.contains(message) && stderr.contains("\nhelp: "), "{args:?}: {stderr}");
     };
-    refused(&["--from-ldms", "all", "--cap", "120"], "`admin1` samples 136 ports in the lid files, more than the cap of 120");
+    refused(&["--from-ldms", "all", "--cap", "120"], "`admin1` samples 128 ports in the lid files, more than the cap of 120");
     refused(&["--from-ldms", "node00001-bare"], "no adapter of the fabric is named `node00001-bare`");
     refused(&["--from-ldms", "nodd00001=node00001-bare"], "did you mean `node00001`?");
     refused(&["--from-ldms", "net.p"], "net.p: is given for --net and for --from-ldms");

@@ -12,9 +12,9 @@ use miette::Diagnostic;
 use super::cover::{self, Uncovered};
 use super::hosts::{self, Host, HostsError, Wanted};
 use super::ldms::LidLine;
-use super::rules::Task;
-use super::{Plan, PlanError, Reason, shares, something_to_sample};
-use crate::topology::{DeviceId, Fabric};
+use super::task::Task;
+use super::{Plan, PlanError, Reason, plan_of, something_to_sample};
+use crate::topology::{DeviceId, Fabric, Graph};
 use crate::types::{Guid, NodeKind, PortNum, Printable};
 
 /// A plan, and how it differs from the lid files.
@@ -91,14 +91,15 @@ pub enum AdoptError {
 pub fn adopt(fabric: &Fabric, lines: &[LidLine], guids: &[(String, Guid)], cap: u32) -> Result<Adopted, AdoptError> {
     let left_out = something_to_sample(fabric)?;
     let samplers = hosts::locate(&samplers(lines), guids, fabric)?;
-    let task = Task::new(fabric, &samplers, cap);
+    let graph = Graph::new(fabric);
+    let task = Task::new(fabric, &graph, &samplers, cap, None);
     let mut mended = Mended { lines: lines.len(), ..Mended::default() };
     let told = votes(fabric, lines, &samplers, &mut mended);
     if told.is_empty() {
         return Err(AdoptError::OtherFabric);
     }
     let owners = owners(&task, &told, &mut mended);
-    let plan = Plan { cap, shares: shares(&task, &owners), left_out, packed: false };
+    let plan = plan_of(&task, &owners, left_out);
     let most = plan.shares.iter().rev().filter(|share| share.devices.len() > 1).max_by_key(|share| share.ports);
     if let Some(share) = most.filter(|share| share.ports > cap) {
         let names: Vec<_> = samplers.iter().map(ToString::to_string).collect();
@@ -232,7 +233,7 @@ impl fmt::Display for Mended {
 mod tests {
     use super::*;
     use crate::partition::ldms::{lid_file, parse};
-    use crate::partition::{Request, plan};
+    use crate::partition::{Options, Request, plan_with};
     use crate::topology::{ports_report, synthetic};
 
     const EIGHT: &str = "node[00001,00025,00049,00073,00097,00121],admin1,oss1";
@@ -243,7 +244,7 @@ mod tests {
 
     fn planned(fabric: &Fabric) -> Plan {
         let samplers = hosts::locate(&hosts::parse_list(EIGHT).unwrap(), &[], fabric).unwrap();
-        plan(&Request { fabric, samplers, cap: 150 }).unwrap()
+        plan_with(&Request { fabric, samplers, cap: 150 }, &Options { optimize: false, ..Options::default() }).unwrap()
     }
 
     fn written(fabric: &Fabric, plan: &Plan) -> String {

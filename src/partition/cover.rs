@@ -1,14 +1,15 @@
 //! The proof that runs before anything is written: each linked port that is not left out is with exactly one sampler, the cap
 //! holds, no switch is split.
 //!
-//! It knows nothing of the rules: it counts ports, not devices, and takes the fabric's word only.
+//! It knows nothing of the rules: it counts ports, not devices, and takes the fabric's word only. With redundancy all of that is proved of each role, and
+//! that no port has both of its samplers on one host, or on hosts that one switch cuts off.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use miette::Diagnostic;
 
-use super::Reason;
-use crate::topology::Fabric;
+use super::{Host, Reason, Share};
+use crate::topology::{DeviceId, Fabric};
 use crate::types::{Guid, NodeKind, PortNum};
 
 /// A port that was given to a sampler.
@@ -66,6 +67,48 @@ pub enum Uncovered {
         /// The cap.
         cap: u32,
     },
+    /// Two samplers of a port that are one, or hang on the same leaf switch only.
+    #[error("port {port} of {guid} was given to two samplers that one switch cuts off")]
+    Together {
+        /// The port's GUID.
+        guid: Guid,
+        /// Its number.
+        port: PortNum,
+    },
+}
+
+/// Every port of these shares, with the sampler's index.
+pub fn given<'a>(fabric: &'a Fabric, shares: &'a [Share]) -> impl Iterator<Item = Given> + 'a {
+    let of_share = move |(sampler, share): (usize, &'a Share)| {
+        let devices = share.devices.iter().map(move |held| fabric.device(held.id));
+        devices.flat_map(move |device| device.linked().map(move |(port, _)| Given { sampler, guid: device.guid, port: port.num }))
+    };
+    shares.iter().enumerate().flat_map(of_share)
+}
+
+/// Proves that the two samplers of each port are apart.
+///
+/// # Errors
+/// The first port whose samplers are not, or that has one sampler only.
+pub fn prove_apart(
+    fabric: &Fabric,
+    hosts: &[Host],
+    primary: impl Iterator<Item = Given>,
+    secondary: impl Iterator<Item = Given>,
+) -> Result<(), Uncovered> {
+    let leaf = |port: &DeviceId| {
+        let (_, peer) = fabric.device(*port).linked().next()?;
+        fabric.find(peer.guid, peer.port).filter(|id| fabric.device(*id).kind == NodeKind::Switch)
+    };
+    let leaves: Vec<BTreeSet<_>> = hosts.iter().map(|host| host.at.iter().filter_map(leaf).collect()).collect();
+    let seconds: BTreeMap<_, _> = secondary.map(|given| ((given.guid, given.port), given.sampler)).collect();
+    for Given { sampler, guid, port } in primary {
+        let second = *seconds.get(&(guid, port)).ok_or(Uncovered::Missing { guid, port })?;
+        if sampler == second || leaves[sampler].len() == 1 && leaves[sampler] == leaves[second] {
+            return Err(Uncovered::Together { guid, port });
+        }
+    }
+    Ok(())
 }
 
 /// Proves a plan.
@@ -158,5 +201,19 @@ mod tests {
         let leaf = given.iter().map(|given| given.sampler).max().unwrap();
         given[0].sampler = leaf;
         assert!(matches!(prove(&fabric, 1, given.into_iter()), Err(Uncovered::OverCap { .. })));
+    }
+
+    #[test]
+    fn two_samplers_of_a_port_that_one_switch_cuts_off_are_found() {
+        let fabric = fabric();
+        let wanted = crate::partition::hosts::parse_list("node[00001-00003]").unwrap();
+        // The first two are on one leaf.
+        let hosts = crate::partition::hosts::locate(&wanted, &[], &fabric).unwrap();
+        let by = |sampler| all(&fabric).into_iter().map(move |given| Given { sampler, ..given });
+        let Given { guid, port, .. } = all(&fabric)[0];
+        assert_eq!(prove_apart(&fabric, &hosts, by(0), by(2)), Ok(()));
+        assert_eq!(prove_apart(&fabric, &hosts, by(0), by(1)), Err(Uncovered::Together { guid, port }));
+        assert_eq!(prove_apart(&fabric, &hosts, by(2), by(2)), Err(Uncovered::Together { guid, port }));
+        assert_eq!(prove_apart(&fabric, &hosts, by(0), by(2).skip(1)), Err(Uncovered::Missing { guid, port }));
     }
 }

@@ -1,17 +1,18 @@
 //! Every port to exactly one sampler, near it, and no more to any than it can ask.
 //!
-//! [`hosts`] tells which hosts sample and where they sit, [`rails`] in several subnets; [`rules`] gives them the devices; [`cover`] proves, before anything is
-//! written, that the result is what was asked for; [`facts`] counts how even it came out, [`report`] tells it to people
-//! and [`picture`] draws it; [`suggest`] finds hosts that would do; [`ldms`] reads and writes the files of LDMS's sampler, and [`adopt`] makes a plan of them.
+//! [`hosts`] tells which hosts sample and where they sit, [`rails`] in several subnets; [`rules`] gives them the devices; [`search`] improves what the rules leave
+//! open; [`standin`] finds a second sampler for each port; [`previous`] keeps what need not change; [`weights`] tells what a device
+//! costs where that was measured; [`cover`] proves, before anything is written, that the result is what was asked for; [`facts`]
+//! counts how even it came out, [`report`] and [`notes`] tell it to people and [`picture`] draws it; [`suggest`] finds hosts that
+//! would do; [`ldms`] reads and writes the files of LDMS's sampler, and [`adopt`] makes a plan of them.
 //!
 //! The unit is the device: a switch is never split, and a port of an adapter is a device of its own. Sampled are all linked
 //! ports, but for those of devices that [`Reason`] names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use miette::Diagnostic;
-use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::topology::graph::UNREACHABLE;
@@ -23,16 +24,24 @@ pub mod cover;
 pub mod facts;
 pub mod hosts;
 pub mod ldms;
+pub mod notes;
 pub mod picture;
+pub mod previous;
 pub mod rails;
 pub mod report;
 pub mod rules;
+pub mod search;
+pub mod standin;
 pub mod suggest;
+mod task;
+pub mod weights;
 
 pub use hosts::{Host, HostsError};
+pub use previous::{Changes, Previous};
 pub use report::Report;
+pub use weights::{BadLine, Weights, WeightsError};
 
-use rules::{Owners, Task};
+use task::{Owners, Task};
 
 /// What is to be divided among whom.
 #[derive(Clone, Debug)]
@@ -45,17 +54,79 @@ pub struct Request<'a> {
     pub cap: u32,
 }
 
+/// How it is to be divided.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// Whether what the rules leave open is improved by search.
+    pub optimize: bool,
+    /// Whether each port gets a second sampler.
+    pub redundant: bool,
+    /// What was measured, if time is to be balanced instead of ports.
+    pub weights: Option<&'a Weights>,
+    /// The plan before this one, if as much of it as possible is to stay.
+    pub previous: Option<&'a Previous>,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Self { optimize: true, redundant: false, weights: None, previous: None }
+    }
+}
+
 /// Who samples what.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// The most ports of one sampler.
+    /// The most ports of one sampler, in each of its roles.
     pub cap: u32,
     /// One a sampler, in the order of the request.
     pub shares: Vec<Share>,
+    /// The second role: as many, and the same hosts in the same order. Empty if none was asked for.
+    pub secondary: Vec<Share>,
     /// Devices that nobody samples, each with the reason.
     pub left_out: Vec<LeftOut>,
     /// Whether the rules alone led to no plan that fits, so that room went before neighbourhood.
     pub packed: bool,
+    /// What a load is measured in.
+    pub unit: Unit,
+    /// What was measured, if time was balanced.
+    pub measured: Option<Measured>,
+    /// What came of it in the first role.
+    pub figures: Figures,
+    /// What the rules alone came to, if the result was improved by search.
+    pub by_rules: Option<Figures>,
+    /// However the switches are divided, some sampler has this load at least: each whole, and with its adapters if none had to be parted from it.
+    pub lower_bound: u64,
+    /// Ports whose two samplers both hang on some switch; another one keeps them apart.
+    pub sharing_a_leaf: u32,
+    /// What is no more as it was in the plan before.
+    pub changes: Option<Changes>,
+}
+
+/// What a load is measured in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// Ports.
+    Ports,
+    /// Nanoseconds: what one MAD to each port takes, one after another, as it was measured.
+    Nanoseconds,
+}
+
+/// How much was known of service times.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Measured {
+    /// Sampled devices that were measured; all others are taken for the median of their kind.
+    pub devices: usize,
+    /// Lines that are no record and were skipped.
+    pub bad: Vec<BadLine>,
+}
+
+/// How good a plan is: less is better, the first before the second.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Figures {
+    /// The greatest load of a sampler.
+    pub greatest: u64,
+    /// Links between each port and its sampler, in all; 65535 where no way leads there.
+    pub hops: u64,
 }
 
 /// What one sampler got.
@@ -67,6 +138,8 @@ pub struct Share {
     pub devices: Vec<Held>,
     /// Linked ports of these devices.
     pub ports: u32,
+    /// Their load, in the plan's unit.
+    pub load: u64,
 }
 
 /// A device in the hands of a sampler.
@@ -142,6 +215,23 @@ pub enum PlanError {
         /// The cap that these samplers would need.
         enough: u32,
     },
+    /// No second sampler for some ports.
+    #[error("{ports} ports of `{}` find no second sampler: {}: at least {} missing", Printable(host), apart(*permitted, *samplers), counted(*missing))]
+    #[diagnostic(help("{}{}", places(suggested, *missing), if *permitted == 0 { "" } else { ";\nor raise the cap (--cap)" }))]
+    NoStandIn {
+        /// The sampler whose ports these are.
+        host: String,
+        /// Its ports.
+        ports: u32,
+        /// How many samplers hang on other leaf switches.
+        permitted: usize,
+        /// How many samplers there are.
+        samplers: usize,
+        /// How many more there would have to be, on other leaf switches.
+        missing: usize,
+        /// Leaf switches without a sampler, the best places first.
+        suggested: Vec<Suggestion>,
+    },
     /// The check before writing found an error of this program.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -157,27 +247,101 @@ pub struct Suggestion {
     pub host: String,
 }
 
-/// Divides the fabric.
+/// Divides the fabric: by the rules, then improved.
 ///
 /// Same fabric and samplers, same plan; nothing is random.
 ///
 /// # Errors
 /// When there is nothing to sample, or more than these samplers may take.
 pub fn plan(request: &Request<'_>) -> Result<Plan, PlanError> {
+    plan_with(request, &Options::default())
+}
+
+/// Divides the fabric as it is wished.
+///
+/// # Errors
+/// As [`plan`]; and where a port finds no second sampler, if it was to have one.
+pub fn plan_with(request: &Request<'_>, options: &Options<'_>) -> Result<Plan, PlanError> {
     let Request { fabric, samplers, cap } = request;
     let left_out = something_to_sample(fabric)?;
-    let task = Task::new(fabric, samplers, *cap);
+    let graph = Graph::new(fabric);
+    let task = Task::new(fabric, &graph, samplers, *cap, options.weights);
     let needed = task.samplers_needed(*cap);
     if needed > samplers.len() {
         return Err(too_few(&task, needed));
     }
-    let (owners, packed) = match rules::by_the_rules(&task) {
-        Some(owners) => (owners, false),
-        None => (rules::room_first(&task), true),
-    };
-    let plan = Plan { cap: *cap, shares: shares(&task, &owners), left_out, packed };
-    cover::prove(fabric, *cap, plan.given(fabric))?;
+    let First { owners, packed, anew, by_rules } = first(&task, options);
+    let before = options.previous.map(|previous| previous::owners(&task, &previous.secondary));
+    let second = options.redundant.then(|| {
+        let before = before.unwrap_or_else(|| vec![None; task.devices()]);
+        standin::second(&task, &owners, &before).map_err(|alone| no_stand_in(&task, &owners, &alone))
+    });
+    let second = second.transpose()?;
+    let mut plan = plan_of(&task, &owners, left_out);
+    if let Some(second) = second {
+        plan.secondary = shares_of(&task, &second);
+        plan.sharing_a_leaf = sharing_a_leaf(&task, &owners, &second);
+    }
+    (plan.packed, plan.by_rules) = (packed, by_rules);
+    if let Some(weights) = options.weights {
+        plan.unit = Unit::Nanoseconds;
+        plan.measured = Some(Measured { devices: weights.measured(&task), bad: weights.bad.clone() });
+    }
+    plan.changes = options.previous.map(|previous| Changes::new(fabric, previous, &plan.shares, &plan.secondary, anew));
+    plan.prove(fabric)?;
     Ok(plan)
+}
+
+/// A plan with one role, of which nothing is known but who samples what.
+fn plan_of(task: &Task<'_>, owners: &Owners, left_out: Vec<LeftOut>) -> Plan {
+    Plan {
+        cap: task.cap,
+        shares: shares_of(task, owners),
+        secondary: Vec::new(),
+        left_out,
+        packed: false,
+        unit: Unit::Ports,
+        measured: None,
+        figures: search::figures(task, owners),
+        by_rules: None,
+        lower_bound: task.lower_bound(task.strays(owners).next().is_none()),
+        sharing_a_leaf: 0,
+        changes: None,
+    }
+}
+
+/// The first role.
+struct First {
+    owners: Owners,
+    packed: bool,
+    anew: bool,
+    by_rules: Option<Figures>,
+}
+
+fn first(task: &Task<'_>, options: &Options<'_>) -> First {
+    let nothing = vec![None; task.devices()];
+    let kept = options.previous.map_or_else(|| nothing.clone(), |previous| previous::kept(task, &previous.primary));
+    // What is kept may leave gaps that are too small for the rest: then only what is a sampler's own is kept, then nothing.
+    let all = rules::by_the_rules(task, &kept).map(|owners| (owners, kept.clone()));
+    let anew = options.previous.is_some() && all.is_none();
+    let less =
+        || options.previous.map(|_| previous::own_only(task, &kept)).and_then(|kept| Some((rules::by_the_rules(task, &kept)?, kept)));
+    let none = || rules::by_the_rules(task, &nothing).map(|owners| (owners, nothing.clone()));
+    let by_the_rules = all.or_else(less).or_else(none);
+    let packed = by_the_rules.is_none();
+    let (mut owners, mut kept) = by_the_rules.unwrap_or_else(|| (rules::room_first(task), nothing));
+    if let Some(previous) = options.previous {
+        let before = previous::owners(task, &previous.primary);
+        search::restore(task, &mut owners, &kept, &before);
+        // What is where it was stays there.
+        let stays = |(owner, before): (&Option<usize>, Option<usize>)| before.filter(|_| *owner == before);
+        kept = owners.iter().zip(before).map(stays).collect();
+    }
+    let by_rules = options.optimize.then(|| search::figures(task, &owners));
+    if options.optimize {
+        search::improve(task, &mut owners, &kept);
+    }
+    First { owners, packed, anew, by_rules }
 }
 
 /// The devices that are left out, if there are others.
@@ -201,28 +365,46 @@ pub fn left_out(fabric: &Fabric) -> Vec<LeftOut> {
     fabric.devices().iter().filter_map(out).collect()
 }
 
-fn shares(task: &Task<'_>, owners: &Owners) -> Vec<Share> {
-    let mut shares: Vec<_> = task.samplers.iter().map(|host| Share { host: host.clone(), devices: Vec::new(), ports: 0 }).collect();
-    for (id, device) in task.fabric.iter() {
-        if let Some(owner) = owners[id.0 as usize] {
-            let hops = task.hops(owner, id);
-            let share = &mut shares[owner];
-            share.devices.push(Held { id, hops: (hops != UNREACHABLE).then_some(hops) });
-            share.ports += device.linked_ports() as u32;
-        }
+fn shares_of(task: &Task<'_>, owners: &Owners) -> Vec<Share> {
+    let share = |host: &Host| Share { host: host.clone(), devices: Vec::new(), ports: 0, load: 0 };
+    let mut shares: Vec<_> = task.samplers.iter().map(share).collect();
+    for (id, owner) in task.ids().zip(owners).filter_map(|(id, owner)| owner.map(|owner| (id, owner))) {
+        let hops = task.hops(owner, id);
+        let share = &mut shares[owner];
+        share.devices.push(Held { id, hops: (hops != UNREACHABLE).then_some(hops) });
+        share.ports += task.port_count(id);
+        share.load += task.cost(id);
     }
     shares
 }
 
-/// Links from each sampler to each device.
-fn distances(graph: &Graph, samplers: &[Host]) -> Vec<Vec<u16>> {
-    samplers.par_iter().map(|host| graph.hops_from(host.at.iter().copied())).collect()
+/// Ports whose samplers both hang on some switch.
+fn sharing_a_leaf(task: &Task<'_>, first: &Owners, second: &Owners) -> u32 {
+    let mut pairs: BTreeMap<(usize, usize), u32> = BTreeMap::new();
+    for (id, (first, second)) in task.ids().zip(first.iter().zip(second)) {
+        if let (Some(first), Some(second)) = (first, second) {
+            *pairs.entry((*first, *second)).or_default() += task.port_count(id);
+        }
+    }
+    pairs.into_iter().filter(|((first, second), _)| standin::share_a_leaf(task, *first, *second)).map(|(_, ports)| ports).sum()
+}
+
+fn no_stand_in(task: &Task<'_>, owners: &Owners, alone: &standin::Alone) -> PlanError {
+    let of_host = task.ids().zip(owners).filter(|(_, owner)| **owner == Some(alone.sampler));
+    PlanError::NoStandIn {
+        host: task.samplers[alone.sampler].name.clone(),
+        ports: of_host.map(|(id, _)| task.port_count(id)).sum(),
+        permitted: alone.permitted,
+        samplers: task.samplers.len(),
+        missing: alone.missing,
+        suggested: suggestions(task, alone.missing),
+    }
 }
 
 fn too_few(task: &Task<'_>, needed: usize) -> PlanError {
     let samplers = task.samplers.len();
     PlanError::TooFewSamplers {
-        ports: task.ports(),
+        ports: task.all_ports(),
         samplers,
         cap: task.cap,
         missing: needed - samplers,
@@ -278,12 +460,21 @@ impl Reason {
 impl Plan {
     /// Every port that was given to a sampler, with the sampler's index.
     pub fn given<'a>(&'a self, fabric: &'a Fabric) -> impl Iterator<Item = cover::Given> + 'a {
-        let of_share = move |(sampler, share): (usize, &'a Share)| {
-            let devices = share.devices.iter().map(move |held| fabric.device(held.id));
-            devices
-                .flat_map(move |device| device.linked().map(move |(port, _)| cover::Given { sampler, guid: device.guid, port: port.num }))
-        };
-        self.shares.iter().enumerate().flat_map(of_share)
+        cover::given(fabric, &self.shares)
+    }
+
+    /// Proves both roles.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn prove(&self, fabric: &Fabric) -> Result<(), cover::Uncovered> {
+        cover::prove(fabric, self.cap, self.given(fabric))?;
+        if self.secondary.is_empty() {
+            return Ok(());
+        }
+        cover::prove(fabric, self.cap, cover::given(fabric, &self.secondary))?;
+        let hosts: Vec<_> = self.shares.iter().map(|share| share.host.clone()).collect();
+        cover::prove_apart(fabric, &hosts, self.given(fabric), cover::given(fabric, &self.secondary))
     }
 }
 
@@ -296,6 +487,14 @@ impl fmt::Display for Suggestion {
 /// `1 sampler`, `2 samplers`.
 fn count(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+/// Who could stand in for a sampler.
+fn apart(permitted: usize, samplers: usize) -> String {
+    match permitted {
+        0 => "all samplers hang on the same leaf switch".to_owned(),
+        _ => format!("{permitted} of {samplers} samplers hang on other leaf switches, without room for them"),
+    }
 }
 
 fn counted(missing: usize) -> String {

@@ -32,7 +32,7 @@ pub enum Detail {
 
 impl Detail {
     /// Lines of one kind.
-    const fn lines(self) -> usize {
+    pub const fn lines(self) -> usize {
         match self {
             Self::Brief => 10,
             Self::Full => usize::MAX,

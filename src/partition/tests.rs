@@ -5,6 +5,12 @@ use proptest::prelude::*;
 use super::*;
 use crate::topology::ports_report;
 use crate::topology::synthetic::{self, Blueprint, FatTree};
+use crate::types::PortNum;
+
+mod change;
+mod measured;
+mod second;
+mod shapes;
 
 fn read(blueprint: &Blueprint) -> Fabric {
     ports_report::parse(blueprint.ports_report().as_bytes(), "net.p").unwrap().fabric
@@ -13,6 +19,11 @@ fn read(blueprint: &Blueprint) -> Fabric {
 fn planned(fabric: &Fabric, samplers: &str, cap: u32) -> Result<Plan, PlanError> {
     let samplers = hosts::locate(&hosts::parse_list(samplers).unwrap(), &[], fabric).unwrap();
     plan(&Request { fabric, samplers, cap })
+}
+
+fn planned_with(fabric: &Fabric, samplers: &str, cap: u32, options: &Options<'_>) -> Result<Plan, PlanError> {
+    let samplers = hosts::locate(&hosts::parse_list(samplers).unwrap(), &[], fabric).unwrap();
+    plan_with(&Request { fabric, samplers, cap }, options)
 }
 
 /// The host that samples each device, by the device's name.
@@ -26,11 +37,14 @@ const EIGHT: &str = "node[00001,00025,00049,00073,00097,00121],admin1,oss1";
 #[test]
 fn the_fabric_of_the_paper_on_eight_samplers() {
     let fabric = read(&synthetic::stria());
+    let ports = |plan: &Plan| plan.shares.iter().map(|share| share.ports).collect::<Vec<_>>();
+    let plain = planned_with(&fabric, EIGHT, 150, &Options { optimize: false, ..Options::default() }).unwrap();
+    assert_eq!(ports(&plain), [136, 108, 108, 120, 120, 120, 120, 136]);
     let plan = planned(&fabric, EIGHT, 150).unwrap();
-    let ports: Vec<_> = plan.shares.iter().map(|share| share.ports).collect();
-    assert_eq!((ports.iter().sum::<u32>(), plan.packed, plan.left_out.len()), (968, false, 0));
-    // As even as switches that stay whole with their adapters allow by these rules: 121 would be the mean.
-    assert_eq!(ports, [136, 108, 108, 120, 120, 120, 120, 136]);
+    assert_eq!((ports(&plan).iter().sum::<u32>(), plan.packed, plan.left_out.len()), (968, false, 0));
+    // As even as switches that stay whole with their adapters allow: 121 would be the mean.
+    assert_eq!(ports(&plan), [128, 116, 116, 120, 120, 120, 120, 128]);
+    assert_eq!((plan.lower_bound, plan.figures.greatest, plan.by_rules), (121, 128, Some(plain.figures)));
     for (host, leaf) in [("node00001", "leaf01"), ("node00121", "leaf06")] {
         assert_eq!(sampler_of(&plan, &fabric, leaf), host);
         assert_eq!(sampler_of(&plan, &fabric, &format!("{host} mlx5_0")), host);

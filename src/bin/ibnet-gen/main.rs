@@ -7,26 +7,29 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use ibnet::assignments::{Assignments, Header, sha256_hex};
+use ibnet::assignments::{Assignments, AssignmentsError, Header, sha256_hex};
 use ibnet::cli::{self, InputError, OutputError, Staged};
 use ibnet::partition::adopt::AdoptError;
 use ibnet::partition::facts::{self, Facts};
 use ibnet::partition::ldms::LidFileError;
+use ibnet::partition::notes::Notes;
 use ibnet::partition::picture::Picture;
 use ibnet::partition::report::Detail;
 use ibnet::partition::suggest::SuggestError;
-use ibnet::partition::{self, HostsError, Plan, PlanError, Report, Request, hosts, rails};
+use ibnet::partition::{self, HostsError, Plan, PlanError, Report, Request, WeightsError, hosts, rails};
 use ibnet::topology::name_map::{NameMap, NameMapError};
 use ibnet::topology::{NetFile, NetFileError, net_file};
 use ibnet::types::{Guid, Printable};
 use miette::Diagnostic;
 
 use files::{Named, Use};
+use wishes::Wishes;
 
 mod anonymise;
 mod files;
 mod ldms;
 mod suggest;
+mod wishes;
 
 /// Gives every port of an InfiniBand fabric to exactly one sampler, near it and not too many to any.
 #[derive(Debug, Parser)]
@@ -53,6 +56,8 @@ struct Args {
     /// Sample the aggregation nodes of SHARP, too
     #[arg(long)]
     sample_sharp: bool,
+    #[command(flatten)]
+    wishes: Wishes,
     /// Write the whole report here, as JSON if the name ends in .json; the one on standard error is cut to a few lines of each kind
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -102,6 +107,7 @@ Examples:
   ibnet-gen --net fabric.p --samplers 'node[001-008]' -o a.toml --report a.json
   ibnet-gen --net fabric.p --samplers 'node[001-008]' -o plan.toml --graph plan.svg
   ibnet-gen suggest --net fabric.p
+  ibnet-gen --net new.p --samplers 'node[001-009]' --previous a.toml -o a.toml
   ibnet-gen --net rail0.p --net rail1.p --samplers 'node[001-016]' -o plan.toml
   ibnet-gen anonymise --net fabric.p -o nameless.p
   ibnet-gen --net fabric.p --from-ldms /etc/ldms/lids.*.conf --cap 400 -o a.toml
@@ -145,6 +151,15 @@ enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Output(#[from] OutputError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Weights(#[from] WeightsError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Previous(#[from] AssignmentsError),
+    #[error("the lid files of LDMS have one role only, and --redundancy 2 makes two")]
+    #[diagnostic(help("give --format toml, or leave --redundancy away"))]
+    OneRole,
     #[error("{net}: {error}")]
     #[diagnostic(forward(error))]
     InSubnet { net: String, error: PlanError },
@@ -187,7 +202,12 @@ struct Planned {
 }
 
 fn run(args: &Args) -> Result<(), Failure> {
-    files::check(&args.files())?;
+    // An output may replace the previous file: that is read before, and only then.
+    let previous = args.wishes.previous.iter().map(|path| ("--previous", &**path, Use::Read));
+    files::check(&args.files().into_iter().chain(previous).collect::<Vec<_>>())?;
+    if args.format == Format::Ldms && args.wishes.redundancy > 1 {
+        return Err(Failure::OneRole);
+    }
     let files = args.net.iter().map(|path| Ok((cli::name_of(path), cli::read(path)?))).collect::<Result<Vec<_>, InputError>>()?;
     let subnets = args.planned(args.read(&files)?)?;
     let header = Header { sources: files.iter().map(|(name, bytes)| (name.clone(), sha256_hex(bytes))).collect(), command: command() };
@@ -250,7 +270,8 @@ impl Planned {
     }
 
     fn report(&self, detail: Detail) -> String {
-        format!("{}{}", Report { name: &self.net.name(), facts: &self.facts, detail }, self.mended)
+        let notes = Notes { plan: &self.plan, most: detail.lines() };
+        format!("{}{notes}{}", Report { name: &self.net.name(), facts: &self.facts, detail }, self.mended)
     }
 }
 
@@ -287,15 +308,19 @@ impl Args {
         for net in &nets {
             partition::something_to_sample(&net.fabric).map_err(|error| in_subnet(net, error))?;
         }
+        let names = subnet_names(&nets);
         let mut plans = Vec::with_capacity(count);
         if self.samplers.from_ldms.is_empty() {
             let fabrics: Vec<_> = nets.iter().map(|net| &net.fabric).collect();
             let samplers = rails::locate(&self.samplers.read()?, &self.sampler_guid, &fabrics)?;
-            for (net, samplers) in nets.iter().zip(samplers) {
+            let (weights, before) = (self.wishes.weights(&fabrics)?, self.wishes.before()?);
+            for ((net, samplers), name) in nets.iter().zip(samplers).zip(&names) {
                 if samplers.is_empty() {
                     return Err(Failure::NoSampler { net: net.name() });
                 }
-                let plan = partition::plan(&Request { fabric: &net.fabric, samplers, cap: self.cap });
+                let previous = before.as_ref().map(|before| before.as_previous((count > 1).then_some(name)));
+                let options = self.wishes.options(weights.as_ref(), previous.as_ref());
+                let plan = partition::plan_with(&Request { fabric: &net.fabric, samplers, cap: self.cap }, &options);
                 plans.push((plan.map_err(|error| in_subnet(net, error))?, String::new()));
             }
         } else {
@@ -303,7 +328,6 @@ impl Args {
             let adopted = ldms::adopted(&self.samplers.from_ldms, &self.sampler_guid, &net.fabric, self.cap)?;
             plans.push((adopted.plan, adopted.mended.to_string()));
         }
-        let names = subnet_names(&nets);
         let planned = |((net, (plan, mended)), name): ((NetFile, (Plan, String)), String)| {
             let subnet = (count > 1).then_some(name);
             let facts = Facts { subnet: subnet.clone(), ..Facts::of(&net, &plan) };
@@ -322,6 +346,7 @@ impl Args {
         let mut files: Vec<Named<'_>> = self.net.iter().map(|path| (NET, &**path, Use::Read)).collect();
         files.extend(self.node_name_map.iter().map(|path| ("--node-name-map", &**path, Use::Read)));
         files.extend(self.samplers.samplers_file.iter().map(|path| ("--samplers-file", &**path, Use::Read)));
+        files.extend(self.wishes.weights.iter().map(|path| ("--weights", &**path, Use::Read)));
         files.extend(self.samplers.from_ldms.iter().map(|source| ("--from-ldms", &*source.path, Use::Read)));
         files
     }

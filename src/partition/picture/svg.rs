@@ -367,7 +367,7 @@ mod tests {
         assert_eq!(elements["path"], 96);
         // Switches, links and entries of the legend, and the picture itself.
         assert_eq!((elements["g"], elements["title"]), (22 + 96 + 8, 1 + 22 + 96 + 8));
-        for text in ["core06", "36 ports, 24 HCA ports", "\u{25b2} node00001", "tier 2", "admin1: 136 ports, 91 %"] {
+        for text in ["core06", "36 ports, 24 HCA ports", "\u{25b2} node00001", "tier 2", "admin1: 128 ports, 85 %"] {
             assert!(texts.iter().any(|found| found == text), "{text} is nowhere");
         }
     }
