@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use super::{Held, Plan, Reason, Share};
+use super::{Changes, Held, Plan, Reason, Share, Unit};
 use crate::topology::{Device, DeviceId, Fabric, NetFile, Place, RemarkKind};
 use crate::types::{Guid, Lid, NodeKind, PortNum, misleads};
 
@@ -29,8 +29,38 @@ pub struct Facts {
     pub balance: Balance,
     /// Where the plan had to give way.
     pub gave_way: GaveWay,
+    /// How the second role came out; null if there is none.
+    pub second: Option<Second>,
+    /// What was known of service times; null if ports were balanced.
+    pub measured: Option<Measured>,
+    /// What is no more as in the plan before; null if none was given.
+    pub changes: Option<Changes>,
     /// One a sampler, in the order of their names.
     pub samplers: Vec<Sampler>,
+}
+
+/// How the second role came out.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Second {
+    /// The least that a sampler has in it.
+    pub least_ports: u32,
+    /// The most that a sampler has in it.
+    pub greatest_ports: u32,
+    /// Ports whose two samplers both hang on some leaf switch, and on another one besides.
+    pub sharing_a_leaf_ports: u32,
+}
+
+/// What was known of service times.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Measured {
+    /// Devices that were measured.
+    pub devices: usize,
+    /// Lines that are no record and were skipped.
+    pub bad_lines: usize,
+    /// The most that a sampler has: one MAD to each of its ports, one after another.
+    pub greatest_load_ns: u64,
+    /// However the switches are divided, some sampler has this at least.
+    pub lower_bound_load_ns: u64,
 }
 
 /// What was read.
@@ -117,7 +147,8 @@ pub struct Balance {
     pub greatest_ports: u32,
     /// All ports by all samplers.
     pub mean_ports: f64,
-    /// No plan with these samplers has a lower greatest load: their mean, rounded up, or the largest device.
+    /// No plan with these samplers has a lower greatest load: their mean, rounded up, or what switches come to that stay whole, each with its adapters
+    /// where none had to be parted from it.
     pub lower_bound_ports: u32,
     /// How much greater the greatest load is.
     pub above_lower_bound_ports: u32,
@@ -168,6 +199,10 @@ pub struct Sampler {
     pub ca_port: Option<PortNum>,
     /// Linked ports.
     pub ports: u32,
+    /// Linked ports in the second role; null if there is none.
+    pub second_ports: Option<u32>,
+    /// What one MAD to each of its ports takes, one after another; null if ports were balanced.
+    pub load_ns: Option<u64>,
     /// The same by the cap: 1 is full.
     pub share_of_cap: f64,
     /// Ports of adapters.
@@ -247,7 +282,10 @@ impl Facts {
             left_out: LeftOut::of(net, plan),
             balance: view.balance(),
             gave_way: view.gave_way(),
-            samplers: plan.shares.iter().map(|share| view.sampler(share)).collect(),
+            second: view.second(),
+            measured: view.measured(),
+            changes: plan.changes.clone(),
+            samplers: (0..).zip(&plan.shares).map(|(place, share)| view.sampler(place, share)).collect(),
         }
     }
 }
@@ -321,7 +359,8 @@ impl<'a> View<'a> {
         let (all, samplers) = (loads.clone().sum::<u32>(), self.plan.shares.len().max(1) as u32);
         let greatest_ports = loads.clone().max().unwrap_or(0);
         let largest = self.held().map(|held| self.device(held).linked_ports() as u32).max().unwrap_or(0);
-        let lower_bound_ports = all.div_ceil(samplers).max(largest);
+        let whole = if self.plan.unit == Unit::Ports { self.plan.lower_bound as u32 } else { 0 };
+        let lower_bound_ports = all.div_ceil(samplers).max(largest).max(whole);
         let (mean_hops, greatest_hops) = self.hops(self.held());
         Balance {
             least_ports: loads.min().unwrap_or(0),
@@ -334,7 +373,19 @@ impl<'a> View<'a> {
         }
     }
 
-    fn sampler(self, share: &Share) -> Sampler {
+    fn second(self) -> Option<Second> {
+        let ports = self.plan.secondary.iter().map(|share| share.ports);
+        let (least_ports, greatest_ports) = (ports.clone().min()?, ports.max()?);
+        Some(Second { least_ports, greatest_ports, sharing_a_leaf_ports: self.plan.sharing_a_leaf })
+    }
+
+    fn measured(self) -> Option<Measured> {
+        let Plan { measured, figures, lower_bound, .. } = self.plan;
+        let super::Measured { devices, bad } = measured.as_ref()?;
+        Some(Measured { devices: *devices, bad_lines: bad.len(), greatest_load_ns: figures.greatest, lower_bound_load_ns: *lower_bound })
+    }
+
+    fn sampler(self, place: usize, share: &Share) -> Sampler {
         let (mean_hops, greatest_hops) = self.hops(share.devices.iter());
         let (switches, others): (Vec<&Held>, Vec<&Held>) =
             share.devices.iter().partition(|held| self.device(held).kind == NodeKind::Switch);
@@ -347,6 +398,8 @@ impl<'a> View<'a> {
             ca: share.host.ca.clone(),
             ca_port: share.host.ca_port,
             ports: share.ports,
+            second_ports: self.plan.secondary.get(place).map(|share| share.ports),
+            load_ns: (self.plan.unit == Unit::Nanoseconds).then_some(share.load),
             share_of_cap: f64::from(share.ports) / f64::from(self.plan.cap),
             adapter_ports: others.len(),
             mean_hops,
@@ -445,7 +498,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::partition::{Request, hosts, plan};
+    use crate::partition::{Options, Previous, Request, hosts, plan, plan_with};
     use crate::topology::{ports_report, synthetic};
 
     fn of(text: &str, samplers: &str, cap: u32) -> (Facts, Plan) {
@@ -470,9 +523,9 @@ mod tests {
     }
 
     #[test]
-    fn a_device_larger_than_the_mean_is_the_lower_bound() {
+    fn the_largest_switch_with_its_adapters_is_a_lower_bound() {
         let (facts, _) = of(&synthetic::stria().ports_report(), "node[00001-00048]", 150);
-        assert_eq!(facts.balance.lower_bound_ports, 36);
+        assert_eq!(facts.balance.lower_bound_ports, 36 + 24);
     }
 
     #[test]
@@ -492,6 +545,22 @@ mod tests {
         names.extend(["line", "kind", "loses_a_port", "text", "reason", "guid", "lid", "name", "ports", "host"].map(str::to_owned));
         let unknown: Vec<_> = names.iter().filter(|name| !document.contains(&format!("`{name}`"))).collect();
         assert!(unknown.is_empty(), "docs/report.md does not describe {unknown:?}");
+    }
+
+    #[test]
+    fn a_second_role_times_and_changes_are_facts_too() {
+        let net = ports_report::parse(synthetic::stria().ports_report().as_bytes(), "net.p").unwrap();
+        let samplers =
+            hosts::locate(&hosts::parse_list("node[00001,00025,00049,00073,00097,00121],admin1,oss1").unwrap(), &[], &net.fabric).unwrap();
+        let request = Request { fabric: &net.fabric, samplers, cap: 150 };
+        let plan = plan_with(&request, &Options { redundant: true, previous: Some(&Previous::default()), ..Options::default() }).unwrap();
+        let facts = Facts::of(&net, &plan);
+        assert_eq!(facts.samplers.iter().filter_map(|sampler| sampler.second_ports).sum::<u32>(), 968);
+        let second = facts.second.unwrap();
+        assert!(second.least_ports <= 121 && (121..=150).contains(&second.greatest_ports));
+        let new = facts.changes.unwrap().new_ports;
+        assert_eq!(new.iter().map(|device| device.ports.len()).sum::<usize>(), 968, "nothing was there before");
+        assert!(facts.measured.is_none() && facts.samplers.iter().all(|sampler| sampler.load_ns.is_none()));
     }
 
     #[test]

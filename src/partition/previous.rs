@@ -12,6 +12,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
+
 use super::task::{Owners, Task};
 use super::{Share, cover};
 use crate::topology::{DeviceId, Fabric};
@@ -30,7 +32,7 @@ pub struct Previous {
 pub type Ports = BTreeMap<(Guid, PortNum), (String, String)>;
 
 /// What is no more as it was.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Changes {
     /// Whether what could stay left no room for the rest, so that more had to move.
     pub anew: bool,
@@ -47,11 +49,12 @@ pub struct Changes {
     /// Devices whose second sampler is another one.
     pub moved_secondary: Vec<Moved>,
     /// Ports that are where they were, in the first role.
+    #[serde(rename = "kept_ports")]
     pub kept: u32,
 }
 
 /// A device and some of its ports.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Ported {
     /// The device.
     pub guid: Guid,
@@ -62,7 +65,7 @@ pub struct Ported {
 }
 
 /// A device that went to another sampler.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Moved {
     /// The device.
     pub guid: Guid,
