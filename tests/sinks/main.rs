@@ -5,6 +5,8 @@
 #![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
 
 mod faults;
+#[cfg(feature = "nats")]
+mod nats;
 mod readers;
 mod sampler;
 
