@@ -16,6 +16,9 @@ use super::file::FileOptions;
 /// Of zstd's levels the one that it takes by itself: a tenth of the octets, at hundreds of megabytes a second.
 const LEVEL: i32 = 3;
 
+/// The nice value of whoever compresses.
+const LEAST_PRIORITY: i32 = 19;
+
 const COMPRESSED: &str = ".zst";
 /// Half compressed files; they count as nothing.
 const HALF: &str = ".zst.part";
@@ -108,6 +111,8 @@ impl Archive {
         if self.compressor.is_none() {
             let (sender, files) = channel::<PathBuf>();
             let work = move || {
+                // It has time, and whoever sends MADs has none. On Linux this is of the thread; where it is refused, it is refused.
+                let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LEAST_PRIORITY);
                 for path in files {
                     if let Err(error) = compress(&path) {
                         tracing::warn!(path = %path.display(), %error, "cannot be compressed; it stays as it is");
