@@ -52,7 +52,7 @@ struct Opened {
     is_file: bool,
     /// Its octets.
     length: u64,
-    /// In which period its last line was written.
+    /// In which period its last slot was written.
     period: Option<u64>,
 }
 
@@ -92,8 +92,9 @@ impl FileSink {
             Ok(()) => {}
             Err(error) => self.tell_failing(&error),
         }
-        if let (Some(file), Some(ts)) = (&mut self.file, Stream::ts(message)) {
-            file.period = self.options.period(ts);
+        // Start lines alone are no reason to close a file.
+        if let (Some(file), Message::Lines(_, batch, _)) = (&mut self.file, message) {
+            file.period = self.options.period(batch.ts);
         }
     }
 

@@ -1,7 +1,7 @@
 //! A socket that readers connect to, on this host or by TCP: each has a stream of its own.
 //!
 //! A reader gets the `start` lines first, then every slot from the next one on. One that is slow loses lines, which its own stream tells of; the others do
-//! not notice. One that takes nothing for [`PATIENCE`] is let go, so that its place is free. What readers send is not looked at.
+//! not notice. One that does not take a slot's lines within [`PATIENCE`] is let go, so that its place is free. What readers send is not looked at.
 //!
 //! Who can connect can read: a Unix socket has mode 0660, a TCP socket is for every user of the host at least.
 
@@ -41,7 +41,7 @@ pub enum Address {
     Tcp(SocketAddr),
 }
 
-/// After this a reader that took nothing is let go.
+/// A reader has so long to take the lines of a slot.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// At the end readers have so long to take what waits for them.

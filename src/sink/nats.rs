@@ -145,6 +145,10 @@ fn connect_options(options: &NatsOptions) -> Result<ConnectOptions, SinkError> {
         readable(key)?;
         connect = connect.add_client_certificate(certificate.clone(), key.clone());
     }
+    if options.ca_file.is_some() || options.certificate.is_some() {
+        // Else whoever stands between could say that the server has none.
+        connect = connect.require_tls(true);
+    }
     let server = options.shown_server();
     let said = Mutex::new(String::new());
     let tell = move |event| tell_event(&server, &said, &event);

@@ -163,7 +163,7 @@ enum Failure {
     #[diagnostic(help("is there room where it goes to?"))]
     Stdout(#[source] std::io::Error),
     #[error("the last {lines} lines could not be written")]
-    #[diagnostic(help("is there room on the disk? What stands above says what failed"))]
+    #[diagnostic(help("is there room on the disk? is the server there? What stands above says what failed"))]
     Unwritten { lines: u64 },
     #[error("{output}: is the {input} too; nothing was written")]
     #[diagnostic(help("give the records a file of their own with -o FILE"))]
