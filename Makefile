@@ -48,6 +48,7 @@ lint: deps ## Format, lints and documentation: nothing may be said
 bench: deps ## Measure, and print the tables of docs/performance.md
 	$(CARGO) bench --bench codec
 	$(CARGO) bench --bench scale --no-default-features
+	$(CARGO) bench --bench sinks
 	$(CARGO) bench --bench ibsim
 
 # Without a sanitizer the stable toolchain will do.
