@@ -44,7 +44,7 @@ pub enum Address {
 /// A reader has so long to take the lines of a slot.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// At the end readers have so long to take what waits for them.
+/// In a hurry readers have so long to take what waits for them.
 const LAST_LINES: Duration = Duration::from_millis(300);
 
 /// After a reader that could not be let in.
@@ -156,8 +156,9 @@ impl Readers {
         // Readers end when nothing more can come.
         self.queues.clear();
         let all = async { while self.tasks.join_next().await.is_some() {} };
-        if tokio::time::timeout(LAST_LINES, all).await.is_err() {
-            tracing::info!(to = %self.name, "some readers did not take the last lines");
+        tokio::select! {
+            () = all => {}
+            () = inbox.ending().patience(LAST_LINES) => tracing::info!(to = %self.name, "some readers did not take the last lines"),
         }
     }
 

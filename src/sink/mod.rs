@@ -37,7 +37,7 @@ mod subject;
 pub use batch::{Batch, Blank, Start, place};
 pub use file::FileOptions;
 pub use listen::{Address, ListenOptions};
-pub use queue::Outlet;
+pub use queue::{Hurry, Outlet};
 pub use subject::NatsOptions;
 
 /// Octets of lines that wait for a sink, if nothing else is said.
@@ -237,6 +237,11 @@ impl fmt::Display for Destination {
 }
 
 impl Writer {
+    /// A way to tell it, while it runs, that nobody waits for it any more.
+    pub fn hurry(&self) -> Hurry {
+        self.inbox.hurry()
+    }
+
     /// Writes until all outlets are dropped or nobody reads any more.
     pub fn run(self) -> Ended {
         match self.sink {

@@ -36,7 +36,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// A server that says nothing for this long, twice, is away.
 const PING: Duration = Duration::from_secs(10);
 
-/// At the end the server has so long to take what waits for it.
+/// In a hurry the server has so long to take what waits for it.
 const LAST_LINES: Duration = Duration::from_millis(400);
 
 /// The way to a server.
@@ -102,20 +102,14 @@ impl NatsSink {
         Ok(Self { runtime, publisher })
     }
 
-    /// Publishes until all outlets are dropped, and for a moment after that.
+    /// Publishes until all outlets are dropped, and for some time after that.
     pub(super) fn run(self, mut inbox: Inbox) -> Ended {
         let Self { runtime, mut publisher } = self;
         let ending = inbox.ending();
         runtime.block_on(async {
-            let over = async {
-                while !ending.is_over() {
-                    tokio::time::sleep(LOOK).await;
-                }
-                tokio::time::sleep(LAST_LINES).await;
-            };
             tokio::select! {
                 () = publisher.publish_all(&mut inbox) => {}
-                () = over => {}
+                () = ending.patience(LAST_LINES) => {}
             }
         });
         let mut untold = publisher.pending.len() as u64;

@@ -3,10 +3,17 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::batch::{Batch, Start};
+
+/// Between two looks at whether it is over.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What was swept waits so long for whoever takes it, if nobody is in a hurry.
+const LONGEST_END: Duration = Duration::from_secs(10);
 
 /// What a batch takes beside its lines, generously.
 const OVERHEAD: u64 = 1024;
@@ -48,9 +55,12 @@ pub(super) struct Inbox {
 }
 
 /// Tells when a queue ends.
-#[cfg(feature = "nats")]
 #[derive(Debug)]
 pub(super) struct Ending(Arc<Shared>);
+
+/// A way to tell a sink that nobody waits for it any more.
+#[derive(Clone, Debug)]
+pub struct Hurry(Arc<Shared>);
 
 /// What both ends of a queue know.
 #[derive(Debug)]
@@ -66,8 +76,9 @@ struct Shared {
     /// Whether the last ones did not fit.
     full: AtomicBool,
     /// Whether nothing is put in any more.
-    #[cfg(feature = "nats")]
     over: AtomicBool,
+    /// Whether nobody waits for what is in it.
+    hurry: AtomicBool,
 }
 
 /// A queue for so many octets.
@@ -79,8 +90,8 @@ pub(super) fn queue(name: &impl fmt::Display, bound: u64) -> (Queue, Inbox) {
         waiting: AtomicU64::new(0),
         lost: AtomicU64::new(0),
         full: AtomicBool::new(false),
-        #[cfg(feature = "nats")]
         over: AtomicBool::new(false),
+        hurry: AtomicBool::new(false),
     };
     let shared = Arc::new(shared);
     (Queue { sender, shared: Arc::clone(&shared) }, Inbox { receiver, shared })
@@ -161,24 +172,43 @@ impl Queue {
     }
 }
 
-#[cfg(feature = "nats")]
 impl Drop for Queue {
     fn drop(&mut self) {
         self.shared.over.store(true, Ordering::Relaxed);
     }
 }
 
-#[cfg(feature = "nats")]
 impl Ending {
-    /// Whether nothing is put in any more.
-    pub(super) fn is_over(&self) -> bool {
-        self.0.over.load(Ordering::Relaxed)
+    /// Waits until nothing is put in any more, and then as long as somebody waits for what is left; in a hurry `last_lines`.
+    pub(super) async fn patience(self, last_lines: Duration) {
+        while !self.0.over.load(Ordering::Relaxed) {
+            tokio::time::sleep(LOOK).await;
+        }
+        let mut waited = Duration::ZERO;
+        while waited < LONGEST_END && !self.0.hurry.load(Ordering::Relaxed) {
+            tokio::time::sleep(LOOK).await;
+            waited += LOOK;
+        }
+        if waited < LONGEST_END {
+            tokio::time::sleep(last_lines).await;
+        }
+    }
+}
+
+impl Hurry {
+    /// Whoever takes lines from here on has a moment for them.
+    pub fn hurry(&self) {
+        self.0.hurry.store(true, Ordering::Relaxed);
     }
 }
 
 impl Inbox {
+    /// A way to hurry whoever empties it.
+    pub(super) fn hurry(&self) -> Hurry {
+        Hurry(Arc::clone(&self.shared))
+    }
+
     /// Tells when nothing is put in any more, whoever has the inbox then.
-    #[cfg(feature = "nats")]
     pub(super) fn ending(&self) -> Ending {
         Ending(Arc::clone(&self.shared))
     }

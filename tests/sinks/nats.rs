@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_nats::ConnectOptions;
 use async_nats::jetstream::stream::Config;
 
-use super::sampler::{Sampler, Told, once, say, signal, wait_for};
+use super::sampler::{Run, Sampler, Told, once, say, signal, wait_for};
 
 /// `None`, said aloud, where the server is not installed and nobody insists.
 fn available() -> Option<PathBuf> {
@@ -129,13 +129,28 @@ fn slots(sampler: &Sampler) -> usize {
     sampler.read_now("lines").matches("{\"type\":\"sweep\"").count()
 }
 
-/// What is in the messages is what is in the file, each line once.
+/// How many lines did not arrive by what was said in the end: on a busy machine the last ones may not have the time.
 #[track_caller]
-fn same(messages: &BTreeMap<String, Vec<String>>, file: &Told) {
-    let text: String = messages.values().flatten().map(|line| format!("{line}\n")).collect();
+fn untold(run: &Run) -> usize {
+    let lines = run.stderr.split_once("error: the last ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+    assert_eq!(run.code, i32::from(lines.is_some()), "{}", run.stderr);
+    lines.unwrap_or(0)
+}
+
+/// What is in the messages is what is in the file, each line once, but for the last that had no time.
+#[track_caller]
+fn same(messages: BTreeMap<String, Vec<String>>, file: &Told, untold: usize) -> Told {
+    let text: String = messages.into_values().flatten().map(|line| line + "\n").collect();
     let told = Told::of(&text);
-    assert_eq!((told.lost, told.starts.len()), (0, 1));
-    assert!(told.lines == file.lines, "{} lines, and {} in the file", told.lines.len(), file.lines.len());
+    assert!(told.starts.len() == 1 && told.lines.is_subset(&file.lines));
+    let missing = file.lines.len() - told.lines.len();
+    // What was not acknowledged may have arrived.
+    assert!(
+        (told.lost as usize..=told.lost as usize + untold).contains(&missing),
+        "{missing} are missing, {} and {untold} told",
+        told.lost
+    );
+    told
 }
 
 /// The server is not there at first. Then it stands still until it is given up and goes on; stands still with lines that it read and did not store, and
@@ -188,7 +203,6 @@ fn a_server_that_is_killed_and_comes_back_has_every_line_once() {
     let before = server.count();
     wait_for("messages", || server.count() > before + 300);
     let run = running.stop("TERM");
-    assert_eq!(run.code, 0, "{}", run.stderr);
     for word in ["takes no lines; they wait", "takes lines again", "the connection is lost"] {
         assert!(run.stderr.contains(word), "{}", run.stderr);
     }
@@ -196,7 +210,8 @@ fn a_server_that_is_killed_and_comes_back_has_every_line_once() {
     let subjects: BTreeSet<_> = messages.keys().map(String::as_str).collect();
     let expected = ["event", "histogram", "port", "start", "sweep"].map(|kind| format!("ibnet.two_words__.node00001.{kind}"));
     assert!(subjects.iter().all(|subject| expected.iter().any(|one| one == subject)) && subjects.len() >= 4, "{subjects:?}");
-    same(&messages, &Told::of(&sampler.read("lines")));
+    let told = same(messages, &Told::of(&sampler.read("lines")), untold(&run));
+    assert_eq!(told.lost, 0);
 }
 
 /// More than the spool holds: what is lost is told in the stream, to the line.
@@ -223,11 +238,8 @@ fn what_the_spool_cannot_hold_is_told() {
     server.start_again();
     wait_for("messages", || server.count() > 1000);
     let run = running.stop("TERM");
-    assert_eq!(run.code, 0, "{}", run.stderr);
-    let text: String = server.messages(ConnectOptions::new, "nats").into_values().flatten().map(|line| line + "\n").collect();
-    let (told, file) = (Told::of(&text), Told::of(&sampler.read("lines")));
-    assert!(told.lost > 0 && told.lines.is_subset(&file.lines));
-    assert_eq!(told.lines.len() as u64 + told.lost, file.lines.len() as u64);
+    let told = same(server.messages(ConnectOptions::new, "nats"), &Told::of(&sampler.read("lines")), untold(&run));
+    assert!(told.lost > 0);
 }
 
 /// A server that stays away: the sampler ends at a signal, and says what it could not get rid of.
@@ -247,8 +259,8 @@ fn a_server_that_stays_away_holds_nothing_up() {
     let run = running.stop("TERM");
     let lines = Told::of(&sampler.read("lines"));
     // Its start line, too.
-    let told = format!("error: the last {} lines could not be written", lines.lines.len() + 1);
-    assert!(run.code == 1 && run.stderr.contains(&told) && run.stderr.contains("it is not there"), "{told}: {}", run.stderr);
+    assert_eq!(untold(&run), lines.lines.len() + 1, "{}", run.stderr);
+    assert!(run.stderr.contains("it is not there"), "{}", run.stderr);
     assert!(!run.stderr.contains("secret"), "{}", run.stderr);
 }
 
@@ -304,8 +316,8 @@ fn tls_and_credentials() {
     let running = sampler.start();
     wait_for("slots", || slots(&sampler) > 5);
     let run = running.stop("TERM");
-    assert_eq!(run.code, 0, "{}", run.stderr);
-    same(&server.messages(connect, "tls"), &Told::of(&sampler.read("lines")));
+    let told = same(server.messages(connect, "tls"), &Told::of(&sampler.read("lines")), untold(&run));
+    assert!(told.lines.len() > 20 && told.lost == 0);
 
     // Without them nothing gets in, and somebody is told why.
     fs::remove_file(sampler.path("lines")).unwrap();

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -74,7 +74,8 @@ impl Sampler {
         fs::write(self.path("ibnet.toml"), format!("simulate = \"net.p\"\nsampler = \"node00001\"\n{config}\n")).unwrap();
     }
 
-    pub(crate) fn folder(&self) -> &Path {
+    #[cfg(feature = "nats")]
+    pub(crate) fn folder(&self) -> &std::path::Path {
         self.folder.path()
     }
 

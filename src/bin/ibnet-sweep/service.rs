@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ibnet::cli::{self, Progress};
 use ibnet::mad::transport::{Transport, TransportError};
-use ibnet::sink::{Ended, Writer};
+use ibnet::sink::{Ended, Hurry, Writer};
 use ibnet::sweep::driver::{Control, Driver};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
@@ -56,6 +56,7 @@ impl Service {
         // If somebody reads the others, the sweep goes on.
         let mut to_end = writers.len();
         let is_only = to_end == 1;
+        let hurries: Vec<_> = writers.iter().map(Writer::hurry).collect();
         for (number, writer) in writers.into_iter().enumerate() {
             let (written, reader_gone) = (written.clone(), Arc::clone(&reader_gone));
             spawn(format!("writer-{number}"), move || {
@@ -94,6 +95,7 @@ impl Service {
                 signal = self.signals.next() => tracing::info!(signal, "stopping"),
             }
             control.stop();
+            hurries.iter().for_each(Hurry::hurry);
             #[cfg(feature = "umad")]
             spawn("last-resort".to_owned(), || {
                 // The exit handlers of what stands in for the kernel may wait for ever.
