@@ -8,7 +8,7 @@ SAMPLERS = node[00001,00025,00049,00073,00097,00121,00145,00169]
 DEMO = out/demo
 # What a bare Debian lacks: the first line to build, the second to test against the real tools.
 PACKAGES = libibumad-dev libibmad-dev libclang-dev pkg-config \
-           ibsim-utils libumad2sim0 infiniband-diags opensm
+           ibsim-utils libumad2sim0 infiniband-diags opensm nats-server openssl
 # nextest if it is there, else the runner that comes with cargo.
 NEXTEST = $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 RUN_TESTS = $(if $(NEXTEST),$(CARGO) nextest run,$(CARGO) test)
@@ -34,9 +34,9 @@ demo: deps ## Plan and sweep a simulated fabric: 15 seconds
 	@echo
 	@./target/release/examples/demo examples/stria.p $(DEMO)/assignments.toml $(DEMO)
 
-test: deps ## Every tier but hardware, ibsim with the real tools too
+test: deps ## Every tier but hardware, ibsim with the real tools and a real NATS server too
 	$(RUN_TESTS) --no-default-features
-	IBNET_REQUIRE_IBSIM=1 $(RUN_TESTS)
+	IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN_TESTS)
 	$(CARGO) test --doc
 
 lint: deps ## Format, lints and documentation: nothing may be said
@@ -49,6 +49,7 @@ bench: deps ## Measure, and print the tables of docs/performance.md
 	$(CARGO) bench --bench codec
 	$(CARGO) bench --bench partition --no-default-features
 	$(CARGO) bench --bench scale --no-default-features
+	$(CARGO) bench --bench sinks
 	$(CARGO) bench --bench ibsim
 
 # Without a sanitizer the stable toolchain will do.

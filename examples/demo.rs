@@ -17,7 +17,7 @@ use anyhow::{Context, bail};
 use ibnet::assignments::{Assignments, Sampler};
 use ibnet::cli::Progress;
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
-use ibnet::sink::Destination;
+use ibnet::sink::{self, Destination, FileOptions, Writer};
 use ibnet::sweep::driver::{Control, Driver, Settings};
 use ibnet::sweep::engine;
 use ibnet::sweep::plan::Plan;
@@ -69,7 +69,8 @@ fn sweep(fabric: &Arc<Mutex<SimFabric>>, samplers: &[Sampler], folder: &Path, sl
     let run = |seed: usize, sampler: &Sampler, file: &Path| -> anyhow::Result<()> {
         // A demo begins anew; the service would append.
         let _ = fs::remove_file(file);
-        let (outlet, writer) = Destination::File(file.to_owned()).open()?;
+        let to_file = Destination::File(FileOptions { path: file.to_owned(), ..FileOptions::default() });
+        let (outlet, writers) = sink::open(&[to_file.into()])?;
         let settings = Settings {
             sampler: sampler.host.clone(),
             ca: "sim".to_owned(),
@@ -82,7 +83,7 @@ fn sweep(fabric: &Arc<Mutex<SimFabric>>, samplers: &[Sampler], folder: &Path, sl
             engine: engine::Config::default(),
         };
         let driver = Driver::new(Plan::new(sampler), settings, SimTransport::new(Arc::clone(fabric)), outlet, seed as u64);
-        let writer = thread::spawn(|| writer.run());
+        let writer = thread::spawn(|| writers.into_iter().map(Writer::run).collect::<Vec<_>>());
         driver.run(&control, |_| bar.set(done.fetch_add(1, Ordering::Relaxed) + 1))?;
         writer.join().map_err(|_| anyhow::anyhow!("the writer of {} ended early", file.display()))?;
         Ok(())

@@ -280,10 +280,10 @@ pub fn print_line(line: &str) -> Result<(), OutputError> {
     print(format!("{line}\n").as_bytes()).map_err(|source| OutputError { path: "standard output".into(), source })
 }
 
-/// Sends the log to standard error: `info` and above, or what `RUST_LOG` says. Times stand there only on a terminal: a journal has its own.
+/// Sends the log to standard error: `info` and above of what is ours, or what `RUST_LOG` says. Times stand there only on a terminal: a journal has its own.
 pub fn log_to_stderr() {
     use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,async_nats=off"));
     let colors = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     // A log that nobody takes any more must not disturb the sweep.
     let format = tracing_subscriber::fmt()

@@ -10,9 +10,13 @@ use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
 
 use crate::mad::pma::Group;
-use crate::sink::Destination;
+use crate::sink::Output;
 use crate::sweep::engine;
 use crate::types::HcaName;
+
+mod output;
+
+pub use output::{Outputs, Table as OutputTable};
 
 /// The file as it is written. Durations are texts such as `5ms`; an empty text means that nothing is said.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -51,7 +55,7 @@ pub struct Raw {
     /// P_Key.
     pub pkey: String,
     /// Where records go.
-    pub output: String,
+    pub output: Outputs,
     /// Path of the net file of a simulated fabric.
     pub simulate: String,
     /// How it behaves.
@@ -111,7 +115,7 @@ impl Default for Raw {
             cpus: Vec::new(),
             sl: Sl::Number(engine.sl),
             pkey: "0xffff".to_owned(),
-            output: "-".to_owned(),
+            output: Outputs::default(),
             simulate: String::new(),
             simulated: Simulated::default(),
         }
@@ -151,7 +155,7 @@ pub struct Config {
     /// P_Key.
     pub pkey: u16,
     /// Where records go.
-    pub output: Destination,
+    pub outputs: Vec<Output>,
     /// The net file of a simulated fabric, in the place of an HCA.
     pub simulate: Option<PathBuf>,
     /// How it behaves.
@@ -207,7 +211,7 @@ pub enum ConfigError {
 }
 
 /// Keys without a flag, beside those of a table.
-const WITHOUT_FLAG: [&str; 3] = ["cpus", "force_groups", "identity"];
+const WITHOUT_FLAG: [&str; 4] = ["cpus", "force_groups", "identity", "output"];
 
 /// Where the value of a key is set.
 fn remedy(key: &str) -> String {
@@ -269,7 +273,7 @@ impl Raw {
             cas: self.ca.names()?,
             cpus: self.cpus.clone(),
             pkey: self.pkey()?,
-            output: Destination::parse(&self.output),
+            outputs: self.output.check()?,
             simulate,
             simulated,
         })

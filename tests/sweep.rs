@@ -506,7 +506,7 @@ fn lines_that_no_disk_took_are_told() {
         let (code, log) = told(args, stdout);
         assert_eq!(code, Some(1), "no line tells of those that were lost: {log}");
         assert!(log.contains("cannot write; lines are lost") && log.contains("No space left") && log.contains(name), "{log}");
-        // A line a port, and start, sweep and histograms.
+        // A line a port, and sweep and histograms.
         let lines: u32 = log.split_once("error: the last ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok()).expect("told");
         assert!(lines > 20 && log.contains("help: is there room on the disk?"), "{log}");
     }
@@ -562,14 +562,15 @@ fn a_signal_before_the_first_slot_leaves_a_start_alone() {
 #[test]
 fn a_reader_that_stands_still_holds_nothing_up() {
     let dir = small();
+    fs::write(dir.path().join("ibnet.toml"), "simulate = \"net.p\"\n[[output]]\ntype = \"stdout\"\nbuffer_mib = 1\n").unwrap();
     let mut command = Command::new(SWEEP);
-    command.current_dir(dir.path()).args(["--simulate", "net.p", "--interval", "10ms"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.current_dir(dir.path()).args(["-c", "ibnet.toml", "--interval", "10ms"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut unread = child.stdout.take().unwrap();
     let stderr = lines_of(child.stderr.take().unwrap(), usize::MAX);
     let running = Running { child, stdout: channel().1, stderr };
     // The pipe is full, and the queue before it too.
-    while !running.stderr.recv_timeout(HANGS).expect("a line of the log").contains("lines were lost") {}
+    while !running.stderr.recv_timeout(HANGS).expect("a line of the log").contains("lines are lost") {}
     running.signal("TERM");
     let run = running.end();
     assert_eq!(run.code, 0, "{}", run.stderr);

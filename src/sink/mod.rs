@@ -1,30 +1,55 @@
-//! Where the records go: standard output or a file.
+//! Where the records go: standard output, files, readers that come over a socket, a NATS server; any number of them.
 //!
-//! The sweep hands over whole lines and never waits: between it and the [`Writer`] is a queue of a few batches. What does not fit into it,
-//! or cannot be written, is lost, **counted and told** in the records that follow.
+//! The sweep hands over whole lines and never waits: before every sink is a queue of its own ([`Output::buffer`] octets), and behind it a thread of its own.
+//! What does not fit into a queue, or cannot be written, is lost for that sink alone, **counted and told** in the lines that it gets next: in the
+//! `lines_lost` event before them, and in their `sweep` record. So each stream says of itself what is missing in it; a sink that blocks, or is full or dead,
+//! costs neither the sweep nor the others anything.
 //!
-//! A file is appended to. If its last line is torn, by a power failure say, that line is closed first, so that the next one is whole.
+//! - [`FileOptions`]: appended to, rotated by a rename.
+//! - [`ListenOptions`]: a Unix or TCP socket that readers connect to.
+//! - [`NatsOptions`]: a server, each line acknowledged.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
 
 use miette::Diagnostic;
 
-/// Whole lines, and how many.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Batch {
-    /// Each with its line feed.
-    pub bytes: Vec<u8>,
-    /// How many lines.
-    pub lines: u64,
-    /// How many lost lines they tell of: if they get lost too, so is that.
-    pub told: u64,
+use self::file::FileSink;
+use self::listen::Listening;
+#[cfg(feature = "nats")]
+use self::nats::NatsSink;
+use self::queue::{Inbox, Queue, queue};
+use self::stream::Stream;
+
+mod batch;
+mod closed;
+mod file;
+mod listen;
+#[cfg(feature = "nats")]
+mod nats;
+mod queue;
+mod stream;
+mod subject;
+
+pub use batch::{Batch, Blank, Start, place};
+pub use file::FileOptions;
+pub use listen::{Address, ListenOptions};
+pub use queue::{Hurry, Outlet};
+pub use subject::NatsOptions;
+
+/// Octets of lines that wait for a sink, if nothing else is said.
+pub const BUFFER: u64 = 64 << 20;
+
+/// A place where records go, and what may wait for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Output {
+    /// Where.
+    pub to: Destination,
+    /// Octets of lines that wait for it at most.
+    pub buffer: u64,
 }
 
 /// Where records go.
@@ -33,72 +58,86 @@ pub enum Destination {
     /// Standard output.
     Stdout,
     /// A file, appended to.
-    File(PathBuf),
+    File(FileOptions),
+    /// Whoever connects to a socket.
+    Listen(ListenOptions),
+    /// A NATS server.
+    Nats(NatsOptions),
 }
 
 /// Why records cannot be written at all.
 #[derive(Debug, thiserror::Error, Diagnostic)]
-#[error("{}: cannot be opened for writing", path.display())]
-#[diagnostic(help("give another file with -o FILE, or `-o -` for standard output"))]
-pub struct SinkError {
-    /// The file.
-    path: PathBuf,
-    #[source]
-    source: io::Error,
+#[non_exhaustive]
+pub enum SinkError {
+    /// A file.
+    #[error("{}: cannot be opened for writing", path.display())]
+    #[diagnostic(help("give another file with -o FILE, or `-o -` for standard output"))]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A socket.
+    #[error("{address}: readers cannot be listened for there")]
+    #[diagnostic(help("{}", address.remedy()))]
+    Listen {
+        /// Where.
+        address: Address,
+        /// What the operating system said.
+        #[source]
+        source: io::Error,
+    },
+    /// What is to become a socket is something else.
+    #[error("{}: is there already, and is no socket that nobody listens at", path.display())]
+    #[diagnostic(help("another ibnet-sweep may listen there; else remove it, or give another path with `path` of this [[output]]"))]
+    Taken {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// A file that the way to a NATS server needs.
+    #[error("{}: cannot be used for the NATS server {server}", path.display())]
+    #[diagnostic(help("see `credentials`, `ca_file`, `cert_file` and `key_file` of this [[output]]; this user must be able to read them"))]
+    NatsFile {
+        /// The file.
+        path: PathBuf,
+        /// The server.
+        server: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The address of a NATS server.
+    #[error("{server}: no NATS server can be reached at such an address")]
+    #[diagnostic(help("`server` of this [[output]] is like nats://host:4222, or tls://host:4222"))]
+    NatsServer {
+        /// As it was given, without a password.
+        server: String,
+    },
+    /// The feature `nats` is not built in.
+    #[error("this ibnet-sweep was built without NATS")]
+    #[diagnostic(help("build it with the feature `nats` (one of the defaults), or leave out this [[output]]"))]
+    NoNats,
+    /// No thread, or no way to wait for sockets.
+    #[error("what waits for sockets could not be started")]
+    Runtime(#[source] io::Error),
 }
 
-/// Batches that may wait for the disk: at one a slot, as many seconds at 1 Hz.
-const QUEUE: usize = 64;
-
-/// Octets that may wait for it: memory is bounded, however large the fabric is.
-const QUEUE_OCTETS: u64 = 64 << 20;
-
-/// The end of the queue where the sweep puts lines in; each clone is another way into the same queue.
-#[derive(Clone, Debug)]
-pub struct Outlet {
-    queue: SyncSender<Batch>,
-    shared: Arc<Shared>,
-}
-
-/// What both ends of the queue know.
-#[derive(Debug, Default)]
-struct Shared {
-    /// Lines that were lost and that nobody was told of.
-    lost: AtomicU64,
-    /// Octets in the queue.
-    waiting: AtomicU64,
-}
-
-/// The end of the queue that writes them.
+/// The end of a queue that writes what is in it.
 #[derive(Debug)]
 pub struct Writer {
-    queue: Receiver<Batch>,
-    shared: Arc<Shared>,
-    target: Target,
-    failing: bool,
+    inbox: Inbox,
+    sink: Sink,
 }
 
 #[derive(Debug)]
-enum Target {
-    Stdout(io::Stdout),
-    File {
-        file: File,
-        path: PathBuf,
-        /// Whether its last line is torn: a line feed comes before anything else.
-        torn: bool,
-    },
-}
-
-/// Lines in memory, at most as many batches as the queue holds.
-#[derive(Debug)]
-pub struct Lines(Receiver<Batch>);
-
-impl Lines {
-    /// All that was handed over so far.
-    pub fn text(&self) -> String {
-        let bytes: Vec<u8> = self.0.try_iter().flat_map(|batch| batch.bytes).collect();
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
+enum Sink {
+    Stdout(File),
+    File(Box<FileSink>),
+    Listen(Box<Listening>),
+    #[cfg(feature = "nats")]
+    Nats(Box<NatsSink>),
 }
 
 /// How a writer ended.
@@ -115,219 +154,149 @@ pub enum Ended {
     ReaderGone,
 }
 
+/// Lines in memory, at most as many octets as [`BUFFER`].
+#[derive(Debug)]
+pub struct Lines(std::sync::Mutex<(Inbox, Stream)>);
+
+impl Lines {
+    /// All that was handed over since this was asked last.
+    pub fn text(&self) -> String {
+        let mut guard = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (inbox, stream) = &mut *guard;
+        let mut bytes = Vec::new();
+        while let Some(message) = inbox.ready() {
+            bytes.extend_from_slice(stream.take(&message));
+            stream.wrote(usize::MAX);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// Opens all of them: one outlet for whoever has lines, and what writes them, each for a thread of its own.
+///
+/// # Errors
+/// When one cannot be opened.
+pub fn open(outputs: &[Output]) -> Result<(Outlet, Vec<Writer>), SinkError> {
+    let opened: Vec<(Queue, Writer)> = outputs.iter().map(Output::open).collect::<Result<_, _>>()?;
+    let (queues, writers) = opened.into_iter().unzip();
+    Ok((Outlet::new(queues), writers))
+}
+
+impl Output {
+    fn open(&self) -> Result<(Queue, Writer), SinkError> {
+        let sink = match &self.to {
+            // Not through the buffer of `io::stdout`: it would hide how much was written.
+            Destination::Stdout => match io::stdout().as_fd().try_clone_to_owned() {
+                Ok(stdout) => Sink::Stdout(stdout.into()),
+                Err(source) => return Err(SinkError::File { path: "/dev/stdout".into(), source }),
+            },
+            Destination::File(options) => {
+                let sink = FileSink::open(options.clone()).map_err(|source| SinkError::File { path: options.path.clone(), source })?;
+                Sink::File(Box::new(sink))
+            }
+            Destination::Listen(options) => Sink::Listen(Box::new(Listening::open(options, self.buffer)?)),
+            #[cfg(feature = "nats")]
+            Destination::Nats(options) => Sink::Nats(Box::new(NatsSink::open(options)?)),
+            #[cfg(not(feature = "nats"))]
+            Destination::Nats(_) => return Err(SinkError::NoNats),
+        };
+        let (queue, inbox) = queue(&self.to, self.buffer);
+        Ok((queue, Writer { inbox, sink }))
+    }
+}
+
+impl From<Destination> for Output {
+    fn from(to: Destination) -> Self {
+        Self { to, buffer: BUFFER }
+    }
+}
+
 impl Destination {
     /// `-` is standard output, and so is a text that says nothing.
     pub fn parse(text: &str) -> Self {
-        if ["-", ""].contains(&text) { Self::Stdout } else { Self::File(text.into()) }
+        let file = || Self::File(FileOptions { path: text.into(), ..FileOptions::default() });
+        if ["-", ""].contains(&text) { Self::Stdout } else { file() }
     }
 
     /// An outlet whose lines stay in memory.
     pub fn memory() -> (Outlet, Lines) {
-        let (sender, queue) = sync_channel(QUEUE);
-        (Outlet { queue: sender, shared: Arc::default() }, Lines(queue))
-    }
-
-    /// Opens it.
-    ///
-    /// # Errors
-    /// When the file cannot be opened.
-    pub fn open(&self) -> Result<(Outlet, Writer), SinkError> {
-        let target = match self {
-            Self::Stdout => Target::Stdout(io::stdout()),
-            Self::File(path) => {
-                let file = open_whole_lines(path).map_err(|source| SinkError { path: path.clone(), source })?;
-                Target::File { file, path: path.clone(), torn: false }
-            }
-        };
-        let (sender, queue) = sync_channel(QUEUE);
-        let shared = Arc::<Shared>::default();
-        Ok((Outlet { queue: sender, shared: Arc::clone(&shared) }, Writer { queue, shared, target, failing: false }))
+        let (queue, inbox) = queue(&"memory", BUFFER);
+        (Outlet::new(vec![queue]), Lines((inbox, Stream::default()).into()))
     }
 }
 
-/// Opens a file for appending and closes its last line if that is torn.
-fn open_whole_lines(path: &Path) -> io::Result<File> {
-    let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o640).open(path)?;
-    // A device such as /dev/null has no end to look at.
-    if file.metadata()?.is_file() && file.seek(SeekFrom::End(0))? > 0 {
-        let mut last = [0];
-        file.seek(SeekFrom::End(-1))?;
-        file.read_exact(&mut last)?;
-        if last != *b"\n" {
-            file.write_all(b"\n")?;
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdout => f.write_str("standard output"),
+            Self::File(options) => options.path.display().fmt(f),
+            Self::Listen(options) => options.address.fmt(f),
+            Self::Nats(options) => options.shown_server().fmt(f),
         }
-    }
-    Ok(file)
-}
-
-impl Outlet {
-    /// Hands lines over without waiting; what does not fit is counted as lost.
-    pub fn offer(&self, batch: Batch) {
-        if batch.lines == 0 {
-            return;
-        }
-        let octets = batch.bytes.len() as u64;
-        // A slot that is larger than the bound is not refused for that alone.
-        if self.shared.waiting.fetch_add(octets, Ordering::Relaxed) + octets > QUEUE_OCTETS && octets <= QUEUE_OCTETS {
-            self.shared.lose(&batch);
-        } else if let Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) = self.queue.try_send(batch) {
-            self.shared.lose(&batch);
-        }
-    }
-
-    /// Lines that were lost since this was asked last. Who asks tells of them in the next batch, and says so in its [`told`](Batch::told).
-    pub fn take_lost(&self) -> u64 {
-        self.shared.lost.swap(0, Ordering::Relaxed)
-    }
-}
-
-impl Shared {
-    /// A batch never got into the queue.
-    fn lose(&self, batch: &Batch) {
-        self.waiting.fetch_sub(batch.bytes.len() as u64, Ordering::Relaxed);
-        self.lost.fetch_add(batch.lines + batch.told, Ordering::Relaxed);
     }
 }
 
 impl Writer {
+    /// A way to tell it, while it runs, that nobody waits for it any more.
+    pub fn hurry(&self) -> Hurry {
+        self.inbox.hurry()
+    }
+
     /// Writes until all outlets are dropped or nobody reads any more.
-    pub fn run(mut self) -> Ended {
-        while let Ok(batch) = self.queue.recv() {
-            self.shared.waiting.fetch_sub(batch.bytes.len() as u64, Ordering::Relaxed);
-            match self.target.write(&batch.bytes) {
-                Ok(()) => {
-                    if std::mem::take(&mut self.failing) {
-                        tracing::info!(to = %self.target, "writing again");
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ended::ReaderGone,
-                Err(error) => {
-                    if !std::mem::replace(&mut self.failing, true) {
-                        tracing::warn!(to = %self.target, %error, "cannot write; lines are lost, and counted");
-                    }
-                    // Some of it may have been written; then fewer were lost than are told.
-                    self.shared.lost.fetch_add(batch.lines + batch.told, Ordering::Relaxed);
-                }
-            }
-        }
-        match self.shared.lost.load(Ordering::Relaxed) {
-            0 => Ended::Complete,
-            lines => Ended::Untold { lines },
+    pub fn run(self) -> Ended {
+        match self.sink {
+            Sink::Stdout(stdout) => write_stdout(stdout, self.inbox),
+            Sink::File(file) => file.run(self.inbox),
+            Sink::Listen(listening) => listening.run(self.inbox),
+            #[cfg(feature = "nats")]
+            Sink::Nats(nats) => nats.run(self.inbox),
         }
     }
 }
 
-impl Target {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Stdout(stdout) => {
-                let mut stdout = stdout.lock();
-                stdout.write_all(bytes)?;
-                stdout.flush()
-            }
-            Self::File { file, torn, .. } => {
-                if *torn {
-                    file.write_all(b"\n")?;
+impl Ended {
+    /// Of lines that were lost and that no line tells of.
+    fn of(lines: u64) -> Self {
+        if lines == 0 { Self::Complete } else { Self::Untold { lines } }
+    }
+}
+
+fn write_stdout(mut stdout: File, mut inbox: Inbox) -> Ended {
+    let (mut stream, mut failing) = (Stream::default(), false);
+    while let Some(message) = inbox.wait() {
+        let text = stream.take(&message);
+        if text.is_empty() {
+            continue;
+        }
+        let (written, result) = write_counted(&mut stdout, text);
+        match result {
+            Ok(()) => {
+                if std::mem::take(&mut failing) {
+                    tracing::info!(to = "standard output", "writing again");
                 }
-                *torn = true;
-                file.write_all(bytes)?;
-                *torn = false;
-                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ended::ReaderGone,
+            Err(error) => {
+                if !std::mem::replace(&mut failing, true) {
+                    tracing::warn!(to = "standard output", %error, "cannot write; lines are lost, and counted");
+                }
             }
         }
+        stream.wrote(written);
     }
+    Ended::of(stream.untold() + inbox.untold())
 }
 
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stdout(_) => f.write_str("standard output"),
-            Self::File { path, .. } => path.display().fmt(f),
+/// Writes all of a text, or tells how many octets of it were written before the error.
+fn write_counted(to: &mut impl Write, text: &[u8]) -> (usize, io::Result<()>) {
+    let mut written = 0;
+    while written < text.len() {
+        match to.write(&text[written..]) {
+            Ok(0) => return (written, Err(io::ErrorKind::WriteZero.into())),
+            Ok(octets) => written += octets,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (written, Err(error)),
         }
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn batch(text: &str) -> Batch {
-        Batch { bytes: text.as_bytes().to_vec(), lines: text.lines().count() as u64, told: 0 }
-    }
-
-    #[test]
-    fn a_torn_last_line_is_closed_first() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("lines");
-        std::fs::write(&path, "{\"whole\":1}\n{\"to").expect("written");
-        for _ in 0..2 {
-            let (outlet, writer) = Destination::File(path.clone()).open().expect("opened");
-            outlet.offer(batch("{\"next\":2}\n"));
-            drop(outlet);
-            assert_eq!(writer.run(), Ended::Complete);
-        }
-        assert_eq!(std::fs::read_to_string(&path).expect("read"), "{\"whole\":1}\n{\"to\n{\"next\":2}\n{\"next\":2}\n");
-    }
-
-    #[test]
-    fn what_does_not_fit_is_counted_and_the_sweep_does_not_wait() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (outlet, writer) = Destination::File(folder.path().join("lines")).open().expect("opened");
-        for _ in 0..QUEUE + 3 {
-            outlet.offer(batch("a\nb\n"));
-        }
-        assert_eq!((outlet.take_lost(), outlet.take_lost()), (6, 0));
-        drop(writer);
-        outlet.offer(batch("c\n"));
-        assert_eq!(outlet.take_lost(), 1);
-    }
-
-    #[test]
-    fn what_tells_of_lost_lines_may_get_lost_too_and_the_number_does_not() {
-        let (outlet, lines) = Destination::memory();
-        let told = |told| Batch { told, ..batch("a\nb\n") };
-        (0..QUEUE).for_each(|_| outlet.offer(told(0)));
-        outlet.offer(told(0));
-        let first = outlet.take_lost();
-        outlet.offer(told(first));
-        assert_eq!((first, outlet.take_lost()), (2, 4));
-        drop(lines);
-    }
-
-    #[test]
-    fn memory_is_bounded_by_octets_too() {
-        let (outlet, _lines) = Destination::memory();
-        let large = || Batch { bytes: vec![b'x'; QUEUE_OCTETS as usize / 2], lines: 1, told: 0 };
-        (0..3).for_each(|_| outlet.offer(large()));
-        assert_eq!(outlet.take_lost(), 1);
-    }
-
-    #[test]
-    fn a_line_that_was_torn_on_the_way_is_closed_before_the_next() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("lines");
-        let mut target = Target::File { file: open_whole_lines(&path).expect("opened"), path: path.clone(), torn: false };
-        target.write(b"{\"whole\":1}\n{\"to").expect("written");
-        let Target::File { torn, .. } = &mut target else { unreachable!("it is a file") };
-        *torn = true;
-        target.write(b"{\"next\":2}\n").expect("written");
-        assert_eq!(std::fs::read_to_string(&path).expect("read"), "{\"whole\":1}\n{\"to\n{\"next\":2}\n");
-    }
-
-    #[test]
-    fn a_full_disk_loses_lines_and_says_how_many() {
-        let full = Path::new("/dev/full");
-        assert!(full.exists(), "this test needs /dev/full");
-        let (outlet, writer) = Destination::File(full.to_owned()).open().expect("opened");
-        outlet.offer(batch("a\nb\n"));
-        let shared = Arc::clone(&outlet.shared);
-        drop(outlet);
-        assert_eq!((writer.run(), shared.lost.load(Ordering::Relaxed)), (Ended::Untold { lines: 2 }, 2));
-    }
-
-    #[test]
-    fn a_file_that_cannot_be_opened_is_named() {
-        let error = Destination::File("/no/such/folder/lines".into()).open().map(|_| ()).expect_err("no such folder");
-        assert!(error.to_string().starts_with("/no/such/folder/lines:"), "{error}");
-    }
+    (written, Ok(()))
 }

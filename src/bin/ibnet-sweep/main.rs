@@ -11,12 +11,12 @@ use std::sync::Arc;
 use clap::{Parser, Subcommand};
 use ibnet::assignments::AssignmentsError;
 use ibnet::cli::{self, Progress};
-use ibnet::config::{Ca, Config, ConfigError, Plan as Source, Raw, Sl};
+use ibnet::config::{Ca, Config, ConfigError, Outputs, Plan as Source, Raw, Sl};
 use ibnet::mad::transport::sim::SimTransport;
 #[cfg(feature = "umad")]
 use ibnet::mad::transport::umad::UmadTransport;
 use ibnet::mad::transport::{Transport, TransportError};
-use ibnet::sink::{Destination, Outlet, SinkError};
+use ibnet::sink::{self, Destination, Outlet, SinkError};
 use ibnet::sweep::driver::{Driver, Settings};
 use ibnet::sweep::plan::Plan;
 use ibnet::sweep::record::line::{self, Line};
@@ -166,7 +166,7 @@ enum Failure {
     #[diagnostic(help("is there room where it goes to?"))]
     Stdout(#[source] std::io::Error),
     #[error("the last {lines} lines could not be written")]
-    #[diagnostic(help("is there room on the disk? What stands above says what failed"))]
+    #[diagnostic(help("is there room on the disk? is the server there? What stands above says what failed"))]
     Unwritten { lines: u64 },
     #[error("{output}: is the {input} too; nothing was written")]
     #[diagnostic(help("give the records a file of their own with -o FILE"))]
@@ -271,7 +271,6 @@ impl Args {
 
     /// Refuses to append records to a file that is read.
     fn check_output(&self, config: &Config) -> Result<(), Failure> {
-        let Destination::File(output) = &config.output else { return Ok(()) };
         let (net, assignments) = match &config.plan {
             Source::Net(path) => (Some(path), None),
             Source::Assignments(path) => (None, Some(path)),
@@ -282,11 +281,14 @@ impl Args {
             ("simulated net file", config.simulate.as_ref()),
             ("configuration", self.config.as_ref()),
         ];
-        let same = |path: &PathBuf| path.canonicalize().ok().is_some_and(|path| output.canonicalize().ok() == Some(path));
-        match inputs.into_iter().find(|(_, path)| path.is_some_and(same)) {
-            Some((input, _)) => Err(Failure::OverInput { output: output.display().to_string(), input }),
-            None => Ok(()),
+        for output in &config.outputs {
+            let Destination::File(sink::FileOptions { path: output, .. }) = &output.to else { continue };
+            let same = |path: &PathBuf| path.canonicalize().ok().is_some_and(|path| output.canonicalize().ok() == Some(path));
+            if let Some((input, _)) = inputs.into_iter().find(|(_, path)| path.is_some_and(same)) {
+                return Err(Failure::OverInput { output: output.display().to_string(), input });
+            }
         }
+        Ok(())
     }
 
     /// The file, with the flags over it.
@@ -301,7 +303,6 @@ impl Args {
             (&self.timeout, &mut raw.timeout),
             (&self.grace, &mut raw.grace),
             (&self.pkey, &mut raw.pkey),
-            (&self.output, &mut raw.output),
         ];
         for (flag, key) in texts {
             if let Some(flag) = flag {
@@ -313,6 +314,9 @@ impl Args {
         }
         if let Some(cas) = &self.ca {
             raw.ca = Ca::Many(cas.clone());
+        }
+        if let Some(output) = &self.output {
+            raw.output = Outputs::Short(output.clone());
         }
         if let Some(window) = self.window {
             raw.window = window;
@@ -340,14 +344,14 @@ where
     };
     if args.once {
         let (outlet, lines) = Destination::memory();
-        service.run(jobs(outlet), None, &Progress::hidden())?;
+        service.run(jobs(outlet), Vec::new(), &Progress::hidden())?;
         return print_table(&lines.text());
     }
-    let (outlet, writer) = config.output.open()?;
+    let (outlet, writers) = sink::open(&config.outputs)?;
     // A bar among lines on one terminal would spoil both.
-    let alone = config.output != Destination::Stdout || !std::io::stdout().is_terminal();
+    let alone = config.outputs.iter().all(|output| output.to != Destination::Stdout) || !std::io::stdout().is_terminal();
     let bar = slots.filter(|_| alone).map_or_else(Progress::hidden, |slots| Progress::new(slots, "slots"));
-    service.run(jobs(outlet), Some(writer), &bar)
+    service.run(jobs(outlet), writers, &bar)
 }
 
 /// Prints the ports of a slot, and the sum of it.

@@ -1,4 +1,4 @@
-//! Threads, and the signals that end them: one thread for the MADs of each lane, one for the lines of all; signals are waited for here.
+//! Threads, and the signals that end them: one thread for the MADs of each lane, one for each place where lines go; signals are waited for here.
 
 use std::io;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use ibnet::cli::{self, Progress};
 use ibnet::mad::transport::{Transport, TransportError};
-use ibnet::sink::{Ended, Writer};
+use ibnet::sink::{Ended, Hurry, Writer};
 use ibnet::sweep::driver::{Control, Driver};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use tokio::runtime::Runtime;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::Failure;
 
@@ -43,24 +43,31 @@ impl Service {
         Ok(Self { runtime, signals })
     }
 
-    /// Runs drivers and writer on threads of their own, until all have ended; or until a signal comes, or nobody reads the output any more, and
-    /// then for [`STOP_BUDGET`] at most: a sender may stand still inside a write, and so may the writer. A driver that fails ends the others.
+    /// Runs drivers and writers on threads of their own, until all have ended; or until a signal comes, or nobody reads the only output any more, and
+    /// then for [`STOP_BUDGET`] at most: a sender may stand still inside a write, and so may a writer. A driver that fails ends the others.
     pub(super) fn run<T: Transport + Send + 'static>(
         mut self,
         jobs: Vec<Job<T>>,
-        writer: Option<Writer>,
+        writers: Vec<Writer>,
         bar: &Progress,
     ) -> Result<(), Failure> {
         let (control, reader_gone) = (Arc::new(Control::default()), Arc::new(Notify::new()));
-        let (written, writer_done) = oneshot::channel();
-        let for_writer = Arc::clone(&reader_gone);
-        spawn("writer".to_owned(), move || {
-            let ended = writer.map_or(Ended::Complete, Writer::run);
-            if ended == Ended::ReaderGone {
-                for_writer.notify_one();
-            }
-            let _ = written.send(ended);
-        })?;
+        let (written, mut written_all) = mpsc::unbounded_channel();
+        // If somebody reads the others, the sweep goes on.
+        let mut to_end = writers.len();
+        let is_only = to_end == 1;
+        let hurries: Vec<_> = writers.iter().map(Writer::hurry).collect();
+        for (number, writer) in writers.into_iter().enumerate() {
+            let (written, reader_gone) = (written.clone(), Arc::clone(&reader_gone));
+            spawn(format!("writer-{number}"), move || {
+                let ended = writer.run();
+                if ended == Ended::ReaderGone && is_only {
+                    reader_gone.notify_one();
+                }
+                let _ = written.send(ended);
+            })?;
+        }
+        drop(written);
         let running: Vec<_> = jobs.into_iter().enumerate().map(|(lane, job)| job.start(lane, &control, bar)).collect::<Result<_, _>>()?;
         self.runtime.block_on(async {
             let all = async {
@@ -69,10 +76,16 @@ impl Service {
                     result = result.and(driven.await.map_err(|_| Failure::Crashed).flatten());
                 }
                 bar.finish();
-                // The drivers' outlets are gone with them: the writer writes what is left, and ends.
-                match writer_done.await.map_err(|_| Failure::Crashed)? {
-                    Ended::Untold { lines } => result.and(Err(Failure::Unwritten { lines })),
-                    Ended::Complete | Ended::ReaderGone => result,
+                // The drivers' outlets are gone with them: the writers write what is left, and end.
+                let mut lines = 0;
+                while let Some(ended) = written_all.recv().await {
+                    to_end -= 1;
+                    lines += if let Ended::Untold { lines } = ended { lines } else { 0 };
+                }
+                match lines {
+                    _ if to_end > 0 => Err(Failure::Crashed),
+                    0 => result,
+                    _ => result.and(Err(Failure::Unwritten { lines })),
                 }
             };
             tokio::pin!(all);
@@ -82,6 +95,7 @@ impl Service {
                 signal = self.signals.next() => tracing::info!(signal, "stopping"),
             }
             control.stop();
+            hurries.iter().for_each(Hurry::hurry);
             #[cfg(feature = "umad")]
             spawn("last-resort".to_owned(), || {
                 // The exit handlers of what stands in for the kernel may wait for ever.

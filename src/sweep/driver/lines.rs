@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 
 use super::{Driver, HISTOGRAM_EVERY, nanos};
 use crate::mad::transport::Transport;
-use crate::sink::Batch;
+use crate::sink::{self, Batch, Blank};
 use crate::sweep::record::{self, HistogramRecord, PortRecord, Start, SweepRecord};
 use crate::sweep::sample::Status;
 use crate::sweep::stats::{self, MAD_OCTETS_ON_LINK, RoundTrips};
@@ -43,11 +43,13 @@ impl<T: Transport> Driver<T> {
             ports: self.ports.len(),
             assignments_sha256: self.settings.assignments_sha256.as_deref(),
             clock_ns: nanos(self.clock.cost()),
+            // The sinks count.
             file_seq: 0,
         };
-        record::write(&record, &mut self.batch.bytes);
-        self.batch.lines += 1;
-        self.flush();
+        let mut text = Vec::new();
+        record::write(&record, &mut text);
+        let (line, sampler, ts) = (Blank::new(text, "\"file_seq\":"), record.sampler.to_owned(), record.ts);
+        self.outlet.start(sink::Start { line, sampler, ts });
     }
 
     /// Writes the records of a slot's ports.
@@ -87,7 +89,6 @@ impl<T: Transport> Driver<T> {
 
     /// Writes the slot's `sweep` record and hands its lines over.
     pub(super) fn end_slot(&mut self, slot: u64, slots_missed: u64) {
-        let lines_lost = self.outlet.take_lost();
         let stats = self.engine.stats();
         let rtt = stats.rtt.all();
         let quantile = |q| (!rtt.is_empty()).then(|| rtt.value_at_quantile(q));
@@ -121,38 +122,32 @@ impl<T: Transport> Driver<T> {
             mads_refused: stats.mads_refused,
             load_bytes: stats.mads_sent * MAD_OCTETS_ON_LINK,
             slots_missed,
-            lines_lost,
+            // Each sink has its own.
+            lines_lost: 0,
             rtt_p50_ns: quantile(0.5),
             rtt_p99_ns: quantile(0.99),
             rtt_max_ns: (!rtt.is_empty()).then(|| nanos(stats.rtt.longest)),
         };
         tracing::debug!(slot, duration = ?stats.duration(), ok = record.ok, of = record.ports, "slot");
+        let begin = self.batch.bytes.len();
         record::write(&record, &mut self.batch.bytes);
+        self.batch.lost_at = sink::place(&self.batch.bytes[begin..], "\"lines_lost\":").map(|at| begin + at);
         self.batch.lines += 1;
         self.minute.rtt.add(&stats.rtt);
         self.minute.sweep.saturating_record(nanos(stats.duration()));
-        if lines_lost > 0 {
-            tracing::warn!(lines_lost, "lines were lost");
-            self.prepend_lines_lost(slot, lines_lost);
-        }
         if self.clock.now() - self.minute.since >= HISTOGRAM_EVERY {
             self.write_histograms();
         }
-        self.flush();
+        self.flush(slot);
     }
 
-    /// The first line after a gap says how many are missing.
-    fn prepend_lines_lost(&mut self, slot: u64, lines: u64) {
-        let after = std::mem::take(&mut self.batch);
-        self.write_event(slot, "lines_lost", None, &format!("{lines} lines could not be written"));
-        self.batch.bytes.extend_from_slice(&after.bytes);
-        self.batch.lines += after.lines;
-        self.batch.told = lines;
-    }
-
-    pub(super) fn flush(&mut self) {
-        let size = self.batch.bytes.len();
-        self.outlet.offer(std::mem::replace(&mut self.batch, Batch { bytes: Vec::with_capacity(size), ..Batch::default() }));
+    /// Hands over what was written, and the line for where lines are missing before it.
+    pub(super) fn flush(&mut self, slot: u64) {
+        let lines = std::mem::take(&mut self.batch);
+        self.write_event(slot, "lines_lost", None, "0 lines could not be written");
+        let gap = Blank::new(std::mem::take(&mut self.batch.bytes), "\"detail\":\"");
+        self.batch = Batch { bytes: Vec::with_capacity(lines.bytes.len()), ..Batch::default() };
+        self.outlet.offer(Batch { gap, ts: self.clock.wall(self.clock.now()), ..lines });
     }
 
     pub(super) fn write_histograms(&mut self) {

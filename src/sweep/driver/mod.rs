@@ -230,7 +230,7 @@ impl<T: Transport> Driver<T> {
             }
         }
         self.write_histograms();
-        self.flush();
+        self.flush(self.current_slot());
         self.failure.take().map_or(Ok(()), Err)
     }
 

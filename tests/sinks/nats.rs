@@ -1,0 +1,379 @@
+//! A real NATS server, on loopback, started here: with `-js` and a store of its own, killed and started again while lines come.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use async_nats::ConnectOptions;
+use async_nats::jetstream::stream::Config;
+
+use super::sampler::{Run, Sampler, Told, once, say, signal, wait_for};
+
+/// `None`, said aloud, where the server is not installed and nobody insists.
+fn available() -> Option<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let found = std::env::split_paths(&path).map(|folder| folder.join("nats-server")).find(|file| file.exists());
+    if found.is_none() {
+        assert!(std::env::var_os("IBNET_REQUIRE_NATS").is_none(), "nats-server is not installed: run `make deps`");
+        say("SKIPPED: nats-server is not installed; `make deps` installs it");
+    }
+    found
+}
+
+/// A server that is killed when this is dropped.
+struct Server<'a> {
+    program: PathBuf,
+    folder: &'a Path,
+    port: u16,
+    /// What its configuration says beside the port and the store.
+    config: String,
+    child: Child,
+}
+
+impl<'a> Server<'a> {
+    fn start(program: PathBuf, sampler: &'a Sampler, config: &str) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let folder = sampler.folder();
+        let child = Self::spawn(&program, folder, port, config);
+        Self { program, folder, port, config: config.to_owned(), child }
+    }
+
+    fn spawn(program: &Path, folder: &Path, port: u16, config: &str) -> Child {
+        let store = folder.join("store");
+        let text = format!("listen: \"127.0.0.1:{port}\"\njetstream {{ store_dir: \"{}\" }}\n{config}\n", store.display());
+        fs::write(folder.join("nats.conf"), text).unwrap();
+        Command::new(program)
+            .args(["-js", "-c"])
+            .arg(folder.join("nats.conf"))
+            .stdout(Stdio::null())
+            .stderr(fs::File::options().create(true).append(true).open(folder.join("nats.log")).unwrap())
+            .spawn()
+            .unwrap()
+    }
+
+    /// Kills it; nothing is said to anybody.
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn start_again(&mut self) {
+        self.child = Self::spawn(&self.program, self.folder, self.port, &self.config);
+    }
+
+    fn ask<T>(&self, connect: impl Fn() -> ConnectOptions, scheme: &str, ask: impl AsyncFn(async_nats::jetstream::Context) -> T) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let address = format!("{scheme}://127.0.0.1:{}", self.port);
+        let log = || fs::read_to_string(self.folder.join("nats.log")).unwrap_or_default();
+        runtime.block_on(async {
+            let mut last = None;
+            for _ in 0..1000 {
+                match connect().connect(&address).await {
+                    Ok(client) => return ask(async_nats::jetstream::new(client)).await,
+                    Err(error) => last = Some(error),
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            panic!("{last:?}\n{}", log())
+        })
+    }
+
+    fn add_stream(&self, connect: impl Fn() -> ConnectOptions, scheme: &str) {
+        let config = || Config { name: "IBNET".to_owned(), subjects: vec!["ibnet.>".to_owned()], ..Config::default() };
+        // JetStream may need a moment after the first connection.
+        self.ask(connect, scheme, async |jetstream| {
+            for _ in 0..100 {
+                if jetstream.get_or_create_stream(config()).await.is_ok() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            panic!("there is no JetStream");
+        });
+    }
+
+    /// All messages that the stream has, by subject.
+    fn messages(&self, connect: impl Fn() -> ConnectOptions, scheme: &str) -> BTreeMap<String, Vec<String>> {
+        self.ask(connect, scheme, async |jetstream| {
+            let mut stream = jetstream.get_stream("IBNET").await.unwrap();
+            let state = stream.info().await.unwrap().state.clone();
+            let mut messages: BTreeMap<_, Vec<_>> = BTreeMap::new();
+            for number in state.first_sequence..=state.last_sequence {
+                let message = stream.get_raw_message(number).await.unwrap();
+                let text = String::from_utf8(message.payload.to_vec()).unwrap();
+                messages.entry(message.subject.to_string()).or_default().push(text);
+            }
+            messages
+        })
+    }
+
+    fn count(&self) -> u64 {
+        self.ask(ConnectOptions::new, "nats", async |jetstream| match jetstream.get_stream("IBNET").await {
+            Ok(mut stream) => stream.info().await.map_or(0, |info| info.state.messages),
+            Err(_) => 0,
+        })
+    }
+}
+
+impl Drop for Server<'_> {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn slots(sampler: &Sampler) -> usize {
+    sampler.read_now("lines").matches("{\"type\":\"sweep\"").count()
+}
+
+/// How many lines did not arrive by what was said in the end: on a busy machine the last ones may not have the time.
+#[track_caller]
+fn untold(run: &Run) -> usize {
+    let lines = run.stderr.split_once("error: the last ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+    assert_eq!(run.code, i32::from(lines.is_some()), "{}", run.stderr);
+    lines.unwrap_or(0)
+}
+
+/// What is in the messages is what is in the file, each line once, but for the last that had no time.
+#[track_caller]
+fn same(messages: BTreeMap<String, Vec<String>>, file: &Told, untold: usize) -> Told {
+    let text: String = messages.into_values().flatten().map(|line| line + "\n").collect();
+    let told = Told::of(&text);
+    assert!(told.starts.len() == 1 && told.lines.is_subset(&file.lines));
+    let missing = file.lines.len() - told.lines.len();
+    // What was not acknowledged may have arrived.
+    assert!(
+        (told.lost as usize..=told.lost as usize + untold).contains(&missing),
+        "{missing} are missing, {} and {untold} told",
+        told.lost
+    );
+    told
+}
+
+/// The server is not there at first. Then it stands still until it is given up and goes on; stands still with lines that it read and did not store, and
+/// is killed; and is killed while all is well. Every line arrives, once.
+#[test]
+fn a_server_that_is_killed_and_comes_back_has_every_line_once() {
+    let Some(program) = available() else { return };
+    let sampler = Sampler::new("");
+    let mut server = Server::start(program, &sampler, "");
+    server.add_stream(ConnectOptions::new, "nats");
+    server.kill();
+    sampler.configure(&format!(
+        "interval = \"20ms\"
+        [[output]]
+        type = \"file\"
+        path = \"lines\"
+        [[output]]
+        type = \"nats\"
+        server = \"nats://127.0.0.1:{}\"
+        fabric = \"two words.*\"",
+        server.port
+    ));
+    let running = sampler.start();
+    let more_slots = |count: usize| {
+        let before = slots(&sampler);
+        wait_for("slots", || slots(&sampler) > before + count);
+    };
+    let more_messages = |server: &Server<'_>| {
+        let before = server.count();
+        wait_for("messages", || server.count() > before + 300);
+    };
+    more_slots(10);
+    server.start_again();
+    more_messages(&server);
+    for comes_back in [true, false] {
+        signal(&server.child, "STOP");
+        // More than two seconds: by then it is given up, with lines under way.
+        more_slots(150);
+        if comes_back {
+            signal(&server.child, "CONT");
+        } else {
+            server.kill();
+            server.start_again();
+        }
+        more_messages(&server);
+    }
+    server.kill();
+    more_slots(10);
+    server.start_again();
+    let before = server.count();
+    wait_for("messages", || server.count() > before + 300);
+    let run = running.stop("TERM");
+    for word in ["takes no lines; they wait", "takes lines again", "the connection is lost"] {
+        assert!(run.stderr.contains(word), "{}", run.stderr);
+    }
+    let messages = server.messages(ConnectOptions::new, "nats");
+    let subjects: BTreeSet<_> = messages.keys().map(String::as_str).collect();
+    let expected = ["event", "histogram", "port", "start", "sweep"].map(|kind| format!("ibnet.two_words__.node00001.{kind}"));
+    assert!(subjects.iter().all(|subject| expected.iter().any(|one| one == subject)) && subjects.len() >= 4, "{subjects:?}");
+    let told = same(messages, &Told::of(&sampler.read("lines")), untold(&run));
+    assert_eq!(told.lost, 0);
+}
+
+/// More than the spool holds: what is lost is told in the stream, to the line.
+#[test]
+fn what_the_spool_cannot_hold_is_told() {
+    let Some(program) = available() else { return };
+    let sampler = Sampler::new("");
+    let mut server = Server::start(program, &sampler, "");
+    server.add_stream(ConnectOptions::new, "nats");
+    server.kill();
+    sampler.configure(&format!(
+        "interval = \"10ms\"
+        [[output]]
+        type = \"file\"
+        path = \"lines\"
+        [[output]]
+        type = \"nats\"
+        server = \"127.0.0.1:{}\"
+        buffer_mib = 1",
+        server.port
+    ));
+    let running = sampler.start();
+    wait_for("2 MB of lines", || fs::metadata(sampler.path("lines")).is_ok_and(|file| file.len() > 2 << 20));
+    server.start_again();
+    wait_for("messages", || server.count() > 1000);
+    let run = running.stop("TERM");
+    let told = same(server.messages(ConnectOptions::new, "nats"), &Told::of(&sampler.read("lines")), untold(&run));
+    assert!(told.lost > 0);
+}
+
+/// A server that stays away: the sampler ends at a signal, and says what it could not get rid of.
+#[test]
+fn a_server_that_stays_away_holds_nothing_up() {
+    let sampler = Sampler::new(
+        "interval = \"20ms\"
+        [[output]]
+        type = \"file\"
+        path = \"lines\"
+        [[output]]
+        type = \"nats\"
+        server = \"nats://user:secret@127.0.0.1:PORT\"",
+    );
+    let running = sampler.start();
+    wait_for("slots", || slots(&sampler) > 5);
+    let run = running.stop("TERM");
+    let lines = Told::of(&sampler.read("lines"));
+    // Its start line, too.
+    assert_eq!(untold(&run), lines.lines.len() + 1, "{}", run.stderr);
+    assert!(run.stderr.contains("it is not there"), "{}", run.stderr);
+    assert!(!run.stderr.contains("secret"), "{}", run.stderr);
+}
+
+/// Makes a certificate of 127.0.0.1 that has signed itself, and its key.
+fn certificate(folder: &Path) -> bool {
+    let args = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1 \
+                -addext basicConstraints=critical,CA:FALSE -keyout key.pem -out cert.pem";
+    Command::new("openssl")
+        .current_dir(folder)
+        .args(args.split_whitespace())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// The server wants TLS and credentials (a user's key, as `nsc` writes it).
+#[test]
+fn tls_and_credentials() {
+    let Some(program) = available() else { return };
+    let sampler = Sampler::new("");
+    if !certificate(sampler.folder()) {
+        assert!(std::env::var_os("IBNET_REQUIRE_NATS").is_none(), "openssl is not installed: run `make deps`");
+        return say("SKIPPED: openssl is not installed; `make deps` installs it");
+    }
+    let in_folder = |name: &str| sampler.path(name).display().to_string();
+    let (operator, account, user) = (nkeys::KeyPair::new_operator(), nkeys::KeyPair::new_account(), nkeys::KeyPair::new_user());
+    let credentials = jwt::credentials(&account, &user);
+    fs::write(sampler.path("user.creds"), &credentials).unwrap();
+    let config = format!(
+        "tls {{ cert_file: \"{}\", key_file: \"{}\" }}\n{}",
+        in_folder("cert.pem"),
+        in_folder("key.pem"),
+        jwt::server(&operator, &account)
+    );
+    let server = Server::start(program, &sampler, &config);
+    let connect = || ConnectOptions::new().credentials(&credentials).unwrap().add_root_certificates(sampler.path("cert.pem"));
+    server.add_stream(connect, "tls");
+    let configure = |credentials: &str| {
+        sampler.configure(&format!(
+            "interval = \"50ms\"
+            [[output]]
+            type = \"file\"
+            path = \"lines\"
+            [[output]]
+            type = \"nats\"
+            server = \"tls://127.0.0.1:{}\"
+            ca_file = \"cert.pem\"
+            credentials = \"{credentials}\"",
+            server.port
+        ));
+    };
+    configure("user.creds");
+    let running = sampler.start();
+    wait_for("slots", || slots(&sampler) > 5);
+    let run = running.stop("TERM");
+    let told = same(server.messages(connect, "tls"), &Told::of(&sampler.read("lines")), untold(&run));
+    assert!(told.lines.len() > 20 && told.lost == 0);
+
+    // Without them nothing gets in, and somebody is told why.
+    fs::remove_file(sampler.path("lines")).unwrap();
+    configure("");
+    let running = sampler.start();
+    wait_for("slots", || slots(&sampler) > 5);
+    let run = running.stop("TERM");
+    assert!(run.code == 1 && run.stderr.contains("takes no lines"), "{}", run.stderr);
+    configure("nowhere.creds");
+    let run = once("an end", || Some(sampler.command().output().unwrap()));
+    let text = String::from_utf8(run.stderr).unwrap();
+    assert!(run.status.code() == Some(1) && text.starts_with("error: nowhere.creds: cannot be used for the NATS server tls://"), "{text}");
+}
+
+/// The least of what `nsc` makes: an operator who signs an account, which signs a user.
+mod jwt {
+    use base64::Engine;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    use nkeys::KeyPair;
+    use serde_json::{Value, json};
+
+    fn signed(by: &KeyPair, of: &KeyPair, name: &str, nats: &Value) -> String {
+        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let head = part(&json!({"typ": "JWT", "alg": "ed25519-nkey"}));
+        let claims = json!({"jti": name, "iat": 1_700_000_000, "iss": by.public_key(), "name": name, "sub": of.public_key(), "nats": nats});
+        let text = format!("{head}.{}", part(&claims));
+        let signature = by.sign(text.as_bytes()).unwrap();
+        format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature))
+    }
+
+    /// What the server is told.
+    pub(super) fn server(operator: &KeyPair, account: &KeyPair) -> String {
+        let own = signed(operator, operator, "operator", &json!({"type": "operator", "version": 2}));
+        let system = KeyPair::new_account();
+        let limits = json!({"subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": true, "conn": -1, "leaf": -1,
+            "mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1});
+        let of = |account: &KeyPair, limits: &Value| {
+            signed(operator, account, "account", &json!({"type": "account", "version": 2, "limits": limits}))
+        };
+        let plain = json!({"subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": true, "conn": -1, "leaf": -1});
+        format!(
+            "operator: {own}\nsystem_account: {}\nresolver: MEMORY\nresolver_preload: {{ {}: {}, {}: {} }}",
+            system.public_key(),
+            account.public_key(),
+            of(account, &limits),
+            system.public_key(),
+            of(&system, &plain)
+        )
+    }
+
+    /// What the user shows.
+    pub(super) fn credentials(account: &KeyPair, user: &KeyPair) -> String {
+        let jwt = signed(account, user, "sampler", &json!({"type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1}));
+        format!(
+            "-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n{}\n------END USER NKEY SEED------\n",
+            user.seed().unwrap()
+        )
+    }
+}
