@@ -11,7 +11,7 @@ use std::sync::Arc;
 use clap::{Parser, Subcommand};
 use ibnet::assignments::AssignmentsError;
 use ibnet::cli::{self, Progress};
-use ibnet::config::{Ca, Config, ConfigError, Plan as Source, Raw, Sl};
+use ibnet::config::{self, Ca, Config, ConfigError, Plan as Source, Raw, Sl};
 use ibnet::mad::transport::sim::SimTransport;
 #[cfg(feature = "umad")]
 use ibnet::mad::transport::umad::UmadTransport;
@@ -39,6 +39,22 @@ mod service;
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
+    #[command(flatten)]
+    flags: Flags,
+    /// End after so many slots
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    sweeps: Option<u64>,
+    /// Sweep one slot and print it as a table
+    #[arg(long, conflicts_with_all = ["sweeps", "output"])]
+    once: bool,
+    /// Print the configuration that results, with the origin of each value, and end
+    #[arg(long)]
+    print_config: bool,
+}
+
+// Not a doc comment: clap would print it in the place of the program's. What a sweep and its check have in common.
+#[derive(Clone, Debug, clap::Args)]
+struct Flags {
     /// Configuration; every flag below overrides its key
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -57,9 +73,6 @@ struct Args {
     /// Time between two slots [default: 1s]
     #[arg(long, value_name = "TIME")]
     interval: Option<String>,
-    /// End after so many slots
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    sweeps: Option<u64>,
     /// Groups of counters, of those in ibnet.toml.example, or all [default: extended,base,xmtdisc,rcverr]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     groups: Option<Vec<String>>,
@@ -84,12 +97,6 @@ struct Args {
     /// Where the lines go; a file is appended to [default: -]
     #[arg(short, long, value_name = "FILE|-")]
     output: Option<String>,
-    /// Sweep one slot and print it as a table
-    #[arg(long, conflicts_with_all = ["sweeps", "output"])]
-    once: bool,
-    /// Print the configuration that results, and end
-    #[arg(long)]
-    print_config: bool,
 }
 
 /// What else there is to do than to sweep.
@@ -197,7 +204,11 @@ fn main() -> ExitCode {
         Err(failure) => {
             let code = cli::fail(&failure);
             // A value that was given as an argument is a wrong argument.
-            if args.gave(&failure) { ExitCode::from(USAGE) } else { code }
+            let gave = match &args.command {
+                None => args.flags.gave(&failure),
+                Some(Command::Query(args)) => args.gave(&failure),
+            };
+            if gave { ExitCode::from(USAGE) } else { code }
         }
     }
 }
@@ -206,12 +217,11 @@ fn main() -> ExitCode {
 const USAGE: u8 = 2;
 
 fn run(args: &Args) -> Result<(), Failure> {
-    let raw = args.raw()?;
     if args.print_config {
-        return cli::print(toml::to_string(&raw).unwrap_or_default().as_bytes()).map_err(Failure::Stdout);
+        return args.flags.print();
     }
-    let config = raw.check()?;
-    args.check_output(&config)?;
+    let config = args.flags.config()?;
+    args.flags.check_output(&config)?;
     let work = Work::load(&config)?;
     let lanes = work.lanes(&config);
     let settings = |lane: &Lane, (ca, ca_port): (String, PortNum)| {
@@ -246,24 +256,53 @@ fn run(args: &Args) -> Result<(), Failure> {
     Err(Failure::NoUmad)
 }
 
-impl Args {
+impl Flags {
+    /// The keys that were given here.
+    fn given(&self) -> Vec<&'static str> {
+        let flags = [
+            ("assignments", self.assignments.is_some()),
+            ("sampler", self.sampler.is_some()),
+            ("net", self.net.is_some()),
+            ("simulate", self.simulate.is_some()),
+            ("interval", self.interval.is_some()),
+            ("groups", self.groups.is_some()),
+            ("window", self.window.is_some()),
+            ("timeout", self.timeout.is_some()),
+            ("grace", self.grace.is_some()),
+            ("ca", self.ca.is_some()),
+            ("sl", self.sl.is_some()),
+            ("pkey", self.pkey.is_some()),
+            ("output", self.output.is_some()),
+        ];
+        flags.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key).collect()
+    }
+
     /// Whether the value that is wrong was given here.
     fn gave(&self, failure: &Failure) -> bool {
-        if let Some(Command::Query(args)) = &self.command {
-            return args.gave(failure);
+        matches!(failure, Failure::Config(ConfigError::Value { key, .. }) if self.given().contains(key))
+    }
+
+    /// What results of the file and of what was given here.
+    fn config(&self) -> Result<Config, ConfigError> {
+        let placed = |error: ConfigError| match (&error, &self.config) {
+            (ConfigError::Value { key, .. }, Some(path)) if !self.given().contains(key) => error.placed(path),
+            _ => error,
+        };
+        self.raw()?.check().map_err(placed)
+    }
+
+    /// Prints that, if it can be used; with nothing to sweep in it, it is shown all the same.
+    fn print(&self) -> Result<(), Failure> {
+        if let Err(ConfigError::NothingToSweep) = self.config() {
+            // What else there is shall be right.
+            Self { net: Some("-".to_owned()), ..self.clone() }.config()?;
+            cli::note("note: nothing says yet which ports to sweep\n");
+        } else {
+            self.config()?;
         }
-        let Failure::Config(ConfigError::Value { key, .. }) = failure else { return false };
-        match *key {
-            "interval" => self.interval.is_some(),
-            "groups" => self.groups.is_some(),
-            "window" => self.window.is_some(),
-            "timeout" => self.timeout.is_some(),
-            "grace" => self.grace.is_some(),
-            "ca" => self.ca.is_some(),
-            "sl" => self.sl.is_some(),
-            "pkey" => self.pkey.is_some(),
-            _ => false,
-        }
+        let file = self.config.as_deref().map(|path| (std::fs::read_to_string(path).unwrap_or_default(), path.display().to_string()));
+        let file = file.as_ref().map(|(text, name)| (text.as_str(), name.as_str()));
+        cli::print(config::show(&self.raw()?, file, &self.given()).as_bytes()).map_err(Failure::Stdout)
     }
 
     /// Refuses to append records to a file that is read.
