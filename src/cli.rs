@@ -260,6 +260,11 @@ pub fn print(bytes: &[u8]) -> io::Result<()> {
     }
 }
 
+/// Whether standard output is a terminal that shall have colours: not where `NO_COLOR` is set.
+pub fn colours_stdout() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 /// Sends the log to standard error: `info` and above, or what `RUST_LOG` says. Times stand there only on a terminal: a journal has its own.
 pub fn log_to_stderr() {
     use tracing_subscriber::EnvFilter;

@@ -3,6 +3,7 @@
 //! ibsim answers what it loses at once, so nothing here is about time; that is for the simulated fabric.
 #![cfg(feature = "umad")]
 
+mod check;
 mod fabric;
 mod identity;
 mod query;

@@ -57,6 +57,16 @@ impl Work {
         }
     }
 
+    /// The blocks of this host.
+    pub(super) fn blocks(&self) -> &[Sampler] {
+        &self.blocks
+    }
+
+    /// The SHA-256 of the assignments file.
+    pub(super) fn sha256(&self) -> Option<&str> {
+        self.sha256.as_deref()
+    }
+
     /// The lanes, in the order of blocks and HCA ports. What the configuration says of HCAs comes before what the assignments file says.
     pub(super) fn lanes(&self, config: &Config) -> Vec<Lane> {
         let lane = |share, ca: &HcaName| Lane { share, ca: ca.clone() };

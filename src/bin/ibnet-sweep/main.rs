@@ -28,6 +28,7 @@ use miette::Diagnostic;
 use self::lanes::{Lane, Work};
 use self::service::{Job, Service};
 
+mod check;
 mod lanes;
 mod query;
 mod service;
@@ -102,6 +103,7 @@ struct Flags {
 /// What else there is to do than to sweep.
 #[derive(Debug, Subcommand)]
 enum Command {
+    Check(check::Args),
     Query(query::Args),
 }
 
@@ -111,6 +113,7 @@ Examples:
   ibnet-sweep --net fabric.p --sweeps 10 | jq 'select(.type == \"sweep\")'
   ibnet-sweep --simulate fabric.p --once
   ibnet-sweep -c ibnet.toml --print-config
+  ibnet-sweep check -c ibnet.toml
   ibnet-sweep query 23 1
 
 The log goes to standard error; RUST_LOG=ibnet=debug tells of each slot.
@@ -196,16 +199,18 @@ fn main() -> ExitCode {
     };
     cli::log_to_stderr();
     let done = match &args.command {
-        None => run(&args),
-        Some(Command::Query(args)) => query::run(args),
+        None => run(&args).map(|()| ExitCode::SUCCESS),
+        Some(Command::Check(args)) => check::run(args),
+        Some(Command::Query(args)) => query::run(args).map(|()| ExitCode::SUCCESS),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => {
             let code = cli::fail(&failure);
             // A value that was given as an argument is a wrong argument.
             let gave = match &args.command {
                 None => args.flags.gave(&failure),
+                Some(Command::Check(_)) => false,
                 Some(Command::Query(args)) => args.gave(&failure),
             };
             if gave { ExitCode::from(USAGE) } else { code }
