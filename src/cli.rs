@@ -350,6 +350,34 @@ impl Signals {
     }
 }
 
+/// The signal that asks a service to read its configuration anew: SIGHUP. On a terminal it means that the terminal is gone, and ends the program as ever.
+#[derive(Debug)]
+pub struct Hangups(Option<Signal>);
+
+impl Hangups {
+    /// Waits for them from now on; needs a tokio runtime.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn new() -> io::Result<Self> {
+        let service = !io::stderr().is_terminal();
+        Ok(Self(service.then(|| signal(SignalKind::hangup())).transpose()?))
+    }
+
+    /// Leaves the signal as it is: it ends the program.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// Comes with the next one.
+    pub async fn next(&mut self) {
+        match &mut self.0 {
+            Some(signal) => drop(signal.recv().await),
+            None => std::future::pending().await,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

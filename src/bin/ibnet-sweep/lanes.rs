@@ -28,6 +28,7 @@ pub(super) struct Work {
 }
 
 /// A share of the ports, and who asks them.
+#[derive(Clone, PartialEq)]
 pub(super) struct Lane {
     pub(super) share: Sampler,
     pub(super) ca: HcaName,

@@ -25,13 +25,16 @@ use ibnet::types::{Lid, PortNum};
 use ibnet::view;
 use miette::Diagnostic;
 
-use self::lanes::{Lane, Work};
-use self::service::{Job, Service};
+use self::lanes::Lane;
+use self::reload::{Prepare, Setup, Start, Watch};
+use self::service::{Job, Reload, Service};
 
 mod check;
 mod lanes;
 mod query;
+mod reload;
 mod service;
+mod systemd;
 
 /// Asks every assigned port for its counters once a slot and writes a JSON line of each.
 #[derive(Debug, Parser)]
@@ -188,6 +191,9 @@ enum Failure {
         #[source]
         source: std::io::Error,
     },
+    #[error("{key}: only a start can change it")]
+    #[diagnostic(help("start ibnet-sweep again: systemctl restart ibnet-sweep"))]
+    NeedsStart { key: String },
     #[error("the program's threads could not be started")]
     Runtime(#[source] std::io::Error),
 }
@@ -225,37 +231,31 @@ fn run(args: &Args) -> Result<(), Failure> {
     if args.print_config {
         return args.flags.print();
     }
-    let config = args.flags.config()?;
-    args.flags.check_output(&config)?;
-    let work = Work::load(&config)?;
-    let lanes = work.lanes(&config);
-    let settings = |lane: &Lane, (ca, ca_port): (String, PortNum)| {
-        let (aligned, sweeps) = if args.once { (false, Some(1)) } else { (true, args.sweeps) };
-        Settings { ca, ca_port, aligned, sweeps, ..work.settings(lane, &config) }
-    };
-    if let Some(fabric) = lanes::simulated(&config)? {
-        let start = |lane: &Lane| {
-            let (plan, settings) = (Plan::new(&lane.share), settings(lane, lanes::simulated_name(&lane.ca)));
+    let setup = Setup::load(&args.flags)?;
+    if let Some(fabric) = lanes::simulated(&setup.config)? {
+        let prepare = move |_: &Config, lane: &Lane, settings| {
+            let (ca, ca_port) = lanes::simulated_name(&lane.ca);
+            let (plan, settings) = (Plan::new(&lane.share), Settings { ca, ca_port, ..settings });
             let transport = SimTransport::new(Arc::clone(&fabric));
-            Ok(move |outlet| Driver::new(plan, settings, transport, outlet, cli::random_seed()))
+            Ok(Box::new(move |outlet| Driver::new(plan, settings, transport, outlet, cli::random_seed())) as Start<_>)
         };
-        return sweep(args, &config, lanes.iter().map(start).collect::<Result<_, Failure>>()?);
+        return sweep(args, setup, Box::new(prepare));
     }
     #[cfg(feature = "umad")]
     {
-        let start = |lane: &Lane| {
-            let (port, pkey_index) = lanes::hca_port(&config, &lane.ca)?;
+        let once = args.once;
+        let prepare = move |config: &Config, lane: &Lane, mut settings: Settings| {
+            let (port, pkey_index) = lanes::hca_port(config, &lane.ca)?;
             let transport = UmadTransport::open(&port)?;
-            let mut settings = settings(lane, (port.ca.clone(), port.port));
-            settings.engine.pkey_index = pkey_index;
-            let (plan, once, pkey) = (Plan::new(&lane.share), args.once, config.pkey);
-            Ok(move |outlet| {
+            (settings.ca, settings.ca_port, settings.engine.pkey_index) = (port.ca.clone(), port.port, pkey_index);
+            let (plan, pkey) = (Plan::new(&lane.share), config.pkey);
+            Ok(Box::new(move |outlet| {
                 let driver = Driver::new(plan, settings, transport, outlet, cli::random_seed());
                 // Who wants to see one slot wants to see what is wrong.
                 if once { driver } else { driver.reopening(lanes::reopen(port, pkey)) }
-            })
+            }) as Start<_>)
         };
-        sweep(args, &config, lanes.iter().map(start).collect::<Result<_, Failure>>()?)
+        sweep(args, setup, Box::new(prepare))
     }
     #[cfg(not(feature = "umad"))]
     Err(Failure::NoUmad)
@@ -366,29 +366,33 @@ impl Flags {
 }
 
 /// Sweeps all lanes into the output, or one slot of each into a table.
-fn sweep<T, D>(args: &Args, config: &Config, lanes: Vec<D>) -> Result<(), Failure>
-where
-    T: Transport + Send + 'static,
-    D: FnOnce(Outlet) -> Driver<T>,
-{
-    // Fewer CPUs than lanes are shared.
-    let cpu = |lane: usize| (!config.cpus.is_empty()).then(|| config.cpus[lane % config.cpus.len()]);
+fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prepare<T>) -> Result<(), Failure> {
+    let (aligned, sweeps) = if args.once { (false, Some(1)) } else { (true, args.sweeps) };
+    let lanes = setup.lanes(|settings| Settings { aligned, sweeps, ..settings });
     let slots = args.sweeps.map(|sweeps| sweeps * lanes.len() as u64);
+    let prepared = lanes.into_iter().map(|lane| Ok((lane.prepare(&setup.config, &prepare)?, lane)));
+    let prepared: Vec<_> = prepared.collect::<Result<_, Failure>>()?;
     let service = Service::new()?;
-    let jobs = |outlet: Outlet| {
-        let jobs = lanes.into_iter().enumerate().map(|(lane, driver)| Job { driver: driver(outlet.clone()), cpu: cpu(lane) });
-        jobs.collect::<Vec<_>>()
-    };
+    let jobs = |outlet: &Outlet| prepared.into_iter().map(|(start, lane)| Job { driver: start(outlet.clone()), lane }).collect::<Vec<_>>();
     if args.once {
         let (outlet, lines) = Destination::memory();
-        service.run(jobs(outlet), None, &Progress::hidden())?;
+        let jobs = jobs(&outlet);
+        drop(outlet);
+        service.run(jobs, None, &Progress::hidden(), None)?;
         return print_table(&lines.text());
     }
+    let config = &setup.config;
     let (outlet, writer) = config.output.open()?;
     // A bar among lines on one terminal would spoil both.
     let alone = config.output != Destination::Stdout || !std::io::stdout().is_terminal();
     let bar = slots.filter(|_| alone).map_or_else(Progress::hidden, |slots| Progress::new(slots, "slots"));
-    service.run(jobs(outlet), Some(writer), &bar)
+    let jobs = jobs(&outlet);
+    // What ends by itself is soon started again.
+    let reload = args.sweeps.is_none().then(|| {
+        let (flags, watch) = (args.flags.clone(), Watch::new(setup.files(&args.flags)));
+        Reload { flags, setup, prepare, outlet, watch }
+    });
+    service.run(jobs, Some(writer), &bar, reload)
 }
 
 /// Prints the ports of a slot, and the sum of it.

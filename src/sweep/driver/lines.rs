@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use super::{Driver, HISTOGRAM_EVERY, nanos};
+use super::{Control, Driver, HISTOGRAM_EVERY, Notice, nanos};
 use crate::mad::transport::Transport;
 use crate::sink::Batch;
 use crate::sweep::record::{self, HistogramRecord, PortRecord, Start, SweepRecord};
@@ -46,7 +46,20 @@ impl<T: Transport> Driver<T> {
         };
         record::write(&record, &mut self.batch.bytes);
         self.batch.lines += 1;
-        self.flush();
+    }
+
+    /// Tells what this driver was told to tell.
+    pub(super) fn take_notices(&mut self, control: &Control, slot: u64) {
+        for notice in control.take_notices() {
+            match notice {
+                Notice::Reload(detail) => self.write_event(slot, "reload", None, &detail),
+                Notice::Assignments(sha256) => {
+                    self.settings.assignments_sha256 = sha256;
+                    self.write_start();
+                }
+            }
+            self.flush();
+        }
     }
 
     /// Writes the records of a slot's ports.

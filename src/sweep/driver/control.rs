@@ -1,0 +1,102 @@
+//! What another thread may ask of a driver: to end, to begin or end at a slot, to tell of something.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// A way to steer a driver from another thread.
+///
+/// Two drivers hand ports over to one another without a gap: the new one is [held](Self::held), makes itself acquainted with its devices while the old one
+/// still sweeps, and [is ready](Self::is_ready); then the old one is told to [`leave_before`](Self::leave_before) a slot and the new one to
+/// [`begin_with`](Self::begin_with) it.
+#[derive(Debug)]
+pub struct Control {
+    stop: AtomicBool,
+    ready: AtomicBool,
+    /// The first slot that is run; [`u64::MAX`] while that is not known.
+    first: AtomicU64,
+    /// The first slot that is not run any more.
+    end: AtomicU64,
+    has_notices: AtomicBool,
+    notices: Mutex<Vec<Notice>>,
+}
+
+/// What a driver is to tell in its records, between two slots.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// A `reload` event with this detail.
+    Reload(String),
+    /// Its ports and settings are the same, but the assignments file is another: a `start` record with its SHA-256.
+    Assignments(Option<String>),
+}
+
+impl Default for Control {
+    fn default() -> Self {
+        Self {
+            stop: AtomicBool::new(false),
+            ready: AtomicBool::new(false),
+            first: AtomicU64::new(0),
+            end: AtomicU64::new(u64::MAX),
+            has_notices: AtomicBool::new(false),
+            notices: Mutex::default(),
+        }
+    }
+}
+
+impl Control {
+    /// Of a driver that runs no slot before it is told which is its first.
+    pub fn held() -> Self {
+        Self { first: AtomicU64::new(u64::MAX), ..Self::default() }
+    }
+
+    /// Asks nothing more, takes what is under way until its grace ends, for 0.3 s at most, writes the slot's records and ends. Is seen within
+    /// [`LONGEST_WAIT`](super::LONGEST_WAIT).
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it has asked its devices who they are, and could begin.
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// Runs slots from this one on.
+    pub fn begin_with(&self, slot: u64) {
+        self.first.store(slot, Ordering::Release);
+    }
+
+    /// Ends instead of running this slot or a later one.
+    pub fn leave_before(&self, slot: u64) {
+        self.end.store(slot, Ordering::Release);
+    }
+
+    /// Tells of something, within [`LONGEST_WAIT`](super::LONGEST_WAIT) or after the slot that runs.
+    pub fn tell(&self, notice: Notice) {
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
+        self.has_notices.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_ready(&self) {
+        self.ready.store(true, Ordering::Release);
+    }
+
+    /// The first slot to run; `None` while it is held.
+    pub(super) fn first(&self) -> Option<u64> {
+        Some(self.first.load(Ordering::Acquire)).filter(|first| *first < u64::MAX)
+    }
+
+    pub(super) fn leaves_before(&self, slot: u64) -> bool {
+        slot >= self.end.load(Ordering::Acquire)
+    }
+
+    /// What there is to tell, once.
+    pub(super) fn take_notices(&self) -> Vec<Notice> {
+        if !self.has_notices.swap(false, Ordering::Acquire) {
+            return Vec::new();
+        }
+        std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
