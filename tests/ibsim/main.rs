@@ -7,6 +7,7 @@ mod check;
 mod fabric;
 mod identity;
 mod query;
+mod reload;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
