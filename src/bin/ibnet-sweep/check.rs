@@ -2,6 +2,7 @@
 //!
 //! Each step is a line as soon as it is known: `ok`, `warn`, `fail`, or `skip` where a step before it is missing. What is wrong has its remedy below.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -184,10 +185,10 @@ impl Report {
         }
         let found: Vec<_> = found.lines().map(|line| Printable(line).to_string()).collect();
         let (before, after) = if cli::colours_stdout() { (verdict.colour(), "\u{1b}[0m") } else { ("", "") };
-        let mut text = format!("{before}{:<4}{after}  {what:<13}  {}\n", verdict.word(), found.join(" "));
+        let mut text = format!("{before}{:<4}{after}  {what:<13}  {}\n", verdict.word(), shown(&found.join(" ")));
         for (number, line) in remedy.unwrap_or_default().lines().enumerate() {
             let lead = if number == 0 { "remedy:" } else { "" };
-            text.push_str(&format!("      {lead:<13}  {}\n", Printable(line.trim())));
+            text.push_str(&format!("      {lead:<13}  {}\n", shown(&Printable(line.trim()).to_string())));
         }
         cli::print(text.as_bytes()).map_err(Failure::Stdout)
     }
@@ -225,6 +226,30 @@ impl Report {
         cli::print(format!("\n{failed} failed, {warned} warned, {ok} ok\n").as_bytes()).map_err(Failure::Stdout)?;
         Ok(if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
+}
+
+/// A text as it stands in the last column: on a terminal broken between words, else as it is, so that it can be searched.
+fn shown(text: &str) -> String {
+    const WIDTH: usize = 80;
+    let mut shown = String::new();
+    let mut column = 0;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        match column {
+            0 => {}
+            _ if std::io::stdout().is_terminal() && column + 1 + length > WIDTH => {
+                shown.push_str(&format!("\n{:21}", ""));
+                column = 0;
+            }
+            _ => {
+                shown.push(' ');
+                column += 1;
+            }
+        }
+        shown.push_str(word);
+        column += length;
+    }
+    shown
 }
 
 /// What a device said when it was asked.
