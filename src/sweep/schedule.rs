@@ -96,7 +96,7 @@ impl Schedule {
     /// Takes note that a slot runs, and tells what lies between it and the last one.
     pub fn begin(&mut self, slot: Slot) -> Gap {
         let Some(last) = self.last.replace(slot) else {
-            let missed = if self.first > 0 { slot.number - self.first } else { 0 };
+            let missed = if self.first > 0 { slot.number.saturating_sub(self.first) } else { 0 };
             return Gap { missed, ..Gap::default() };
         };
         let passed = (slot.start - last.start).as_secs_f64() / self.interval.as_secs_f64();

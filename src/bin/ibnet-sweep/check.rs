@@ -409,22 +409,10 @@ mod hca {
         }
 
         fn pkey(&mut self, port: &HcaPort, pkey: u16) -> Result<Option<u16>, Failure> {
-            let index = match port.pkey_index(pkey) {
-                Ok(index) => index,
-                Err(_) if pkey & FULL != 0 && port.pkeys.contains(&(pkey & !FULL)) => {
-                    let found = format!("{pkey:#06x}: this host is a limited member only ({:#06x})", pkey & !FULL);
-                    let remedy = "a limited member cannot talk to a limited member, and most agents are such: have the subnet manager make this host a full member, or give another key with --pkey";
-                    return self.line(Verdict::Fail, "P_Key", &found, Some(remedy)).map(|()| None);
-                }
-                Err(error) => return self.fail("P_Key", &error).map(|()| None),
-            };
-            if pkey & FULL == 0 {
-                let remedy = "only full members answer a limited one: give a full member's key with --pkey, such as 0xffff";
-                self.warn("P_Key", &format!("{pkey:#06x} is a limited member's, at index {index}"), remedy)?;
-            } else {
-                self.line(Verdict::Ok, "P_Key", &format!("{pkey:#06x}, full member, at index {index}"), None)?;
+            match membership(port, pkey) {
+                Ok((verdict, found, remedy, index)) => self.line(verdict, "P_Key", &found, remedy).map(|()| index),
+                Err(error) => self.fail("P_Key", &error).map(|()| None),
             }
-            Ok(Some(index))
         }
 
         /// Warns of devices that all may open: whoever holds one can send any MAD.
@@ -442,6 +430,57 @@ mod hca {
             let remedy = "whoever opens one can send any management packet: give a group the devices with this udev rule:\n\
                           SUBSYSTEM==\"infiniband_mad\", KERNEL==\"umad*\", GROUP=\"ibnet\", MODE=\"0660\"";
             self.warn("permissions", &format!("everybody on this host may open {}", open.join(" ")), remedy)
+        }
+    }
+
+    /// What a P_Key of this port is worth: the verdict, what was found, the remedy, and its place in the table.
+    type Worth = (Verdict, String, Option<&'static str>, Option<u16>);
+
+    fn membership(port: &HcaPort, pkey: u16) -> Result<Worth, UmadError> {
+        const LIMITED: &str = "a limited member cannot talk to a limited member, and most agents are such: have the subnet manager make this host a full member, or give another key with --pkey";
+        const FULL_WANTED: &str = "only full members answer a limited one: give a full member's key with --pkey, such as 0xffff";
+        match port.pkey_index(pkey) {
+            Ok(index) if pkey & FULL == 0 => {
+                Ok((Verdict::Warn, format!("{pkey:#06x} is a limited member's, at index {index}"), Some(FULL_WANTED), Some(index)))
+            }
+            Ok(index) => Ok((Verdict::Ok, format!("{pkey:#06x}, full member, at index {index}"), None, Some(index))),
+            Err(_) if pkey & FULL != 0 && port.pkeys.contains(&(pkey & !FULL)) => {
+                let found = format!("{pkey:#06x}: this host is a limited member only ({:#06x})", pkey & !FULL);
+                Ok((Verdict::Fail, found, Some(LIMITED), None))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use ibnet::mad::sa::Gid;
+        use ibnet::types::{Lid, PortNum};
+
+        use super::*;
+
+        #[test]
+        fn a_limited_member_is_told_so() {
+            let port = |pkeys: &[u16]| HcaPort {
+                ca: "mlx5_0".to_owned(),
+                port: PortNum(1),
+                lid: Lid(7),
+                sm_lid: Lid(1),
+                sm_sl: 0,
+                gid: Gid::default(),
+                state: 4,
+                link_layer: "InfiniBand".to_owned(),
+                pkeys: pkeys.to_vec(),
+            };
+            let told =
+                |pkeys: &[u16], pkey| membership(&port(pkeys), pkey).map(|(verdict, found, _, index)| (verdict.word(), found, index));
+            let full = told(&[0x7fff, 0xffff], 0xffff).expect("it is in the table");
+            assert_eq!(full, ("ok", "0xffff, full member, at index 1".to_owned(), Some(1)));
+            let asked = told(&[0x7fff], 0x7fff).expect("it is in the table");
+            assert_eq!(asked, ("warn", "0x7fff is a limited member's, at index 0".to_owned(), Some(0)));
+            let only = told(&[0x7fff], 0xffff).expect("it is told of its own");
+            assert_eq!(only, ("fail", "0xffff: this host is a limited member only (0x7fff)".to_owned(), None));
+            assert!(matches!(told(&[0x7fff], 0x8001), Err(UmadError::NoPkey { .. })));
         }
     }
 }

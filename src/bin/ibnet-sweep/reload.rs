@@ -101,6 +101,12 @@ impl Identity {
         &self.settings
     }
 
+    /// Whether a slot has the same number for both.
+    pub(super) fn counts_slots_like(&self, other: &Self) -> bool {
+        let of = |identity: &Self| (identity.settings.interval, identity.settings.offset);
+        of(self) == of(other)
+    }
+
     pub(super) fn ports(&self) -> u32 {
         self.lane.share.port_count
     }

@@ -329,7 +329,9 @@ impl<T: Transport + Send + 'static> Crew<T> {
             }
         }
         for (start, lane) in new {
-            self.start(Job { driver: start(reload.outlet.clone()), lane }, Control::held(), Phase::Coming)?;
+            let counts_alike = |running: &&Running| running.phase == Phase::Replaced && running.identity.counts_slots_like(&lane);
+            let before = self.running.iter().find(counts_alike).map(|running| Arc::clone(&running.control));
+            self.start(Job { driver: start(reload.outlet.clone()), lane }, Control::held(before), Phase::Coming)?;
         }
         reload.watch.files(setup.files(&reload.flags));
         reload.setup = setup;

@@ -1,7 +1,7 @@
 //! What another thread may ask of a driver: to end, to begin or end at a slot, to tell of something.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A way to steer a driver from another thread.
 ///
@@ -16,6 +16,10 @@ pub struct Control {
     first: AtomicU64,
     /// The first slot that is not run any more.
     end: AtomicU64,
+    /// The last slot that began; [`u64::MAX`] before there is one.
+    last: AtomicU64,
+    /// Whose slots are gone on with, until that was asked.
+    before: Mutex<Option<Arc<Self>>>,
     has_notices: AtomicBool,
     notices: Mutex<Vec<Notice>>,
 }
@@ -36,6 +40,8 @@ impl Default for Control {
             ready: AtomicBool::new(false),
             first: AtomicU64::new(0),
             end: AtomicU64::new(u64::MAX),
+            last: AtomicU64::new(u64::MAX),
+            before: Mutex::default(),
             has_notices: AtomicBool::new(false),
             notices: Mutex::default(),
         }
@@ -43,9 +49,9 @@ impl Default for Control {
 }
 
 impl Control {
-    /// Of a driver that runs no slot before it is told which is its first.
-    pub fn held() -> Self {
-        Self { first: AtomicU64::new(u64::MAX), ..Self::default() }
+    /// Of a driver that runs no slot before it is told which is its first. It tells of those that `before` missed at its end, if both count them alike.
+    pub fn held(before: Option<Arc<Self>>) -> Self {
+        Self { first: AtomicU64::new(u64::MAX), before: Mutex::new(before), ..Self::default() }
     }
 
     /// Asks nothing more, takes what is under way until its grace ends, for 0.3 s at most, writes the slot's records and ends. Is seen within
@@ -88,6 +94,18 @@ impl Control {
         Some(self.first.load(Ordering::Acquire)).filter(|first| *first < u64::MAX)
     }
 
+    /// Takes note that a slot begins.
+    pub(super) fn begins(&self, slot: u64) {
+        self.last.store(slot, Ordering::Release);
+    }
+
+    /// The slot after the last one of whom we follow, once; `None` if there was none.
+    pub(super) fn expected(&self) -> Option<u64> {
+        // Let go of: else each would hold all before it.
+        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        before.last.load(Ordering::Acquire).checked_add(1)
+    }
+
     pub(super) fn leaves_before(&self, slot: u64) -> bool {
         slot >= self.end.load(Ordering::Acquire)
     }
@@ -98,5 +116,33 @@ impl Control {
             return Vec::new();
         }
         std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_held_begins_when_told_and_expects_what_follows_the_last_slot_of_the_other() {
+        let old = Arc::new(Control::default());
+        let new = Control::held(Some(Arc::clone(&old)));
+        assert_eq!((old.first(), new.first()), (Some(0), None));
+        old.begins(41);
+        old.leave_before(44);
+        new.begin_with(44);
+        assert_eq!([41, 43, 44, 45].map(|slot| old.leaves_before(slot)), [false, false, true, true]);
+        // It was to run 42 and 43 too, and could not.
+        assert_eq!((new.first(), new.expected(), new.expected()), (Some(44), Some(42), None));
+        assert_eq!(Control::held(Some(Arc::new(Control::default()))).expected(), None, "who never ran a slot missed none");
+    }
+
+    #[test]
+    fn a_notice_is_taken_once() {
+        let control = Control::default();
+        control.tell(Notice::Reload("a".to_owned()));
+        control.tell(Notice::Assignments(None));
+        assert_eq!(control.take_notices(), [Notice::Reload("a".to_owned()), Notice::Assignments(None)]);
+        assert_eq!(control.take_notices(), []);
     }
 }

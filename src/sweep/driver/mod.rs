@@ -199,7 +199,14 @@ impl<T: Transport> Driver<T> {
         let mut done = 0;
         while self.settings.sweeps.is_none_or(|sweeps| done < sweeps) {
             let Some(next) = self.wait_for_slot(control) else { break };
+            if done == 0
+                && let Some(expected) = control.expected()
+            {
+                // What the one before us could not run at its end was missed.
+                self.schedule.begin_with(expected);
+            }
             let (slot, gap) = (next.number, self.schedule.begin(next));
+            control.begins(slot);
             self.tell_gap(slot, gap);
             if self.settings.interval.mul_f64(gap.missed as f64) > LONG_GAP || gap.stepped.abs() > LONG_GAP.as_secs_f64() {
                 // Hosts that were suspended wake up on other subnets.
