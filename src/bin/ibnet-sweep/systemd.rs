@@ -52,6 +52,8 @@ impl Manager {
     }
 
     pub(super) fn stopping(&mut self) {
+        // Nothing more is said of readiness.
+        self.ready = true;
         tell(&[NotifyState::Stopping, NotifyState::Status("closing the slot that runs")]);
     }
 }
