@@ -1,6 +1,6 @@
 # Two commands are all that a newcomer types: `make demo` and `make test`.
 
-.PHONY: help deps build demo test lint bench fuzz clean
+.PHONY: help deps build install demo test lint deny audit bench fuzz clean
 
 CARGO ?= cargo
 # The samplers of the demonstration: the first host of each of eight leaf switches.
@@ -27,6 +27,21 @@ deps: ## Install what is missing of Debian's packages
 build: deps ## Build target/release/ibnet-gen and ibnet-sweep
 	$(CARGO) build --release --bins
 
+# Where `make install` puts things, and whence it takes the programs.
+DESTDIR ?=
+PROGRAMS ?= target/release
+UNITS = $(DESTDIR)/usr/lib/systemd/system
+
+install: ## Install the programs and the service (as root, after `make build`)
+	install -D -m 755 -t $(DESTDIR)/usr/bin $(PROGRAMS)/ibnet-gen $(PROGRAMS)/ibnet-sweep
+	install -D -m 644 -t $(UNITS) packaging/ibnet-sweep.service packaging/ibnet-sweep@.service
+	install -D -m 644 packaging/ibnet.sysusers $(DESTDIR)/usr/lib/sysusers.d/ibnet.conf
+	install -D -m 644 packaging/ibnet.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/ibnet.conf
+	install -D -m 644 -t $(DESTDIR)/usr/lib/udev/rules.d packaging/60-ibnet-umad.rules
+	install -D -m 644 -t $(DESTDIR)/usr/share/doc/ibnet README.md SECURITY.md ibnet.toml.example docs/*.md
+	[ -e $(DESTDIR)/etc/ibnet/ibnet.toml ] || install -D -m 644 packaging/ibnet.toml $(DESTDIR)/etc/ibnet/ibnet.toml
+	@[ -n "$(DESTDIR)" ] || ./scripts/installed
+
 demo: deps ## Plan and sweep a simulated fabric: 15 seconds
 	@$(CARGO) build --release --bins --example demo
 	@mkdir -p $(DEMO)
@@ -39,11 +54,22 @@ test: deps ## Every tier but hardware, ibsim with the real tools and a real NATS
 	IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN_TESTS)
 	$(CARGO) test --doc
 
-lint: deps ## Format, lints and documentation: nothing may be said
+lint: deps deny ## Format, lints, documentation and licences: nothing may be said
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
 	$(CARGO) clippy --all-targets --no-default-features -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --no-deps
+
+# Known only to who has it: `make audit` fetches the database of advisories, this does without.
+deny: ## Licences and sources of all crates
+	@if $(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --quiet --locked cargo-deny; then \
+	    $(CARGO) deny --log-level error check licenses bans sources; \
+	else \
+	    echo "SKIPPED: cargo-deny is not there and could not be installed; licences and sources were not looked at" >&2; \
+	fi
+
+audit: ## Known faults of all crates; needs the network
+	$(CARGO) deny check advisories
 
 bench: deps ## Measure, and print the tables of docs/performance.md
 	$(CARGO) bench --bench codec

@@ -272,6 +272,11 @@ pub fn print(bytes: &[u8]) -> io::Result<()> {
     }
 }
 
+/// Whether standard output is a terminal that shall have colours: not where `NO_COLOR` is set.
+pub fn colours_stdout() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 /// Writes a line to standard output. A reader that closed it is no error.
 ///
 /// # Errors
@@ -361,6 +366,34 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",
             _ = self.terminate.recv() => "SIGTERM",
+        }
+    }
+}
+
+/// The signal that asks a service to read its configuration anew: SIGHUP. On a terminal it means that the terminal is gone, and ends the program as ever.
+#[derive(Debug)]
+pub struct Hangups(Option<Signal>);
+
+impl Hangups {
+    /// Waits for them from now on; needs a tokio runtime.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn new() -> io::Result<Self> {
+        let service = !io::stderr().is_terminal();
+        Ok(Self(service.then(|| signal(SignalKind::hangup())).transpose()?))
+    }
+
+    /// Leaves the signal as it is: it ends the program.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// Comes with the next one.
+    pub async fn next(&mut self) {
+        match &mut self.0 {
+            Some(signal) => drop(signal.recv().await),
+            None => std::future::pending().await,
         }
     }
 }

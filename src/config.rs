@@ -12,7 +12,11 @@ use serde::{Deserialize, Serialize};
 use crate::mad::pma::Group;
 use crate::sink::Output;
 use crate::sweep::engine;
-use crate::types::HcaName;
+use crate::types::{HcaName, Printable};
+
+mod keys;
+
+pub use keys::show;
 
 mod output;
 
@@ -176,7 +180,23 @@ pub enum ConfigError {
         #[source]
         source: std::io::Error,
     },
-    /// The file is no TOML, or has a key that does not exist.
+    /// The file has a key that does not exist.
+    #[error("{}:{line}: there is no key {}", path.display(), Printable(found))]
+    #[diagnostic(help(
+        "{}ibnet.toml.example has every key with its unit and default",
+        nearest.as_ref().map(|key| format!("did you mean {key}? ")).unwrap_or_default()
+    ))]
+    UnknownKey {
+        /// The file.
+        path: PathBuf,
+        /// Its line.
+        line: usize,
+        /// The key.
+        found: String,
+        /// The key that it is most like.
+        nearest: Option<String>,
+    },
+    /// The file is no TOML, or has a value of another type than its key.
     #[error("{}:{line}: {message}", path.display())]
     #[diagnostic(help("ibnet.toml.example has every key with its unit and default"))]
     Syntax {
@@ -188,9 +208,11 @@ pub enum ConfigError {
         message: String,
     },
     /// A value is not what it should be.
-    #[error("{key}: {found:?} is not {expected}")]
+    #[error("{place}{key}: {found:?} is not {expected}")]
     #[diagnostic(help("{}", remedy(key)))]
     Value {
+        /// The file and the line, with what divides them from the key; nothing if it is not known.
+        place: String,
         /// The key.
         key: &'static str,
         /// Its value.
@@ -208,6 +230,20 @@ pub enum ConfigError {
     #[error("both an assignments file and a net file say which ports to sweep")]
     #[diagnostic(help("give either --assignments or --net; the other may stand in ibnet.toml: empty it with \"\""))]
     TwoPlans,
+}
+
+impl ConfigError {
+    /// The same, with the line of the file where the value stands.
+    #[must_use]
+    pub fn placed(mut self, path: &Path) -> Self {
+        if let Self::Value { place, key, .. } = &mut self {
+            // A key that does not stand there has its default.
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            let (inside, key) = key.split_once('.').unwrap_or(("", key));
+            *place = keys::line_of(&text, inside, key).map(|line| format!("{}:{line}: ", path.display())).unwrap_or_default();
+        }
+        self
+    }
 }
 
 /// Keys without a flag, beside those of a table.
@@ -228,8 +264,11 @@ impl Raw {
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
         toml::from_str(&text).map_err(|error| {
-            let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-            ConfigError::Syntax { path: path.to_owned(), line, message: error.message().to_owned() }
+            let (path, line) = (path.to_owned(), error.span().map_or(1, |span| keys::line_at(&text, span.start)));
+            match keys::unknown(error.message()) {
+                Some((found, nearest)) => ConfigError::UnknownKey { path, line, found, nearest },
+                None => ConfigError::Syntax { path, line, message: error.message().to_owned() },
+            }
         })
     }
 
@@ -351,7 +390,7 @@ fn groups(key: &'static str, names: &[String]) -> Result<Vec<Group>, ConfigError
 const MOST_IN_FLIGHT: usize = 128;
 
 fn value(key: &'static str, found: &impl ToString, expected: &str) -> ConfigError {
-    ConfigError::Value { key, found: found.to_string(), expected: expected.to_owned() }
+    ConfigError::Value { place: String::new(), key, found: found.to_string(), expected: expected.to_owned() }
 }
 
 fn duration(key: &'static str, text: &str, least: Duration, most: Duration) -> Result<Duration, ConfigError> {
@@ -452,7 +491,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("ibnet.toml");
         std::fs::write(&path, "window = 8\nwindwo = 9\n").expect("written");
-        assert!(matches!(Raw::read(&path), Err(ConfigError::Syntax { line: 2, .. })));
+        assert!(matches!(Raw::read(&path), Err(ConfigError::UnknownKey { line: 2, nearest: Some(key), .. }) if key == "window"));
         std::fs::write(&path, "window = 8\n\n[simulated\n").expect("written");
         assert!(matches!(Raw::read(&path), Err(ConfigError::Syntax { line: 3, .. })));
     }

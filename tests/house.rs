@@ -49,7 +49,8 @@ const UNSAFE: &str = "src/mad/transport/umad/";
 const CLOCKS: [&str; 2] = ["src/sweep/driver/clock.rs", "src/bin/"];
 
 /// What runs in virtual time beside the library: no clock here either.
-const VIRTUAL: [&str; 6] = [
+const VIRTUAL: [&str; 7] = [
+    "tests/memory.rs",
     "tests/scenarios.rs",
     "tests/scenarios/stage.rs",
     "tests/scenarios/story.rs",

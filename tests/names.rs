@@ -337,6 +337,13 @@ fn the_programs_tell_of_nasty_names_and_no_terminal_obeys() {
     assert_eq!(code, 0, "{told}");
     assert_shows(&table);
     assert!(table.contains("node1\\u{1b}[2J") && table.lines().count() == 1 + 5 + 2, "{table}");
+    let (code, checked, told) = run(SWEEP, dir, &[&["check"], &assigned[..], &["--sampler", "here", "--verbose"]].concat());
+    assert_eq!(code, 1, "{told}");
+    assert_shows(&checked);
+    assert!(
+        checked.contains("\nfail  device         node2\\u{1b}[2J") && checked.contains("\nok    device         node1\\u{1b}[2J"),
+        "{checked}"
+    );
     let (code, _, told) = run(SWEEP, dir, &[&assigned[..], &["--sampler", "he\u{1b}[2Jre"]].concat());
     assert_eq!(code, 1, "{told}");
     assert!(told.contains("the sampler `he\\u{1b}[2Jre` is not in the assignments"), "{told}");

@@ -12,10 +12,9 @@ use std::time::Duration;
 use ibnet::assignments::Sampler;
 use ibnet::mad::Mad;
 use ibnet::mad::exchange::{Completion, Local, Outcome, Target};
-use ibnet::mad::pma::Group;
 use ibnet::mad::transport::umad::{UmadTransport, ports};
 use ibnet::mad::transport::{Transport, TransportError};
-use ibnet::sink::Destination;
+use ibnet::sink::{self, Destination, Output};
 use ibnet::sweep::driver::{Control, Driver, Settings};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::Plan;
@@ -84,12 +83,12 @@ pub(crate) fn run() {
         aligned: true,
         sweeps: Some(SLOTS),
         assignments_sha256: None,
-        engine: Config { force_groups: Group::DEFAULT.to_vec(), ..Config::default() },
+        engine: Config::default(),
     };
-    let (outlet, writer) = Destination::Stdout.open().expect("standard output");
-    let writer = std::thread::spawn(|| writer.run());
+    let (outlet, writers) = sink::open(&[Output::from(Destination::Stdout)]).expect("standard output");
+    let writers: Vec<_> = writers.into_iter().map(|writer| std::thread::spawn(|| writer.run())).collect();
     let driver = Driver::new(Plan::new(&sampler), settings, way, outlet, 1);
     let done = driver.run(&Control::default(), |report| silent.store(report.done >= HEALTHY, Ordering::Relaxed));
     done.expect("the way to ibsim holds");
-    writer.join().expect("it writes");
+    writers.into_iter().for_each(|writer| drop(writer.join().expect("it writes")));
 }

@@ -16,6 +16,8 @@ pub struct Schedule {
     interval: Duration,
     offset: Duration,
     last: Option<Slot>,
+    /// No slot before this one.
+    first: u64,
 }
 
 /// A slot, and when it starts.
@@ -50,7 +52,7 @@ pub struct Gap {
 impl Schedule {
     /// Slots of this interval, each by so much after the multiple.
     pub fn new(interval: Duration, offset: Duration) -> Self {
-        Self { interval, offset, last: None }
+        Self { interval, offset, last: None, first: 0 }
     }
 
     /// The slot of an instant, by what the wall clock says then: nanoseconds since 1970.
@@ -58,10 +60,25 @@ impl Schedule {
         wall.saturating_sub(nanos(self.offset)) / nanos(self.interval).max(1)
     }
 
+    /// Goes on where another left: with this slot, and if it cannot be had, it is missed.
+    pub fn begin_with(&mut self, slot: u64) {
+        self.first = slot;
+    }
+
+    /// The first slot that starts at this instant of the wall clock or later.
+    pub fn at_or_after(&self, wall: u64) -> u64 {
+        wall.saturating_sub(nanos(self.offset)).div_ceil(nanos(self.interval).max(1))
+    }
+
+    /// When a slot starts, by the wall clock.
+    pub fn start(&self, slot: u64) -> u64 {
+        slot.saturating_mul(nanos(self.interval)).saturating_add(nanos(self.offset))
+    }
+
     /// The first slot after `now`, when the wall clock says `wall`.
     pub fn next(&self, wall: u64, now: Instant) -> Slot {
         let (interval, wall) = (nanos(self.interval).max(1), wall.saturating_sub(nanos(self.offset)));
-        let number = wall / interval + 1;
+        let number = if self.last.is_some() { wall / interval + 1 } else { (wall / interval + 1).max(self.first) };
         Slot { number, start: now + Duration::from_nanos(number * interval - wall) }
     }
 
@@ -78,7 +95,10 @@ impl Schedule {
 
     /// Takes note that a slot runs, and tells what lies between it and the last one.
     pub fn begin(&mut self, slot: Slot) -> Gap {
-        let Some(last) = self.last.replace(slot) else { return Gap::default() };
+        let Some(last) = self.last.replace(slot) else {
+            let missed = if self.first > 0 { slot.number.saturating_sub(self.first) } else { 0 };
+            return Gap { missed, ..Gap::default() };
+        };
         let passed = (slot.start - last.start).as_secs_f64() / self.interval.as_secs_f64();
         let missed = (passed.round() as u64).saturating_sub(1);
         let expected = last.number + 1 + missed;
@@ -192,6 +212,31 @@ mod tests {
         host.pass(Duration::from_secs(8 * 3600));
         assert_eq!(host.slot(STEP).1, Gap { missed: 8 * 3600, stepped: 0.0 });
         assert_eq!(host.slot(STEP).1, Gap::default());
+    }
+
+    #[test]
+    fn one_takes_over_from_another_at_a_slot_and_none_is_lost_or_there_twice() {
+        for (interval, offset) in [(1000, 0), (1000, 500), (100, 0), (2500, 0)] {
+            let schedule = |first| {
+                let mut schedule = Schedule::new(Duration::from_millis(interval), Duration::from_millis(offset));
+                schedule.begin_with(first);
+                schedule
+            };
+            for wall in (10 * SECOND..16 * SECOND).step_by(70_000_000) {
+                let border = schedule(0).at_or_after(wall);
+                let start = schedule(0).start(border);
+                assert!(start >= wall && start - wall < interval * 1_000_000, "{start} {wall}");
+                assert_eq!(schedule(0).number(start), border);
+                // Whoever looks earlier waits for it, whoever looks later tells that it was missed.
+                let mut early = schedule(border);
+                let slot = early.next(wall - 3 * SECOND, Instant::from_nanos(SECOND));
+                assert_eq!((slot.number, slot.start.as_nanos()), (border, SECOND + 3 * SECOND + (start - wall)));
+                assert_eq!((early.begin(slot), early.next(start, slot.start).number), (Gap::default(), border + 1));
+                let mut late = schedule(border);
+                let slot = late.next(start + 1, Instant::ZERO);
+                assert_eq!((slot.number, late.begin(slot).missed), (border + 1, 1));
+            }
+        }
     }
 
     #[test]

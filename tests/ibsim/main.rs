@@ -3,10 +3,12 @@
 //! ibsim answers what it loses at once, so nothing here is about time; that is for the simulated fabric.
 #![cfg(feature = "umad")]
 
+mod check;
 mod discover;
 mod fabric;
 mod identity;
 mod query;
+mod reload;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -28,6 +28,7 @@ pub(super) struct Work {
 }
 
 /// A share of the ports, and who asks them.
+#[derive(Clone, PartialEq)]
 pub(super) struct Lane {
     pub(super) share: Sampler,
     pub(super) ca: HcaName,
@@ -39,7 +40,8 @@ impl Work {
         match &config.plan {
             Source::Assignments(path) => {
                 let loaded = Assignments::read(path)?;
-                let blocks = loaded.assignments.of_host(&host)?.into_iter().cloned().collect();
+                let blocks: Vec<_> = loaded.assignments.of_host(&host)?.into_iter().cloned().collect();
+                refuse_one_for_all(&blocks, config)?;
                 Ok(Self { blocks, sha256: Some(loaded.sha256) })
             }
             Source::Net(path) => {
@@ -57,18 +59,18 @@ impl Work {
         }
     }
 
+    /// The blocks of this host.
+    pub(super) fn blocks(&self) -> &[Sampler] {
+        &self.blocks
+    }
+
+    /// The SHA-256 of the assignments file.
+    pub(super) fn sha256(&self) -> Option<&str> {
+        self.sha256.as_deref()
+    }
+
     /// The lanes, in the order of blocks and HCA ports. What the configuration says of HCAs comes before what the assignments file says.
-    ///
-    /// # Errors
-    /// When the configuration names HCAs for blocks of several subnets: no HCA port reaches more than one.
-    pub(super) fn lanes(&self, config: &Config) -> Result<Vec<Lane>, Failure> {
-        if let [first, .., last] = &self.blocks[..]
-            && !config.cas.is_empty()
-            && first.subnet != last.subnet
-        {
-            let name = |block: &Sampler| format!("{}@{}", block.host, block.subnet.as_deref().unwrap_or_default());
-            return Err(Failure::SeveralSubnets { known: self.blocks.iter().map(name).collect::<Vec<_>>().join(", ") });
-        }
+    pub(super) fn lanes(&self, config: &Config) -> Vec<Lane> {
         let lane = |share, ca: &HcaName| Lane { share, ca: ca.clone() };
         let of_block = |block: &Sampler| match &config.cas[..] {
             [] => vec![lane(block.clone(), &HcaName { ca: block.ca.clone(), port: block.ca_port })],
@@ -79,7 +81,7 @@ impl Work {
                 shares.map(|(share, ca)| lane(share, ca)).collect()
             }
         };
-        Ok(self.blocks.iter().flat_map(of_block).collect())
+        self.blocks.iter().flat_map(of_block).collect()
     }
 
     /// What the driver of a lane is told, but for what its HCA port tells.
@@ -95,6 +97,17 @@ impl Work {
             assignments_sha256: self.sha256.clone(),
             engine: config.engine.clone(),
         }
+    }
+}
+
+/// Refuses HCAs that are configured for blocks of several subnets: no HCA port reaches more than one.
+fn refuse_one_for_all(blocks: &[Sampler], config: &Config) -> Result<(), Failure> {
+    match blocks {
+        [first, .., last] if !config.cas.is_empty() && first.subnet != last.subnet => {
+            let name = |block: &Sampler| format!("{}@{}", block.host, block.subnet.as_deref().unwrap_or_default());
+            Err(Failure::SeveralSubnets { known: blocks.iter().map(name).collect::<Vec<_>>().join(", ") })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use clap::{Parser, Subcommand};
 use ibnet::assignments::AssignmentsError;
 use ibnet::cli::{self, Progress};
-use ibnet::config::{Ca, Config, ConfigError, Outputs, Plan as Source, Raw, Sl};
+use ibnet::config::{self, Ca, Config, ConfigError, Outputs, Plan as Source, Raw, Sl};
 use ibnet::mad::transport::sim::SimTransport;
 #[cfg(feature = "umad")]
 use ibnet::mad::transport::umad::UmadTransport;
@@ -25,12 +25,16 @@ use ibnet::types::{Lid, PortNum};
 use ibnet::view;
 use miette::Diagnostic;
 
-use self::lanes::{Lane, Work};
-use self::service::{Job, Service};
+use self::lanes::Lane;
+use self::reload::{Prepare, Setup, Start, Watch};
+use self::service::{Job, Reload, Service};
 
+mod check;
 mod lanes;
 mod query;
+mod reload;
 mod service;
+mod systemd;
 
 /// Asks every assigned port for its counters once a slot and writes a JSON line of each.
 #[derive(Debug, Parser)]
@@ -39,6 +43,22 @@ mod service;
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
+    #[command(flatten)]
+    flags: Flags,
+    /// End after so many slots
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    sweeps: Option<u64>,
+    /// Sweep one slot and print it as a table
+    #[arg(long, conflicts_with_all = ["sweeps", "output"])]
+    once: bool,
+    /// Print the configuration that results, with the origin of each value, and end
+    #[arg(long)]
+    print_config: bool,
+}
+
+// Not a doc comment: clap would print it in the place of the program's. What a sweep and its check have in common.
+#[derive(Clone, Debug, clap::Args)]
+struct Flags {
     /// Configuration; every flag below overrides its key
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -57,9 +77,6 @@ struct Args {
     /// Time between two slots [default: 1s]
     #[arg(long, value_name = "TIME")]
     interval: Option<String>,
-    /// End after so many slots
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    sweeps: Option<u64>,
     /// Groups of counters, of those in ibnet.toml.example, or all [default: extended,base,xmtdisc,rcverr]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     groups: Option<Vec<String>>,
@@ -84,17 +101,12 @@ struct Args {
     /// Where the lines go; a file is appended to [default: -]
     #[arg(short, long, value_name = "FILE|-")]
     output: Option<String>,
-    /// Sweep one slot and print it as a table
-    #[arg(long, conflicts_with_all = ["sweeps", "output"])]
-    once: bool,
-    /// Print the configuration that results, and end
-    #[arg(long)]
-    print_config: bool,
 }
 
 /// What else there is to do than to sweep.
 #[derive(Debug, Subcommand)]
 enum Command {
+    Check(check::Args),
     Query(query::Args),
 }
 
@@ -104,6 +116,7 @@ Examples:
   ibnet-sweep --net fabric.p --sweeps 10 | jq 'select(.type == \"sweep\")'
   ibnet-sweep --simulate fabric.p --once
   ibnet-sweep -c ibnet.toml --print-config
+  ibnet-sweep check -c ibnet.toml
   ibnet-sweep query 23 1
 
 The log goes to standard error; RUST_LOG=ibnet=debug tells of each slot.
@@ -181,6 +194,9 @@ enum Failure {
         #[source]
         source: std::io::Error,
     },
+    #[error("{key}: only a start can change it")]
+    #[diagnostic(help("start ibnet-sweep again: systemctl restart ibnet-sweep"))]
+    NeedsStart { key: String },
     #[error("the program's threads could not be started")]
     Runtime(#[source] std::io::Error),
 }
@@ -192,15 +208,21 @@ fn main() -> ExitCode {
     };
     cli::log_to_stderr();
     let done = match &args.command {
-        None => run(&args),
-        Some(Command::Query(args)) => query::run(args),
+        None => run(&args).map(|()| ExitCode::SUCCESS),
+        Some(Command::Check(args)) => check::run(args),
+        Some(Command::Query(args)) => query::run(args).map(|()| ExitCode::SUCCESS),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => {
             let code = cli::fail(&failure);
             // A value that was given as an argument is a wrong argument.
-            if args.gave(&failure) { ExitCode::from(USAGE) } else { code }
+            let gave = match &args.command {
+                None => args.flags.gave(&failure),
+                Some(Command::Check(_)) => false,
+                Some(Command::Query(args)) => args.gave(&failure),
+            };
+            if gave { ExitCode::from(USAGE) } else { code }
         }
     }
 }
@@ -209,64 +231,86 @@ fn main() -> ExitCode {
 const USAGE: u8 = 2;
 
 fn run(args: &Args) -> Result<(), Failure> {
-    let raw = args.raw()?;
     if args.print_config {
-        return cli::print(toml::to_string(&raw).unwrap_or_default().as_bytes()).map_err(Failure::Stdout);
+        return args.flags.print();
     }
-    let config = raw.check()?;
-    args.check_output(&config)?;
-    let work = Work::load(&config)?;
-    let lanes = work.lanes(&config)?;
-    let settings = |lane: &Lane, (ca, ca_port): (String, PortNum)| {
-        let (aligned, sweeps) = if args.once { (false, Some(1)) } else { (true, args.sweeps) };
-        Settings { ca, ca_port, aligned, sweeps, ..work.settings(lane, &config) }
-    };
-    if let Some(fabric) = lanes::simulated(&config)? {
-        let start = |lane: &Lane| {
-            let (plan, settings) = (Plan::new(&lane.share), settings(lane, lanes::simulated_name(&lane.ca)));
+    let setup = Setup::load(&args.flags)?;
+    if let Some(fabric) = lanes::simulated(&setup.config)? {
+        let prepare = move |_: &Config, lane: &Lane, settings| {
+            let (ca, ca_port) = lanes::simulated_name(&lane.ca);
+            let (plan, settings) = (Plan::new(&lane.share), Settings { ca, ca_port, ..settings });
             let transport = SimTransport::new(Arc::clone(&fabric));
-            Ok(move |outlet| Driver::new(plan, settings, transport, outlet, cli::random_seed()))
+            Ok(Box::new(move |outlet| Driver::new(plan, settings, transport, outlet, cli::random_seed())) as Start<_>)
         };
-        return sweep(args, &config, lanes.iter().map(start).collect::<Result<_, Failure>>()?);
+        return sweep(args, setup, Box::new(prepare));
     }
     #[cfg(feature = "umad")]
     {
-        let start = |lane: &Lane| {
-            let (port, pkey_index) = lanes::hca_port(&config, &lane.ca)?;
+        let once = args.once;
+        let prepare = move |config: &Config, lane: &Lane, mut settings: Settings| {
+            let (port, pkey_index) = lanes::hca_port(config, &lane.ca)?;
             let transport = UmadTransport::open(&port)?;
-            let mut settings = settings(lane, (port.ca.clone(), port.port));
-            settings.engine.pkey_index = pkey_index;
-            let (plan, once, pkey) = (Plan::new(&lane.share), args.once, config.pkey);
-            Ok(move |outlet| {
+            (settings.ca, settings.ca_port, settings.engine.pkey_index) = (port.ca.clone(), port.port, pkey_index);
+            let (plan, pkey) = (Plan::new(&lane.share), config.pkey);
+            Ok(Box::new(move |outlet| {
                 let driver = Driver::new(plan, settings, transport, outlet, cli::random_seed());
                 // Who wants to see one slot wants to see what is wrong.
                 if once { driver } else { driver.reopening(lanes::reopen(port, pkey)) }
-            })
+            }) as Start<_>)
         };
-        sweep(args, &config, lanes.iter().map(start).collect::<Result<_, Failure>>()?)
+        sweep(args, setup, Box::new(prepare))
     }
     #[cfg(not(feature = "umad"))]
     Err(Failure::NoUmad)
 }
 
-impl Args {
+impl Flags {
+    /// The keys that were given here.
+    fn given(&self) -> Vec<&'static str> {
+        let flags = [
+            ("assignments", self.assignments.is_some()),
+            ("sampler", self.sampler.is_some()),
+            ("net", self.net.is_some()),
+            ("simulate", self.simulate.is_some()),
+            ("interval", self.interval.is_some()),
+            ("groups", self.groups.is_some()),
+            ("window", self.window.is_some()),
+            ("timeout", self.timeout.is_some()),
+            ("grace", self.grace.is_some()),
+            ("ca", self.ca.is_some()),
+            ("sl", self.sl.is_some()),
+            ("pkey", self.pkey.is_some()),
+            ("output", self.output.is_some()),
+        ];
+        flags.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key).collect()
+    }
+
     /// Whether the value that is wrong was given here.
     fn gave(&self, failure: &Failure) -> bool {
-        if let Some(Command::Query(args)) = &self.command {
-            return args.gave(failure);
+        matches!(failure, Failure::Config(ConfigError::Value { key, .. }) if self.given().contains(key))
+    }
+
+    /// What results of the file and of what was given here.
+    fn config(&self) -> Result<Config, ConfigError> {
+        let placed = |error: ConfigError| match (&error, &self.config) {
+            (ConfigError::Value { key, .. }, Some(path)) if !self.given().contains(key) => error.placed(path),
+            _ => error,
+        };
+        self.raw()?.check().map_err(placed)
+    }
+
+    /// Prints that, if it can be used; with nothing to sweep in it, it is shown all the same.
+    fn print(&self) -> Result<(), Failure> {
+        if let Err(ConfigError::NothingToSweep) = self.config() {
+            // What else there is shall be right.
+            Self { net: Some("-".to_owned()), ..self.clone() }.config()?;
+            cli::note("note: nothing says yet which ports to sweep\n");
+        } else {
+            self.config()?;
         }
-        let Failure::Config(ConfigError::Value { key, .. }) = failure else { return false };
-        match *key {
-            "interval" => self.interval.is_some(),
-            "groups" => self.groups.is_some(),
-            "window" => self.window.is_some(),
-            "timeout" => self.timeout.is_some(),
-            "grace" => self.grace.is_some(),
-            "ca" => self.ca.is_some(),
-            "sl" => self.sl.is_some(),
-            "pkey" => self.pkey.is_some(),
-            _ => false,
-        }
+        let file = self.config.as_deref().map(|path| (std::fs::read_to_string(path).unwrap_or_default(), path.display().to_string()));
+        let file = file.as_ref().map(|(text, name)| (text.as_str(), name.as_str()));
+        cli::print(config::show(&self.raw()?, file, &self.given()).as_bytes()).map_err(Failure::Stdout)
     }
 
     /// Refuses to append records to a file that is read.
@@ -329,29 +373,33 @@ impl Args {
 }
 
 /// Sweeps all lanes into the output, or one slot of each into a table.
-fn sweep<T, D>(args: &Args, config: &Config, lanes: Vec<D>) -> Result<(), Failure>
-where
-    T: Transport + Send + 'static,
-    D: FnOnce(Outlet) -> Driver<T>,
-{
-    // Fewer CPUs than lanes are shared.
-    let cpu = |lane: usize| (!config.cpus.is_empty()).then(|| config.cpus[lane % config.cpus.len()]);
+fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prepare<T>) -> Result<(), Failure> {
+    let (aligned, sweeps) = if args.once { (false, Some(1)) } else { (true, args.sweeps) };
+    let lanes = setup.lanes(|settings| Settings { aligned, sweeps, ..settings });
     let slots = args.sweeps.map(|sweeps| sweeps * lanes.len() as u64);
+    let prepared = lanes.into_iter().map(|lane| Ok((lane.prepare(&setup.config, &prepare)?, lane)));
+    let prepared: Vec<_> = prepared.collect::<Result<_, Failure>>()?;
     let service = Service::new()?;
-    let jobs = |outlet: Outlet| {
-        let jobs = lanes.into_iter().enumerate().map(|(lane, driver)| Job { driver: driver(outlet.clone()), cpu: cpu(lane) });
-        jobs.collect::<Vec<_>>()
-    };
+    let jobs = |outlet: &Outlet| prepared.into_iter().map(|(start, lane)| Job { driver: start(outlet.clone()), lane }).collect::<Vec<_>>();
     if args.once {
         let (outlet, lines) = Destination::memory();
-        service.run(jobs(outlet), Vec::new(), &Progress::hidden())?;
+        let jobs = jobs(&outlet);
+        drop(outlet);
+        service.run(jobs, Vec::new(), &Progress::hidden(), None)?;
         return print_table(&lines.text());
     }
+    let config = &setup.config;
     let (outlet, writers) = sink::open(&config.outputs)?;
     // A bar among lines on one terminal would spoil both.
     let alone = config.outputs.iter().all(|output| output.to != Destination::Stdout) || !std::io::stdout().is_terminal();
     let bar = slots.filter(|_| alone).map_or_else(Progress::hidden, |slots| Progress::new(slots, "slots"));
-    service.run(jobs(outlet), writers, &bar)
+    let jobs = jobs(&outlet);
+    // What ends by itself is soon started again.
+    let reload = args.sweeps.is_none().then(|| {
+        let (flags, watch) = (args.flags.clone(), Watch::new(setup.files(&args.flags)));
+        Reload { flags, setup, prepare, outlet, watch }
+    });
+    service.run(jobs, writers, &bar, reload)
 }
 
 /// Prints the ports of a slot, and the sum of it.

@@ -58,6 +58,11 @@ impl<T: Transport> DeviceAsker<T> {
         Self { transport, address, redirect: None, next_tid: seed as u32, clock: Clock::start() }
     }
 
+    /// Asks the device at another LID from now on.
+    pub fn turn_to(&mut self, lid: Lid) {
+        (self.address.lid, self.redirect) = (lid, None);
+    }
+
     /// An instant of its answers in nanoseconds since 1970.
     pub fn wall(&self, at: Instant) -> u64 {
         self.clock.wall(at)

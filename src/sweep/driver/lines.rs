@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use super::{Driver, HISTOGRAM_EVERY, nanos};
+use super::{Control, Driver, HISTOGRAM_EVERY, Notice, nanos};
 use crate::mad::transport::Transport;
 use crate::sink::{self, Batch, Blank};
 use crate::sweep::record::{self, HistogramRecord, PortRecord, Start, SweepRecord};
@@ -50,6 +50,20 @@ impl<T: Transport> Driver<T> {
         record::write(&record, &mut text);
         let (line, sampler, ts) = (Blank::new(text, "\"file_seq\":"), record.sampler.to_owned(), record.ts);
         self.outlet.start(sink::Start { line, sampler, ts });
+    }
+
+    /// Tells what this driver was told to tell.
+    pub(super) fn take_notices(&mut self, control: &Control, slot: u64) {
+        for notice in control.take_notices() {
+            match notice {
+                Notice::Reload(detail) => self.write_event(slot, "reload", None, &detail),
+                Notice::Assignments(sha256) => {
+                    self.settings.assignments_sha256 = sha256;
+                    self.write_start();
+                }
+            }
+            self.flush(slot);
+        }
     }
 
     /// Writes the records of a slot's ports.

@@ -10,7 +10,6 @@
 //!
 //! [`DeviceAsker`] does without engine and slots: one request after another to one device, for [`query`](super::query).
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use self::clock::Clock;
@@ -32,15 +31,17 @@ use crate::types::PortNum;
 
 mod asker;
 mod clock;
+mod control;
 mod events;
 mod lifeline;
 mod lines;
 
 pub use asker::{Address, DeviceAsker, TRIES};
+pub use control::{Control, Notice};
 pub use lifeline::{OpenError, Opened};
 
 /// What a driver is told besides the plan.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
     /// Who we are in the records.
     pub sampler: String,
@@ -60,23 +61,6 @@ pub struct Settings {
     pub assignments_sha256: Option<String>,
     /// How the engine sweeps.
     pub engine: engine::Config,
-}
-
-/// A way to stop a driver from another thread.
-#[derive(Debug, Default)]
-pub struct Control {
-    stop: AtomicBool,
-}
-
-impl Control {
-    /// Asks nothing more, takes what is under way until its grace ends, for 0.3 s at most, writes the slot's records and ends. Is seen within [`LONGEST_WAIT`].
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
 }
 
 /// What is told of each slot to whoever watches.
@@ -205,12 +189,27 @@ impl<T: Transport> Driver<T> {
     /// # Errors
     /// When the way to the fabric is lost and nothing was said of how to open it again. What was written until then is whole.
     pub fn run(mut self, control: &Control, mut watch: impl FnMut(SlotReport<'_>)) -> Result<(), TransportError> {
-        self.write_start();
+        // What replaces another speaks when its turn has come.
+        let mut speaks = control.first().is_some();
+        if speaks {
+            self.write_start();
+        }
         self.discover(control);
+        control.set_ready();
         let mut done = 0;
         while self.settings.sweeps.is_none_or(|sweeps| done < sweeps) {
             let Some(next) = self.wait_for_slot(control) else { break };
+            if !std::mem::replace(&mut speaks, true) {
+                self.write_start();
+            }
+            if done == 0
+                && let Some(expected) = control.expected()
+            {
+                // What the one before us could not run at its end was missed.
+                self.schedule.begin_with(expected);
+            }
             let (slot, gap) = (next.number, self.schedule.begin(next));
+            control.begins(slot);
             self.tell_gap(slot, gap);
             if self.settings.interval.mul_f64(gap.missed as f64) > LONG_GAP || gap.stepped.abs() > LONG_GAP.as_secs_f64() {
                 // Hosts that were suspended wake up on other subnets.
@@ -229,8 +228,11 @@ impl<T: Transport> Driver<T> {
                 break;
             }
         }
-        self.write_histograms();
-        self.flush(self.current_slot());
+        if speaks {
+            self.take_notices(control, self.current_slot());
+            self.write_histograms();
+            self.flush(self.current_slot());
+        }
         self.failure.take().map_or(Ok(()), Err)
     }
 
@@ -277,13 +279,22 @@ impl<T: Transport> Driver<T> {
             if !self.settings.aligned {
                 return Some(Slot { number: self.schedule.number(wall), start: self.clock.anchor });
             }
-            let slot = self.schedule.next(wall, self.clock.anchor);
-            self.locate(slot.number);
-            loop {
+            let Some(first) = control.first() else {
                 if control.is_stopped() || self.failure.is_some() {
                     return None;
                 }
+                std::thread::sleep(LONGEST_WAIT);
+                continue;
+            };
+            self.schedule.begin_with(first);
+            let slot = self.schedule.next(wall, self.clock.anchor);
+            self.locate(slot.number);
+            loop {
+                if control.is_stopped() || control.leaves_before(slot.number) || self.failure.is_some() {
+                    return None;
+                }
                 self.mind_way(slot.number);
+                self.take_notices(control, slot.number);
                 match self.schedule.verdict(slot, self.clock.now()) {
                     Verdict::Start => return Some(slot),
                     Verdict::Missed => break,

@@ -28,7 +28,7 @@ pub const IDENTITY: [&str; 2] = ["ok", "unverified"];
 pub const HISTOGRAMS: [&str; 3] = ["rtt", "service", "sweep"];
 
 /// What an event can be called, and whose it is.
-pub const EVENTS: [(&str, Of); 22] = [
+pub const EVENTS: [(&str, Of); 23] = [
     ("clock_step", Of::Sampler),
     ("group_unsupported", Of::Device),
     ("implausible", Of::Port),
@@ -41,6 +41,7 @@ pub const EVENTS: [(&str, Of); 22] = [
     ("local_change", Of::Sampler),
     ("reachable", Of::Device),
     ("redirected", Of::Device),
+    ("reload", Of::Sampler),
     ("reset", Of::Port),
     ("right_device", Of::Device),
     ("send_error", Of::Sampler),
