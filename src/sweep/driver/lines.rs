@@ -84,8 +84,8 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    /// Writes the slot's `sweep` record and hands its lines over.
-    pub(super) fn end_slot(&mut self, slot: u64, slots_missed: u64) {
+    /// Writes the slot's `sweep` record and hands its lines over. Gives the lines that were lost since the slot before.
+    pub(super) fn end_slot(&mut self, slot: u64, slots_missed: u64) -> u64 {
         let lines_lost = self.outlet.take_lost();
         let stats = self.engine.stats();
         let rtt = stats.rtt.all();
@@ -138,6 +138,7 @@ impl<T: Transport> Driver<T> {
             self.write_histograms();
         }
         self.flush();
+        lines_lost
     }
 
     /// The first line after a gap says how many are missing.

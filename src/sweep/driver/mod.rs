@@ -21,7 +21,6 @@ use super::engine::{self, Engine};
 use super::plan::Plan;
 use super::record::PortIdentity;
 use super::schedule::{Gap, Schedule, Slot, Verdict, nanos};
-use super::stats::SlotStats;
 use crate::mad::exchange::{Completion, Outcome};
 use crate::mad::pma::Group;
 use crate::mad::transport::{Transport, TransportError};
@@ -35,9 +34,11 @@ mod clock;
 mod events;
 mod lifeline;
 mod lines;
+mod report;
 
 pub use asker::{Address, DeviceAsker, TRIES};
 pub use lifeline::{OpenError, Opened};
+pub use report::{PortReport, SlotReport};
 
 /// What a driver is told besides the plan.
 #[derive(Clone, Debug)]
@@ -77,17 +78,6 @@ impl Control {
     fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
-}
-
-/// What is told of each slot to whoever watches.
-#[derive(Clone, Copy, Debug)]
-pub struct SlotReport<'a> {
-    /// Which slot.
-    pub slot: u64,
-    /// Slots that ran so far, this one included.
-    pub done: u64,
-    /// Its sum.
-    pub stats: &'a SlotStats,
 }
 
 /// The longest time for which nothing is looked at but the transport.
@@ -223,8 +213,8 @@ impl<T: Transport> Driver<T> {
             self.tell_send_errors(slot);
             self.tell_too_short(control);
             done += 1;
-            self.end_slot(slot, gap.missed);
-            watch(SlotReport { slot, done, stats: self.engine.stats() });
+            let lost = self.end_slot(slot, gap.missed);
+            watch(self.report(slot, done, gap.missed, lost));
             if self.failure.is_some() || control.is_stopped() {
                 break;
             }
