@@ -16,6 +16,7 @@ use ibnet::mad::transport::sim::SimTransport;
 #[cfg(feature = "umad")]
 use ibnet::mad::transport::umad::UmadTransport;
 use ibnet::mad::transport::{Transport, TransportError};
+use ibnet::metrics::{Metrics, Peers};
 use ibnet::sink::{Destination, Outlet, SinkError};
 use ibnet::sweep::driver::{Driver, Settings};
 use ibnet::sweep::plan::Plan;
@@ -29,6 +30,7 @@ use self::lanes::{Lane, Work};
 use self::service::{Job, Service};
 
 mod lanes;
+mod metrics;
 mod query;
 mod service;
 
@@ -178,6 +180,9 @@ enum Failure {
         #[source]
         source: std::io::Error,
     },
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Metrics(#[from] ibnet::metrics::ServerError),
     #[error("the program's threads could not be started")]
     Runtime(#[source] std::io::Error),
 }
@@ -224,7 +229,7 @@ fn run(args: &Args) -> Result<(), Failure> {
             let transport = SimTransport::new(Arc::clone(&fabric));
             Ok(move |outlet| Driver::new(plan, settings, transport, outlet, cli::random_seed()))
         };
-        return sweep(args, &config, lanes.iter().map(start).collect::<Result<_, Failure>>()?);
+        return sweep(args, &config, work.peers.clone(), lanes.iter().map(start).collect::<Result<_, Failure>>()?);
     }
     #[cfg(feature = "umad")]
     {
@@ -240,7 +245,7 @@ fn run(args: &Args) -> Result<(), Failure> {
                 if once { driver } else { driver.reopening(lanes::reopen(port, pkey)) }
             })
         };
-        sweep(args, &config, lanes.iter().map(start).collect::<Result<_, Failure>>()?)
+        sweep(args, &config, work.peers.clone(), lanes.iter().map(start).collect::<Result<_, Failure>>()?)
     }
     #[cfg(not(feature = "umad"))]
     Err(Failure::NoUmad)
@@ -322,7 +327,7 @@ impl Args {
 }
 
 /// Sweeps all lanes into the output, or one slot of each into a table.
-fn sweep<T, D>(args: &Args, config: &Config, lanes: Vec<D>) -> Result<(), Failure>
+fn sweep<T, D>(args: &Args, config: &Config, peers: Peers, lanes: Vec<D>) -> Result<(), Failure>
 where
     T: Transport + Send + 'static,
     D: FnOnce(Outlet) -> Driver<T>,
@@ -331,20 +336,24 @@ where
     let cpu = |lane: usize| (!config.cpus.is_empty()).then(|| config.cpus[lane % config.cpus.len()]);
     let slots = args.sweeps.map(|sweeps| sweeps * lanes.len() as u64);
     let service = Service::new()?;
-    let jobs = |outlet: Outlet| {
-        let jobs = lanes.into_iter().enumerate().map(|(lane, driver)| Job { driver: driver(outlet.clone()), cpu: cpu(lane) });
-        jobs.collect::<Vec<_>>()
+    let jobs = |outlet: Outlet, metrics: Option<Arc<Metrics>>| {
+        let job = |(lane, driver): (usize, D)| {
+            let metrics = metrics.as_ref().map(Metrics::lane);
+            Job { driver: driver(outlet.clone()), cpu: cpu(lane), metrics }
+        };
+        lanes.into_iter().enumerate().map(job).collect::<Vec<_>>()
     };
     if args.once {
         let (outlet, lines) = Destination::memory();
-        service.run(jobs(outlet), None, &Progress::hidden())?;
+        service.run(jobs(outlet, None), None, &Progress::hidden())?;
         return print_table(&lines.text());
     }
+    let metrics = metrics::serve(config, peers)?;
     let (outlet, writer) = config.output.open()?;
     // A bar among lines on one terminal would spoil both.
     let alone = config.output != Destination::Stdout || !std::io::stdout().is_terminal();
     let bar = slots.filter(|_| alone).map_or_else(Progress::hidden, |slots| Progress::new(slots, "slots"));
-    service.run(jobs(outlet), Some(writer), &bar)
+    service.run(jobs(outlet, metrics), Some(writer), &bar)
 }
 
 /// Prints the ports of a slot, and the sum of it.

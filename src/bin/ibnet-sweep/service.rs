@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use ibnet::cli::{self, Progress};
 use ibnet::mad::transport::{Transport, TransportError};
+use ibnet::metrics::Lane;
 use ibnet::sink::{Ended, Writer};
-use ibnet::sweep::driver::{Control, Driver};
+use ibnet::sweep::driver::{Control, Driver, SlotReport};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use tokio::runtime::Runtime;
@@ -23,10 +24,11 @@ const STOP_BUDGET: Duration = Duration::from_millis(900);
 #[cfg(feature = "umad")]
 const LAST_RESORT: Duration = Duration::from_millis(980);
 
-/// A driver that is to run, and the CPU that it keeps to.
+/// A driver that is to run, the CPU that it keeps to, and where its slots are shown.
 pub(super) struct Job<T> {
     pub(super) driver: Driver<T>,
     pub(super) cpu: Option<usize>,
+    pub(super) metrics: Option<Lane>,
 }
 
 /// Threads, and the signals that end them.
@@ -98,12 +100,18 @@ impl Service {
 
 impl<T: Transport + Send + 'static> Job<T> {
     /// Starts it on a thread of its own; how it ended comes through what is returned.
-    fn start(self, lane: usize, control: &Arc<Control>, bar: &Progress) -> Result<oneshot::Receiver<Result<(), Failure>>, Failure> {
+    fn start(mut self, lane: usize, control: &Arc<Control>, bar: &Progress) -> Result<oneshot::Receiver<Result<(), Failure>>, Failure> {
         let (driven, done) = oneshot::channel();
         let (control, bar) = (Arc::clone(control), bar.clone());
         spawn(format!("mads-{lane}"), move || {
             let pinned = self.cpu.map_or(Ok(()), |cpu| pin(cpu).map_err(|source| Failure::Pin { cpu, source }));
-            let sweep = || self.driver.run(&control, |_| bar.advance()).map_err(|error: TransportError| Failure::Lost(error));
+            let watch = |report: SlotReport<'_>| {
+                if let Some(lane) = &mut self.metrics {
+                    lane.publish(report);
+                }
+                bar.advance();
+            };
+            let sweep = || self.driver.run(&control, watch).map_err(|error: TransportError| Failure::Lost(error));
             let result = pinned.and_then(|()| sweep());
             if result.is_err() {
                 control.stop();
