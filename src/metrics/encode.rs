@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
@@ -18,7 +19,7 @@ use crate::types::{Guid, NodeKind, Printable};
 #[derive(Debug)]
 pub(super) struct Fabric {
     pub(super) shown: Vec<Shown>,
-    pub(super) peers: Peers,
+    pub(super) peers: Arc<Peers>,
 }
 
 /// Ports of one kind in the order in which they are shown, with what their labels say.

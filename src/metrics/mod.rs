@@ -43,7 +43,7 @@ pub type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
 /// All lanes of a process.
 pub struct Metrics {
     lanes: Mutex<Vec<snapshot::Shared>>,
-    peers: Peers,
+    peers: Arc<Peers>,
     clock: Clock,
     made: Mutex<Made>,
 }
@@ -64,7 +64,7 @@ impl fmt::Debug for Metrics {
 impl Metrics {
     /// Without lanes. The clock only goes forward; what is published carries its time.
     pub fn new(peers: Peers, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { lanes: Mutex::default(), peers, clock: Box::new(clock), made: Mutex::default() })
+        Arc::new(Self { lanes: Mutex::default(), peers: Arc::new(peers), clock: Box::new(clock), made: Mutex::default() })
     }
 
     /// A further lane. It is shown from its first slot on, until it is dropped.
@@ -93,7 +93,8 @@ impl Metrics {
 
     /// Whether every lane had a slot not long ago, and has a way to the fabric.
     pub fn is_healthy(&self) -> bool {
-        let (lanes, shown) = (lock(&self.lanes).len(), self.shown());
+        let lanes = lock(&self.lanes).len();
+        let shown = self.shown();
         shown.len() == lanes && shown.iter().all(Shown::is_up)
     }
 
@@ -104,7 +105,7 @@ impl Metrics {
         let mut made = lock(&self.made);
         if made.text.is_empty() || made.of != of {
             let mut registry = Registry::default();
-            registry.register_collector(Box::new(encode::Fabric { shown, peers: self.peers.clone() }));
+            registry.register_collector(Box::new(encode::Fabric { shown, peers: Arc::clone(&self.peers) }));
             let mut text = String::with_capacity(made.text.len());
             // A String takes all that it is given.
             let _ = text::encode(&mut text, &registry);
