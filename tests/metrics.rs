@@ -256,6 +256,60 @@ fn what_does_not_answer_has_no_counters_and_what_is_overdue_has_none_at_all() {
     assert!(!text().iter().any(|(name, ..)| name.starts_with("infiniband_")), "a lane that ended is gone");
 }
 
+#[test]
+fn a_peak_is_remembered_for_a_minute_and_forgotten_after_two() {
+    const NAMES: [&str; 3] =
+        ["ibnet_port_transmit_utilization_ratio", "ibnet_port_transmit_utilization_peak_ratio", "ibnet_port_transmit_blocked_peak_ratio"];
+    let stage = Stage::new(Peers::new());
+    // Of each slot what it was and what was told as its peak; 25 seconds pass from slot to slot.
+    let mut slots: Vec<[BTreeMap<(String, String), f64>; 3]> = Vec::new();
+    stage.sweep(plan(), &[Group::Extended, Group::Base], 10, |_, _, _| {
+        let samples = read(std::str::from_utf8(&stage.metrics.text()).expect("UTF-8"));
+        slots.push(NAMES.map(|name| by_port(&samples, name)));
+        stage.pass(Duration::from_secs(25) - INTERVAL);
+    });
+    // A window ends with the first slot that is a minute after its first: after three slots.
+    let mut compared = 0;
+    for (now, [_, peaks, _]) in slots.iter().enumerate() {
+        let began = (now / 3).saturating_sub(1) * 3;
+        for (port, peak) in peaks {
+            let largest = slots[began..=now].iter().filter_map(|[shares, ..]| shares.get(port)).copied().fold(0.0, f64::max);
+            assert_eq!(*peak, largest, "slot {now}, {port:?}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 100 && slots.iter().any(|[.., blocked]| !blocked.is_empty()), "{compared}");
+}
+
+#[test]
+fn scrapes_and_slots_go_on_beside_each_other() {
+    let stage = Stage::new(Peers::new());
+    let ended = Arc::new(AtomicU64::new(0));
+    let scrapers: Vec<_> = (0..3)
+        .map(|_| {
+            let (metrics, ended) = (Arc::clone(&stage.metrics), Arc::clone(&ended));
+            std::thread::spawn(move || {
+                let mut last = -1.0;
+                loop {
+                    let text = metrics.text();
+                    // What ended is not shown any more.
+                    if ended.load(Ordering::SeqCst) == 1 {
+                        return;
+                    }
+                    let samples = read(std::str::from_utf8(&text).expect("UTF-8"));
+                    let slots = samples.iter().find(|(name, ..)| name == "ibnet_slots_total").map_or(0.0, |(.., value)| *value);
+                    assert!(slots >= last, "never back");
+                    last = slots;
+                }
+            })
+        })
+        .collect();
+    stage.sweep(plan(), &Group::DEFAULT, 8, |done, _, _| {
+        ended.store(u64::from(done == 8), Ordering::SeqCst);
+    });
+    scrapers.into_iter().for_each(|scraper| scraper.join().unwrap());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

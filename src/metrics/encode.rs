@@ -202,7 +202,7 @@ impl Fabric {
     /// What is ibnet's own of ports.
     fn shares(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         type Value = fn(&Port) -> Option<f64>;
-        let families: [(&str, &str, Value); 5] = [
+        let families: [(&str, &str, Value); 8] = [
             ("ibnet_port_up", "Whether the port answered in the last slot, 0 or 1", |port| Some(f64::from(u8::from(port.is_up)))),
             ("ibnet_port_transmit_utilization_ratio", "Share of the link's data rate that was sent, in the last slot", |port| {
                 port.shares.xmit
@@ -211,6 +211,9 @@ impl Fabric {
                 port.shares.rcv
             }),
             ("ibnet_port_transmit_blocked_ratio", "Share of time in which data had to wait, in the last slot", |port| port.shares.blocked),
+            ("ibnet_port_transmit_utilization_peak_ratio", "The largest of the last minute or two", |port| port.peaks.xmit),
+            ("ibnet_port_receive_utilization_peak_ratio", "The largest of the last minute or two", |port| port.peaks.rcv),
+            ("ibnet_port_transmit_blocked_peak_ratio", "The largest of the last minute or two", |port| port.peaks.blocked),
             ("ibnet_port_saturated_counters", "Counters that are full: their values mean at least", |port| Some(f64::from(port.saturated))),
         ];
         for (name, help, value) in families {

@@ -1,11 +1,11 @@
 //! Metrics for Prometheus: the last slot of every lane, in OpenMetrics text, over HTTP. Off unless [`Settings`] say where to listen.
 //!
-//! 1. **A scrape delays no MAD.** After a slot its lane copies what is shown into a [`Snapshot`](snapshot::Snapshot) of its own and swaps a pointer; a lane
+//! 1. **A scrape delays no MAD.** After a slot its lane copies what is shown into a snapshot of its own and swaps a pointer; a lane
 //!    never waits for a scrape, and a scrape never for a lane. Text is made of a slot once, however often it is asked for.
 //! 2. **No old value looks fresh.** A port that did not answer in the last slot has no counters, only `ibnet_port_up 0`. A lane whose last slot is too
 //!    long ago has none at all, and `ibnet_up 0`.
 //! 3. **Counters are the devices' own**: cumulative, in octets, cleared by others now and then. Their names are those of the exporters whose dashboards
-//!    are at hand; [`names`] has them.
+//!    are at hand; `docs/metrics.md` has them.
 //! 4. **Who listens decides**: on a loopback address whoever is on this host may read; any other address demands TLS and a password.
 //!
 //! Reads no clock: it is told the time by whoever publishes, and by a function that whoever serves gives.

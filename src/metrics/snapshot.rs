@@ -17,6 +17,9 @@ use crate::types::PortNum;
 /// Where a lane puts its last slot.
 pub(super) type Shared = Arc<Mutex<Option<Arc<Snapshot>>>>;
 
+/// How long a peak is remembered, at least: no scrape is so rare that it misses one.
+const WINDOW: Duration = Duration::from_secs(60);
+
 /// Up to so long after the next slot should have been told, the last one is fresh.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -52,6 +55,8 @@ pub(super) struct Port {
     /// Whether its link is active; `None` until PortInfo told.
     pub(super) active: Option<bool>,
     pub(super) shares: Shares,
+    /// The largest of the last one to two windows.
+    pub(super) peaks: Shares,
     /// Counters that are full.
     pub(super) saturated: u32,
 }
@@ -245,12 +250,20 @@ pub struct Lane {
     /// The copy that is not shown.
     spare: Option<Arc<Snapshot>>,
     totals: Totals,
+    peaks: Peaks,
+}
+
+/// The largest shares of each port, in the window that runs and in the one before.
+#[derive(Debug, Default)]
+struct Peaks {
+    began: Duration,
+    ports: Vec<[Shares; 2]>,
 }
 
 impl Lane {
     pub(super) fn new(metrics: Arc<Metrics>) -> (Self, Shared) {
         let shared = Shared::default();
-        (Self { metrics, shared: Arc::clone(&shared), spare: None, totals: Totals::default() }, shared)
+        (Self { metrics, shared: Arc::clone(&shared), spare: None, totals: Totals::default(), peaks: Peaks::default() }, shared)
     }
 
     /// Shows a slot. Never waits: if whoever reads is taking the last one in this very moment, this one is not shown, and the next is.
@@ -258,7 +271,9 @@ impl Lane {
         self.totals.add(report);
         let mut next = self.spare.take().unwrap_or_else(|| Arc::new(Snapshot::new(report)));
         // It is read still only if a scrape lasts longer than a slot; that scrape keeps it.
-        Arc::make_mut(&mut next).take(report, self.totals, self.metrics.now());
+        let snapshot = Arc::make_mut(&mut next);
+        snapshot.take(report, self.totals, self.metrics.now());
+        self.peaks.take(snapshot);
         let mut place = match self.shared.try_lock() {
             Ok(place) => place,
             Err(TryLockError::Poisoned(place)) => PoisonError::into_inner(place),
@@ -275,6 +290,28 @@ impl Drop for Lane {
     fn drop(&mut self) {
         self.metrics.forget(&self.shared);
     }
+}
+
+impl Peaks {
+    fn take(&mut self, snapshot: &mut Snapshot) {
+        self.ports.resize(snapshot.ports.len(), Default::default());
+        let is_new = snapshot.published.saturating_sub(self.began) >= WINDOW;
+        if is_new {
+            self.began = snapshot.published;
+        }
+        for ([running, before], port) in self.ports.iter_mut().zip(&mut snapshot.ports) {
+            if is_new {
+                *before = std::mem::take(running);
+            }
+            *running = largest(*running, port.shares);
+            port.peaks = largest(*running, *before);
+        }
+    }
+}
+
+fn largest(one: Shares, other: Shares) -> Shares {
+    let of = |one: Option<f64>, other: Option<f64>| one.into_iter().chain(other).reduce(f64::max);
+    Shares { xmit: of(one.xmit, other.xmit), rcv: of(one.rcv, other.rcv), blocked: of(one.blocked, other.blocked) }
 }
 
 impl Totals {
@@ -298,7 +335,14 @@ impl Totals {
 
 impl Port {
     fn new(report: &PortReport<'_>) -> Self {
-        let mut port = Self { identity: report.identity.clone(), is_up: false, active: None, shares: Shares::default(), saturated: 0 };
+        let mut port = Self {
+            identity: report.identity.clone(),
+            is_up: false,
+            active: None,
+            shares: Shares::default(),
+            peaks: Shares::default(),
+            saturated: 0,
+        };
         port.take(report);
         port
     }
