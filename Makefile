@@ -1,14 +1,15 @@
 # Two commands are all that a newcomer types: `make demo` and `make test`.
 
-.PHONY: help deps build install demo test lint deny audit bench fuzz clean
+.PHONY: help deps tools build install demo test lint deny audit bench fuzz clean
 
 CARGO ?= cargo
 # The samplers of the demonstration: the first host of each of eight leaf switches.
 SAMPLERS = node[00001,00025,00049,00073,00097,00121,00145,00169]
 DEMO = out/demo
-# What a bare Debian lacks: the first line to build, the second to test against the real tools.
+# What a bare Debian lacks: the first line to build, the second to test against the real tools and with those who read lines.
 PACKAGES = libibumad-dev libibmad-dev libclang-dev pkg-config \
-           ibsim-utils libumad2sim0 infiniband-diags opensm nats-server openssl
+           ibsim-utils libumad2sim0 infiniband-diags opensm nats-server openssl \
+           python3-venv jq
 # nextest if it is there, else the runner that comes with cargo.
 NEXTEST = $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 RUN_TESTS = $(if $(NEXTEST),$(CARGO) nextest run,$(CARGO) test)
@@ -23,6 +24,9 @@ help: ## This list
 
 deps: ## Install what is missing of Debian's packages
 	@./scripts/deps $(PACKAGES)
+
+tools: deps ## Fetch what tests read our output with into out/tools: 700 MB
+	@./scripts/tools
 
 build: deps ## Build target/release/ibnet-gen and ibnet-sweep
 	$(CARGO) build --release --bins
@@ -49,7 +53,7 @@ demo: deps ## Plan and sweep a simulated fabric: 15 seconds
 	@echo
 	@./target/release/examples/demo examples/stria.p $(DEMO)/assignments.toml $(DEMO)
 
-test: deps ## Every tier but hardware, ibsim with the real tools and a real NATS server too
+test: deps tools ## Every tier but hardware, with the real tools, servers and stores
 	$(RUN_TESTS) --no-default-features
 	IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN_TESTS)
 	$(CARGO) test --doc

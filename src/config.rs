@@ -10,6 +10,7 @@ use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
 
 use crate::mad::pma::Group;
+use crate::metrics;
 use crate::sink::Output;
 use crate::sweep::engine;
 use crate::types::{HcaName, Printable};
@@ -64,6 +65,8 @@ pub struct Raw {
     pub simulate: String,
     /// How it behaves.
     pub simulated: Simulated,
+    /// Where metrics are served.
+    pub metrics: metrics::Raw,
 }
 
 /// A service level as it is written: a number, or `"path"`.
@@ -122,6 +125,7 @@ impl Default for Raw {
             output: Outputs::default(),
             simulate: String::new(),
             simulated: Simulated::default(),
+            metrics: metrics::Raw::default(),
         }
     }
 }
@@ -160,6 +164,8 @@ pub struct Config {
     pub pkey: u16,
     /// Where records go.
     pub outputs: Vec<Output>,
+    /// Where metrics are served, if they are.
+    pub metrics: Option<metrics::Settings>,
     /// The net file of a simulated fabric, in the place of an HCA.
     pub simulate: Option<PathBuf>,
     /// How it behaves.
@@ -230,6 +236,10 @@ pub enum ConfigError {
     #[error("both an assignments file and a net file say which ports to sweep")]
     #[diagnostic(help("give either --assignments or --net; the other may stand in ibnet.toml: empty it with \"\""))]
     TwoPlans,
+    /// Metrics cannot be served so.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Metrics(#[from] metrics::SettingsError),
 }
 
 impl ConfigError {
@@ -313,6 +323,7 @@ impl Raw {
             cpus: self.cpus.clone(),
             pkey: self.pkey()?,
             outputs: self.output.check()?,
+            metrics: self.metrics.check()?,
             simulate,
             simulated,
         })
@@ -421,13 +432,15 @@ mod tests {
     }
 
     #[test]
-    fn the_example_has_every_key_and_its_table() {
+    fn the_example_has_every_key_and_its_tables() {
         let example: toml::Table = toml::from_str(include_str!("../ibnet.toml.example")).expect("it parses");
         let defaults = toml::Table::try_from(Raw::default()).expect("it serialises");
         let keys = |table: &toml::Table| table.keys().cloned().collect::<Vec<_>>();
         assert_eq!(keys(&example), keys(&defaults));
-        let inner = |table: &toml::Table| table["simulated"].as_table().map(keys);
-        assert_eq!(inner(&example), inner(&defaults));
+        for inner in ["simulated", "metrics"] {
+            let inner = |table: &toml::Table| table[inner].as_table().map(keys);
+            assert_eq!(inner(&example), inner(&defaults));
+        }
     }
 
     #[test]

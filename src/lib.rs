@@ -15,6 +15,7 @@
 //! | [`mad`] | the wire: performance management attributes as tables of fields; transports: libibumad and a simulated fabric |
 //! | [`sweep`] | the engine, its records and its driver |
 //! | [`sink`] | where records go |
+//! | [`metrics`] | the last slot for Prometheus, over HTTP |
 //! | [`view`] | tables and pictures of what was recorded |
 //! | [`config`] | `ibnet.toml`: as it is written, and as it was checked |
 //! | [`cli`] | what the programs share: errors for people, input, output |
@@ -23,6 +24,7 @@ pub mod assignments;
 pub mod cli;
 pub mod config;
 pub mod mad;
+pub mod metrics;
 pub mod partition;
 pub mod sink;
 pub mod sweep;

@@ -162,24 +162,30 @@ pub struct LinkRate {
     pub speed: Box<str>,
 }
 
-/// Data rate of one lane in Gb/s after the line code, by the name that `ibnetdiscover` prints (IBA vol. 2; a lane of FDR
-/// carries 14.0625 x 64/66, of HDR 53.125 x 514/544 x 256/257).
-const LANE_DATA_GBPS: [(&str, f64); 9] = [
-    ("SDR", 2.0),
-    ("DDR", 4.0),
-    ("QDR", 8.0),
-    ("FDR10", 10.0),
-    ("FDR", 14.0625 * 64.0 / 66.0),
-    ("EDR", 25.0),
-    ("HDR", 50.0),
-    ("NDR", 100.0),
-    ("XDR", 200.0),
+/// Data rate of one lane in Gb/s after the line code, and what goes over the wire, by the name that `ibnetdiscover` prints (IBA vol. 2; a lane
+/// of FDR carries 14.0625 x 64/66, of HDR 53.125 x 514/544 x 256/257).
+const LANE_GBPS: [(&str, f64, f64); 9] = [
+    ("SDR", 2.0, 2.5),
+    ("DDR", 4.0, 5.0),
+    ("QDR", 8.0, 10.0),
+    ("FDR10", 10.0, 10.3125),
+    ("FDR", 14.0625 * 64.0 / 66.0, 14.0625),
+    ("EDR", 25.0, 25.78125),
+    ("HDR", 50.0, 53.125),
+    ("NDR", 100.0, 106.25),
+    ("XDR", 200.0, 212.5),
 ];
 
 impl LinkRate {
     /// Takes both words as they stand.
     pub fn new(width: &str, speed: &str) -> Self {
         Self { width: width.into(), speed: speed.into() }
+    }
+
+    /// What goes over the wire, line code and all, in Gb/s; `None` where either word is unknown.
+    pub fn signal_gbps(&self) -> Option<f64> {
+        let lanes = self.lanes()?;
+        LANE_GBPS.iter().find(|(name, ..)| *name == &*self.speed).map(|(_, _, lane)| lanes * lane)
     }
 
     /// How many lanes; `None` where the word is unknown.
@@ -197,7 +203,7 @@ impl LinkRate {
     /// Lanes times the data rate of a lane, in Gb/s; `None` where either word is unknown.
     pub fn data_gbps(&self) -> Option<f64> {
         let lanes = self.lanes()?;
-        LANE_DATA_GBPS.iter().find(|(name, _)| *name == &*self.speed).map(|(_, lane)| lanes * lane)
+        LANE_GBPS.iter().find(|(name, ..)| *name == &*self.speed).map(|(_, lane, _)| lanes * lane)
     }
 }
 

@@ -37,7 +37,8 @@ const RULES: &[Rule] = &[
     rule("sweep::query", &["mad", "time", "types"], &["mad::transport", "sweep::driver", "sweep::engine"]),
     rule("sweep::rehearsal", &["mad", "time", "topology"], &["mad::transport::umad", "sweep::driver"]),
     rule("sweep::driver", &["mad", "sink", "time", "types"], &["mad::transport::sim", "mad::transport::umad"]),
-    rule("config", &["mad::pma", "sink", "sweep::engine", "types"], &[]),
+    rule("metrics", &["mad::pma", "sweep", "types"], &[]),
+    rule("config", &["mad::pma", "metrics", "sink", "sweep::engine", "types"], &[]),
     rule("cli", &["types"], &[]),
     rule("view", &["sweep::record", "types"], &[]),
 ];

@@ -90,5 +90,7 @@ pub(crate) fn run() {
     let driver = Driver::new(Plan::new(&sampler), settings, way, outlet, 1);
     let done = driver.run(&Control::default(), |report| silent.store(report.done >= HEALTHY, Ordering::Relaxed));
     done.expect("the way to ibsim holds");
-    writers.into_iter().for_each(|writer| drop(writer.join().expect("it writes")));
+    for writer in writers {
+        writer.join().expect("it writes");
+    }
 }

@@ -24,6 +24,8 @@ pub struct Outlet {
     queues: Arc<[Queue]>,
     ways: Arc<AtomicU32>,
     way: Way,
+    /// Lines that did not fit, of all queues.
+    refused: Arc<AtomicU64>,
 }
 
 /// Tells the ways apart.
@@ -99,7 +101,7 @@ pub(super) fn queue(name: &impl fmt::Display, bound: u64) -> (Queue, Inbox) {
 
 impl Outlet {
     pub(super) fn new(queues: Vec<Queue>) -> Self {
-        Self { queues: queues.into(), ways: Arc::new(AtomicU32::new(1)), way: 0 }
+        Self { queues: queues.into(), ways: Arc::new(AtomicU32::new(1)), way: 0, refused: Arc::default() }
     }
 
     /// Says who writes from now on. This is never lost, and stands at the head of every file or stream that begins after it.
@@ -114,14 +116,20 @@ impl Outlet {
             return;
         }
         let batch = Arc::new(batch);
-        self.queues.iter().for_each(|queue| queue.offer(self.way, &batch));
+        let refused = self.queues.iter().map(|queue| queue.offer(self.way, &batch)).sum::<u64>();
+        self.refused.fetch_add(refused, Ordering::Relaxed);
+    }
+
+    /// Lines that did not fit since this was asked last, of all outputs together.
+    pub fn take_refused(&self) -> u64 {
+        self.refused.swap(0, Ordering::Relaxed)
     }
 }
 
 impl Clone for Outlet {
     fn clone(&self) -> Self {
         let way = self.ways.fetch_add(1, Ordering::Relaxed);
-        Self { queues: Arc::clone(&self.queues), ways: Arc::clone(&self.ways), way }
+        Self { queues: Arc::clone(&self.queues), ways: Arc::clone(&self.ways), way, refused: Arc::clone(&self.refused) }
     }
 }
 
@@ -138,8 +146,8 @@ impl Queue {
         let _ = self.sender.send(message);
     }
 
-    /// Puts lines in if there is room.
-    pub(super) fn offer(&self, way: Way, batch: &Arc<Batch>) {
+    /// Puts lines in if there is room; gives how many were refused.
+    pub(super) fn offer(&self, way: Way, batch: &Arc<Batch>) -> u64 {
         let Shared { name, bound, waiting, lost, full, .. } = &*self.shared;
         let octets = octets(batch);
         // What is larger than the bound is not refused for that alone.
@@ -150,7 +158,7 @@ impl Queue {
             if !full.swap(true, Ordering::Relaxed) {
                 tracing::warn!(to = %name, "takes nothing; lines are lost, and counted");
             }
-            return;
+            return batch.lines;
         }
         let told = lost.swap(0, Ordering::Relaxed);
         if full.swap(false, Ordering::Relaxed) {
@@ -159,6 +167,7 @@ impl Queue {
         if self.sender.send(Message::Lines(way, Arc::clone(batch), told)).is_err() {
             lost.fetch_add(batch.lines + told, Ordering::Relaxed);
         }
+        0
     }
 
     /// Whether nobody takes anything out any more.

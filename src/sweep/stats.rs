@@ -66,6 +66,16 @@ impl Rejected {
         self.length + self.class + self.attribute + self.port
     }
 
+    /// Adds those of another slot.
+    pub const fn add(&mut self, other: Self) {
+        self.duplicate += other.duplicate;
+        self.foreign += other.foreign;
+        self.length += other.length;
+        self.class += other.class;
+        self.attribute += other.attribute;
+        self.port += other.port;
+    }
+
     /// Counts one that is no answer; a refusal is one.
     pub(super) fn count(&mut self, bad: BadReply) {
         match bad {

@@ -12,19 +12,22 @@ use ibnet::config::{Config, Plan as Source};
 use ibnet::mad::transport::sim::{self, SimFabric};
 #[cfg(feature = "umad")]
 use ibnet::mad::transport::umad::{HcaPort, UmadTransport, ports};
+use ibnet::metrics::Peers;
 use ibnet::sweep::driver::Settings;
 #[cfg(feature = "umad")]
 use ibnet::sweep::driver::{OpenError, Opened};
 use ibnet::topology::{DeviceId, NetFile, NetFileError, net_file};
 use ibnet::types::{HcaName, PortNum, Printable};
 
-use super::Failure;
+use super::{Failure, metrics};
 
 /// What is to be swept by this host.
 pub(super) struct Work {
     /// Its blocks of the assignments file; all of a net file is one.
     blocks: Vec<Sampler>,
     sha256: Option<String>,
+    /// What is known of the other ends of links.
+    pub(super) peers: Peers,
 }
 
 /// A share of the ports, and who asks them.
@@ -42,7 +45,8 @@ impl Work {
                 let loaded = Assignments::read(path)?;
                 let blocks: Vec<_> = loaded.assignments.of_host(&host)?.into_iter().cloned().collect();
                 refuse_one_for_all(&blocks, config)?;
-                Ok(Self { blocks, sha256: Some(loaded.sha256) })
+                let peers = metrics::peers(&loaded.assignments.samplers);
+                Ok(Self { blocks, sha256: Some(loaded.sha256), peers })
             }
             Source::Net(path) => {
                 let net = read_net(path)?;
@@ -54,7 +58,8 @@ impl Work {
                 if sampler.port_count == 0 {
                     return Err(Failure::NothingLinked { source_name });
                 }
-                Ok(Self { blocks: vec![sampler], sha256: None })
+                let peers = metrics::peers(std::slice::from_ref(&sampler));
+                Ok(Self { blocks: vec![sampler], sha256: None, peers })
             }
         }
     }

@@ -16,6 +16,7 @@ use ibnet::mad::transport::sim::SimTransport;
 #[cfg(feature = "umad")]
 use ibnet::mad::transport::umad::UmadTransport;
 use ibnet::mad::transport::{Transport, TransportError};
+use ibnet::metrics::Metrics;
 use ibnet::sink::{self, Destination, Outlet, SinkError};
 use ibnet::sweep::driver::{Driver, Settings};
 use ibnet::sweep::plan::Plan;
@@ -26,11 +27,12 @@ use ibnet::view;
 use miette::Diagnostic;
 
 use self::lanes::Lane;
-use self::reload::{Prepare, Setup, Start, Watch};
+use self::reload::{Identity, Prepare, Setup, Start, Watch};
 use self::service::{Job, Reload, Service};
 
 mod check;
 mod lanes;
+mod metrics;
 mod query;
 mod reload;
 mod service;
@@ -197,6 +199,9 @@ enum Failure {
     #[error("{key}: only a start can change it")]
     #[diagnostic(help("start ibnet-sweep again: systemctl restart ibnet-sweep"))]
     NeedsStart { key: String },
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Metrics(#[from] ibnet::metrics::ServerError),
     #[error("the program's threads could not be started")]
     Runtime(#[source] std::io::Error),
 }
@@ -380,24 +385,28 @@ fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prep
     let prepared = lanes.into_iter().map(|lane| Ok((lane.prepare(&setup.config, &prepare)?, lane)));
     let prepared: Vec<_> = prepared.collect::<Result<_, Failure>>()?;
     let service = Service::new()?;
-    let jobs = |outlet: &Outlet| prepared.into_iter().map(|(start, lane)| Job { driver: start(outlet.clone()), lane }).collect::<Vec<_>>();
+    let jobs = |outlet: &Outlet, metrics: Option<&Arc<Metrics>>| {
+        let job = |(start, lane): (Start<T>, Identity)| Job { driver: start(outlet.clone()), lane, metrics: metrics.map(Metrics::lane) };
+        prepared.into_iter().map(job).collect::<Vec<_>>()
+    };
     if args.once {
         let (outlet, lines) = Destination::memory();
-        let jobs = jobs(&outlet);
+        let jobs = jobs(&outlet, None);
         drop(outlet);
         service.run(jobs, Vec::new(), &Progress::hidden(), None)?;
         return print_table(&lines.text());
     }
     let config = &setup.config;
+    let metrics = metrics::serve(config, setup.work.peers.clone())?;
     let (outlet, writers) = sink::open(&config.outputs)?;
     // A bar among lines on one terminal would spoil both.
     let alone = config.outputs.iter().all(|output| output.to != Destination::Stdout) || !std::io::stdout().is_terminal();
     let bar = slots.filter(|_| alone).map_or_else(Progress::hidden, |slots| Progress::new(slots, "slots"));
-    let jobs = jobs(&outlet);
+    let jobs = jobs(&outlet, metrics.as_ref());
     // What ends by itself is soon started again.
     let reload = args.sweeps.is_none().then(|| {
         let (flags, watch) = (args.flags.clone(), Watch::new(setup.files(&args.flags)));
-        Reload { flags, setup, prepare, outlet, watch }
+        Reload { flags, setup, prepare, outlet, watch, metrics }
     });
     service.run(jobs, writers, &bar, reload)
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ibnet::cli::{self, Progress};
 use ibnet::mad::transport::Transport;
+use ibnet::metrics::{Lane, Metrics};
 use ibnet::sink::{Ended, Hurry, Outlet, Writer};
 use ibnet::sweep::driver::{Control, Driver, Notice, SlotReport};
 use ibnet::sweep::schedule::Schedule;
@@ -45,10 +46,11 @@ const AHEAD: u64 = 50_000_000;
 /// Octets of an event's detail.
 const LONGEST_DETAIL: usize = 512;
 
-/// A driver that is to run, and which lane it is.
+/// A driver that is to run, which lane it is, and where its slots are shown.
 pub(super) struct Job<T> {
     pub(super) driver: Driver<T>,
     pub(super) lane: Identity,
+    pub(super) metrics: Option<Lane>,
 }
 
 /// What a reload needs.
@@ -58,6 +60,7 @@ pub(super) struct Reload<T> {
     pub(super) prepare: Prepare<T>,
     pub(super) outlet: Outlet,
     pub(super) watch: Watch,
+    pub(super) metrics: Option<Arc<Metrics>>,
 }
 
 /// Threads, and the signals that end them.
@@ -224,7 +227,7 @@ struct Crew<T> {
 
 impl<T: Transport + Send + 'static> Crew<T> {
     /// Starts a driver on a thread of its own.
-    fn start(&mut self, Job { driver, lane: identity }: Job<T>, control: Control, phase: Phase) -> Result<(), Failure> {
+    fn start(&mut self, Job { driver, lane: identity, mut metrics }: Job<T>, control: Control, phase: Phase) -> Result<(), Failure> {
         let (lane, control) = (self.next, Arc::new(control));
         self.next += 1;
         self.manager.expect_slots_every(identity.settings().interval);
@@ -232,7 +235,10 @@ impl<T: Transport + Send + 'static> Crew<T> {
         spawn(format!("mads-{lane}"), move || {
             let mut ending = Ending { lane, told: told.clone(), result: Err(Failure::Crashed) };
             let pinned = cpu.map_or(Ok(()), |cpu| pin(cpu).map_err(|source| Failure::Pin { cpu, source }));
-            let watch = |_: SlotReport<'_>| {
+            let watch = |report: SlotReport<'_>| {
+                if let Some(metrics) = &mut metrics {
+                    metrics.publish(report);
+                }
                 bar.advance();
                 let _ = told.send(Said::Slot { lane });
             };
@@ -345,7 +351,11 @@ impl<T: Transport + Send + 'static> Crew<T> {
         for (start, lane) in new {
             let counts_alike = |running: &&Running| running.phase == Phase::Replaced && running.identity.counts_slots_like(&lane);
             let before = self.running.iter().find(counts_alike).map(|running| Arc::clone(&running.control));
-            self.start(Job { driver: start(reload.outlet.clone()), lane }, Control::held(before), Phase::Coming)?;
+            let metrics = reload.metrics.as_ref().map(Metrics::lane);
+            self.start(Job { driver: start(reload.outlet.clone()), lane, metrics }, Control::held(before), Phase::Coming)?;
+        }
+        if let Some(metrics) = &reload.metrics {
+            metrics.set_peers(setup.work.peers.clone());
         }
         reload.watch.files(setup.files(&reload.flags));
         reload.setup = setup;

@@ -101,8 +101,8 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    /// Writes the slot's `sweep` record and hands its lines over.
-    pub(super) fn end_slot(&mut self, slot: u64, slots_missed: u64) {
+    /// Writes the slot's `sweep` record and hands its lines over. Gives the lines that were lost since the slot before.
+    pub(super) fn end_slot(&mut self, slot: u64, slots_missed: u64) -> u64 {
         let stats = self.engine.stats();
         let rtt = stats.rtt.all();
         let quantile = |q| (!rtt.is_empty()).then(|| rtt.value_at_quantile(q));
@@ -153,6 +153,7 @@ impl<T: Transport> Driver<T> {
             self.write_histograms();
         }
         self.flush(slot);
+        self.outlet.take_refused()
     }
 
     /// Hands over what was written, and the line for where lines are missing before it.

@@ -20,7 +20,6 @@ use super::engine::{self, Engine};
 use super::plan::Plan;
 use super::record::PortIdentity;
 use super::schedule::{Gap, Schedule, Slot, Verdict, nanos};
-use super::stats::SlotStats;
 use crate::mad::exchange::{Completion, Outcome};
 use crate::mad::pma::Group;
 use crate::mad::transport::{Transport, TransportError};
@@ -35,10 +34,12 @@ mod control;
 mod events;
 mod lifeline;
 mod lines;
+mod report;
 
 pub use asker::{Address, DeviceAsker, TRIES};
 pub use control::{Control, Notice};
 pub use lifeline::{OpenError, Opened};
+pub use report::{PortReport, SlotReport};
 
 /// What a driver is told besides the plan.
 #[derive(Clone, PartialEq, Debug)]
@@ -61,17 +62,6 @@ pub struct Settings {
     pub assignments_sha256: Option<String>,
     /// How the engine sweeps.
     pub engine: engine::Config,
-}
-
-/// What is told of each slot to whoever watches.
-#[derive(Clone, Copy, Debug)]
-pub struct SlotReport<'a> {
-    /// Which slot.
-    pub slot: u64,
-    /// Slots that ran so far, this one included.
-    pub done: u64,
-    /// Its sum.
-    pub stats: &'a SlotStats,
 }
 
 /// The longest time for which nothing is looked at but the transport.
@@ -222,8 +212,8 @@ impl<T: Transport> Driver<T> {
             self.tell_send_errors(slot);
             self.tell_too_short(control);
             done += 1;
-            self.end_slot(slot, gap.missed);
-            watch(SlotReport { slot, done, stats: self.engine.stats() });
+            let lost = self.end_slot(slot, gap.missed);
+            watch(self.report(slot, done, gap.missed, lost));
             if self.failure.is_some() || control.is_stopped() {
                 break;
             }

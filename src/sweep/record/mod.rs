@@ -343,17 +343,37 @@ impl Serialize for PortRecord<'_> {
         if saturated.names().next().is_some() {
             map.serialize_entry("saturated", &saturated)?;
         }
-        let Rates { interval, xmit_gbps, rcv_gbps, wait_ticks } = reading.rates;
-        let capacity = identity.link.data_gbps();
-        let utilization = |gbps: Option<f64>| Some(gbps? / capacity?);
-        let blocked = || sample.tick?.share(wait_ticks?, identity.link.lanes()?, capacity?);
+        let Rates { interval, xmit_gbps, rcv_gbps, .. } = reading.rates;
+        let shares = Shares::of(identity, sample, reading);
         map.serialize_entry("dt_ns", &interval.map(|interval| u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX)))?;
         map.serialize_entry("xmit_gbps", &rounded(xmit_gbps))?;
         map.serialize_entry("rcv_gbps", &rounded(rcv_gbps))?;
-        map.serialize_entry("xmit_utilization", &rounded(utilization(xmit_gbps)))?;
-        map.serialize_entry("rcv_utilization", &rounded(utilization(rcv_gbps)))?;
-        map.serialize_entry("xmit_blocked", &rounded(blocked()))?;
+        map.serialize_entry("xmit_utilization", &rounded(shares.xmit))?;
+        map.serialize_entry("rcv_utilization", &rounded(shares.rcv))?;
+        map.serialize_entry("xmit_blocked", &rounded(shares.blocked))?;
         map.end()
+    }
+}
+
+/// Shares of what a link can do, from 0 to 1; `None` where they cannot be known.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Shares {
+    /// Of its data rate, transmitted.
+    pub xmit: Option<f64>,
+    /// Of its data rate, received.
+    pub rcv: Option<f64>,
+    /// Of time, in which there was data to send and it was not sent.
+    pub blocked: Option<f64>,
+}
+
+impl Shares {
+    /// From the rates of a slot and the link as it is now.
+    pub fn of(identity: &PortIdentity, sample: &Sample<'_>, reading: &Reading) -> Self {
+        let Rates { xmit_gbps, rcv_gbps, wait_ticks, .. } = reading.rates;
+        let capacity = identity.link.data_gbps();
+        let utilization = |gbps: Option<f64>| Some(gbps? / capacity?);
+        let blocked = || sample.tick?.share(wait_ticks?, identity.link.lanes()?, capacity?);
+        Self { xmit: utilization(xmit_gbps), rcv: utilization(rcv_gbps), blocked: blocked() }
     }
 }
 

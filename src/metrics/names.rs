@@ -1,0 +1,88 @@
+//! What counters are called: as `infiniband_exporter` spells them (after `infiniband_switch_` or `infiniband_hca_`), so that its dashboards work.
+//!
+//! A counter that it does not have is called as in the records, with `port_` before it. All of them end in `_total`, which is not written here.
+
+use std::borrow::Cow;
+
+use crate::mad::pma::Field;
+
+/// The name in records, and that in metrics.
+const NAMES: [(&str, &str); 25] = [
+    ("port_xmit_data_bytes", "port_transmit_data_bytes"),
+    ("port_rcv_data_bytes", "port_receive_data_bytes"),
+    ("port_xmit_pkts", "port_transmit_packets"),
+    ("port_rcv_pkts", "port_receive_packets"),
+    ("port_unicast_xmit_pkts", "port_unicast_transmit_packets"),
+    ("port_unicast_rcv_pkts", "port_unicast_receive_packets"),
+    ("port_multicast_xmit_pkts", "port_multicast_transmit_packets"),
+    ("port_multicast_rcv_pkts", "port_multicast_receive_packets"),
+    ("port_xmit_wait_ticks", "port_transmit_wait"),
+    ("symbol_error_counter", "port_symbol_error"),
+    ("link_error_recovery_counter", "port_link_error_recovery"),
+    ("link_downed_counter", "port_link_downed"),
+    ("port_rcv_errors", "port_receive_errors"),
+    ("port_rcv_remote_physical_errors", "port_receive_remote_physical_errors"),
+    ("port_rcv_switch_relay_errors", "port_receive_switch_relay_errors"),
+    ("port_xmit_discards", "port_transmit_discards"),
+    ("port_xmit_constraint_errors", "port_transmit_constraint_errors"),
+    ("port_rcv_constraint_errors", "port_receive_constraint_errors"),
+    ("local_link_integrity_errors", "port_local_link_integrity_errors"),
+    ("excessive_buffer_overrun_errors", "port_excessive_buffer_overrun_errors"),
+    ("vl15_dropped", "port_vl15_dropped"),
+    ("qp1_dropped", "port_qp1_dropped"),
+    ("port_op_rcv_pkts", "port_op_receive_packets"),
+    ("port_xmit_flow_pkts", "port_transmit_flow_packets"),
+    ("port_rcv_flow_pkts", "port_receive_flow_packets"),
+];
+
+/// A counter that one exporter spells in a way of its own, and how.
+pub(super) const ALSO: (&str, &str) = ("port_dlid_mapping_errors", "port_dli_mapping_errors");
+
+/// What a counter is called, without `_total`.
+pub(super) fn of(field: &Field) -> Cow<'static, str> {
+    let name = field.json;
+    match NAMES.iter().find(|(json, _)| *json == name) {
+        Some((_, known)) => Cow::Borrowed(known),
+        None if name.starts_with("port_") => Cow::Borrowed(name),
+        None => Cow::Owned(format!("port_{name}")),
+    }
+}
+
+/// By what the values of an array are told apart: the name says it.
+pub(super) fn index(field: &Field) -> &'static str {
+    let by = ["sl", "vl", "lane"].into_iter().find(|word| field.json.split('_').any(|part| part == *word));
+    by.unwrap_or("index")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::mad::pma::{Group, tables};
+
+    fn fields() -> impl Iterator<Item = &'static Field> {
+        Group::ALL.into_iter().flat_map(Group::fields)
+    }
+
+    #[test]
+    fn every_name_is_of_a_counter_and_no_two_are_alike() {
+        let counters: BTreeSet<_> = fields().map(|field| field.json).collect();
+        for (json, _) in NAMES.iter().chain([&ALSO]) {
+            assert!(counters.contains(json), "{json}");
+        }
+        let names: BTreeSet<_> = counters.iter().map(|json| of(fields().find(|field| field.json == *json).expect("it is there"))).collect();
+        assert_eq!(names.len(), counters.len());
+        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        assert!(names.iter().all(|name| name.chars().all(allowed) && !name.ends_with("_total")), "{names:?}");
+    }
+
+    #[test]
+    fn arrays_are_told_apart_as_the_tables_say() {
+        let document = tables::markdown();
+        for field in fields().filter(|field| field.len > 1 && field.is_counter()) {
+            let row = document.lines().find(|line| line.starts_with(&format!("| `{}` |", field.json))).expect("it has a row");
+            assert!(row.to_lowercase().contains(&format!(", by {} |", index(field))), "{row}");
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! What keeps others out: a certificate with its key, and a password. Read from files, and read again when those change.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use miette::Diagnostic;
+use subtle::ConstantTimeEq;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::Settings;
+
+/// Characters of a password at least: it is not slowed down that somebody tries one after another.
+const SHORTEST: usize = 16;
+
+/// No file of these is longer.
+const LONGEST_FILE: u64 = 1 << 20;
+
+/// The user's name where a password comes with one.
+const USER: &str = "ibnet";
+
+/// Which of the files it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// `metrics.tls_cert`.
+    Certificate,
+    /// `metrics.tls_key`.
+    Key,
+    /// `metrics.password_file`.
+    Password,
+}
+
+impl std::fmt::Display for What {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Certificate => "metrics.tls_cert",
+            Self::Key => "metrics.tls_key",
+            Self::Password => "metrics.password_file",
+        })
+    }
+}
+
+/// A file that keeps nobody out as it is.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub enum SecretsError {
+    /// It cannot be read.
+    #[error("{what}: {} cannot be read", path.display())]
+    #[diagnostic(help("give the path of a file that the user of ibnet-sweep may read"))]
+    Io {
+        /// Which.
+        what: What,
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Others may read or change it.
+    #[error("{what}: {} has mode {mode:04o}: others may read or change it", path.display())]
+    #[diagnostic(help("chmod 0600 it, or 0640 with the group of ibnet-sweep"))]
+    Mode {
+        /// Which.
+        what: What,
+        /// The file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// It is no such thing.
+    #[error("{what}: {}: {found}", path.display())]
+    #[diagnostic(help(
+        "the certificate and the key are PEM files that belong to each other; the password is one line of at least 16 characters without blanks: openssl rand -hex 24"
+    ))]
+    Content {
+        /// Which.
+        what: What,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        found: String,
+    },
+}
+
+/// The files of the settings, as they were when they were read last.
+pub(super) struct Secrets {
+    settings: Settings,
+    stamps: Vec<Option<(SystemTime, u64)>>,
+    tls: Option<TlsAcceptor>,
+    password: Option<String>,
+    /// Whether the log was told that they cannot be read any more.
+    failing: bool,
+}
+
+impl Secrets {
+    pub(super) fn read(settings: &Settings) -> Result<Self, SecretsError> {
+        let stamps = stamps(settings);
+        let tls = settings.tls.as_ref().map(|(cert, key)| acceptor(cert, key)).transpose()?;
+        let password = settings.password_file.as_deref().map(password).transpose()?;
+        Ok(Self { settings: settings.clone(), stamps, tls, password, failing: false })
+    }
+
+    /// Reads files again that have changed. What cannot be used leaves all as it was.
+    pub(super) fn refresh(&mut self) {
+        if stamps(&self.settings) == self.stamps {
+            return;
+        }
+        match Self::read(&self.settings) {
+            Ok(fresh) => {
+                *self = fresh;
+                tracing::info!("metrics: certificate and password were read again");
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.failing, true) {
+                    tracing::warn!(%error, "metrics: certificate and password stay as they were");
+                }
+            }
+        }
+    }
+
+    pub(super) fn tls(&self) -> Option<TlsAcceptor> {
+        self.tls.clone()
+    }
+
+    pub(super) fn has_password(&self) -> bool {
+        self.password.is_some()
+    }
+
+    /// Whether the value of an `Authorization` header, if there is one, opens the door: `Bearer` and the password, or `Basic` and `ibnet:password`.
+    pub(super) fn admit(&self, authorization: Option<&str>) -> bool {
+        let Some(password) = &self.password else { return true };
+        let Some((scheme, given)) = authorization.and_then(|value| value.split_once(' ')) else { return false };
+        let given = given.trim();
+        let same = |given: &[u8], expected: &[u8]| bool::from(given.ct_eq(expected));
+        if scheme.eq_ignore_ascii_case("bearer") {
+            same(given.as_bytes(), password.as_bytes())
+        } else if scheme.eq_ignore_ascii_case("basic") {
+            BASE64.decode(given).is_ok_and(|given| same(&given, format!("{USER}:{password}").as_bytes()))
+        } else {
+            false
+        }
+    }
+}
+
+/// When each file was changed last, and how long it is.
+fn stamps(settings: &Settings) -> Vec<Option<(SystemTime, u64)>> {
+    let tls = settings.tls.iter().flat_map(|(cert, key)| [cert, key]);
+    let stamp = |path: &PathBuf| fs::metadata(path).and_then(|file| Ok((file.modified()?, file.len()))).ok();
+    tls.chain(&settings.password_file).map(stamp).collect()
+}
+
+/// Reads a file; what is secret nobody else may read.
+fn read(what: What, path: &Path) -> Result<Vec<u8>, SecretsError> {
+    let failed = |source| SecretsError::Io { what, path: path.to_owned(), source };
+    let mut file = File::open(path).map_err(failed)?;
+    let mode = file.metadata().map_err(failed)?.mode() & 0o7777;
+    if what != What::Certificate && mode & 0o037 != 0 {
+        return Err(SecretsError::Mode { what, path: path.to_owned(), mode });
+    }
+    let mut octets = Vec::new();
+    file.by_ref().take(LONGEST_FILE).read_to_end(&mut octets).map_err(failed)?;
+    Ok(octets)
+}
+
+fn password(path: &Path) -> Result<String, SecretsError> {
+    let wrong = |found: &str| SecretsError::Content { what: What::Password, path: path.to_owned(), found: found.to_owned() };
+    let text = String::from_utf8(read(What::Password, path)?).map_err(|_| wrong("is no text"))?;
+    let password = text.strip_suffix('\n').unwrap_or(&text);
+    let password = password.strip_suffix('\r').unwrap_or(password);
+    match password {
+        password if password.chars().any(|c| c.is_whitespace() || c.is_control()) => Err(wrong("has more than one word")),
+        password if password.chars().count() < SHORTEST => Err(wrong("is shorter than 16 characters")),
+        password => Ok(password.to_owned()),
+    }
+}
+
+fn acceptor(cert: &Path, key: &Path) -> Result<TlsAcceptor, SecretsError> {
+    let wrong = |what, path: &Path, found: String| SecretsError::Content { what, path: path.to_owned(), found };
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(What::Certificate, cert)?).collect();
+    let chain = chain.map_err(|error| wrong(What::Certificate, cert, error.to_string()))?;
+    if chain.is_empty() {
+        return Err(wrong(What::Certificate, cert, "has no certificate".to_owned()));
+    }
+    let key_der = PrivateKeyDer::from_pem_slice(&read(What::Key, key)?).map_err(|error| wrong(What::Key, key, error.to_string()))?;
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider())).with_safe_default_protocol_versions();
+    let config = config.and_then(|config| config.with_no_client_auth().with_single_cert(chain, key_der));
+    Ok(TlsAcceptor::from(Arc::new(config.map_err(|error| wrong(What::Key, key, error.to_string()))?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    const PASSWORD: &str = "correct-horse-battery";
+
+    fn file(text: &str, mode: u32) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("password");
+        fs::write(&path, text).expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("permitted");
+        (folder, path)
+    }
+
+    fn settings(path: &Path) -> Settings {
+        Settings { listen: ([127, 0, 0, 1], 0).into(), tls: None, password_file: Some(path.to_owned()) }
+    }
+
+    #[test]
+    fn a_password_that_others_may_read_is_none() {
+        for mode in [0o644, 0o604, 0o620, 0o666, 0o602] {
+            let (_folder, path) = file(PASSWORD, mode);
+            assert!(matches!(password(&path), Err(SecretsError::Mode { mode: found, .. }) if found == mode), "{mode:o}");
+        }
+        for mode in [0o600, 0o400, 0o640, 0o440] {
+            let (_folder, path) = file(PASSWORD, mode);
+            assert_eq!(password(&path).expect("it is read"), PASSWORD, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_one_long_word() {
+        for text in ["", "\n", "short", "fifteen-letters", "sixteen  letters", "two lines of it\n\nand more", "a\0bcdefghijklmnopqrst"] {
+            let (_folder, path) = file(text, 0o600);
+            assert!(matches!(password(&path), Err(SecretsError::Content { .. })), "{text:?}");
+        }
+        for text in ["sixteen-letters!", "sixteen-letters!\n", "sixteen-letters!\r\n"] {
+            let (_folder, path) = file(text, 0o600);
+            assert_eq!(password(&path).expect("it is read"), "sixteen-letters!");
+        }
+    }
+
+    #[test]
+    fn only_the_password_opens_the_door() {
+        let (_folder, path) = file(PASSWORD, 0o600);
+        let secrets = Secrets::read(&settings(&path)).expect("they are read");
+        let basic = |text: &str| format!("Basic {}", BASE64.encode(text));
+        for good in [&format!("Bearer {PASSWORD}"), &format!("bearer {PASSWORD}"), &basic(&format!("ibnet:{PASSWORD}"))] {
+            assert!(secrets.admit(Some(good)), "{good}");
+        }
+        let wrong = [
+            String::new(),
+            PASSWORD.to_owned(),
+            "Bearer".to_owned(),
+            "Bearer ".to_owned(),
+            format!("Bearer {PASSWORD}x"),
+            format!("Bearer {}", &PASSWORD[1..]),
+            format!("Digest {PASSWORD}"),
+            basic(PASSWORD),
+            basic(&format!("root:{PASSWORD}")),
+            basic("ibnet:"),
+            "Basic !".to_owned(),
+        ];
+        for wrong in wrong {
+            assert!(!secrets.admit(Some(&wrong)), "{wrong}");
+        }
+        assert!(!secrets.admit(None));
+    }
+
+    #[test]
+    fn a_file_that_changes_is_read_again_and_a_broken_one_changes_nothing() {
+        let (_folder, path) = file(PASSWORD, 0o600);
+        let mut secrets = Secrets::read(&settings(&path)).expect("they are read");
+        fs::write(&path, "short").expect("written");
+        secrets.refresh();
+        assert!(secrets.admit(Some(&format!("Bearer {PASSWORD}"))) && secrets.failing);
+        fs::write(&path, "another-password-of-ours").expect("written");
+        secrets.refresh();
+        assert!(secrets.admit(Some("Bearer another-password-of-ours")) && !secrets.admit(Some(&format!("Bearer {PASSWORD}"))));
+        fs::remove_file(&path).expect("removed");
+        secrets.refresh();
+        assert!(secrets.admit(Some("Bearer another-password-of-ours")), "nobody is let in for that");
+        assert!(!secrets.admit(None));
+    }
+}

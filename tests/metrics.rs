@@ -1,0 +1,500 @@
+//! Metrics against the lines of the same slot, with a clock of the test's own; and who may read them.
+#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ibnet::assignments::Sampler;
+use ibnet::mad::pma::Group;
+use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
+use ibnet::metrics::{Metrics, Peers, Server, Settings};
+use ibnet::sink::Destination;
+use ibnet::sweep::driver::{self, Control, Driver};
+use ibnet::sweep::engine::Config;
+use ibnet::sweep::plan::Plan;
+use ibnet::sweep::record::line::{self, Line, Port, Sweep, Value};
+use ibnet::topology::{Fabric, ports_report, synthetic};
+use ibnet::types::{NodeKind, PortNum, Printable, misleads};
+use proptest::prelude::*;
+
+const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
+
+/// A guard against a program that hangs, not a measure of how fast it is.
+const HANGS: Duration = Duration::from_secs(60);
+
+const INTERVAL: Duration = Duration::from_millis(250);
+
+/// 20 linked ports: 6 hosts on 2 leaves (5 linked ports each), 2 spines.
+const TREE: synthetic::FatTree = synthetic::FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
+
+fn fabric() -> Fabric {
+    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("our own format").fabric
+}
+
+/// A sample: its name, its labels without escapes, its value.
+type Sample = (String, BTreeMap<String, String>, f64);
+
+/// Reads OpenMetrics text by its grammar, strictly.
+#[track_caller]
+fn read(text: &str) -> Vec<Sample> {
+    let lines = text.strip_suffix("# EOF\n").expect("it has an end");
+    assert!(lines.ends_with('\n') && !lines.lines().any(|line| line.starts_with("# EOF")), "one end");
+    assert!(!text.chars().any(|c| c != '\n' && misleads(c)), "it shows as it is");
+    let (mut samples, mut families, mut family) = (Vec::new(), BTreeSet::new(), String::new());
+    for line in lines.lines() {
+        if let Some(comment) = line.strip_prefix("# ") {
+            let (what, rest) = comment.split_once(' ').unwrap();
+            assert!(["HELP", "TYPE"].contains(&what), "{line}");
+            if what == "HELP" {
+                family = rest.split_once(' ').unwrap().0.to_owned();
+                assert!(families.insert(family.clone()), "{family} is there twice");
+            }
+            continue;
+        }
+        let (name, rest) = line.split_once('{').expect(line);
+        assert!(name.starts_with(&family), "{name} stands among {family}");
+        let (labels, rest) = labels(rest);
+        let value = rest.strip_prefix(' ').expect(line).parse().expect(line);
+        samples.push((name.to_owned(), labels, value));
+    }
+    let keys: BTreeSet<_> = samples.iter().map(|(name, labels, _)| (name, labels)).collect();
+    assert_eq!(keys.len(), samples.len(), "no series is there twice");
+    samples
+}
+
+/// Labels up to the brace, and what comes after it.
+fn labels(mut rest: &str) -> (BTreeMap<String, String>, &str) {
+    let mut labels = BTreeMap::new();
+    loop {
+        let (key, after) = rest.split_once("=\"").unwrap();
+        assert!(key.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{key:?}");
+        let (mut value, mut chars) = (String::new(), after.char_indices());
+        let end = loop {
+            match chars.next().unwrap() {
+                (end, '"') => break end,
+                (_, '\\') => value.push(match chars.next().unwrap().1 {
+                    'n' => '\n',
+                    escaped @ ('"' | '\\') => escaped,
+                    other => panic!("\\{other} is no escape"),
+                }),
+                (_, c) => value.push(c),
+            }
+        };
+        assert!(labels.insert(key.to_owned(), value).is_none(), "{key} is there twice");
+        rest = &after[end + 1..];
+        if let Some(after) = rest.strip_prefix('}') {
+            return (labels, after);
+        }
+        rest = rest.strip_prefix(',').unwrap();
+    }
+}
+
+/// A sweep whose metrics are looked at after each slot.
+struct Stage {
+    metrics: Arc<Metrics>,
+    /// Nanoseconds on the clock of the metrics.
+    clock: Arc<AtomicU64>,
+}
+
+impl Stage {
+    fn new(peers: Peers) -> Self {
+        let clock = Arc::<AtomicU64>::default();
+        let shown = Arc::clone(&clock);
+        Self { metrics: Metrics::new(peers, move || Duration::from_nanos(shown.load(Ordering::Relaxed))), clock }
+    }
+
+    fn pass(&self, time: Duration) {
+        self.clock.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Sweeps a plan of the fabric, and gives to `look` the lines of each slot and the fabric.
+    fn sweep(&self, plan: Plan, groups: &[Group], slots: u64, mut look: impl FnMut(u64, Vec<Line>, &mut SimFabric)) {
+        let sim = Arc::new(Mutex::new(SimFabric::new(fabric(), Options::default())));
+        let (outlet, lines) = Destination::memory();
+        let settings = driver::Settings {
+            sampler: "here".to_owned(),
+            ca: "sim".to_owned(),
+            ca_port: PortNum(1),
+            interval: INTERVAL,
+            offset: Duration::ZERO,
+            aligned: slots > 1,
+            sweeps: Some(slots),
+            assignments_sha256: None,
+            // No deadline passes, however busy this machine is: but for those who are dead, all answer.
+            engine: Config { groups: groups.to_vec(), deadline: INTERVAL, grace: INTERVAL, ..Config::default() },
+        };
+        let driver = Driver::new(plan, settings, SimTransport::new(Arc::clone(&sim)), outlet, 1);
+        let mut lane = self.metrics.lane();
+        driver
+            .run(&Control::default(), |report| {
+                self.pass(INTERVAL);
+                lane.publish(report);
+                let lines = lines.text().lines().map(|text| line::parse(text).expect("a record")).collect();
+                look(report.done, lines, &mut sim.lock().expect("nobody panics with it"));
+            })
+            .expect("nothing is lost");
+    }
+}
+
+fn plan() -> Plan {
+    Plan::new(&Sampler::everything(&fabric(), "here").0)
+}
+
+fn ports(lines: &[Line]) -> impl Iterator<Item = &Port> {
+    lines.iter().filter_map(|line| if let Line::Port(port) = line { Some(&**port) } else { None })
+}
+
+fn sweep_of(lines: &[Line]) -> &Sweep {
+    lines.iter().find_map(|line| if let Line::Sweep(sweep) = line { Some(sweep) } else { None }).expect("each slot has one")
+}
+
+/// Values of the samples of that name, by GUID and port.
+fn by_port(samples: &[Sample], name: &str) -> BTreeMap<(String, String), f64> {
+    let of_name = samples.iter().filter(|(of, ..)| of == name);
+    of_name.map(|(_, labels, value)| ((labels["guid"].clone(), labels.get("port").cloned().unwrap_or_default()), *value)).collect()
+}
+
+fn one(samples: &[Sample], name: &str) -> f64 {
+    let found: Vec<_> = samples.iter().filter(|(of, ..)| of == name).collect();
+    assert_eq!(found.len(), 1, "{name}");
+    found[0].2
+}
+
+#[test]
+fn metrics_say_what_the_records_of_the_slot_say() {
+    let stage = Stage::new(Peers::new());
+    let settings: BTreeSet<_> = Group::SmplCtl.fields().map(|field| field.json).collect();
+    let (mut sent, mut compared, mut arrays) = (0, 0, 0);
+    stage.sweep(plan(), &Group::ALL, 4, |done, lines, _| {
+        let samples = read(std::str::from_utf8(&stage.metrics.text()).expect("UTF-8"));
+        sent += sweep_of(&lines).mads_sent;
+        assert_eq!((one(&samples, "ibnet_slots_total"), one(&samples, "ibnet_mads_sent_total")), (done as f64, sent as f64));
+        assert_eq!((one(&samples, "ibnet_up"), one(&samples, "ibnet_assigned_ports")), (1.0, 20.0));
+        let mut counters = 0;
+        for port in ports(&lines) {
+            let key = (port.guid.to_string(), port.port.to_string());
+            let prefix = format!("infiniband_{}_port", port.kind.as_str());
+            let single = |name: &str| by_port(&samples, &format!("{prefix}_{name}")).get(&key).copied();
+            for (json, name) in [
+                ("port_xmit_data_bytes", "transmit_data_bytes_total"),
+                ("port_rcv_data_bytes", "receive_data_bytes_total"),
+                ("port_xmit_pkts", "transmit_packets_total"),
+                ("port_xmit_wait_ticks", "transmit_wait_total"),
+                ("symbol_error_counter", "symbol_error_total"),
+                ("port_dlid_mapping_errors", "dlid_mapping_errors_total"),
+                ("port_dlid_mapping_errors", "dli_mapping_errors_total"),
+                ("sw_port_vl_congestion", "sw_port_vl_congestion_total"),
+            ] {
+                if port.counters.get(json).is_none_or(|value| matches!(value, Value::One(_))) {
+                    assert_eq!(single(name), port.counter(json).map(|value| value as f64), "{json}");
+                    compared += usize::from(port.counter(json).is_some_and(|value| value > 0));
+                }
+            }
+            // How an agent is set is no counter; one counter has two names.
+            let shown = |name: &str| if settings.contains(name) { 0 } else { 1 + usize::from(name == "port_dlid_mapping_errors") };
+            let values = |value: &Value| if let Value::Many(values) = value { values.len() } else { 1 };
+            counters += port.counters.iter().map(|(name, value)| shown(name) * values(value)).sum::<usize>();
+            let by_sl = samples.iter().filter(|(name, labels, _)| {
+                *name == format!("{prefix}_xmit_data_sl_bytes_total") && (labels["guid"].clone(), labels["port"].clone()) == key
+            });
+            let by_sl: BTreeMap<usize, f64> = by_sl.map(|(_, labels, value)| (labels["sl"].parse().unwrap(), *value)).collect();
+            if let Some(Value::Many(expected)) = port.counters.get("port_xmit_data_sl_bytes") {
+                assert_eq!(by_sl, expected.iter().map(|value| *value as f64).enumerate().collect());
+                arrays += 1;
+            }
+            let share = |name: &str| by_port(&samples, name).get(&key).map(|share| (share * 1e6).round() / 1e6);
+            assert_eq!(share("ibnet_port_transmit_utilization_ratio"), port.xmit_utilization);
+            assert_eq!(share("ibnet_port_transmit_blocked_ratio"), port.xmit_blocked);
+        }
+        let shown = samples.iter().filter(|(name, ..)| name.starts_with("infiniband_") && name.ends_with("_total")).count();
+        assert_eq!(shown, counters);
+    });
+    assert!(compared > 100 && arrays > 0, "{compared} counters were not zero, {arrays} arrays were there");
+}
+
+#[test]
+fn what_does_not_answer_has_no_counters_and_what_is_overdue_has_none_at_all() {
+    let stage = Stage::new(Peers::new());
+    let fabric = fabric();
+    let (dead, device) = fabric.iter().find(|(_, device)| device.host() == "node00002").unwrap();
+    let key = (device.guid.to_string(), "1".to_owned());
+    let text = || read(std::str::from_utf8(&stage.metrics.text()).expect("UTF-8"));
+    let data = |samples: &[Sample]| by_port(samples, "infiniband_hca_port_transmit_data_bytes_total");
+    stage.sweep(plan(), &Group::DEFAULT, 4, |done, _, sim| {
+        let samples = text();
+        let (alive, up) = (u32::from(done < 3), |name| by_port(&samples, name));
+        assert_eq!(data(&samples).len(), 5 + alive as usize);
+        assert_eq!(data(&samples).contains_key(&key), alive == 1);
+        assert_eq!(up("ibnet_port_up")[&key], f64::from(alive));
+        assert_eq!(up("infiniband_hca_up")[&(key.0.clone(), String::new())], f64::from(alive));
+        assert_eq!(up("infiniband_hca_uplink_info").len(), 6, "what is joined on is there all the same");
+        let ok = samples.iter().find(|(name, labels, _)| name == "ibnet_ports" && labels["status"] == "ok").unwrap().2;
+        assert_eq!(ok, f64::from(19 + alive));
+        assert!(stage.metrics.is_healthy());
+        if done == 2 {
+            sim.set_dead(dead, true);
+        }
+        if done == 4 {
+            // Two intervals and a second are as long as it may take.
+            stage.pass(2 * INTERVAL + Duration::from_secs(1));
+            assert_eq!((data(&text()).len(), one(&text(), "ibnet_up")), (5, 1.0));
+            stage.pass(Duration::from_nanos(1));
+            let samples = text();
+            assert_eq!((data(&samples).len(), one(&samples, "ibnet_up")), (0, 0.0));
+            assert!(by_port(&samples, "ibnet_port_up").values().all(|up| *up == 0.0));
+            assert!(by_port(&samples, "infiniband_switch_up").values().all(|up| *up == 0.0));
+            assert_eq!((by_port(&samples, "infiniband_hca_info").len(), one(&samples, "ibnet_slots_total")), (6, 4.0));
+            assert!(!stage.metrics.is_healthy());
+        }
+    });
+    assert!(!text().iter().any(|(name, ..)| name.starts_with("infiniband_")), "a lane that ended is gone");
+}
+
+#[test]
+fn a_peak_is_remembered_for_a_minute_and_forgotten_after_two() {
+    const NAMES: [&str; 3] =
+        ["ibnet_port_transmit_utilization_ratio", "ibnet_port_transmit_utilization_peak_ratio", "ibnet_port_transmit_blocked_peak_ratio"];
+    let stage = Stage::new(Peers::new());
+    // Of each slot what it was and what was told as its peak; 25 seconds pass from slot to slot.
+    let mut slots: Vec<[BTreeMap<(String, String), f64>; 3]> = Vec::new();
+    stage.sweep(plan(), &[Group::Extended, Group::Base], 10, |_, _, _| {
+        let samples = read(std::str::from_utf8(&stage.metrics.text()).expect("UTF-8"));
+        slots.push(NAMES.map(|name| by_port(&samples, name)));
+        stage.pass(Duration::from_secs(25) - INTERVAL);
+    });
+    // A window ends with the first slot that is a minute after its first: after three slots.
+    let mut compared = 0;
+    for (now, [_, peaks, _]) in slots.iter().enumerate() {
+        let began = (now / 3).saturating_sub(1) * 3;
+        for (port, peak) in peaks {
+            let largest = slots[began..=now].iter().filter_map(|[shares, ..]| shares.get(port)).copied().fold(0.0, f64::max);
+            assert_eq!(*peak, largest, "slot {now}, {port:?}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 100 && slots.iter().any(|[.., blocked]| !blocked.is_empty()), "{compared}");
+}
+
+#[test]
+fn scrapes_and_slots_go_on_beside_each_other() {
+    let stage = Stage::new(Peers::new());
+    let ended = Arc::new(AtomicU64::new(0));
+    let scrapers: Vec<_> = (0..3)
+        .map(|_| {
+            let (metrics, ended) = (Arc::clone(&stage.metrics), Arc::clone(&ended));
+            std::thread::spawn(move || {
+                let mut last = -1.0;
+                loop {
+                    let text = metrics.text();
+                    // What ended is not shown any more.
+                    if ended.load(Ordering::SeqCst) == 1 {
+                        return;
+                    }
+                    let samples = read(std::str::from_utf8(&text).expect("UTF-8"));
+                    let slots = samples.iter().find(|(name, ..)| name == "ibnet_slots_total").map_or(0.0, |(.., value)| *value);
+                    assert!(slots >= last, "never back");
+                    last = slots;
+                }
+            })
+        })
+        .collect();
+    stage.sweep(plan(), &Group::DEFAULT, 8, |done, _, _| {
+        ended.store(u64::from(done == 8), Ordering::SeqCst);
+    });
+    scrapers.into_iter().for_each(|scraper| scraper.join().unwrap());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn no_name_breaks_out_of_its_label(names in proptest::collection::vec("\\PC*|[\\x00-\\x7f]*|(\\\\|\"|\n|\\}|# EOF|,a=\"){0,8}", 20)) {
+        let mut plan = plan();
+        for (port, name) in plan.ports.iter_mut().zip(&names) {
+            port.node.clone_from(name);
+            if let Some((_, _, peer)) = &mut port.peer {
+                peer.clone_from(name);
+            }
+        }
+        let expected: Vec<_> = plan.ports.iter().map(|port| {
+            ((port.guid.to_string(), port.port.to_string()), (port.kind, Printable(&port.node).to_string()))
+        }).collect();
+        let stage = Stage::new(Peers::new());
+        stage.sweep(plan, &[Group::Extended], 1, |_, _, _| {
+            let samples = read(std::str::from_utf8(&stage.metrics.text()).expect("UTF-8"));
+            for ((guid, port), (kind, name)) in &expected {
+                let of = |labels: &BTreeMap<String, String>| labels.get("guid") == Some(guid) && labels.get("port") == Some(port);
+                let uplink = format!("infiniband_{}_uplink_info", kind.as_str());
+                let (_, labels, _) = samples.iter().find(|(name, labels, _)| *name == uplink && of(labels)).expect("it is linked");
+                assert_eq!((&labels[kind.as_str()], &labels["uplink"]), (name, name));
+            }
+            assert_eq!(samples.iter().filter(|(name, ..)| name.ends_with("_port_transmit_data_bytes_total")).count(), 20);
+        });
+    }
+}
+
+#[test]
+fn the_other_end_is_told_with_what_the_plan_knows_of_it() {
+    let fabric = fabric();
+    let peers = fabric.devices().iter().map(|device| (device.guid, (Some(device.kind), device.lid))).collect();
+    let stage = Stage::new(peers);
+    stage.sweep(plan(), &[Group::Extended], 1, |_, _, _| {
+        let samples = read(std::str::from_utf8(&stage.metrics.text()).expect("UTF-8"));
+        let mut seen = 0;
+        for device in fabric.devices() {
+            let kind = device.kind.as_str();
+            for (port, peer) in device.linked() {
+                let of =
+                    |labels: &BTreeMap<String, String>| labels["guid"] == device.guid.to_string() && labels["port"] == port.num.to_string();
+                let uplink = format!("infiniband_{kind}_uplink_info");
+                let (_, labels, value) = samples.iter().find(|(name, labels, _)| *name == uplink && of(labels)).unwrap();
+                let other = fabric.devices().iter().find(|other| other.guid == peer.guid).unwrap();
+                let expected = [
+                    ("guid", device.guid.to_string()),
+                    ("port", port.num.to_string()),
+                    (kind, device.name.clone()),
+                    ("uplink", other.name.clone()),
+                    ("uplink_guid", other.guid.to_string()),
+                    ("uplink_lid", other.lid.to_string()),
+                    ("uplink_port", peer.port.to_string()),
+                    ("uplink_type", if other.kind == NodeKind::Switch { "SW" } else { "CA" }.to_owned()),
+                ];
+                assert_eq!((labels, *value), (&expected.map(|(key, value)| (key.to_owned(), value)).into_iter().collect(), 1.0));
+                seen += 1;
+            }
+        }
+        assert_eq!(seen, 20);
+    });
+}
+
+/// What a server says to a request, to the end.
+fn ask(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(HANGS)).unwrap();
+    // A server that has heard enough closes early.
+    let _ = stream.write_all(request.as_bytes());
+    let mut said = Vec::new();
+    let _ = stream.read_to_end(&mut said);
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+fn get(address: SocketAddr, path: &str, headers: &str) -> String {
+    ask(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n"))
+}
+
+fn status(said: &str) -> &str {
+    said.split(' ').nth(1).unwrap_or_default()
+}
+
+/// Serves metrics without lanes, and gives where.
+fn serve(tls: Option<(&str, &str)>, password: Option<&str>) -> (SocketAddr, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        path
+    };
+    let settings = Settings {
+        listen: ([127, 0, 0, 1], 0).into(),
+        tls: tls.map(|(cert, key)| (write("cert", cert), write("key", key))),
+        password_file: password.map(|password| write("password", password)),
+    };
+    let server = Server::bind(&settings).unwrap();
+    let address = server.address();
+    server.start(Stage::new(Peers::new()).metrics).unwrap();
+    (address, folder)
+}
+
+#[test]
+fn only_what_is_there_is_served_and_only_to_this_host() {
+    let (address, _folder) = serve(None, None);
+    let metrics = get(address, "/metrics", "");
+    assert!(status(&metrics) == "200" && metrics.contains("application/openmetrics-text; version=1.0.0"), "{metrics}");
+    assert!(metrics.contains("ibnet_build_info{version=") && metrics.ends_with("# EOF\n"), "{metrics}");
+    assert!(!metrics.to_lowercase().contains("access-control"));
+    assert_eq!(status(&get(address, "/healthz", "")), "200", "there is no lane, so none fails");
+    assert_eq!(status(&get(address, "/../../etc/passwd", "")), "404");
+    assert_eq!(status(&ask(address, &format!("POST /metrics HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\n\r\n"))), "405");
+    assert_eq!(status(&ask(address, "GET /metrics HTTP/1.1\r\nHost: rebound.example\r\n\r\n")), "421");
+    assert_eq!(status(&ask(address, &format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nX: {}\r\n\r\n", "x".repeat(1 << 20)))), "431");
+    assert_eq!(status(&ask(address, "\0\u{1}\u{2}\r\n\r\n")), "400");
+    assert_eq!(status(&get(address, "/metrics", "")), "200", "and it goes on");
+}
+
+#[test]
+fn who_does_not_know_the_password_gets_nothing() {
+    let (address, folder) = serve(None, Some("sixteen-letters!\n"));
+    for wrong in ["", "Authorization: Bearer sixteen-letters?\r\n", "Authorization: Basic aWJuZXQ6\r\n", "Authorization: Bearer\r\n"] {
+        for path in ["/metrics", "/healthz", "/", "/nothing"] {
+            let said = get(address, path, wrong);
+            assert!(status(&said) == "401" && !said.contains("ibnet_build_info"), "{said}");
+        }
+    }
+    // ibnet:sixteen-letters!
+    for right in ["Bearer sixteen-letters!", "Basic aWJuZXQ6c2l4dGVlbi1sZXR0ZXJzIQ=="] {
+        assert_eq!(status(&get(address, "/metrics", &format!("Authorization: {right}\r\n"))), "200");
+    }
+    fs::write(folder.path().join("password"), "another-one-of-ours").unwrap();
+    assert_eq!(status(&get(address, "/metrics", "Authorization: Bearer sixteen-letters!\r\n")), "401", "it was changed");
+    assert_eq!(status(&get(address, "/metrics", "Authorization: Bearer another-one-of-ours\r\n")), "200");
+}
+
+#[test]
+fn with_a_certificate_nothing_is_said_in_the_clear() {
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (cert, key) = (own.cert.pem(), own.signing_key.serialize_pem());
+    let (address, _folder) = serve(Some((&cert, &key)), Some("sixteen-letters!"));
+    let said = get(address, "/metrics", "Authorization: Bearer sixteen-letters!\r\n");
+    assert!(!said.contains("HTTP/") && !said.contains("ibnet"), "{said:?}");
+    let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap().signing_key.serialize_pem();
+    for (cert, key, found) in
+        [("", key.as_str(), "has no certificate"), (&cert, "", "no items found"), (&cert, "x", "no items found"), (&cert, &other, "key")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            path
+        };
+        let tls = Some((path("cert", cert), path("key", key)));
+        let refused = Server::bind(&Settings { listen: address, tls, password_file: None }).err().expect("refused").to_string();
+        assert!(refused.contains(found), "{refused}");
+    }
+}
+
+/// Runs the program on a configuration; the message and the help of its error.
+#[track_caller]
+fn refused(metrics: &str) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("net.p"), TREE.blueprint().ports_report()).unwrap();
+    fs::write(dir.path().join("weak"), "sixteen-letters!").unwrap();
+    fs::set_permissions(dir.path().join("weak"), fs::Permissions::from_mode(0o644)).unwrap();
+    fs::write(dir.path().join("ibnet.toml"), format!("simulate = \"net.p\"\n[metrics]\n{metrics}\n")).unwrap();
+    let args = ["-c", "ibnet.toml", "--sweeps", "1"];
+    let output = assert_cmd::Command::new(SWEEP).current_dir(dir.path()).args(args).timeout(HANGS).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{stderr}");
+    assert!(stderr.contains("error: ") && stderr.contains("\nhelp: ") && !stderr.contains("panicked"), "{stderr}");
+    stderr
+}
+
+#[test]
+fn a_listener_that_others_reach_is_refused_without_tls_and_password() {
+    let said = refused("listen = \"0.0.0.0:0\"");
+    assert!(said.contains("metrics.tls_cert, metrics.tls_key, metrics.password_file"), "{said}");
+    assert!(refused("listen = \"[::]:0\"\npassword_file = \"weak\"").contains("there is no metrics.tls_cert, metrics.tls_key"));
+    assert!(refused("listen = \"127.0.0.1:0\"\npassword_file = \"weak\"").contains("has mode 0644"));
+    assert!(refused("listen = \"127.0.0.1:0\"\npassword_file = \"gone\"").contains("gone cannot be read"));
+    assert!(refused("listen = \"here\"").contains("\"here\" is not an address and a port"));
+    assert!(refused("password_file = \"weak\"").contains("metrics.listen is not"));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    assert!(refused(&format!("listen = \"{}\"", taken.local_addr().unwrap())).contains("cannot listen on"));
+}

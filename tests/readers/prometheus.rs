@@ -1,0 +1,198 @@
+//! A real Prometheus scrapes two samplers, one in the clear and one with TLS and a password, and answers what the dashboards ask.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use ibnet::sweep::record::line::{self, Line};
+use serde_json::Value;
+
+use super::tools::{self, HANGS, SWEEP};
+
+const DASHBOARD: &str = include_str!("../../packaging/grafana/ibnet.json");
+
+const PASSWORD: &str = "a-password-of-the-test";
+
+/// Between two looks at what Prometheus knows, and how many there are.
+const WAIT: Duration = Duration::from_millis(100);
+const LOOKS: u128 = HANGS.as_millis() / WAIT.as_millis();
+
+/// A program that ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A sampler that serves metrics, and where.
+fn sampler(dir: &Path, config: &str, lines: &str) -> (Running, SocketAddr) {
+    let name = format!("{lines}.toml");
+    fs::write(dir.join(&name), format!("simulate = \"net.p\"\ninterval = \"100ms\"\noutput = \"{lines}\"\n{config}")).unwrap();
+    let mut child = Command::new(SWEEP).current_dir(dir).args(["-c", &name]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let running = Running(child);
+    let told = said.find_map(|line| Some(line.split_once("metrics are served at ")?.1.to_owned())).expect("it says where");
+    // Whatever else it says shall not block it.
+    thread::spawn(move || said.for_each(drop));
+    let address = told.split("://").nth(1).and_then(|rest| rest.strip_suffix("/metrics")).unwrap();
+    (running, address.parse().unwrap())
+}
+
+/// Prometheus, which scrapes both.
+struct Prometheus {
+    _running: Running,
+    address: SocketAddr,
+}
+
+impl Prometheus {
+    fn start(program: &Path, dir: &Path, jobs: &str) -> Self {
+        fs::write(dir.join("prometheus.yml"), format!("global:\n  scrape_interval: 500ms\nscrape_configs:\n{jobs}")).unwrap();
+        // It cannot tell which port it took; so one is taken that was free a moment ago.
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let child = Command::new(program)
+            .current_dir(dir)
+            .args(["--config.file=prometheus.yml", "--storage.tsdb.path=data", "--log.level=warn"])
+            .arg(format!("--web.listen-address={address}"))
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(dir.join("prometheus.log")).unwrap())
+            .spawn()
+            .unwrap();
+        Self { _running: Running(child), address }
+    }
+
+    /// What it answers to a query: JSON, if it is there already.
+    fn ask(&self, query: &str) -> Option<Value> {
+        let mut stream = TcpStream::connect(self.address).ok()?;
+        stream.set_read_timeout(Some(HANGS)).unwrap();
+        let escaped: String = query.bytes().map(|octet| format!("%{octet:02x}")).collect();
+        let request = format!("GET /api/v1/query?query={escaped} HTTP/1.0\r\nHost: {}\r\n\r\n", self.address);
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).unwrap();
+        serde_json::from_str(said.split_once("\r\n\r\n")?.1).ok()
+    }
+
+    /// The series of a query, by their labels, as soon as they are as wished.
+    #[track_caller]
+    fn wait(&self, query: &str, wished: impl Fn(&[(BTreeMap<String, String>, f64)]) -> bool) -> Vec<(BTreeMap<String, String>, f64)> {
+        let mut last = None;
+        for _ in 0..LOOKS {
+            if let Some(answer) = self.ask(query) {
+                assert_eq!(answer["status"], "success", "{query}: {answer}");
+                let series = series(&answer);
+                if wished(&series) {
+                    return series;
+                }
+                last = Some(series);
+            }
+            thread::sleep(WAIT);
+        }
+        panic!("{query} gives {last:?}");
+    }
+}
+
+fn series(answer: &Value) -> Vec<(BTreeMap<String, String>, f64)> {
+    let value = |value: &Value| value[1].as_str().unwrap().parse().unwrap();
+    match answer["data"]["resultType"].as_str().unwrap() {
+        "vector" => {
+            let one = |one: &Value| (serde_json::from_value(one["metric"].clone()).unwrap(), value(&one["value"]));
+            answer["data"]["result"].as_array().unwrap().iter().map(one).collect()
+        }
+        "scalar" => vec![(BTreeMap::new(), value(&answer["data"]["result"]))],
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_real_prometheus_scrapes_and_answers_what_the_dashboards_ask() {
+    let Some(program) = tools::prometheus() else { return };
+    let dir = tools::small();
+    let write = |name: &str, text: &str| {
+        fs::write(dir.path().join(name), text).unwrap();
+        fs::set_permissions(dir.path().join(name), fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    write("cert.pem", &own.cert.pem());
+    write("key.pem", &own.signing_key.serialize_pem());
+    write("password", PASSWORD);
+    let dead = "[simulated]\ndead = [\"node00002\", \"spine02\"]\n";
+    let (_plain, plain) =
+        sampler(dir.path(), &format!("ca = [\"mlx5_0\", \"mlx5_1\"]\n{dead}[metrics]\nlisten = \"127.0.0.1:0\""), "plain.jsonl");
+    let metrics = "[metrics]\nlisten = \"127.0.0.1:0\"\ntls_cert = \"cert.pem\"\ntls_key = \"key.pem\"\npassword_file = \"password\"";
+    let (_closed, closed) = sampler(dir.path(), metrics, "closed.jsonl");
+    let job = |name: &str, rest: &str, target: SocketAddr| {
+        format!("- job_name: {name}\n  static_configs: [{{targets: ['localhost:{}']}}]\n{rest}", target.port())
+    };
+    let tls = "  scheme: https\n  tls_config: {ca_file: cert.pem}\n";
+    let jobs = [
+        job("plain", "", plain),
+        job("token", &format!("{tls}  authorization: {{credentials_file: password}}\n"), closed),
+        job("user", &format!("{tls}  basic_auth: {{username: ibnet, password_file: password}}\n"), closed),
+        job("stranger", tls, closed),
+        job("clear", "  authorization: {credentials_file: password}\n", closed),
+    ];
+    let prometheus = Prometheus::start(&program, dir.path(), &jobs.concat());
+
+    for (job, up) in [("plain", 1.0), ("token", 1.0), ("user", 1.0), ("stranger", 0.0), ("clear", 0.0)] {
+        prometheus.wait(&format!("up{{job='{job}'}}"), |series| series.len() == 1 && series[0].1 == up);
+    }
+    // 5 ports of each leaf and 2 of a spine; the other spine is dead, and so is one of six hosts.
+    let count = |query: &str, expected: f64| prometheus.wait(query, |series| series.len() == 1 && series[0].1 == expected);
+    count("count(infiniband_switch_port_transmit_data_bytes_total{job='plain'})", 12.0);
+    count("count(infiniband_hca_port_transmit_data_bytes_total{job='plain'})", 5.0);
+    count("count(infiniband_switch_port_transmit_data_bytes_total{job='token'})", 14.0);
+    count("sum(ibnet_up{job='plain'})", 2.0);
+    count("sum(infiniband_switch_up{job='plain'})", 3.0);
+    // As the dashboards of the exporter whose names these are join them.
+    let joined = "rate(infiniband_switch_port_transmit_data_bytes_total{job='token'}[30s]) * on(guid,port) \
+                  group_left(switch,uplink,uplink_port) infiniband_switch_uplink_info{job='token'}";
+    let joined = prometheus.wait(joined, |series| series.len() == 14 && series.iter().any(|(_, rate)| *rate > 0.0));
+    assert!(joined.iter().all(|(labels, _)| ["switch", "uplink", "uplink_port"].iter().all(|label| !labels[*label].is_empty())));
+
+    let expressions = expressions();
+    assert!(expressions.len() > 20, "{}", expressions.len());
+    for expression in expressions {
+        let expression = expression.replace("$__rate_interval", "30s").replace("$instance", ".*");
+        assert!(!expression.contains('$'), "{expression} has a variable that is not known");
+        // Two jobs scrape the same process: a dashboard sees one of them.
+        let expression = expression.replace("instance=~\".*\"", "job=\"plain\"").replace("_uplink_info", "_uplink_info{job=\"plain\"}");
+        prometheus.wait(&expression, |series| series.iter().any(|(_, value)| value.is_finite()));
+    }
+    the_values_are_those_of_the_lines(&prometheus, dir.path());
+    let log = fs::read_to_string(dir.path().join("prometheus.log")).unwrap();
+    assert!(!log.contains("ingest"), "samples were thrown away: {log}");
+}
+
+/// The queries of the dashboard's panels.
+fn expressions() -> Vec<String> {
+    let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets = panels.filter_map(|panel| panel["targets"].as_array()).flatten();
+    targets.map(|target| target["expr"].as_str().unwrap().to_owned()).collect()
+}
+
+/// What was scraped last of a port is what a line says of it.
+fn the_values_are_those_of_the_lines(prometheus: &Prometheus, dir: &Path) {
+    let query = "infiniband_switch_port_transmit_data_bytes_total{job='plain'}";
+    let scraped = prometheus.wait(query, |series| series.len() == 12);
+    let text = fs::read_to_string(dir.join("plain.jsonl")).unwrap();
+    let lines: Vec<_> = text.lines().filter_map(|text| line::parse(text).ok()).collect();
+    for (labels, value) in scraped {
+        let of = |line: &&Line| matches!(line, Line::Port(port) if port.guid.to_string() == labels["guid"] && port.port.to_string() == labels["port"]);
+        let values: Vec<_> = lines
+            .iter()
+            .filter(of)
+            .filter_map(|line| if let Line::Port(port) = line { port.counter("port_xmit_data_bytes") } else { None })
+            .collect();
+        assert!(values.iter().any(|written| *written as f64 == value), "{labels:?}: {value} is in no line");
+    }
+}
