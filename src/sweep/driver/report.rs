@@ -22,7 +22,7 @@ pub struct SlotReport<'a> {
     pub done: u64,
     /// Slots that could not start since the one before.
     pub missed: u64,
-    /// Lines that could not be written since the one before.
+    /// Lines for which outputs had no room since the one before.
     pub lines_lost: u64,
     /// Whether there is a way to the fabric.
     pub way: bool,
