@@ -8,8 +8,7 @@ SAMPLERS = node[00001,00025,00049,00073,00097,00121,00145,00169]
 DEMO = out/demo
 # What a bare Debian lacks: the first line to build, the second to test against the real tools and with those who read lines.
 PACKAGES = libibumad-dev libibmad-dev libclang-dev pkg-config \
-           ibsim-utils libumad2sim0 infiniband-diags opensm nats-server openssl \
-           python3-venv jq
+           ibsim-utils libumad2sim0 infiniband-diags opensm openssl python3-venv jq
 # nextest if it is there, else the runner that comes with cargo.
 NEXTEST = $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 RUN_TESTS = $(if $(NEXTEST),$(CARGO) nextest run,$(CARGO) test)

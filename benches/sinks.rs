@@ -69,6 +69,7 @@ fn slot() -> anyhow::Result<String> {
         sampler: sampler.host.clone(),
         ca: "sim".to_owned(),
         ca_port: PortNum(1),
+        is_secondary: false,
         interval: Duration::from_millis(200),
         offset: Duration::ZERO,
         aligned: true,

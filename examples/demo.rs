@@ -75,6 +75,7 @@ fn sweep(fabric: &Arc<Mutex<SimFabric>>, samplers: &[Sampler], folder: &Path, sl
             sampler: sampler.host.clone(),
             ca: "sim".to_owned(),
             ca_port: PortNum(1),
+            is_secondary: false,
             interval: Duration::from_secs(1),
             offset: Duration::ZERO,
             aligned: true,

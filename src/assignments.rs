@@ -428,7 +428,8 @@ impl Sampler {
         shares
     }
 
-    fn is_secondary(&self) -> bool {
+    /// Whether its ports have another sampler that comes first.
+    pub fn is_secondary(&self) -> bool {
         self.role.as_deref() == Some("secondary")
     }
 

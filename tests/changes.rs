@@ -33,6 +33,7 @@ fn swept(slots: u64, groups: &[Group], mut meddle: impl FnMut(u64, &mut SimFabri
         sampler: "here".to_owned(),
         ca: "sim".to_owned(),
         ca_port: PortNum(1),
+        is_secondary: false,
         interval: Duration::from_millis(60),
         offset: Duration::ZERO,
         aligned: true,

@@ -217,6 +217,7 @@ fn swept(
         sampler: "here".to_owned(),
         ca: "mlx5_0".to_owned(),
         ca_port: PortNum(1),
+        is_secondary: false,
         interval: Duration::from_millis(50),
         offset: Duration::ZERO,
         aligned: true,

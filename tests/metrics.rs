@@ -121,6 +121,7 @@ impl Stage {
             sampler: "here".to_owned(),
             ca: "sim".to_owned(),
             ca_port: PortNum(1),
+            is_secondary: false,
             interval: INTERVAL,
             offset: Duration::ZERO,
             aligned: slots > 1,

@@ -197,6 +197,7 @@ fn swept(net: NetFile, sampler: &Sampler) -> Vec<String> {
             sampler,
             ca: sampler,
             ca_port: PortNum(1),
+            role: "primary",
             event: "link_change",
             guid: None,
             port,

@@ -90,6 +90,7 @@ fn whatever_happens_in_a_sweep_only_gets_are_sent() {
         sampler: "node00001".to_owned(),
         ca: "sim".to_owned(),
         ca_port: PortNum(1),
+        is_secondary: false,
         interval: Duration::from_millis(100),
         offset: Duration::ZERO,
         aligned: true,

@@ -71,6 +71,7 @@ fn until_lost(transport: Failing) -> (TransportError, Vec<Line>) {
         sampler: "here".to_owned(),
         ca: "mlx5_0".to_owned(),
         ca_port: PortNum(1),
+        is_secondary: false,
         interval: Duration::from_millis(50),
         offset: Duration::ZERO,
         aligned: true,

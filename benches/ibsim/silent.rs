@@ -78,6 +78,7 @@ pub(crate) fn run() {
         sampler: sampler.host.clone(),
         ca: port.ca.clone(),
         ca_port: port.port,
+        is_secondary: false,
         interval: Duration::from_millis(100),
         offset: Duration::ZERO,
         aligned: true,

@@ -21,12 +21,12 @@ fuzz_target!(|bytes: &[u8]| {
 
 /// True records, one of each type, and a port of which more is known.
 const RECORDS: [&str; 6] = [
-    r#"{"type":"start","ts":1,"slot":1,"sampler":"a","schema":1,"version":"0","boot_id":"","pid":1,"ca":"sim","ca_port":1,"interval_ns":500000000,"groups":["base"],"ports":7,"assignments_sha256":null,"clock_ns":30,"file_seq":0}"#,
+    r#"{"type":"start","ts":1,"slot":1,"sampler":"a","schema":1,"version":"0","boot_id":"","pid":1,"ca":"sim","ca_port":1,"role":"primary","interval_ns":500000000,"groups":["base"],"ports":7,"assignments_sha256":null,"clock_ns":30,"file_seq":0}"#,
     r#"{"type":"port","ts":1,"slot":1,"sampler":"a","guid":"0x0000000000000001","port":1,"lid":1,"node":"leaf0","kind":"switch","hops":1,"peer_guid":"0x0000000000000002","peer_port":1,"peer":"node1","link":"4xEDR","link_source":"file","status":"ok","rtt_ns":1,"mads":2,"identity":"ok","port_xmit_data_bytes":4,"saturated":["port_xmit_data_bytes"],"dt_ns":1000000000,"xmit_gbps":1.5,"rcv_gbps":0.0,"xmit_utilization":0.1,"rcv_utilization":0.0,"xmit_blocked":null}"#,
     r#"{"type":"port","ts":1,"slot":2,"sampler":"a","guid":"0x0000000000000001","port":1,"lid":1,"node":"leaf0","kind":"hca","hops":null,"peer_guid":null,"peer_port":null,"peer":null,"link":"??x???","link_source":"live","status":"timeout","rtt_ns":0,"mads":1,"mad_status":28,"errno":22,"identity":"unverified","port_xmit_data_sl_bytes":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15],"dt_ns":null,"xmit_gbps":null,"rcv_gbps":null,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":null}"#,
-    r#"{"type":"sweep","ts":1,"slot":1,"sampler":"a","ca":"sim","ca_port":1,"duration_ns":1,"decode_ns":0,"ports":7,"ok":7,"late":0,"timeout":0,"unreachable":0,"skipped":0,"errors":0,"mads_sent":28,"mads_late":0,"mads_rejected":0,"mads_duplicate":0,"mads_foreign":0,"mads_bad_length":0,"mads_bad_class":0,"mads_bad_attribute":0,"mads_bad_port":0,"mads_refused":0,"load_bytes":0,"slots_missed":0,"lines_lost":0,"rtt_p50_ns":null,"rtt_p99_ns":null,"rtt_max_ns":null}"#,
-    r#"{"type":"histogram","ts":1,"slot":1,"sampler":"a","ca":"sim","ca_port":1,"kind":"rtt","device_kind":"hca","guid":null,"lid":null,"hops":null,"mean_ns":1,"count":1,"v2":""}"#,
-    r#"{"type":"event","ts":1,"slot":1,"sampler":"a","ca":"sim","ca_port":1,"event":"reset","guid":null,"port":1,"lid":1,"detail":"x"}"#,
+    r#"{"type":"sweep","ts":1,"slot":1,"sampler":"a","ca":"sim","ca_port":1,"role":"primary","duration_ns":1,"decode_ns":0,"ports":7,"ok":7,"late":0,"timeout":0,"unreachable":0,"skipped":0,"errors":0,"mads_sent":28,"mads_late":0,"mads_rejected":0,"mads_duplicate":0,"mads_foreign":0,"mads_bad_length":0,"mads_bad_class":0,"mads_bad_attribute":0,"mads_bad_port":0,"mads_refused":0,"load_bytes":0,"slots_missed":0,"lines_lost":0,"rtt_p50_ns":null,"rtt_p99_ns":null,"rtt_max_ns":null}"#,
+    r#"{"type":"histogram","ts":1,"slot":1,"sampler":"a","ca":"sim","ca_port":1,"role":"primary","kind":"rtt","device_kind":"hca","guid":null,"lid":null,"hops":null,"mean_ns":1,"count":1,"v2":""}"#,
+    r#"{"type":"event","ts":1,"slot":1,"sampler":"a","ca":"sim","ca_port":1,"role":"primary","event":"reset","guid":null,"port":1,"lid":1,"detail":"x"}"#,
 ];
 
 /// Some records, each with some fields that have another value, or another name, or are gone.

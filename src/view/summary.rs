@@ -206,11 +206,11 @@ mod tests {
     fn stream(interval_ns: u64, mads: u64) -> String {
         let sweep = |ts, ns| {
             format!(
-                r#"{{"type":"sweep","ts":{ts},"slot":1,"sampler":"a","ca":"sim","ca_port":1,"duration_ns":{ns},"decode_ns":0,"ports":7,"ok":7,"late":0,"timeout":0,"unreachable":0,"skipped":0,"errors":0,"mads_sent":{mads},"mads_late":0,"mads_rejected":0,"mads_duplicate":0,"mads_foreign":0,"mads_bad_length":0,"mads_bad_class":0,"mads_bad_attribute":0,"mads_bad_port":0,"mads_refused":0,"load_bytes":0,"slots_missed":0,"lines_lost":0,"rtt_p50_ns":null,"rtt_p99_ns":null,"rtt_max_ns":null}}"#
+                r#"{{"type":"sweep","ts":{ts},"slot":1,"sampler":"a","ca":"sim","ca_port":1,"role":"primary","duration_ns":{ns},"decode_ns":0,"ports":7,"ok":7,"late":0,"timeout":0,"unreachable":0,"skipped":0,"errors":0,"mads_sent":{mads},"mads_late":0,"mads_rejected":0,"mads_duplicate":0,"mads_foreign":0,"mads_bad_length":0,"mads_bad_class":0,"mads_bad_attribute":0,"mads_bad_port":0,"mads_refused":0,"load_bytes":0,"slots_missed":0,"lines_lost":0,"rtt_p50_ns":null,"rtt_p99_ns":null,"rtt_max_ns":null}}"#
             )
         };
         let start = format!(
-            r#"{{"type":"start","ts":1,"slot":1,"sampler":"a","schema":1,"version":"0","boot_id":"","pid":1,"ca":"sim","ca_port":1,"interval_ns":{interval_ns},"groups":[],"ports":7,"assignments_sha256":null,"clock_ns":30,"file_seq":0}}"#
+            r#"{{"type":"start","ts":1,"slot":1,"sampler":"a","schema":1,"version":"0","boot_id":"","pid":1,"ca":"sim","ca_port":1,"role":"primary","interval_ns":{interval_ns},"groups":[],"ports":7,"assignments_sha256":null,"clock_ns":30,"file_seq":0}}"#
         );
         format!("{start}\n{}\n{}\n", sweep(1, 2_000_000), sweep(2, 4_000_000))
     }

@@ -15,10 +15,13 @@ use super::sampler::{Run, Sampler, Told, once, say, signal, wait_for};
 /// `None`, said aloud, where the server is not installed and nobody insists.
 fn available() -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    let found = std::env::split_paths(&path).map(|folder| folder.join("nats-server")).find(|file| file.exists());
+    // `make tools` unpacks it there.
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("out/tools");
+    let folders = std::iter::once(ours).chain(std::env::split_paths(&path));
+    let found = folders.map(|folder| folder.join("nats-server")).find(|file| file.exists());
     if found.is_none() {
-        assert!(std::env::var_os("IBNET_REQUIRE_NATS").is_none(), "nats-server is not installed: run `make deps`");
-        say("SKIPPED: nats-server is not installed; `make deps` installs it");
+        assert!(std::env::var_os("IBNET_REQUIRE_NATS").is_none(), "nats-server is not installed: run `make tools`");
+        say("SKIPPED: nats-server is not installed; `make tools` fetches it");
     }
     found
 }
@@ -282,8 +285,8 @@ fn tls_and_credentials() {
     let Some(program) = available() else { return };
     let sampler = Sampler::new("");
     if !certificate(sampler.folder()) {
-        assert!(std::env::var_os("IBNET_REQUIRE_NATS").is_none(), "openssl is not installed: run `make deps`");
-        return say("SKIPPED: openssl is not installed; `make deps` installs it");
+        assert!(std::env::var_os("IBNET_REQUIRE_NATS").is_none(), "openssl is not installed: run `make tools`");
+        return say("SKIPPED: openssl is not installed; `make tools` fetches it");
     }
     let in_folder = |name: &str| sampler.path(name).display().to_string();
     let (operator, account, user) = (nkeys::KeyPair::new_operator(), nkeys::KeyPair::new_account(), nkeys::KeyPair::new_user());

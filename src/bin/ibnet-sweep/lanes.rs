@@ -95,6 +95,7 @@ impl Work {
             sampler: lane.share.host.clone(),
             ca: String::new(),
             ca_port: PortNum(0),
+            is_secondary: lane.share.is_secondary(),
             interval: config.interval,
             offset: config.interval.mul_f64(lane.share.offset.unwrap_or(0.0)),
             aligned: true,

@@ -239,7 +239,20 @@ impl<T: Transport> Driver<T> {
         let ts = self.clock.wall(self.clock.now());
         let Settings { sampler, ca, ca_port, .. } = &self.settings;
         record::write(
-            &EventRecord { r#type: "event", ts, slot, sampler, ca, ca_port: *ca_port, event, guid, port, lid, detail },
+            &EventRecord {
+                r#type: "event",
+                ts,
+                slot,
+                sampler,
+                ca,
+                ca_port: *ca_port,
+                role: self.settings.role(),
+                event,
+                guid,
+                port,
+                lid,
+                detail,
+            },
             &mut self.batch.bytes,
         );
         self.batch.lines += 1;

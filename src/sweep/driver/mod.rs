@@ -18,7 +18,7 @@ use self::lines::Minute;
 use super::counter::{Columns, Reading};
 use super::engine::{self, Engine};
 use super::plan::Plan;
-use super::record::PortIdentity;
+use super::record::{self, PortIdentity};
 use super::schedule::{Gap, Schedule, Slot, Verdict, nanos};
 use crate::mad::exchange::{Completion, Outcome};
 use crate::mad::pma::Group;
@@ -50,6 +50,8 @@ pub struct Settings {
     pub ca: String,
     /// Its port.
     pub ca_port: PortNum,
+    /// Whether its ports have another sampler that comes first.
+    pub is_secondary: bool,
     /// Between two slots.
     pub interval: Duration,
     /// When within the interval a slot starts.
@@ -62,6 +64,12 @@ pub struct Settings {
     pub assignments_sha256: Option<String>,
     /// How the engine sweeps.
     pub engine: engine::Config,
+}
+
+impl Settings {
+    fn role(&self) -> &'static str {
+        record::ROLES[usize::from(self.is_secondary)]
+    }
 }
 
 /// The longest time for which nothing is looked at but the transport.

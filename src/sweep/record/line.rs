@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use super::{EVENTS, HISTOGRAMS, IDENTITY, LinkSource};
+use super::{EVENTS, HISTOGRAMS, IDENTITY, LinkSource, ROLES};
 use crate::mad::pma::Group;
 use crate::sweep::sample::Status;
 use crate::types::{Guid, Lid, NodeKind, PortNum};
@@ -44,6 +44,8 @@ pub struct Start {
     pub pid: u32,
     pub ca: String,
     pub ca_port: PortNum,
+    #[serde(deserialize_with = "role")]
+    pub role: String,
     pub interval_ns: u64,
     pub groups: Vec<String>,
     pub ports: usize,
@@ -130,6 +132,10 @@ fn identity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Err
     one_of(deserializer, "identity", &IDENTITY)
 }
 
+fn role<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    one_of(deserializer, "role", &ROLES)
+}
+
 fn histogram<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     one_of(deserializer, "histogram", &HISTOGRAMS)
 }
@@ -170,6 +176,8 @@ pub struct Sweep {
     pub sampler: String,
     pub ca: String,
     pub ca_port: PortNum,
+    #[serde(deserialize_with = "role")]
+    pub role: String,
     pub duration_ns: u64,
     pub decode_ns: u64,
     pub ports: u32,
@@ -207,6 +215,8 @@ pub struct Histogram {
     pub sampler: String,
     pub ca: String,
     pub ca_port: PortNum,
+    #[serde(deserialize_with = "role")]
+    pub role: String,
     #[serde(deserialize_with = "histogram")]
     pub kind: String,
     pub device_kind: Option<String>,
@@ -228,6 +238,8 @@ pub struct Event {
     pub sampler: String,
     pub ca: String,
     pub ca_port: PortNum,
+    #[serde(deserialize_with = "role")]
+    pub role: String,
     #[serde(deserialize_with = "event")]
     pub event: String,
     pub guid: Option<Guid>,
@@ -248,7 +260,7 @@ pub fn parse(line: &str) -> Result<Line, serde_json::Error> {
 mod tests {
     use super::*;
 
-    const EVENT: &str = r#"{"type":"event","ts":1,"slot":1,"sampler":"a","ca":"sim","ca_port":1,"event":"reset","guid":null,"port":null,"lid":null,"detail":""}"#;
+    const EVENT: &str = r#"{"type":"event","ts":1,"slot":1,"sampler":"a","ca":"sim","ca_port":1,"role":"primary","event":"reset","guid":null,"port":null,"lid":null,"detail":""}"#;
 
     #[test]
     fn words_that_are_not_described_are_refused() {

@@ -24,6 +24,9 @@ pub const SCHEMA: u32 = 1;
 /// What `identity` can say: that NodeInfo named the device that is meant, or that it did not.
 pub const IDENTITY: [&str; 2] = ["ok", "unverified"];
 
+/// What `role` can say.
+pub const ROLES: [&str; 2] = ["primary", "secondary"];
+
 /// Of what a `histogram` is.
 pub const HISTOGRAMS: [&str; 3] = ["rtt", "service", "sweep"];
 
@@ -140,6 +143,8 @@ pub struct Start<'a> {
     pub ca: &'a str,
     /// Its port.
     pub ca_port: PortNum,
+    /// `primary`, or `secondary`: of each port that has two samplers, which one this is.
+    pub role: &'static str,
     /// Between two slots.
     pub interval_ns: u64,
     /// What is asked, by name.
@@ -188,6 +193,8 @@ pub struct SweepRecord<'a> {
     pub ca: &'a str,
     /// Its port.
     pub ca_port: PortNum,
+    /// `primary`, or `secondary`: of each port that has two samplers, which one this is.
+    pub role: &'static str,
     /// From its start to the last reply or expiry.
     pub duration_ns: u64,
     /// Spent on making values of replies.
@@ -255,6 +262,8 @@ pub struct HistogramRecord<'a> {
     pub ca: &'a str,
     /// Its port.
     pub ca_port: PortNum,
+    /// `primary`, or `secondary`: of each port that has two samplers, which one this is.
+    pub role: &'static str,
     /// `rtt`, `service` or `sweep`, in nanoseconds.
     pub kind: &'static str,
     /// Whose round trips: `switch` or `hca`; null for sweeps.
@@ -288,6 +297,8 @@ pub struct EventRecord<'a> {
     pub ca: &'a str,
     /// Its port.
     pub ca_port: PortNum,
+    /// `primary`, or `secondary`: of each port that has two samplers, which one this is.
+    pub role: &'static str,
     /// What.
     pub event: &'static str,
     /// Of which device, if of one.
