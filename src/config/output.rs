@@ -345,7 +345,7 @@ mod tests {
         let path = folder.path().join("ibnet.toml");
         std::fs::write(&path, "window = 8\n\n[[output]]\ntype = \"file\"\npaht = \"lines\"\n").expect("written");
         let error = Raw::read(&path).expect_err("refused").to_string();
-        assert!(error.contains("ibnet.toml:5: unknown field `paht`"), "{error}");
+        assert!(error.contains("ibnet.toml:5: there is no key paht"), "{error}");
     }
 
     #[test]
