@@ -40,6 +40,8 @@ const RULES: &[Rule] = &[
     rule("config", &["mad::pma", "sink", "sweep::engine", "types"], &[]),
     rule("cli", &["types"], &[]),
     rule("view", &["sweep::record", "types"], &[]),
+    rule("view::input", &["cli", "types"], &[]),
+    rule("view::replay", &["cli", "types"], &[]),
 ];
 
 /// The only room that may say `unsafe`.

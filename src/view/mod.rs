@@ -1,5 +1,12 @@
 //! Pictures and tables of what was recorded. Reads [`sweep::record`](crate::sweep::record) only, never a fabric.
+//!
+//! [`input`] reads gigabytes of lines and hands each [`record::Record`] to a [`input::Fold`]; [`when`] reads and shows times.
 
+pub mod error;
+pub mod input;
 pub mod once;
+pub mod record;
+pub mod replay;
 pub mod summary;
 mod table;
+pub mod when;

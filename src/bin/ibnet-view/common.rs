@@ -1,0 +1,46 @@
+//! What all commands share: the lines, and from when to when.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use ibnet::cli;
+use ibnet::types::Printable;
+use ibnet::view::error::ViewError;
+use ibnet::view::input::{BadLine, Inputs, Told};
+use ibnet::view::when::Zone;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Recorded {
+    /// Recorded lines: files, patterns in quotes, `-` for standard input; plain or compressed by zstd
+    #[arg(value_name = "FILES", required = true)]
+    files: Vec<PathBuf>,
+    /// Not what was before: `2026-11-21 12:00`, RFC 3339, seconds since 1970, `-10m` (before now), `now`
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    from: Option<String>,
+    /// Not what came then or after: likewise
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    to: Option<String>,
+}
+
+impl Recorded {
+    /// What to read; times without a zone are of this machine's.
+    pub(crate) fn inputs(&self) -> Result<Inputs, ViewError> {
+        let (zone, now) = (Zone::here(), now());
+        let instant = |text: &Option<String>| text.as_deref().map(|text| zone.parse(text, now)).transpose();
+        Ok(Inputs { from: instant(&self.from)?, to: instant(&self.to)?, ..Inputs::new(&self.files)? })
+    }
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Says on standard error what was skipped, if anything was.
+pub(crate) fn tell(told: &Told) {
+    if let Some(BadLine { file, line, why }) = &told.first_bad {
+        let (file, why) = (Printable(file), Printable(why));
+        cli::note(&format!("skipped   {} of {} lines are no records; the first is {file}:{line}: {why}\n", told.bad, told.lines));
+    }
+}

@@ -1,0 +1,61 @@
+//! `ibnet-view`: pictures and tables of what `ibnet-sweep` recorded.
+//!
+//! Arguments in, library calls, files and exit code out; a file a command.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use ibnet::cli::{self, OutputError};
+use ibnet::view::error::ViewError;
+use miette::Diagnostic;
+
+mod common;
+mod replay;
+
+/// Shows what ibnet-sweep recorded: pictures and tables that explain congestion.
+#[derive(Debug, Parser)]
+#[command(name = "ibnet-view", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Replay(replay::Args),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ibnet-view replay lines/*.jsonl.zst --speed 10 -o - | consumer
+
+FILES are what `ibnet-sweep -o FILE` wrote, of any number of samplers, plain or
+compressed by zstd; a pattern in quotes is expanded, `-` is standard input. A line
+that is no record is skipped and counted. Every command has its own --help.
+
+Exit codes: 0 done; 1 the input is wrong; 2 the arguments are wrong.";
+
+/// Whatever ends the program with exit code 1.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+enum Failure {
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    View(#[from] ViewError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Output(#[from] OutputError),
+}
+
+fn main() -> ExitCode {
+    let args: Args = match cli::arguments() {
+        Ok(args) => args,
+        Err(code) => return code,
+    };
+    let done = match &args.command {
+        Command::Replay(args) => replay::run(args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => cli::fail(&failure),
+    }
+}
