@@ -54,6 +54,43 @@ pub enum ViewError {
         /// What stood there.
         text: String,
     },
+    /// Not a list of hosts.
+    #[error("`{}` is no host list: {why}", Printable(text))]
+    #[diagnostic(help("write names and ranges with commas between: `node[001-012],admin1`"))]
+    Hosts {
+        /// What stood there.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A counter that no record has.
+    #[error("no record has a counter `{}`", Printable(name))]
+    #[diagnostic(help("{}", nearest.as_ref().map_or_else(
+        || "a counter is there only if its group was asked: see the groups of `ibnet-sweep --groups`".to_owned(),
+        |name| format!("did you mean `{}`? A counter is there only if its group was asked", Printable(name))
+    )))]
+    Counter {
+        /// The name.
+        name: String,
+        /// The one most like it.
+        nearest: Option<String>,
+    },
+    /// Nothing is left to be shown.
+    #[error("there is nothing to show: {what}")]
+    #[diagnostic(help("{help}"))]
+    Nothing {
+        /// What is missing.
+        what: String,
+        /// What to do.
+        help: String,
+    },
+    /// A picture that could not be drawn.
+    #[error("the picture cannot be drawn: {why}")]
+    #[diagnostic(help("give fewer ports with --nodes or a shorter time with --from and --to"))]
+    Draw {
+        /// What went wrong.
+        why: String,
+    },
 }
 
 fn first(why: Option<&str>) -> String {

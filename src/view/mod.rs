@@ -1,9 +1,14 @@
 //! Pictures and tables of what was recorded. Reads [`sweep::record`](crate::sweep::record) only, never a fabric.
 //!
-//! [`input`] reads gigabytes of lines and hands each [`record::Record`] to a [`input::Fold`]; [`when`] reads and shows times.
+//! [`input`] reads gigabytes of lines and hands each [`record::Record`] to a [`input::Fold`]; [`when`] reads and shows times; [`draw`] makes files of
+//! pictures. On these stand the commands of `ibnet-view`.
 
+pub mod draw;
 pub mod error;
+pub mod heat;
+pub mod hosts;
 pub mod input;
+pub mod metric;
 pub mod once;
 pub mod record;
 pub mod replay;

@@ -10,6 +10,7 @@ use ibnet::view::error::ViewError;
 use miette::Diagnostic;
 
 mod common;
+mod heatmap;
 mod replay;
 
 /// Shows what ibnet-sweep recorded: pictures and tables that explain congestion.
@@ -22,11 +23,13 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Heatmap(heatmap::Args),
     Replay(replay::Args),
 }
 
 const EXAMPLES: &str = "\
 Examples:
+  ibnet-view heatmap 'lines/*.jsonl' --metric xmit_gbps,xmit_blocked -o heat.png
   ibnet-view replay lines/*.jsonl.zst --speed 10 -o - | consumer
 
 FILES are what `ibnet-sweep -o FILE` wrote, of any number of samplers, plain or
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     let done = match &args.command {
+        Command::Heatmap(args) => heatmap::run(args),
         Command::Replay(args) => replay::run(args),
     };
     match done {
