@@ -147,8 +147,8 @@ impl Range {
     pub fn title(&self) -> String {
         match self {
             Self::MeanDeviation => "up to mean + mean absolute deviation".to_owned(),
-            Self::Percentile(percent) => format!("up to the {percent} % percentile"),
-            Self::Fixed(..) => "fixed range".to_owned(),
+            Self::Percentile(percent) => format!("up to percentile {percent}"),
+            Self::Fixed(..) => "as asked".to_owned(),
         }
     }
 }

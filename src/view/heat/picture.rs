@@ -71,7 +71,7 @@ impl HeatPicture {
 
     /// The width of a panel: never so narrow that titles do not fit.
     fn width(&self) -> i32 {
-        (self.grid.columns as i32 * self.cell.0 as i32).max(560)
+        (self.grid.columns as i32 * self.cell.0 as i32).max(640)
     }
 
     fn height(&self) -> i32 {
@@ -113,7 +113,7 @@ impl HeatPicture {
             let when = self.zone.show(self.grid.start_ns + column as u64 * self.grid.step_ns, "%H:%M:%S");
             format!("; most: {} at {}, {when}", axis::number(value), self.grid.rows[row].row)
         });
-        format!("{} ({}, {}){}", metric.name(), metric.unit(), self.how, hottest.unwrap_or_else(|| "; no value".to_owned()))
+        format!("{} in {}{}", metric.name(), metric.unit(), hottest.unwrap_or_else(|| "; no value".to_owned()))
     }
 
     /// Names of rows, or of blocks of rows where rows are too low.
@@ -292,8 +292,8 @@ mod tests {
         let text = String::from_utf8(render(&picture, Format::Svg).unwrap()).unwrap();
         for said in [
             "data sent, by port",
-            "2026-11-21 12:00:00 to 2026-11-21 12:00:03 (UTC), 1 s a column, 2 ports",
-            "xmit_gbps (Gb/s, up to mean + mean absolute deviation); most: 40 at b/1, 12:00:01",
+            "2026-11-21 12:00:00 to 2026-11-21 12:00:03 (UTC), 1 s a column, 2 ports, colours up to mean + mean absolute deviation",
+            "xmit_gbps in Gb/s; most: 40 at b/1, 12:00:01",
             "no answer",
             "a&lt;/text&gt;&amp;/1",
         ] {
