@@ -8,6 +8,7 @@ pub mod error;
 pub mod heat;
 pub mod hosts;
 pub mod input;
+pub mod latency;
 pub mod metric;
 pub mod once;
 pub mod record;

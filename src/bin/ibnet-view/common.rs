@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use ibnet::cli;
 use ibnet::types::Printable;
+use ibnet::view::draw::Format;
 use ibnet::view::error::ViewError;
 use ibnet::view::input::{BadLine, Inputs, Told};
 use ibnet::view::when::Zone;
@@ -29,6 +30,12 @@ impl Recorded {
         let instant = |text: &Option<String>| text.as_deref().map(|text| zone.parse(text, now)).transpose();
         Ok(Inputs { from: instant(&self.from)?, to: instant(&self.to)?, ..Inputs::new(&self.files)? })
     }
+}
+
+/// The name of a picture tells its format.
+pub(crate) fn picture(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if Format::of(&path).is_some() { Ok(path) } else { Err("the name must end in .png or .svg".to_owned()) }
 }
 
 /// Nanoseconds since 1970.

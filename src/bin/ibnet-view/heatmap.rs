@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RANGE", default_value = "mean", allow_hyphen_values = true)]
     range: Range,
     /// The picture
-    #[arg(short, long, value_name = "FILE.png|.svg", value_parser = picture, required_unless_present = "terminal")]
+    #[arg(short, long, value_name = "FILE.png|.svg", value_parser = common::picture, required_unless_present = "terminal")]
     output: Option<PathBuf>,
     /// Draw on this terminal, in half blocks; NO_COLOR makes shades of it
     #[arg(long)]
@@ -59,11 +59,6 @@ Examples:
   ibnet-view heatmap lines/* -m errors --by switch --from -1h -o errors.png
   ibnet-view heatmap lines/* -m port_xmit_wait_ticks --nodes 'node[001-032]' --terminal
   ibnet-view heatmap lines/* -m xmit_utilization --range 0..1 --follow -o now.png";
-
-fn picture(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
-    if Format::of(&path).is_some() { Ok(path) } else { Err("the name must end in .png or .svg".to_owned()) }
-}
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match args.follow {

@@ -11,6 +11,7 @@ use miette::Diagnostic;
 
 mod common;
 mod heatmap;
+mod latency;
 mod replay;
 
 /// Shows what ibnet-sweep recorded: pictures and tables that explain congestion.
@@ -24,12 +25,14 @@ struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Heatmap(heatmap::Args),
+    Latency(latency::Args),
     Replay(replay::Args),
 }
 
 const EXAMPLES: &str = "\
 Examples:
   ibnet-view heatmap 'lines/*.jsonl' --metric xmit_gbps,xmit_blocked -o heat.png
+  ibnet-view latency 'lines/*.jsonl' -o latency.svg
   ibnet-view replay lines/*.jsonl.zst --speed 10 -o - | consumer
 
 FILES are what `ibnet-sweep -o FILE` wrote, of any number of samplers, plain or
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
     };
     let done = match &args.command {
         Command::Heatmap(args) => heatmap::run(args),
+        Command::Latency(args) => latency::run(args),
         Command::Replay(args) => replay::run(args),
     };
     match done {

@@ -103,7 +103,13 @@ impl HeatPicture {
         } else {
             many(self.grid.rows.len(), &self.grid.by.to_string())
         };
-        format!("{} to {} ({}), {step} a column, {rows}", day(self.grid.start_ns), day(self.end_ns()), self.zone.name(self.grid.start_ns))
+        format!(
+            "{} to {} ({}), {step} a column, {rows}, colours {}",
+            day(self.grid.start_ns),
+            day(self.end_ns()),
+            self.zone.name(self.grid.start_ns),
+            self.how
+        )
     }
 
     /// What stands above a panel.
