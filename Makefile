@@ -24,7 +24,7 @@ help: ## This list
 deps: ## Install what is missing of Debian's packages
 	@./scripts/deps $(PACKAGES)
 
-build: deps ## Build target/release/ibnet-gen and ibnet-sweep
+build: deps ## Build target/release/ibnet-gen, ibnet-sweep and ibnet-view
 	$(CARGO) build --release --bins
 
 demo: deps ## Plan and sweep a simulated fabric: 15 seconds
@@ -48,6 +48,7 @@ lint: deps ## Format, lints and documentation: nothing may be said
 bench: deps ## Measure, and print the tables of docs/performance.md
 	$(CARGO) bench --bench codec
 	$(CARGO) bench --bench scale --no-default-features
+	$(CARGO) bench --bench view --no-default-features
 	$(CARGO) bench --bench ibsim
 
 # Without a sanitizer the stable toolchain will do.

@@ -46,41 +46,40 @@ const MOST_SAMPLERS: usize = 6;
 impl LatencyPicture {
     /// One recording: all, by kind, by distance, by sampler where there are few, and the least of each port. `when` says of what time, and the time zone.
     pub fn of(latencies: &Latencies, when: &str) -> Self {
-        let mut all = vec![("all".to_owned(), &latencies.all)];
         let named = |named: &Named| Printable(&named.name).to_string();
-        for group in [&latencies.kinds, &latencies.distances] {
-            all.extend(group.iter().filter(|_| group.len() > 1).map(|each| (named(each), &each.values)));
+        let mut curves = vec![Curve::new("all".to_owned(), &latencies.all, (0, 0, 0))];
+        let [least, colors @ ..] = palette::LINES;
+        if latencies.kinds.len() > 1 {
+            curves.extend(latencies.kinds.iter().zip(colors).map(|(kind, color)| Curve::new(named(kind), &kind.values, color)));
+        }
+        // Distances have an order, and so have their colours, but for the lightest.
+        let farthest = latencies.distances.len().saturating_sub(1);
+        let shades = (0..=farthest).map(|place| palette::color(0.9 * place as f64 / farthest.max(1) as f64));
+        if farthest > 0 {
+            curves.extend(latencies.distances.iter().zip(shades).map(|(far, color)| Curve::new(named(far), &far.values, color)));
         }
         if (2..=MOST_SAMPLERS).contains(&latencies.samplers.len()) {
-            all.extend(latencies.samplers.iter().map(|each| (format!("from {}", named(each)), &each.values)));
+            let grey = |place: usize| (60 + 25 * place as u8, 60 + 25 * place as u8, 60 + 25 * place as u8);
+            let samplers = latencies.samplers.iter().enumerate();
+            curves.extend(samplers.map(|(place, each)| Curve::new(format!("from {}", named(each)), &each.values, grey(place))));
         }
-        all.push(("least of each port".to_owned(), &latencies.least));
-        Self::new("latency: round trips of MADs".to_owned(), when.to_owned(), &all)
+        curves.push(Curve::new("least of each port".to_owned(), &latencies.least, least));
+        Self::new("latency: round trips of MADs".to_owned(), when.to_owned(), curves)
     }
 
     /// Two recordings over each other.
     pub fn compared(before: &Latencies, after: &Latencies, when: &str) -> Self {
         let distance = before.all.distance(&after.all);
         let subtitle = format!("{when}; Kolmogorov-Smirnov distance {distance:.3}");
-        Self::new(
-            "latency: round trips of MADs, compared".to_owned(),
-            subtitle,
-            &[("before".to_owned(), &before.all), ("after".to_owned(), &after.all)],
-        )
+        let curves = vec![
+            Curve::new("before".to_owned(), &before.all, palette::LINES[0]),
+            Curve::new("after".to_owned(), &after.all, palette::LINES[1]),
+        ];
+        Self::new("latency: round trips of MADs, compared".to_owned(), subtitle, curves)
     }
 
-    fn new(title: String, subtitle: String, named: &[(String, &Distribution)]) -> Self {
-        let colors = [(0, 0, 0)].into_iter().chain(palette::LINES.into_iter().cycle());
-        let named = named.iter().filter(|(_, values)| !values.is_empty());
-        let curves: Vec<Curve> = named
-            .zip(colors)
-            .map(|((name, values), (r, g, b))| Curve {
-                name: name.clone(),
-                values: (*values).clone(),
-                color: RGBColor(r, g, b),
-                width: if (r, g, b) == (0, 0, 0) { 2 } else { 1 },
-            })
-            .collect();
+    fn new(title: String, subtitle: String, mut curves: Vec<Curve>) -> Self {
+        curves.retain(|curve| !curve.values.is_empty());
         let bins = || curves.iter().flat_map(|curve| curve.values.bins());
         let ends = bins().fold((f64::INFINITY, 1.0_f64), |(from, to), bin| (from.min(bin.from), to.max(bin.to)));
         let range = (ends.0.max(1.0).min(ends.1).log10(), ends.1.log10());
@@ -135,6 +134,13 @@ impl LatencyPicture {
         // Many values fall onto one pixel.
         points.dedup();
         points
+    }
+}
+
+impl Curve {
+    fn new(name: String, values: &Distribution, (r, g, b): palette::Rgb) -> Self {
+        let width = if (r, g, b) == (0, 0, 0) { 2 } else { 1 };
+        Self { name, values: values.clone(), color: RGBColor(r, g, b), width }
     }
 }
 
