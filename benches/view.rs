@@ -44,6 +44,7 @@ fn main() {
 }
 
 /// From the file to the octets of a PNG.
+#[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 fn heat_map(path: &Path, metric: &str, lines: u64) -> f64 {
     let start = Instant::now();
     let inputs = Inputs { files: vec![path.to_owned()], ..Inputs::default() };
@@ -61,6 +62,7 @@ fn most_memory() -> String {
     status.lines().find_map(|line| line.strip_prefix("VmHWM:")).map_or("?", str::trim).to_owned()
 }
 
+#[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 fn duckdb(path: &Path) {
     let query = format!("select slot, guid, port, avg(xmit_gbps) from read_json('{}', sample_size = -1) group by all", path.display());
     let start = Instant::now();

@@ -22,6 +22,11 @@ pub trait Fold: Clone + Send {
         true
     }
 
+    /// Whether the counters of port records matter; without them reading is faster.
+    fn wants_counters(&self) -> bool {
+        true
+    }
+
     /// Takes a record.
     fn take(&mut self, record: &Record<'_>);
 
@@ -286,7 +291,8 @@ fn take_line<F: Fold>(line: &[u8], inputs: &Inputs, fold: &mut F, tally: &mut Ta
     let Some(kind) = head.kind else { return Ok(()) };
     let is_within = kind == Type::Start || inputs.has(head.ts);
     if is_within && fold.wants(kind) {
-        fold.take(&Record::parse(line, kind)?);
+        let is_brief = kind == Type::Port && !fold.wants_counters();
+        fold.take(&if is_brief { Record::parse_without_counters(line)? } else { Record::parse(line, kind)? });
     }
     if is_within && kind != Type::Start {
         tally.span = joined(tally.span, Some((head.ts, head.ts)));

@@ -216,14 +216,32 @@ impl<'a> Record<'a> {
     /// # Errors
     /// When it is no record of that type.
     pub fn parse(line: &'a [u8], kind: Type) -> Result<Self, serde_json::Error> {
+        let text = text_of(line)?;
         Ok(match kind {
-            Type::Start => Self::Start(serde_json::from_slice(line)?),
-            Type::Port => Self::Port(serde_json::from_slice(line)?),
-            Type::Sweep => Self::Sweep(serde_json::from_slice(line)?),
-            Type::Histogram => Self::Histogram(serde_json::from_slice(line)?),
-            Type::Event => Self::Event(serde_json::from_slice(line)?),
+            Type::Start => Self::Start(serde_json::from_str(text)?),
+            Type::Port => Self::Port(serde_json::from_str(text)?),
+            Type::Sweep => Self::Sweep(serde_json::from_str(text)?),
+            Type::Histogram => Self::Histogram(serde_json::from_str(text)?),
+            Type::Event => Self::Event(serde_json::from_str(text)?),
         })
     }
+
+    /// Reads a port record but for its counters, which is faster.
+    ///
+    /// # Errors
+    /// When it is no port record.
+    pub fn parse_without_counters(line: &'a [u8]) -> Result<Self, serde_json::Error> {
+        use serde::Deserializer as _;
+        let mut json = serde_json::Deserializer::from_str(text_of(line)?);
+        let port = json.deserialize_map(PortVisitor { counters: false })?;
+        json.end()?;
+        Ok(Self::Port(port))
+    }
+}
+
+/// Characters are checked at once, which is faster than text by text.
+fn text_of(line: &[u8]) -> Result<&str, serde_json::Error> {
+    std::str::from_utf8(line).map_err(serde_json::Error::custom)
 }
 
 impl Port<'_> {
@@ -258,11 +276,13 @@ impl Port<'_> {
 
 impl<'de> Deserialize<'de> for Port<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(PortVisitor)
+        deserializer.deserialize_map(PortVisitor { counters: true })
     }
 }
 
-struct PortVisitor;
+struct PortVisitor {
+    counters: bool,
+}
 
 impl<'de> Visitor<'de> for PortVisitor {
     type Value = Port<'de>;
@@ -273,7 +293,7 @@ impl<'de> Visitor<'de> for PortVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Port<'de>, A::Error> {
         let (mut ts, mut guid, mut number) = (None, None, None);
-        let mut port = empty_port();
+        let mut port = empty_port(self.counters);
         while let Some(Text(key)) = map.next_key()? {
             match &*key {
                 "ts" => ts = Some(map.next_value()?),
@@ -299,6 +319,7 @@ impl<'de> Visitor<'de> for PortVisitor {
                 "xmit_utilization" => port.xmit_utilization = map.next_value()?,
                 "rcv_utilization" => port.rcv_utilization = map.next_value()?,
                 "xmit_blocked" => port.xmit_blocked = map.next_value()?,
+                _ if !self.counters => drop(map.next_value::<IgnoredAny>()?),
                 "type" | "link_source" | "identity" => drop(map.next_value::<IgnoredAny>()?),
                 _ => match (map.next_value()?, key) {
                     (Value::Other, _) | (_, Cow::Owned(_)) => {}
@@ -314,7 +335,7 @@ impl<'de> Visitor<'de> for PortVisitor {
 }
 
 /// One whose fields are yet to come.
-fn empty_port<'a>() -> Port<'a> {
+fn empty_port<'a>(counters: bool) -> Port<'a> {
     /// The default groups have 36.
     const COUNTERS: usize = 40;
     Port {
@@ -341,7 +362,7 @@ fn empty_port<'a>() -> Port<'a> {
         xmit_utilization: None,
         rcv_utilization: None,
         xmit_blocked: None,
-        counters: Vec::with_capacity(COUNTERS),
+        counters: Vec::with_capacity(if counters { COUNTERS } else { 0 }),
     }
 }
 
@@ -463,6 +484,14 @@ mod tests {
         assert_eq!(port.counter("port_xmit_pkts"), Some(u64::MAX), "no float has that many digits");
         assert_eq!(port.value("port_vl_op_packets"), Some(&Value::Many(vec![1, 2])));
         assert!(port.is_saturated("port_rcv_errors") && !port.is_saturated("port_xmit_pkts"));
+    }
+
+    #[test]
+    fn a_port_is_the_same_without_its_counters() {
+        let Record::Port(brief) = Record::parse_without_counters(PORT.as_bytes()).unwrap() else { panic!("a port") };
+        assert_eq!(brief, Port { counters: Vec::new(), ..port(PORT) });
+        assert!(Record::parse_without_counters(&PORT.as_bytes()[..PORT.len() - 1]).is_err());
+        assert!(Record::parse_without_counters([PORT.as_bytes(), b"}"].concat().as_slice()).is_err());
     }
 
     #[test]

@@ -43,6 +43,7 @@ fn speed(text: &str) -> Result<f64, String> {
     if speed.is_finite() && speed >= 0.0 { Ok(speed) } else { Err("expected 0 or more".to_owned()) }
 }
 
+#[expect(clippy::disallowed_methods, reason = "lines come at their times")]
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let is_paced = args.speed > 0.0;
     let manner = Manner { speed: if is_paced { args.speed } else { 1.0 }, now: (!args.keep_times).then(common::now) };

@@ -81,11 +81,14 @@ const STEPS: [u64; 22] = [
 pub fn times(zone: &Zone, from: u64, to: u64, most: usize) -> Vec<(u64, String)> {
     let fits = |step: &&u64| (to - from) / **step <= most.max(1) as u64;
     let step = STEPS.iter().find(fits).copied().unwrap_or(u64::MAX / 4);
-    let format = match step {
-        ..SECOND => "%H:%M:%S%.3f",
-        ..60_000_000_000 => "%H:%M:%S",
-        _ if to - from > 86_400 * SECOND => "%m-%d %H:%M",
-        _ => "%H:%M",
+    let format = if step < SECOND {
+        "%H:%M:%S%.3f"
+    } else if step < 60 * SECOND {
+        "%H:%M:%S"
+    } else if to - from > 86_400 * SECOND {
+        "%m-%d %H:%M"
+    } else {
+        "%H:%M"
     };
     // Round where the reader is: the offset of the zone counts.
     let offset = zone.zoned(from).map_or(0, |zoned| i128::from(zoned.offset().seconds()) * i128::from(SECOND));

@@ -230,6 +230,10 @@ impl Fold for Heat {
         kind == Type::Port
     }
 
+    fn wants_counters(&self) -> bool {
+        self.metrics.iter().any(|metric| !metric.counters().is_empty())
+    }
+
     fn take(&mut self, record: &Record<'_>) {
         let Record::Port(port) = record else { return };
         let is_meant = |hosts: &Arc<Hosts>| hosts.has(&port.node) || port.peer.as_deref().is_some_and(|peer| hosts.has(peer));
@@ -382,11 +386,10 @@ impl Sum {
 fn slot_start(port: &Port<'_>) -> (u64, u64) {
     const DAY: u64 = 86_400_000_000_000;
     let about = port.ts.checked_div(port.slot).unwrap_or(0);
-    let unit = match about {
-        ..5_000_000_000 => 1_000,
-        ..100_000_000_000 => 1_000_000,
-        _ => 1_000_000_000,
-    };
+    let unit = [(5_000_000_000, 1_000), (100_000_000_000, 1_000_000)]
+        .iter()
+        .find(|(below, _)| about < *below)
+        .map_or(1_000_000_000, |(_, unit)| *unit);
     let interval = (about + unit / 2) / unit * unit;
     let start = port.slot.saturating_mul(interval);
     let is_sound = (1_000_000..=DAY).contains(&interval) && port.slot > 2000 && port.ts.abs_diff(start) < 2 * interval;

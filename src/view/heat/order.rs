@@ -107,7 +107,7 @@ pub fn groups(places: &[&Place], by: By) -> Vec<Group> {
         let key = match by {
             By::Port => (String::new(), place.guid, place.port),
             By::Link => {
-                let (guid, port) = place.peer.as_ref().map_or(place.key(), |(guid, port, _)| place.key().min((*guid, *port)));
+                let (guid, port) = place.peer.as_ref().map_or_else(|| place.key(), |(guid, port, _)| place.key().min((*guid, *port)));
                 (String::new(), guid, port)
             }
             By::Switch if is_switch => (String::new(), place.guid, PortNum(0)),

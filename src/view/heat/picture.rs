@@ -220,12 +220,12 @@ impl Drawing for HeatPicture {
             self.labels(area, top)?;
             self.bar(area, number)?;
             let corner = (self.left + self.grid.columns as i32 * self.cell.0 as i32, top + self.height());
-            area.draw(&Rectangle::new([(self.left - 1, top - 1), corner], &GREY))?;
+            area.draw(&Rectangle::new([(self.left - 1, top - 1), corner], GREY))?;
         }
         self.times(area)?;
         let y = self.bottom() + 34;
         for (x, text, _) in self.legend() {
-            area.draw(&Rectangle::new([(x - 1, y - 1), (x + 18, y + 12)], &GREY))?;
+            area.draw(&Rectangle::new([(x - 1, y - 1), (x + 18, y + 12)], GREY))?;
             draw::write(area, text, SMALL, (x + 24, y + 6), (HPos::Left, VPos::Center), &BLACK)?;
         }
         Ok(())

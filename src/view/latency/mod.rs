@@ -151,6 +151,10 @@ impl Fold for Latency {
         matches!(kind, Type::Port | Type::Histogram | Type::Start)
     }
 
+    fn wants_counters(&self) -> bool {
+        false
+    }
+
     fn take(&mut self, record: &Record<'_>) {
         match record {
             Record::Port(port) => self.take_port(port),

@@ -104,7 +104,7 @@ impl LatencyPicture {
             draw::line(area, (x, top), (x, top + HEIGHT), &FAINT)?;
             draw::write(area, &text, SMALL, (x, top + HEIGHT + 5), (HPos::Center, VPos::Top), &BLACK)?;
         }
-        area.draw(&Rectangle::new([(LEFT, top), (LEFT + PLOT, top + HEIGHT)], &GREY))?;
+        area.draw(&Rectangle::new([(LEFT, top), (LEFT + PLOT, top + HEIGHT)], GREY))?;
         draw::write(area, name, 13, (LEFT, top - 4), (HPos::Left, VPos::Bottom), &BLACK)
     }
 
