@@ -96,8 +96,9 @@ impl Cell {
         match (self, other) {
             (Self::Value(a), Self::Value(b)) => Self::Value(of(a, b)),
             (value @ Self::Value(_), _) | (_, value @ Self::Value(_)) => value,
-            (Self::Dead, _) | (_, Self::Dead) => Self::Dead,
+            // Whoever answered for one of its ports is not dead.
             (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
+            (Self::Dead, _) | (_, Self::Dead) => Self::Dead,
             (Self::Absent, Self::Absent) => Self::Absent,
         }
     }
@@ -228,10 +229,10 @@ mod tests {
         let groups = [Group { name: name("s"), members: vec![0, 1, 2] }];
         let rows = [vec![Value(1.0), Dead, Absent], vec![Value(2.0), Unknown, Absent], vec![Dead, Absent, Unknown]];
         let cells = |by| Panel::new("xmit_gbps".parse().unwrap(), by, &groups, |row| rows[row].clone()).cells;
-        assert_eq!(cells(By::Switch), [[Value(3.0), Dead, Unknown]]);
-        assert_eq!(cells(By::Link), [[Value(2.0), Dead, Unknown]]);
+        assert_eq!(cells(By::Switch), [[Value(3.0), Unknown, Unknown]]);
+        assert_eq!(cells(By::Link), [[Value(2.0), Unknown, Unknown]]);
         let shares = Panel::new("xmit_blocked".parse().unwrap(), By::Switch, &groups, |row| rows[row].clone());
-        assert_eq!(shares.cells, [[Value(2.0), Dead, Unknown]]);
+        assert_eq!(shares.cells, [[Value(2.0), Unknown, Unknown]]);
     }
 
     #[test]
