@@ -109,8 +109,10 @@ impl Inputs {
     /// The files by the times of their first records: what was rotated is put together again, whatever it is called.
     pub(super) fn in_order(&self) -> Vec<PathBuf> {
         let mut files = self.files.clone();
-        // What cannot be read comes first, and is told then.
-        files.sort_by_cached_key(|file| if cli::is_dash(file) { u64::MAX } else { first_ts(file).unwrap_or(0) });
+        // What is no regular file can be read only once, and comes last. What cannot be read comes first, and is told then.
+        files.sort_by_cached_key(|file| {
+            if fs::metadata(file).is_ok_and(|file| !file.is_file()) || cli::is_dash(file) { u64::MAX } else { first_ts(file).unwrap_or(0) }
+        });
         files
     }
 }

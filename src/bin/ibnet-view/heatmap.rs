@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use ibnet::cli::{self, OutputError, Signals, Staged};
 use ibnet::view::draw::{Format, render};
+use ibnet::view::error::ViewError;
 use ibnet::view::heat::Heat;
 use ibnet::view::heat::grid::{Grid, Range};
 use ibnet::view::heat::order::By;
@@ -108,7 +109,11 @@ fn follow(args: &Args, pause: Duration) -> Result<(), Failure> {
         loop {
             let now = state(&args.recorded.inputs()?.files);
             if before.as_ref() != Some(&now) {
-                draw(args)?;
+                match draw(args) {
+                    // A sweep that has only just begun.
+                    Err(Failure::View(ViewError::Nothing { .. })) => {}
+                    done => done?,
+                }
                 before = Some(now);
             }
             tokio::select! {

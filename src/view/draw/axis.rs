@@ -79,13 +79,13 @@ const STEPS: [u64; 22] = [
 
 /// Marks of a time axis and their texts: at most so many, at round local times.
 pub fn times(zone: &Zone, from: u64, to: u64, most: usize) -> Vec<(u64, String)> {
-    let fits = |step: &&u64| (to - from) / **step <= most.max(1) as u64;
+    let fits = |step: &&u64| to.saturating_sub(from) / **step <= most.max(1) as u64;
     let step = STEPS.iter().find(fits).copied().unwrap_or(u64::MAX / 4);
     let format = if step < SECOND {
         "%H:%M:%S%.3f"
     } else if step < 60 * SECOND {
         "%H:%M:%S"
-    } else if to - from > 86_400 * SECOND {
+    } else if to.saturating_sub(from) > 86_400 * SECOND {
         "%m-%d %H:%M"
     } else {
         "%H:%M"

@@ -105,6 +105,11 @@ impl Cell {
 }
 
 impl Grid {
+    /// When the last column ends, in nanoseconds since 1970.
+    pub fn end_ns(&self) -> u64 {
+        self.start_ns.saturating_add(self.step_ns.saturating_mul(self.columns as u64))
+    }
+
     /// At most so many rows and columns: neighbours are joined, and the greatest value of them stands for all.
     pub fn at_most(&self, rows: usize, columns: usize) -> Self {
         let (tall, wide) = (self.rows.len().div_ceil(rows.max(1)).max(1), self.columns.div_ceil(columns.max(1)).max(1));

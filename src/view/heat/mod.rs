@@ -25,7 +25,7 @@ use grid::Grid;
 use order::{By, Place};
 
 /// How long a column can be, in milliseconds: each divides the next.
-const STEPS_MS: [u64; 20] = [
+const STEPS_MS: [u64; 22] = [
     1,
     2,
     10,
@@ -46,6 +46,8 @@ const STEPS_MS: [u64; 20] = [
     43_200_000,
     86_400_000,
     604_800_000,
+    6_048_000_000,
+    60_480_000_000,
 ];
 
 /// Columns: no screen has more.

@@ -87,7 +87,7 @@ impl HeatPicture {
     }
 
     fn end_ns(&self) -> u64 {
-        self.grid.start_ns + self.grid.columns as u64 * self.grid.step_ns
+        self.grid.end_ns()
     }
 
     fn title(&self) -> String {

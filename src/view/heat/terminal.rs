@@ -36,7 +36,7 @@ pub fn show(grid: &Grid, range: &Range, zone: &Zone, room: Room) -> String {
             text += &format!("{name:label$} {}\n", if room.colors { halves(rows, range) } else { shades(&rows[0], range) });
         }
     }
-    let end = grid.start_ns + grid.columns as u64 * grid.step_ns;
+    let end = grid.end_ns();
     let (from, to) = (zone.show(grid.start_ns, "%Y-%m-%d %H:%M:%S"), zone.show(end, "%H:%M:%S"));
     text += &format!(
         "{from} to {to} ({}), {} a column; x no answer, ? not known\n",

@@ -80,8 +80,20 @@ fn a_long_recording_gets_coarser_columns_of_means() {
 fn a_clock_that_was_far_off_once_costs_no_memory() {
     let lines = [line(1_000_001, 2, "ok", r#","xmit_gbps":1.0"#), line(SLOT, 2, "ok", r#","xmit_gbps":2.0"#)];
     let grid = heat(&["xmit_gbps"], &lines).finish(By::Port).unwrap();
-    assert!(grid.columns <= 3000, "{} columns", grid.columns);
+    assert!(grid.columns <= 2000, "{} columns", grid.columns);
     assert_eq!(grid.panels[0].values().collect::<Vec<_>>(), [1.0, 2.0]);
+}
+
+#[test]
+fn the_last_instant_that_there_is_can_be_drawn() {
+    let last = line(SLOT, 2, "ok", r#","xmit_gbps":1.0"#)
+        .replace(&format!("\"ts\":{}", SLOT * SECOND + 20_000_000), &format!("\"ts\":{}", u64::MAX));
+    for lines in [&[last.clone()][..], &[line(1, 2, "ok", r#","xmit_gbps":1.0"#), last.clone()]] {
+        let grid = heat(&["xmit_gbps"], lines).finish(By::Port).unwrap();
+        assert!(grid.columns <= 2000, "{} columns", grid.columns);
+        let picture = picture::HeatPicture::new(&grid, &grid::Range::default(), crate::view::when::Zone::utc());
+        assert!(crate::view::draw::render(&picture, crate::view::draw::Format::Svg).is_ok());
+    }
 }
 
 #[test]
