@@ -81,16 +81,14 @@ impl Traffic {
         Self::routed(fabric, &Demand::jobs(fabric, seed))
     }
 
-    /// The traffic of [`Traffic::jobs`], and on top of it many that send to one, each as fast as its link allows.
-    pub fn jobs_and_incast(fabric: &Fabric, seed: u64, incast: &Incast) -> Self {
+    /// Many that send to one, beside jobs as of [`Traffic::jobs`] that send so little that they hold up nobody by themselves.
+    pub fn incast(fabric: &Fabric, seed: u64, incast: &Incast) -> Self {
+        /// Of what they would send otherwise.
+        const SHARE: f64 = 0.1;
         let mut wanted = Demand::jobs(fabric, seed);
+        wanted.iter_mut().for_each(|demand| demand.flow.octets_per_second = (demand.flow.octets_per_second as f64 * SHARE) as u64);
         wanted.extend(Demand::incast(fabric, incast));
         Self::routed(fabric, &wanted)
-    }
-
-    /// Nothing but many that send to one.
-    pub fn incast(fabric: &Fabric, incast: &Incast) -> Self {
-        Self::routed(fabric, &Demand::incast(fabric, incast))
     }
 
     /// Ends all traffic at an instant, so that both ends of a link can be read in peace afterwards.
@@ -270,7 +268,8 @@ fn fair(flows: &[Flow], ways: &[Vec<Hop>], links: &BTreeMap<Hop, Link>) -> Vec<f
     let level = |(capacity, flows): (f64, usize)| (capacity.max(0.0) / flows as f64) as u64;
     let mut rates: Vec<Option<f64>> = vec![None; flows.len()];
     // A link by its number, or a flow that has all it wants by its number behind those.
-    let mut next: BinaryHeap<Reverse<(u64, usize)>> = left.iter().enumerate().map(|(number, link)| Reverse((level(*link), number))).collect();
+    let mut next: BinaryHeap<Reverse<(u64, usize)>> =
+        left.iter().enumerate().map(|(number, link)| Reverse((level(*link), number))).collect();
     next.extend(flows.iter().enumerate().map(|(number, flow)| Reverse((flow.octets_per_second, links.len() + number))));
     while let Some(Reverse((at, number))) = next.pop() {
         let (settled, rate) = match number.checked_sub(links.len()) {
@@ -399,7 +398,7 @@ mod tests {
         let fabric = stria();
         let (start, length) = (Instant::ZERO + Duration::from_secs(10), Duration::from_secs(20));
         let incast = Incast::onto_last_server(&fabric, 32, start, length).expect("there are 302 adapters");
-        let traffic = Traffic::incast(&fabric, &incast);
+        let traffic = Traffic::routed(&fabric, &Demand::incast(&fabric, &incast));
         let moved = |id, port, secs| traffic.sent(id, port, Instant::ZERO + Duration::from_secs(secs));
         let (_, peer) = fabric.device(incast.to).linked().next().expect("linked");
         let root = (fabric.find(peer.guid, peer.port).expect("two-sided"), peer.port);
@@ -414,7 +413,8 @@ mod tests {
             assert!((9.68..=9.69).contains(&sent.waited.as_secs_f64()), "the rest of ten seconds: {sent:?}");
         }
         let leaf = fabric.device(incast.from[0]).linked().next().and_then(|(_, peer)| fabric.find(peer.guid, peer.port)).expect("a leaf");
-        let waiting: Vec<_> = fabric.device(leaf).linked().map(|(port, _)| moved(leaf, port.num, 20)).filter(|sent| sent.packets > 0).collect();
+        let waiting: Vec<_> =
+            fabric.device(leaf).linked().map(|(port, _)| moved(leaf, port.num, 20)).filter(|sent| sent.packets > 0).collect();
         assert_eq!(waiting.len(), 1, "one way to one server");
         let share = (waiting[0].packets * PACKET_OCTETS) as f64 / 1.24375e11;
         assert!((share - 0.25).abs() < 1e-3, "eight of 32: {share}");
