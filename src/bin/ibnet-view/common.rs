@@ -38,6 +38,14 @@ pub(crate) fn picture(text: &str) -> Result<PathBuf, String> {
     if Format::of(&path).is_some() { Ok(path) } else { Err("the name must end in .png or .svg".to_owned()) }
 }
 
+/// A line above a table: from when to when it is.
+pub(crate) fn when(told: &Told) -> String {
+    let Some((from, to)) = told.span else { return "Nothing was recorded in that time.\n".to_owned() };
+    let zone = Zone::here();
+    let show = |ns| zone.show(ns, "%Y-%m-%d %H:%M:%S");
+    format!("{} to {} ({})\n", show(from), show(to), zone.name(from))
+}
+
 /// Nanoseconds since 1970.
 #[expect(clippy::disallowed_methods, reason = "times such as -10m are of now")]
 pub(crate) fn now() -> u64 {
@@ -51,4 +59,9 @@ pub(crate) fn tell(told: &Told) {
         let (file, why) = (Printable(file), Printable(why));
         cli::note(&format!("skipped   {} of {} lines are no records; the first is {file}:{line}: {why}\n", told.bad, told.lines));
     }
+}
+
+/// Reads a share of 1.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "expected a number from 0 to 1".to_owned())
 }

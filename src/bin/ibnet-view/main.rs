@@ -7,11 +7,14 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use ibnet::cli::{self, OutputError};
 use ibnet::view::error::ViewError;
+use ibnet::view::errors::ThresholdError;
 use miette::Diagnostic;
 
 mod common;
 mod heatmap;
 mod latency;
+mod errors;
+mod links;
 mod replay;
 
 /// Shows what ibnet-sweep recorded: pictures and tables that explain congestion.
@@ -26,6 +29,8 @@ struct Args {
 enum Command {
     Heatmap(heatmap::Args),
     Latency(latency::Args),
+    Errors(errors::Args),
+    Links(links::Args),
     Replay(replay::Args),
 }
 
@@ -33,6 +38,9 @@ const EXAMPLES: &str = "\
 Examples:
   ibnet-view heatmap 'lines/*.jsonl' --metric xmit_gbps,xmit_blocked -o heat.png
   ibnet-view latency 'lines/*.jsonl' -o latency.svg
+  ibnet-view errors lines/*.jsonl --from -1h         what went wrong in the last hour
+  ibnet-view links lines/*.jsonl --by blocked        where it is tight
+  ibnet-view links lines/*.jsonl --tree              who holds up whom
   ibnet-view replay lines/*.jsonl.zst --speed 10 -o - | consumer
 
 FILES are what `ibnet-sweep -o FILE` wrote, of any number of samplers, plain or
@@ -49,6 +57,9 @@ enum Failure {
     View(#[from] ViewError),
     #[error(transparent)]
     #[diagnostic(transparent)]
+    Threshold(#[from] ThresholdError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
     Output(#[from] OutputError),
 }
 
@@ -60,6 +71,8 @@ fn main() -> ExitCode {
     let done = match &args.command {
         Command::Heatmap(args) => heatmap::run(args),
         Command::Latency(args) => latency::run(args),
+        Command::Errors(args) => errors::run(args),
+        Command::Links(args) => links::run(args),
         Command::Replay(args) => replay::run(args),
     };
     match done {
