@@ -127,7 +127,8 @@ impl Link {
     }
 
     /// The same link from the other end.
-    fn back(self) -> Self {
+    #[must_use]
+    pub fn back(self) -> Self {
         let [one, other] = self.ends;
         let compared =
             self.compared.map(|Compared { seconds, out, back, tolerance }| Compared { seconds, out: back, back: out, tolerance });

@@ -14,6 +14,7 @@ pub mod latency;
 pub mod metric;
 pub mod errors;
 pub mod links;
+pub mod map;
 pub mod once;
 pub mod ports;
 pub mod record;

@@ -10,6 +10,9 @@ use ibnet::view::error::ViewError;
 use ibnet::view::input::{BadLine, Inputs, Told};
 use ibnet::view::when::Zone;
 
+/// Parts of the time in which congestion trees are looked for, at most.
+pub(crate) const PARTS: usize = 64;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Recorded {
     /// Recorded lines: files, patterns in quotes, `-` for standard input; plain or compressed by zstd

@@ -49,9 +49,7 @@ Examples:
   ibnet-view links lines/*.jsonl --tree";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    /// Parts of the time in which trees are looked for.
-    const PARTS: usize = 64;
-    let (ports, told) = input::read(&args.recorded.inputs()?, &Ports::with_bins(if args.tree { PARTS } else { 1 }))?;
+    let (ports, told) = input::read(&args.recorded.inputs()?, &Ports::with_bins(if args.tree { common::PARTS } else { 1 }))?;
     common::tell(&told);
     let ports = ports.seen();
     let text = if args.tree {

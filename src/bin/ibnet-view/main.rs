@@ -15,6 +15,7 @@ mod heatmap;
 mod latency;
 mod errors;
 mod links;
+mod map;
 mod replay;
 
 /// Shows what ibnet-sweep recorded: pictures and tables that explain congestion.
@@ -31,6 +32,7 @@ enum Command {
     Latency(latency::Args),
     Errors(errors::Args),
     Links(links::Args),
+    Map(map::Args),
     Replay(replay::Args),
 }
 
@@ -41,6 +43,7 @@ Examples:
   ibnet-view errors lines/*.jsonl --from -1h         what went wrong in the last hour
   ibnet-view links lines/*.jsonl --by blocked        where it is tight
   ibnet-view links lines/*.jsonl --tree              who holds up whom
+  ibnet-view map lines/*.jsonl -o map.svg
   ibnet-view replay lines/*.jsonl.zst --speed 10 -o - | consumer
 
 FILES are what `ibnet-sweep -o FILE` wrote, of any number of samplers, plain or
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Latency(args) => latency::run(args),
         Command::Errors(args) => errors::run(args),
         Command::Links(args) => links::run(args),
+        Command::Map(args) => map::run(args),
         Command::Replay(args) => replay::run(args),
     };
     match done {

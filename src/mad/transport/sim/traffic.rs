@@ -81,11 +81,12 @@ impl Traffic {
         Self::routed(fabric, &Demand::jobs(fabric, seed))
     }
 
-    /// Many that send to one, beside jobs as of [`Traffic::jobs`] that send so little that they hold up nobody by themselves.
+    /// Many that send to one, to which nobody else does; beside jobs as of [`Traffic::jobs`] that send so little that they hold up nobody.
     pub fn incast(fabric: &Fabric, seed: u64, incast: &Incast) -> Self {
         /// Of what they would send otherwise.
         const SHARE: f64 = 0.1;
         let mut wanted = Demand::jobs(fabric, seed);
+        wanted.retain(|demand| demand.to != incast.to);
         wanted.iter_mut().for_each(|demand| demand.flow.octets_per_second = (demand.flow.octets_per_second as f64 * SHARE) as u64);
         wanted.extend(Demand::incast(fabric, incast));
         Self::routed(fabric, &wanted)
