@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::links::show;
+use super::links::named;
 use super::ports::{DETAILS, ERRORS, Key, Seen};
 use super::table;
 use crate::types::Printable;
@@ -196,12 +196,6 @@ fn state(seen: &Seen, peer: Option<&Seen>) -> Option<State> {
 impl Bad<'_> {
     /// The port, and below it a line for each counter.
     fn rows(&self) -> Vec<[String; 8]> {
-        let named = |name: &str, key| {
-            let mut shown = String::new();
-            // Writing to a String does not fail.
-            let _ = show(&mut shown, name, key);
-            shown
-        };
         let seen = self.seen;
         let mut what: Vec<[String; 4]> = self.counters.iter().filter_map(|place| counter(seen, *place)).collect();
         if what.is_empty() {

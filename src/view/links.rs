@@ -148,9 +148,17 @@ impl fmt::Display for End {
 }
 
 /// A port for people: the device's name and its number, or its GUID where it has no name.
-pub(super) fn show(f: &mut impl Write, name: &str, (guid, port): (Guid, PortNum)) -> fmt::Result {
+fn show(f: &mut impl Write, name: &str, (guid, port): (Guid, PortNum)) -> fmt::Result {
     let name = name.trim();
     if name.is_empty() { write!(f, "{guid} port {port}") } else { write!(f, "{} port {port}", Printable(name)) }
+}
+
+/// See [`show`].
+pub(super) fn named(name: &str, key: Key) -> String {
+    let mut shown = String::new();
+    // Writing to a String does not fail.
+    let _ = show(&mut shown, name, key);
+    shown
 }
 
 /// The first so many links in an order, as a table; then those whose ends do not agree, however little they are used.

@@ -13,6 +13,7 @@ pub mod input;
 pub mod latency;
 pub mod metric;
 pub mod errors;
+pub mod job;
 pub mod links;
 pub mod map;
 pub mod once;

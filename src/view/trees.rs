@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write;
 
-use super::links::{percent, show};
+use super::links::{named, percent};
 use super::ports::bins::Bin;
 use super::ports::{Key, Seen};
 use super::table;
@@ -292,13 +292,6 @@ impl Trees {
 
 /// Of the ports that wait for one, so many are shown.
 const MOST_SHOWN: usize = 12;
-
-fn named(name: &str, key: Key) -> String {
-    let mut shown = String::new();
-    // Writing to a String does not fail.
-    let _ = show(&mut shown, name, key);
-    shown
-}
 
 fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })

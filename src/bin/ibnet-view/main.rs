@@ -5,15 +5,18 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use ibnet::cli::{self, OutputError};
+use ibnet::cli::{self, InputError, OutputError};
+use ibnet::partition::hosts::HostsError;
 use ibnet::view::error::ViewError;
 use ibnet::view::errors::ThresholdError;
+use ibnet::view::job::slurm::SlurmError;
 use miette::Diagnostic;
 
 mod common;
 mod heatmap;
 mod latency;
 mod errors;
+mod job;
 mod links;
 mod map;
 mod replay;
@@ -31,6 +34,7 @@ enum Command {
     Heatmap(heatmap::Args),
     Latency(latency::Args),
     Errors(errors::Args),
+    Job(job::Args),
     Links(links::Args),
     Map(map::Args),
     Replay(replay::Args),
@@ -43,6 +47,7 @@ Examples:
   ibnet-view errors lines/*.jsonl --from -1h         what went wrong in the last hour
   ibnet-view links lines/*.jsonl --by blocked        where it is tight
   ibnet-view links lines/*.jsonl --tree              who holds up whom
+  ibnet-view job lines/*.jsonl --nodes 'node[001-024]' -o job.svg
   ibnet-view map lines/*.jsonl -o map.svg
   ibnet-view replay lines/*.jsonl.zst --speed 10 -o - | consumer
 
@@ -63,6 +68,15 @@ enum Failure {
     Threshold(#[from] ThresholdError),
     #[error(transparent)]
     #[diagnostic(transparent)]
+    Hosts(#[from] HostsError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Slurm(#[from] SlurmError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Input(#[from] InputError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
     Output(#[from] OutputError),
 }
 
@@ -75,6 +89,7 @@ fn main() -> ExitCode {
         Command::Heatmap(args) => heatmap::run(args),
         Command::Latency(args) => latency::run(args),
         Command::Errors(args) => errors::run(args),
+        Command::Job(args) => job::run(args),
         Command::Links(args) => links::run(args),
         Command::Map(args) => map::run(args),
         Command::Replay(args) => replay::run(args),

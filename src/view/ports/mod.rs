@@ -320,6 +320,12 @@ impl Mean {
         (self.time_ns > 0).then_some(self.peak)
     }
 
+    /// Octets, of a mean in Gb/s.
+    pub fn octets(&self) -> f64 {
+        // A Gb/s for a nanosecond is a bit.
+        self.sum / 8.0
+    }
+
     /// Over how long it is, in seconds.
     pub fn seconds(&self) -> f64 {
         self.time_ns as f64 / 1e9
