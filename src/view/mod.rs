@@ -1,18 +1,16 @@
 //! Pictures and tables of what was recorded. Reads [`sweep::record`](crate::sweep::record) only, never a fabric.
 //!
 //! [`input`] reads gigabytes of lines and hands each [`record::Record`] to a [`input::Fold`]; [`when`] reads and shows times; [`draw`] makes files of
-//! pictures. On these stand the commands of `ibnet-view`.
-//! [`input`] reads gigabytes of lines and hands each [`record::Record`] to a [`input::Fold`]; [`when`] reads and shows times. [`ports`] is what tables
-//! of ports and links, maps and jobs are made of.
+//! pictures. On these stand the commands of `ibnet-view`: [`heat`] by itself, and what is made of [`ports`]: [`errors`], [`links`], [`trees`], [`map`], [`job`].
 
 pub mod draw;
 pub mod error;
+pub mod errors;
 pub mod heat;
 pub mod hosts;
 pub mod input;
 pub mod latency;
 pub mod metric;
-pub mod errors;
 pub mod job;
 pub mod links;
 pub mod map;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use ibnet::cli::{self, Staged};
-use ibnet::partition::hosts;
 use ibnet::types::Printable;
+use ibnet::view::hosts::Hosts;
 use ibnet::view::input;
 use ibnet::view::job::Job;
 use ibnet::view::job::slurm::{self, SlurmJob};
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
         _ => SlurmJob { nodes: args.nodes.clone().unwrap_or_default(), from: None, to: None },
     };
-    let names: Vec<String> = hosts::parse_list(&found.nodes)?.into_iter().map(|wanted| wanted.host).collect();
+    let names: Vec<String> = Hosts::parse(&found.nodes)?.iter().map(str::to_owned).collect();
     let mut inputs = args.recorded.inputs()?;
     inputs.from = inputs.from.or(found.from);
     inputs.to = inputs.to.or(found.to);

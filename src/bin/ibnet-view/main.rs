@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use ibnet::cli::{self, InputError, OutputError};
-use ibnet::partition::hosts::HostsError;
 use ibnet::view::error::ViewError;
 use ibnet::view::errors::ThresholdError;
 use ibnet::view::job::slurm::SlurmError;
@@ -66,9 +65,6 @@ enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Threshold(#[from] ThresholdError),
-    #[error(transparent)]
-    #[diagnostic(transparent)]
-    Hosts(#[from] HostsError),
     #[error(transparent)]
     #[diagnostic(transparent)]
     Slurm(#[from] SlurmError),

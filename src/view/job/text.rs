@@ -22,7 +22,9 @@ impl Job {
     fn tell(&self, text: &mut String) -> std::fmt::Result {
         let ports: usize = self.nodes.iter().map(|node| node.ports).sum();
         let sum = |value: fn(&super::Node) -> f64| self.nodes.iter().map(value).sum::<f64>();
-        writeln!(text, "{} nodes with {ports} ports on {} leaf switches", self.nodes.len(), self.leaves.len())?;
+        let leaves = self.leaves.len();
+        let switches = if leaves == 1 { "switch" } else { "switches" };
+        writeln!(text, "{} nodes with {ports} ports on {leaves} leaf {switches}", self.nodes.len())?;
         if !self.missing.is_empty() {
             let names: Vec<_> = self.missing.iter().take(MOST).map(|name| Printable(name).to_string()).collect();
             let more = self.missing.len().saturating_sub(MOST);
