@@ -27,12 +27,18 @@ deps: ## Install what is missing of Debian's packages
 build: deps ## Build target/release/ibnet-gen, ibnet-sweep and ibnet-view
 	$(CARGO) build --release --bins
 
-demo: deps ## Plan and sweep a simulated fabric: 15 seconds
+demo: deps ## Plan and sweep a simulated fabric, and draw its congestion: half a minute
 	@$(CARGO) build --release --bins --example demo
 	@mkdir -p $(DEMO)
 	@./target/release/ibnet-gen --net examples/stria.p --samplers '$(SAMPLERS)' -o $(DEMO)/assignments.toml
 	@echo
 	@./target/release/examples/demo examples/stria.p $(DEMO)/assignments.toml $(DEMO)
+	@echo
+	@./target/release/ibnet-view links '$(DEMO)/*.jsonl' --tree --top 1
+	@./target/release/ibnet-view heatmap '$(DEMO)/*.jsonl' --metric xmit_utilization,xmit_blocked --by switch -o $(DEMO)/heatmap.png
+	@./target/release/ibnet-view map '$(DEMO)/*.jsonl' -o $(DEMO)/map.svg
+	@echo
+	@echo "pictures  $(DEMO)/heatmap.png (who is busy and who waits, when) and $(DEMO)/map.svg (where: open it in a browser)"
 
 test: deps ## Every tier but hardware, ibsim with the real tools too
 	$(RUN_TESTS) --no-default-features

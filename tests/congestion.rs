@@ -162,7 +162,7 @@ fn errors_are_those_that_moved() {
     assert_eq!(device.kind, NodeKind::Hca);
     assert!(text.contains("160 ports: 1 with errors, 0 with a link that is or was not right"), "{text}");
     assert!(text.lines().any(|line| line.contains(&device.name) && line.contains("port_rcv_errors   9    1.0/s   10")), "{text}");
-    assert!(stage.view(&["errors", "--threshold", "PortRcvErrors=9"]).contains("1 more ports"));
+    assert!(stage.view(&["errors", "--threshold", "PortRcvErrors=9"]).contains("1 more port with"));
 }
 
 #[test]

@@ -56,10 +56,10 @@ impl Thresholds {
             .and_then(|(name, number)| Some((name.trim(), number.trim().parse().ok()?)))
             .ok_or_else(|| ThresholdError::Form { found: text.to_owned() })?;
         let plain = |name: &str| name.replace('_', "").to_lowercase();
-        let is_it = |known: &&str| [plain(name), plain(name) + "counter", plain(name) + "errors"].contains(&plain(known));
+        let is_it = |known: &str| [plain(name), plain(name) + "counter", plain(name) + "errors"].contains(&plain(known));
         if name == "all" {
             self.0 = [number; ERRORS.len()];
-        } else if let Some(place) = ERRORS.iter().position(|known| is_it(&known)) {
+        } else if let Some(place) = ERRORS.iter().position(|known| is_it(known)) {
             self.0[place] = number;
         } else {
             let alike = |known: &str| strsim::jaro(&plain(name), &plain(known));
@@ -121,17 +121,20 @@ pub struct Errors<'a> {
     pub below: usize,
     /// Ports with a counter that is full: it cannot tell any more.
     pub full: usize,
+    /// Ports that never answered.
+    pub silent: usize,
 }
 
 impl<'a> Errors<'a> {
     /// Looks at all ports.
     pub fn of(ports: &'a BTreeMap<Key, Seen>, thresholds: &Thresholds) -> Self {
-        let mut found = Self { bad: Vec::new(), ports: ports.len(), below: 0, full: 0 };
+        let mut found = Self { bad: Vec::new(), ports: ports.len(), below: 0, full: 0, silent: 0 };
         for (key, seen) in ports {
             let moved = |place: &usize| seen.errors[*place].map_or(0, |moved| moved.by);
             let counters: Vec<usize> = (0..ERRORS.len()).filter(|place| moved(place) > thresholds.0[*place]).collect();
             let peer = seen.peer.and_then(|peer| ports.get(&peer));
             let state = state(seen, peer);
+            found.silent += usize::from(seen.records.1 == 0);
             found.full += usize::from(seen.errors.iter().flatten().any(|moved| moved.by == 0 && moved.at_least));
             if state.is_some() || !counters.is_empty() {
                 found.bad.push(Bad { key: *key, seen, state, counters });
@@ -160,11 +163,18 @@ impl<'a> Errors<'a> {
         if self.bad.iter().any(|bad| bad.counters.iter().any(|place| bad.seen.errors[*place].is_some_and(|moved| moved.at_least))) {
             notes.push("\u{2265}: somebody cleared the counter in between, or it is full".to_owned());
         }
+        if self.silent > 0 {
+            notes.push(format!("ports that never answered, of which nothing is known: {}", self.silent));
+        }
         if self.below > 0 {
-            notes.push(format!("{} more ports with counters that moved by no more than their thresholds", self.below));
+            let ports = if self.below == 1 { "1 more port" } else { &format!("{} more ports", self.below) };
+            notes.push(format!("{ports} with counters that moved by no more than their thresholds"));
         }
         if self.full > 0 {
-            notes.push(format!("{} ports with a counter that was full all the time and cannot tell any more: clear it", self.full));
+            notes.push(format!(
+                "ports with a counter that was full all the time and cannot tell any more until it is cleared: {}",
+                self.full
+            ));
         }
         if !notes.is_empty() {
             let _ = writeln!(text, "\n{}", notes.join("\n"));
@@ -217,9 +227,9 @@ impl Bad<'_> {
     /// Width and speed, and what they should be; how often it was down.
     fn rate(&self) -> String {
         let seen = self.seen;
-        let mut rate = Printable(&*seen.link).to_string();
+        let mut rate = Printable(&seen.link).to_string();
         if seen.gbps().is_some_and(|gbps| gbps < seen.fastest_gbps) {
-            let _ = write!(rate, ", was {}", Printable(&*seen.fastest));
+            let _ = write!(rate, ", was {}", Printable(&seen.fastest));
         }
         match seen.changes.downs {
             0 => {}
@@ -258,7 +268,7 @@ mod tests {
     use super::*;
     use crate::types::{Guid, PortNum};
 
-    /// Ten seconds of a leaf: port 1 counts errors, port 2 is down, port 3 lost lanes, port 4 is well, port 5 flaps, port 6 relays.
+    /// Ten seconds of a leaf: port 1 counts errors, port 2 is down, port 3 lost lanes, port 4 is well, port 5 flaps, port 6 relays, port 7 is silent.
     fn ports() -> BTreeMap<Key, Seen> {
         let mut lines = Vec::new();
         for slot in [10, 15, 20] {
@@ -277,6 +287,7 @@ mod tests {
             lines.push(one(3, &[("link", if slot < 15 { "4xEDR" } else { "1xEDR" }.into())]));
             lines.push(one(4, &[("port_rcv_errors", 7.into())]));
             lines.push(one(5, &[("link_downed_counter", (slot / 5).into())]));
+            lines.push(one(7, &[("status", "timeout".into())]));
             lines.push(one(6, &[("port_rcv_switch_relay_errors", slot.into())]));
         }
         lines.extend([
@@ -293,7 +304,7 @@ mod tests {
         let errors = Errors::of(&ports, &Thresholds::default());
         let found: Vec<_> = errors.bad.iter().map(|bad| (bad.key.1.0, bad.state)).collect();
         assert_eq!(found, [(2, Some(State::Down)), (5, Some(State::Flapping)), (3, Some(State::Degraded)), (1, None)]);
-        assert_eq!((errors.ports, errors.below, errors.full), (6, 1, 1));
+        assert_eq!((errors.ports, errors.below, errors.full, errors.silent), (7, 1, 1, 1));
         assert_eq!(errors.bad[3].seen.error_sum(), 30 + 1000, "a detail is told by another one");
     }
 

@@ -180,7 +180,7 @@ pub fn told(links: &[Link], by: By, top: usize) -> String {
         let flag = if link.disagrees() { "ends disagree" } else { "" };
         let gbps = out.gbps.map_or_else(|| "-".to_owned(), |gbps| format!("{gbps:.1}"));
         let [one, other] = [link.ends[0].to_string(), link.ends[1].to_string()];
-        let rate = Printable(&*link.rate).to_string();
+        let rate = Printable(&link.rate).to_string();
         let [used, peak, blocked, back_used, back_blocked] = [out.used, out.peak, out.blocked, back.used, back.blocked].map(percent);
         table.add_row([&one, &other, &rate, &gbps, &used, &peak, &blocked, &back_used, &back_blocked, &link.errors.to_string(), flag]);
     }

@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 use super::links::{named, percent};
 use super::ports::bins::Bin;
-use super::ports::{Key, Seen};
+use super::ports::{Key, Seen, in_step};
 use super::table;
 use crate::types::{Guid, NodeKind, PortNum, Printable};
 
@@ -112,9 +112,7 @@ impl Trees {
         let names = ports.iter().map(|(key, seen)| (*key, Name::of(seen))).collect();
         let mut found = Self { trees: Vec::new(), circles: BTreeMap::new(), seconds: 0.0, names };
         let mut trees: BTreeMap<(Key, Why), Tree> = BTreeMap::new();
-        let width = ports.values().map(|seen| seen.bins.shift()).max().unwrap_or(0);
-        let mut ports = ports.clone();
-        ports.values_mut().for_each(|seen| seen.bins.widen_to(width));
+        let ports = in_step(ports);
         let times: BTreeSet<u64> = ports.values().flat_map(|seen| seen.bins.iter().map(|(number, _)| number)).collect();
         for time in times {
             let outs: BTreeMap<Key, Out> = ports.iter().filter_map(|(key, seen)| Some((*key, Out::of(seen, &ports, time)?))).collect();
@@ -222,7 +220,7 @@ impl Trees {
     fn tell_tree(&self, text: &mut String, number: usize, tree: &Tree) -> std::fmt::Result {
         let (hosts, links): (Vec<_>, Vec<_>) =
             tree.branches.iter().partition(|(key, _)| self.names.get(key).is_some_and(|name| name.is_host));
-        let rate = self.names.get(&tree.root).map_or_else(String::new, |name| Printable(&*name.link).to_string());
+        let rate = self.names.get(&tree.root).map_or_else(String::new, |name| Printable(&name.link).to_string());
         writeln!(text, "\nTree {number}: root {}", self.way(tree.root))?;
         let (used, waited) = (percent(Some(tree.used / tree.seconds)), percent(Some(tree.waited / tree.seconds)));
         let why = match tree.why {

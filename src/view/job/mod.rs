@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::ports::bins::Bins;
-use super::ports::{Key, Mean, Seen};
+use super::ports::{Key, Mean, Seen, in_step};
 use crate::types::{Guid, NodeKind, PortNum};
 
 pub mod slurm;
@@ -141,9 +141,7 @@ struct HostPort<'a> {
 impl Job {
     /// What the ports tell of a job on these hosts. `names` are first words of node descriptions.
     pub fn of(ports: &BTreeMap<Key, Seen>, names: &[String]) -> Self {
-        let mut ports = ports.clone();
-        let width = ports.values().map(|seen| seen.bins.shift()).max().unwrap_or(0);
-        ports.values_mut().for_each(|seen| seen.bins.widen_to(width));
+        let ports = in_step(ports);
         let wanted: BTreeSet<String> = names.iter().map(|name| name.to_lowercase()).collect();
         let all = host_ports(&ports);
         let (own, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|port| wanted.contains(&port.host.to_lowercase()));
@@ -260,7 +258,7 @@ fn steps(own: &[HostPort<'_>]) -> Vec<Step> {
 }
 
 /// Ports of a switch that lead to other switches.
-fn up_ports<'a>(ports: &'a BTreeMap<Key, Seen>, guid: Guid) -> impl Iterator<Item = (&'a Key, &'a Seen)> {
+fn up_ports(ports: &BTreeMap<Key, Seen>, guid: Guid) -> impl Iterator<Item = (&Key, &Seen)> {
     let of_switch = ports.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX)));
     let is_up = |seen: &Seen| match seen.peer.and_then(|peer| ports.get(&peer)) {
         Some(there) => there.kind == Some(NodeKind::Switch),

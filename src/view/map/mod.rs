@@ -48,7 +48,7 @@ impl Map {
                 .entry(end.key.0)
                 .and_modify(|name| {
                     if name.is_empty() {
-                        *name = &end.name
+                        *name = &end.name;
                     }
                 })
                 .or_insert(&end.name);
@@ -71,7 +71,7 @@ impl Map {
             let place = |end: usize| guids.binary_search(&link.ends[end].key.0).ok();
             match (place(0), place(1)) {
                 (Some(one), Some(other)) if one != other => {
-                    map.trunks.entry((one.min(other), one.max(other))).or_default().push(link.clone())
+                    map.trunks.entry((one.min(other), one.max(other))).or_default().push(link.clone());
                 }
                 (Some(switch), None) => map.switches[switch].hosts.push(link.clone()),
                 (None, Some(switch)) => map.switches[switch].hosts.push(link.clone().back()),

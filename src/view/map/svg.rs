@@ -4,7 +4,6 @@ use super::super::links::Link;
 use super::{Map, Switch, most_used, told};
 use crate::drawing::canvas::{Canvas, FONT, px, shortened};
 use crate::drawing::sheet::{BOX, MARGIN, NAME, Sheet};
-use crate::types::Printable;
 
 /// Colours from nothing to full, ascending also in darkness, so that they are told apart in grey and with any kind of colour vision: the sequential
 /// scheme YlOrBr of P. Tol, *Colour Schemes* (SRON/EPS/TN/09-002), without its palest.
@@ -216,7 +215,7 @@ fn legend(canvas: &mut Canvas, top: f64) {
         "Red: an end of that link waited for more than 10 % of the time; \"root\" and a port: there congestion begins. Pointing at anything tells more.",
     ];
     for (text, y) in key.iter().zip([top + 46.0, top + 62.0]) {
-        canvas.text("text", &[("x", &px(MARGIN)), ("y", &px(y)), ("font-size", "11"), ("fill", "#444444")], &Printable(*text).to_string());
+        canvas.text("text", &[("x", &px(MARGIN)), ("y", &px(y)), ("font-size", "11"), ("fill", "#444444")], text);
     }
 }
 

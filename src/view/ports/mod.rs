@@ -3,6 +3,7 @@
 //! Memory is bounded by the ports, not by the records. Where two samplers ask the same port, each's records are kept apart, so that no counter runs back
 //! and forth between them; [`Ports::seen`] then tells what the one with more of them saw.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
@@ -175,6 +176,17 @@ impl Ports {
         });
         &mut all[place]
     }
+}
+
+/// The ports with bins of the same length.
+pub(super) fn in_step(ports: &BTreeMap<Key, Seen>) -> Cow<'_, BTreeMap<Key, Seen>> {
+    let width = ports.values().map(|seen| seen.bins.shift()).max().unwrap_or(0);
+    if ports.values().all(|seen| seen.bins.shift() == width) {
+        return Cow::Borrowed(ports);
+    }
+    let mut ports = ports.clone();
+    ports.values_mut().for_each(|seen| seen.bins.widen_to(width));
+    Cow::Owned(ports)
 }
 
 impl Seen {
