@@ -12,10 +12,10 @@ use ibnet::view::job::slurm::SlurmError;
 use miette::Diagnostic;
 
 mod common;
-mod heatmap;
-mod latency;
 mod errors;
+mod heatmap;
 mod job;
+mod latency;
 mod links;
 mod map;
 mod replay;
