@@ -35,7 +35,7 @@ demo: deps ## Plan and sweep a simulated fabric, and draw its congestion: half a
 	@./target/release/examples/demo examples/stria.p $(DEMO)/assignments.toml $(DEMO)
 	@echo
 	@./target/release/ibnet-view links '$(DEMO)/*.jsonl' --tree --top 1
-	@./target/release/ibnet-view heatmap '$(DEMO)/*.jsonl' --metric xmit_utilization,xmit_blocked --by switch -o $(DEMO)/heatmap.png
+	@./target/release/ibnet-view heatmap '$(DEMO)/*.jsonl' --metric xmit_utilization,xmit_blocked --by switch --range 0..1 -o $(DEMO)/heatmap.png
 	@./target/release/ibnet-view map '$(DEMO)/*.jsonl' -o $(DEMO)/map.svg
 	@echo
 	@echo "pictures  $(DEMO)/heatmap.png (who is busy and who waits, when) and $(DEMO)/map.svg (where: open it in a browser)"
