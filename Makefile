@@ -27,7 +27,7 @@ deps: ## Install what is missing of Debian's packages
 tools: deps ## Fetch what tests read our output with into out/tools: 700 MB
 	@./scripts/tools
 
-build: deps ## Build target/release/ibnet-gen and ibnet-sweep
+build: deps ## Build target/release/ibnet-gen, ibnet-sweep and ibnet-view
 	$(CARGO) build --release --bins
 
 # Where `make install` puts things, and whence it takes the programs.
@@ -36,7 +36,7 @@ PROGRAMS ?= target/release
 UNITS = $(DESTDIR)/usr/lib/systemd/system
 
 install: ## Install the programs and the service (as root, after `make build`)
-	install -D -m 755 -t $(DESTDIR)/usr/bin $(PROGRAMS)/ibnet-gen $(PROGRAMS)/ibnet-sweep
+	install -D -m 755 -t $(DESTDIR)/usr/bin $(PROGRAMS)/ibnet-gen $(PROGRAMS)/ibnet-sweep $(PROGRAMS)/ibnet-view
 	install -D -m 644 -t $(UNITS) packaging/ibnet-sweep.service packaging/ibnet-sweep@.service
 	install -D -m 644 packaging/ibnet.sysusers $(DESTDIR)/usr/lib/sysusers.d/ibnet.conf
 	install -D -m 644 packaging/ibnet.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/ibnet.conf
@@ -45,12 +45,19 @@ install: ## Install the programs and the service (as root, after `make build`)
 	[ -e $(DESTDIR)/etc/ibnet/ibnet.toml ] || install -D -m 644 packaging/ibnet.toml $(DESTDIR)/etc/ibnet/ibnet.toml
 	@[ -n "$(DESTDIR)" ] || ./scripts/installed
 
-demo: deps ## Plan and sweep a simulated fabric: 15 seconds
+demo: deps ## Plan and sweep a simulated fabric, and draw its congestion: half a minute
 	@$(CARGO) build --release --bins --example demo
 	@mkdir -p $(DEMO)
 	@./target/release/ibnet-gen --net examples/stria.p --samplers '$(SAMPLERS)' -o $(DEMO)/assignments.toml
 	@echo
 	@./target/release/examples/demo examples/stria.p $(DEMO)/assignments.toml $(DEMO)
+	@echo
+	@./target/release/ibnet-view links '$(DEMO)/*.jsonl' --tree --top 1
+	@./target/release/ibnet-view heatmap '$(DEMO)/*.jsonl' --metric xmit_utilization,xmit_blocked --by switch --range 0..1 -o $(DEMO)/heatmap.png
+	@./target/release/ibnet-view map '$(DEMO)/*.jsonl' -o $(DEMO)/map.svg
+	@./target/release/ibnet-view job '$(DEMO)/*.jsonl' --nodes 'node[00001-00008,00025-00032]' -o $(DEMO)/job.svg > $(DEMO)/job.txt
+	@echo
+	@echo "pictures  $(DEMO)/heatmap.png (who is busy and who waits, when), map.svg (where: open it in a browser), job.svg (a job in it)"
 
 test: deps tools ## Every tier but hardware, with the real tools, servers and stores
 	$(RUN_TESTS) --no-default-features
@@ -79,6 +86,7 @@ bench: deps ## Measure, and print the tables of docs/performance.md
 	$(CARGO) bench --bench partition --no-default-features
 	$(CARGO) bench --bench scale --no-default-features
 	$(CARGO) bench --bench sinks
+	$(CARGO) bench --bench view --no-default-features
 	$(CARGO) bench --bench ibsim
 
 # Without a sanitizer the stable toolchain will do.

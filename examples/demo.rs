@@ -16,14 +16,19 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use ibnet::assignments::{Assignments, Sampler};
 use ibnet::cli::Progress;
+use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
 use ibnet::sink::{self, Destination, FileOptions, Writer};
 use ibnet::sweep::driver::{Control, Driver, Settings};
 use ibnet::sweep::engine;
 use ibnet::sweep::plan::Plan;
+use ibnet::time::Instant;
 use ibnet::topology::{DeviceId, net_file};
 use ibnet::types::{NodeKind, PortNum, Printable};
 use ibnet::view::summary::Summary;
+
+/// So many hosts send to one server at once, for the middle half of the time.
+const INCAST: usize = 32;
 
 /// One request in so many is lost.
 const ONE_LOST_IN: f64 = 20_000.0;
@@ -31,12 +36,12 @@ const ONE_LOST_IN: f64 = 20_000.0;
 fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let (net, plan, folder, slots) = match &args[..] {
-        [net, plan, folder] => (net, plan, folder, 10),
+        [net, plan, folder] => (net, plan, folder, 20),
         [net, plan, folder, slots] => (net, plan, folder, slots.parse().context("SLOTS is a number")?),
         _ => bail!("usage: demo NETFILE ASSIGNMENTS FOLDER [SLOTS]"),
     };
     let mut out = io::stdout().lock();
-    let fabric = Arc::new(Mutex::new(simulate(Path::new(net), &mut out)?));
+    let fabric = Arc::new(Mutex::new(simulate(Path::new(net), slots, &mut out)?));
     let samplers = Assignments::read(Path::new(plan))?.assignments.samplers;
     fs::create_dir_all(folder)?;
     writeln!(out, "sweeping  {} samplers, {slots} slots of one second", samplers.len())?;
@@ -50,14 +55,25 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The fabric of the net file, with two dead hosts and a little loss, so that there is something to be seen.
-fn simulate(net: &Path, out: &mut impl Write) -> anyhow::Result<SimFabric> {
+/// The fabric of the net file, with jobs and an incast, two dead hosts and a little loss, so that there is something to be seen.
+fn simulate(net: &Path, slots: u64, out: &mut impl Write) -> anyhow::Result<SimFabric> {
     let fabric = net_file::read(net)?.fabric;
     let hosts: Vec<DeviceId> = fabric.iter().filter(|(_, device)| device.kind == NodeKind::Hca).map(|(id, _)| id).collect();
-    let mut sim = SimFabric::new(fabric, Options { loss: 1.0 / ONE_LOST_IN, ..Options::default() });
+    let options = Options { loss: 1.0 / ONE_LOST_IN, ..Options::default() };
+    let (start, length) = (Instant::ZERO + Duration::from_secs(slots / 4), Duration::from_secs(slots / 2));
+    let incast = Incast::onto_last_server(&fabric, INCAST, start, length);
+    let traffic = match &incast {
+        Some(incast) => Traffic::incast(&fabric, options.seed, incast),
+        None => Traffic::jobs(&fabric, options.seed),
+    };
+    let server = incast.map(|incast| Printable(fabric.device(incast.to).host()).to_string());
+    let mut sim = SimFabric::with_traffic(fabric, options, traffic);
     let dead: Vec<DeviceId> = hosts.get(hosts.len() / 3).into_iter().chain(hosts.get(hosts.len() * 2 / 3)).copied().collect();
     let names: Vec<_> = dead.iter().map(|id| Printable(sim.fabric().device(*id).host()).to_string()).collect();
     dead.into_iter().for_each(|id| sim.set_dead(id, true));
+    if let Some(server) = server {
+        writeln!(out, "traffic   jobs, and for {} s {INCAST} hosts that all send to {server}", length.as_secs())?;
+    }
     writeln!(out, "fabric    {}, simulated; dead: {}; one MAD in {ONE_LOST_IN} is lost", net.display(), names.join(" "))?;
     Ok(sim)
 }

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`types`], [`time`] | GUIDs, LIDs, ports, link rates; monotonic time without a clock |
 //! | [`topology`] | the fabric; the readers of `ibnetdiscover`, with and without `-p`, and of name maps; hops and tiers; invented fabrics |
+//! | [`drawing`] | switches in rows and the links between them, as SVG |
 //! | [`partition`] | who samples which ports: the six rules, the cap, the proof; report, picture, suggestions; LDMS's lid files |
 //! | [`assignments`] | the file between the two programs |
 //! | [`mad`] | the wire: performance management attributes as tables of fields; transports: libibumad and a simulated fabric |
@@ -23,6 +24,7 @@
 pub mod assignments;
 pub mod cli;
 pub mod config;
+pub mod drawing;
 pub mod mad;
 pub mod metrics;
 pub mod partition;

@@ -24,7 +24,8 @@ const RULES: &[Rule] = &[
     rule("types", &[], &[]),
     rule("time", &[], &[]),
     rule("topology", &["types"], &[]),
-    rule("partition", &["topology", "types"], &[]),
+    rule("drawing", &["types"], &[]),
+    rule("partition", &["drawing", "topology", "types"], &[]),
     rule("assignments", &["partition", "topology", "types"], &[]),
     rule("mad", &["time", "types"], &["mad::transport"]),
     rule("mad::transport", &["time", "types"], &[]),
@@ -40,7 +41,9 @@ const RULES: &[Rule] = &[
     rule("metrics", &["mad::pma", "sweep", "types"], &[]),
     rule("config", &["mad::pma", "metrics", "sink", "sweep::engine", "types"], &[]),
     rule("cli", &["types"], &[]),
-    rule("view", &["sweep::record", "types"], &[]),
+    rule("view", &["drawing", "sweep::record", "types"], &[]),
+    rule("view::input", &["cli", "types"], &[]),
+    rule("view::replay", &["cli", "types"], &[]),
 ];
 
 /// The only room that may say `unsafe`.

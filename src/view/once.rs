@@ -44,7 +44,7 @@ fn short(text: &str) -> String {
 }
 
 /// What is summed up as `errors`.
-const ERRORS: [&str; 9] = [
+pub(super) const ERRORS: [&str; 9] = [
     "symbol_error_counter",
     "link_error_recovery_counter",
     "link_downed_counter",

@@ -69,7 +69,9 @@ fn what_a_slow_reader_lacks_is_what_it_is_told() {
     // The same stretch of the file: from the slot that the reader had first to the one that it had last.
     let (first, last) = (slow.slots[0], slow.slots[slow.slots.len() - 1]);
     let begin = all.find(&format!("\"slot\":{first},")).map(|at| all[..at].rfind('\n').unwrap() + 1).unwrap();
-    let sweep = all.rfind(&format!("\"slot\":{last},\"sampler\":\"node00001\",\"ca\":\"sim\",\"ca_port\":1,\"role\":\"primary\",\"duration_ns\"")).unwrap();
+    let sweep = all
+        .rfind(&format!("\"slot\":{last},\"sampler\":\"node00001\",\"ca\":\"sim\",\"ca_port\":1,\"role\":\"primary\",\"duration_ns\""))
+        .unwrap();
     let end = sweep + all[sweep..].find('\n').unwrap() + 1;
     let stretch = Told::of(&all[begin..end]);
     assert!(slow.lost > 0);

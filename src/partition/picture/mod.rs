@@ -1,8 +1,8 @@
 //! A picture of a plan: the switches, coloured by who samples them, in rows by tier.
 //!
-//! Adapters are folded into their switch as counts, and parallel cables into one line, so that a hundred switches can still be read. [`layout`] finds
-//! the places; [`svg`] draws them; [`dot`] writes the same as a graph for Graphviz. Where a fabric has no tiers (a torus, a mesh) the rows are steps from
-//! a switch at its rim.
+//! Adapters are folded into their switch as counts, and parallel cables into one line, so that a hundred switches can still be read.
+//! [`drawing`](crate::drawing) finds the places; [`svg`] draws them; [`dot`] writes the same as a graph for Graphviz. Where a fabric has no tiers (a torus,
+//! a mesh) the rows are steps from a switch at its rim.
 //!
 //! Names are written by strangers: they are shown through [`Printable`](crate::types::Printable) and escaped for the format in question.
 
@@ -13,7 +13,7 @@ use crate::topology::{DeviceId, Fabric, Graph};
 use crate::types::{Guid, NodeKind};
 
 pub mod dot;
-pub mod layout;
+mod layout;
 pub mod svg;
 
 /// What is drawn.

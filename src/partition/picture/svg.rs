@@ -2,75 +2,30 @@
 //!
 //! All texts go through the writer's escaping, and through [`Printable`] before it: XML has no room for control characters.
 
-use quick_xml::Writer;
-use quick_xml::events::{BytesEnd, BytesStart, BytesText, Event};
-
-use super::layout::Layout;
 use super::{MOST_COUNTS, Picture, Switch, fill, stroke};
-use crate::types::Printable;
+use crate::drawing::canvas::{Canvas, FONT, px, shortened};
+use crate::drawing::sheet::{BOX, MARGIN, NAME, Sheet};
 
-/// Width and height of a switch's box, in pixels as all here.
-const BOX: (f64, f64) = (120.0, 44.0);
-/// Between boxes of a line.
-const GAP: f64 = 10.0;
-/// Between lines of a row; the second if there are links within the row.
-const LINE_GAP: (f64, f64) = (14.0, 50.0);
-/// Between rows, by the columns of the widest line: room for the links, so that they do not lie too flat.
-const ROW_GAP: (f64, f64) = (80.0, 5.0);
-const MARGIN: f64 = 24.0;
-/// Room for the rows' titles.
-const TITLES: f64 = 96.0;
-/// From the top to the first row.
-const HEAD: f64 = 78.0;
-/// How far a line between two boxes side by side rises above them at most.
-const HIGHEST_BOW: f64 = 60.0;
-/// Characters of a name that find room in a box.
-const NAME: usize = 13;
 /// Width and height of an entry of the legend.
 const ENTRY: (f64, f64) = (250.0, 20.0);
-const FONT: &str = "font-family:'DejaVu Sans',Verdana,Arial,sans-serif";
 
 impl Picture {
     /// The text of a `.svg` file.
     pub fn to_svg(&self) -> String {
-        let layout = Layout::of(self);
-        Drawing { picture: self, places: places(self, &layout), labels: labels(self), layout: &layout }.draw()
+        Drawing { picture: self, sheet: Sheet::new(&self.net()) }.draw()
     }
-}
-
-/// The left upper corner of each switch's box.
-fn places(picture: &Picture, layout: &Layout) -> Vec<(f64, f64)> {
-    let mut places = vec![(0.0, 0.0); picture.switches.len()];
-    let within = |line: &[usize]| picture.links.keys().any(|(one, other)| line.contains(one) && line.contains(other));
-    let mut y = HEAD;
-    for row in &layout.rows {
-        // Links within a row rise above its boxes.
-        let bows = row.lines.len() > 1 && within(&row.lines.concat());
-        for line in &row.lines {
-            y += if within(line) { HIGHEST_BOW } else { 0.0 };
-            let indent = (layout.columns - line.len()) as f64 / 2.0;
-            for (column, switch) in line.iter().enumerate() {
-                places[*switch] = (MARGIN + TITLES + (indent + column as f64) * (BOX.0 + GAP), y);
-            }
-            y += BOX.1 + if bows { LINE_GAP.1 } else { LINE_GAP.0 };
-        }
-        y += ROW_GAP.0 + ROW_GAP.1 * layout.columns as f64 - LINE_GAP.0;
-    }
-    places
 }
 
 struct Drawing<'a> {
     picture: &'a Picture,
-    layout: &'a Layout,
-    places: Vec<(f64, f64)>,
-    labels: Vec<String>,
+    sheet: Sheet,
 }
 
 impl Drawing<'_> {
     fn draw(&self) -> String {
         let mut canvas = Canvas::new();
-        let bottom = self.places.iter().map(|(_, y)| y + BOX.1).fold(HEAD, f64::max) + 36.0;
-        let width = (2.0 * MARGIN + TITLES + self.layout.columns as f64 * (BOX.0 + GAP)).max(980.0);
+        let bottom = self.sheet.bottom() + 36.0;
+        let width = self.sheet.width(980.0);
         let across = ((width - 2.0 * MARGIN) / ENTRY.0).floor().max(1.0) as usize;
         let height = bottom + 44.0 + self.picture.samplers.len().div_ceil(across) as f64 * ENTRY.1 + MARGIN;
         canvas.open(
@@ -87,10 +42,10 @@ impl Drawing<'_> {
         canvas.text("style", &[], ".link:hover path{stroke:#000;stroke-opacity:1}.switch:hover rect{stroke-width:2.5}");
         canvas.empty("rect", &[("width", "100%"), ("height", "100%"), ("fill", "#ffffff")]);
         self.heading(&mut canvas);
-        self.rows(&mut canvas, width);
+        self.sheet.rows(&mut canvas, width);
         self.links(&mut canvas);
         for (number, switch) in self.picture.switches.iter().enumerate() {
-            self.switch(&mut canvas, switch, &self.labels[number], self.places[number]);
+            self.switch(&mut canvas, switch, &self.sheet.labels[number], self.sheet.places[number]);
         }
         self.legend(&mut canvas, bottom, across);
         canvas.close("svg");
@@ -101,22 +56,6 @@ impl Drawing<'_> {
         let at = |y: &'static str, size: &'static str| [("x", "24"), ("y", y), ("font-size", size)];
         canvas.text("text", &[&at("30", "18")[..], &[("font-weight", "bold")]].concat(), "Who samples what");
         canvas.text("text", &at("50", "12"), &self.picture.summary());
-    }
-
-    /// A band behind each row, with its title.
-    fn rows(&self, canvas: &mut Canvas, width: f64) {
-        const AROUND: f64 = 12.0;
-        for row in &self.layout.rows {
-            let ys = row.lines.iter().flatten().map(|switch| self.places[*switch].1);
-            let (top, low) = ys.fold((f64::MAX, 0.0_f64), |(top, low), y| (top.min(y), low.max(y)));
-            let (y, height) = (px(top - AROUND), px(low - top + BOX.1 + 2.0 * AROUND));
-            canvas.empty("rect", &[("x", "0"), ("y", &y), ("width", &px(width)), ("height", &height), ("fill", "#f3f3f3")]);
-            let x = px(MARGIN);
-            canvas.text("text", &[("x", &x), ("y", &px(top + 18.0)), ("font-size", "13"), ("font-weight", "bold")], &row.title);
-            let count = row.lines.iter().map(Vec::len).sum::<usize>();
-            let count = if count == 1 { "1 switch".to_owned() } else { format!("{count} switches") };
-            canvas.text("text", &[("x", &x), ("y", &px(top + 34.0)), ("font-size", "11"), ("fill", "#444444")], &count);
-        }
     }
 
     fn links(&self, canvas: &mut Canvas) {
@@ -132,7 +71,7 @@ impl Drawing<'_> {
             let color = within(ends).map_or_else(|| "#888888".to_owned(), stroke);
             let opacity = if within(ends).is_some() { "0.9" } else { &opacity };
             let width = format!("{:.1}", (*cables as f64).sqrt());
-            let (path, middle) = self.path(*ends);
+            let (path, middle) = self.sheet.path(*ends);
             canvas.open("g", &[("class", "link")]);
             let cables_told = if *cables == 1 { "1 cable".to_owned() } else { format!("{cables} cables") };
             canvas.text("title", &[], &format!("{} \u{2013} {}: {cables_told}", one.name, other.name));
@@ -147,21 +86,6 @@ impl Drawing<'_> {
             }
             canvas.close("g");
         }
-    }
-
-    /// The line between two switches, and where its count stands: a curve from row to row, a bow within a line.
-    fn path(&self, (one, other): (usize, usize)) -> (String, (f64, f64)) {
-        let ((ax, ay), (bx, by)) = (self.places[one], self.places[other]);
-        let (a, b) = (ax + BOX.0 / 2.0, bx + BOX.0 / 2.0);
-        if ay == by {
-            let rise = (12.0 + (a - b).abs() * 0.12).min(HIGHEST_BOW);
-            let path = format!("M{a:.0} {ay:.0}C{a:.0} {y:.0} {b:.0} {y:.0} {b:.0} {by:.0}", y = ay - rise);
-            return (path, ((a + b) / 2.0, ay - rise * 0.75));
-        }
-        let ((top_x, top_y), (low_x, low_y)) = if ay < by { ((a, ay + BOX.1), (b, by)) } else { ((b, by + BOX.1), (a, ay)) };
-        let (upper, lower) = (top_y + (low_y - top_y) * 0.3, top_y + (low_y - top_y) * 0.7);
-        let path = format!("M{top_x:.0} {top_y:.0}C{top_x:.0} {upper:.0} {low_x:.0} {lower:.0} {low_x:.0} {low_y:.0}");
-        (path, (0.4 * top_x + 0.6 * low_x, 0.4 * top_y + 0.6 * low_y))
     }
 
     fn switch(&self, canvas: &mut Canvas, switch: &Switch, label: &str, (x, y): (f64, f64)) {
@@ -237,97 +161,16 @@ impl Drawing<'_> {
     }
 }
 
-/// What is written into the boxes: the names, or where they are long what tells them apart.
-fn labels(picture: &Picture) -> Vec<String> {
-    let names: Vec<Vec<char>> = picture.switches.iter().map(|switch| Printable(switch.name.trim()).to_string().chars().collect()).collect();
-    let whole = |name: &Vec<char>| name.iter().collect::<String>();
-    let long: Vec<_> = names.iter().filter(|name| name.len() > NAME).collect();
-    let all_same =
-        |at: &dyn Fn(&Vec<char>) -> Option<char>| long.windows(2).all(|pair| at(pair[0]).is_some() && at(pair[0]) == at(pair[1]));
-    if long.len() < 2 {
-        return names.iter().map(|name| shortened(&whole(name), NAME)).collect();
-    }
-    let shortest = long.iter().map(|name| name.len()).min().unwrap_or(0);
-    let head = (0..shortest).take_while(|at| all_same(&|name| name.get(*at).copied())).count();
-    let tail = (0..shortest - head).take_while(|at| all_same(&|name| name.get(name.len() - 1 - at).copied())).count();
-    // What room is left shows the end of what is alike before the difference: `rack1` tells more than `1`.
-    let widest = long.iter().map(|name| name.len() - head - tail).max().unwrap_or(0);
-    let head = head.saturating_sub(NAME.saturating_sub(widest + 2));
-    let apart = |name: &Vec<char>| {
-        // An ellipsis that saves nothing is left out.
-        let cut = |length: usize| if length > 1 { (length, "\u{2026}") } else { (0, "") };
-        let ((head, before), (tail, after)) = (cut(head), cut(tail));
-        format!("{before}{}{after}", name[head..name.len() - tail].iter().collect::<String>())
-    };
-    names.iter().map(|name| if name.len() <= NAME { whole(name) } else { shortened(&apart(name), NAME) }).collect()
-}
-
-/// A length as SVG has it.
-fn px(length: f64) -> String {
-    format!("{length:.0}")
-}
-
-/// A name of at most so many characters; what is left out is in the middle, since names differ at their ends.
-fn shortened(name: &str, most: usize) -> String {
-    let shown: Vec<_> = Printable(name.trim()).to_string().chars().collect();
-    if shown.len() <= most {
-        return shown.into_iter().collect();
-    }
-    let head = (most - 1) / 2;
-    let tail = most - 1 - head;
-    shown[..head].iter().chain(&['\u{2026}']).chain(&shown[shown.len() - tail..]).collect()
-}
-
-/// Writes elements; whatever it is given is escaped.
-struct Canvas(Writer<Vec<u8>>);
-
-impl Canvas {
-    fn new() -> Self {
-        Self(Writer::new_with_indent(Vec::new(), b' ', 1))
-    }
-
-    fn open(&mut self, name: &str, attributes: &[(&str, &str)]) {
-        self.write(Event::Start(element(name, attributes)));
-    }
-
-    fn close(&mut self, name: &str) {
-        self.write(Event::End(BytesEnd::new(name)));
-    }
-
-    fn empty(&mut self, name: &str, attributes: &[(&str, &str)]) {
-        self.write(Event::Empty(element(name, attributes)));
-    }
-
-    fn text(&mut self, name: &str, attributes: &[(&str, &str)], text: &str) {
-        let lines: Vec<_> = text.split('\n').map(|line| Printable(line).to_string()).collect();
-        self.open(name, attributes);
-        self.write(Event::Text(BytesText::new(&lines.join("\n"))));
-        self.close(name);
-    }
-
-    fn write(&mut self, event: Event<'_>) {
-        // Writing to memory does not fail.
-        let _ = self.0.write_event(event);
-    }
-
-    fn finish(self) -> String {
-        String::from_utf8_lossy(&self.0.into_inner()).into_owned() + "\n"
-    }
-}
-
-fn element<'a>(name: &'a str, attributes: &[(&'a str, &'a str)]) -> BytesStart<'a> {
-    BytesStart::new(name).with_attributes(attributes.iter().copied())
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
     use quick_xml::Reader;
+    use quick_xml::events::Event;
 
     use super::super::tests::{picture, picture_of};
-    use super::*;
-    use crate::topology::synthetic::{self, Blueprint};
+    use crate::topology::synthetic;
+    use crate::types::Printable;
 
     const EIGHT: &str = "node[00001,00025,00049,00073,00097,00121],admin1,oss1";
 
@@ -388,35 +231,5 @@ mod tests {
     #[test]
     fn same_input_same_bytes() {
         assert_eq!(picture(&synthetic::stria(), EIGHT, 150).to_svg(), picture(&synthetic::stria(), EIGHT, 150).to_svg());
-    }
-
-    #[test]
-    fn no_two_boxes_overlap_and_all_are_on_the_page() {
-        for (net, sampler) in [(synthetic::stria(), "node00001"), (synthetic::large(), "node00001")] {
-            let picture = picture(&net, sampler, 100_000);
-            let layout = Layout::of(&picture);
-            let mut places = places(&picture, &layout);
-            places.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.total_cmp(&b.0)));
-            assert!(places.windows(2).all(|pair| pair[1].0 - pair[0].0 >= BOX.0 || pair[1].1 - pair[0].1 >= BOX.1));
-            let right = places.iter().map(|place| place.0 + BOX.0).fold(0.0, f64::max);
-            let width = picture.to_svg().split_once("viewBox=\"0 0 ").unwrap().1.split(' ').next().unwrap().parse::<f64>().unwrap();
-            assert!(places.iter().all(|place| place.0 >= MARGIN + TITLES && place.1 >= HEAD) && right < width);
-        }
-    }
-
-    #[test]
-    fn long_names_are_cut_where_they_are_alike() {
-        let mut net = Blueprint::new("EDR");
-        let names = ["MF0;ib-rack1:SX6036/U1", "MF0;ib-rack2:SX6036/U1", "MF0;ib-rack10:SX6036/U1", "top"];
-        let switches: Vec<_> = names.iter().map(|name| net.switch(name, 8)).collect();
-        for (port, switch) in switches[..3].iter().enumerate() {
-            net.cable((*switch, 8), (switches[3], port + 1));
-        }
-        let host = net.adapter("n mlx5_0", 1);
-        net.cable((host, 1), (switches[0], 1));
-        let mut labels = labels(&picture(&net, "n", 100));
-        labels.sort();
-        assert_eq!(labels, ["top", "\u{2026}0;ib-rack10\u{2026}", "\u{2026}0;ib-rack1\u{2026}", "\u{2026}0;ib-rack2\u{2026}"]);
-        assert_eq!(shortened("0123456789abcdef", 13), "012345\u{2026}abcdef");
     }
 }

@@ -6,11 +6,13 @@
 //!    can be read at any time without the fabric being stepped.
 //! 3. What a port has transmitted is the sum over the flows that leave by it; what a port has received is **by definition** what the
 //!    other end of its link has transmitted. Links conserve.
-//! 4. Where flows ask for more than a link carries, each is slowed to its share, and the ports on its way up to that link count
-//!    PortXmitWait for the time in which they could not send.
+//! 4. Where flows ask for more than a link carries, they share it fairly (max-min): none gets more by taking from one that has less. Such a link is
+//!    full and does not wait. The ports that lead to it do: what they cannot send piles up behind it, back to the adapters, as credits run out in
+//!    InfiniBand. They count PortXmitWait for the time in which they had something to send and sent nothing.
 //! 5. Same fabric, same seed: same counters.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
 use crate::time::Instant;
@@ -76,25 +78,17 @@ impl Traffic {
 
     /// Jobs of 8 to 48 hosts, each a ring of its own rate and rhythm; and every fourth host writes to one of a few.
     pub fn jobs(fabric: &Fabric, seed: u64) -> Self {
-        let mut rng = fastrand::Rng::with_seed(seed);
-        let adapter = |id: &DeviceId| {
-            let device = fabric.device(*id);
-            device.kind == NodeKind::Hca && device.linked_ports() > 0 && !fabric.is_aggregation_node(device)
-        };
-        let mut hosts: Vec<DeviceId> = fabric.iter().map(|(id, _)| id).filter(adapter).collect();
-        rng.shuffle(&mut hosts);
-        let mut wanted = Vec::new();
-        let mut left = &hosts[..];
-        while left.len() > 1 {
-            let (job, rest) = left.split_at(rng.usize(8..=48).min(left.len()));
-            let flow = Flow::random(&mut rng, 1.0..11.0);
-            wanted.extend(job.iter().zip(job.iter().cycle().skip(1)).filter(|(from, to)| from != to).map(|(from, to)| (*from, *to, flow)));
-            left = rest;
-        }
-        let servers = &hosts[..hosts.len().min(1 + hosts.len() / 32)];
-        for host in hosts.iter().skip(servers.len()).step_by(4) {
-            wanted.push((*host, servers[rng.usize(..servers.len())], Flow::random(&mut rng, 0.2..2.0)));
-        }
+        Self::routed(fabric, &Demand::jobs(fabric, seed))
+    }
+
+    /// Many that send to one, to which nobody else does; beside jobs as of [`Traffic::jobs`] that send so little that they hold up nobody.
+    pub fn incast(fabric: &Fabric, seed: u64, incast: &Incast) -> Self {
+        /// Of what they would send otherwise.
+        const SHARE: f64 = 0.1;
+        let mut wanted = Demand::jobs(fabric, seed);
+        wanted.retain(|demand| demand.to != incast.to);
+        wanted.iter_mut().for_each(|demand| demand.flow.octets_per_second = (demand.flow.octets_per_second as f64 * SHARE) as u64);
+        wanted.extend(Demand::incast(fabric, incast));
         Self::routed(fabric, &wanted)
     }
 
@@ -118,37 +112,188 @@ impl Traffic {
     }
 
     /// Lays each flow on its way and slows it to what its way carries.
-    fn routed(fabric: &Fabric, wanted: &[(DeviceId, DeviceId, Flow)]) -> Self {
+    fn routed(fabric: &Fabric, wanted: &[Demand]) -> Self {
         let graph = Graph::new(fabric);
         let mut routes = Routes { fabric, graph: &graph, hops: BTreeMap::new() };
-        let routed = wanted.iter().filter_map(|(from, to, flow)| Some((*flow, routes.way(*from, *to)?)));
-        let (flows, ways): (Vec<Flow>, Vec<Vec<(DeviceId, PortNum)>>) = routed.unzip();
-        let mut offered: BTreeMap<(DeviceId, PortNum), f64> = BTreeMap::new();
-        for (flow, way) in flows.iter().zip(&ways) {
+        let routed = wanted.iter().filter_map(|demand| Some((demand.flow, routes.way(demand.from, demand.to)?)));
+        let (flows, ways): (Vec<Flow>, Vec<Vec<Hop>>) = routed.unzip();
+        let mut links: BTreeMap<Hop, Link> = BTreeMap::new();
+        for (number, (flow, way)) in flows.iter().zip(&ways).enumerate() {
             for hop in way {
-                *offered.entry(*hop).or_default() += flow.octets_per_second as f64;
+                let link = links.entry(*hop).or_insert_with(|| Link { capacity: capacity(fabric, *hop), ..Link::default() });
+                link.flows.push(number);
+                link.offered += flow.octets_per_second as f64;
             }
         }
-        let capacity = |(device, port): (DeviceId, PortNum)| {
-            let gbps = fabric.device(device).port(port).and_then(|port| port.rate.data_gbps()).unwrap_or(DEFAULT_GBPS);
-            gbps * 1e9 / 8.0 * COUNTED
-        };
-        let share = |hop: &(DeviceId, PortNum)| (capacity(*hop) / offered[hop]).min(1.0);
+        let rates = fair(&flows, &ways, &links);
+        for link in links.values_mut() {
+            link.carried = link.flows.iter().map(|flow| rates[*flow]).sum();
+            link.level = link.flows.iter().map(|flow| rates[*flow]).fold(0.0, f64::max);
+        }
         let mut traffic = Self { flows, egress: BTreeMap::new(), end: None };
-        for (number, way) in ways.iter().enumerate() {
-            let slowest = way.iter().enumerate().min_by(|a, b| share(a.1).total_cmp(&share(b.1)));
-            let Some((bottleneck, factor)) = slowest.map(|(place, hop)| (place, share(hop))) else { continue };
+        for (number, (way, rate)) in ways.iter().zip(&rates).enumerate() {
             let flow = &mut traffic.flows[number];
+            let slowed = 1.0 - (rate / flow.octets_per_second as f64).min(1.0);
+            let root = way.iter().position(|hop| links[hop].holds_up(*rate)).filter(|_| slowed > ROUNDING).unwrap_or(0);
             for (place, hop) in way.iter().enumerate() {
-                // Up to the bottleneck the flow's part of the port stands still for as long as it is slowed.
-                let part = flow.octets_per_second as f64 / offered[hop];
-                let wait = if place <= bottleneck { (1.0 - factor) * part } else { 0.0 };
+                let part = flow.octets_per_second as f64 / links[hop].offered;
+                let wait = if place < root { slowed * part } else { 0.0 };
                 traffic.egress.entry(*hop).or_default().push((number as u32, (wait * 1e6) as u64));
             }
-            flow.octets_per_second = (flow.octets_per_second as f64 * factor) as u64;
+            flow.octets_per_second = *rate as u64;
         }
+        traffic.wait_while_not_sending(&links);
         traffic
     }
+
+    /// A port waits at most for the time that is left beside what it sends.
+    fn wait_while_not_sending(&mut self, links: &BTreeMap<Hop, Link>) {
+        for (hop, flows) in &mut self.egress {
+            let idle = (1.0 - links[hop].carried / links[hop].capacity).max(0.0) * 1e6;
+            let waits: u64 = flows.iter().map(|(_, wait)| wait).sum();
+            if waits as f64 > idle {
+                flows.iter_mut().for_each(|(_, wait)| *wait = (*wait as f64 * idle / waits as f64) as u64);
+            }
+        }
+    }
+}
+
+/// A port that is left on a way.
+type Hop = (DeviceId, PortNum);
+
+/// Many that send to one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Incast {
+    /// Who sends.
+    pub from: Vec<DeviceId>,
+    /// To whom.
+    pub to: DeviceId,
+    /// When they begin.
+    pub start: Instant,
+    /// For how long they go on.
+    pub length: Duration,
+}
+
+impl Incast {
+    /// So many hosts onto the last server: an adapter on a switch to which none of the hosts is connected, where there is such a one. The hosts are
+    /// those of the first switches, eight of each. `None` if the fabric has too few adapters.
+    pub fn onto_last_server(fabric: &Fabric, hosts: usize, start: Instant, length: Duration) -> Option<Self> {
+        const OF_EACH: usize = 8;
+        let switch = |id: DeviceId| fabric.device(id).linked().next().map(|(_, peer)| peer.guid);
+        let adapters: Vec<_> = fabric.iter().map(|(id, _)| id).filter(|id| sends(fabric, *id)).collect();
+        let mut by_switch: BTreeMap<_, Vec<DeviceId>> = BTreeMap::new();
+        adapters.iter().for_each(|id| by_switch.entry(switch(*id)).or_default().push(*id));
+        let to = by_switch.values().last()?.last().copied()?;
+        let mut from: Vec<_> = by_switch.values().flat_map(|hosts| hosts.iter().take(OF_EACH)).filter(|id| **id != to).copied().collect();
+        from.truncate(hosts);
+        (from.len() == hosts).then_some(Self { from, to, start, length })
+    }
+}
+
+/// What one host would like to send to another.
+struct Demand {
+    from: DeviceId,
+    to: DeviceId,
+    flow: Flow,
+}
+
+impl Demand {
+    fn jobs(fabric: &Fabric, seed: u64) -> Vec<Self> {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut hosts: Vec<DeviceId> = fabric.iter().map(|(id, _)| id).filter(|id| sends(fabric, *id)).collect();
+        rng.shuffle(&mut hosts);
+        let mut wanted = Vec::new();
+        let mut left = &hosts[..];
+        while left.len() > 1 {
+            let (job, rest) = left.split_at(rng.usize(8..=48).min(left.len()));
+            let flow = Flow::random(&mut rng, 1.0..11.0);
+            let pairs = job.iter().zip(job.iter().cycle().skip(1)).filter(|(from, to)| from != to);
+            wanted.extend(pairs.map(|(from, to)| Self { from: *from, to: *to, flow }));
+            left = rest;
+        }
+        let servers = &hosts[..hosts.len().min(1 + hosts.len() / 32)];
+        for host in hosts.iter().skip(servers.len()).step_by(4) {
+            wanted.push(Self { from: *host, to: servers[rng.usize(..servers.len())], flow: Flow::random(&mut rng, 0.2..2.0) });
+        }
+        wanted
+    }
+
+    fn incast(fabric: &Fabric, Incast { from, to, start, length }: &Incast) -> Vec<Self> {
+        let as_fast_as_it_can = |from: &DeviceId| {
+            let port = fabric.device(*from).linked().next().map_or(PortNum(1), |(port, _)| port.num);
+            Flow::once(capacity(fabric, (*from, port)), *start, *length)
+        };
+        from.iter().filter(|from| *from != to).map(|from| Self { from: *from, to: *to, flow: as_fast_as_it_can(from) }).collect()
+    }
+}
+
+/// Whether it is an adapter that sends and receives.
+fn sends(fabric: &Fabric, id: DeviceId) -> bool {
+    let device = fabric.device(id);
+    device.kind == NodeKind::Hca && device.linked_ports() > 0 && !fabric.is_aggregation_node(device)
+}
+
+/// What a link counts when it is full, in octets a second.
+fn capacity(fabric: &Fabric, (device, port): Hop) -> f64 {
+    let gbps = fabric.device(device).port(port).and_then(|port| port.rate.data_gbps()).unwrap_or(DEFAULT_GBPS);
+    gbps * 1e9 / 8.0 * COUNTED
+}
+
+/// One direction of a link, in octets a second.
+#[derive(Default)]
+struct Link {
+    flows: Vec<usize>,
+    capacity: f64,
+    offered: f64,
+    carried: f64,
+    /// What the fastest of its flows has.
+    level: f64,
+}
+
+/// Shares of what was rounded on the way to it.
+const ROUNDING: f64 = 1e-6;
+
+impl Link {
+    /// Whether it is what slows a flow of this rate: it is full, and none of its flows has more.
+    fn holds_up(&self, rate: f64) -> bool {
+        self.carried >= self.capacity * (1.0 - ROUNDING) && rate >= self.level * (1.0 - ROUNDING)
+    }
+}
+
+/// Max-min fair rates: the link with the least for each of its flows gives them that, and so on with what is left. A flow that wants less than all its
+/// links would give has what it wants.
+fn fair(flows: &[Flow], ways: &[Vec<Hop>], links: &BTreeMap<Hop, Link>) -> Vec<f64> {
+    let numbers: BTreeMap<&Hop, usize> = links.keys().zip(0..).collect();
+    let by_number: Vec<_> = links.values().collect();
+    let mut left: Vec<(f64, usize)> = by_number.iter().map(|link| (link.capacity, link.flows.len())).collect();
+    let level = |(capacity, flows): (f64, usize)| (capacity.max(0.0) / flows as f64) as u64;
+    let mut rates: Vec<Option<f64>> = vec![None; flows.len()];
+    // A link by its number, or a flow that has all it wants by its number behind those.
+    let mut next: BinaryHeap<Reverse<(u64, usize)>> =
+        left.iter().enumerate().map(|(number, link)| Reverse((level(*link), number))).collect();
+    next.extend(flows.iter().enumerate().map(|(number, flow)| Reverse((flow.octets_per_second, links.len() + number))));
+    while let Some(Reverse((at, number))) = next.pop() {
+        let (settled, rate) = match number.checked_sub(links.len()) {
+            Some(flow) => (vec![flow], flows[flow].octets_per_second as f64),
+            // The flows that others settled left more to the rest: a later entry tells.
+            None if left[number].1 == 0 || level(left[number]) != at => continue,
+            None => (by_number[number].flows.clone(), left[number].0.max(0.0) / left[number].1 as f64),
+        };
+        for flow in settled {
+            if rates[flow].is_some() {
+                continue;
+            }
+            rates[flow] = Some(rate);
+            for hop in &ways[flow] {
+                let link = numbers[hop];
+                left[link] = (left[link].0 - rate, left[link].1 - 1);
+                if left[link].1 > 0 {
+                    next.push(Reverse((level(left[link]), link)));
+                }
+            }
+        }
+    }
+    rates.into_iter().map(Option::unwrap_or_default).collect()
 }
 
 impl Flow {
@@ -158,6 +303,14 @@ impl Flow {
         let period_ns = rng.u64(5_000_000_000..40_000_000_000);
         let on_ns = period_ns / 3 + rng.u64(..period_ns * 2 / 3);
         Self { octets_per_second: (rate * 1e9) as u64, period_ns, on_ns, phase_ns: rng.u64(..period_ns) }
+    }
+
+    /// A flow of so many octets a second that is on once.
+    fn once(octets_per_second: f64, start: Instant, length: Duration) -> Self {
+        // Half of all time: it does not come again, and no sum of two overflows.
+        const PERIOD: u64 = u64::MAX / 2;
+        let on_ns = u64::try_from(length.as_nanos()).unwrap_or(PERIOD).min(PERIOD);
+        Self { octets_per_second: octets_per_second as u64, period_ns: PERIOD, on_ns, phase_ns: PERIOD - start.as_nanos().min(PERIOD) }
     }
 }
 
@@ -239,6 +392,46 @@ mod tests {
             }
         }
         assert!(waiting > 0, "an oversubscribed fabric with incast waits nowhere");
+    }
+
+    #[test]
+    fn an_incast_fills_its_root_and_holds_up_all_before_it() {
+        let fabric = stria();
+        let (start, length) = (Instant::ZERO + Duration::from_secs(10), Duration::from_secs(20));
+        let incast = Incast::onto_last_server(&fabric, 32, start, length).expect("there are 302 adapters");
+        let traffic = Traffic::routed(&fabric, &Demand::incast(&fabric, &incast));
+        let moved = |id, port, secs| traffic.sent(id, port, Instant::ZERO + Duration::from_secs(secs));
+        let (_, peer) = fabric.device(incast.to).linked().next().expect("linked");
+        let root = (fabric.find(peer.guid, peer.port).expect("two-sided"), peer.port);
+        assert_eq!((moved(root.0, root.1, 10), moved(root.0, root.1, 30)), (Sent::default(), moved(root.0, root.1, 90)), "only then");
+        let full = moved(root.0, root.1, 20);
+        let gbps = (full.packets * PACKET_OCTETS * 8) as f64 / 1e10;
+        assert!((99.4..=99.5).contains(&gbps) && full.waited.is_zero(), "full, and it does not wait: {gbps} {full:?}");
+        for from in &incast.from {
+            let sent = moved(*from, PortNum(1), 20);
+            let share = (sent.packets * PACKET_OCTETS) as f64 / 1.24375e11;
+            assert!((share - 1.0 / 32.0).abs() < 1e-3, "a 32nd each: {share}");
+            assert!((9.68..=9.69).contains(&sent.waited.as_secs_f64()), "the rest of ten seconds: {sent:?}");
+        }
+        let leaf = fabric.device(incast.from[0]).linked().next().and_then(|(_, peer)| fabric.find(peer.guid, peer.port)).expect("a leaf");
+        let waiting: Vec<_> =
+            fabric.device(leaf).linked().map(|(port, _)| moved(leaf, port.num, 20)).filter(|sent| sent.packets > 0).collect();
+        assert_eq!(waiting.len(), 1, "one way to one server");
+        let share = (waiting[0].packets * PACKET_OCTETS) as f64 / 1.24375e11;
+        assert!((share - 0.25).abs() < 1e-3, "eight of 32: {share}");
+        assert!((7.4..=7.5).contains(&waiting[0].waited.as_secs_f64()), "it waits while it does not send: {waiting:?}");
+    }
+
+    #[test]
+    fn who_is_held_up_elsewhere_leaves_the_rest_to_others() {
+        let flow = |rate| Flow { octets_per_second: rate, period_ns: 2, on_ns: 1, phase_ns: 0 };
+        let hop = |port| (DeviceId(0), PortNum(port));
+        // Link 1 carries 90 and all three flows; link 2 carries 10 and the first.
+        let ways = [vec![hop(1), hop(2)], vec![hop(1)], vec![hop(1)]];
+        let link = |capacity, flows| Link { capacity, flows, ..Link::default() };
+        let links = BTreeMap::from([(hop(1), link(90.0, vec![0, 1, 2])), (hop(2), link(10.0, vec![0]))]);
+        assert_eq!(fair(&[flow(100), flow(100), flow(100)], &ways, &links), [10.0, 40.0, 40.0]);
+        assert_eq!(fair(&[flow(5), flow(20), flow(100)], &ways, &links), [5.0, 20.0, 65.0]);
     }
 
     #[test]

@@ -1,0 +1,175 @@
+//! Where each switch goes: rows by tier, the highest on top; within a row near its neighbours.
+//!
+//! A row that is too long for a page is broken into lines of equal length. In a fabric without tiers a row is a step from a switch at the rim.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// What is to be placed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Net<'a> {
+    /// Of each switch its name and its tier: 1 for a leaf, 0 where no leaf can be reached.
+    pub switches: Vec<(&'a str, u16)>,
+    /// Pairs of places in [`Net::switches`].
+    pub links: Vec<(usize, usize)>,
+}
+
+/// Switches in rows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// From the top.
+    pub rows: Vec<Row>,
+    /// Boxes of the longest line.
+    pub columns: usize,
+}
+
+/// Switches of one tier.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Row {
+    /// What they have in common.
+    pub title: String,
+    /// [line][column]: the place in [`Net::switches`].
+    pub lines: Vec<Vec<usize>>,
+}
+
+impl Layout {
+    /// Finds a place for every switch.
+    pub fn of(net: &Net<'_>) -> Self {
+        let neighbours = neighbours(net);
+        let (titles, mut rows): (Vec<_>, Vec<_>) = rows(net, &neighbours).into_iter().unzip();
+        order(&mut rows, &neighbours);
+        let most = columns(net.switches.len());
+        let lines = |row: Vec<usize>| {
+            let length = row.len().div_ceil(row.len().div_ceil(most).max(1)).max(1);
+            row.chunks(length).map(<[usize]>::to_vec).collect::<Vec<_>>()
+        };
+        let rows: Vec<_> = titles.into_iter().zip(rows).map(|(title, row)| Row { title, lines: lines(row) }).collect();
+        let columns = rows.iter().flat_map(|row| &row.lines).map(Vec::len).max().unwrap_or(0);
+        Self { rows, columns }
+    }
+}
+
+/// The most boxes of a line: so many that the picture is about twice as wide as high.
+fn columns(switches: usize) -> usize {
+    ((4 * switches) as f64).sqrt().ceil().clamp(16.0, 40.0) as usize
+}
+
+fn neighbours(net: &Net<'_>) -> Vec<Vec<usize>> {
+    let mut neighbours = vec![Vec::new(); net.switches.len()];
+    for (one, other) in &net.links {
+        neighbours[*one].push(*other);
+        neighbours[*other].push(*one);
+    }
+    neighbours
+}
+
+/// Rows from the top with their titles, each by name.
+fn rows(net: &Net<'_>, neighbours: &[Vec<usize>]) -> Vec<(String, Vec<usize>)> {
+    let has_tiers = net.switches.iter().any(|(_, tier)| *tier > 1);
+    let (of_switch, first) = match has_tiers || net.links.is_empty() {
+        true => (net.switches.iter().map(|(_, tier)| u32::from(*tier)).collect(), None),
+        false => {
+            let rim = rim(neighbours);
+            (steps(rim, neighbours), Some(rim))
+        }
+    };
+    let mut rows: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (switch, row) in of_switch.iter().enumerate() {
+        rows.entry(*row).or_default().push(switch);
+    }
+    let named = |(row, mut switches): (u32, Vec<usize>)| {
+        switches.sort_by_key(|switch| natural(net.switches[*switch].0));
+        let title = match (first, row) {
+            (None, 0) => "no hosts".to_owned(),
+            (None, tier) => format!("tier {tier}"),
+            (Some(_), u32::MAX) => "not connected".to_owned(),
+            (Some(_), 0) => "the rim".to_owned(),
+            (Some(_), 1) => "1 link away".to_owned(),
+            (Some(_), steps) => format!("{steps} links away"),
+        };
+        (title, switches)
+    };
+    let rows = rows.into_iter().map(named);
+    if first.is_some() { rows.collect() } else { rows.rev().collect() }
+}
+
+/// A switch at the rim: the farthest from the farthest from the first.
+fn rim(neighbours: &[Vec<usize>]) -> usize {
+    let farthest = |from: usize| {
+        let steps = steps(from, neighbours);
+        // The first of equals.
+        (0..steps.len()).rev().filter(|switch| steps[*switch] != u32::MAX).max_by_key(|switch| steps[*switch]).unwrap_or(from)
+    };
+    farthest(farthest(0))
+}
+
+/// Links from one switch to each; the greatest number where no way leads.
+fn steps(from: usize, neighbours: &[Vec<usize>]) -> Vec<u32> {
+    let mut steps = vec![u32::MAX; neighbours.len()];
+    let mut queue = VecDeque::from([from]);
+    steps[from] = 0;
+    while let Some(switch) = queue.pop_front() {
+        for next in &neighbours[switch] {
+            if steps[*next] == u32::MAX {
+                steps[*next] = steps[switch] + 1;
+                queue.push_back(*next);
+            }
+        }
+    }
+    steps
+}
+
+/// Barycentres, down and up: each switch goes to the mean place of its neighbours in other rows. Equals keep their order.
+fn order(rows: &mut [Vec<usize>], neighbours: &[Vec<usize>]) {
+    const SWEEPS: usize = 8;
+    let mut row_of = vec![0; neighbours.len()];
+    let mut place = vec![0.0; neighbours.len()];
+    let put = |row: &[usize], place: &mut [f64]| {
+        // Rows are as wide as each other, whatever their number.
+        row.iter().enumerate().for_each(|(at, switch)| place[*switch] = (at as f64 + 0.5) / row.len() as f64);
+    };
+    for (number, row) in rows.iter().enumerate() {
+        row.iter().for_each(|switch| row_of[*switch] = number);
+        put(row, &mut place);
+    }
+    for sweep in 0..SWEEPS {
+        for step in 1..rows.len() {
+            let number = if sweep % 2 == 0 { step } else { rows.len() - 1 - step };
+            let towards = |other: usize| if sweep % 2 == 0 { row_of[other] < number } else { row_of[other] > number };
+            let mean = |switch: usize| {
+                let others = neighbours[switch].iter().filter(|other| towards(**other)).map(|other| place[*other]);
+                let (sum, count) = others.fold((0.0, 0), |(sum, count), at| (sum + at, count + 1));
+                // Rounded, so that equal means of other orders of summing are equal.
+                if count == 0 { place[switch] } else { (sum / f64::from(count) * 1e6).round() / 1e6 }
+            };
+            let mut keyed: Vec<_> = rows[number].iter().map(|switch| (mean(*switch), *switch)).collect();
+            keyed.sort_by(|a, b| a.0.total_cmp(&b.0));
+            rows[number] = keyed.into_iter().map(|(_, switch)| switch).collect();
+            put(&rows[number], &mut place);
+        }
+    }
+}
+
+/// A key by which `leaf2` comes before `leaf10`.
+fn natural(name: &str) -> Vec<(String, u64)> {
+    let mut key = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let text = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let digits = rest[text..].find(|c: char| !c.is_ascii_digit()).map_or(rest.len(), |length| text + length);
+        key.push((rest[..text].to_owned(), rest[text..digits].parse().unwrap_or(u64::MAX)));
+        rest = &rest[digits..];
+    }
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_ordered_as_people_count() {
+        let mut names = ["leaf10", "leaf2", "core", "leaf2-1", "", "9", "10", "99999999999999999999999"];
+        names.sort_by_key(|name| natural(name));
+        assert_eq!(names, ["", "9", "10", "99999999999999999999999", "core", "leaf2", "leaf2-1", "leaf10"]);
+    }
+}

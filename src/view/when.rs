@@ -1,0 +1,156 @@
+//! Instants as people write and read them, in a time zone that is named.
+
+use std::time::Duration;
+
+use jiff::civil;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+
+use super::error::ViewError;
+
+/// Where the reader is.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Zone(TimeZone);
+
+impl Default for Zone {
+    fn default() -> Self {
+        Self::utc()
+    }
+}
+
+impl Zone {
+    /// That of this machine: `TZ`, or what it is set to; UTC where neither is.
+    pub fn here() -> Self {
+        Self(TimeZone::try_system().unwrap_or(TimeZone::UTC))
+    }
+
+    /// UTC.
+    pub const fn utc() -> Self {
+        Self(TimeZone::UTC)
+    }
+
+    /// Reads an instant, in nanoseconds since 1970: RFC 3339, `2026-11-21 12:00` and `12:00` in this zone, seconds (or milli-, micro- or
+    /// nanoseconds, told by their number) since 1970, `-10m` and `+1h` from `now`, and `now`.
+    ///
+    /// # Errors
+    /// When it is none of these.
+    pub fn parse(&self, text: &str, now: u64) -> Result<u64, ViewError> {
+        let text = text.trim();
+        self.instant(text, now).ok_or_else(|| ViewError::Time { text: text.to_owned() })
+    }
+
+    fn instant(&self, text: &str, now: u64) -> Option<u64> {
+        if text.eq_ignore_ascii_case("now") {
+            return Some(now);
+        }
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+            return epoch(text);
+        }
+        if let Some(before) = text.strip_prefix('-') {
+            return now.checked_sub(nanos(before)?);
+        }
+        if let Some(after) = text.strip_prefix('+') {
+            return now.checked_add(nanos(after)?);
+        }
+        if let Ok(instant) = text.parse::<Timestamp>() {
+            return u64::try_from(instant.as_nanosecond()).ok();
+        }
+        let civil = text.parse::<civil::DateTime>().or_else(|error| {
+            let today = self.zoned(now).ok_or(error)?.date();
+            Ok::<_, jiff::Error>(today.to_datetime(text.parse::<civil::Time>()?))
+        });
+        let instant = self.0.to_timestamp(civil.ok()?).ok()?;
+        u64::try_from(instant.as_nanosecond()).ok()
+    }
+
+    /// An instant in this zone; `None` after the year 9999.
+    pub fn zoned(&self, ns: u64) -> Option<Zoned> {
+        Some(Timestamp::from_nanosecond(i128::from(ns)).ok()?.to_zoned(self.0.clone()))
+    }
+
+    /// Shows an instant by a format of strftime.
+    pub fn show(&self, ns: u64, format: &str) -> String {
+        let zoned = self.zoned(ns);
+        zoned.and_then(|zoned| jiff::fmt::strtime::format(format, &zoned).ok()).unwrap_or_else(|| format!("{ns} ns"))
+    }
+
+    /// What the zone is called at an instant: its name if it has one, and how far it is from UTC.
+    pub fn name(&self, ns: u64) -> String {
+        let offset = self.show(ns, "UTC%:z").replace("UTC+00:00", "UTC");
+        match self.0.iana_name() {
+            Some(name) if name != "UTC" && name != "Etc/UTC" => format!("{name}, {offset}"),
+            _ => offset,
+        }
+    }
+}
+
+/// A length such as `10m` or `1h 30m`, in nanoseconds.
+fn nanos(text: &str) -> Option<u64> {
+    let length: Duration = humantime::parse_duration(text.trim()).ok()?;
+    u64::try_from(length.as_nanos()).ok()
+}
+
+/// A number since 1970: at most eleven digits before the point are seconds, until the year 5138, three more each are a thousandth.
+fn epoch(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let unit = match whole.len() {
+        1..=11 => 9,
+        12..=14 => 6,
+        15..=17 => 3,
+        18..=20 => 0,
+        _ => return None,
+    };
+    let fraction: String = fraction.chars().chain("000000000".chars()).take(unit).collect();
+    format!("{whole}{fraction}").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-21 12:00:00 UTC.
+    const NOON: u64 = 1_795_262_400_000_000_000;
+
+    fn berlin() -> Zone {
+        Zone(TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap())
+    }
+
+    #[test]
+    fn instants_are_read_in_any_usual_format() {
+        for text in [
+            "now",
+            "2026-11-21T12:00:00Z",
+            "2026-11-21 12:00:00Z",
+            "2026-11-21T13:00:00+01:00",
+            "2026-11-21 13:00",
+            "2026-11-21T13:00:00",
+            "13:00",
+            "1795262400",
+            "1795262400.0",
+            "1795262400000",
+            "1795262400000000000",
+            "-0s",
+        ] {
+            assert_eq!(berlin().parse(text, NOON).ok(), Some(NOON), "{text}");
+        }
+        assert_eq!(berlin().parse("2026-11-21", NOON).unwrap(), NOON - 13 * 3_600_000_000_000);
+        assert_eq!(berlin().parse("-1h30m", NOON).unwrap(), NOON - 5_400_000_000_000);
+        assert_eq!(berlin().parse("+10m", NOON).unwrap(), NOON + 600_000_000_000);
+        assert_eq!(Zone::utc().parse("2026-11-21 12:00:00.25", NOON).unwrap(), NOON + 250_000_000);
+        assert_eq!(Zone::utc().parse("1795262400.25", NOON).unwrap(), NOON + 250_000_000);
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused() {
+        for text in ["", "noon", "2026-13-01", "25:00", "-", "-10", "1.2.3", "999999999999999999999", "1969-12-31", "-9999y"] {
+            assert!(berlin().parse(text, NOON).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_zone_says_its_name() {
+        assert_eq!((berlin().name(NOON), Zone::utc().name(NOON)), ("UTC+01:00".to_owned(), "UTC".to_owned()));
+        assert_eq!(berlin().show(NOON, "%H:%M:%S"), "13:00:00");
+        assert_eq!(berlin().show(u64::MAX, "%Y"), "2554");
+    }
+}

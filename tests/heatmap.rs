@@ -1,0 +1,162 @@
+//! The real `ibnet-view heatmap`, `latency` and `replay`, on lines of a simulated sweep with congestion, a dead host and hostile names.
+#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+
+use std::fs;
+use std::io::Cursor;
+use std::path::Path;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+/// A guard against a program that hangs, not a measure of how fast it is.
+const HANGS: Duration = Duration::from_secs(60);
+
+const SECOND: u64 = 1_000_000_000;
+const SLOT: u64 = 1_795_262_400;
+const SLOTS: u64 = 10;
+const PORTS: u64 = 4;
+/// A name that would close a picture, colour a terminal and end a line.
+const HOSTILE: &str = r#"\u001b[31m</text></svg><script>&\"'\r\nx"#;
+
+/// A stream: port 2 is hot from the fifth slot on, port 3 is dead in all, port 4 has no record in the sixth.
+fn lines() -> String {
+    let mut text = format!(
+        "{{\"type\":\"start\",\"ts\":{},\"slot\":{SLOT},\"sampler\":\"s\",\"interval_ns\":{SECOND},\"clock_ns\":25}}\n",
+        SLOT * SECOND
+    );
+    for slot in 0..SLOTS {
+        for port in 1..=PORTS {
+            if (slot, port) == (6, 4) {
+                continue;
+            }
+            let ts = (SLOT + slot) * SECOND + port * 1000;
+            let gbps = if port == 2 && slot >= 5 { 95 } else { 1 };
+            let told = match port {
+                3 => r#""status":"timeout","rtt_ns":0,"mads":1"#.to_owned(),
+                _ => {
+                    format!(r#""status":"ok","rtt_ns":{},"mads":2,"dt_ns":{SECOND},"xmit_gbps":{gbps}.0,"xmit_blocked":0.5"#, 60_000 * port)
+                }
+            };
+            text += &format!(
+                "{{\"type\":\"port\",\"ts\":{ts},\"slot\":{},\"sampler\":\"s\",\"guid\":\"0x0000000000000001\",\"port\":{port},\"lid\":1,\"node\":\"{HOSTILE}\",\"kind\":\"switch\",\"hops\":{port},\"peer_guid\":\"0x00000000000000{port}0\",\"peer_port\":1,\"peer\":\"n{port} mlx5_0\",\"link\":\"4xEDR\",{told}}}\n",
+                SLOT + slot
+            );
+        }
+    }
+    text
+}
+
+fn recorded() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("lines.jsonl"), lines()).unwrap();
+    dir
+}
+
+struct Run {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+fn run(dir: &TempDir, args: &[&str]) -> Run {
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-view"));
+    let output = command.current_dir(dir).env("TZ", "UTC").env("NO_COLOR", "1").args(args).timeout(HANGS).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Run { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// Width, height, and the pixels of a PNG.
+fn pixels(path: &Path) -> (u32, u32, Vec<[u8; 3]>) {
+    let mut reader = png::Decoder::new(Cursor::new(fs::read(path).unwrap())).read_info().unwrap();
+    let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut bytes).unwrap();
+    (info.width, info.height, bytes.chunks_exact(3).map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect())
+}
+
+#[test]
+fn a_heat_map_is_drawn_and_its_hot_corner_is_hot() {
+    let dir = recorded();
+    let run = run(&dir, &["heatmap", "lines.jsonl", "-o", "heat.png", "--range", "0..95"]);
+    assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("most 95 at ") && run.stderr.contains("25.0 % no answer, 0.0 % not known, 2.5 % no record"),
+        "{}",
+        run.stderr
+    );
+    let (width, height, pixels) = pixels(&dir.path().join("heat.png"));
+    assert!(width > 600 && height > 150, "{width} x {height}");
+    // The yellow end of viridis: the bar has a line of it, cells are larger.
+    let hot = pixels.iter().filter(|pixel| **pixel == [0xfd, 0xe7, 0x25]).count();
+    assert!(hot > 5 * 100, "{hot} pixels are hot");
+    assert!(pixels.contains(&[70, 70, 70]), "the dead port is striped");
+}
+
+#[test]
+fn names_break_neither_a_picture_nor_a_terminal() {
+    let dir = recorded();
+    let drawn = run(&dir, &["heatmap", "lines.jsonl", "-m", "xmit_gbps,xmit_blocked", "-o", "heat.svg"]);
+    assert_eq!(drawn.code, 0, "{}", drawn.stderr);
+    let text = fs::read_to_string(dir.path().join("heat.svg")).unwrap();
+    assert!(!text.contains("<script") && text.matches("</svg>").count() == 1 && !text.contains('\u{1b}'));
+    let mut reader = quick_xml::Reader::from_str(&text);
+    while reader.read_event().unwrap() != quick_xml::events::Event::Eof {}
+    let shown = run(&dir, &["heatmap", "lines.jsonl", "--terminal"]);
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    assert!(!shown.stdout.contains('\u{1b}') && !drawn.stderr.contains('\u{1b}'), "{}", shown.stdout);
+    let row = shown.stdout.lines().nth(2).unwrap();
+    assert!(row.ends_with(" ·····█████"), "{row}");
+}
+
+#[test]
+fn bad_lines_are_told_and_a_file_of_them_is_an_error() {
+    let dir = recorded();
+    fs::write(dir.path().join("more.jsonl"), format!("{}nonsense\n", lines())).unwrap();
+    fs::write(dir.path().join("none.jsonl"), "nonsense\n").unwrap();
+    let told = run(&dir, &["heatmap", "more.jsonl", "-o", "heat.png"]);
+    assert_eq!(told.code, 0, "{}", told.stderr);
+    assert!(told.stderr.contains("1 of 41 lines are no records; the first is more.jsonl:41"), "{}", told.stderr);
+    let failed = run(&dir, &["heatmap", "*.jsonl", "-o", "other.png"]);
+    assert_eq!((failed.code, failed.stdout.as_str()), (1, ""));
+    assert!(failed.stderr.contains("none.jsonl: there is no record in it") && failed.stderr.contains("help: "), "{}", failed.stderr);
+    assert!(!dir.path().join("other.png").exists());
+    for wrong in [
+        &["heatmap", "lines.jsonl"][..],
+        &["heatmap", "lines.jsonl", "-o", "x.gif"],
+        &["heatmap", "lines.jsonl", "-o", "x.png", "--range", "3"],
+    ] {
+        assert_eq!(run(&dir, wrong).code, 2, "{wrong:?}");
+    }
+}
+
+#[test]
+fn latency_is_told_by_distance() {
+    let dir = recorded();
+    let told = run(&dir, &["latency", "lines.jsonl", "-o", "latency.svg"]);
+    assert_eq!(told.code, 0, "{}", told.stderr);
+    // 30, 60 and 120 us, ten, ten and nine times.
+    let all: Vec<_> = told.stdout.lines().find(|line| line.starts_with("all ")).unwrap().split_whitespace().collect();
+    assert_eq!(all[..4], ["all", "29", "68.3", "us"], "{}", told.stdout);
+    assert!(
+        told.stdout.contains("three modes: ")
+            && told.stdout.contains(" at 4 hops")
+            && told.stdout.contains("Reading the clock takes 25 ns"),
+        "{}",
+        told.stdout
+    );
+    assert!(fs::read_to_string(dir.path().join("latency.svg")).unwrap().contains("least of each port"));
+    let compared = run(&dir, &["latency", "--compare", "lines.jsonl", "lines.jsonl"]);
+    assert!(compared.code == 0 && compared.stdout.contains("distance 0.000"), "{}", compared.stdout);
+}
+
+#[test]
+fn replayed_lines_are_of_now_and_read_like_those_that_were_recorded() {
+    let dir = recorded();
+    let replayed = run(&dir, &["replay", "lines.jsonl", "--speed", "0"]);
+    assert_eq!((replayed.code, replayed.stdout.lines().count()), (0, lines().lines().count()), "{}", replayed.stderr);
+    assert!(!replayed.stdout.contains(&format!("\"slot\":{SLOT},")), "all slots have moved");
+    fs::write(dir.path().join("again.jsonl"), &replayed.stdout).unwrap();
+    let [old, new] = ["lines.jsonl", "again.jsonl"].map(|file| run(&dir, &["heatmap", file, "--terminal"]).stdout);
+    assert_eq!(old.lines().take(5).collect::<Vec<_>>(), new.lines().take(5).collect::<Vec<_>>());
+    let kept = run(&dir, &["replay", "lines.jsonl", "--speed", "0", "--keep-times"]);
+    assert_eq!(kept.stdout, lines());
+}
