@@ -6,12 +6,14 @@ use std::time::Duration;
 use ibnet::assignments::Sampler;
 use ibnet::mad::pma::Group;
 use ibnet::mad::smp::PortInfo;
+use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
 use ibnet::sink::Destination;
 use ibnet::sweep::driver::{Control, Driver, Settings};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::Plan;
 use ibnet::sweep::record::line::{self, Event, Line, Port};
+use ibnet::time::Instant;
 use ibnet::topology::{DeviceId, Fabric, ports_report, synthetic};
 use ibnet::types::{LinkRate, NodeKind, PortNum};
 
@@ -26,8 +28,12 @@ fn find(fabric: &Fabric, host: &str) -> DeviceId {
 }
 
 /// Sweeps so many slots, all of the fabric; before the slot after each, `meddle` is called with how many there were.
-fn swept(slots: u64, groups: &[Group], mut meddle: impl FnMut(u64, &mut SimFabric)) -> Vec<Line> {
-    let sim = Arc::new(Mutex::new(SimFabric::new(fabric(), Options::default())));
+fn swept(slots: u64, groups: &[Group], meddle: impl FnMut(u64, &mut SimFabric)) -> Vec<Line> {
+    swept_on(SimFabric::new(fabric(), Options::default()), slots, groups, meddle)
+}
+
+fn swept_on(sim: SimFabric, slots: u64, groups: &[Group], mut meddle: impl FnMut(u64, &mut SimFabric)) -> Vec<Line> {
+    let sim = Arc::new(Mutex::new(sim));
     let (outlet, lines) = Destination::memory();
     let settings = Settings {
         sampler: "here".to_owned(),
@@ -114,7 +120,10 @@ fn a_link_that_degrades_goes_down_and_comes_back_is_told() {
 
 #[test]
 fn the_share_of_time_blocked_is_that_of_the_simulated_wait() {
-    let lines = swept(30, &[Group::Extended, Group::Base], |_, _| {});
+    // All send to one: what the leaf with three of them passes on has to wait.
+    let incast = Incast::onto_last_server(&fabric(), 5, Instant::ZERO, Duration::from_secs(3600)).expect("six hosts");
+    let sim = SimFabric::with_traffic(fabric(), Options::default(), Traffic::incast(&fabric(), 1, &incast));
+    let lines = swept_on(sim, 30, &[Group::Extended, Group::Base], |_, _| {});
     let ports: Vec<&Port> = lines.iter().filter_map(|line| if let Line::Port(port) = line { Some(&**port) } else { None }).collect();
     let mut blocked = 0;
     for port in ports.iter().filter(|port| port.kind == NodeKind::Switch) {

@@ -117,7 +117,7 @@ fn sources() -> Vec<(String, String)> {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_dir() {
                 folders.push(path);
-            } else {
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
                 found.push((path.display().to_string(), fs::read_to_string(&path).unwrap()));
             }
         }

@@ -1,6 +1,6 @@
 //! The picture as SVG: read by any browser, no script, no font of its own, nothing fetched.
 //!
-//! All texts go through the writer's escaping, and through [`Printable`] before it: XML has no room for control characters.
+//! All texts go through the writer's escaping, and through [`Printable`](crate::types::Printable) before it: XML has no room for control characters.
 
 use super::{MOST_COUNTS, Picture, Switch, fill, stroke};
 use crate::drawing::canvas::{Canvas, FONT, px, shortened};
