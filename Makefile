@@ -56,8 +56,9 @@ demo: deps ## Plan and sweep a simulated fabric, and draw its congestion: half a
 	@./target/release/ibnet-view heatmap '$(DEMO)/*.jsonl' --metric xmit_utilization,xmit_blocked --by switch --range 0..1 -o $(DEMO)/heatmap.png
 	@./target/release/ibnet-view map '$(DEMO)/*.jsonl' -o $(DEMO)/map.svg
 	@./target/release/ibnet-view job '$(DEMO)/*.jsonl' --nodes 'node[00001-00008,00025-00032]' -o $(DEMO)/job.svg > $(DEMO)/job.txt
+	@./target/release/ibnet-view latency '$(DEMO)/*.jsonl' -o $(DEMO)/latency.svg > $(DEMO)/latency.txt
 	@echo
-	@echo "pictures  $(DEMO)/heatmap.png (who is busy and who waits, when), map.svg (where: open it in a browser), job.svg (a job in it)"
+	@echo "pictures  $(DEMO)/heatmap.png (who is busy and who waits, when), map.svg (where: open it in a browser), job.svg (a job in it), latency.svg"
 
 test: deps tools ## Every tier but hardware, with the real tools, servers and stores
 	$(RUN_TESTS) --no-default-features

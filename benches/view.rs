@@ -64,12 +64,19 @@ fn most_memory() -> String {
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 fn duckdb(path: &Path) {
-    let query = format!("select slot, guid, port, avg(xmit_gbps) from read_json('{}', sample_size = -1) group by all", path.display());
+    // Its columns are given, as docs/stores.md does: else it would read the file twice.
+    let columns = "{slot: 'UBIGINT', guid: 'VARCHAR', port: 'UTINYINT', xmit_gbps: 'DOUBLE'}";
+    let query = format!(
+        "select count(*) from (select slot, guid, port, avg(xmit_gbps) from read_json('{}', format = 'newline_delimited', columns = {columns}) group by all)",
+        path.display()
+    );
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("out/tools/python/bin/python");
+    let program = "import sys, duckdb; print(duckdb.sql(sys.argv[1]).fetchall())";
     let start = Instant::now();
-    match Command::new("duckdb").args(["-noheader", "-csv", "-c", &format!("select count(*) from ({query})")]).output() {
+    match Command::new(python).args(["-c", program, &query]).output() {
         Ok(output) if output.status.success() => println!("duckdb    {:.2} s", start.elapsed().as_secs_f64()),
         Ok(output) => println!("duckdb    failed: {}", String::from_utf8_lossy(&output.stderr).trim()),
-        Err(error) => println!("duckdb    SKIPPED, it cannot be run: {error}"),
+        Err(error) => println!("duckdb    SKIPPED, `make tools` fetches it: {error}"),
     }
 }
 

@@ -420,7 +420,7 @@ fn only_what_is_there_is_served_and_only_to_this_host() {
     assert!(status(&metrics) == "200" && metrics.contains("application/openmetrics-text; version=1.0.0"), "{metrics}");
     assert!(metrics.contains("ibnet_build_info{version=") && metrics.ends_with("# EOF\n"), "{metrics}");
     assert!(!metrics.to_lowercase().contains("access-control"));
-    assert_eq!(status(&get(address, "/healthz", "")), "200", "there is no lane, so none fails");
+    assert_eq!(status(&get(address, "/healthz", "")), "503", "nothing is swept yet");
     assert_eq!(status(&get(address, "/../../etc/passwd", "")), "404");
     assert_eq!(status(&ask(address, &format!("POST /metrics HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\n\r\n"))), "405");
     assert_eq!(status(&ask(address, "GET /metrics HTTP/1.1\r\nHost: rebound.example\r\n\r\n")), "421");

@@ -167,6 +167,9 @@ fn a_new_plan_is_taken_at_a_slot_border_and_no_slot_is_lost() {
     assert!(first < 20 && counts.iter().skip_while(|count| **count == first).all(|count| *count == 20), "{counts:?}");
     let starts = starts(&lines);
     assert_eq!((starts.len(), starts[1].ports, starts[1].assignments_sha256.clone()), (2, 20, Some(sha256_hex(&all))));
+    let place = |of: &dyn Fn(&Line) -> bool| lines.iter().rposition(of).expect("it is there");
+    let start = place(&|line| matches!(line, Line::Start(_)));
+    assert!(start < place(&|line| matches!(line, Line::Event(event) if event.event == "reload")), "who takes over begins with its start");
     assert!(log.contains("reload taken: 20 ports"), "{log}");
 }
 

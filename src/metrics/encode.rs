@@ -328,7 +328,8 @@ fn labels(port: &Port) -> Labels {
 }
 
 fn lane(snapshot: &Snapshot) -> Labels {
-    vec![("ca", Printable(&snapshot.ca).to_string()), ("ca_port", snapshot.ca_port.to_string())]
+    let ca = Printable(&snapshot.ca).to_string();
+    vec![("ca", ca), ("ca_port", snapshot.ca_port.to_string()), ("role", snapshot.role.to_owned())]
 }
 
 fn with(labels: &Labels, key: &'static str, value: String) -> Labels {

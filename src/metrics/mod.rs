@@ -96,11 +96,11 @@ impl Metrics {
         last.map(|snapshot| Shown { is_fresh: snapshot.is_fresh(now), snapshot }).collect()
     }
 
-    /// Whether every lane had a slot not long ago, and has a way to the fabric.
+    /// Whether every lane had a slot not long ago, and has a way to the fabric. One that has not had its first slot yet, as after a reload, does not count;
+    /// but without any nothing is swept.
     pub fn is_healthy(&self) -> bool {
-        let lanes = lock(&self.lanes).len();
         let shown = self.shown();
-        shown.len() == lanes && shown.iter().all(Shown::is_up)
+        !shown.is_empty() && shown.iter().all(Shown::is_up)
     }
 
     /// OpenMetrics text: UTF-8, ended by `# EOF`.

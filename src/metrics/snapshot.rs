@@ -31,6 +31,8 @@ pub(super) struct Snapshot {
     pub(super) sampler: String,
     pub(super) ca: String,
     pub(super) ca_port: PortNum,
+    /// Two lanes of one HCA port differ in it.
+    pub(super) role: &'static str,
     pub(super) interval: Duration,
     /// When it was settled, in nanoseconds since 1970.
     pub(super) ts: u64,
@@ -173,6 +175,7 @@ impl Snapshot {
             sampler: sampler.clone(),
             ca: ca.clone(),
             ca_port: *ca_port,
+            role: report.settings.role(),
             interval: *interval,
             ts: 0,
             way: false,

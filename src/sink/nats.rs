@@ -178,15 +178,21 @@ fn tell_event(server: &str, said: &Mutex<String>, event: &Event) {
 
 impl Publisher {
     async fn publish_all(&mut self, inbox: &mut Inbox) {
+        let mut pause = LOOK;
         while let Some(message) = inbox.next().await {
             self.take(&message);
             while !self.pending.is_empty() {
                 self.wait_for_server().await;
                 match self.publish_some().await {
-                    None => self.tell_taking(),
+                    None => {
+                        self.tell_taking();
+                        pause = LOOK;
+                    }
                     Some(error) => {
                         self.tell_failing(&error);
-                        tokio::time::sleep(LOOK).await;
+                        // A server that refuses is in trouble already.
+                        tokio::time::sleep(pause).await;
+                        pause = LONGEST_PAUSE.min(pause * 2);
                     }
                 }
             }

@@ -149,6 +149,11 @@ impl Queue {
     /// Puts lines in if there is room; gives how many were refused.
     pub(super) fn offer(&self, way: Way, batch: &Arc<Batch>) -> u64 {
         let Shared { name, bound, waiting, lost, full, .. } = &*self.shared;
+        if self.sender.is_closed() {
+            // A sink that has ended takes nothing any more, and nobody misses it.
+            lost.fetch_add(batch.lines, Ordering::Relaxed);
+            return 0;
+        }
         let octets = octets(batch);
         // What is larger than the bound is not refused for that alone.
         let before = waiting.fetch_add(octets, Ordering::Relaxed);

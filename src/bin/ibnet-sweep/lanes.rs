@@ -80,10 +80,11 @@ impl Work {
         let of_block = |block: &Sampler| match &config.cas[..] {
             [] => vec![lane(block.clone(), &HcaName { ca: block.ca.clone(), port: block.ca_port })],
             [one] => vec![lane(block.clone(), one)],
-            // An HCA port without a device has nothing to do.
+            // An HCA port without a device has nothing to do; but who has no port at all waits for one.
             many => {
-                let shares = block.divided(many.len()).into_iter().zip(many).filter(|(share, _)| share.port_count > 0);
-                shares.map(|(share, ca)| lane(share, ca)).collect()
+                let shares = block.divided(many.len()).into_iter().zip(many).enumerate();
+                let busy = shares.filter(|(place, (share, _))| *place == 0 || share.port_count > 0);
+                busy.map(|(_, (share, ca))| lane(share, ca)).collect()
             }
         };
         self.blocks.iter().flat_map(of_block).collect()
@@ -108,13 +109,11 @@ impl Work {
 
 /// Refuses HCAs that are configured for blocks of several subnets: no HCA port reaches more than one.
 fn refuse_one_for_all(blocks: &[Sampler], config: &Config) -> Result<(), Failure> {
-    match blocks {
-        [first, .., last] if !config.cas.is_empty() && first.subnet != last.subnet => {
-            let name = |block: &Sampler| format!("{}@{}", block.host, block.subnet.as_deref().unwrap_or_default());
-            Err(Failure::SeveralSubnets { known: blocks.iter().map(name).collect::<Vec<_>>().join(", ") })
-        }
-        _ => Ok(()),
+    if config.cas.is_empty() || blocks.iter().all(|block| block.subnet == blocks[0].subnet) {
+        return Ok(());
     }
+    let name = |block: &Sampler| format!("{}@{}", block.host, block.subnet.as_deref().unwrap_or_default());
+    Err(Failure::SeveralSubnets { known: blocks.iter().map(name).collect::<Vec<_>>().join(", ") })
 }
 
 /// Reads a net file; what a person should know of it goes to the log.

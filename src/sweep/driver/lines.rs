@@ -60,7 +60,10 @@ impl<T: Transport> Driver<T> {
                 Notice::Reload(detail) => self.write_event(slot, "reload", None, &detail),
                 Notice::Assignments(sha256) => {
                     self.settings.assignments_sha256 = sha256;
-                    self.write_start();
+                    // Who has not spoken yet says it in its first line.
+                    if self.speaks {
+                        self.write_start();
+                    }
                 }
             }
             self.flush(slot);
@@ -160,6 +163,9 @@ impl<T: Transport> Driver<T> {
 
     /// Hands over what was written, and the line for where lines are missing before it.
     pub(super) fn flush(&mut self, slot: u64) {
+        if !self.speaks {
+            return;
+        }
         let lines = std::mem::take(&mut self.batch);
         self.write_event(slot, "lines_lost", None, "0 lines could not be written");
         let gap = Blank::new(std::mem::take(&mut self.batch.bytes), "\"detail\":\"");

@@ -67,7 +67,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn role(&self) -> &'static str {
+    /// The word of the records.
+    pub fn role(&self) -> &'static str {
         record::ROLES[usize::from(self.is_secondary)]
     }
 }
@@ -121,6 +122,8 @@ pub struct Driver<T> {
     clock: Clock,
     schedule: Schedule,
     batch: Batch,
+    /// Whether it is its turn: until then its lines wait.
+    speaks: bool,
     /// Ports that are settled in this slot, in the order in which they were.
     settled: Vec<usize>,
     /// Devices that stopped answering, or began again.
@@ -152,6 +155,7 @@ impl<T: Transport> Driver<T> {
             located: None,
             minute: Minute::new(clock.now()),
             batch: Batch::default(),
+            speaks: false,
             settled: Vec::with_capacity(plan.ports.len()),
             changed: Vec::new(),
             refused: Vec::new(),
@@ -188,18 +192,15 @@ impl<T: Transport> Driver<T> {
     /// When the way to the fabric is lost and nothing was said of how to open it again. What was written until then is whole.
     pub fn run(mut self, control: &Control, mut watch: impl FnMut(SlotReport<'_>)) -> Result<(), TransportError> {
         // What replaces another speaks when its turn has come.
-        let mut speaks = control.first().is_some();
-        if speaks {
-            self.write_start();
+        if control.first().is_some() {
+            self.speak();
         }
         self.discover(control);
         control.set_ready();
         let mut done = 0;
         while self.settings.sweeps.is_none_or(|sweeps| done < sweeps) {
             let Some(next) = self.wait_for_slot(control) else { break };
-            if !std::mem::replace(&mut speaks, true) {
-                self.write_start();
-            }
+            self.speak();
             if done == 0
                 && let Some(expected) = control.expected()
             {
@@ -226,12 +227,19 @@ impl<T: Transport> Driver<T> {
                 break;
             }
         }
-        if speaks {
+        if self.speaks {
             self.take_notices(control, self.current_slot());
             self.write_histograms();
             self.flush(self.current_slot());
         }
         self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// From now on lines are handed over: its start comes before all others.
+    fn speak(&mut self) {
+        if !std::mem::replace(&mut self.speaks, true) {
+            self.write_start();
+        }
     }
 
     /// Looks where we are on the subnet, and where its manager is: if either moved, LIDs may have been given anew.
