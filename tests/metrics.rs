@@ -114,14 +114,19 @@ impl Stage {
     }
 
     /// Sweeps a plan of the fabric, and gives to `look` the lines of each slot and the fabric.
-    fn sweep(&self, plan: Plan, groups: &[Group], slots: u64, mut look: impl FnMut(u64, Vec<Line>, &mut SimFabric)) {
+    fn sweep(&self, plan: Plan, groups: &[Group], slots: u64, look: impl FnMut(u64, Vec<Line>, &mut SimFabric)) {
+        self.sweep_as(false, plan, groups, slots, look);
+    }
+
+    /// Likewise, in either role.
+    fn sweep_as(&self, is_secondary: bool, plan: Plan, groups: &[Group], slots: u64, mut look: impl FnMut(u64, Vec<Line>, &mut SimFabric)) {
         let sim = Arc::new(Mutex::new(SimFabric::new(fabric(), Options::default())));
         let (outlet, lines) = Destination::memory();
         let settings = driver::Settings {
             sampler: "here".to_owned(),
             ca: "sim".to_owned(),
             ca_port: PortNum(1),
-            is_secondary: false,
+            is_secondary,
             interval: INTERVAL,
             offset: Duration::ZERO,
             aligned: slots > 1,
@@ -217,6 +222,25 @@ fn metrics_say_what_the_records_of_the_slot_say() {
         assert_eq!(shown, counters);
     });
     assert!(compared > 100 && arrays > 0, "{compared} counters were not zero, {arrays} arrays were there");
+}
+
+#[test]
+fn a_host_in_both_roles_has_no_series_twice() {
+    let stage = Stage::new(Peers::new());
+    let (all, _) = Sampler::everything(&fabric(), "here");
+    let [first, second] = <[Sampler; 2]>::try_from(all.divided(2)).unwrap();
+    let mut seen = 0;
+    stage.sweep(Plan::new(&first), &Group::DEFAULT, 1, |_, _, _| {
+        stage.sweep_as(true, Plan::new(&second), &Group::DEFAULT, 1, |_, _, _| {
+            let text = stage.metrics.text();
+            let lines = std::str::from_utf8(&text).expect("UTF-8").lines().filter(|line| !line.starts_with('#'));
+            let series: Vec<&str> = lines.filter_map(|line| line.rsplit_once(' ').map(|(series, _)| series)).collect();
+            let once: std::collections::BTreeSet<_> = series.iter().collect();
+            assert_eq!(once.len(), series.len());
+            seen += series.iter().filter(|series| series.starts_with("ibnet_up{")).count();
+        });
+    });
+    assert_eq!(seen, 2);
 }
 
 #[test]
