@@ -74,6 +74,36 @@ fn pixels(path: &Path) -> (u32, u32, Vec<[u8; 3]>) {
 }
 
 #[test]
+fn what_is_read_is_not_written_to_and_nothing_is_no_success() {
+    let dir = recorded();
+    for name in ["in.svg", "in.json"] {
+        fs::copy(dir.path().join("lines.jsonl"), dir.path().join(name)).unwrap();
+    }
+    let commands: [&[&str]; 5] = [
+        &["replay", "lines.jsonl", "--speed", "0", "-o", "./lines.jsonl"],
+        &["heatmap", "in.svg", "-o", "in.svg"],
+        &["latency", "in*.svg", "-o", "in.svg"],
+        &["map", "in.svg", "-o", "in.svg"],
+        &["job", "in.json", "--nodes", "n1", "-o", "in.json"],
+    ];
+    for args in commands {
+        let run = run(&dir, args);
+        assert!(run.code == 1 && run.stderr.contains("is read too; nothing was written"), "{args:?}: {}", run.stderr);
+    }
+    for name in ["lines.jsonl", "in.svg", "in.json"] {
+        assert_eq!(fs::read_to_string(dir.path().join(name)).unwrap(), lines());
+    }
+    for args in [
+        &["errors", "lines.jsonl", "--to", "1000"][..],
+        &["links", "lines.jsonl", "--to", "1000"],
+        &["job", "lines.jsonl", "--nodes", "no"],
+    ] {
+        let run = run(&dir, args);
+        assert!(run.code == 1 && run.stderr.contains("there is nothing to show"), "{args:?}: {}", run.stderr);
+    }
+}
+
+#[test]
 fn a_heat_map_is_drawn_and_its_hot_corner_is_hot() {
     let dir = recorded();
     let run = run(&dir, &["heatmap", "lines.jsonl", "-o", "heat.png", "--range", "0..95"]);

@@ -235,7 +235,7 @@ fn a_host_in_both_roles_has_no_series_twice() {
             let text = stage.metrics.text();
             let lines = std::str::from_utf8(&text).expect("UTF-8").lines().filter(|line| !line.starts_with('#'));
             let series: Vec<&str> = lines.filter_map(|line| line.rsplit_once(' ').map(|(series, _)| series)).collect();
-            let once: std::collections::BTreeSet<_> = series.iter().collect();
+            let once: BTreeSet<_> = series.iter().collect();
             assert_eq!(once.len(), series.len());
             seen += series.iter().filter(|series| series.starts_with("ibnet_up{")).count();
         });

@@ -10,6 +10,8 @@ use ibnet::view::error::ViewError;
 use ibnet::view::input::{BadLine, Inputs, Told};
 use ibnet::view::when::Zone;
 
+use crate::Failure;
+
 /// Parts of the time in which congestion trees are looked for, at most.
 pub(crate) const PARTS: usize = 64;
 
@@ -35,6 +37,15 @@ impl Recorded {
     }
 }
 
+/// Refuses to write into a file that is read: it would be lost, or never end.
+pub(crate) fn refuse_input(inputs: &Inputs, output: Option<&PathBuf>) -> Result<(), Failure> {
+    let known = |path: &PathBuf| path.canonicalize().ok().filter(|path| path.is_file());
+    match output.and_then(known) {
+        Some(path) if inputs.files.iter().any(|input| known(input).as_ref() == Some(&path)) => Err(Failure::OverInput { path }),
+        _ => Ok(()),
+    }
+}
+
 /// The name of a picture tells its format.
 pub(crate) fn picture(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
@@ -42,11 +53,17 @@ pub(crate) fn picture(text: &str) -> Result<PathBuf, String> {
 }
 
 /// A line above a table: from when to when it is.
-pub(crate) fn when(told: &Told) -> String {
-    let Some((from, to)) = told.span else { return "Nothing was recorded in that time.\n".to_owned() };
+///
+/// # Errors
+/// When nothing was recorded in that time: that is not the same as that all is well.
+pub(crate) fn when(told: &Told) -> Result<String, ViewError> {
+    let Some((from, to)) = told.span else {
+        let help = "the files are of another time: leave --from and --to out to see all of them".to_owned();
+        return Err(ViewError::Nothing { what: "nothing was recorded in that time".to_owned(), help });
+    };
     let zone = Zone::here();
     let show = |ns| zone.show(ns, "%Y-%m-%d %H:%M:%S");
-    format!("{} to {} ({})\n", show(from), show(to), zone.name(from))
+    Ok(format!("{} to {} ({})\n", show(from), show(to), zone.name(from)))
 }
 
 /// Nanoseconds since 1970.

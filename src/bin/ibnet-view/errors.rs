@@ -36,5 +36,5 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let (ports, told) = input::read(&args.recorded.inputs()?, &Ports::with_bins(1))?;
     common::tell(&told);
     let ports = ports.seen();
-    Ok(cli::print_line(&format!("{}{}", common::when(&told), Errors::of(&ports, &thresholds).told().trim_end()))?)
+    Ok(cli::print_line(&format!("{}{}", common::when(&told)?, Errors::of(&ports, &thresholds).told().trim_end()))?)
 }

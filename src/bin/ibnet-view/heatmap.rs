@@ -70,7 +70,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 fn draw(args: &Args) -> Result<(), Failure> {
     let hosts = args.nodes.as_deref().map(Hosts::parse).transpose()?;
-    let (heat, told) = input::read(&args.recorded.inputs()?, &Heat::new(args.metric.clone(), hosts))?;
+    let inputs = args.recorded.inputs()?;
+    common::refuse_input(&inputs, args.output.as_ref())?;
+    let (heat, told) = input::read(&inputs, &Heat::new(args.metric.clone(), hosts))?;
     common::tell(&told);
     let (grid, zone) = (heat.finish(args.by)?, Zone::here());
     if args.terminal {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use ibnet::cli::{self, Staged};
 use ibnet::types::Printable;
+use ibnet::view::error::ViewError;
 use ibnet::view::hosts::Hosts;
 use ibnet::view::input;
 use ibnet::view::job::Job;
@@ -59,11 +60,18 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     let names: Vec<String> = Hosts::parse(&found.nodes)?.iter().map(str::to_owned).collect();
     let mut inputs = args.recorded.inputs()?;
+    common::refuse_input(&inputs, args.output.as_ref())?;
     inputs.from = inputs.from.or(found.from);
     inputs.to = inputs.to.or(found.to);
     let (ports, told) = input::read(&inputs, &Ports::with_bins(usize::from(args.steps)))?;
     common::tell(&told);
+    let when = common::when(&told)?;
     let job = Job::of(&ports.seen(), &names);
+    if job.nodes.is_empty() {
+        let what = format!("no port of {} is in the lines", Printable(&found.nodes));
+        let help = "a host is the first word of its node description: are all digits there, and all samplers' files given?".to_owned();
+        return Err(ViewError::Nothing { what, help }.into());
+    }
     if let Some(path) = &args.output {
         let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
         let title = match &args.slurm {
@@ -73,5 +81,5 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let text = if is_json { job.to_json() } else { job.to_svg(&title, &zone) };
         Staged::new(path, text.as_bytes())?.commit()?;
     }
-    Ok(cli::print_line(&format!("{}{}", common::when(&told), job.told().trim_end()))?)
+    Ok(cli::print_line(&format!("{}{}", when, job.told().trim_end()))?)
 }

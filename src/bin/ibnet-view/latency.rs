@@ -39,13 +39,16 @@ Examples:
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let inputs = args.recorded.inputs()?;
+    common::refuse_input(&inputs, args.output.as_ref())?;
     let (after, told) = read(&inputs)?;
     let zone = Zone::here();
     let (shown, picture) = match &args.compare {
         None => (text::show(&after), LatencyPicture::of(&after, &when(&told, &zone))),
         Some(pattern) => {
             let files = Inputs::new(std::slice::from_ref(pattern))?.files;
-            let (before, told_before) = read(&Inputs { files, ..inputs })?;
+            let compared = Inputs { files, ..inputs };
+            common::refuse_input(&compared, args.output.as_ref())?;
+            let (before, told_before) = read(&compared)?;
             let when = format!("{}; then {}", when(&told_before, &zone), when(&told, &zone));
             (text::compare(&before, &after), LatencyPicture::compared(&before, &after, &when))
         }

@@ -57,5 +57,5 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     } else {
         links::told(&links::of(&ports), args.by, args.top)
     };
-    Ok(cli::print_line(&format!("{}{}", common::when(&told), text.trim_end()))?)
+    Ok(cli::print_line(&format!("{}{}", common::when(&told)?, text.trim_end()))?)
 }

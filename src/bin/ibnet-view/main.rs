@@ -2,10 +2,12 @@
 //!
 //! Arguments in, library calls, files and exit code out; a file a command.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use ibnet::cli::{self, InputError, OutputError};
+use ibnet::types::Printable;
 use ibnet::view::error::ViewError;
 use ibnet::view::errors::ThresholdError;
 use ibnet::view::job::slurm::SlurmError;
@@ -74,6 +76,9 @@ enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Output(#[from] OutputError),
+    #[error("{}: is read too; nothing was written", Printable(&path.display().to_string()))]
+    #[diagnostic(help("give what is written a name of its own with -o FILE"))]
+    OverInput { path: PathBuf },
 }
 
 fn main() -> ExitCode {

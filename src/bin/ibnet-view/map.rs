@@ -35,10 +35,12 @@ Examples:
   ibnet-view map lines/*.jsonl --from 12:00 --to 12:01 --hosts -o map.svg";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let (ports, told) = input::read(&args.recorded.inputs()?, &Ports::with_bins(common::PARTS))?;
+    let inputs = args.recorded.inputs()?;
+    common::refuse_input(&inputs, Some(&args.output))?;
+    let (ports, told) = input::read(&inputs, &Ports::with_bins(common::PARTS))?;
     common::tell(&told);
     let ports = ports.seen();
-    let map = Map::of(&links::of(&ports), common::when(&told).trim_end()).with_roots(&Trees::find(&ports, Limits::default()));
+    let map = Map::of(&links::of(&ports), common::when(&told)?.trim_end()).with_roots(&Trees::find(&ports, Limits::default()));
     let svg = map.to_svg(args.hosts);
     if cli::is_dash(&args.output) {
         return Ok(cli::print_line(svg.trim_end())?);

@@ -47,7 +47,9 @@ fn speed(text: &str) -> Result<f64, String> {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let is_paced = args.speed > 0.0;
     let manner = Manner { speed: if is_paced { args.speed } else { 1.0 }, now: (!args.keep_times).then(common::now) };
-    let mut player = Player::new(&args.recorded.inputs()?, manner)?;
+    let inputs = args.recorded.inputs()?;
+    common::refuse_input(&inputs, Some(&args.output))?;
+    let mut player = Player::new(&inputs, manner)?;
     let failed = |source| OutputError { path: args.output.clone(), source };
     let mut output = open(&args.output).map_err(failed)?;
     let start = Instant::now();

@@ -1,5 +1,6 @@
 //! The one place of the library that reads clocks.
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant as SystemInstant, SystemTime, UNIX_EPOCH};
 
 use crate::time::Instant;
@@ -23,7 +24,9 @@ const READINGS_FOR_COST: u32 = 1000;
 impl Clock {
     #[expect(clippy::disallowed_methods, reason = "this is where clocks are read")]
     pub(super) fn start() -> Self {
-        let mut clock = Self { zero: SystemInstant::now(), anchor: Instant::ZERO, wall_at_anchor: 0 };
+        // One for all drivers of a process: what they share, such as a simulated fabric, is told times that go on when one takes over from another.
+        static ZERO: OnceLock<SystemInstant> = OnceLock::new();
+        let mut clock = Self { zero: *ZERO.get_or_init(SystemInstant::now), anchor: Instant::ZERO, wall_at_anchor: 0 };
         clock.read_wall();
         clock
     }

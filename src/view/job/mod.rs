@@ -193,10 +193,14 @@ fn host_ports(ports: &BTreeMap<Key, Seen>) -> Vec<HostPort<'_>> {
     found
 }
 
-/// Whether a switch port's peer, which nobody asked, is none of the switches that are known.
+/// Whether a switch port's peer, which nobody asked, is an HCA. Where the lines do not tell, as of one sampler alone, it is what its port says: a port of
+/// an HCA has a GUID of its own and is the first or the second.
 fn is_leaf_port(ports: &BTreeMap<Key, Seen>, seen: &Seen) -> bool {
-    let Some((guid, _)) = seen.peer else { return false };
-    ports.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX))).next().is_none()
+    const HCA_PORTS: u8 = 2;
+    let Some((guid, port)) = seen.peer else { return false };
+    let is_known = ports.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX))).next().is_some();
+    let has_another = || ports.values().any(|other| other.peer.is_some_and(|(of, other)| of == guid && other != port));
+    !is_known && port.0 <= HCA_PORTS && !has_another()
 }
 
 impl<'a> HostPort<'a> {
@@ -341,6 +345,10 @@ mod tests {
 
     /// Two seconds of a leaf with three hosts, of which n1 and N2 are the job's; n3's adapter is not asked. In the second one the job sends double.
     pub(super) fn job() -> Job {
+        job_of(true)
+    }
+
+    fn job_of(has_core: bool) -> Job {
         const LEAF: u64 = 1;
         let mut lines = Vec::new();
         let moves = |out: f64, back: f64, blocked: f64| {
@@ -356,9 +364,20 @@ mod tests {
             lines.push(port(slot, (0x102, 1), "N2 mlx5_0", (LEAF, 2, "leaf"), &moves(4.0 * times, 12.0, 0.0)));
             lines.push(port(slot, (LEAF, 3), "leaf", (0x103, 1, "n3 mlx5_0"), &moves(2.0, 6.0, 0.0)));
             lines.push(port(slot, (LEAF, 9), "leaf", (2, 1, "core"), &moves(12.0, 6.0, 0.5)));
-            lines.push(port(slot, (2, 1), "core", (LEAF, 9, "leaf"), &moves(6.0, 12.0, 0.0)));
+            lines.push(if has_core {
+                port(slot, (2, 1), "core", (LEAF, 9, "leaf"), &moves(6.0, 12.0, 0.0))
+            } else {
+                // Two links lead there.
+                port(slot, (LEAF, 10), "leaf", (2, 2, "core"), &moves(0.0, 0.0, 0.0))
+            });
         }
         Job::of(&fold(Ports::with_bins(8), &lines).seen(), &["n1".to_owned(), "n2".to_owned(), "gone".to_owned()])
+    }
+
+    #[test]
+    fn a_switch_of_which_the_lines_do_not_tell_is_no_host() {
+        let (whole, part) = (job_of(true), job_of(false));
+        assert_eq!((part.stays, part.leaves[0].host_ports), (whole.stays, 3));
     }
 
     #[test]
