@@ -478,12 +478,13 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever is done to single characters of a good file: each line of a port becomes one, or a remark.
+        /// Whatever is done to single characters of a good file: each line of a port becomes one, or a remark, unless it becomes a comment.
         #[test]
         fn no_port_is_lost_without_a_remark(at in 0usize..700, with in "[ -~\u{e9}\r\t]") {
             let mut text: Vec<char> = format!("{LEAF}\n{HOST}").chars().collect();
             let at = at % text.len();
-            if text[at] != '\n' {
+            let is_comment = with == "#" && (at == 0 || text[at - 1] == '\n');
+            if text[at] != '\n' && !is_comment {
                 text.splice(at..=at, with.chars());
                 let text: String = text.iter().collect();
                 let file = read(&text);
