@@ -16,8 +16,8 @@ use ibnet::sink::{Ended, Hurry, Outlet, Writer};
 use ibnet::sweep::driver::{Control, Driver, Notice, SlotReport};
 use ibnet::sweep::schedule::Schedule;
 use ibnet::types::Printable;
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, sched_setaffinity};
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -502,9 +502,13 @@ fn try_pin(cpu: usize) -> Result<(), Failure> {
 
 /// Keeps this thread on a CPU.
 fn pin(cpu: usize) -> io::Result<()> {
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(Errno::INVAL.into());
+    }
     let mut only = CpuSet::new();
-    only.set(cpu)?;
-    Ok(sched_setaffinity(Pid::from_raw(0), &only)?)
+    only.set(cpu);
+    // `None`: this thread.
+    Ok(sched_setaffinity(None, &only)?)
 }
 
 fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
