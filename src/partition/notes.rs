@@ -133,6 +133,7 @@ fn percent(before: u64, now: u64) -> String {
     format!("{:.1}", 100.0 * (before - now) as f64 / before.max(1) as f64)
 }
 
-fn counted(number: usize, one: &str, many: &str) -> String {
+/// A number, and what it counts.
+pub(super) fn counted(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }

@@ -1,12 +1,12 @@
 //! The report for people: what was read, what was assigned, what was left out and why, and how even it came out.
 
-use std::fmt::{self, Write};
+use std::fmt;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 
-use super::Reason;
 use super::facts::{Assigned, Balance, Facts, LeftOut, LeftOutDevice, Oversized, Read, Remark, Sampler};
+use super::{Reason, notes};
 use crate::topology::RemarkKind;
 use crate::types::Printable;
 
@@ -76,7 +76,7 @@ impl Report<'_> {
 
     fn assigned(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Assigned { ports, switches, adapter_ports } = self.facts.assigned;
-        let devices = format!("{}, {}", counted_with(switches, "switch", "switches"), counted(adapter_ports, "adapter port"));
+        let devices = format!("{}, {}", notes::counted(switches, "switch", "switches"), counted(adapter_ports, "adapter port"));
         let samplers = counted(self.facts.samplers.len(), "sampler");
         writeln!(f, "assigned  {} of {devices} to {samplers} (cap {})", counted(ports as usize, "port"), self.facts.cap_ports)
     }
@@ -106,7 +106,7 @@ impl Report<'_> {
             writeln!(f, "note      room is so scarce that switches were placed by size, not by neighbourhood")?;
         }
         if !facts.oversized.is_empty() {
-            let devices = counted_with(facts.oversized.len(), "device has", "devices have");
+            let devices = notes::counted(facts.oversized.len(), "device has", "devices have");
             writeln!(f, "note      {devices} more ports than the cap, and a sampler alone:")?;
             self.list(f, &facts.oversized, |Oversized { guid, name, ports, host }| {
                 format!("{guid} `{}`, {ports} ports: {}", Printable(name), Printable(host))
@@ -114,15 +114,15 @@ impl Report<'_> {
         }
         let mut note = |number: usize, text: String| if number > 0 { writeln!(f, "note      {text}") } else { Ok(()) };
         let strangers = facts.own_switches_elsewhere;
-        note(strangers, format!("{} next to a sampler went to another one", counted_with(strangers, "switch", "switches")))?;
+        note(strangers, format!("{} next to a sampler went to another one", notes::counted(strangers, "switch", "switches")))?;
         let parted = facts.parted_adapter_ports;
-        let adapters = counted_with(parted, "adapter is", "adapters are");
+        let adapters = notes::counted(parted, "adapter is", "adapters are");
         note(parted, format!("{adapters} with another sampler than their switch, which had no room left"))?;
         let cut_off = facts.devices_without_way;
-        let devices = counted_with(cut_off, "device has a sampler to which there is", "devices have samplers to which there is");
+        let devices = notes::counted(cut_off, "device has a sampler to which there is", "devices have samplers to which there is");
         note(cut_off, format!("{devices} no way that the net file tells of"))?;
         let idle = facts.idle_samplers;
-        note(idle, format!("{} nothing: fewer would do", counted_with(idle, "sampler got", "samplers got")))
+        note(idle, format!("{} nothing: fewer would do", notes::counted(idle, "sampler got", "samplers got")))
     }
 
     fn balance(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -182,12 +182,5 @@ fn row(sampler: &Sampler) -> [String; 7] {
 }
 
 fn counted(number: usize, what: &str) -> String {
-    counted_with(number, what, &format!("{what}s"))
-}
-
-fn counted_with(number: usize, one: &str, many: &str) -> String {
-    let mut text = number.to_string();
-    // Writing to a String does not fail.
-    let _ = write!(text, " {}", if number == 1 { one } else { many });
-    text
+    notes::counted(number, what, &format!("{what}s"))
 }
