@@ -1,4 +1,4 @@
-//! Metrics against the lines of the same slot, with a clock of the test's own; and who may read them.
+//! Metrics: their values against the records of the same slot, and access to the endpoint.
 #![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,8 +25,8 @@ use proptest::prelude::*;
 
 const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
 
-/// A guard against a program that hangs, not a measure of how fast it is.
-const HANGS: Duration = Duration::from_secs(60);
+/// Ends a program that hangs; it is not a bound on speed.
+const HANG_TIMEOUT: Duration = Duration::from_secs(60);
 
 const INTERVAL: Duration = Duration::from_millis(250);
 
@@ -40,12 +40,12 @@ fn fabric() -> Fabric {
 /// A sample: its name, its labels without escapes, its value.
 type Sample = (String, BTreeMap<String, String>, f64);
 
-/// Reads OpenMetrics text by its grammar, strictly.
+/// Parses OpenMetrics text strictly by its grammar.
 #[track_caller]
 fn read(text: &str) -> Vec<Sample> {
-    let lines = text.strip_suffix("# EOF\n").expect("it has an end");
-    assert!(lines.ends_with('\n') && !lines.lines().any(|line| line.starts_with("# EOF")), "one end");
-    assert!(!text.chars().any(|c| c != '\n' && misleads(c)), "it shows as it is");
+    let lines = text.strip_suffix("# EOF\n").expect("the text ends with # EOF");
+    assert!(lines.ends_with('\n') && !lines.lines().any(|line| line.starts_with("# EOF")), "exactly one # EOF");
+    assert!(!text.chars().any(|c| c != '\n' && misleads(c)), "no invisible characters");
     let (mut samples, mut families, mut family) = (Vec::new(), BTreeSet::new(), String::new());
     for line in lines.lines() {
         if let Some(comment) = line.strip_prefix("# ") {
@@ -53,22 +53,22 @@ fn read(text: &str) -> Vec<Sample> {
             assert!(["HELP", "TYPE"].contains(&what), "{line}");
             if what == "HELP" {
                 family = rest.split_once(' ').unwrap().0.to_owned();
-                assert!(families.insert(family.clone()), "{family} is there twice");
+                assert!(families.insert(family.clone()), "family {family} occurs twice");
             }
             continue;
         }
         let (name, rest) = line.split_once('{').expect(line);
-        assert!(name.starts_with(&family), "{name} stands among {family}");
+        assert!(name.starts_with(&family), "{name} belongs to family {family}");
         let (labels, rest) = labels(rest);
         let value = rest.strip_prefix(' ').expect(line).parse().expect(line);
         samples.push((name.to_owned(), labels, value));
     }
     let keys: BTreeSet<_> = samples.iter().map(|(name, labels, _)| (name, labels)).collect();
-    assert_eq!(keys.len(), samples.len(), "no series is there twice");
+    assert_eq!(keys.len(), samples.len(), "every series occurs once");
     samples
 }
 
-/// Labels up to the brace, and what comes after it.
+/// Parses labels up to the closing brace. Returns them and the rest of the line.
 fn labels(mut rest: &str) -> (BTreeMap<String, String>, &str) {
     let mut labels = BTreeMap::new();
     loop {
@@ -81,12 +81,12 @@ fn labels(mut rest: &str) -> (BTreeMap<String, String>, &str) {
                 (_, '\\') => value.push(match chars.next().unwrap().1 {
                     'n' => '\n',
                     escaped @ ('"' | '\\') => escaped,
-                    other => panic!("\\{other} is no escape"),
+                    other => panic!("unknown escape \\{other}"),
                 }),
                 (_, c) => value.push(c),
             }
         };
-        assert!(labels.insert(key.to_owned(), value).is_none(), "{key} is there twice");
+        assert!(labels.insert(key.to_owned(), value).is_none(), "label {key} occurs twice");
         rest = &after[end + 1..];
         if let Some(after) = rest.strip_prefix('}') {
             return (labels, after);
@@ -95,30 +95,30 @@ fn labels(mut rest: &str) -> (BTreeMap<String, String>, &str) {
     }
 }
 
-/// A sweep whose metrics are looked at after each slot.
-struct Stage {
+/// Sweeps a simulated fabric and reads the metrics after each slot.
+struct Harness {
     metrics: Arc<Metrics>,
-    /// Nanoseconds on the clock of the metrics.
+    /// Time of the metrics' clock in nanoseconds.
     clock: Arc<AtomicU64>,
 }
 
-impl Stage {
+impl Harness {
     fn new(peers: Peers) -> Self {
         let clock = Arc::<AtomicU64>::default();
         let shown = Arc::clone(&clock);
         Self { metrics: Metrics::new(peers, move || Duration::from_nanos(shown.load(Ordering::Relaxed))), clock }
     }
 
-    fn pass(&self, time: Duration) {
+    fn advance(&self, time: Duration) {
         self.clock.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Sweeps a plan of the fabric, and gives to `look` the lines of each slot and the fabric.
+    /// Sweeps a plan as primary. Passes the records of each slot and the fabric to `look`.
     fn sweep(&self, plan: Plan, groups: &[Group], slots: u64, look: impl FnMut(u64, Vec<Line>, &mut SimFabric)) {
         self.sweep_as(false, plan, groups, slots, look);
     }
 
-    /// Likewise, in either role.
+    /// Sweeps a plan as primary or secondary. Passes the records of each slot and the fabric to `look`.
     fn sweep_as(&self, is_secondary: bool, plan: Plan, groups: &[Group], slots: u64, mut look: impl FnMut(u64, Vec<Line>, &mut SimFabric)) {
         let sim = Arc::new(Mutex::new(SimFabric::new(fabric(), Options::default())));
         let (outlet, lines) = Destination::memory();
@@ -132,19 +132,20 @@ impl Stage {
             aligned: slots > 1,
             sweeps: Some(slots),
             assignments_sha256: None,
-            // No deadline passes, however busy this machine is: but for those who are dead, all answer.
+            // The timeout is as long as the slot, so that a busy machine causes no timeouts: every
+            // device answers unless it is dead.
             engine: Config { groups: groups.to_vec(), deadline: INTERVAL, grace: INTERVAL, ..Config::default() },
         };
         let driver = Driver::new(plan, settings, SimTransport::new(Arc::clone(&sim)), outlet, 1);
-        let mut lane = self.metrics.lane();
+        let mut worker = self.metrics.worker();
         driver
             .run(&Control::default(), |report| {
-                self.pass(INTERVAL);
-                lane.publish(report);
+                self.advance(INTERVAL);
+                worker.publish(report);
                 let lines = lines.text().lines().map(|text| line::parse(text).expect("a record")).collect();
-                look(report.done, lines, &mut sim.lock().expect("nobody panics with it"));
+                look(report.done, lines, &mut sim.lock().expect("the lock is not poisoned"));
             })
-            .expect("nothing is lost");
+            .expect("the driver ends without an error");
     }
 }
 
@@ -157,10 +158,10 @@ fn ports(lines: &[Line]) -> impl Iterator<Item = &Port> {
 }
 
 fn sweep_of(lines: &[Line]) -> &Sweep {
-    lines.iter().find_map(|line| if let Line::Sweep(sweep) = line { Some(sweep) } else { None }).expect("each slot has one")
+    lines.iter().find_map(|line| if let Line::Sweep(sweep) = line { Some(sweep) } else { None }).expect("every slot has a sweep record")
 }
 
-/// Values of the samples of that name, by GUID and port.
+/// Returns the values of the samples of a name by GUID and port.
 fn by_port(samples: &[Sample], name: &str) -> BTreeMap<(String, String), f64> {
     let of_name = samples.iter().filter(|(of, ..)| of == name);
     of_name.map(|(_, labels, value)| ((labels["guid"].clone(), labels.get("port").cloned().unwrap_or_default()), *value)).collect()
@@ -173,12 +174,12 @@ fn one(samples: &[Sample], name: &str) -> f64 {
 }
 
 #[test]
-fn metrics_say_what_the_records_of_the_slot_say() {
-    let stage = Stage::new(Peers::new());
+fn metrics_equal_the_records_of_the_slot() {
+    let harness = Harness::new(Peers::new());
     let settings: BTreeSet<_> = Group::SmplCtl.fields().map(|field| field.json).collect();
     let (mut sent, mut compared, mut arrays) = (0, 0, 0);
-    stage.sweep(plan(), &Group::ALL, 4, |done, lines, _| {
-        let samples = read(std::str::from_utf8(&stage.metrics.text()).expect("UTF-8"));
+    harness.sweep(plan(), &Group::ALL, 4, |done, lines, _| {
+        let samples = read(std::str::from_utf8(&harness.metrics.text()).expect("UTF-8"));
         sent += sweep_of(&lines).mads_sent;
         assert_eq!((one(&samples, "ibnet_slots_total"), one(&samples, "ibnet_mads_sent_total")), (done as f64, sent as f64));
         assert_eq!((one(&samples, "ibnet_up"), one(&samples, "ibnet_assigned_ports")), (1.0, 20.0));
@@ -202,7 +203,7 @@ fn metrics_say_what_the_records_of_the_slot_say() {
                     compared += usize::from(port.counter(json).is_some_and(|value| value > 0));
                 }
             }
-            // How an agent is set is no counter; one counter has two names.
+            // Settings of the agent are not counters; one counter has two names.
             let shown = |name: &str| if settings.contains(name) { 0 } else { 1 + usize::from(name == "port_dlid_mapping_errors") };
             let values = |value: &Value| if let Value::Many(values) = value { values.len() } else { 1 };
             counters += port.counters.iter().map(|(name, value)| shown(name) * values(value)).sum::<usize>();
@@ -225,14 +226,14 @@ fn metrics_say_what_the_records_of_the_slot_say() {
 }
 
 #[test]
-fn a_host_in_both_roles_has_no_series_twice() {
-    let stage = Stage::new(Peers::new());
+fn host_in_both_roles_has_every_series_once() {
+    let harness = Harness::new(Peers::new());
     let (all, _) = Sampler::everything(&fabric(), "here");
     let [first, second] = <[Sampler; 2]>::try_from(all.divided(2)).unwrap();
     let mut seen = 0;
-    stage.sweep(Plan::new(&first), &Group::DEFAULT, 1, |_, _, _| {
-        stage.sweep_as(true, Plan::new(&second), &Group::DEFAULT, 1, |_, _, _| {
-            let text = stage.metrics.text();
+    harness.sweep(Plan::new(&first), &Group::DEFAULT, 1, |_, _, _| {
+        harness.sweep_as(true, Plan::new(&second), &Group::DEFAULT, 1, |_, _, _| {
+            let text = harness.metrics.text();
             let lines = std::str::from_utf8(&text).expect("UTF-8").lines().filter(|line| !line.starts_with('#'));
             let series: Vec<&str> = lines.filter_map(|line| line.rsplit_once(' ').map(|(series, _)| series)).collect();
             let once: BTreeSet<_> = series.iter().collect();
@@ -244,56 +245,56 @@ fn a_host_in_both_roles_has_no_series_twice() {
 }
 
 #[test]
-fn what_does_not_answer_has_no_counters_and_what_is_overdue_has_none_at_all() {
-    let stage = Stage::new(Peers::new());
+fn silent_port_and_overdue_worker_have_no_counters() {
+    let harness = Harness::new(Peers::new());
     let fabric = fabric();
     let (dead, device) = fabric.iter().find(|(_, device)| device.host() == "node00002").unwrap();
     let key = (device.guid.to_string(), "1".to_owned());
-    let text = || read(std::str::from_utf8(&stage.metrics.text()).expect("UTF-8"));
+    let text = || read(std::str::from_utf8(&harness.metrics.text()).expect("UTF-8"));
     let data = |samples: &[Sample]| by_port(samples, "infiniband_hca_port_transmit_data_bytes_total");
-    stage.sweep(plan(), &Group::DEFAULT, 4, |done, _, sim| {
+    harness.sweep(plan(), &Group::DEFAULT, 4, |done, _, sim| {
         let samples = text();
         let (alive, up) = (u32::from(done < 3), |name| by_port(&samples, name));
         assert_eq!(data(&samples).len(), 5 + alive as usize);
         assert_eq!(data(&samples).contains_key(&key), alive == 1);
         assert_eq!(up("ibnet_port_up")[&key], f64::from(alive));
         assert_eq!(up("infiniband_hca_up")[&(key.0.clone(), String::new())], f64::from(alive));
-        assert_eq!(up("infiniband_hca_uplink_info").len(), 6, "what is joined on is there all the same");
+        assert_eq!(up("infiniband_hca_uplink_info").len(), 6, "info metrics do not depend on answers");
         let ok = samples.iter().find(|(name, labels, _)| name == "ibnet_ports" && labels["status"] == "ok").unwrap().2;
         assert_eq!(ok, f64::from(19 + alive));
-        assert!(stage.metrics.is_healthy());
+        assert!(harness.metrics.is_healthy());
         if done == 2 {
             sim.set_dead(dead, true);
         }
         if done == 4 {
-            // Two intervals and a second are as long as it may take.
-            stage.pass(2 * INTERVAL + Duration::from_secs(1));
+            // A slot is overdue after two intervals and one second.
+            harness.advance(2 * INTERVAL + Duration::from_secs(1));
             assert_eq!((data(&text()).len(), one(&text(), "ibnet_up")), (5, 1.0));
-            stage.pass(Duration::from_nanos(1));
+            harness.advance(Duration::from_nanos(1));
             let samples = text();
             assert_eq!((data(&samples).len(), one(&samples, "ibnet_up")), (0, 0.0));
             assert!(by_port(&samples, "ibnet_port_up").values().all(|up| *up == 0.0));
             assert!(by_port(&samples, "infiniband_switch_up").values().all(|up| *up == 0.0));
             assert_eq!((by_port(&samples, "infiniband_hca_info").len(), one(&samples, "ibnet_slots_total")), (6, 4.0));
-            assert!(!stage.metrics.is_healthy());
+            assert!(!harness.metrics.is_healthy());
         }
     });
-    assert!(!text().iter().any(|(name, ..)| name.starts_with("infiniband_")), "a lane that ended is gone");
+    assert!(!text().iter().any(|(name, ..)| name.starts_with("infiniband_")), "the series of an ended worker are removed");
 }
 
 #[test]
-fn a_peak_is_remembered_for_a_minute_and_forgotten_after_two() {
+fn peak_is_kept_for_one_to_two_minutes() {
     const NAMES: [&str; 3] =
         ["ibnet_port_transmit_utilization_ratio", "ibnet_port_transmit_utilization_peak_ratio", "ibnet_port_transmit_blocked_peak_ratio"];
-    let stage = Stage::new(Peers::new());
-    // Of each slot what it was and what was told as its peak; 25 seconds pass from slot to slot.
+    let harness = Harness::new(Peers::new());
+    // Utilization and both peaks after each slot; 25 s pass between slots.
     let mut slots: Vec<[BTreeMap<(String, String), f64>; 3]> = Vec::new();
-    stage.sweep(plan(), &[Group::Extended, Group::Base], 10, |_, _, _| {
-        let samples = read(std::str::from_utf8(&stage.metrics.text()).expect("UTF-8"));
+    harness.sweep(plan(), &[Group::Extended, Group::Base], 10, |_, _, _| {
+        let samples = read(std::str::from_utf8(&harness.metrics.text()).expect("UTF-8"));
         slots.push(NAMES.map(|name| by_port(&samples, name)));
-        stage.pass(Duration::from_secs(25) - INTERVAL);
+        harness.advance(Duration::from_secs(25) - INTERVAL);
     });
-    // A window ends with the first slot that is a minute after its first: after three slots.
+    // A window ends with the first slot that starts a minute after the window: every third slot.
     let mut compared = 0;
     for (now, [_, peaks, _]) in slots.iter().enumerate() {
         let began = (now / 3).saturating_sub(1) * 3;
@@ -307,29 +308,29 @@ fn a_peak_is_remembered_for_a_minute_and_forgotten_after_two() {
 }
 
 #[test]
-fn scrapes_and_slots_go_on_beside_each_other() {
-    let stage = Stage::new(Peers::new());
+fn scrapes_and_slots_run_concurrently() {
+    let harness = Harness::new(Peers::new());
     let ended = Arc::new(AtomicU64::new(0));
     let scrapers: Vec<_> = (0..3)
         .map(|_| {
-            let (metrics, ended) = (Arc::clone(&stage.metrics), Arc::clone(&ended));
+            let (metrics, ended) = (Arc::clone(&harness.metrics), Arc::clone(&ended));
             std::thread::spawn(move || {
                 let mut last = -1.0;
                 loop {
                     let text = metrics.text();
-                    // What ended is not shown any more.
+                    // The series of an ended worker are removed.
                     if ended.load(Ordering::SeqCst) == 1 {
                         return;
                     }
                     let samples = read(std::str::from_utf8(&text).expect("UTF-8"));
                     let slots = samples.iter().find(|(name, ..)| name == "ibnet_slots_total").map_or(0.0, |(.., value)| *value);
-                    assert!(slots >= last, "never back");
+                    assert!(slots >= last, "the number of slots does not decrease");
                     last = slots;
                 }
             })
         })
         .collect();
-    stage.sweep(plan(), &Group::DEFAULT, 8, |done, _, _| {
+    harness.sweep(plan(), &Group::DEFAULT, 8, |done, _, _| {
         ended.store(u64::from(done == 8), Ordering::SeqCst);
     });
     scrapers.into_iter().for_each(|scraper| scraper.join().unwrap());
@@ -339,7 +340,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn no_name_breaks_out_of_its_label(names in proptest::collection::vec("\\PC*|[\\x00-\\x7f]*|(\\\\|\"|\n|\\}|# EOF|,a=\"){0,8}", 20)) {
+    fn names_are_escaped_in_labels(names in proptest::collection::vec("\\PC*|[\\x00-\\x7f]*|(\\\\|\"|\n|\\}|# EOF|,a=\"){0,8}", 20)) {
         let mut plan = plan();
         for (port, name) in plan.ports.iter_mut().zip(&names) {
             port.node.clone_from(name);
@@ -350,13 +351,13 @@ proptest! {
         let expected: Vec<_> = plan.ports.iter().map(|port| {
             ((port.guid.to_string(), port.port.to_string()), (port.kind, Printable(&port.node).to_string()))
         }).collect();
-        let stage = Stage::new(Peers::new());
-        stage.sweep(plan, &[Group::Extended], 1, |_, _, _| {
-            let samples = read(std::str::from_utf8(&stage.metrics.text()).expect("UTF-8"));
+        let harness = Harness::new(Peers::new());
+        harness.sweep(plan, &[Group::Extended], 1, |_, _, _| {
+            let samples = read(std::str::from_utf8(&harness.metrics.text()).expect("UTF-8"));
             for ((guid, port), (kind, name)) in &expected {
                 let of = |labels: &BTreeMap<String, String>| labels.get("guid") == Some(guid) && labels.get("port") == Some(port);
                 let uplink = format!("infiniband_{}_uplink_info", kind.as_str());
-                let (_, labels, _) = samples.iter().find(|(name, labels, _)| *name == uplink && of(labels)).expect("it is linked");
+                let (_, labels, _) = samples.iter().find(|(name, labels, _)| *name == uplink && of(labels)).expect("the port is linked");
                 assert_eq!((&labels[kind.as_str()], &labels["uplink"]), (name, name));
             }
             assert_eq!(samples.iter().filter(|(name, ..)| name.ends_with("_port_transmit_data_bytes_total")).count(), 20);
@@ -365,12 +366,12 @@ proptest! {
 }
 
 #[test]
-fn the_other_end_is_told_with_what_the_plan_knows_of_it() {
+fn uplink_info_describes_the_peer_as_in_the_plan() {
     let fabric = fabric();
     let peers = fabric.devices().iter().map(|device| (device.guid, (Some(device.kind), device.lid))).collect();
-    let stage = Stage::new(peers);
-    stage.sweep(plan(), &[Group::Extended], 1, |_, _, _| {
-        let samples = read(std::str::from_utf8(&stage.metrics.text()).expect("UTF-8"));
+    let harness = Harness::new(peers);
+    harness.sweep(plan(), &[Group::Extended], 1, |_, _, _| {
+        let samples = read(std::str::from_utf8(&harness.metrics.text()).expect("UTF-8"));
         let mut seen = 0;
         for device in fabric.devices() {
             let kind = device.kind.as_str();
@@ -398,26 +399,26 @@ fn the_other_end_is_told_with_what_the_plan_knows_of_it() {
     });
 }
 
-/// What a server says to a request, to the end.
+/// Sends a request and returns the whole answer.
 fn ask(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(HANGS)).unwrap();
-    // A server that has heard enough closes early.
+    stream.set_read_timeout(Some(HANG_TIMEOUT)).unwrap();
+    // The server may close the connection before the request is complete.
     let _ = stream.write_all(request.as_bytes());
-    let mut said = Vec::new();
-    let _ = stream.read_to_end(&mut said);
-    String::from_utf8_lossy(&said).into_owned()
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 fn get(address: SocketAddr, path: &str, headers: &str) -> String {
     ask(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n"))
 }
 
-fn status(said: &str) -> &str {
-    said.split(' ').nth(1).unwrap_or_default()
+fn status(answer: &str) -> &str {
+    answer.split(' ').nth(1).unwrap_or_default()
 }
 
-/// Serves metrics without lanes, and gives where.
+/// Serves metrics without workers. Returns the address, and the folder of the secret files.
 fn serve(tls: Option<(&str, &str)>, password: Option<&str>) -> (SocketAddr, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
@@ -433,33 +434,33 @@ fn serve(tls: Option<(&str, &str)>, password: Option<&str>) -> (SocketAddr, temp
     };
     let server = Server::bind(&settings).unwrap();
     let address = server.address();
-    server.start(Stage::new(Peers::new()).metrics).unwrap();
+    server.start(Harness::new(Peers::new()).metrics).unwrap();
     (address, folder)
 }
 
 #[test]
-fn only_what_is_there_is_served_and_only_to_this_host() {
+fn unknown_paths_methods_and_hosts_are_rejected() {
     let (address, _folder) = serve(None, None);
     let metrics = get(address, "/metrics", "");
     assert!(status(&metrics) == "200" && metrics.contains("application/openmetrics-text; version=1.0.0"), "{metrics}");
     assert!(metrics.contains("ibnet_build_info{version=") && metrics.ends_with("# EOF\n"), "{metrics}");
     assert!(!metrics.to_lowercase().contains("access-control"));
-    assert_eq!(status(&get(address, "/healthz", "")), "503", "nothing is swept yet");
+    assert_eq!(status(&get(address, "/healthz", "")), "503", "no slot has ended");
     assert_eq!(status(&get(address, "/../../etc/passwd", "")), "404");
     assert_eq!(status(&ask(address, &format!("POST /metrics HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\n\r\n"))), "405");
     assert_eq!(status(&ask(address, "GET /metrics HTTP/1.1\r\nHost: rebound.example\r\n\r\n")), "421");
     assert_eq!(status(&ask(address, &format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nX: {}\r\n\r\n", "x".repeat(1 << 20)))), "431");
     assert_eq!(status(&ask(address, "\0\u{1}\u{2}\r\n\r\n")), "400");
-    assert_eq!(status(&get(address, "/metrics", "")), "200", "and it goes on");
+    assert_eq!(status(&get(address, "/metrics", "")), "200", "the server still answers");
 }
 
 #[test]
-fn who_does_not_know_the_password_gets_nothing() {
+fn wrong_password_gets_no_metrics() {
     let (address, folder) = serve(None, Some("sixteen-letters!\n"));
     for wrong in ["", "Authorization: Bearer sixteen-letters?\r\n", "Authorization: Basic aWJuZXQ6\r\n", "Authorization: Bearer\r\n"] {
         for path in ["/metrics", "/healthz", "/", "/nothing"] {
-            let said = get(address, path, wrong);
-            assert!(status(&said) == "401" && !said.contains("ibnet_build_info"), "{said}");
+            let answer = get(address, path, wrong);
+            assert!(status(&answer) == "401" && !answer.contains("ibnet_build_info"), "{answer}");
         }
     }
     // ibnet:sixteen-letters!
@@ -467,21 +468,24 @@ fn who_does_not_know_the_password_gets_nothing() {
         assert_eq!(status(&get(address, "/metrics", &format!("Authorization: {right}\r\n"))), "200");
     }
     fs::write(folder.path().join("password"), "another-one-of-ours").unwrap();
-    assert_eq!(status(&get(address, "/metrics", "Authorization: Bearer sixteen-letters!\r\n")), "401", "it was changed");
+    assert_eq!(status(&get(address, "/metrics", "Authorization: Bearer sixteen-letters!\r\n")), "401", "the password has changed");
     assert_eq!(status(&get(address, "/metrics", "Authorization: Bearer another-one-of-ours\r\n")), "200");
 }
 
 #[test]
-fn with_a_certificate_nothing_is_said_in_the_clear() {
+fn tls_endpoint_does_not_answer_plain_http() {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let (cert, key) = (own.cert.pem(), own.signing_key.serialize_pem());
     let (address, _folder) = serve(Some((&cert, &key)), Some("sixteen-letters!"));
-    let said = get(address, "/metrics", "Authorization: Bearer sixteen-letters!\r\n");
-    assert!(!said.contains("HTTP/") && !said.contains("ibnet"), "{said:?}");
+    let answer = get(address, "/metrics", "Authorization: Bearer sixteen-letters!\r\n");
+    assert!(!answer.contains("HTTP/") && !answer.contains("ibnet"), "{answer:?}");
     let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap().signing_key.serialize_pem();
-    for (cert, key, found) in
-        [("", key.as_str(), "has no certificate"), (&cert, "", "no items found"), (&cert, "x", "no items found"), (&cert, &other, "key")]
-    {
+    for (cert, key, found) in [
+        ("", key.as_str(), "contains no certificate"),
+        (&cert, "", "no items found"),
+        (&cert, "x", "no items found"),
+        (&cert, &other, "key"),
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str, text: &str| {
             let path = folder.path().join(name);
@@ -495,7 +499,7 @@ fn with_a_certificate_nothing_is_said_in_the_clear() {
     }
 }
 
-/// Runs the program on a configuration; the message and the help of its error.
+/// Runs ibnet-sweep with a `[metrics]` table that it must reject. Returns its error message.
 #[track_caller]
 fn refused(metrics: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
@@ -504,7 +508,7 @@ fn refused(metrics: &str) -> String {
     fs::set_permissions(dir.path().join("weak"), fs::Permissions::from_mode(0o644)).unwrap();
     fs::write(dir.path().join("ibnet.toml"), format!("simulate = \"net.p\"\n[metrics]\n{metrics}\n")).unwrap();
     let args = ["-c", "ibnet.toml", "--sweeps", "1"];
-    let output = assert_cmd::Command::new(SWEEP).current_dir(dir.path()).args(args).timeout(HANGS).output().unwrap();
+    let output = assert_cmd::Command::new(SWEEP).current_dir(dir.path()).args(args).timeout(HANG_TIMEOUT).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{stderr}");
     assert!(stderr.contains("error: ") && stderr.contains("\nhelp: ") && !stderr.contains("panicked"), "{stderr}");
@@ -512,12 +516,12 @@ fn refused(metrics: &str) -> String {
 }
 
 #[test]
-fn a_listener_that_others_reach_is_refused_without_tls_and_password() {
-    let said = refused("listen = \"0.0.0.0:0\"");
-    assert!(said.contains("metrics.tls_cert, metrics.tls_key, metrics.password_file"), "{said}");
-    assert!(refused("listen = \"[::]:0\"\npassword_file = \"weak\"").contains("there is no metrics.tls_cert, metrics.tls_key"));
+fn reachable_address_without_tls_and_password_is_rejected() {
+    let message = refused("listen = \"0.0.0.0:0\"");
+    assert!(message.contains("metrics.tls_cert, metrics.tls_key, metrics.password_file"), "{message}");
+    assert!(refused("listen = \"[::]:0\"\npassword_file = \"weak\"").contains("not set: metrics.tls_cert, metrics.tls_key"));
     assert!(refused("listen = \"127.0.0.1:0\"\npassword_file = \"weak\"").contains("has mode 0644"));
-    assert!(refused("listen = \"127.0.0.1:0\"\npassword_file = \"gone\"").contains("gone cannot be read"));
+    assert!(refused("listen = \"127.0.0.1:0\"\npassword_file = \"gone\"").contains("cannot read gone"));
     assert!(refused("listen = \"here\"").contains("\"here\" is not an address and a port"));
     assert!(refused("password_file = \"weak\"").contains("metrics.listen is not"));
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! From slots to OpenMetrics: family by family, and within a family lane by lane and port by port.
+//! Encodes slots as OpenMetrics: by metric family, then by HCA port worker, then by port.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,30 +11,30 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::snapshot::{BOUNDS, Distribution, Port, Snapshot};
-use super::{Peers, Shown, names};
+use super::{LastSlot, Peers, names};
 use crate::sweep::sample::Status;
 use crate::types::{Guid, NodeKind, Printable};
 
-/// All that is shown.
+/// The last slots of all workers, and the peers of their ports.
 #[derive(Debug)]
 pub(super) struct Fabric {
-    pub(super) shown: Vec<Shown>,
+    pub(super) last_slots: Vec<LastSlot>,
     pub(super) peers: Arc<Peers>,
 }
 
-/// Ports of one kind in the order in which they are shown, with what their labels say.
-struct Kind<'a> {
+/// Ports of one kind of node in output order, with their labels.
+struct PortsOfKind<'a> {
     kind: NodeKind,
-    ports: Vec<Labelled<'a>>,
+    ports: Vec<LabelledPort<'a>>,
 }
 
-struct Labelled<'a> {
-    lane: &'a Snapshot,
+struct LabelledPort<'a> {
+    worker: &'a Snapshot,
     is_fresh: bool,
-    /// Its place in the lane.
+    /// Index of the port in the worker's snapshot.
     index: usize,
     port: &'a Port,
-    /// Whether it is the first of its device.
+    /// Whether this is the first port of its device.
     is_first: bool,
     labels: Labels,
 }
@@ -44,25 +44,25 @@ type Labels = Vec<(&'static str, String)>;
 impl Collector for Fabric {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for kind in [NodeKind::Switch, NodeKind::Hca, NodeKind::Router] {
-            let kind = Kind::of(kind, &self.shown);
+            let kind = PortsOfKind::new(kind, &self.last_slots);
             if !kind.ports.is_empty() {
                 kind.counters(&mut encoder)?;
                 kind.gauges(&mut encoder)?;
                 kind.infos(&self.peers, &mut encoder)?;
             }
         }
-        self.shares(&mut encoder)?;
-        self.of_lanes(&mut encoder)
+        self.port_gauges(&mut encoder)?;
+        self.worker_metrics(&mut encoder)
     }
 }
 
-impl<'a> Kind<'a> {
-    fn of(kind: NodeKind, shown: &'a [Shown]) -> Self {
-        let mut ports: Vec<Labelled<'a>> = Vec::new();
-        for Shown { snapshot, is_fresh } in shown {
+impl<'a> PortsOfKind<'a> {
+    fn new(kind: NodeKind, last_slots: &'a [LastSlot]) -> Self {
+        let mut ports: Vec<LabelledPort<'a>> = Vec::new();
+        for LastSlot { snapshot, is_fresh } in last_slots {
             for (index, port) in snapshot.ports.iter().enumerate().filter(|(_, port)| port.identity.kind == kind) {
                 let is_first = ports.last().is_none_or(|last| last.port.identity.guid != port.identity.guid);
-                ports.push(Labelled { lane: snapshot, is_fresh: *is_fresh, index, port, is_first, labels: labels(port) });
+                ports.push(LabelledPort { worker: snapshot, is_fresh: *is_fresh, index, port, is_first, labels: labels(port) });
             }
         }
         Self { kind, ports }
@@ -72,18 +72,18 @@ impl<'a> Kind<'a> {
         format!("infiniband_{}_{name}", self.kind.as_str())
     }
 
-    /// Counters of the ports that answered in the last slot.
+    /// Encodes the counters of the ports that answered in the last slot.
     fn counters(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let mut told: Vec<&str> = Vec::new();
-        for lane in self.ports.iter().map(|port| port.lane) {
-            for family in lane.layout.families.iter() {
-                if told.contains(&family.json) {
+        let mut written: Vec<&str> = Vec::new();
+        for worker in self.ports.iter().map(|port| port.worker) {
+            for family in worker.layout.families.iter() {
+                if written.contains(&family.json) {
                     continue;
                 }
-                told.push(family.json);
+                written.push(family.json);
                 self.family(&family.name, &family.help, family.json, family.index, encoder)?;
-                if family.json == names::ALSO.0 {
-                    self.family(names::ALSO.1, &family.help, family.json, family.index, encoder)?;
+                if family.json == names::SECOND_SPELLING.0 {
+                    self.family(names::SECOND_SPELLING.1, &family.help, family.json, family.index, encoder)?;
                 }
             }
         }
@@ -91,9 +91,9 @@ impl<'a> Kind<'a> {
     }
 
     fn family(&self, name: &str, help: &str, json: &str, index: Option<&'static str>, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let values = |port: &Labelled<'a>| {
-            let family = port.lane.layout.families.iter().position(|family| family.json == json)?;
-            port.lane.values(port.index, family).filter(|_| port.is_fresh)
+        let values = |port: &LabelledPort<'a>| {
+            let family = port.worker.layout.families.iter().position(|family| family.json == json)?;
+            port.worker.values(port.index, family).filter(|_| port.is_fresh)
         };
         if !self.ports.iter().any(|port| values(port).is_some()) {
             return Ok(());
@@ -116,24 +116,42 @@ impl<'a> Kind<'a> {
     fn gauges(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         const GIGABIT: f64 = 1e9 / 8.0;
         let bytes = |gbps: Option<f64>| gbps.map(|gbps| gbps * GIGABIT);
-        let data = |port: &Labelled<'_>| bytes(port.port.identity.link.data_gbps());
-        let signal = |port: &Labelled<'_>| bytes(port.port.identity.link.signal_gbps());
-        self.gauge("port_rate_bytes_per_second", "Data rate of the link as it is now, in octets a second", data, encoder)?;
-        self.gauge("port_raw_rate_bytes_per_second", "The same with the line code", signal, encoder)?;
-        let state = |port: &Labelled<'_>| port.port.active.filter(|_| port.is_fresh).map(|active| f64::from(u8::from(active)));
-        self.gauge("port_state", "Whether PortInfo says that the link is active, 0 or 1", state, encoder)?;
-        let own = |rate: &dyn Fn(&Labelled<'_>) -> Option<f64>, port: &Labelled<'_>| rate(port).filter(|_| port.is_first);
+        let data = |port: &LabelledPort<'_>| bytes(port.port.identity.link.data_gbps());
+        let signal = |port: &LabelledPort<'_>| bytes(port.port.identity.link.signal_gbps());
+        self.gauge("port_rate_bytes_per_second", "Present data rate of the link in octets per second", data, encoder)?;
+        self.gauge(
+            "port_raw_rate_bytes_per_second",
+            "Present signal rate of the link, line code included, in octets per second",
+            signal,
+            encoder,
+        )?;
+        let state = |port: &LabelledPort<'_>| port.port.active.filter(|_| port.is_fresh).map(|active| f64::from(u8::from(active)));
+        self.gauge("port_state", "1 if PortInfo reports the link as active, else 0", state, encoder)?;
+        let own = |rate: &dyn Fn(&LabelledPort<'_>) -> Option<f64>, port: &LabelledPort<'_>| rate(port).filter(|_| port.is_first);
         if self.kind == NodeKind::Hca {
-            // Each port of an adapter is a device of its own.
-            self.of_devices("rate_bytes_per_second", "As port_rate_bytes_per_second", &["guid"], |port| own(&data, port), encoder)?;
-            self.of_devices("raw_rate_bytes_per_second", "With the line code", &["guid"], |port| own(&signal, port), encoder)?;
+            // Each port of an HCA is a device of its own.
+            self.labelled_gauge(
+                "rate_bytes_per_second",
+                "Same value as port_rate_bytes_per_second",
+                &["guid"],
+                |port| own(&data, port),
+                encoder,
+            )?;
+            self.labelled_gauge(
+                "raw_rate_bytes_per_second",
+                "Same value as port_raw_rate_bytes_per_second",
+                &["guid"],
+                |port| own(&signal, port),
+                encoder,
+            )?;
         }
         let answered = self.ports.iter().filter(|port| port.is_fresh && port.port.is_up);
         let answered: BTreeSet<Guid> = answered.map(|port| port.port.identity.guid).collect();
-        let answers = |device: &Labelled<'_>| device.is_first.then(|| f64::from(u8::from(answered.contains(&device.port.identity.guid))));
-        self.of_devices(
+        let answers =
+            |device: &LabelledPort<'_>| device.is_first.then(|| f64::from(u8::from(answered.contains(&device.port.identity.guid))));
+        self.labelled_gauge(
             "up",
-            "Whether a port of the device answered in the last slot, 0 or 1",
+            "1 if a port of the device answered in the last slot, else 0",
             &["guid", self.kind.as_str()],
             answers,
             encoder,
@@ -144,19 +162,19 @@ impl<'a> Kind<'a> {
         &self,
         name: &str,
         help: &str,
-        value: impl Fn(&Labelled<'_>) -> Option<f64>,
+        value: impl Fn(&LabelledPort<'_>) -> Option<f64>,
         encoder: &mut DescriptorEncoder<'_>,
     ) -> fmt::Result {
-        self.of_devices(name, help, &["guid", "port", self.kind.as_str()], value, encoder)
+        self.labelled_gauge(name, help, &["guid", "port", self.kind.as_str()], value, encoder)
     }
 
-    /// A gauge with some of the labels of a port.
-    fn of_devices(
+    /// Encodes a gauge with those labels of a port that are listed in `keys`.
+    fn labelled_gauge(
         &self,
         name: &str,
         help: &str,
         keys: &[&str],
-        value: impl Fn(&Labelled<'_>) -> Option<f64>,
+        value: impl Fn(&LabelledPort<'_>) -> Option<f64>,
         encoder: &mut DescriptorEncoder<'_>,
     ) -> fmt::Result {
         let name = self.name(name);
@@ -170,16 +188,18 @@ impl<'a> Kind<'a> {
         Ok(())
     }
 
-    /// What dashboards join by: names, LIDs and the other ends. They are the plan's, so they are there whoever answers.
+    /// Encodes the info metrics that dashboards join on: names, LIDs and peers.
+    ///
+    /// Their values come from the plan, so they exist whether or not a device answers.
     fn infos(&self, peers: &Peers, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let (info, uplink) = (self.name("info"), self.name("uplink_info"));
-        let mut metric = encoder.encode_descriptor(&info, "A device, its name and LID", None, MetricType::Gauge)?;
+        let mut metric = encoder.encode_descriptor(&info, "Name and LID of a device; the value is 1", None, MetricType::Gauge)?;
         for port in self.ports.iter().filter(|port| port.is_first) {
             let identity = &port.port.identity;
             let device: Labels = port.labels.iter().filter(|(key, _)| *key != "port").cloned().collect();
             gauge(&mut metric, &with(&device, "lid", identity.lid.to_string()), 1.0)?;
         }
-        let mut metric = encoder.encode_descriptor(&uplink, "A port and the other end of its link", None, MetricType::Gauge)?;
+        let mut metric = encoder.encode_descriptor(&uplink, "Peer of a port; the value is 1", None, MetricType::Gauge)?;
         for port in &self.ports {
             let Some((guid, number, name)) = &port.port.identity.peer else { continue };
             let known = peers.get(guid);
@@ -199,34 +219,46 @@ impl<'a> Kind<'a> {
 }
 
 impl Fabric {
-    /// What is ibnet's own of ports.
-    fn shares(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    /// Encodes the gauges of ports that only ibnet has.
+    fn port_gauges(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         type Value = fn(&Port) -> Option<f64>;
         let families: [(&str, &str, Value); 8] = [
-            ("ibnet_port_up", "Whether the port answered in the last slot, 0 or 1", |port| Some(f64::from(u8::from(port.is_up)))),
-            ("ibnet_port_transmit_utilization_ratio", "Share of the link's data rate that was sent, in the last slot", |port| {
-                port.shares.xmit
-            }),
-            ("ibnet_port_receive_utilization_ratio", "Share of the link's data rate that was received, in the last slot", |port| {
+            ("ibnet_port_up", "1 if the port answered in the last slot, else 0", |port| Some(f64::from(u8::from(port.is_up)))),
+            (
+                "ibnet_port_transmit_utilization_ratio",
+                "Share of the link's data rate that was transmitted in the last slot, 0 to 1",
+                |port| port.shares.xmit,
+            ),
+            ("ibnet_port_receive_utilization_ratio", "Share of the link's data rate that was received in the last slot, 0 to 1", |port| {
                 port.shares.rcv
             }),
-            ("ibnet_port_transmit_blocked_ratio", "Share of time in which data had to wait, in the last slot", |port| port.shares.blocked),
-            ("ibnet_port_transmit_utilization_peak_ratio", "The largest of the last minute or two", |port| port.peaks.xmit),
-            ("ibnet_port_receive_utilization_peak_ratio", "The largest of the last minute or two", |port| port.peaks.rcv),
-            ("ibnet_port_transmit_blocked_peak_ratio", "The largest of the last minute or two", |port| port.peaks.blocked),
-            ("ibnet_port_saturated_counters", "Counters that are full: their values mean at least", |port| Some(f64::from(port.saturated))),
+            ("ibnet_port_transmit_blocked_ratio", "Share of time in the last slot in which data waited for credits, 0 to 1", |port| {
+                port.shares.blocked
+            }),
+            ("ibnet_port_transmit_utilization_peak_ratio", "Largest transmit utilization of the last one to two minutes, 0 to 1", |port| {
+                port.peaks.xmit
+            }),
+            ("ibnet_port_receive_utilization_peak_ratio", "Largest receive utilization of the last one to two minutes, 0 to 1", |port| {
+                port.peaks.rcv
+            }),
+            ("ibnet_port_transmit_blocked_peak_ratio", "Largest blocked share of the last one to two minutes, 0 to 1", |port| {
+                port.peaks.blocked
+            }),
+            ("ibnet_port_saturated_counters", "Number of saturated counters; their true values are at least those shown", |port| {
+                Some(f64::from(port.saturated))
+            }),
         ];
         for (name, help, value) in families {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for Shown { snapshot, is_fresh } in &self.shown {
+            for LastSlot { snapshot, is_fresh } in &self.last_slots {
                 for port in &snapshot.ports {
-                    let shown = match name {
-                        // The one thing to say of a port that nobody hears of.
+                    let value = match name {
+                        // The only metric of a port that does not answer.
                         "ibnet_port_up" => Some(if *is_fresh { value(port).unwrap_or_default() } else { 0.0 }),
                         _ => value(port).filter(|_| *is_fresh && port.is_up),
                     };
-                    if let Some(shown) = shown {
-                        gauge(&mut metric, &labels(port)[..2].to_vec(), shown)?;
+                    if let Some(value) = value {
+                        gauge(&mut metric, &labels(port)[..2].to_vec(), value)?;
                     }
                 }
             }
@@ -234,33 +266,40 @@ impl Fabric {
         Ok(())
     }
 
-    /// How the sweep itself fares.
-    fn of_lanes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    /// Encodes the metrics of ibnet-sweep itself.
+    fn worker_metrics(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
-        gauge(&mut encoder.encode_descriptor("ibnet_build_info", "This program", None, MetricType::Gauge)?, &version, 1.0)?;
-        let mut metric = encoder.encode_descriptor("ibnet_lane_info", "An HCA port that sends, and for whom", None, MetricType::Gauge)?;
-        for Shown { snapshot, .. } in &self.shown {
-            gauge(&mut metric, &with(&lane(snapshot), "sampler", Printable(&snapshot.sampler).to_string()), 1.0)?;
+        gauge(
+            &mut encoder.encode_descriptor("ibnet_build_info", "Version of ibnet-sweep; the value is 1", None, MetricType::Gauge)?,
+            &version,
+            1.0,
+        )?;
+        let mut metric = encoder.encode_descriptor(
+            "ibnet_lane_info",
+            "HCA port that sends MADs, and its sampler; the value is 1",
+            None,
+            MetricType::Gauge,
+        )?;
+        for LastSlot { snapshot, .. } in &self.last_slots {
+            gauge(&mut metric, &with(&worker_labels(snapshot), "sampler", Printable(&snapshot.sampler).to_string()), 1.0)?;
         }
-        type Gauge = (&'static str, &'static str, fn(&Shown) -> f64);
+        type Gauge = (&'static str, &'static str, fn(&LastSlot) -> f64);
         let gauges: [Gauge; 4] = [
-            ("ibnet_up", "Whether the last slot was not long ago and there is a way to the fabric, 0 or 1", |shown| {
-                f64::from(u8::from(shown.is_up()))
-            }),
-            ("ibnet_interval_seconds", "Between two slots", |shown| shown.snapshot.interval.as_secs_f64()),
-            ("ibnet_last_slot_timestamp_seconds", "When the last slot was settled, since 1970", |shown| shown.snapshot.ts as f64 / 1e9),
-            ("ibnet_assigned_ports", "Ports that are asked", |shown| shown.snapshot.ports.len() as f64),
+            ("ibnet_up", "1 if the last slot is recent and the transport is open, else 0", |slot| f64::from(u8::from(slot.is_up()))),
+            ("ibnet_interval_seconds", "Time between the starts of two slots in seconds", |slot| slot.snapshot.interval.as_secs_f64()),
+            ("ibnet_last_slot_timestamp_seconds", "End of the last slot in seconds since 1970", |slot| slot.snapshot.ts as f64 / 1e9),
+            ("ibnet_assigned_ports", "Ports that the sampler queries", |slot| slot.snapshot.ports.len() as f64),
         ];
         for (name, help, value) in gauges {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for shown in &self.shown {
-                gauge(&mut metric, &lane(&shown.snapshot), value(shown))?;
+            for slot in &self.last_slots {
+                gauge(&mut metric, &worker_labels(&slot.snapshot), value(slot))?;
             }
         }
-        let mut metric = encoder.encode_descriptor("ibnet_ports", "Ports by how they fared in the last slot", None, MetricType::Gauge)?;
-        for Shown { snapshot, .. } in self.shown.iter().filter(|shown| shown.is_fresh) {
+        let mut metric = encoder.encode_descriptor("ibnet_ports", "Ports by their status in the last slot", None, MetricType::Gauge)?;
+        for LastSlot { snapshot, .. } in self.last_slots.iter().filter(|slot| slot.is_fresh) {
             for (status, ports) in Status::ALL.into_iter().zip(snapshot.statuses) {
-                gauge(&mut metric, &with(&lane(snapshot), "status", status.to_string()), ports.into())?;
+                gauge(&mut metric, &with(&worker_labels(snapshot), "status", status.to_string()), ports.into())?;
             }
         }
         self.totals(encoder)?;
@@ -270,24 +309,31 @@ impl Fabric {
     fn totals(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         type Total = (&'static str, &'static str, fn(&Snapshot) -> u64);
         let totals: [Total; 9] = [
-            ("ibnet_slots", "Slots that ran", |lane| lane.totals.slots),
-            ("ibnet_slots_missed", "Slots that could not start in time", |lane| lane.totals.missed),
-            ("ibnet_lines_lost", "Lines for which an output had no room", |lane| lane.totals.lines_lost),
-            ("ibnet_mads_sent", "Requests for counters and identities", |lane| lane.totals.mads_sent),
-            ("ibnet_mads_late", "Replies after their deadline", |lane| lane.totals.mads_late),
-            ("ibnet_mads_refused", "Replies with an error status", |lane| lane.totals.mads_refused),
-            ("ibnet_send_errors", "Requests that could not be sent", |lane| lane.totals.send_errors),
-            ("ibnet_load_bytes", "What the requests were on each link that they passed, in octets", |lane| lane.totals.load_bytes),
-            ("ibnet_port_resets", "Ports whose counters fell back: cleared by somebody, or restarted", |lane| lane.totals.resets),
+            ("ibnet_slots", "Slots that ran", |worker| worker.totals.slots),
+            ("ibnet_slots_missed", "Slots that could not start in time", |worker| worker.totals.missed),
+            ("ibnet_lines_lost", "Records that an output dropped", |worker| worker.totals.lines_lost),
+            ("ibnet_mads_sent", "Requests sent, of all classes", |worker| worker.totals.mads_sent),
+            ("ibnet_mads_late", "Replies received after the timeout", |worker| worker.totals.mads_late),
+            ("ibnet_mads_refused", "Replies with an error status", |worker| worker.totals.mads_refused),
+            ("ibnet_send_errors", "Requests that could not be sent", |worker| worker.totals.send_errors),
+            ("ibnet_load_bytes", "Load of the requests on each link of their path, in octets", |worker| worker.totals.load_bytes),
+            ("ibnet_port_resets", "Ports in whose counters a decrease was seen: cleared, or the device restarted", |worker| {
+                worker.totals.resets
+            }),
         ];
         for (name, help, value) in totals {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for Shown { snapshot, .. } in &self.shown {
-                counter(&mut metric, &lane(snapshot), value(snapshot))?;
+            for LastSlot { snapshot, .. } in &self.last_slots {
+                counter(&mut metric, &worker_labels(snapshot), value(snapshot))?;
             }
         }
-        let mut metric = encoder.encode_descriptor("ibnet_mads_rejected", "Replies that were not taken", None, MetricType::Counter)?;
-        for Shown { snapshot, .. } in &self.shown {
+        let mut metric = encoder.encode_descriptor(
+            "ibnet_mads_rejected",
+            "Replies that matched no outstanding request, by reason",
+            None,
+            MetricType::Counter,
+        )?;
+        for LastSlot { snapshot, .. } in &self.last_slots {
             let rejected = snapshot.totals.rejected;
             for (reason, count) in [
                 ("duplicate", rejected.duplicate),
@@ -297,37 +343,37 @@ impl Fabric {
                 ("attribute", rejected.attribute),
                 ("port", rejected.port),
             ] {
-                counter(&mut metric, &with(&lane(snapshot), "reason", reason.to_owned()), count)?;
+                counter(&mut metric, &with(&worker_labels(snapshot), "reason", reason.to_owned()), count)?;
             }
         }
         Ok(())
     }
 
     fn distributions(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "From a slot's start to its last reply or expiry";
+        let help = "Time from the start of a slot to its last reply or timeout, in seconds";
         let mut metric = encoder.encode_descriptor("ibnet_slot_duration_seconds", help, None, MetricType::Histogram)?;
-        for Shown { snapshot, .. } in &self.shown {
-            distribution(&mut metric, &lane(snapshot), &snapshot.totals.duration)?;
+        for LastSlot { snapshot, .. } in &self.last_slots {
+            distribution(&mut metric, &worker_labels(snapshot), &snapshot.totals.duration)?;
         }
-        let help = "Round trips of the replies that were taken, by the kind of device";
+        let help = "Round-trip time of the accepted replies by kind of device, in seconds";
         let mut metric = encoder.encode_descriptor("ibnet_rtt_seconds", help, None, MetricType::Histogram)?;
-        for Shown { snapshot, .. } in &self.shown {
+        for LastSlot { snapshot, .. } in &self.last_slots {
             for (kind, of_kind) in [("switch", &snapshot.totals.rtt_switch), ("hca", &snapshot.totals.rtt_hca)] {
-                distribution(&mut metric, &with(&lane(snapshot), "kind", kind.to_owned()), of_kind)?;
+                distribution(&mut metric, &with(&worker_labels(snapshot), "kind", kind.to_owned()), of_kind)?;
             }
         }
         Ok(())
     }
 }
 
-/// The key of a port comes first; its node's name is for people.
+/// Returns the labels of a port: the key (GUID and port number), then the name of its node.
 fn labels(port: &Port) -> Labels {
     let identity = &port.identity;
     let node = Printable(&identity.node).to_string();
     vec![("guid", identity.guid.to_string()), ("port", identity.port.to_string()), (identity.kind.as_str(), node)]
 }
 
-fn lane(snapshot: &Snapshot) -> Labels {
+fn worker_labels(snapshot: &Snapshot) -> Labels {
     let ca = Printable(&snapshot.ca).to_string();
     vec![("ca", ca), ("ca_port", snapshot.ca_port.to_string()), ("role", snapshot.role.to_owned())]
 }
@@ -336,7 +382,7 @@ fn with(labels: &Labels, key: &'static str, value: String) -> Labels {
     labels.iter().cloned().chain([(key, value)]).collect()
 }
 
-/// The word of `ibnetdiscover -p`.
+/// Returns the abbreviation that `ibnetdiscover -p` prints.
 fn type_of(kind: NodeKind) -> &'static str {
     match kind {
         NodeKind::Switch => "SW",

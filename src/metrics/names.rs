@@ -1,12 +1,14 @@
-//! What counters are called: as `infiniband_exporter` spells them (after `infiniband_switch_` or `infiniband_hca_`), so that its dashboards work.
+//! Metric names of counters, without the prefix (`infiniband_switch_` or `infiniband_hca_`) and
+//! without the suffix `_total`.
 //!
-//! A counter that it does not have is called as in the records, with `port_` before it. All of them end in `_total`, which is not written here.
+//! The names are those of treydock's `infiniband_exporter`, so that its dashboards work. A counter
+//! that this exporter does not have keeps its name of the records, prefixed with `port_`.
 
 use std::borrow::Cow;
 
 use crate::mad::pma::Field;
 
-/// The name in records, and that in metrics.
+/// Names that differ: in records, and in metrics.
 const NAMES: [(&str, &str); 25] = [
     ("port_xmit_data_bytes", "port_transmit_data_bytes"),
     ("port_rcv_data_bytes", "port_receive_data_bytes"),
@@ -35,10 +37,10 @@ const NAMES: [(&str, &str); 25] = [
     ("port_rcv_flow_pkts", "port_receive_flow_packets"),
 ];
 
-/// A counter that one exporter spells in a way of its own, and how.
-pub(super) const ALSO: (&str, &str) = ("port_dlid_mapping_errors", "port_dli_mapping_errors");
+/// A counter that `infiniband_exporter` spells differently, and its spelling; both are served.
+pub(super) const SECOND_SPELLING: (&str, &str) = ("port_dlid_mapping_errors", "port_dli_mapping_errors");
 
-/// What a counter is called, without `_total`.
+/// Returns the metric name of a counter, without prefix and `_total`.
 pub(super) fn of(field: &Field) -> Cow<'static, str> {
     let name = field.json;
     match NAMES.iter().find(|(json, _)| *json == name) {
@@ -48,7 +50,7 @@ pub(super) fn of(field: &Field) -> Cow<'static, str> {
     }
 }
 
-/// By what the values of an array are told apart: the name says it.
+/// Returns the label that numbers the values of an array: `sl`, `vl` or `lane`.
 pub(super) fn index(field: &Field) -> &'static str {
     let by = ["sl", "vl", "lane"].into_iter().find(|word| field.json.split('_').any(|part| part == *word));
     by.unwrap_or("index")
@@ -66,9 +68,9 @@ mod tests {
     }
 
     #[test]
-    fn every_name_is_of_a_counter_and_no_two_are_alike() {
+    fn every_name_belongs_to_a_counter_and_is_unique() {
         let counters: BTreeSet<_> = fields().map(|field| field.json).collect();
-        for (json, _) in NAMES.iter().chain([&ALSO]) {
+        for (json, _) in NAMES.iter().chain([&SECOND_SPELLING]) {
             assert!(counters.contains(json), "{json}");
         }
         let names: BTreeSet<_> = counters.iter().map(|json| of(fields().find(|field| field.json == *json).expect("it is there"))).collect();
@@ -78,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_are_told_apart_as_the_tables_say() {
+    fn index_label_of_arrays_matches_the_tables() {
         let document = tables::markdown();
         for field in fields().filter(|field| field.len > 1 && field.is_counter()) {
             let row = document.lines().find(|line| line.starts_with(&format!("| `{}` |", field.json))).expect("it has a row");

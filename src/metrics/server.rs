@@ -1,4 +1,7 @@
-//! HTTP: `/metrics` and `/healthz`, on a thread of its own. One request a connection, each bounded in size and time, and few at once.
+//! HTTP server for `/metrics` and `/healthz`, on its own thread.
+//!
+//! Each connection serves one request. The number of connections, the size of a request and the
+//! time of a connection are bounded.
 
 use std::convert::Infallible;
 use std::io;
@@ -22,63 +25,63 @@ use tokio::sync::Semaphore;
 use super::secrets::{Secrets, SecretsError};
 use super::{Metrics, Settings, lock};
 
-/// Connections at once; further ones wait in the kernel.
+/// Largest number of simultaneous connections; further ones wait in the kernel's queue.
 const MOST_CONNECTIONS: usize = 16;
 
-/// A connection has this long, from its first octet to the last of the answer.
-const CONNECTION: Duration = Duration::from_secs(10);
+/// Time limit of a connection, from its acceptance to the end of the answer.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Octets of a request.
+/// Largest size of a request in octets.
 const LONGEST_REQUEST: usize = 16 << 10;
 
-/// When nothing can be accepted, for want of descriptors.
-const PAUSE: Duration = Duration::from_millis(200);
+/// Pause after a failed accept, such as when no descriptors are left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// Why metrics cannot be served.
+/// Metrics cannot be served.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum ServerError {
-    /// Nobody can listen there.
+    /// The address cannot be bound.
     #[error("metrics.listen: cannot listen on {listen}")]
     #[diagnostic(help(
-        "is another program listening there (`ss -ltnp`), or is it no address of this host? Give another with metrics.listen"
+        "another program may use the address (see `ss -ltnp`), or it is not an address of this host; set metrics.listen to a free address of this host"
     ))]
     Listen {
-        /// Where.
+        /// Address of `metrics.listen`.
         listen: SocketAddr,
-        /// What the operating system said.
+        /// Error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// A file that keeps nobody out.
+    /// Certificate, key or password cannot be used.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Secrets(#[from] SecretsError),
-    /// There is no thread or no timer for it.
-    #[error("metrics: their thread could not be started")]
+    /// The server thread cannot be started.
+    #[error("metrics: cannot start the server thread")]
     Thread(#[source] io::Error),
 }
 
-/// A listener that nobody is served by yet.
+/// A bound listener; [`start`](Self::start) begins to serve.
 pub struct Server {
     listener: TcpListener,
     secrets: Secrets,
     local: SocketAddr,
 }
 
-/// What every connection knows.
-struct Door {
+/// State shared by all connections.
+struct Endpoint {
     metrics: Arc<Metrics>,
     secrets: Mutex<Secrets>,
 }
 
 impl Server {
-    /// Listens, and reads what keeps others out.
+    /// Binds the address and reads certificate, key and password.
     ///
     /// # Errors
-    /// When the address is taken or a file cannot be used.
+    /// Returns an error if the address cannot be bound or a file cannot be used.
     pub fn bind(settings: &Settings) -> Result<Self, ServerError> {
         let secrets = Secrets::read(settings)?;
         let failed = |source| ServerError::Listen { listen: settings.listen, source };
@@ -88,22 +91,22 @@ impl Server {
         Ok(Self { listener, secrets, local })
     }
 
-    /// Where it listens.
+    /// Returns the bound address.
     pub fn address(&self) -> SocketAddr {
         self.local
     }
 
-    /// Serves on a thread of its own until the process ends.
+    /// Serves on its own thread until the process ends.
     ///
     /// # Errors
-    /// When there can be no such thread.
+    /// Returns an error if the thread cannot be started.
     pub fn start(self, metrics: Arc<Metrics>) -> Result<(), ServerError> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(ServerError::Thread)?;
         let scheme = if self.secrets.tls().is_some() { "https" } else { "http" };
-        tracing::info!("metrics are served at {scheme}://{}/metrics", self.local);
+        tracing::info!(url = %format_args!("{scheme}://{}/metrics", self.local), "serving metrics");
         let work = move || {
             if let Err(error) = runtime.block_on(self.serve(metrics)) {
-                tracing::error!(%error, "metrics are not served any more");
+                tracing::error!(%error, "the metrics server has stopped");
             }
         };
         thread::Builder::new().name("metrics".to_owned()).spawn(work).map(|_| ()).map_err(ServerError::Thread)
@@ -111,50 +114,50 @@ impl Server {
 
     async fn serve(self, metrics: Arc<Metrics>) -> io::Result<()> {
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
-        let door = Arc::new(Door { metrics, secrets: Mutex::new(self.secrets) });
-        let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let endpoint = Arc::new(Endpoint { metrics, secrets: Mutex::new(self.secrets) });
+        let permits = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         loop {
-            // It is never closed.
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return Ok(()) };
+            // The semaphore is never closed.
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return Ok(()) };
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    tracing::debug!(%error, "metrics: nobody can be accepted");
-                    tokio::time::sleep(PAUSE).await;
+                    tracing::debug!(%error, "metrics: cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             };
-            let door = Arc::clone(&door);
+            let endpoint = Arc::clone(&endpoint);
             tokio::spawn(async move {
-                // Who is too slow, or speaks no TLS, is left alone; it is no news.
-                let _ = tokio::time::timeout(CONNECTION, door.welcome(stream)).await;
-                drop(place);
+                // Clients that are too slow or do not use TLS are dropped without a log message.
+                let _ = tokio::time::timeout(CONNECTION_TIMEOUT, endpoint.handle_connection(stream)).await;
+                drop(permit);
             });
         }
     }
 }
 
-impl Door {
-    async fn welcome(self: Arc<Self>, stream: tokio::net::TcpStream) {
+impl Endpoint {
+    async fn handle_connection(self: Arc<Self>, stream: tokio::net::TcpStream) {
         let tls = {
             let mut secrets = lock(&self.secrets);
             secrets.refresh();
             secrets.tls()
         };
         match tls {
-            None => self.converse(stream).await,
+            None => self.serve_http(stream).await,
             Some(tls) => {
                 if let Ok(stream) = tls.accept(stream).await {
-                    self.converse(stream).await;
+                    self.serve_http(stream).await;
                 }
             }
         }
     }
 
-    async fn converse(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin) {
+    async fn serve_http(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin) {
         let service = service_fn(move |request| {
-            let door = Arc::clone(&self);
-            async move { Ok::<_, Infallible>(door.answer(&request)) }
+            let endpoint = Arc::clone(&self);
+            async move { Ok::<_, Infallible>(endpoint.answer(&request)) }
         });
         let mut http = http1::Builder::new();
         let _ = http.keep_alive(false).max_buf_size(LONGEST_REQUEST).serve_connection(TokioIo::new(stream), service).await;
@@ -179,12 +182,13 @@ impl Door {
     fn answer_to(&self, method: &Method, path: &str, headers: &HeaderMap) -> Answer {
         let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
         let secrets = lock(&self.secrets);
-        if !secrets.has_password() && !text(header::HOST).is_none_or(is_this_host) {
-            // A page of somewhere else made a browser of this host ask, by a name that it turned into our address.
-            return Answer::plain(StatusCode::MISDIRECTED_REQUEST, "ask by localhost or a loopback address\n");
+        if !secrets.has_password() && !text(header::HOST).is_none_or(is_loopback_host) {
+            // DNS rebinding: a foreign web page resolves its own name to our loopback address, so
+            // that a browser on this host sends us its requests.
+            return Answer::plain(StatusCode::MISDIRECTED_REQUEST, "use localhost or a loopback address as the host name\n");
         }
-        if !secrets.admit(text(header::AUTHORIZATION)) {
-            return Answer::plain(StatusCode::UNAUTHORIZED, "a password is needed\n");
+        if !secrets.authorizes(text(header::AUTHORIZATION)) {
+            return Answer::plain(StatusCode::UNAUTHORIZED, "a password is required\n");
         }
         drop(secrets);
         match (method, path) {
@@ -193,11 +197,11 @@ impl Door {
             }
             (&Method::GET | &Method::HEAD, "/healthz") if self.metrics.is_healthy() => Answer::plain(StatusCode::OK, "ok\n"),
             (&Method::GET | &Method::HEAD, "/healthz") => {
-                Answer::plain(StatusCode::SERVICE_UNAVAILABLE, "no slot ended lately, or there is no way to the fabric\n")
+                Answer::plain(StatusCode::SERVICE_UNAVAILABLE, "no slot ended recently, or the transport is closed\n")
             }
             (&Method::GET | &Method::HEAD, "/") => Answer::plain(StatusCode::OK, "ibnet-sweep: /metrics /healthz\n"),
-            (&Method::GET | &Method::HEAD, _) => Answer::plain(StatusCode::NOT_FOUND, "there are /metrics and /healthz\n"),
-            _ => Answer::plain(StatusCode::METHOD_NOT_ALLOWED, "GET only\n"),
+            (&Method::GET | &Method::HEAD, _) => Answer::plain(StatusCode::NOT_FOUND, "not found: use /metrics or /healthz\n"),
+            _ => Answer::plain(StatusCode::METHOD_NOT_ALLOWED, "use GET or HEAD\n"),
         }
     }
 }
@@ -214,8 +218,8 @@ impl Answer {
     }
 }
 
-/// Whether a `Host` header names this host by loopback.
-fn is_this_host(host: &str) -> bool {
+/// Returns whether a `Host` header is `localhost` or a loopback address.
+fn is_loopback_host(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
         _ => host,
@@ -229,9 +233,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_host_is_called_by_loopback_only() {
+    fn only_loopback_names_are_accepted_as_host() {
         for host in ["localhost", "localhost:9315", "LocalHost:1", "127.0.0.1", "127.0.0.1:9315", "127.9.9.9:1", "[::1]", "[::1]:9315"] {
-            assert!(is_this_host(host), "{host}");
+            assert!(is_loopback_host(host), "{host}");
         }
         for host in [
             "",
@@ -243,7 +247,7 @@ mod tests {
             "0.0.0.0",
             "@127.0.0.1",
         ] {
-            assert!(!is_this_host(host), "{host}");
+            assert!(!is_loopback_host(host), "{host}");
         }
     }
 }

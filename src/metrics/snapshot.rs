@@ -1,4 +1,6 @@
-//! A slot of one lane as it is shown, and how it gets here: the lane fills one of two copies while the other is read, and swaps a pointer.
+//! Snapshot of the last slot of one HCA port worker.
+//!
+//! The worker fills one of two copies while scrapes read the other, and then swaps a pointer.
 
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
@@ -14,37 +16,38 @@ use crate::sweep::sample::Status;
 use crate::sweep::stats::{MAD_OCTETS_ON_LINK, Rejected};
 use crate::types::PortNum;
 
-/// Where a lane puts its last slot.
+/// The last slot of a worker, shared with scrapes.
 pub(super) type Shared = Arc<Mutex<Option<Arc<Snapshot>>>>;
 
-/// How long a peak is remembered, at least: no scrape is so rare that it misses one.
+/// Least time for which a peak is kept, so that a scrape interval of a minute misses no peak.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Up to so long after the next slot should have been told, the last one is fresh.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Extra time after two intervals before the last slot counts as overdue.
+const OVERDUE_MARGIN: Duration = Duration::from_secs(1);
 
-/// A slot, and the sums of all slots of its lane.
+/// One slot, and the totals of all slots of its worker.
 #[derive(Clone, Debug)]
 pub(super) struct Snapshot {
-    /// When it was published.
+    /// Time of publication on the clock of [`Metrics`].
     pub(super) published: Duration,
     pub(super) sampler: String,
     pub(super) ca: String,
     pub(super) ca_port: PortNum,
-    /// Two lanes of one HCA port differ in it.
+    /// `primary` or `secondary`; distinguishes two workers on one HCA port.
     pub(super) role: &'static str,
     pub(super) interval: Duration,
-    /// When it was settled, in nanoseconds since 1970.
+    /// End of the slot in nanoseconds since 1970.
     pub(super) ts: u64,
-    /// Whether there is a way to the fabric.
-    pub(super) way: bool,
-    /// Ports by status, in the order of [`Status::ALL`].
+    /// Whether the transport is open.
+    pub(super) is_connected: bool,
+    /// Number of ports by status, in the order of [`Status::ALL`].
     pub(super) statuses: [u32; Status::ALL.len()],
     pub(super) totals: Totals,
     pub(super) ports: Vec<Port>,
     pub(super) layout: Arc<Layout>,
-    /// Of each port, as [`Layout`] has them: whether a family is there, and its values.
+    /// For each port and family of [`Layout`], whether the port has it in this slot.
     present: Vec<bool>,
+    /// Values of all families of each port, in the order of [`Layout`].
     values: Vec<u64>,
 }
 
@@ -52,18 +55,18 @@ pub(super) struct Snapshot {
 #[derive(Clone, Debug)]
 pub(super) struct Port {
     pub(super) identity: PortIdentity,
-    /// Whether it answered.
+    /// Whether the port answered in this slot.
     pub(super) is_up: bool,
-    /// Whether its link is active; `None` until PortInfo told.
+    /// Whether the link is active; `None` before the first PortInfo reply.
     pub(super) active: Option<bool>,
     pub(super) shares: Shares,
-    /// The largest of the last one to two windows.
+    /// Largest shares of the last one to two [`WINDOW`]s.
     pub(super) peaks: Shares,
-    /// Counters that are full.
+    /// Number of saturated counters.
     pub(super) saturated: u32,
 }
 
-/// Sums since the lane started.
+/// Totals since the worker started.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
     pub(super) slots: u64,
@@ -81,16 +84,16 @@ pub(super) struct Totals {
     pub(super) rtt_hca: Distribution,
 }
 
-/// Durations, counted by upper bounds.
+/// Histogram of durations in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Distribution {
     pub(super) sum_seconds: f64,
     pub(super) count: u64,
-    /// By [`BOUNDS`], and what is longer.
+    /// Counts by [`BOUNDS`]; the last bucket has no upper bound.
     pub(super) buckets: [u64; BOUNDS.len() + 1],
 }
 
-/// Upper bounds in seconds, from the round trip of a quiet switch to a slot of ten seconds.
+/// Upper bounds of the buckets in seconds, from the round trip of an idle switch to a slot of 10 s.
 pub(super) const BOUNDS: [f64; 15] = [1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 1e-1, 2.5e-1, 1.0, 10.0];
 
 impl Distribution {
@@ -101,7 +104,7 @@ impl Distribution {
         self.buckets[bucket] += count;
     }
 
-    /// Adds a distribution of nanoseconds, as exactly as that is.
+    /// Adds a histogram of nanoseconds, at the resolution of that histogram.
     fn add(&mut self, nanos: &Histogram<u64>) {
         for step in nanos.iter_recorded() {
             self.record(step.value_iterated_to() as f64 / 1e9, step.count_since_last_iteration());
@@ -109,26 +112,26 @@ impl Distribution {
     }
 }
 
-/// Which families of counters there are, each once, in the order of the records, and where their values are.
+/// The families of counters, each once and in the order of the records, and where their values are.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Layout {
     pub(super) families: Vec<Family>,
-    /// The family of each column.
+    /// JSON name, width in bits and family index of each column.
     columns: Vec<(&'static str, u8, usize)>,
-    /// Values of a port.
+    /// Number of values of a port.
     width: usize,
 }
 
-/// A counter, or an array of them, by one name.
+/// A counter, or an array of counters with one name.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Family {
-    /// Without prefix and `_total`.
+    /// Metric name without prefix and `_total`.
     pub(super) name: String,
-    /// IBA's name, and what it counts.
+    /// IBA name and unit.
     pub(super) help: String,
-    /// What tells the values of an array apart; `None` for one value.
+    /// Label that numbers the values of an array; `None` for a single value.
     pub(super) index: Option<&'static str>,
-    /// The name in records.
+    /// Name in the records.
     pub(super) json: &'static str,
     first: usize,
     len: usize,
@@ -161,7 +164,8 @@ impl Layout {
         self.families.len() - 1
     }
 
-    fn is_of(&self, columns: &Columns) -> bool {
+    /// Returns whether this layout was built for these columns.
+    fn matches(&self, columns: &Columns) -> bool {
         let theirs = columns.iter().map(|(_, column)| (column.field.json, column.field.width));
         columns.len() == self.columns.len() && self.columns.iter().map(|(json, width, _)| (*json, *width)).eq(theirs)
     }
@@ -178,7 +182,7 @@ impl Snapshot {
             role: report.settings.role(),
             interval: *interval,
             ts: 0,
-            way: false,
+            is_connected: false,
             statuses: [0; Status::ALL.len()],
             totals: Totals::default(),
             ports: Vec::new(),
@@ -188,12 +192,12 @@ impl Snapshot {
         }
     }
 
-    /// Whether the next slot is not overdue.
+    /// Returns whether the next slot is not overdue.
     pub(super) fn is_fresh(&self, now: Duration) -> bool {
-        now.saturating_sub(self.published) <= self.interval * 2 + PATIENCE
+        now.saturating_sub(self.published) <= self.interval * 2 + OVERDUE_MARGIN
     }
 
-    /// The values of a family that a port has in this slot.
+    /// Returns the values of a family, or `None` if the port does not have it in this slot.
     pub(super) fn values(&self, port: usize, family: usize) -> Option<&[u64]> {
         let Layout { families, width, .. } = &*self.layout;
         let Family { first, len, .. } = families[family];
@@ -201,12 +205,12 @@ impl Snapshot {
         self.present[port * families.len() + family].then(|| &self.values[start..start + len])
     }
 
-    /// Takes the next slot in its place. Allocates nothing while ports and counters stay the same.
+    /// Replaces the slot. Does not allocate while ports and counters stay the same.
     fn take(&mut self, report: SlotReport<'_>, totals: Totals, published: Duration) {
-        if !self.layout.is_of(report.columns) {
+        if !self.layout.matches(report.columns) {
             self.layout = Arc::new(Layout::new(report.columns));
         }
-        (self.published, self.totals, self.ts, self.way) = (published, totals, report.ts, report.way);
+        (self.published, self.totals, self.ts, self.is_connected) = (published, totals, report.ts, report.way);
         self.statuses = report.stats.ports;
         let (ports, families, width) = (report.ports(), self.layout.families.len(), self.layout.width);
         self.present.clear();
@@ -227,9 +231,9 @@ impl Snapshot {
         let mut columns = layout.columns.iter();
         let mut saturated = 0;
         for (field, raws) in port.reading.counters(all) {
-            // Both are in the order of the columns.
+            // Both sequences are in the order of the columns.
             let Some((.., place)) = columns.find(|(json, width, _)| (*json, *width) == (field.json, field.width)) else { break };
-            // How an agent is set is no counter.
+            // Settings of the agent are not counters.
             if !field.is_counter() {
                 continue;
             }
@@ -245,35 +249,37 @@ impl Snapshot {
     }
 }
 
-/// A lane's end: what it publishes is shown until it is dropped.
+/// Handle by which a worker publishes its slots. Dropping it removes them from the metrics.
 #[derive(Debug)]
-pub struct Lane {
+pub struct WorkerMetrics {
     metrics: Arc<Metrics>,
     shared: Shared,
-    /// The copy that is not shown.
+    /// The copy that scrapes do not see.
     spare: Option<Arc<Snapshot>>,
     totals: Totals,
     peaks: Peaks,
 }
 
-/// The largest shares of each port, in the window that runs and in the one before.
+/// Largest shares of each port, in the present window and in the previous one.
 #[derive(Debug, Default)]
 struct Peaks {
     began: Duration,
     ports: Vec<[Shares; 2]>,
 }
 
-impl Lane {
+impl WorkerMetrics {
     pub(super) fn new(metrics: Arc<Metrics>) -> (Self, Shared) {
         let shared = Shared::default();
         (Self { metrics, shared: Arc::clone(&shared), spare: None, totals: Totals::default(), peaks: Peaks::default() }, shared)
     }
 
-    /// Shows a slot. Never waits: if whoever reads is taking the last one in this very moment, this one is not shown, and the next is.
+    /// Publishes a slot without waiting.
+    ///
+    /// If a scrape holds the lock at this moment, the slot is not shown; the next one is.
     pub fn publish(&mut self, report: SlotReport<'_>) {
         self.totals.add(report);
         let mut next = self.spare.take().unwrap_or_else(|| Arc::new(Snapshot::new(report)));
-        // It is read still only if a scrape lasts longer than a slot; that scrape keeps it.
+        // A scrape that lasts longer than a slot still reads the spare copy: then it is cloned.
         let snapshot = Arc::make_mut(&mut next);
         snapshot.take(report, self.totals, self.metrics.now());
         self.peaks.take(snapshot);
@@ -289,25 +295,25 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for WorkerMetrics {
     fn drop(&mut self) {
-        self.metrics.forget(&self.shared);
+        self.metrics.remove(&self.shared);
     }
 }
 
 impl Peaks {
     fn take(&mut self, snapshot: &mut Snapshot) {
         self.ports.resize(snapshot.ports.len(), Default::default());
-        let is_new = snapshot.published.saturating_sub(self.began) >= WINDOW;
-        if is_new {
+        let window_ended = snapshot.published.saturating_sub(self.began) >= WINDOW;
+        if window_ended {
             self.began = snapshot.published;
         }
-        for ([running, before], port) in self.ports.iter_mut().zip(&mut snapshot.ports) {
-            if is_new {
-                *before = std::mem::take(running);
+        for ([present, previous], port) in self.ports.iter_mut().zip(&mut snapshot.ports) {
+            if window_ended {
+                *previous = std::mem::take(present);
             }
-            *running = largest(*running, port.shares);
-            port.peaks = largest(*running, *before);
+            *present = largest(*present, port.shares);
+            port.peaks = largest(*present, *previous);
         }
     }
 }
