@@ -41,7 +41,8 @@ install: ## Install the programs and the service (as root, after `make build`)
 	install -D -m 644 packaging/ibnet.sysusers $(DESTDIR)/usr/lib/sysusers.d/ibnet.conf
 	install -D -m 644 packaging/ibnet.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/ibnet.conf
 	install -D -m 644 -t $(DESTDIR)/usr/lib/udev/rules.d packaging/60-ibnet-umad.rules
-	install -D -m 644 -t $(DESTDIR)/usr/share/doc/ibnet README.md SECURITY.md ibnet.toml.example docs/*.md
+	install -D -m 644 -t $(DESTDIR)/usr/share/doc/ibnet README.md SECURITY.md ibnet.toml.example
+	install -D -m 644 -t $(DESTDIR)/usr/share/doc/ibnet/docs docs/*.md docs/*.svg
 	[ -e $(DESTDIR)/etc/ibnet/ibnet.toml ] || install -D -m 644 packaging/ibnet.toml $(DESTDIR)/etc/ibnet/ibnet.toml
 	@[ -n "$(DESTDIR)" ] || ./scripts/installed
 

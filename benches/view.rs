@@ -64,7 +64,7 @@ fn most_memory() -> String {
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 fn duckdb(path: &Path) {
-    // Its columns are given, as docs/stores.md does: else it would read the file twice.
+    // Its columns are given, as docs/outputs.md does: else it would read the file twice.
     let columns = "{slot: 'UBIGINT', guid: 'VARCHAR', port: 'UTINYINT', xmit_gbps: 'DOUBLE'}";
     let query = format!(
         "select count(*) from (select slot, guid, port, avg(xmit_gbps) from read_json('{}', format = 'newline_delimited', columns = {columns}) group by all)",

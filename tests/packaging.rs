@@ -91,7 +91,7 @@ fn the_units_are_as_safe_as_the_documents_say() {
             .unwrap();
         // Each version of systemd weighs somewhat differently.
         assert!(score <= 1.6, "{text}");
-        for document in ["docs/install.md", "SECURITY.md"] {
+        for document in ["docs/operations.md", "SECURITY.md"] {
             assert!(fs::read_to_string(folder.join(document)).unwrap().contains("1.4"), "{document}");
         }
     }

@@ -1,4 +1,4 @@
-//! The recipes of `docs/stores.md`, taken out of it, on lines that `ibnet-sweep` wrote; the answers against sums of the same lines.
+//! The recipes of `docs/outputs.md`, taken out of it, on lines that `ibnet-sweep` wrote; the answers against sums of the same lines.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::tools::{self, HANGS, SWEEP};
 
-const DOCUMENT: &str = include_str!("../../docs/stores.md");
+const DOCUMENT: &str = include_str!("../../docs/outputs.md");
 
 const SQL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/readers/sql.py");
 

@@ -4,7 +4,7 @@
 //! `handle_*` and `start_*` call [`poll_transmit`](Engine::poll_transmit) until `None`, then [`poll_event`](Engine::poll_event) until
 //! `None`, then wait for a completion until [`poll_timeout`](Engine::poll_timeout). Times must not go back from call to call.
 //!
-//! The rules (the numbers are those of `docs/engine.md`):
+//! The rules (the numbers are those of `docs/sampling.md`):
 //!
 //! - **2** At most one MAD outstanding to a device, at most `window` in all; all MADs of a port are consecutive.
 //! - **3** The device that will take longest for all that it is asked, as lately measured, comes first, and goes on until it is done; before it come those that slots were too
