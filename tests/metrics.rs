@@ -14,11 +14,11 @@ use ibnet::assignments::Sampler;
 use ibnet::mad::pma::Group;
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
 use ibnet::metrics::{Metrics, Peers, Server, Settings};
-use ibnet::sink::Destination;
+use ibnet::output::Destination;
+use ibnet::record::strict::{self, Line, Port, Sweep, Value};
 use ibnet::sweep::driver::{self, Control, Driver};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::Plan;
-use ibnet::sweep::record::line::{self, Line, Port, Sweep, Value};
 use ibnet::topology::{Fabric, ports_report, synthetic};
 use ibnet::types::{NodeKind, PortNum, Printable, misleads};
 use proptest::prelude::*;
@@ -141,7 +141,7 @@ impl Stage {
             .run(&Control::default(), |report| {
                 self.pass(INTERVAL);
                 lane.publish(report);
-                let lines = lines.text().lines().map(|text| line::parse(text).expect("a record")).collect();
+                let lines = lines.text().lines().map(|text| strict::parse(text).expect("a record")).collect();
                 look(report.done, lines, &mut sim.lock().expect("nobody panics with it"));
             })
             .expect("nothing is lost");

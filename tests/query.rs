@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use ibnet::sweep::record::line::{self, Line, Port};
+use ibnet::record::strict::{self, Line, Port};
 use ibnet::topology::synthetic::FatTree;
 use ibnet::topology::{Device, Fabric, ports_report};
 use ibnet::types::NodeKind;
@@ -48,7 +48,7 @@ fn query(dir: &TempDir, lid: &str, port: &str, args: &[&str]) -> Run {
 #[track_caller]
 fn record(run: &Run) -> Port {
     assert_eq!((run.code, run.stdout.lines().count()), (0, 1), "{}{}", run.stdout, run.stderr);
-    match line::parse(run.stdout.trim_end()).unwrap() {
+    match strict::parse(run.stdout.trim_end()).unwrap() {
         Line::Port(port) => *port,
         other => panic!("{other:?}"),
     }

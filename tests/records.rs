@@ -10,11 +10,11 @@ use ibnet::mad::header::{METHOD_GET_RESP, MadStatus};
 use ibnet::mad::pma::{Capabilities, Group, tables};
 use ibnet::mad::smp::{CLASS_SUBN_LID_ROUTED, FEC_MODE_ACTIVE, NODE_INFO, NodeInfo, PORT_INFO_EXTENDED};
 use ibnet::mad::{MAD_LEN, Mad, pma};
+use ibnet::record::strict::{self, Line};
+use ibnet::record::{self, EVENTS, EventRecord, HistogramRecord, LinkSource, Of, PortIdentity, PortRecord};
 use ibnet::sweep::blocked::TickOf;
 use ibnet::sweep::counter::{Columns, Rates, Reading};
 use ibnet::sweep::engine::{Config, DevicePlan, Engine};
-use ibnet::sweep::record::line::{self, Line};
-use ibnet::sweep::record::{self, EVENTS, EventRecord, HistogramRecord, LinkSource, Of, PortIdentity, PortRecord};
 use ibnet::sweep::sample::Status;
 use ibnet::sweep::stats;
 use ibnet::time::Instant;
@@ -94,7 +94,7 @@ fn kind(record: &Line) -> &'static str {
 #[track_caller]
 fn check(line: &str, most: usize) -> (Line, BTreeSet<String>) {
     assert!(line.len() < most, "{} octets: {line}", line.len());
-    let record = line::parse(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    let record = strict::parse(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     let mut found: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).unwrap();
     assert!(line.starts_with("{\"type\":\"") && found.values().all(|value| !value.is_object()), "{line}");
     let kind = kind(&record);

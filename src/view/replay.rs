@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::error::ViewError;
 use super::input::{self, Inputs};
-use super::record::{Head, Record, Type};
 use crate::cli;
+use crate::record::reader::{Head, Record, Type};
 
 /// How lines are played.
 #[derive(Clone, Copy, PartialEq, Debug)]

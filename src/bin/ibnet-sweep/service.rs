@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ibnet::cli::{self, Progress};
 use ibnet::mad::transport::Transport;
 use ibnet::metrics::{Lane, Metrics};
-use ibnet::sink::{Ended, Hurry, Outlet, Writer};
+use ibnet::output::{Ended, Hurry, Outlet, Writer};
 use ibnet::sweep::driver::{Control, Driver, Notice, SlotReport};
 use ibnet::sweep::schedule::Schedule;
 use ibnet::types::Printable;

@@ -4,8 +4,8 @@ use hdrhistogram::Histogram;
 
 use super::{Control, Driver, HISTOGRAM_EVERY, Notice, nanos};
 use crate::mad::transport::Transport;
-use crate::sink::{self, Batch, Blank};
-use crate::sweep::record::{self, HistogramRecord, PortRecord, Start, SweepRecord};
+use crate::output::{self, Batch, Blank};
+use crate::record::{self, HistogramRecord, PortRecord, Start, SweepRecord};
 use crate::sweep::sample::Status;
 use crate::sweep::stats::{self, MAD_OCTETS_ON_LINK, RoundTrips};
 use crate::time::Instant;
@@ -50,7 +50,7 @@ impl<T: Transport> Driver<T> {
         let mut text = Vec::new();
         record::write(&record, &mut text);
         let (line, sampler, ts) = (Blank::new(text, "\"file_seq\":"), record.sampler.to_owned(), record.ts);
-        self.outlet.start(sink::Start { line, sampler, ts });
+        self.outlet.start(output::Start { line, sampler, ts });
     }
 
     /// Tells what this driver was told to tell.
@@ -150,7 +150,7 @@ impl<T: Transport> Driver<T> {
         tracing::debug!(slot, duration = ?stats.duration(), ok = record.ok, of = record.ports, "slot");
         let begin = self.batch.bytes.len();
         record::write(&record, &mut self.batch.bytes);
-        self.batch.lost_at = sink::place(&self.batch.bytes[begin..], "\"lines_lost\":").map(|at| begin + at);
+        self.batch.lost_at = output::place(&self.batch.bytes[begin..], "\"lines_lost\":").map(|at| begin + at);
         self.batch.lines += 1;
         self.minute.rtt.add(&stats.rtt);
         self.minute.sweep.saturating_record(nanos(stats.duration()));

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 
 use super::*;
 use crate::mad::pma::Field;
-use crate::sweep::record::line::{self, Line, Port};
+use crate::record::strict::{self, Line, Port};
 use crate::types::Guid;
 
 const LID: Lid = Lid(7);
@@ -74,7 +74,7 @@ impl Script {
 fn port(answers: &Answers) -> Port {
     let lines = answers.record(5_000_000_042, 5, "here").expect("it said who it is");
     let text = String::from_utf8(lines).expect("text");
-    match line::parse(text.trim_end()).expect("a record") {
+    match strict::parse(text.trim_end()).expect("a record") {
         Line::Port(port) => *port,
         other => panic!("{other:?}"),
     }

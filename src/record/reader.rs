@@ -1,7 +1,7 @@
 //! The records as the view reads them: fast, and patient with later versions.
 //!
 //! What is not known here is passed over, as `docs/records.md` asks of readers; the strict mirrors are in
-//! [`sweep::record::line`](crate::sweep::record::line). Texts are borrowed from the line wherever they have no escapes.
+//! [`strict`](super::strict). Texts are borrowed from the line wherever they have no escapes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -36,7 +36,7 @@ pub enum Type {
     Event,
 }
 
-/// See [`sweep::record::Start`](crate::sweep::record::Start).
+/// See [`record::Start`](crate::record::Start).
 #[derive(Clone, PartialEq, Debug, serde::Deserialize)]
 #[expect(missing_docs, reason = "each is described where it is written")]
 pub struct Start<'a> {
@@ -53,7 +53,7 @@ pub struct Start<'a> {
     pub clock_ns: Option<u64>,
 }
 
-/// See [`sweep::record::PortRecord`](crate::sweep::record::PortRecord).
+/// See [`record::PortRecord`](crate::record::PortRecord).
 #[derive(Clone, PartialEq, Debug)]
 #[expect(missing_docs, reason = "each is described where it is written")]
 pub struct Port<'a> {
@@ -98,7 +98,7 @@ pub enum Value {
     Other,
 }
 
-/// See [`sweep::record::SweepRecord`](crate::sweep::record::SweepRecord).
+/// See [`record::SweepRecord`](crate::record::SweepRecord).
 #[derive(Clone, PartialEq, Debug, serde::Deserialize)]
 #[expect(missing_docs, reason = "each is described where it is written")]
 pub struct Sweep<'a> {
@@ -123,7 +123,7 @@ pub struct Sweep<'a> {
     pub rtt_max_ns: Option<u64>,
 }
 
-/// See [`sweep::record::HistogramRecord`](crate::sweep::record::HistogramRecord).
+/// See [`record::HistogramRecord`](crate::record::HistogramRecord).
 #[derive(Clone, PartialEq, Debug, serde::Deserialize)]
 #[expect(missing_docs, reason = "each is described where it is written")]
 pub struct Histogram<'a> {
@@ -142,7 +142,7 @@ pub struct Histogram<'a> {
     pub v2: Cow<'a, str>,
 }
 
-/// See [`sweep::record::EventRecord`](crate::sweep::record::EventRecord).
+/// See [`record::EventRecord`](crate::record::EventRecord).
 #[derive(Clone, PartialEq, Debug, serde::Deserialize)]
 #[expect(missing_docs, reason = "each is described where it is written")]
 pub struct Event<'a> {
@@ -187,7 +187,7 @@ impl Head {
     }
 
     /// As our own programs write it: `{"type":"port","ts":1,`, and closed at the end.
-    pub(super) fn at_once(line: &[u8]) -> Option<Self> {
+    pub(crate) fn at_once(line: &[u8]) -> Option<Self> {
         let rest = line.strip_prefix(br#"{"type":""#).filter(|rest| rest.ends_with(b"}"))?;
         let (kind, rest) = rest.split_at(memchr::memchr(b'"', rest)?);
         let rest = rest.strip_prefix(br#"","ts":"#)?;

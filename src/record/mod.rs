@@ -5,17 +5,18 @@
 //! reply; `slot` is the slot's start divided by the interval, the same on all samplers. Numbers are integers unless it is said otherwise.
 //! Only what truly answered in a slot is in its record. Lines of one type have their fields in one order.
 //!
-//! [`mod@line`] reads them again, strictly.
+//! [`strict`] reads them again, strictly.
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 
-use super::counter::{Columns, Rates, Reading};
-use super::sample::Sample;
 use crate::mad::pma::{Field, Group};
+use crate::sweep::counter::{Columns, Rates, Reading};
+use crate::sweep::sample::Sample;
 use crate::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
-pub mod line;
+pub mod reader;
+pub mod strict;
 mod text;
 
 /// The version of the records: fields may be added, none changes its meaning.
