@@ -185,7 +185,7 @@ fn metrics_say_what_the_records_of_the_slot_say() {
         let mut counters = 0;
         for port in ports(&lines) {
             let key = (port.guid.to_string(), port.port.to_string());
-            let prefix = format!("infiniband_{}_port", port.kind.as_str());
+            let prefix = format!("infiniband_{}_port", port.kind.unwrap().as_str());
             let single = |name: &str| by_port(&samples, &format!("{prefix}_{name}")).get(&key).copied();
             for (json, name) in [
                 ("port_xmit_data_bytes", "transmit_data_bytes_total"),

@@ -191,7 +191,6 @@ fn swept(net: NetFile, sampler: &Sampler) -> Vec<String> {
     let (port, lid) = (Some(PortNum(1)), Some(Lid(1)));
     record::write(
         &EventRecord {
-            r#type: "event",
             ts: 1,
             slot: 1,
             sampler,

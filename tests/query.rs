@@ -97,7 +97,7 @@ fn a_record_says_who_was_asked() {
         let (port, _) = device.linked().next().unwrap();
         let (lid, num) = (device.lid.to_string(), port.num.to_string());
         let told = record(&query(&dir, &lid, &num, &["--json", "--groups", "all"]));
-        assert_eq!((told.guid, told.lid, told.port, told.kind), (device.guid, device.lid, port.num, kind));
+        assert_eq!((told.guid, told.lid, told.port, told.kind), (device.guid, device.lid, port.num, Some(kind)));
         assert_eq!((told.node.as_str(), told.link), (&*device.name, port.rate.to_string()));
         assert_eq!((told.link_source.as_str(), told.identity.as_str(), told.status.as_str(), told.peer), ("live", "ok", "ok", None));
         assert_eq!(told.slot, told.ts / 1_000_000_000);

@@ -258,10 +258,9 @@ fn no_other_record_has_a_longer_line_than_promised() {
         let (ts, slot) = (u64::MAX, u64::MAX);
         check(
             &text(&EventRecord {
-                r#type: "event",
                 ts,
                 slot,
-                sampler: &sampler,
+                sampler: sampler.as_str(),
                 ca: &ca,
                 ca_port,
                 role: "secondary",
@@ -285,10 +284,9 @@ fn no_other_record_has_a_longer_line_than_promised() {
     let (ts, slot, guid, lid, mean_ns) = (u64::MAX, u64::MAX, Some(Guid(u64::MAX)), Some(Lid(49151)), u64::MAX);
     let hops = Some(u16::MAX);
     let line = text(&HistogramRecord {
-        r#type: "histogram",
         ts,
         slot,
-        sampler: &sampler,
+        sampler: sampler.as_str(),
         ca: &ca,
         ca_port,
         role: "secondary",
@@ -297,9 +295,9 @@ fn no_other_record_has_a_longer_line_than_promised() {
         guid,
         lid,
         hops,
-        mean_ns,
+        mean_ns: Some(mean_ns),
         count,
-        v2,
+        v2: &v2,
     });
     check(&line, LONG);
 }

@@ -304,7 +304,7 @@ fn records_say_what_the_net_file_and_the_port_say_of_it() {
         assert_eq!(peers[&(port.guid, port.port)], peer, "{port:?}");
         assert_eq!((port.link.as_str(), port.link_source.as_str(), port.identity.as_str()), ("4xEDR", "live", "ok"));
         let is_host = port.node.ends_with(" mlx5_0");
-        assert_eq!(port.kind, if is_host { NodeKind::Hca } else { NodeKind::Switch });
+        assert_eq!(port.kind, Some(if is_host { NodeKind::Hca } else { NodeKind::Switch }));
     }
 }
 
@@ -454,7 +454,7 @@ fn groups_choose_the_counters() {
         let stream = swept(&dir, &["--simulate", "net.p", "--interval", "100ms", "--sweeps", "1", "--groups", groups]);
         assert_eq!(stream.start.groups.join(","), listed);
         let allowed: BTreeSet<_> = attributes.iter().flat_map(|attribute| known(Some(attribute))).collect();
-        let switches = stream.slots[0].ports.values().filter(|port| port.kind == NodeKind::Switch);
+        let switches = stream.slots[0].ports.values().filter(|port| port.kind == Some(NodeKind::Switch));
         let found: BTreeSet<_> = switches.flat_map(|port| port.counters.keys().map(String::as_str)).collect();
         assert!(found.is_subset(&allowed), "{groups}: {:?}", found.difference(&allowed));
         for attribute in attributes {

@@ -434,7 +434,7 @@ fn check_record(slot: u64, identity: &PortIdentity, sample: &Sample<'_>, reading
     let line = strict::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     let Line::Port(port) = line else { panic!("no port: {text}") };
     assert_eq!((port.guid, port.port, port.node.as_str()), (identity.guid, identity.port, identity.node.as_str()));
-    assert_eq!((port.status.as_str(), port.mads), (sample.status.as_str(), sample.mads));
+    assert_eq!((port.status.as_str(), port.mads), (sample.status.as_str(), u64::from(sample.mads)));
     assert_eq!(port.mad_status, sample.mad_status.map(|status| status.0));
     let counters: BTreeMap<String, Value> = reading
         .counters(columns)

@@ -1,13 +1,14 @@
-//! A NATS server with JetStream: each line is a message, and stays ours until the server says that it has it.
+//! A NATS server with JetStream: each record is a message and is kept until the server acknowledges it.
 //!
-//! While the server is away lines wait in the queue, as far as [`Output::buffer`](super::Output::buffer) goes; what does not fit is lost and told, as with
-//! any sink. A line that may or may not have arrived is sent again under the same `Nats-Msg-Id`, so that a stream with a duplicate window (two minutes
-//! unless told otherwise) has it once. The stream is the administrator's: its subjects, how much it keeps, and where.
+//! While the server is unreachable records wait in the queue, up to [`Output::buffer`](super::Output::buffer) octets. Records that do
+//! not fit are dropped and reported as by any output. A record whose acknowledgement is missing is sent again with the
+//! same `Nats-Msg-Id`, so that a stream with a duplicate window (two minutes by default) stores it once. The stream
+//! belongs to the administrator: its subjects, its limits and its storage.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_nats::connection::State;
@@ -15,33 +16,36 @@ use async_nats::jetstream::context::{Context, ContextBuilder, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::{Client, ConnectOptions, Event, ServerAddr};
 use tokio::runtime::Runtime;
+use tokio::sync::Notify;
 
+use super::error::OutputError;
+use super::options::NatsOptions;
 use super::queue::{Inbox, Message};
 use super::stream::Stream;
-use super::subject::{NatsOptions, subject};
-use super::{Ended, SinkError};
+use super::subject::subject;
+use crate::types::Printable;
 
-/// Messages that are sent before their acknowledgements are waited for.
+/// Number of messages in flight without an acknowledgement.
 const WINDOW: usize = 1024;
 
-/// After this an acknowledgement does not come any more.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time after which a missing acknowledgement is given up.
+const ACK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Between two looks at whether the server is there.
-const LOOK: Duration = Duration::from_millis(50);
+/// First pause before another attempt to connect or to publish; it doubles with each attempt.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Between two attempts to connect, at most.
+/// Longest pause before another attempt.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// A server that says nothing for this long, twice, is away.
+/// Interval of pings. Two missing replies end the connection.
 const PING: Duration = Duration::from_secs(10);
 
-/// In a hurry the server has so long to take what waits for it.
-const LAST_LINES: Duration = Duration::from_millis(400);
+/// Error as long as the server has reported none.
+const NOT_CONNECTED: &str = "not connected";
 
-/// The way to a server.
+/// A connection to a server.
 #[derive(Debug)]
-pub(super) struct NatsSink {
+pub(super) struct NatsOutput {
     runtime: Runtime,
     publisher: Publisher,
 }
@@ -52,48 +56,61 @@ struct Publisher {
     fabric: String,
     client: Client,
     context: Context,
+    connection: Arc<Connection>,
     stream: Stream,
-    /// Whether the log was told that it takes nothing.
-    failing: bool,
-    /// No other process has it.
+    /// Whether the last attempt failed and was logged.
+    is_failing: bool,
+    /// Random number of this process, part of the message identifiers.
     nonce: u64,
-    /// Counts messages.
+    /// Number of the next message.
     next: u64,
-    /// What the server did not acknowledge yet.
-    pending: VecDeque<Line>,
+    /// Messages without an acknowledgement.
+    pending: VecDeque<Pending>,
 }
 
-/// A line under way.
+/// State of the connection, as reported by the client's events.
+#[derive(Debug, Default)]
+struct Connection {
+    /// Wakes the publisher after a connection was made.
+    connected: Notify,
+    /// Last error that the server reported, safe to print.
+    error: Mutex<Option<String>>,
+}
+
+/// A message without an acknowledgement.
 #[derive(Clone, Debug)]
-struct Line {
+struct Pending {
     subject: String,
     id: String,
     text: Vec<u8>,
+    is_acknowledged: bool,
 }
 
-impl NatsSink {
-    /// Connects, now or later: a server that is away is no mistake.
-    pub(super) fn open(options: &NatsOptions) -> Result<Self, SinkError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SinkError::Runtime)?;
+impl NatsOutput {
+    /// Prepares the connection. A server that is unreachable is not an error: the client keeps trying.
+    pub(super) fn open(options: &NatsOptions) -> Result<Self, OutputError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(OutputError::Runtime)?;
         let server = options.shown_server();
-        let away = || SinkError::NatsServer { server: server.clone() };
+        let invalid = || OutputError::NatsServer { server: server.clone() };
         let addresses: Vec<ServerAddr> =
-            options.server.split(',').map(|address| address.trim().parse()).collect::<Result<_, _>>().map_err(|_| away())?;
-        let connect = connect_options(options)?;
+            options.server.split(',').map(|address| address.trim().parse()).collect::<Result<_, _>>().map_err(|_| invalid())?;
+        let connection = Arc::new(Connection::default());
+        let connect = connect_options(options, &connection)?;
         let client = runtime.block_on(connect.connect(addresses)).map_err(|error| {
-            tracing::warn!(%server, %error, "cannot connect");
-            away()
+            tracing::warn!(output = %server, error = %Printable(&error.to_string()), "cannot connect");
+            invalid()
         })?;
         let guard = runtime.enter();
         let context =
-            ContextBuilder::new().timeout(PATIENCE).ack_timeout(PATIENCE).max_ack_inflight(4 * WINDOW).backpressure_on_inflight(true);
+            ContextBuilder::new().timeout(ACK_TIMEOUT).ack_timeout(ACK_TIMEOUT).max_ack_inflight(4 * WINDOW).backpressure_on_inflight(true);
         let publisher = Publisher {
             server: server.clone(),
             fabric: options.fabric.clone(),
             context: context.build(client.clone()),
             client,
+            connection,
             stream: Stream::default(),
-            failing: false,
+            is_failing: false,
             nonce: RandomState::new().hash_one(std::process::id()),
             next: 0,
             pending: VecDeque::new(),
@@ -102,29 +119,23 @@ impl NatsSink {
         Ok(Self { runtime, publisher })
     }
 
-    /// Publishes until all outlets are dropped, and for some time after that.
-    pub(super) fn run(self, mut inbox: Inbox) -> Ended {
+    /// Publishes until all outlets are dropped and every record is acknowledged, or the drain time of a stop is over.
+    pub(super) fn run(self, mut inbox: Inbox) {
         let Self { runtime, mut publisher } = self;
-        let ending = inbox.ending();
+        let stopper = inbox.stopper();
         runtime.block_on(async {
             tokio::select! {
                 () = publisher.publish_all(&mut inbox) => {}
-                () = ending.patience(LAST_LINES) => {}
+                () = stopper.abandoned() => {}
             }
         });
-        let mut untold = publisher.pending.len() as u64;
-        while let Some(message) = inbox.ready() {
-            if let Message::Lines(_, batch, lost) = message {
-                untold += batch.lines + lost;
-            }
-        }
-        Ended::of(untold + inbox.untold())
+        inbox.set_unreported(publisher.unacknowledged());
     }
 }
 
-/// What does not depend on the server's being there.
-fn connect_options(options: &NatsOptions) -> Result<ConnectOptions, SinkError> {
-    let failed = |path: &Path, source| SinkError::NatsFile { path: path.to_owned(), server: options.shown_server(), source };
+/// Returns the options that do not depend on the server's state.
+fn connect_options(options: &NatsOptions, connection: &Arc<Connection>) -> Result<ConnectOptions, OutputError> {
+    let failed = |path: &Path, source| OutputError::NatsFile { path: path.to_owned(), server: options.shown_server(), source };
     let readable = |path: &Path| std::fs::read_to_string(path).map_err(|source| failed(path, source));
     let mut connect = ConnectOptions::new();
     if let Some(path) = &options.credentials {
@@ -140,57 +151,69 @@ fn connect_options(options: &NatsOptions) -> Result<ConnectOptions, SinkError> {
         connect = connect.add_client_certificate(certificate.clone(), key.clone());
     }
     if options.ca_file.is_some() || options.certificate.is_some() {
-        // Else whoever stands between could say that the server has none.
+        // Otherwise an attacker between the hosts could claim that the server has no TLS.
         connect = connect.require_tls(true);
     }
-    let server = options.shown_server();
-    let said = Mutex::new(String::new());
-    let tell = move |event| tell_event(&server, &said, &event);
+    let (server, connection) = (options.shown_server(), Arc::clone(connection));
     Ok(connect
         .name("ibnet-sweep")
         .retry_on_initial_connect()
         .ping_interval(PING)
         .reconnect_delay_callback(|attempts| {
-            LONGEST_PAUSE.min(LOOK * 2u32.saturating_pow(u32::try_from(attempts).unwrap_or(u32::MAX).min(8)))
+            LONGEST_PAUSE.min(FIRST_PAUSE * 2u32.saturating_pow(u32::try_from(attempts).unwrap_or(u32::MAX).min(8)))
         })
         .event_callback(move |event| {
-            tell(event);
+            connection.take(&server, &event);
             std::future::ready(())
         }))
 }
 
-/// Tells the log what happens to the connection; what is the same as before is told once.
-fn tell_event(server: &str, said: &Mutex<String>, event: &Event) {
-    match event {
-        Event::Connected => tracing::info!(%server, "connected"),
-        Event::Disconnected => tracing::warn!(%server, "the connection is lost; lines wait"),
-        Event::ServerError(_) => {
-            let text = event.to_string();
-            let mut said = said.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if *said != text {
-                tracing::warn!(%server, "{text}");
-                *said = text;
+impl Connection {
+    /// Logs an event of the client, and the same error only once in a row.
+    fn take(&self, server: &str, event: &Event) {
+        // The server chooses the text of its errors.
+        let text = Printable(&event.to_string()).to_string();
+        match event {
+            Event::Connected => {
+                *self.error() = None;
+                tracing::info!(output = %server, "connected");
+                self.connected.notify_one();
             }
+            Event::Disconnected => tracing::warn!(output = %server, "disconnected, buffering records"),
+            Event::ServerError(_) | Event::ClientError(_) => {
+                let before = self.error().replace(text.clone());
+                if before.as_ref() != Some(&text) {
+                    tracing::warn!(output = %server, error = %text, "the server reported an error");
+                }
+            }
+            _ => tracing::debug!(output = %server, event = %text, "the connection changed"),
         }
-        _ => tracing::debug!(%server, "{event}"),
+    }
+
+    fn error(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Publisher {
     async fn publish_all(&mut self, inbox: &mut Inbox) {
-        let mut pause = LOOK;
+        let mut pause = FIRST_PAUSE;
         while let Some(message) = inbox.next().await {
             self.take(&message);
+            inbox.settle(&message, self.unacknowledged());
             while !self.pending.is_empty() {
                 self.wait_for_server().await;
-                match self.publish_some().await {
+                let error = self.publish_some().await;
+                self.pending.retain(|message| !message.is_acknowledged);
+                inbox.set_unreported(self.unacknowledged());
+                match error {
                     None => {
-                        self.tell_taking();
-                        pause = LOOK;
+                        self.log_success();
+                        pause = FIRST_PAUSE;
                     }
                     Some(error) => {
-                        self.tell_failing(&error);
-                        // A server that refuses is in trouble already.
+                        self.log_failure(&error);
+                        // Do not add load to a server that rejects messages.
                         tokio::time::sleep(pause).await;
                         pause = LONGEST_PAUSE.min(pause * 2);
                     }
@@ -199,75 +222,84 @@ impl Publisher {
         }
     }
 
-    /// Makes messages of lines.
+    /// Returns the number of messages without an acknowledgement.
+    fn unacknowledged(&self) -> u64 {
+        self.pending.iter().filter(|message| !message.is_acknowledged).count() as u64
+    }
+
+    /// Makes one message of each record.
     fn take(&mut self, message: &Message) {
-        let (Message::Start(way, _) | Message::Lines(way, ..) | Message::Gone(way)) = message;
-        // Before it may be forgotten.
-        let sampler = self.stream.sampler(*way).map(str::to_owned);
+        let source = match message {
+            Message::Start(source, _) | Message::Lines(source, ..) | Message::Gone(source) => *source,
+            Message::End => return,
+        };
+        // The stream removes the name when the source ends.
+        let sampler = self.stream.sampler(source).map(str::to_owned);
         self.stream.take(message);
-        let sampler = sampler.or_else(|| self.stream.sampler(*way).map(str::to_owned)).unwrap_or_default();
+        let sampler = sampler.or_else(|| self.stream.sampler(source).map(str::to_owned)).unwrap_or_default();
         for text in self.stream.text().split_inclusive(|octet| *octet == b'\n') {
             let id = format!("{:016x}-{}", self.nonce, self.next);
             let text = text.strip_suffix(b"\n").unwrap_or(text).to_vec();
-            self.pending.push_back(Line { subject: subject(&self.fabric, &sampler, &text), id, text });
+            self.pending.push_back(Pending { subject: subject(&self.fabric, &sampler, &text), id, text, is_acknowledged: false });
             self.next += 1;
         }
-        // From here on they are ours.
+        // The messages are kept until they are acknowledged, so none of the records is dropped here.
         self.stream.wrote(usize::MAX);
     }
 
     async fn wait_for_server(&mut self) {
         while self.client.connection_state() != State::Connected {
-            self.tell_failing("it is not there");
-            tokio::time::sleep(LOOK).await;
+            let error = self.connection.error().clone();
+            self.log_failure(error.as_deref().unwrap_or(NOT_CONNECTED));
+            // The timeout covers an event that the client dropped because its queue of events was full.
+            let _ = tokio::time::timeout(LONGEST_PAUSE, self.connection.connected.notified()).await;
         }
     }
 
-    /// Sends what fits into the window and waits for acknowledgements. What was not acknowledged stays, and why is told.
+    /// Sends one window of messages and waits for the acknowledgements. Returns the first error.
     async fn publish_some(&mut self) -> Option<String> {
         let mut error = None;
-        let (mut sent, mut kept) = (Vec::new(), VecDeque::new());
-        for line in self.pending.iter().take(WINDOW) {
-            let message = PublishMessage::build().payload(line.text.clone().into()).message_id(&line.id);
-            match self.context.send_publish(line.subject.clone(), message).await {
-                Ok(acknowledgement) => sent.push(acknowledgement),
+        let mut acknowledgements = Vec::new();
+        for message in self.pending.iter().take(WINDOW) {
+            let publish = PublishMessage::build().payload(message.text.clone().into()).message_id(&message.id);
+            match self.context.send_publish(message.subject.clone(), publish).await {
+                Ok(acknowledgement) => acknowledgements.push(acknowledgement),
                 Err(failed) => {
                     error = Some(failed.to_string());
                     break;
                 }
             }
         }
-        let patience = tokio::time::sleep(PATIENCE);
-        tokio::pin!(patience);
-        let mut rest = self.pending.split_off(sent.len());
-        for (line, acknowledgement) in self.pending.iter().zip(sent) {
+        let timeout = tokio::time::sleep(ACK_TIMEOUT);
+        tokio::pin!(timeout);
+        for (message, acknowledgement) in self.pending.iter_mut().zip(acknowledgements) {
             let result = tokio::select! {
                 biased;
                 result = IntoFuture::into_future(acknowledgement) => result.map(|_| ()).map_err(|failed| match failed.kind() {
-                    PublishErrorKind::StreamNotFound => format!("no stream has the subject {}", line.subject),
+                    PublishErrorKind::StreamNotFound => format!("no stream has the subject {}", message.subject),
                     _ => failed.to_string(),
                 }),
-                () = &mut patience => Err("it acknowledges nothing".to_owned()),
+                () = &mut timeout => Err("no acknowledgement".to_owned()),
             };
-            if let Err(failed) = result {
-                error.get_or_insert(failed);
-                kept.push_back(line.clone());
+            match result {
+                Ok(()) => message.is_acknowledged = true,
+                Err(failed) => {
+                    error.get_or_insert(failed);
+                }
             }
         }
-        kept.append(&mut rest);
-        self.pending = kept;
         error
     }
 
-    fn tell_taking(&mut self) {
-        if std::mem::take(&mut self.failing) {
-            tracing::info!(server = %self.server, "takes lines again");
+    fn log_success(&mut self) {
+        if std::mem::take(&mut self.is_failing) {
+            tracing::info!(output = %self.server, "publishing again");
         }
     }
 
-    fn tell_failing(&mut self, error: &str) {
-        if !std::mem::replace(&mut self.failing, true) {
-            tracing::warn!(server = %self.server, %error, "takes no lines; they wait as long as there is room");
+    fn log_failure(&mut self, error: &str) {
+        if !std::mem::replace(&mut self.is_failing, true) {
+            tracing::warn!(output = %self.server, error = %Printable(error), "cannot publish, buffering records");
         }
     }
 }

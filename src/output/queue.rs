@@ -1,126 +1,132 @@
-//! The queues: one a sink, bounded in octets. Putting lines in waits for nothing.
+//! The queues: one for each output, bounded in octets. Handing over records never blocks.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
 
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel};
 
-use super::batch::{Batch, Start};
+use super::batch::Batch;
+use super::finish::{End, Finished};
+use super::options::Kind;
+use crate::record::Start;
 
-/// Between two looks at whether it is over.
-const LOOK: Duration = Duration::from_millis(50);
-
-/// What was swept waits so long for whoever takes it, if nobody is in a hurry.
-const LONGEST_END: Duration = Duration::from_secs(10);
-
-/// What a batch takes beside its lines, generously.
+/// Octets that a batch takes in memory beside its lines, estimated generously.
 const OVERHEAD: u64 = 1024;
 
-/// Where the sweep puts lines in: they go into the queue of every sink. Each clone is another way in, with a `start` of its own.
+/// Entry to the queues of all outputs. Each clone is a source of records with its own `start` record.
 #[derive(Debug)]
 pub struct Outlet {
     queues: Arc<[Queue]>,
-    ways: Arc<AtomicU32>,
-    way: Way,
-    /// Lines that did not fit, of all queues.
+    next_source: Arc<AtomicU32>,
+    source: SourceId,
+    /// Number of records that did not fit into a queue, summed over the queues.
     refused: Arc<AtomicU64>,
 }
 
-/// Tells the ways apart.
-pub(super) type Way = u32;
+/// Identifier of a source of records.
+pub(super) type SourceId = u32;
 
-/// What is in a queue.
+/// Content of a queue.
 #[derive(Clone, Debug)]
 pub(super) enum Message {
-    /// Who writes from now on.
-    Start(Way, Arc<Start>),
-    /// Lines, and how many were lost just before them.
-    Lines(Way, Arc<Batch>, u64),
-    /// Nobody comes this way any more.
-    Gone(Way),
+    /// New `start` record of a source.
+    Start(SourceId, Arc<Start<String>>),
+    /// Records, and how many records were dropped directly before them.
+    Lines(SourceId, Arc<Batch>, u64),
+    /// A source ended.
+    Gone(SourceId),
+    /// The output ends; what follows is not written.
+    End,
 }
 
-/// The end of a queue where lines are put in.
+/// Sending half of a queue.
 #[derive(Debug)]
 pub(super) struct Queue {
     sender: UnboundedSender<Message>,
     shared: Arc<Shared>,
 }
 
-/// The end of a queue where they are taken out.
+/// Receiving half of a queue.
 #[derive(Debug)]
 pub(super) struct Inbox {
     receiver: UnboundedReceiver<Message>,
+    stopper: Stopper,
+    has_ended: bool,
+}
+
+/// Handle to end an output from outside, and to read its counts.
+#[derive(Clone, Debug)]
+pub(super) struct Stopper {
+    sender: WeakUnboundedSender<Message>,
     shared: Arc<Shared>,
 }
 
-/// Tells when a queue ends.
-#[derive(Debug)]
-pub(super) struct Ending(Arc<Shared>);
-
-/// A way to tell a sink that nobody waits for it any more.
-#[derive(Clone, Debug)]
-pub struct Hurry(Arc<Shared>);
-
-/// What both ends of a queue know.
+/// State shared by both halves of a queue.
 #[derive(Debug)]
 struct Shared {
-    /// Whose it is, for the log.
+    /// Name of the output, for the log and the results.
     name: String,
-    /// Octets that may be in it.
+    kind: Kind,
+    /// Largest number of octets in the queue.
     bound: u64,
-    /// Octets that are.
-    waiting: AtomicU64,
-    /// Lines that did not fit, and that nobody was told of.
-    lost: AtomicU64,
-    /// Whether the last ones did not fit.
-    full: AtomicBool,
-    /// Whether nothing is put in any more.
-    over: AtomicBool,
-    /// Whether nobody waits for what is in it.
-    hurry: AtomicBool,
+    /// Current number of octets in the queue.
+    octets: AtomicU64,
+    /// Number of records that did not fit since the last that did.
+    refused: AtomicU64,
+    /// Whether the last records did not fit.
+    is_full: AtomicBool,
+    /// Number of records in the queue or being written, with the refused ones before them.
+    queued: AtomicU64,
+    /// Number of records that the output dropped and that no record reports yet.
+    unreported: AtomicU64,
+    /// Wakes an output that waits for a peer when the drain time is over.
+    abandoned: Notify,
 }
 
-/// A queue for so many octets.
-pub(super) fn queue(name: &impl fmt::Display, bound: u64) -> (Queue, Inbox) {
+/// Makes a queue for at most `bound` octets.
+pub(super) fn queue(name: &impl fmt::Display, kind: Kind, bound: u64) -> (Queue, Inbox) {
     let (sender, receiver) = unbounded_channel();
-    let shared = Shared {
+    let shared = Arc::new(Shared {
         name: name.to_string(),
+        kind,
         bound,
-        waiting: AtomicU64::new(0),
-        lost: AtomicU64::new(0),
-        full: AtomicBool::new(false),
-        over: AtomicBool::new(false),
-        hurry: AtomicBool::new(false),
-    };
-    let shared = Arc::new(shared);
-    (Queue { sender, shared: Arc::clone(&shared) }, Inbox { receiver, shared })
+        octets: AtomicU64::new(0),
+        refused: AtomicU64::new(0),
+        is_full: AtomicBool::new(false),
+        queued: AtomicU64::new(0),
+        unreported: AtomicU64::new(0),
+        abandoned: Notify::new(),
+    });
+    let stopper = Stopper { sender: sender.downgrade(), shared: Arc::clone(&shared) };
+    (Queue { sender, shared }, Inbox { receiver, stopper, has_ended: false })
 }
 
 impl Outlet {
     pub(super) fn new(queues: Vec<Queue>) -> Self {
-        Self { queues: queues.into(), ways: Arc::new(AtomicU32::new(1)), way: 0, refused: Arc::default() }
+        Self { queues: queues.into(), next_source: Arc::new(AtomicU32::new(1)), source: 0, refused: Arc::default() }
     }
 
-    /// Says who writes from now on. This is never lost, and stands at the head of every file or stream that begins after it.
-    pub fn start(&self, start: Start) {
+    /// Sets the `start` record of this source. It is never dropped, and every file or connection that begins later
+    /// starts with it. Each output sets its own `file_seq`.
+    pub fn start(&self, start: Start<String>) {
         let start = Arc::new(start);
-        self.queues.iter().for_each(|queue| queue.put(Message::Start(self.way, Arc::clone(&start))));
+        self.queues.iter().for_each(|queue| queue.put(Message::Start(self.source, Arc::clone(&start))));
     }
 
-    /// Hands lines over without waiting. Where they do not fit they are lost, and the next that do tell of it.
+    /// Hands records over without blocking. An output whose queue is full drops them and reports the number before the
+    /// next records that fit.
     pub fn offer(&self, batch: Batch) {
         if batch.lines == 0 {
             return;
         }
         let batch = Arc::new(batch);
-        let refused = self.queues.iter().map(|queue| queue.offer(self.way, &batch)).sum::<u64>();
+        let refused = self.queues.iter().map(|queue| queue.offer(self.source, &batch)).sum::<u64>();
         self.refused.fetch_add(refused, Ordering::Relaxed);
     }
 
-    /// Lines that did not fit since this was asked last, of all outputs together.
+    /// Returns the number of records that did not fit since the last call, summed over all outputs.
     pub fn take_refused(&self) -> u64 {
         self.refused.swap(0, Ordering::Relaxed)
     }
@@ -128,133 +134,163 @@ impl Outlet {
 
 impl Clone for Outlet {
     fn clone(&self) -> Self {
-        let way = self.ways.fetch_add(1, Ordering::Relaxed);
-        Self { queues: Arc::clone(&self.queues), ways: Arc::clone(&self.ways), way, refused: Arc::clone(&self.refused) }
+        let source = self.next_source.fetch_add(1, Ordering::Relaxed);
+        Self { queues: Arc::clone(&self.queues), next_source: Arc::clone(&self.next_source), source, refused: Arc::clone(&self.refused) }
     }
 }
 
 impl Drop for Outlet {
     fn drop(&mut self) {
-        self.queues.iter().for_each(|queue| queue.put(Message::Gone(self.way)));
+        self.queues.iter().for_each(|queue| queue.put(Message::Gone(self.source)));
     }
 }
 
 impl Queue {
-    /// Puts in what is small and rare.
+    /// Adds a message that is small and rare, without a bound.
     pub(super) fn put(&self, message: Message) {
-        // A sink that has ended needs to know nothing.
+        // An error means that the output has ended; then the message is not needed.
         let _ = self.sender.send(message);
     }
 
-    /// Puts lines in if there is room; gives how many were refused.
-    pub(super) fn offer(&self, way: Way, batch: &Arc<Batch>) -> u64 {
-        let Shared { name, bound, waiting, lost, full, .. } = &*self.shared;
+    /// Adds records if there is room. Returns how many were refused.
+    pub(super) fn offer(&self, source: SourceId, batch: &Arc<Batch>) -> u64 {
+        let shared = &*self.shared;
         if self.sender.is_closed() {
-            // A sink that has ended takes nothing any more, and nobody misses it.
-            lost.fetch_add(batch.lines, Ordering::Relaxed);
+            // The output has ended: these records count as dropped, but not as refused by a full queue.
+            shared.refused.fetch_add(batch.lines, Ordering::Relaxed);
             return 0;
         }
         let octets = octets(batch);
-        // What is larger than the bound is not refused for that alone.
-        let before = waiting.fetch_add(octets, Ordering::Relaxed);
-        if before > 0 && before + octets > *bound {
-            waiting.fetch_sub(octets, Ordering::Relaxed);
-            lost.fetch_add(batch.lines, Ordering::Relaxed);
-            if !full.swap(true, Ordering::Relaxed) {
-                tracing::warn!(to = %name, "takes nothing; lines are lost, and counted");
+        // An empty queue accepts a batch of any size.
+        let before = shared.octets.fetch_add(octets, Ordering::Relaxed);
+        if before > 0 && before + octets > shared.bound {
+            shared.octets.fetch_sub(octets, Ordering::Relaxed);
+            shared.refused.fetch_add(batch.lines, Ordering::Relaxed);
+            if !shared.is_full.swap(true, Ordering::Relaxed) {
+                tracing::warn!(output = %shared.name, "buffer full, dropping records");
             }
             return batch.lines;
         }
-        let told = lost.swap(0, Ordering::Relaxed);
-        if full.swap(false, Ordering::Relaxed) {
-            tracing::warn!(to = %name, lines = told, "lines were lost; there is room again");
+        let refused = shared.refused.swap(0, Ordering::Relaxed);
+        shared.queued.fetch_add(batch.lines + refused, Ordering::Relaxed);
+        if shared.is_full.swap(false, Ordering::Relaxed) {
+            tracing::warn!(output = %shared.name, dropped = refused, "buffer has room again, records were dropped");
         }
-        if self.sender.send(Message::Lines(way, Arc::clone(batch), told)).is_err() {
-            lost.fetch_add(batch.lines + told, Ordering::Relaxed);
-        }
+        self.put(Message::Lines(source, Arc::clone(batch), refused));
         0
     }
 
-    /// Whether nobody takes anything out any more.
+    /// Returns whether the receiving half is gone.
     pub(super) fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
 
-    /// Adds to the lines that were lost before the next.
-    pub(super) fn lose(&self, lines: u64) {
-        self.shared.lost.fetch_add(lines, Ordering::Relaxed);
+    /// Adds to the number of records that were dropped before the next ones.
+    pub(super) fn add_dropped(&self, records: u64) {
+        self.shared.refused.fetch_add(records, Ordering::Relaxed);
+    }
+
+    /// Returns a handle that does not keep the queue open.
+    pub(super) fn stopper(&self) -> Stopper {
+        Stopper { sender: self.sender.downgrade(), shared: Arc::clone(&self.shared) }
     }
 }
 
-impl Drop for Queue {
-    fn drop(&mut self) {
-        self.shared.over.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Ending {
-    /// Waits until nothing is put in any more, and then as long as somebody waits for what is left; in a hurry `last_lines`.
-    pub(super) async fn patience(self, last_lines: Duration) {
-        while !self.0.over.load(Ordering::Relaxed) {
-            tokio::time::sleep(LOOK).await;
-        }
-        let mut waited = Duration::ZERO;
-        while waited < LONGEST_END && !self.0.hurry.load(Ordering::Relaxed) {
-            tokio::time::sleep(LOOK).await;
-            waited += LOOK;
-        }
-        if waited < LONGEST_END {
-            tokio::time::sleep(last_lines).await;
+impl Stopper {
+    /// Ends the output after the records that are in its queue now.
+    pub(super) fn end(&self) {
+        if let Some(sender) = self.sender.upgrade() {
+            let _ = sender.send(Message::End);
         }
     }
-}
 
-impl Hurry {
-    /// Whoever takes lines from here on has a moment for them.
-    pub fn hurry(&self) {
-        self.0.hurry.store(true, Ordering::Relaxed);
+    /// Ends the output even if records wait. An output that is inside a write cannot notice.
+    pub(super) fn abandon(&self) {
+        self.shared.abandoned.notify_one();
+    }
+
+    /// Waits until the drain time of a stop is over.
+    pub(super) async fn abandoned(&self) {
+        self.shared.abandoned.notified().await;
+    }
+
+    /// Returns the number of records that were not written and that no record reports.
+    pub(super) fn unwritten(&self) -> u64 {
+        let Shared { refused, queued, unreported, .. } = &*self.shared;
+        [refused, queued, unreported].into_iter().map(|count| count.load(Ordering::Relaxed)).fold(0, u64::saturating_add)
+    }
+
+    /// Returns the result of the output in this state.
+    pub(super) fn finished(&self, end: End) -> Finished {
+        Finished { name: self.shared.name.clone(), kind: self.shared.kind, end, dropped: self.unwritten() }
     }
 }
 
 impl Inbox {
-    /// A way to hurry whoever empties it.
-    pub(super) fn hurry(&self) -> Hurry {
-        Hurry(Arc::clone(&self.shared))
-    }
-
-    /// Tells when nothing is put in any more, whoever has the inbox then.
-    pub(super) fn ending(&self) -> Ending {
-        Ending(Arc::clone(&self.shared))
-    }
-
-    /// The next message; `None` after the last.
+    /// Returns the next message; `None` after the last one.
     pub(super) async fn next(&mut self) -> Option<Message> {
+        if self.has_ended {
+            return None;
+        }
         let message = self.receiver.recv().await;
         self.took(message)
     }
 
-    /// Likewise, for a thread of its own.
+    /// Returns the next message and blocks the thread until there is one; `None` after the last one.
     pub(super) fn wait(&mut self) -> Option<Message> {
+        if self.has_ended {
+            return None;
+        }
         let message = self.receiver.blocking_recv();
         self.took(message)
     }
 
-    /// Likewise, of what is there now.
+    /// Returns the next message if there is one now.
     pub(super) fn ready(&mut self) -> Option<Message> {
+        if self.has_ended {
+            return None;
+        }
         let message = self.receiver.try_recv().ok();
         self.took(message)
     }
 
-    /// Lines that did not fit after the last that did.
-    pub(super) fn untold(&self) -> u64 {
-        self.shared.lost.load(Ordering::Relaxed)
+    /// Takes note that a message was written or dropped, and how many dropped records are not reported yet.
+    pub(super) fn settle(&self, message: &Message, unreported: u64) {
+        self.set_unreported(unreported);
+        if let Message::Lines(_, batch, refused) = message {
+            self.stopper.shared.queued.fetch_sub(batch.lines + refused, Ordering::Relaxed);
+        }
     }
 
-    fn took(&self, message: Option<Message>) -> Option<Message> {
-        if let Some(Message::Lines(_, batch, _)) = &message {
-            self.shared.waiting.fetch_sub(octets(batch), Ordering::Relaxed);
+    /// Sets the number of dropped records that are not reported yet.
+    pub(super) fn set_unreported(&self, records: u64) {
+        self.stopper.shared.unreported.store(records, Ordering::Relaxed);
+    }
+
+    /// Sets the number of unwritten records to 0: their reader is gone.
+    pub(super) fn forget(&self) {
+        let Shared { refused, queued, unreported, .. } = &*self.stopper.shared;
+        [refused, queued, unreported].into_iter().for_each(|count| count.store(0, Ordering::Relaxed));
+    }
+
+    /// Returns a handle that does not keep the queue open.
+    pub(super) fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    fn took(&mut self, message: Option<Message>) -> Option<Message> {
+        match message? {
+            Message::End => {
+                self.has_ended = true;
+                None
+            }
+            message => {
+                if let Message::Lines(_, batch, _) = &message {
+                    self.stopper.shared.octets.fetch_sub(octets(batch), Ordering::Relaxed);
+                }
+                Some(message)
+            }
         }
-        message
     }
 }
 
@@ -271,62 +307,87 @@ mod tests {
     }
 
     fn outlet(bounds: &[u64]) -> (Outlet, Vec<Inbox>) {
-        let (queues, inboxes) = bounds.iter().map(|bound| queue(&"here", *bound)).unzip();
+        let (queues, inboxes) = bounds.iter().map(|bound| queue(&"here", Kind::File, *bound)).unzip();
         (Outlet::new(queues), inboxes)
     }
 
-    /// Lines, and how many were lost before them.
-    fn told(inbox: &mut Inbox) -> Vec<(u64, u64)> {
-        let tell = |message| match message {
-            Message::Lines(_, batch, lost) => Some((batch.lines, lost)),
-            Message::Start(..) | Message::Gone(_) => None,
-        };
-        std::iter::from_fn(|| inbox.ready()).filter_map(tell).collect()
+    /// Takes all messages; returns the records of each batch and how many were dropped before it.
+    fn taken(inbox: &mut Inbox) -> Vec<(u64, u64)> {
+        let mut counts = Vec::new();
+        while let Some(message) = inbox.ready() {
+            inbox.settle(&message, 0);
+            if let Message::Lines(_, batch, dropped) = message {
+                counts.push((batch.lines, dropped));
+            }
+        }
+        counts
     }
 
     #[test]
-    fn what_does_not_fit_is_told_with_the_next_that_does() {
+    fn refused_records_are_reported_with_the_next_that_fit() {
         let (outlet, mut inboxes) = outlet(&[10_000]);
         (0..4).for_each(|_| outlet.offer(batch(2, 4000)));
-        assert_eq!((told(&mut inboxes[0]), inboxes[0].untold()), (vec![(2, 0), (2, 0)], 4));
+        assert_eq!((outlet.take_refused(), outlet.take_refused()), (4, 0));
+        assert_eq!((taken(&mut inboxes[0]), inboxes[0].stopper.unwritten()), (vec![(2, 0), (2, 0)], 4));
         outlet.offer(batch(3, 4000));
-        assert_eq!((told(&mut inboxes[0]), inboxes[0].untold()), (vec![(3, 4)], 0));
+        assert_eq!((taken(&mut inboxes[0]), inboxes[0].stopper.unwritten()), (vec![(3, 4)], 0));
     }
 
     #[test]
-    fn a_queue_that_is_full_costs_the_others_nothing() {
+    fn full_queue_does_not_affect_the_others() {
         let (outlet, mut inboxes) = outlet(&[5_000, 1 << 20]);
         (0..3).for_each(|_| outlet.offer(batch(1, 4000)));
-        assert_eq!(inboxes.iter_mut().map(|inbox| told(inbox).len()).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(inboxes.iter_mut().map(|inbox| taken(inbox).len()).collect::<Vec<_>>(), [1, 3]);
     }
 
     #[test]
-    fn what_is_larger_than_the_bound_has_its_turn() {
+    fn empty_queue_accepts_a_batch_larger_than_its_bound() {
         let (outlet, mut inboxes) = outlet(&[2_000]);
         (0..2).for_each(|_| outlet.offer(batch(1, 9000)));
-        assert_eq!((told(&mut inboxes[0]), inboxes[0].untold()), (vec![(1, 0)], 1));
+        assert_eq!((taken(&mut inboxes[0]), inboxes[0].stopper.unwritten()), (vec![(1, 0)], 1));
     }
 
     #[test]
-    fn a_start_finds_room_in_a_full_queue_and_each_way_has_its_own() {
+    fn full_queue_accepts_the_start_record_of_every_source() {
         let (outlet, mut inboxes) = outlet(&[2_000]);
         (0..2).for_each(|_| outlet.offer(batch(1, 9000)));
         outlet.clone().start(Start::default());
         outlet.start(Start::default());
         let starts = std::iter::from_fn(|| inboxes[0].ready()).filter_map(|message| match message {
-            Message::Start(way, _) => Some((way, true)),
-            Message::Gone(way) => Some((way, false)),
-            Message::Lines(..) => None,
+            Message::Start(source, _) => Some((source, true)),
+            Message::Gone(source) => Some((source, false)),
+            Message::Lines(..) | Message::End => None,
         });
         assert_eq!(starts.collect::<Vec<_>>(), [(1, true), (1, false), (0, true)]);
     }
 
     #[test]
-    fn lines_for_a_sink_that_has_ended_are_lost_quietly() {
+    fn records_for_an_output_that_has_ended_are_counted() {
         let (outlet, inboxes) = outlet(&[2_000]);
-        let shared = Arc::clone(&inboxes[0].shared);
+        let stopper = inboxes[0].stopper();
         drop(inboxes);
         outlet.offer(batch(3, 1500));
-        assert_eq!(shared.lost.load(Ordering::Relaxed), 3);
+        assert_eq!((stopper.unwritten(), outlet.take_refused()), (3, 0));
+    }
+
+    #[test]
+    fn records_count_as_unwritten_until_they_are_settled() {
+        let (outlet, mut inboxes) = outlet(&[1 << 20]);
+        (0..2).for_each(|_| outlet.offer(batch(2, 4000)));
+        let stopper = inboxes[0].stopper();
+        let message = inboxes[0].ready().expect("a batch");
+        assert_eq!(stopper.unwritten(), 4);
+        inboxes[0].settle(&message, 1);
+        assert_eq!(stopper.unwritten(), 3);
+    }
+
+    #[test]
+    fn output_ends_after_the_records_that_were_handed_over_before_the_stop() {
+        let (outlet, mut inboxes) = outlet(&[1 << 20]);
+        outlet.offer(batch(2, 4000));
+        let stopper = inboxes[0].stopper();
+        stopper.end();
+        outlet.offer(batch(5, 4000));
+        assert_eq!((taken(&mut inboxes[0]), inboxes[0].wait().is_none(), stopper.unwritten()), (vec![(2, 0)], true, 5));
     }
 }

@@ -1,111 +1,65 @@
-//! Reading the records again: strict mirrors of what is written.
+//! The strict reader: it accepts exactly what this version writes.
 //!
-//! A field, a status, an event or any other word that is not known here is an error, so that nothing is written that is not described. So these
-//! mirrors read what their own version wrote, and no later one; `docs/records.md` says what another reader should do.
+//! An unknown field, a missing field or an unknown word is an error. Tests use it to check that `docs/records.md`
+//! describes everything that is written. A reader of records from other versions uses [`reader`](super::reader).
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::LazyLock;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::de::{DeserializeOwned, Error as _, MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Error, Value as Json};
 
-use super::{EVENTS, HISTOGRAMS, IDENTITY, LinkSource, ROLES};
+use super::port::{PortFields, ReadCounters, WriteCounters};
+use super::{EVENTS, HISTOGRAMS, IDENTITY, LinkSource, ROLES, fields};
 use crate::mad::pma::Group;
 use crate::sweep::sample::Status;
-use crate::types::{Guid, Lid, NodeKind, PortNum};
 
-/// A line of a stream.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
-#[serde(tag = "type", rename_all = "lowercase")]
+/// A record of any type.
+#[derive(Clone, PartialEq, Debug)]
 pub enum Line {
-    /// See [`Start`](super::Start).
+    /// First record of a stream.
     Start(Start),
-    /// See [`PortRecord`](super::PortRecord).
+    /// One port in one slot.
     Port(Box<Port>),
-    /// See [`SweepRecord`](super::SweepRecord).
+    /// Sums of a slot.
     Sweep(Sweep),
-    /// See [`HistogramRecord`](super::HistogramRecord).
+    /// Distribution of durations.
     Histogram(Histogram),
-    /// See [`EventRecord`](super::EventRecord).
+    /// Event.
     Event(Event),
 }
 
-/// Mirror of [`super::Start`].
-#[derive(Clone, PartialEq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "each is described where it is written")]
-pub struct Start {
-    pub ts: u64,
-    pub slot: u64,
-    pub sampler: String,
-    pub schema: u32,
-    pub version: String,
-    pub boot_id: String,
-    pub pid: u32,
-    pub ca: String,
-    pub ca_port: PortNum,
-    #[serde(deserialize_with = "role")]
-    pub role: String,
-    pub interval_ns: u64,
-    pub groups: Vec<String>,
-    pub ports: usize,
-    pub assignments_sha256: Option<String>,
-    pub clock_ns: u64,
-    pub file_seq: u32,
-}
+/// A `start` record.
+pub type Start = fields::Start<String>;
 
-/// Mirror of [`super::PortRecord`].
-#[derive(Clone, PartialEq, Debug, Deserialize)]
-#[expect(missing_docs, reason = "each is described where it is written")]
-pub struct Port {
-    pub ts: u64,
-    pub slot: u64,
-    pub sampler: String,
-    pub guid: Guid,
-    pub port: PortNum,
-    pub lid: Lid,
-    pub node: String,
-    pub kind: NodeKind,
-    pub hops: Option<u16>,
-    pub peer_guid: Option<Guid>,
-    pub peer_port: Option<PortNum>,
-    pub peer: Option<String>,
-    pub link: String,
-    #[serde(deserialize_with = "link_source")]
-    pub link_source: String,
-    #[serde(deserialize_with = "status")]
-    pub status: String,
-    pub rtt_ns: u64,
-    pub mads: u32,
-    pub mad_status: Option<u16>,
-    pub errno: Option<i32>,
-    #[serde(deserialize_with = "identity")]
-    pub identity: String,
-    #[serde(default)]
-    pub saturated: Vec<String>,
-    pub dt_ns: Option<u64>,
-    pub xmit_gbps: Option<f64>,
-    pub rcv_gbps: Option<f64>,
-    pub xmit_utilization: Option<f64>,
-    pub rcv_utilization: Option<f64>,
-    pub xmit_blocked: Option<f64>,
-    /// All others: counters by name.
-    #[serde(flatten, deserialize_with = "counters")]
-    pub counters: BTreeMap<String, Value>,
-}
+/// A `port` record with its counters by name.
+pub type Port = PortFields<String, BTreeMap<String, Value>>;
 
-/// What a counter has: one value, or one for each SL, VL or lane.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+/// A `sweep` record.
+pub type Sweep = fields::SweepRecord<String>;
+
+/// A `histogram` record.
+pub type Histogram = fields::HistogramRecord<String>;
+
+/// An `event` record.
+pub type Event = fields::EventRecord<String>;
+
+/// Value of a counter.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// One.
+    /// A single value.
     One(u64),
-    /// By SL, VL or lane.
+    /// One value for each SL, VL or lane.
     Many(Vec<u64>),
 }
 
 impl Port {
-    /// A counter that has one value, if it is there.
+    /// Returns a counter that has a single value; `None` if the record does not have it.
     pub fn counter(&self, name: &str) -> Option<u64> {
         match self.counters.get(name) {
             Some(Value::One(value)) => Some(*value),
@@ -114,50 +68,30 @@ impl Port {
     }
 }
 
-/// Refuses a word that is none of these.
-fn one_of<'de, D: Deserializer<'de>>(deserializer: D, what: &str, words: &[&str]) -> Result<String, D::Error> {
-    let word = String::deserialize(deserializer)?;
-    if words.contains(&word.as_str()) { Ok(word) } else { Err(D::Error::custom(format_args!("unknown {what} `{word}`"))) }
-}
-
-fn status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    one_of(deserializer, "status", &Status::ALL.map(Status::as_str))
-}
-
-fn link_source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    one_of(deserializer, "link source", &LinkSource::ALL.map(LinkSource::as_str))
-}
-
-fn identity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    one_of(deserializer, "identity", &IDENTITY)
-}
-
-fn role<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    one_of(deserializer, "role", &ROLES)
-}
-
-fn histogram<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    one_of(deserializer, "histogram", &HISTOGRAMS)
-}
-
-fn event<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    one_of(deserializer, "event", &EVENTS.map(|(name, _)| name))
-}
-
-/// Refuses names that no group declares, and as many values as it does not.
-fn counters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Value>, D::Error> {
-    let counters = BTreeMap::<String, Value>::deserialize(deserializer)?;
-    for (name, value) in &counters {
-        let Some(declared) = values_of(name) else { return Err(D::Error::custom(format_args!("unknown field `{name}`"))) };
-        let found = if let Value::Many(values) = value { values.len() } else { 1 };
-        if found != declared {
-            return Err(D::Error::custom(format_args!("`{name}` has {found} values instead of {declared}")));
-        }
+impl<'de> ReadCounters<'de> for BTreeMap<String, Value> {
+    fn empty(_: bool) -> Self {
+        Self::new()
     }
-    Ok(counters)
+
+    fn read<A: MapAccess<'de>>(&mut self, name: Cow<'de, str>, map: &mut A) -> Result<(), A::Error> {
+        let Some(declared) = values_of(&name) else { return Err(A::Error::custom(format_args!("unknown field `{name}`"))) };
+        let value = map.next_value()?;
+        let found = if let Value::Many(values) = &value { values.len() } else { 1 };
+        if found != declared {
+            return Err(A::Error::custom(format_args!("`{name}` has {found} values, expected {declared}")));
+        }
+        self.insert(name.into_owned(), value);
+        Ok(())
+    }
 }
 
-/// How many values a counter of this name has; `None` if there is none.
+impl WriteCounters for BTreeMap<String, Value> {
+    fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        self.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))
+    }
+}
+
+/// Returns the number of values of a counter; `None` if no group has it.
 fn values_of(name: &str) -> Option<usize> {
     static DECLARED: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
         let fields = Group::ALL.into_iter().flat_map(Group::fields);
@@ -166,94 +100,104 @@ fn values_of(name: &str) -> Option<usize> {
     DECLARED.get(name).copied()
 }
 
-/// Mirror of [`super::SweepRecord`].
-#[derive(Clone, PartialEq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "each is described where it is written")]
-pub struct Sweep {
-    pub ts: u64,
-    pub slot: u64,
-    pub sampler: String,
-    pub ca: String,
-    pub ca_port: PortNum,
-    #[serde(deserialize_with = "role")]
-    pub role: String,
-    pub duration_ns: u64,
-    pub decode_ns: u64,
-    pub ports: u32,
-    pub ok: u32,
-    pub late: u32,
-    pub timeout: u32,
-    pub unreachable: u32,
-    pub skipped: u32,
-    pub errors: u32,
-    pub mads_sent: u64,
-    pub mads_late: u64,
-    pub mads_rejected: u64,
-    pub mads_duplicate: u64,
-    pub mads_foreign: u64,
-    pub mads_bad_length: u64,
-    pub mads_bad_class: u64,
-    pub mads_bad_attribute: u64,
-    pub mads_bad_port: u64,
-    pub mads_refused: u64,
-    pub load_bytes: u64,
-    pub slots_missed: u64,
-    pub lines_lost: u64,
-    pub rtt_p50_ns: Option<u64>,
-    pub rtt_p99_ns: Option<u64>,
-    pub rtt_max_ns: Option<u64>,
-}
-
-/// Mirror of [`super::HistogramRecord`].
-#[derive(Clone, PartialEq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "each is described where it is written")]
-pub struct Histogram {
-    pub ts: u64,
-    pub slot: u64,
-    pub sampler: String,
-    pub ca: String,
-    pub ca_port: PortNum,
-    #[serde(deserialize_with = "role")]
-    pub role: String,
-    #[serde(deserialize_with = "histogram")]
-    pub kind: String,
-    pub device_kind: Option<String>,
-    pub guid: Option<Guid>,
-    pub lid: Option<Lid>,
-    pub hops: Option<u16>,
-    pub mean_ns: u64,
-    pub count: u64,
-    pub v2: String,
-}
-
-/// Mirror of [`super::EventRecord`].
-#[derive(Clone, PartialEq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "each is described where it is written")]
-pub struct Event {
-    pub ts: u64,
-    pub slot: u64,
-    pub sampler: String,
-    pub ca: String,
-    pub ca_port: PortNum,
-    #[serde(deserialize_with = "role")]
-    pub role: String,
-    #[serde(deserialize_with = "event")]
-    pub event: String,
-    pub guid: Option<Guid>,
-    pub port: Option<PortNum>,
-    pub lid: Option<Lid>,
-    pub detail: String,
-}
-
-/// Reads a line.
+/// Reads a record.
 ///
 /// # Errors
-/// When it is no record of this version.
-pub fn parse(line: &str) -> Result<Line, serde_json::Error> {
-    serde_json::from_str(line)
+/// When this version does not write such a record.
+pub fn parse(line: &str) -> Result<Line, Error> {
+    let found: Fields = serde_json::from_str(line)?;
+    match found.0.get("type").and_then(Json::as_str) {
+        Some("start") => {
+            let record: Start = exact(line, &found)?;
+            word("role", &record.role, &ROLES)?;
+            present("clock_ns", record.clock_ns)?;
+            Ok(Line::Start(record))
+        }
+        Some("port") => {
+            let record: Port = exact(line, &found)?;
+            word("status", &record.status, &Status::ALL.map(Status::as_str))?;
+            word("link source", &record.link_source, &LinkSource::ALL.map(LinkSource::as_str))?;
+            word("identity", &record.identity, &IDENTITY)?;
+            present("kind", record.kind)?;
+            Ok(Line::Port(Box::new(record)))
+        }
+        Some("sweep") => {
+            let record: Sweep = exact(line, &found)?;
+            word("role", &record.role, &ROLES)?;
+            Ok(Line::Sweep(record))
+        }
+        Some("histogram") => {
+            let record: Histogram = exact(line, &found)?;
+            word("role", &record.role, &ROLES)?;
+            word("histogram", &record.kind, &HISTOGRAMS)?;
+            present("mean_ns", record.mean_ns)?;
+            Ok(Line::Histogram(record))
+        }
+        Some("event") => {
+            let record: Event = exact(line, &found)?;
+            word("role", &record.role, &ROLES)?;
+            word("event", &record.event, &EVENTS.map(|(name, _)| name))?;
+            Ok(Line::Event(record))
+        }
+        Some(other) => Err(Error::custom(format_args!("unknown record `{other}`"))),
+        None => Err(Error::missing_field("type")),
+    }
+}
+
+/// Rejects a word that is not in the list.
+fn word(what: &str, word: &str, words: &[&str]) -> Result<(), Error> {
+    if words.contains(&word) { Ok(()) } else { Err(Error::custom(format_args!("unknown {what} `{word}`"))) }
+}
+
+/// Rejects null in a field that the tolerant reader allows to be missing.
+fn present<T>(field: &'static str, value: Option<T>) -> Result<(), Error> {
+    value.map(drop).ok_or_else(|| Error::missing_field(field))
+}
+
+/// Reads a record and checks that writing it again gives the same fields with the same values.
+fn exact<T: DeserializeOwned + Serialize>(line: &str, found: &Fields) -> Result<T, Error> {
+    let record: T = serde_json::from_str(line)?;
+    let written = serde_json::to_value(&record)?;
+    let written = written.as_object().ok_or_else(|| Error::custom("a record is a JSON object"))?;
+    for (name, value) in &found.0 {
+        match written.get(name) {
+            Some(expected) if expected == value => {}
+            Some(expected) => return Err(Error::custom(format_args!("`{name}` is {value}, expected {expected}"))),
+            None => return Err(Error::custom(format_args!("unknown field `{name}`"))),
+        }
+    }
+    match written.keys().find(|name| !found.0.contains_key(*name)) {
+        Some(name) => Err(Error::custom(format_args!("missing field `{name}`"))),
+        None => Ok(record),
+    }
+}
+
+/// The fields of a JSON object, each of which may stand once.
+struct Fields(BTreeMap<String, Json>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a record")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut fields = BTreeMap::new();
+                while let Some((name, value)) = map.next_entry::<String, Json>()? {
+                    if fields.contains_key(&name) {
+                        return Err(A::Error::custom(format_args!("duplicate field `{name}`")));
+                    }
+                    fields.insert(name, value);
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
 }
 
 #[cfg(test)]
@@ -262,12 +206,46 @@ mod tests {
 
     const EVENT: &str = r#"{"type":"event","ts":1,"slot":1,"sampler":"a","ca":"sim","ca_port":1,"role":"primary","event":"reset","guid":null,"port":null,"lid":null,"detail":""}"#;
 
+    const PORT: &str = r#"{"type":"port","ts":7,"slot":3,"sampler":"a","guid":"0x00000000000000ab","port":2,"lid":9,"node":"n\u001b","kind":"switch","hops":null,"peer_guid":"0x0000000000000001","peer_port":4,"peer":"p","link":"4xEDR","link_source":"live","status":"ok","rtt_ns":5,"mads":1,"mad_status":4,"errno":-1,"identity":"ok","port_xmit_pkts":18446744073709551615,"saturated":["port_rcv_errors"],"dt_ns":1,"xmit_gbps":1.5,"rcv_gbps":0.0,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":null}"#;
+
+    /// Checks that the line is rejected with this message after a change.
+    #[track_caller]
+    fn rejected(line: &str, from: &str, to: &str, message: &str) {
+        let changed = line.replace(from, to);
+        assert_ne!(changed, line);
+        let error = parse(&changed).expect_err("the line is not one of this version").to_string();
+        assert!(error.contains(message), "{error}");
+    }
+
     #[test]
-    fn words_that_are_not_described_are_refused() {
+    fn unknown_words_and_fields_are_rejected() {
         assert!(parse(EVENT).is_ok());
-        let unknown = parse(&EVENT.replace("reset", "resett")).expect_err("there is no such event").to_string();
-        assert!(unknown.contains("unknown event `resett`"), "{unknown}");
-        assert!(parse(&EVENT.replace("detail", "details")).is_err(), "nor such a field");
-        assert!(parse(&EVENT.replace("\"event\",\"ts", "\"evnt\",\"ts")).is_err(), "nor such a record");
+        rejected(EVENT, "reset", "resett", "unknown event `resett`");
+        rejected(EVENT, "primary", "first", "unknown role `first`");
+        rejected(EVENT, "\"detail\"", "\"details\"", "unknown field `details`");
+        rejected(EVENT, "\"event\",\"ts", "\"evnt\",\"ts", "unknown record `evnt`");
+        rejected(EVENT, "\"type\":\"event\",", "", "missing field `type`");
+        rejected(EVENT, "\"guid\":null,", "", "missing field `guid`");
+        rejected(EVENT, "\"slot\":1", "\"slot\":1,\"slot\":1", "duplicate field `slot`");
+    }
+
+    #[test]
+    fn port_record_is_read_with_its_counters() {
+        let Ok(Line::Port(port)) = parse(PORT) else { panic!("{:?}", parse(PORT)) };
+        assert_eq!((port.counter("port_xmit_pkts"), port.mad_status, port.errno), (Some(u64::MAX), Some(4), Some(-1)));
+        assert_eq!((&*port.node, &port.saturated[..]), ("n\u{1b}", &["port_rcv_errors".to_owned()][..]));
+    }
+
+    #[test]
+    fn port_record_is_rejected_unless_every_field_is_as_written() {
+        rejected(PORT, "\"live\"", "\"guess\"", "unknown link source `guess`");
+        rejected(PORT, "\"switch\"", "\"gateway\"", "`kind` is \"gateway\"");
+        rejected(PORT, "\"ok\",\"rtt", "\"fine\",\"rtt", "unknown status `fine`");
+        rejected(PORT, "port_xmit_pkts", "port_xmit_pkt", "unknown field `port_xmit_pkt`");
+        rejected(PORT, "18446744073709551615", "[1,2]", "`port_xmit_pkts` has 2 values, expected 1");
+        rejected(PORT, "[\"port_rcv_errors\"]", "[]", "unknown field `saturated`");
+        rejected(PORT, ",\"dt_ns\":1", "", "missing field `dt_ns`");
+        rejected(PORT, "\"rcv_gbps\":0.0", "\"rcv_gbps\":0", "`rcv_gbps` is 0, expected 0.0");
+        rejected(PORT, "0x00000000000000ab", "0xab", "");
     }
 }

@@ -1,22 +1,66 @@
-//! JSON whose texts no terminal obeys: what does not show is written as `\\u` and four digits, which every reader turns back into the same text.
+//! JSON strings that are safe on a terminal: characters that do not show are written as `\\u` and four hexadecimal digits.
 //!
-//! JSON demands that of the first 32 characters only. Others act on terminals too (U+009B begins a command), or on whoever splits lines at them (U+0085,
-//! U+2028), or on how a line reads (U+202E). Names are written by strangers.
+//! JSON requires this for the first 32 characters only. Other characters also act on terminals (U+009B starts a command),
+//! break lines (U+0085, U+2028) or change the direction of the rest of a line (U+202E). Node names may contain any
+//! character. Every JSON reader turns an escape back into the same character.
 
 use std::io::{self, Write};
 
-use serde_json::ser::Formatter;
+use serde::Serialize;
+use serde_json::Serializer;
+use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 
 use crate::types::misleads;
 
-/// As compact as serde_json's own.
+/// Formatter for [`serde_json::Serializer`] that escapes the characters of [`misleads`]; `F` sets the layout.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shown;
+pub struct Escaped<F>(pub F);
 
-impl Formatter for Shown {
+/// Returns a serializer that writes JSON without blanks.
+pub fn compact<W: Write>(to: W) -> Serializer<W, Escaped<CompactFormatter>> {
+    Serializer::with_formatter(to, Escaped(CompactFormatter))
+}
+
+/// Returns a value as JSON with one field a line, indented by two blanks.
+///
+/// # Errors
+/// When the value cannot be represented in JSON, such as a map whose keys are not strings.
+pub fn to_string_pretty(value: &impl Serialize) -> serde_json::Result<String> {
+    let mut octets = Vec::new();
+    value.serialize(&mut Serializer::with_formatter(&mut octets, Escaped(PrettyFormatter::new())))?;
+    String::from_utf8(octets).map_err(serde::ser::Error::custom)
+}
+
+/// Passes calls on to the inner formatter.
+macro_rules! delegate {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => {
+        $(
+            #[inline]
+            fn $name<W: Write + ?Sized>(&mut self, writer: &mut W, $($argument: $type),*) -> io::Result<()> {
+                self.0.$name(writer, $($argument),*)
+            }
+        )*
+    };
+}
+
+impl<F: Formatter> Formatter for Escaped<F> {
+    delegate! {
+        begin_array();
+        end_array();
+        begin_array_value(first: bool);
+        end_array_value();
+        begin_object();
+        end_object();
+        begin_object_key(first: bool);
+        end_object_key();
+        begin_object_value();
+        end_object_value();
+    }
+
+    #[inline]
     fn write_string_fragment<W: Write + ?Sized>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        // serde_json has escaped what comes before the blank.
-        // Of what is left only 0x7f, and what is not ASCII, has its highest bit set in itself or in its successor.
+        // serde_json escapes the characters before the blank. Of the others, an octet is 0x7f or part of a character
+        // outside ASCII exactly if its highest bit or that of its successor value is set.
         let high = fragment.bytes().fold(0, |bits, octet| bits | octet | octet.wrapping_add(1));
         if high & 0x80 == 0 {
             return writer.write_all(fragment.as_bytes());
@@ -36,26 +80,31 @@ impl Formatter for Shown {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde::Serialize;
 
     use super::*;
 
     fn written(text: &str) -> String {
         let mut octets = Vec::new();
-        let mut serializer = serde_json::Serializer::with_formatter(&mut octets, Shown);
-        text.serialize(&mut serializer).expect("a text can be written");
-        String::from_utf8(octets).expect("JSON is text")
+        text.serialize(&mut compact(&mut octets)).expect("every string can be written");
+        String::from_utf8(octets).expect("JSON is UTF-8")
     }
 
     #[test]
-    fn what_does_not_show_is_escaped() {
+    fn characters_that_do_not_show_are_escaped() {
         assert_eq!(written("node1 mlx5_0"), "\"node1 mlx5_0\"");
         assert_eq!(written("a\u{9b}2J\u{7f}\u{2028}\u{e0041}\u{e9}\"\\\u{1b}"), r#""a\u009b2J\u007f\u2028\udb40\udc41é\"\\\u001b""#);
     }
 
+    #[test]
+    fn pretty_json_differs_from_serde_json_in_escapes_only() {
+        let value = serde_json::json!({"a": [1, {"b": []}], "c": "\u{9b}", "d": {}});
+        let expected = serde_json::to_string_pretty(&value).expect("JSON").replace('\u{9b}', "\\u009b");
+        assert_eq!(to_string_pretty(&value).expect("JSON"), expected);
+    }
+
     proptest! {
         #[test]
-        fn every_text_comes_back(text in any::<String>()) {
+        fn every_string_is_read_back_unchanged(text in any::<String>()) {
             let json = written(&text);
             prop_assert!(!json.chars().any(misleads));
             prop_assert_eq!(serde_json::from_str::<String>(&json).expect("JSON"), text);

@@ -17,7 +17,7 @@ use ibnet::mad::transport::sim::SimTransport;
 use ibnet::mad::transport::umad::UmadTransport;
 use ibnet::mad::transport::{Transport, TransportError};
 use ibnet::metrics::Metrics;
-use ibnet::output::{self, Destination, Outlet, SinkError};
+use ibnet::output::{self, Destination, Outlet, OutputError};
 use ibnet::record::strict::{self, Line};
 use ibnet::sweep::driver::{Driver, Settings};
 use ibnet::sweep::plan::Plan;
@@ -140,7 +140,7 @@ enum Failure {
     Net(#[from] NetFileError),
     #[error(transparent)]
     #[diagnostic(transparent)]
-    Sink(#[from] SinkError),
+    Sink(#[from] OutputError),
     #[cfg(feature = "umad")]
     #[error(transparent)]
     #[diagnostic(transparent)]

@@ -240,10 +240,9 @@ impl<T: Transport> Driver<T> {
         let Settings { sampler, ca, ca_port, .. } = &self.settings;
         record::write(
             &EventRecord {
-                r#type: "event",
                 ts,
                 slot,
-                sampler,
+                sampler: sampler.as_str(),
                 ca,
                 ca_port: *ca_port,
                 role: self.settings.role(),
