@@ -18,7 +18,7 @@ use ibnet::assignments::{Assignments, Sampler};
 use ibnet::cli::Progress;
 use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
-use ibnet::sink::{self, Destination, FileOptions, Writer};
+use ibnet::output::{self, Destination, FileOptions, Writer};
 use ibnet::sweep::driver::{Control, Driver, Settings};
 use ibnet::sweep::engine;
 use ibnet::sweep::plan::Plan;
@@ -86,7 +86,7 @@ fn sweep(fabric: &Arc<Mutex<SimFabric>>, samplers: &[Sampler], folder: &Path, sl
         // A demo begins anew; the service would append.
         let _ = fs::remove_file(file);
         let to_file = Destination::File(FileOptions { path: file.to_owned(), ..FileOptions::default() });
-        let (outlet, writers) = sink::open(&[to_file.into()])?;
+        let (outlet, writers) = output::open(&[to_file.into()])?;
         let settings = Settings {
             sampler: sampler.host.clone(),
             ca: "sim".to_owned(),

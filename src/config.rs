@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::mad::pma::Group;
 use crate::metrics;
-use crate::sink::Output;
+use crate::output::Output;
 use crate::sweep::engine;
 use crate::types::{HcaName, Printable};
 

@@ -10,7 +10,7 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{ConfigError, duration, value};
-use crate::sink::{Address, BUFFER, Destination, FileOptions, ListenOptions, NatsOptions, Output};
+use crate::output::{Address, BUFFER, Destination, FileOptions, ListenOptions, NatsOptions, Output};
 
 /// Where records go, as it is written.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::once::ERRORS;
-use super::record::Port;
+use crate::record::reader::Port;
 use crate::types::ParseError;
 
 /// A quantity that every port has.

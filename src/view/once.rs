@@ -1,7 +1,7 @@
 //! One slot as a table for people: `ibnet-sweep --once`.
 
 use super::table;
-use crate::sweep::record::line::{Port, Sweep};
+use crate::record::strict::{Port, Sweep};
 use crate::types::Printable;
 
 /// A row a port, with the counters that most ask for first, and a line on the whole: all HCA ports that asked together. Data in octets, everything as the device counts it since its
@@ -70,7 +70,7 @@ fn octets(value: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sweep::record::line::{self, Line};
+    use crate::record::strict::{self, Line};
 
     #[test]
     fn octets_have_a_unit() {
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn no_word_of_a_record_is_obeyed_and_none_tears_the_table() {
         let line = r#"{"type":"port","ts":1,"slot":1,"sampler":"a","guid":"0x0000000000000001","port":1,"lid":1,"node":"n\u001b","kind":"hca","hops":null,"peer_guid":null,"peer_port":1,"peer":"\u009b","link":"4x\u001b[2J","link_source":"file","status":"ok","rtt_ns":0,"mads":1,"identity":"ok","dt_ns":null,"xmit_gbps":null,"rcv_gbps":null,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":null}"#;
-        let Line::Port(mut port) = line::parse(line).expect("a record") else { panic!("a port") };
+        let Line::Port(mut port) = strict::parse(line).expect("a record") else { panic!("a port") };
         port.status = "\u{202e}\r".to_owned();
         let text = show(std::slice::from_ref(&port), &[]);
         assert!(text.contains(r"4x\u{1b}[2J") && text.contains(r"\u{202e}\u{d}"), "{text}");

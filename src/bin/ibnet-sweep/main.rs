@@ -17,10 +17,10 @@ use ibnet::mad::transport::sim::SimTransport;
 use ibnet::mad::transport::umad::UmadTransport;
 use ibnet::mad::transport::{Transport, TransportError};
 use ibnet::metrics::Metrics;
-use ibnet::sink::{self, Destination, Outlet, SinkError};
+use ibnet::output::{self, Destination, Outlet, OutputError};
+use ibnet::record::strict::{self, Line};
 use ibnet::sweep::driver::{Driver, Settings};
 use ibnet::sweep::plan::Plan;
-use ibnet::sweep::record::line::{self, Line};
 use ibnet::topology::NetFileError;
 use ibnet::types::{Lid, PortNum};
 use ibnet::view;
@@ -140,7 +140,7 @@ enum Failure {
     Net(#[from] NetFileError),
     #[error(transparent)]
     #[diagnostic(transparent)]
-    Sink(#[from] SinkError),
+    Sink(#[from] OutputError),
     #[cfg(feature = "umad")]
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -331,7 +331,7 @@ impl Flags {
             ("configuration", self.config.as_ref()),
         ];
         for output in &config.outputs {
-            let Destination::File(sink::FileOptions { path: output, .. }) = &output.to else { continue };
+            let Destination::File(output::FileOptions { path: output, .. }) = &output.to else { continue };
             let same = |path: &PathBuf| path.canonicalize().ok().is_some_and(|path| output.canonicalize().ok() == Some(path));
             if let Some((input, _)) = inputs.into_iter().find(|(_, path)| path.is_some_and(same)) {
                 return Err(Failure::OverInput { output: output.display().to_string(), input });
@@ -398,7 +398,7 @@ fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prep
     }
     let config = &setup.config;
     let metrics = metrics::serve(config, setup.work.peers.clone())?;
-    let (outlet, writers) = sink::open(&config.outputs)?;
+    let (outlet, writers) = output::open(&config.outputs)?;
     // A bar among lines on one terminal would spoil both.
     let alone = config.outputs.iter().all(|output| output.to != Destination::Stdout) || !std::io::stdout().is_terminal();
     let bar = slots.filter(|_| alone).map_or_else(Progress::hidden, |slots| Progress::new(slots, "slots"));
@@ -414,7 +414,7 @@ fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prep
 /// Prints the ports of a slot, and the sum of it.
 fn print_table(lines: &str) -> Result<(), Failure> {
     let (mut ports, mut sweeps) = (Vec::new(), Vec::new());
-    for line in lines.lines().filter_map(|text| line::parse(text).ok()) {
+    for line in lines.lines().filter_map(|text| strict::parse(text).ok()) {
         match line {
             Line::Port(port) => ports.push(*port),
             Line::Sweep(record) => sweeps.push(record),

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ibnet::cli::{self, Progress};
 use ibnet::mad::transport::Transport;
 use ibnet::metrics::{Metrics, WorkerMetrics};
-use ibnet::sink::{Ended, Hurry, Outlet, Writer};
+use ibnet::output::{End, Finished, Outlet, Running as Outputs, Writer};
 use ibnet::sweep::driver::{Control, Driver, Notice, SlotReport};
 use ibnet::sweep::schedule::Schedule;
 use ibnet::types::Printable;
@@ -117,21 +117,19 @@ impl Service {
     ) -> Result<(), Failure> {
         let reader_gone = Arc::new(Notify::new());
         let (written, mut written_all) = unbounded_channel();
-        // If somebody reads the others, the sweep goes on.
+        // If other outputs remain, the sweep goes on.
         let mut to_end = writers.len();
         let is_only = to_end == 1;
-        let hurries: Vec<_> = writers.iter().map(Writer::hurry).collect();
-        for (number, writer) in writers.into_iter().enumerate() {
-            let (written, reader_gone) = (written.clone(), Arc::clone(&reader_gone));
-            spawn(format!("writer-{number}"), move || {
-                let ended = writer.run();
-                if ended == Ended::ReaderGone && is_only {
+        let on_end = {
+            let reader_gone = Arc::clone(&reader_gone);
+            move |finished: &Finished| {
+                if finished.end == End::ReaderGone && is_only {
                     reader_gone.notify_one();
                 }
-                let _ = written.send(ended);
-            })?;
-        }
-        drop(written);
+                let _ = written.send(());
+            }
+        };
+        let outputs = Outputs::start(writers, on_end).map_err(Failure::Runtime)?;
         // What ends by itself ends by this signal, too.
         let hangups = || if reload.is_some() { cli::Hangups::new() } else { Ok(cli::Hangups::none()) };
         let mut hangups = self.runtime.block_on(async { hangups() }).map_err(Failure::Runtime)?;
@@ -176,37 +174,41 @@ impl Service {
             }
             let rest = async {
                 let result = crew.end(said).await;
-                // The outlets are gone with the crew: the writers write what is left, and end.
-                let mut lines = 0;
-                while let Some(ended) = written_all.recv().await {
+                // The outlets are gone with the crew: the outputs write what is left, and end.
+                while to_end > 0 && written_all.recv().await.is_some() {
                     to_end -= 1;
-                    lines += if let Ended::Untold { lines } = ended { lines } else { 0 };
                 }
-                match lines {
-                    _ if to_end > 0 => Err(Failure::Crashed),
-                    0 => result,
-                    _ => result.and(Err(Failure::Unwritten { lines })),
-                }
+                result
             };
             tokio::pin!(rest);
             if !stopping {
                 tokio::select! {
-                    result = &mut rest => return result,
+                    result = &mut rest => return unwritten(result, outputs.finish(Duration::ZERO)),
                     signal = self.signals.next() => tracing::info!(signal, "stopping"),
                 }
             }
-            hurries.iter().for_each(Hurry::hurry);
             #[cfg(feature = "umad")]
             spawn("last-resort".to_owned(), || {
                 // The exit handlers of what stands in for the kernel may wait for ever.
                 thread::sleep(LAST_RESORT);
                 ibnet::mad::transport::umad::end_process(0);
             })?;
-            tokio::time::timeout(STOP_BUDGET, rest).await.unwrap_or_else(|_| {
+            let result = tokio::time::timeout(STOP_BUDGET, rest).await.unwrap_or_else(|_| {
                 tracing::warn!("the sender or the output stands still; ending without what is left");
                 Ok(())
-            })
+            });
+            unwritten(result, outputs.finish(STOP_BUDGET / 4))
         })
+    }
+}
+
+/// Adds the records that outputs did not write to the result of the drivers.
+fn unwritten(result: Result<(), Failure>, finished: Vec<Finished>) -> Result<(), Failure> {
+    let lines = finished.iter().filter(|output| output.is_failure() && output.end != End::TimedOut).map(|output| output.dropped).sum();
+    match lines {
+        _ if finished.iter().any(|output| output.end == End::Crashed) => Err(Failure::Crashed),
+        0 => result,
+        _ => result.and(Err(Failure::Unwritten { lines })),
     }
 }
 
