@@ -8,8 +8,8 @@ use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::record::{self, LinkSource, PortIdentity, PortRecord};
-use ibnet::sweep::rehearsal::{self, Rehearsal};
 use ibnet::sweep::sample::Status;
+use ibnet::sweep::virtual_sweep::{self, Rehearsal};
 use ibnet::topology::DeviceId;
 use ibnet::topology::ports_report;
 use ibnet::topology::synthetic::FatTree;
@@ -37,7 +37,7 @@ struct Day {
 impl Day {
     fn new() -> Self {
         let net = ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "net.p").expect("our own");
-        let plan = rehearsal::whole(&net.fabric);
+        let plan = virtual_sweep::whole(&net.fabric);
         let fabric = Arc::new(Mutex::new(SimFabric::new(net.fabric, Options { loss: 0.01, ..Options::default() })));
         let config = Config::default();
         let columns = Columns::new(&config.groups);

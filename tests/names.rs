@@ -19,7 +19,7 @@ use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::Plan;
 use ibnet::sweep::record::line::{self, Line};
 use ibnet::sweep::record::{self, EventRecord, PortRecord};
-use ibnet::sweep::rehearsal::Rehearsal;
+use ibnet::sweep::virtual_sweep::Rehearsal;
 use ibnet::topology::ports_report::{self, NetFile};
 use ibnet::types::{Guid, Lid, PortNum, Printable};
 use ibnet::view::once;

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::sweep::engine::Config;
-use ibnet::sweep::rehearsal::{Rehearsal, whole};
 use ibnet::sweep::sample::Status;
+use ibnet::sweep::virtual_sweep::{Rehearsal, whole};
 use ibnet::topology::{Fabric, ports_report, synthetic};
 use rayon::prelude::*;
 

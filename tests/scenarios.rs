@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
-#[path = "scenarios/stage.rs"]
-mod stage;
-#[path = "scenarios/story.rs"]
-mod story;
+#[path = "scenarios/runner.rs"]
+mod runner;
+#[path = "scenarios/scenario.rs"]
+mod scenario;
 
-use story::Story;
+use scenario::Story;
 
 fn stories() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
@@ -34,13 +34,13 @@ fn played(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).unwrap();
     let renew = std::env::var_os("IBNET_RENEW").is_some();
     let story = Story::parse(&name, &text);
-    let (expected, slots) = (story.expected.clone(), std::panic::catch_unwind(|| stage::play(story)));
+    let (expected, slots) = (story.expected.clone(), std::panic::catch_unwind(|| runner::play(story)));
     let Ok(slots) = slots else { return Some(format!("{name}: see above")) };
-    let found = story::merged(&slots);
+    let found = scenario::merged(&slots);
     if found == expected {
         return None;
     }
-    let found = story::text(&found);
+    let found = scenario::text(&found);
     if renew {
         let head = text.find("[[expect]]").unwrap_or(text.len());
         fs::write(path, format!("{}{found}", &text[..head])).unwrap();

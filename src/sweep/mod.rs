@@ -16,7 +16,7 @@
 //! | [`window`] | how many MADs may be under way, and how fast |
 //! | [`counter`] | from readings to rates: resets, saturation, gaps |
 //! | [`record`] | the JSON lines |
-//! | [`rehearsal`] | engine and simulated fabric in virtual time |
+//! | [`virtual_sweep`] | engine and simulated fabric in virtual time |
 //! | [`query`] | one port asked once, and shown as `perfquery` shows it |
 //! | [`driver`] | joins engine, transport and sink; has the one file that reads clocks |
 
@@ -28,8 +28,8 @@ pub mod inflight;
 pub mod plan;
 pub mod query;
 pub mod record;
-pub mod rehearsal;
 pub mod sample;
 pub mod schedule;
 pub mod stats;
+pub mod virtual_sweep;
 pub mod window;

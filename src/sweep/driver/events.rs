@@ -1,6 +1,6 @@
 //! What happened, told: an `event` record each, and in the log what a person wants to know.
 
-use super::lifeline::Back;
+use super::reconnect::Back;
 use super::{Control, Driver, NAMED_IN_LOG, Settings};
 use crate::mad::exchange::NO_AGENT;
 use crate::mad::smp::PortInfo;

@@ -13,8 +13,8 @@
 use std::time::Duration;
 
 use self::clock::Clock;
-use self::lifeline::Lifeline;
 use self::lines::Minute;
+use self::reconnect::Lifeline;
 use super::counter::{Columns, Reading};
 use super::engine::{self, Engine};
 use super::plan::Plan;
@@ -28,17 +28,17 @@ use crate::sink::{Batch, Outlet};
 use crate::time::Instant;
 use crate::types::PortNum;
 
-mod asker;
+mod client;
 mod clock;
 mod control;
 mod events;
-mod lifeline;
 mod lines;
+mod reconnect;
 mod report;
 
-pub use asker::{Address, DeviceAsker, TRIES};
+pub use client::{Address, DeviceAsker, TRIES};
 pub use control::{Control, Notice};
-pub use lifeline::{OpenError, Opened};
+pub use reconnect::{OpenError, Opened};
 pub use report::{PortReport, SlotReport};
 
 /// What a driver is told besides the plan.

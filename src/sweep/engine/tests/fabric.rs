@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::super::*;
 use super::{MS, SECOND};
 use crate::mad::transport::sim::{Options, SimFabric};
-use crate::sweep::rehearsal::{Rehearsal, whole};
+use crate::sweep::virtual_sweep::{Rehearsal, whole};
 use crate::sweep::window::Change;
 use crate::topology::{Fabric, ports_report, synthetic};
 

@@ -10,7 +10,7 @@ use crate::mad::sa::{Gid, PathRecord};
 use crate::mad::smp::{self, PortInfo};
 use crate::mad::transport::sim::agent::Counters;
 use crate::mad::transport::sim::{Options, SimFabric};
-use crate::sweep::rehearsal::{Rehearsal, whole};
+use crate::sweep::virtual_sweep::{Rehearsal, whole};
 use crate::topology::{DeviceId, Fabric, ports_report, synthetic};
 use crate::types::LinkRate;
 

@@ -9,7 +9,7 @@ use super::super::*;
 use super::{MS, SECOND};
 use crate::mad::MAD_LEN;
 use crate::mad::transport::sim::{Client, Options, SimFabric};
-use crate::sweep::rehearsal::whole;
+use crate::sweep::virtual_sweep::whole;
 use crate::topology::{DeviceId, Fabric, ports_report, synthetic};
 
 const TREE: synthetic::FatTree = synthetic::FatTree { leaves: 2, hosts: 4, spines: 2, trunk: 1, radix: 8 };

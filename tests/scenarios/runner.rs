@@ -9,15 +9,15 @@ use ibnet::mad::transport::sim::agent::Counters;
 use ibnet::mad::transport::sim::faults::{Faults, Forgery, Room, Wrong};
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::sweep::engine::{Config, DevicePlan, Event};
-use ibnet::sweep::rehearsal::{Pause, Rehearsal, whole};
 use ibnet::sweep::sample::{Sample, Status};
 use ibnet::sweep::schedule::{Gap, Schedule, Slot, Verdict};
 use ibnet::sweep::stats::{Rejected, SlotStats};
+use ibnet::sweep::virtual_sweep::{Pause, Rehearsal, whole};
 use ibnet::time::Instant;
 use ibnet::topology::{DeviceId, Fabric, ports_report, synthetic};
 use ibnet::types::{NodeKind, PortNum};
 
-use super::story::{self, Expected, Fault, Story, What, Which};
+use super::scenario::{self as story, Expected, Fault, Story, What, Which};
 
 /// What the wall clock says at the zero of time: a moment in 2026, not at the start of a slot.
 const WALL: i64 = 1_795_000_000_123_456_789;
