@@ -1,119 +1,127 @@
-//! The driver on a HCA that goes away: what is told, that slots go on, that it comes back, and that nothing spins meanwhile.
+//! The driver on an HCA that is lost, in virtual time: slots go on, the loss is reported, the HCA is
+//! opened again, and no loop spins meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use ibnet::assignments::Sampler;
 use ibnet::mad::Mad;
-use ibnet::mad::exchange::{Completion, Local, Target};
+use ibnet::mad::exchange::{Completion, Target};
 use ibnet::mad::header::Header;
 use ibnet::mad::smp;
-use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
-use ibnet::mad::transport::{Transport, TransportError};
+use ibnet::mad::transport::sim::{Options, SimFabric};
+use ibnet::mad::transport::{Locator, Transport, TransportError};
 use ibnet::sink::Destination;
-use ibnet::sweep::driver::{Control, Driver, OpenError, Opened, Settings};
+use ibnet::sweep::driver::{Clock, Control, Driver, DriverSettings, OpenError, Opened};
 use ibnet::sweep::engine::Config;
-use ibnet::sweep::plan::Plan;
+use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::record::line::{self, Event, Line, Port, Sweep};
+use ibnet::sweep::virtual_sweep::{VirtualClock, VirtualTransport};
 use ibnet::time::Instant;
 use ibnet::topology::{Fabric, ports_report, synthetic};
 use ibnet::types::{Lid, PortNum};
+use rustix::io::Errno;
 
 const TREE: synthetic::FatTree = synthetic::FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
 
-const ENXIO: i32 = 6;
-const EIO: i32 = 5;
-const ENOMEM: i32 = 12;
-const ENODEV: i32 = 19;
-const EINVAL: i32 = 22;
-const ENOSPC: i32 = 28;
-const EPIPE: i32 = 32;
+const INTERVAL: Duration = Duration::from_millis(50);
 
-/// More slots than any of this takes, so that a mistake does not run for ever.
+/// Wall clock at time zero, in nanoseconds since 1970.
+const WALL: i64 = 1_795_000_000_123_456_789;
+
+/// More slots than any test needs, so that a mistake ends.
 const MOST: u64 = 400;
 
 fn fabric() -> Fabric {
     ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("our own format").fabric
 }
 
-/// The call that fails, and its errno.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fault {
-    Send(i32),
-    Recv(&'static str, i32),
+fn plan() -> SweepPlan {
+    SweepPlan::new(&Sampler::everything(&fabric(), "here").0)
 }
 
-/// An adapter that can be taken away. What was opened before stays broken for good.
+/// The call that fails, and its error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fault {
+    Send(Errno),
+    Recv(&'static str, Errno),
+}
+
+/// An HCA that can be lost. A transport that was open at that time stays broken.
 struct Hca {
-    sim: Arc<Mutex<SimFabric>>,
+    fabric: Arc<Mutex<SimFabric>>,
+    clock: VirtualClock,
     state: Mutex<State>,
-    /// Tries to open it, and how many more of them fail.
-    opens: AtomicU32,
-    away_for: AtomicU32,
+    /// Attempts to open it.
+    attempts: AtomicU32,
+    /// Next attempts that fail.
+    failures: AtomicU32,
 }
 
 #[derive(Default)]
 struct State {
-    /// What was opened last, and all that is broken with its fault.
+    /// Transports that were opened.
     opened: usize,
+    /// Faults of the transports that are broken: all but the last ones.
     broken: Vec<Fault>,
-    /// What it says its own LID is; 0: as it is.
-    lid: u16,
-    /// Calls of what is broken.
-    in_vain: u32,
-    /// Questions for who a device is, by what was opened.
-    identities: Vec<u32>,
+    /// LID of the port, if it is not that of the fabric.
+    lid: Option<Lid>,
+    /// Calls of broken transports.
+    failed_calls: u32,
+    /// Queries for NodeInfo, by transport.
+    identity_checks: Vec<u32>,
     tids: BTreeSet<u32>,
 }
 
-/// What is open of it.
+/// An open transport of the HCA.
 struct Open {
     hca: Arc<Hca>,
     number: usize,
-    sim: SimTransport,
+    transport: VirtualTransport,
 }
 
 impl Hca {
     fn new() -> Arc<Self> {
-        let sim = Arc::new(Mutex::new(SimFabric::new(fabric(), Options::default())));
-        Arc::new(Self { sim, state: Mutex::default(), opens: AtomicU32::new(0), away_for: AtomicU32::new(0) })
+        let fabric = Arc::new(Mutex::new(SimFabric::new(fabric(), Options::default())));
+        let clock = VirtualClock::default();
+        clock.set_wall_offset(WALL);
+        Arc::new(Self { fabric, clock, state: Mutex::default(), attempts: AtomicU32::new(0), failures: AtomicU32::new(0) })
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics with it")
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic while it is locked")
     }
 
     fn open(self: &Arc<Self>) -> Open {
         let mut state = self.state();
         state.opened += 1;
-        state.identities.push(0);
-        Open { hca: Arc::clone(self), number: state.opened - 1, sim: SimTransport::new(Arc::clone(&self.sim)) }
+        state.identity_checks.push(0);
+        let transport = VirtualTransport::new(Arc::clone(&self.fabric), self.clock.clone(), 1);
+        Open { hca: Arc::clone(self), number: state.opened - 1, transport }
     }
 
-    /// Fails as often as it was told.
+    /// Attempts to open the HCA.
     fn reopen(self: &Arc<Self>) -> Result<Opened<Open>, OpenError> {
-        self.opens.fetch_add(1, Ordering::Relaxed);
-        let is_away = self.away_for.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
-        if is_away {
-            return Err(TransportError::new("umad_open_port", ENXIO).into());
+        self.attempts.fetch_add(1, Ordering::Relaxed);
+        let fails = self.failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
+        if fails {
+            return Err(TransportError::new("umad_open_port", Errno::NXIO.raw_os_error()).into());
         }
         Ok(Opened { transport: self.open(), pkey_index: 0 })
     }
 
-    /// Breaks what is open now; the next tries fail.
-    fn take_away(&self, fault: Fault, tries: u32) {
-        self.away_for.store(tries, Ordering::Relaxed);
+    /// Breaks the transport that is open now, and the next attempts.
+    fn lose(&self, fault: Fault, failures: u32) {
+        self.failures.store(failures, Ordering::Relaxed);
         let mut state = self.state();
         let opened = state.opened;
         state.broken.resize(opened, fault);
     }
 
-    fn opens(&self) -> u32 {
-        self.opens.load(Ordering::Relaxed)
+    fn attempts(&self) -> u32 {
+        self.attempts.load(Ordering::Relaxed)
     }
 }
 
@@ -122,54 +130,58 @@ impl Transport for Open {
         let header = Header::parse(mad);
         let mut state = self.hca.state();
         if let Some(Fault::Send(errno)) = state.broken.get(self.number).copied() {
-            state.in_vain += 1;
-            return Err(TransportError::new("umad_send", errno));
+            state.failed_calls += 1;
+            return Err(TransportError::new("umad_send", errno.raw_os_error()));
         }
-        // The kernel refuses a second MAD of a TID that it still has; and it is told the grace, as the deadline is ours.
+        // The kernel rejects a TID that is still in use. It waits for the grace period; the engine
+        // itself applies the timeout.
         assert!(state.tids.insert(header.tid.0), "TID {} twice", header.tid);
         assert!(target.give_up == Config::default().grace || target.give_up >= Duration::from_secs(1), "{target:?}");
-        state.identities[self.number] += u32::from(header.class == smp::CLASS_SUBN_LID_ROUTED && header.attribute == smp::NODE_INFO);
+        let is_identity_check = header.class == smp::CLASS_SUBN_LID_ROUTED && header.attribute == smp::NODE_INFO;
+        state.identity_checks[self.number] += u32::from(is_identity_check);
         drop(state);
-        self.sim.send(target, mad, now)
+        self.transport.send(target, mad, now)
     }
 
     fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
         let mut state = self.hca.state();
         match state.broken.get(self.number).copied() {
             Some(Fault::Recv(call, errno)) => {
-                state.in_vain += 1;
-                return Err(TransportError::new(call, errno));
+                state.failed_calls += 1;
+                Err(TransportError::new(call, errno.raw_os_error()))
             }
             Some(Fault::Send(_)) => {
-                // An older kernel lets who reads sleep for ever.
-                drop(state);
-                thread::sleep(wait);
-                return Ok(None);
+                // A kernel before 5.12 does not wake a reader of a device that is gone.
+                self.hca.clock.sleep(wait);
+                Ok(None)
             }
-            None => drop(state),
+            None => {
+                drop(state);
+                self.transport.recv(mad, wait, now)
+            }
         }
-        self.sim.recv(mad, wait, now)
     }
 
-    fn local(&mut self) -> Option<Local> {
-        let mut local = self.sim.local()?;
-        if self.hca.state().lid != 0 {
-            local.lid = Lid(self.hca.state().lid);
-        }
-        Some(local)
+    fn locator(&self) -> Locator {
+        let (hca, mut locator) = (Arc::clone(&self.hca), self.transport.locator());
+        Box::new(move || {
+            let mut local = locator()?;
+            local.lid = hca.state().lid.unwrap_or(local.lid);
+            Some(local)
+        })
     }
 }
 
-/// What was written so far.
+/// The records written so far.
 #[derive(Default)]
-struct Told {
+struct Records {
     ports: Vec<Port>,
     sweeps: Vec<Sweep>,
     events: Vec<Event>,
 }
 
-impl Told {
-    fn take(&mut self, text: &str) {
+impl Records {
+    fn add(&mut self, text: &str) {
         for text in text.lines() {
             match line::parse(text).unwrap_or_else(|error| panic!("{error} in {text}")) {
                 Line::Port(port) => self.ports.push(*port),
@@ -181,233 +193,262 @@ impl Told {
     }
 
     fn count(&self, event: &str) -> usize {
-        self.events.iter().filter(|told| told.event == event).count()
+        self.events.iter().filter(|found| found.event == event).count()
     }
 
     fn of_slot(&self, slot: u64) -> impl Iterator<Item = &Port> {
         self.ports.iter().filter(move |port| port.slot == slot)
     }
 
-    /// Slots in which nothing was sent.
+    /// Returns the slots in which nothing was sent.
     fn lost_slots(&self) -> Vec<u64> {
         self.sweeps.iter().filter(|sweep| sweep.mads_sent == 0).map(|sweep| sweep.slot).collect()
     }
 
-    /// Each port once in each slot, and nobody blamed for what is our fault.
+    /// Asserts that each slot ran, that it has each port once, and that no device is called
+    /// unreachable because of the HCA.
     #[track_caller]
     fn check(&self, ports: usize) {
         for sweep in &self.sweeps {
             let of_slot: BTreeSet<_> = self.of_slot(sweep.slot).map(|port| (port.guid, port.port)).collect();
             assert_eq!((of_slot.len(), self.of_slot(sweep.slot).count()), (ports, ports), "slot {}", sweep.slot);
+            assert_eq!(sweep.slots_missed, 0, "slot {}", sweep.slot);
         }
-        let without_way = self.lost_slots();
-        let blamed = |event: &&Event| event.event == "unreachable" && without_way.contains(&event.slot);
-        assert_eq!((self.events.iter().find(blamed), self.count("wrong_device")), (None, 0));
+        let lost = self.lost_slots();
+        let is_wrong = |event: &&Event| event.event == "unreachable" && lost.contains(&event.slot);
+        assert_eq!((self.events.iter().find(is_wrong), self.count("wrong_device")), (None, 0));
     }
 }
 
-/// Sweeps until `enough`, which is asked after each slot and may meddle; gives what was written.
-fn swept(
+/// Sweeps until `is_done`, which is called after each slot and may break the HCA. Returns the records.
+fn sweep(
     hca: &Arc<Hca>,
     open: impl Fn() -> Result<Opened<Open>, OpenError> + Clone + Send + 'static,
-    mut enough: impl FnMut(&Told) -> bool,
-) -> Told {
+    mut is_done: impl FnMut(&Records) -> bool,
+) -> Records {
     let (outlet, lines) = Destination::memory();
-    let settings = Settings {
+    let settings = DriverSettings {
         sampler: "here".to_owned(),
         ca: "mlx5_0".to_owned(),
         ca_port: PortNum(1),
         is_secondary: false,
-        interval: Duration::from_millis(50),
+        interval: INTERVAL,
         offset: Duration::ZERO,
         aligned: true,
         sweeps: Some(MOST),
         assignments_sha256: None,
         engine: Config::default(),
     };
-    let plan = Plan::new(&Sampler::everything(&fabric(), "here").0);
+    let plan = plan();
     let ports = plan.ports.len();
-    let driver = Driver::new(plan, settings, hca.open(), outlet, 1).reopening(open);
-    let (control, mut told) = (Control::default(), Told::default());
+    let driver = Driver::new(plan, settings, hca.open(), hca.clock.clone(), outlet, 1).reconnecting(open);
+    let (control, mut records) = (Control::default(), Records::default());
     driver
         .run(&control, |_| {
-            told.take(&lines.text());
-            if enough(&told) {
+            records.add(&lines.text());
+            if is_done(&records) {
                 control.stop();
             }
         })
-        .expect("it goes on");
-    told.take(&lines.text());
-    assert!((told.sweeps.len() as u64) < MOST, "that never came: {:?}", told.events);
-    told.check(ports);
-    told
+        .expect("the driver goes on");
+    records.add(&lines.text());
+    assert!((records.sweeps.len() as u64) < MOST, "the condition was never met: {:?}", records.events);
+    records.check(ports);
+    records
 }
 
-/// A HCA that goes away so after three slots and comes back at the second try; ends once there are rates again.
-fn away_and_back(fault: Fault) -> (Arc<Hca>, Told) {
+/// Loses the HCA after three slots. The second attempt to open it succeeds. Ends once there are rates
+/// again.
+fn lose_and_reconnect(fault: Fault) -> (Arc<Hca>, Records) {
     let hca = Hca::new();
-    let for_opener = Arc::clone(&hca);
-    let told = swept(
+    let opener = Arc::clone(&hca);
+    let records = sweep(
         &hca,
-        move || for_opener.reopen(),
-        |told| {
-            if told.sweeps.len() == 3 {
-                hca.take_away(fault, 1);
+        move || opener.reopen(),
+        |records| {
+            if records.sweeps.len() == 3 {
+                hca.lose(fault, 1);
             }
-            let last = told.sweeps.last().map_or(0, |sweep| sweep.slot);
-            told.count("umad_back") > 0 && told.of_slot(last).any(|port| port.dt_ns.is_some())
+            let last = records.sweeps.last().map_or(0, |sweep| sweep.slot);
+            records.count("umad_back") > 0 && records.of_slot(last).any(|port| port.dt_ns.is_some())
         },
     );
-    (hca, told)
+    (hca, records)
 }
 
 #[test]
-fn every_fault_is_told_survived_and_over_when_the_device_is_back() {
+fn every_fault_is_reported_and_ends_when_the_device_is_back() {
     let faults = [
-        Fault::Send(EIO),
-        Fault::Send(ENODEV),
-        Fault::Send(ENXIO),
-        Fault::Send(EPIPE),
-        // Of a MAD that is refused, too, as one with the TID of another; of all in a slot, the device is gone.
-        Fault::Send(EINVAL),
-        Fault::Send(ENOMEM),
-        Fault::Recv("umad_recv", EIO),
-        Fault::Recv("umad_recv", ENODEV),
-        // The packet went back to the queue: who read again would read it for ever.
-        Fault::Recv("umad_recv", ENOSPC),
-        Fault::Recv("umad_recv", EINVAL),
+        Fault::Send(Errno::IO),
+        Fault::Send(Errno::NODEV),
+        Fault::Send(Errno::NXIO),
+        Fault::Send(Errno::PIPE),
+        // The kernel also rejects a single MAD so, such as one with a TID in use. If all MADs of a
+        // slot are rejected, the device is gone.
+        Fault::Send(Errno::INVAL),
+        Fault::Send(Errno::NOMEM),
+        Fault::Recv("umad_recv", Errno::IO),
+        Fault::Recv("umad_recv", Errno::NODEV),
+        // The packet goes back to the queue, so that a second read would fail in the same way.
+        Fault::Recv("umad_recv", Errno::NOSPC),
+        Fault::Recv("umad_recv", Errno::INVAL),
         // POLLERR and POLLHUP.
-        Fault::Recv("poll", EIO),
+        Fault::Recv("poll", Errno::IO),
     ];
-    let runs: Vec<_> = faults.into_iter().map(|fault| (fault, thread::spawn(move || away_and_back(fault)))).collect();
-    for (fault, run) in runs {
-        let (hca, told) = run.join().expect("it ends well");
+    for fault in faults {
+        let (hca, records) = lose_and_reconnect(fault);
         let (call, errno) = match fault {
-            Fault::Send(errno) => ("umad_send", errno),
-            Fault::Recv(call, errno) => (call, errno),
+            Fault::Send(errno) => ("umad_send", errno.raw_os_error()),
+            Fault::Recv(call, errno) => (call, errno.raw_os_error()),
         };
-        let way: Vec<_> = told.events.iter().filter(|event| event.event.starts_with("umad")).collect();
-        let [lost, back] = way[..] else { panic!("{fault:?}: {:?}", told.events) };
+        let events: Vec<_> = records.events.iter().filter(|event| event.event.starts_with("umad")).collect();
+        let [lost, back] = events[..] else { panic!("{fault:?}: {:?}", records.events) };
         assert_eq!((lost.event.as_str(), back.event.as_str()), ("umad_lost", "umad_back"), "{fault:?}");
         let os = format!("os error {errno}");
         assert!(lost.detail.starts_with(&format!("{call} failed")) && lost.detail.contains(&os), "{}", lost.detail);
-        assert!(back.detail.contains("this host is at LID"), "{}", back.detail);
+        assert!(back.detail.starts_with("after 0.3 s; this host is at LID"), "{}", back.detail);
 
-        let lost_slots = told.lost_slots();
+        let lost_slots = records.lost_slots();
         assert!(!lost_slots.is_empty(), "{fault:?}");
-        for port in lost_slots.iter().flat_map(|slot| told.of_slot(*slot)) {
+        for port in lost_slots.iter().flat_map(|slot| records.of_slot(*slot)) {
             assert_eq!((port.status.as_str(), port.errno, port.mads, port.counters.len()), ("send_error", Some(errno), 0, 0), "{fault:?}");
         }
         let last_lost = lost_slots[lost_slots.len() - 1];
-        let mut again = BTreeMap::new();
-        for port in told.ports.iter().filter(|port| port.slot > last_lost && !port.counters.is_empty()) {
-            again.entry((port.guid, port.port)).or_insert(port);
+        let mut first = BTreeMap::new();
+        for port in records.ports.iter().filter(|port| port.slot > last_lost && !port.counters.is_empty()) {
+            first.entry((port.guid, port.port)).or_insert(port);
         }
-        assert!(!again.is_empty() && again.values().all(|first| first.dt_ns.is_none()), "{fault:?}: a rate over the gap");
+        assert!(!first.is_empty() && first.values().all(|first| first.dt_ns.is_none()), "{fault:?}: a rate over the gap");
 
-        // One that is refused as a MAD may be is found out at the end of the slot.
-        let slot_of_mads = told.sweeps[0].mads_sent as u32 + 100;
-        let in_vain = hca.state().in_vain;
-        let most = if matches!(fault, Fault::Send(EINVAL | ENOMEM)) { slot_of_mads } else { 1 };
-        assert!((1..=most).contains(&in_vain), "{fault:?}: {in_vain} calls");
-        assert_eq!(hca.opens(), 2, "{fault:?}");
+        // An error that may concern a single MAD counts as a loss only at the end of the slot.
+        let most = if matches!(fault, Fault::Send(Errno::INVAL | Errno::NOMEM)) { records.sweeps[0].mads_sent as u32 + 100 } else { 1 };
+        let failed_calls = hca.state().failed_calls;
+        assert!((1..=most).contains(&failed_calls), "{fault:?}: {failed_calls} calls");
+        assert_eq!(hca.attempts(), 2, "{fault:?}");
     }
 }
 
 #[test]
-fn one_that_never_comes_back_costs_a_few_tries_and_a_stop_ends_it() {
+fn device_that_stays_away_costs_few_attempts_and_a_stop_ends_the_sweep() {
     let hca = Hca::new();
-    let for_opener = Arc::clone(&hca);
-    let told = swept(
+    let opener = Arc::clone(&hca);
+    let records = sweep(
         &hca,
-        move || for_opener.reopen(),
-        |told| {
-            if told.sweeps.len() == 2 {
-                hca.take_away(Fault::Recv("umad_recv", EIO), u32::MAX);
+        move || opener.reopen(),
+        |records| {
+            if records.sweeps.len() == 2 {
+                hca.lose(Fault::Recv("umad_recv", Errno::IO), u32::MAX);
             }
-            told.lost_slots().len() == 40
+            records.lost_slots().len() == 40
         },
     );
-    assert_eq!((told.count("umad_lost"), told.count("umad_back"), told.count("send_error")), (1, 0, 0));
-    // Two seconds: after 0.1, 0.3, 0.7 and 1.5 of them, if this machine keeps up.
-    assert!((1..=8).contains(&hca.opens()), "{} tries", hca.opens());
-    assert_eq!(hca.state().in_vain, 1);
-    assert!(told.sweeps.len() <= 46, "it ended with the stop");
+    assert_eq!((records.count("umad_lost"), records.count("umad_back"), records.count("send_error")), (1, 0, 0));
+    // 40 slots are two seconds: attempts after 0.1, 0.3, 0.7 and 1.5 s.
+    assert_eq!((hca.attempts(), hca.state().failed_calls), (4, 1));
+    assert!((42..=43).contains(&records.sweeps.len()), "it ended with the stop: {} slots", records.sweeps.len());
 }
 
 #[test]
-fn one_that_flaps_is_opened_ever_more_rarely() {
+fn device_that_flaps_is_opened_ever_more_rarely() {
     let hca = Hca::new();
-    let for_opener = Arc::clone(&hca);
+    let opener = Arc::clone(&hca);
     let mut backs = 0;
-    let told = swept(
+    let records = sweep(
         &hca,
-        move || for_opener.reopen(),
-        |told| {
-            // As soon as it is back it goes away again.
-            if told.sweeps.len() == 2 || told.count("umad_back") > backs {
-                backs = told.count("umad_back");
-                hca.take_away(Fault::Recv("poll", EIO), 0);
+        move || opener.reopen(),
+        |records| {
+            // It is lost again as soon as it is back.
+            if records.sweeps.len() == 2 || records.count("umad_back") > backs {
+                backs = records.count("umad_back");
+                hca.lose(Fault::Recv("poll", Errno::IO), 0);
             }
-            told.sweeps.len() == 50
+            records.sweeps.len() == 50
         },
     );
-    let (lost, back) = (told.count("umad_lost"), told.count("umad_back"));
-    assert!(back >= 1 && (back..=back + 1).contains(&lost), "{lost} and {back}");
-    assert!(hca.opens() <= 8, "{} tries", hca.opens());
-    assert!(hca.state().in_vain <= 8);
+    // 48 slots are 2.4 s: attempts 0.1, 0.2, 0.4 and 0.8 s after a loss, which is in the next slot.
+    assert_eq!((records.count("umad_lost"), records.count("umad_back"), hca.attempts()), (5, 4, 4));
+    assert_eq!(hca.state().failed_calls, 5);
 }
 
 #[test]
-fn where_we_are_is_looked_at_anew_and_every_device_is_asked_who_it_is() {
+fn every_device_is_verified_after_a_reconnection_at_another_lid() {
     let hca = Hca::new();
-    let for_opener = Arc::clone(&hca);
-    let devices = Plan::new(&Sampler::everything(&fabric(), "here").0).devices.len() as u32;
-    let told = swept(
+    let opener = Arc::clone(&hca);
+    let devices = plan().devices.len() as u32;
+    let records = sweep(
         &hca,
         move || {
-            for_opener.state().lid = 77;
-            for_opener.reopen()
+            opener.state().lid = Some(Lid(77));
+            opener.reopen()
         },
-        |told| {
-            if told.sweeps.len() == 2 {
-                hca.take_away(Fault::Recv("umad_recv", EIO), 0);
+        |records| {
+            if records.sweeps.len() == 2 {
+                hca.lose(Fault::Recv("umad_recv", Errno::IO), 0);
             }
-            hca.state().identities.get(1).is_some_and(|asked| *asked >= devices)
+            hca.state().identity_checks.get(1).is_some_and(|checks| *checks >= devices)
         },
     );
-    let names = told.events.iter().map(|event| event.event.as_str());
+    let names = records.events.iter().map(|event| event.event.as_str());
     let names: Vec<_> = names.filter(|name| name.starts_with("umad") || *name == "local_change").collect();
     assert_eq!(names, ["umad_lost", "umad_back", "local_change"]);
-    assert!(told.events.iter().any(|event| event.event == "umad_back" && event.detail.contains("this host is at LID 77")));
+    assert!(records.events.iter().any(|event| event.event == "umad_back" && event.detail.contains("this host is at LID 77")));
 }
 
 #[test]
-fn a_try_that_stands_still_delays_no_slot_and_no_stop() {
+fn every_device_is_verified_within_seconds_of_a_change_of_the_own_lid() {
     let hca = Hca::new();
-    // Kept until the end: who opens waits for it.
-    let (_release, stuck) = channel::<()>();
-    let (stuck, for_opener) = (Arc::new(Mutex::new(stuck)), Arc::clone(&hca));
-    let open = move || {
-        for_opener.opens.fetch_add(1, Ordering::Relaxed);
-        let _ = stuck.lock().map(|stuck| stuck.recv());
-        Err(TransportError::new("umad_open_port", ENXIO).into())
-    };
-    let told = swept(&hca, open, |told| {
-        if told.sweeps.len() == 2 {
-            hca.take_away(Fault::Send(EIO), 0);
-        }
-        told.lost_slots().len() == 10
-    });
-    assert_eq!((hca.opens(), told.count("umad_back")), (1, 0));
+    let devices = plan().devices.len() as u32;
+    let mut checks_before = 0;
+    let records = sweep(
+        &hca,
+        || Err("not used".into()),
+        |records| {
+            if records.sweeps.len() == 5 {
+                hca.state().lid = Some(Lid(77));
+                checks_before = hca.state().identity_checks[0];
+            }
+            records.sweeps.len() == 30
+        },
+    );
+    let changes: Vec<_> = records.events.iter().filter(|event| event.event == "local_change").collect();
+    let [change] = changes[..] else { panic!("{:?}", records.events) };
+    // The LID is read once a second, which is 20 slots.
+    assert!(change.slot - records.sweeps[0].slot <= 21, "slot {} of {:?}", change.slot, records.sweeps[0].slot);
+    assert!(hca.state().identity_checks[0] - checks_before >= devices);
+    assert_eq!(hca.attempts(), 0);
 }
 
 #[test]
-fn one_that_is_lost_before_the_first_slot_is_found_again() {
+fn attempt_that_blocks_delays_no_slot_and_no_stop() {
     let hca = Hca::new();
-    let for_opener = Arc::clone(&hca);
-    hca.state().broken.push(Fault::Recv("umad_recv", EIO));
-    let told =
-        swept(&hca, move || for_opener.reopen(), |told| told.ports.iter().any(|port| !port.counters.is_empty() && port.identity == "ok"));
-    assert_eq!((told.count("umad_lost"), told.count("umad_back")), (1, 1));
+    let opener = Arc::clone(&hca);
+    hca.clock.set_job_time(Duration::from_secs(3600));
+    let mut slots_while_blocked = 0;
+    let records = sweep(
+        &hca,
+        move || opener.reopen(),
+        |records| {
+            if records.sweeps.len() == 2 {
+                hca.lose(Fault::Send(Errno::IO), 0);
+            }
+            slots_while_blocked += u32::from(hca.attempts() == 1);
+            records.lost_slots().len() == 10
+        },
+    );
+    // The attempt has begun 0.1 s after the loss, and would end after an hour.
+    assert_eq!((hca.attempts(), records.count("umad_lost"), records.count("umad_back")), (1, 1, 0));
+    assert!(slots_while_blocked >= 8, "{slots_while_blocked} slots");
+    let slots: Vec<_> = records.sweeps.iter().map(|sweep| sweep.slot).collect();
+    assert!(slots.windows(2).all(|pair| pair[1] == pair[0] + 1), "{slots:?}");
+    assert!(hca.clock.now() < Instant::ZERO + 20 * INTERVAL, "the stop did not wait either");
+}
+
+#[test]
+fn device_that_is_lost_before_the_first_slot_is_opened_again() {
+    let hca = Hca::new();
+    let opener = Arc::clone(&hca);
+    hca.state().broken.push(Fault::Recv("umad_recv", Errno::IO));
+    let records =
+        sweep(&hca, move || opener.reopen(), |records| records.ports.iter().any(|port| !port.counters.is_empty() && port.identity == "ok"));
+    assert_eq!((records.count("umad_lost"), records.count("umad_back")), (1, 1));
 }

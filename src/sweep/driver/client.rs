@@ -1,12 +1,14 @@
-//! One request after another to one device, in real time: sends, waits, and sends again what was not answered.
+//! A blocking request/reply client for one device: sends a request, waits, and sends it again if there
+//! is no answer.
 //!
-//! A reply counts as it does in a sweep: only if the transaction, the sender, class, method, attribute and port fit. A redirection is followed once and
-//! remembered.
+//! A reply counts under the same conditions as in a sweep: transaction, sender, class, method,
+//! attribute and port must match. A redirection is followed once and remembered.
 
 use std::time::Duration;
 
-use super::LONGEST_WAIT;
-use super::clock::Clock;
+use rustix::io::Errno;
+
+use super::clock::{Clock, SystemClock, WallTime};
 use crate::mad::exchange::{Outcome, Target};
 use crate::mad::header::MadStatus;
 use crate::mad::pma::class_port_info::Redirect;
@@ -17,65 +19,66 @@ use crate::sweep::query::{Asker, Heard, NoAnswer};
 use crate::time::Instant;
 use crate::types::{Lid, Tid};
 
-/// Who is asked, and how.
+/// Address of a device, and how requests are sent to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address {
-    /// Where the device is.
+    /// LID of the device.
     pub lid: Lid,
-    /// Service level of what is no subnet management.
+    /// Service level of general management packets.
     pub sl: u8,
-    /// P_Key index of it.
+    /// P_Key index of general management packets.
     pub pkey_index: u16,
-    /// For how long an answer is waited for.
+    /// Longest wait for the reply to one MAD.
     pub timeout: Duration,
 }
 
-/// How often a request is sent at most.
+/// A request is sent at most this often.
 pub const TRIES: u32 = 3;
 
-/// Asks one device over a transport.
-pub struct DeviceAsker<T> {
+/// Sends requests to one device over a transport, one after another.
+pub struct DeviceClient<T, C = SystemClock> {
     transport: T,
     address: Address,
     redirect: Option<Redirect>,
     next_tid: u32,
-    clock: Clock,
+    clock: C,
+    wall: WallTime,
 }
 
-/// What became of one MAD.
-enum Sent {
+/// The outcome of one MAD.
+enum MadOutcome {
     Answered(Instant, Duration),
-    /// Another agent answers.
+    /// Another agent answers in place of this one.
     Redirected(Redirect, Duration),
     Refused(MadStatus, Duration),
-    /// It may be sent again.
-    InVain(NoAnswer),
+    /// The request may be sent again.
+    NoAnswer(NoAnswer),
 }
 
-impl<T: Transport> DeviceAsker<T> {
-    /// Has sent nothing yet. TIDs count up from the seed.
-    pub fn new(transport: T, address: Address, seed: u64) -> Self {
-        Self { transport, address, redirect: None, next_tid: seed as u32, clock: Clock::start() }
+impl<T: Transport, C: Clock> DeviceClient<T, C> {
+    /// Creates a client that has sent nothing yet. TIDs count up from the seed.
+    pub fn new(transport: T, clock: C, address: Address, seed: u64) -> Self {
+        Self { transport, address, redirect: None, next_tid: seed as u32, wall: clock.read_wall(), clock }
     }
 
-    /// Asks the device at another LID from now on.
+    /// Sends the next requests to the device at another LID.
     pub fn turn_to(&mut self, lid: Lid) {
         (self.address.lid, self.redirect) = (lid, None);
     }
 
-    /// An instant of its answers in nanoseconds since 1970.
+    /// Converts the instant of an answer to nanoseconds since 1970.
     pub fn wall(&self, at: Instant) -> u64 {
-        self.clock.wall(at)
+        self.wall.of(at)
     }
 
-    /// Where a request goes: as in a sweep.
+    /// Returns the destination of a request, by the same rules as in a sweep.
     fn target(&self, query: &Query) -> Target {
         let Address { lid, sl, pkey_index, timeout } = self.address;
         let general = Target::general(lid, sl, pkey_index, timeout);
         match (query, self.redirect) {
             (Query::Smp(_), _) => Target::subnet_management(lid, timeout),
             (Query::Pma(_), Some(redirect)) => {
-                // A queue pair that is not told is the well-known one.
+                // Queue pair 0 in a redirection means the well-known one.
                 let qp = if redirect.qp == 0 { general.qp } else { redirect.qp };
                 Target { lid: redirect.lid, qp, qkey: redirect.qkey, sl: redirect.sl, ..general }
             }
@@ -83,8 +86,8 @@ impl<T: Transport> DeviceAsker<T> {
         }
     }
 
-    /// Sends one MAD and waits for what comes of it.
-    fn send(&mut self, query: &Query, mad: &mut Mad) -> Result<Sent, TransportError> {
+    /// Sends one MAD and waits for its outcome.
+    fn send(&mut self, query: &Query, mad: &mut Mad) -> Result<MadOutcome, TransportError> {
         let (target, tid) = (self.target(query), Tid(self.next_tid));
         self.next_tid = self.next_tid.wrapping_add(1);
         query.emit(tid, mad);
@@ -92,83 +95,84 @@ impl<T: Transport> DeviceAsker<T> {
         tracing::trace!(%tid, lid = %target.lid, "send");
         if let Err(error) = self.transport.send(&target, mad, sent) {
             tracing::debug!(%error, lid = %target.lid, "not sent");
-            return Ok(Sent::InVain(NoAnswer::NotSent(error.errno())));
+            return Ok(MadOutcome::NoAnswer(NoAnswer::NotSent(error.errno())));
         }
         let deadline = sent + self.address.timeout;
-        let mut why = NoAnswer::Silent;
+        let mut reason = NoAnswer::Silent;
         loop {
             let now = self.clock.now();
-            let Some(completion) = self.transport.recv(mad, (deadline - now).min(LONGEST_WAIT), now)? else {
-                // What is ready is read before anything is given up.
+            let Some(completion) = self.transport.recv(mad, (deadline - now).min(C::PACING.longest_wait), now)? else {
+                // Replies that are ready are read before the request expires.
                 if now >= deadline {
-                    return Ok(Sent::InVain(why));
+                    return Ok(MadOutcome::NoAnswer(reason));
                 }
                 continue;
             };
-            // What is about another MAD is a stranger's, or comes too late.
+            // The completion of another MAD is foreign or late.
             if completion.tid != tid {
                 continue;
             }
             tracing::trace!(%tid, outcome = ?completion.outcome, "completion");
             let (slid, len) = match completion.outcome {
                 Outcome::Reply { slid, len } => (slid, len),
-                Outcome::TimedOut => return Ok(Sent::InVain(why)),
-                Outcome::SendFailed(errno) => return Ok(Sent::InVain(NoAnswer::NotSent(errno))),
+                Outcome::TimedOut => return Ok(MadOutcome::NoAnswer(reason)),
+                Outcome::SendFailed(errno) => return Ok(MadOutcome::NoAnswer(NoAnswer::NotSent(errno))),
+                Outcome::NoAgent => return Ok(MadOutcome::NoAnswer(NoAnswer::NotSent(Errno::OPNOTSUPP.raw_os_error()))),
             };
             if slid != target.lid {
                 continue;
             }
             let now = self.clock.now();
             match query.check(mad, len) {
-                Ok(()) => return Ok(Sent::Answered(now, now - sent)),
-                // The time that is left is what it is given before it is asked again.
-                Err(BadReply::Status(status @ MadStatus::BUSY)) => why = NoAnswer::Refused(status),
+                Ok(()) => return Ok(MadOutcome::Answered(now, now - sent)),
+                // The rest of the timeout gives a busy agent time before the next try.
+                Err(BadReply::Status(status @ MadStatus::BUSY)) => reason = NoAnswer::Refused(status),
                 Err(BadReply::Status(status)) => {
                     let to = self.redirection(query, status, mad);
-                    return Ok(to.map_or(Sent::Refused(status, now - sent), |to| Sent::Redirected(to, now - sent)));
+                    return Ok(to.map_or(MadOutcome::Refused(status, now - sent), |to| MadOutcome::Redirected(to, now - sent)));
                 }
-                Err(bad) => why = NoAnswer::BadReply(bad),
+                Err(bad) => reason = NoAnswer::BadReply(bad),
             }
         }
     }
 
-    /// Who is to be asked in the agent's place, the first time that it says so.
+    /// Returns the agent that answers in place of this one, if the reply redirects for the first time.
     fn redirection(&self, query: &Query, status: MadStatus, mad: &Mad) -> Option<Redirect> {
         let is_new = status.is_redirect() && matches!(query, Query::Pma(_)) && self.redirect.is_none();
         Redirect::parse(pma::data(mad)).filter(|_| is_new)
     }
 }
 
-impl<T: Transport> Asker for DeviceAsker<T> {
+impl<T: Transport, C: Clock> Asker for DeviceClient<T, C> {
     type Lost = TransportError;
 
     fn ask(&mut self, query: &Query) -> Result<Heard, TransportError> {
         let mut mad: Mad = [0; MAD_LEN];
-        let mut heard = Heard { mads: 0, rtt: Duration::ZERO, answer: Err(NoAnswer::Silent) };
+        let mut response = Heard { mads: 0, rtt: Duration::ZERO, answer: Err(NoAnswer::Silent) };
         let mut tries = 0;
         while tries < TRIES {
             tries += 1;
-            heard.mads += 1;
+            response.mads += 1;
             match self.send(query, &mut mad)? {
-                Sent::Answered(at, rtt) => {
-                    (heard.rtt, heard.answer) = (heard.rtt + rtt, Ok((at, *pma::data(&mad))));
-                    return Ok(heard);
+                MadOutcome::Answered(at, rtt) => {
+                    (response.rtt, response.answer) = (response.rtt + rtt, Ok((at, *pma::data(&mad))));
+                    return Ok(response);
                 }
-                Sent::Redirected(to, rtt) => {
-                    tracing::info!(lid = %self.address.lid, to = %to.lid, "another agent answers for its performance management");
-                    (self.redirect, tries, heard.rtt) = (Some(to), 0, heard.rtt + rtt);
+                MadOutcome::Redirected(to, rtt) => {
+                    tracing::info!(lid = %self.address.lid, to = %to.lid, "the device redirects queries for counters to another agent");
+                    (self.redirect, tries, response.rtt) = (Some(to), 0, response.rtt + rtt);
                 }
-                Sent::Refused(status, rtt) => {
-                    (heard.rtt, heard.answer) = (heard.rtt + rtt, Err(NoAnswer::Refused(status)));
-                    return Ok(heard);
+                MadOutcome::Refused(status, rtt) => {
+                    (response.rtt, response.answer) = (response.rtt + rtt, Err(NoAnswer::Refused(status)));
+                    return Ok(response);
                 }
-                Sent::InVain(why) => {
-                    heard.mads -= u32::from(matches!(why, NoAnswer::NotSent(_)));
-                    heard.answer = Err(why);
+                MadOutcome::NoAnswer(reason) => {
+                    response.mads -= u32::from(matches!(reason, NoAnswer::NotSent(_)));
+                    response.answer = Err(reason);
                 }
             }
         }
-        Ok(heard)
+        Ok(response)
     }
 }
 
@@ -177,55 +181,60 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::*;
-    use crate::mad::exchange::{Completion, Local, QP1_QKEY};
+    use crate::mad::exchange::{Completion, QP1_QKEY};
     use crate::mad::header::{Header, METHOD_GET_RESP};
     use crate::mad::pma::data_mut;
+    use crate::mad::transport::Locator;
+    use crate::sweep::virtual_sweep::VirtualClock;
     use crate::types::PortNum;
 
     const LID: Lid = Lid(7);
     const QUERY: Query = Query::Pma(pma::Query { attribute: 0x12, port: Some(PortNum(1)) });
 
-    /// What comes after a MAD was sent.
-    type Coming = fn(&Target, &Mad) -> Vec<(Completion, Mad)>;
+    /// Returns the completions that follow a MAD.
+    type Completions = fn(&Target, &Mad) -> Vec<(Completion, Mad)>;
 
-    /// Answers each MAD by the next entry of a script; afterwards nothing comes any more.
+    /// Answers each MAD by the next entry of a script, and the MADs after its end not at all.
     struct Script {
-        script: VecDeque<Coming>,
-        coming: VecDeque<(Completion, Mad)>,
+        script: VecDeque<Completions>,
+        ready: VecDeque<(Completion, Mad)>,
         sent: Vec<Target>,
+        clock: VirtualClock,
     }
 
     impl Transport for Script {
         fn send(&mut self, target: &Target, mad: &Mad, _now: Instant) -> Result<(), TransportError> {
             if target.sl == 15 {
-                return Err(TransportError::new("umad_send", 22));
+                return Err(TransportError::new("umad_send", Errno::INVAL.raw_os_error()));
             }
             self.sent.push(*target);
-            self.coming.extend(self.script.pop_front().map(|coming| coming(target, mad)).unwrap_or_default());
+            self.ready.extend(self.script.pop_front().map(|completions| completions(target, mad)).unwrap_or_default());
             Ok(())
         }
 
         fn recv(&mut self, mad: &mut Mad, wait: Duration, _now: Instant) -> Result<Option<Completion>, TransportError> {
-            let Some((completion, reply)) = self.coming.pop_front() else {
-                std::thread::park_timeout(wait);
+            let Some((completion, reply)) = self.ready.pop_front() else {
+                self.clock.sleep(wait);
                 return Ok(None);
             };
             *mad = reply;
             Ok(Some(completion))
         }
 
-        fn local(&mut self) -> Option<Local> {
-            None
+        fn locator(&self) -> Locator {
+            Box::new(|| None)
         }
     }
 
-    fn asker(script: &[Coming]) -> DeviceAsker<Script> {
-        let transport = Script { script: script.iter().copied().collect(), coming: VecDeque::new(), sent: Vec::new() };
+    fn client(script: &[Completions]) -> DeviceClient<Script, VirtualClock> {
+        let clock = VirtualClock::default();
+        let script = script.iter().copied().collect();
+        let transport = Script { script, ready: VecDeque::new(), sent: Vec::new(), clock: clock.clone() };
         let address = Address { lid: LID, sl: 0, pkey_index: 0, timeout: Duration::from_millis(5) };
-        DeviceAsker::new(transport, address, u64::MAX)
+        DeviceClient::new(transport, clock, address, u64::MAX)
     }
 
-    /// The reply of whoever was asked, and when it is changed so, of somebody else.
+    /// Returns the reply of the device, with changes.
     fn reply(target: &Target, request: &Mad, change: impl FnOnce(&mut Completion, &mut Mad)) -> (Completion, Mad) {
         let mut mad = *request;
         mad[3] = METHOD_GET_RESP;
@@ -234,81 +243,89 @@ mod tests {
         (completion, mad)
     }
 
-    const GOOD: Coming = |target, mad| vec![reply(target, mad, |_, mad| mad[100] = 9)];
-    const NOTHING: Coming = |_, _| Vec::new();
-    const TIMED_OUT: Coming = |target, mad| vec![reply(target, mad, |completion, _| completion.outcome = Outcome::TimedOut)];
+    const GOOD: Completions = |target, mad| vec![reply(target, mad, |_, mad| mad[100] = 9)];
+    const NOTHING: Completions = |_, _| Vec::new();
+    const TIMED_OUT: Completions = |target, mad| vec![reply(target, mad, |completion, _| completion.outcome = Outcome::TimedOut)];
 
-    fn heard(script: &[Coming]) -> (Heard, Vec<Target>) {
-        let mut asker = asker(script);
-        let heard = asker.ask(&QUERY).expect("the way is there");
-        (heard, asker.transport.sent)
+    /// Sends one request, and returns its response and the targets of all MADs.
+    fn request(script: &[Completions]) -> (Heard, Vec<Target>) {
+        let mut client = client(script);
+        let response = client.ask(&QUERY).expect("the transport is open");
+        (response, client.transport.sent)
     }
 
     #[test]
-    fn what_was_not_answered_is_asked_three_times() {
-        let (heard, sent) = heard(&[NOTHING, TIMED_OUT, GOOD]);
-        let (_, data) = heard.answer.expect("the third is answered");
-        assert_eq!((data[100 - 64], heard.mads, sent.len()), (9, 3, 3));
-        let (heard, sent) = self::heard(&[NOTHING, TIMED_OUT, NOTHING, GOOD]);
-        assert_eq!((heard.answer.err(), heard.mads, sent.len()), (Some(NoAnswer::Silent), 3, 3));
+    fn request_without_answer_is_sent_three_times() {
+        let (response, sent) = request(&[NOTHING, TIMED_OUT, GOOD]);
+        let (_, data) = response.answer.expect("the third is answered");
+        assert_eq!((data[100 - 64], response.mads, sent.len()), (9, 3, 3));
+        let (response, sent) = request(&[NOTHING, TIMED_OUT, NOTHING, GOOD]);
+        assert_eq!((response.answer.err(), response.mads, sent.len()), (Some(NoAnswer::Silent), 3, 3));
     }
 
     #[test]
-    fn only_the_device_s_own_reply_to_this_mad_counts() {
-        let (heard, _) = heard(&[|target, mad| {
+    fn request_expires_after_its_timeout() {
+        let mut client = client(&[]);
+        client.ask(&QUERY).expect("the transport is open");
+        assert_eq!(client.clock.now(), Instant::ZERO + TRIES * client.address.timeout);
+    }
+
+    #[test]
+    fn reply_to_another_mad_or_from_another_device_is_dropped() {
+        let (response, _) = request(&[|target, mad| {
             vec![
                 reply(target, mad, |completion, _| completion.tid = Tid(completion.tid.0.wrapping_sub(1))),
                 reply(target, mad, |completion, _| completion.outcome = Outcome::Reply { slid: Lid(8), len: MAD_LEN }),
                 reply(target, mad, |_, mad| mad[100] = 9),
             ]
         }]);
-        assert_eq!((heard.answer.map(|(_, data)| data[100 - 64]), heard.mads), (Ok(9), 1));
+        assert_eq!((response.answer.map(|(_, data)| data[100 - 64]), response.mads), (Ok(9), 1));
     }
 
     #[test]
-    fn what_does_not_fit_is_told_if_nothing_better_comes() {
-        const OTHER_PORT: Coming = |target, mad| vec![reply(target, mad, |_, mad| mad[65] = 2)];
-        let (heard, _) = heard(&[OTHER_PORT, OTHER_PORT, OTHER_PORT]);
-        assert_eq!((heard.answer.err(), heard.mads), (Some(NoAnswer::BadReply(BadReply::PortSelect(2))), 3));
-        let (heard, _) = self::heard(&[OTHER_PORT, GOOD]);
-        assert!(heard.answer.is_ok());
+    fn bad_reply_is_reported_if_no_good_one_follows() {
+        const OTHER_PORT: Completions = |target, mad| vec![reply(target, mad, |_, mad| mad[65] = 2)];
+        let (response, _) = request(&[OTHER_PORT, OTHER_PORT, OTHER_PORT]);
+        assert_eq!((response.answer.err(), response.mads), (Some(NoAnswer::BadReply(BadReply::PortSelect(2))), 3));
+        let (response, _) = request(&[OTHER_PORT, GOOD]);
+        assert!(response.answer.is_ok());
     }
 
     #[test]
-    fn a_refusal_is_final_but_that_of_a_busy_agent() {
-        let (heard, sent) = heard(&[|target, mad| vec![reply(target, mad, |_, mad| mad[5] = 0x0c)], GOOD]);
-        assert_eq!((heard.answer.err(), sent.len()), (Some(NoAnswer::Refused(MadStatus::UNSUPPORTED_ATTRIBUTE)), 1));
-        let (heard, sent) = self::heard(&[|target, mad| vec![reply(target, mad, |_, mad| mad[5] = 1)], GOOD]);
-        assert_eq!((heard.answer.is_ok(), sent.len()), (true, 2));
+    fn refusal_is_final_unless_the_agent_is_busy() {
+        let (response, sent) = request(&[|target, mad| vec![reply(target, mad, |_, mad| mad[5] = 0x0c)], GOOD]);
+        assert_eq!((response.answer.err(), sent.len()), (Some(NoAnswer::Refused(MadStatus::UNSUPPORTED_ATTRIBUTE)), 1));
+        let (response, sent) = request(&[|target, mad| vec![reply(target, mad, |_, mad| mad[5] = 1)], GOOD]);
+        assert_eq!((response.answer.is_ok(), sent.len()), (true, 2));
     }
 
     #[test]
-    fn a_redirection_is_followed_once_and_remembered() {
-        const AWAY: Coming = |target, mad| {
+    fn redirection_is_followed_once_and_remembered() {
+        const AWAY: Completions = |target, mad| {
             vec![reply(target, mad, |_, mad| {
                 mad[5] = 2;
                 Redirect { lid: Lid(9), qp: 0, qkey: QP1_QKEY, sl: 3, pkey: 0xffff }.emit(data_mut(mad));
             })]
         };
-        let mut asker = asker(&[AWAY, GOOD, GOOD, AWAY]);
+        let mut client = client(&[AWAY, GOOD, GOOD, AWAY]);
         for mads in [2, 1] {
-            let heard = asker.ask(&QUERY).expect("the way is there");
-            assert_eq!((heard.answer.is_ok(), heard.mads), (true, mads));
+            let response = client.ask(&QUERY).expect("the transport is open");
+            assert_eq!((response.answer.is_ok(), response.mads), (true, mads));
         }
-        let heard = asker.ask(&QUERY).expect("the way is there");
-        assert_eq!(heard.answer.err(), Some(NoAnswer::Refused(MadStatus::REDIRECT)), "never in a circle");
-        let lids: Vec<_> = asker.transport.sent.iter().map(|target| (target.lid.0, target.qp, target.sl)).collect();
+        let response = client.ask(&QUERY).expect("the transport is open");
+        assert_eq!(response.answer.err(), Some(NoAnswer::Refused(MadStatus::REDIRECT)), "a second redirection is not followed");
+        let lids: Vec<_> = client.transport.sent.iter().map(|target| (target.lid.0, target.qp, target.sl)).collect();
         assert_eq!(lids, [(7, 1, 0), (9, 1, 3), (9, 1, 3), (9, 1, 3)]);
-        // Who the device is, it is asked itself.
+        // Queries for the identity still go to the device itself.
         let identity = Query::Smp(crate::mad::smp::Query { attribute: 0x11, port: PortNum(0) });
-        assert_eq!((asker.target(&identity).lid, asker.target(&identity).qp), (LID, 0));
+        assert_eq!((client.target(&identity).lid, client.target(&identity).qp), (LID, 0));
     }
 
     #[test]
-    fn what_cannot_be_sent_is_told_with_its_errno() {
-        let mut asker = asker(&[]);
-        asker.address.sl = 15;
-        let heard = asker.ask(&QUERY).expect("the way is there");
-        assert_eq!((heard.answer.err(), heard.mads), (Some(NoAnswer::NotSent(22)), 0));
+    fn request_that_cannot_be_sent_reports_its_errno() {
+        let mut client = client(&[]);
+        client.address.sl = 15;
+        let response = client.ask(&QUERY).expect("the transport is open");
+        assert_eq!((response.answer.err(), response.mads), (Some(NoAnswer::NotSent(Errno::INVAL.raw_os_error())), 0));
     }
 }

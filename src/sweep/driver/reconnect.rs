@@ -1,195 +1,239 @@
-//! The way to the fabric, and how it is found again when it is lost: a driver that is reloaded, a HCA that is reset.
+//! The transport of a driver, and how it is opened again after it was lost: the kernel driver was
+//! reloaded, or the HCA was reset.
 //!
-//! Closing and opening may stand still inside the kernel, so a thread of its own does both, one try after another. No slot waits for it, and no stop.
-//! The time between two tries doubles; a way that is lost again soon after it was back goes on where the last tries ended. Reads no clock: it is told.
+//! Closing and opening a device may block inside the kernel. Each attempt therefore runs as a
+//! [job of the clock](Clock::start), and no slot and no stop waits for it. The time between two
+//! attempts doubles, up to 10 s. If a transport is lost soon after it was opened, the time goes on
+//! from where the last attempts ended.
 
 use std::error::Error;
 use std::io;
-use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
-use std::thread;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::clock::{Clock, Job, Progress};
+use super::wake::Wake;
 use crate::mad::Mad;
 use crate::mad::exchange::{Completion, Local, Target};
-use crate::mad::transport::{Transport, TransportError};
+use crate::mad::transport::{Locator, Transport, TransportError};
 use crate::time::Instant;
 
-/// A way that was opened.
+/// A transport that was opened again.
 #[derive(Debug)]
 pub struct Opened<T> {
-    /// It.
+    /// The transport.
     pub transport: T,
-    /// Where our P_Key is in the port's table now.
+    /// Index of the configured P_Key in the port's table.
     pub pkey_index: u16,
 }
 
-/// Why it could not be opened, for the log.
+/// The reason why a transport could not be opened.
 pub type OpenError = Box<dyn Error + Send + Sync>;
 
-/// What one try to open it gave.
-type Tried<T> = Result<Opened<T>, OpenError>;
+/// A transport that was opened, and the location of its port at that time.
+pub(super) struct Located<T> {
+    opened: Opened<T>,
+    location: Location,
+}
 
-/// Starts a try, after the old way was closed; what it gives comes through the channel.
-type Start<T> = Box<dyn Fn(Option<T>) -> io::Result<Receiver<Tried<T>>> + Send>;
+/// Location of the sending port on its subnet.
+pub(super) struct Location {
+    /// The location when the transport was opened; `None` if it could not be read.
+    pub(super) local: Option<Local>,
+    /// Reads the location later.
+    pub(super) locator: Locator,
+}
 
-/// Before the first try, and the most between two.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
+impl Location {
+    /// Reads the location of the port of a transport. May block.
+    pub(super) fn of(transport: &impl Transport) -> Self {
+        let mut locator = transport.locator();
+        Self { local: locator(), locator }
+    }
+}
+
+/// The outcome of one attempt.
+type Attempt<T> = Result<Located<T>, OpenError>;
+
+/// Starts an attempt, which first closes the old transport.
+type StartAttempt<T> = Box<dyn Fn(Option<T>, &Arc<Wake>) -> io::Result<Job<Attempt<T>>> + Send>;
+
+/// Time from the loss of a transport to the first attempt.
+const FIRST_BACKOFF: Duration = Duration::from_millis(100);
+
+/// Longest time between two attempts.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
 
-/// A way, or the tries to find it again.
-pub(super) struct Lifeline<T> {
-    way: Way<T>,
-    start: Option<Start<T>>,
-    /// Before the next try.
+/// A transport, or the attempts to open it again.
+pub(super) struct Reconnect<T, C> {
+    connection: Connection<T>,
+    start_attempt: Option<StartAttempt<T>>,
+    /// Time until the next attempt.
     backoff: Duration,
+    clock: C,
 }
 
-enum Way<T> {
-    There { transport: T, since: Instant },
-    Lost { errno: i32, since: Instant, next: Try<T> },
+enum Connection<T> {
+    Open { transport: T, since: Instant },
+    Lost { errno: i32, since: Instant, attempt: AttemptState<T> },
 }
 
-enum Try<T> {
-    /// Not before then. What is left of the old way is closed with it.
-    Later {
+enum AttemptState<T> {
+    /// The next attempt starts at `at`, and closes the old transport.
+    Due {
         at: Instant,
         old: Option<T>,
     },
-    Now(Receiver<Tried<T>>),
+    Running(Job<Attempt<T>>),
 }
 
-/// It was found again.
-pub(super) struct Back {
-    /// How long after it was lost.
+/// The transport was opened again.
+pub(super) struct Reconnected {
+    /// Time since it was lost.
     pub(super) after: Duration,
     pub(super) pkey_index: u16,
+    pub(super) location: Location,
 }
 
-impl<T: Transport> Lifeline<T> {
-    /// One that is never found again.
-    pub(super) fn new(transport: T) -> Self {
-        Self { way: Way::There { transport, since: Instant::ZERO }, start: None, backoff: FIRST_WAIT }
+impl<T: Transport, C: Clock> Reconnect<T, C> {
+    /// A transport that is not opened again after a loss.
+    pub(super) fn new(transport: T, clock: C) -> Self {
+        let connection = Connection::Open { transport, since: Instant::ZERO };
+        Self { connection, start_attempt: None, backoff: FIRST_BACKOFF, clock }
     }
 
-    /// Whether there is a way to find it again.
+    /// Opens the transport by `open` after a loss.
+    pub(super) fn open_by(&mut self, open: impl Fn() -> Result<Opened<T>, OpenError> + Clone + Send + 'static)
+    where
+        T: Send + 'static,
+        C: Send + 'static,
+    {
+        let clock = self.clock.clone();
+        self.start_attempt = Some(Box::new(move |old, wake| {
+            let open = open.clone();
+            clock.start("open", wake, move || {
+                drop(old);
+                let opened = open()?;
+                Ok(Located { location: Location::of(&opened.transport), opened })
+            })
+        }));
+    }
+
+    /// Returns whether a lost transport is opened again.
     pub(super) fn can_reopen(&self) -> bool {
-        self.start.is_some()
+        self.start_attempt.is_some()
     }
 
-    /// The errno with which it was lost, if it is.
-    pub(super) fn lost(&self) -> Option<i32> {
-        match &self.way {
-            Way::There { .. } => None,
-            Way::Lost { errno, .. } => Some(*errno),
-        }
+    /// Returns whether the transport is lost.
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self.connection, Connection::Lost { .. })
     }
 
-    pub(super) fn send(&mut self, target: &Target, mad: &Mad, now: Instant) -> Result<(), TransportError> {
-        match &mut self.way {
-            Way::There { transport, .. } => transport.send(target, mad, now),
-            Way::Lost { errno, .. } => Err(TransportError::new("umad_send", *errno)),
-        }
-    }
-
-    /// Where there is no way, time passes all the same.
-    pub(super) fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
-        match &mut self.way {
-            Way::There { transport, .. } => transport.recv(mad, wait, now),
-            Way::Lost { .. } => {
-                thread::sleep(wait);
-                Ok(None)
-            }
-        }
-    }
-
-    pub(super) fn local(&mut self) -> Option<Local> {
-        match &mut self.way {
-            Way::There { transport, .. } => transport.local(),
-            Way::Lost { .. } => None,
-        }
-    }
-
-    /// It is lost from now on.
+    /// Marks the transport as lost, with the errno that sends report meanwhile.
     pub(super) fn lose(&mut self, errno: i32, now: Instant) {
-        let lost = Way::Lost { errno, since: now, next: Try::Later { at: now, old: None } };
-        match std::mem::replace(&mut self.way, lost) {
-            Way::There { transport, since } => {
+        let attempt = AttemptState::Due { at: now, old: None };
+        match std::mem::replace(&mut self.connection, Connection::Lost { errno, since: now, attempt }) {
+            Connection::Open { transport, since } => {
                 if now - since >= LONGEST_BACKOFF {
-                    self.backoff = FIRST_WAIT;
+                    self.backoff = FIRST_BACKOFF;
                 }
                 self.try_later(now, Some(transport));
             }
-            lost @ Way::Lost { .. } => self.way = lost,
+            lost @ Connection::Lost { .. } => self.connection = lost,
         }
     }
 
-    /// Starts the next try if it is time, and takes what the last one gave.
-    pub(super) fn poll(&mut self, now: Instant) -> Option<Back> {
-        let (Way::Lost { since, next, .. }, Some(start)) = (&mut self.way, &self.start) else { return None };
-        let tried = match next {
-            Try::Later { at, .. } if now < *at => return None,
-            Try::Later { old, .. } => match start(old.take()) {
-                Ok(coming) => {
-                    *next = Try::Now(coming);
-                    return None;
-                }
-                Err(error) => Err(error.into()),
-            },
-            Try::Now(coming) => match coming.try_recv() {
-                Ok(tried) => tried,
-                Err(TryRecvError::Empty) => return None,
-                Err(TryRecvError::Disconnected) => Err("the thread that opens it has ended".into()),
-            },
-        };
-        match tried {
-            Ok(Opened { transport, pkey_index }) => {
-                let after = now - *since;
-                self.way = Way::There { transport, since: now };
-                Some(Back { after, pkey_index })
+    /// Starts the next attempt when its time has come, and takes the result of the last one. Never
+    /// blocks. `wake` is raised when an attempt has ended.
+    pub(super) fn poll(&mut self, now: Instant, wake: &Arc<Wake>) -> Option<Reconnected> {
+        let (Connection::Lost { since, attempt, .. }, Some(start)) = (&mut self.connection, &self.start_attempt) else { return None };
+        if let AttemptState::Due { at, old } = attempt {
+            if now < *at {
+                return None;
             }
-            Err(error) => {
-                tracing::debug!(%error, "the way to the fabric is not back yet");
-                self.try_later(now, None);
-                None
+            match start(old.take(), wake) {
+                Ok(job) => *attempt = AttemptState::Running(job),
+                Err(error) => return self.failed(&error.into(), now),
             }
         }
+        let AttemptState::Running(job) = attempt else { return None };
+        match job.poll(now) {
+            Progress::Running => None,
+            Progress::Panicked => self.failed(&"the attempt has panicked".into(), now),
+            Progress::Done(Err(error)) => self.failed(&error, now),
+            Progress::Done(Ok(Located { opened: Opened { transport, pkey_index }, location })) => {
+                let after = now - *since;
+                self.connection = Connection::Open { transport, since: now };
+                Some(Reconnected { after, pkey_index, location })
+            }
+        }
+    }
+
+    /// Returns when [`poll`](Self::poll) has something to do. `None` if that is unknown: while the
+    /// transport is open, or until `wake` is raised.
+    pub(super) fn next_poll(&mut self, now: Instant) -> Option<Instant> {
+        match &mut self.connection {
+            Connection::Lost { attempt: AttemptState::Due { at, .. }, .. } if self.start_attempt.is_some() => Some(*at),
+            Connection::Lost { attempt: AttemptState::Running(job), .. } => Some(job.ready_at()).filter(|at| *at > now),
+            Connection::Open { .. } | Connection::Lost { .. } => None,
+        }
+    }
+
+    fn failed(&mut self, error: &OpenError, now: Instant) -> Option<Reconnected> {
+        tracing::debug!(%error, "cannot open the transport yet");
+        self.try_later(now, None);
+        None
     }
 
     fn try_later(&mut self, now: Instant, old: Option<T>) {
-        if let Way::Lost { next, .. } = &mut self.way {
-            *next = Try::Later { at: now + self.backoff, old };
+        if let Connection::Lost { attempt, .. } = &mut self.connection {
+            *attempt = AttemptState::Due { at: now + self.backoff, old };
             self.backoff = (self.backoff * 2).min(LONGEST_BACKOFF);
         }
     }
 }
 
-impl<T: Send + 'static> Lifeline<T> {
-    /// Finds it again by `open`, each time on a thread of its own.
-    pub(super) fn reopen_by(&mut self, open: impl Fn() -> Tried<T> + Clone + Send + 'static) {
-        self.start = Some(Box::new(move |old| {
-            let (tell, coming) = sync_channel(1);
-            let open = open.clone();
-            thread::Builder::new().name("open".to_owned()).spawn(move || {
-                drop(old);
-                // Nobody waits for it any more once the sweep has ended.
-                let _ = tell.send(open());
-            })?;
-            Ok(coming)
-        }));
+/// While the transport is lost, sends fail and waits for replies only take their time.
+impl<T: Transport, C: Clock> Transport for Reconnect<T, C> {
+    fn send(&mut self, target: &Target, mad: &Mad, now: Instant) -> Result<(), TransportError> {
+        match &mut self.connection {
+            Connection::Open { transport, .. } => transport.send(target, mad, now),
+            Connection::Lost { errno, .. } => Err(TransportError::new("umad_send", *errno)),
+        }
+    }
+
+    fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
+        match &mut self.connection {
+            Connection::Open { transport, .. } => transport.recv(mad, wait, now),
+            Connection::Lost { .. } => {
+                self.clock.sleep(wait);
+                Ok(None)
+            }
+        }
+    }
+
+    fn locator(&self) -> Locator {
+        match &self.connection {
+            Connection::Open { transport, .. } => transport.locator(),
+            Connection::Lost { .. } => Box::new(|| None),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
+    use rustix::io::Errno;
+
+    use super::super::clock::SystemClock;
     use super::*;
+    use crate::sweep::virtual_sweep::VirtualClock;
 
     const MS: Duration = Duration::from_millis(1);
-    const EIO: i32 = 5;
+    const EIO: i32 = Errno::IO.raw_os_error();
 
-    /// A way that only counts how many of it were closed.
+    /// A transport that counts how many of its kind were closed.
     struct Counted(Arc<AtomicU32>);
 
     impl Drop for Counted {
@@ -207,111 +251,134 @@ mod tests {
             Ok(None)
         }
 
-        fn local(&mut self) -> Option<Local> {
-            None
+        fn locator(&self) -> Locator {
+            Box::new(|| None)
         }
     }
 
-    /// A lifeline whose tries fail until so many were made, and how many there were, and how many ways were closed.
-    fn lifeline(back_at: u32) -> (Lifeline<Counted>, Arc<AtomicU32>, Arc<AtomicU32>) {
-        let (tries, closed) = (Arc::<AtomicU32>::default(), Arc::<AtomicU32>::default());
-        let mut lifeline = Lifeline::new(Counted(Arc::clone(&closed)));
-        let (count, counted) = (Arc::clone(&tries), Arc::clone(&closed));
-        lifeline.reopen_by(move || {
-            if count.fetch_add(1, Ordering::Relaxed) + 1 < back_at {
-                return Err("not yet".into());
-            }
-            Ok(Opened { transport: Counted(Arc::clone(&counted)), pkey_index: 3 })
-        });
-        (lifeline, tries, closed)
+    /// A connection in virtual time, and what was done with it.
+    struct Fixture {
+        reconnect: Reconnect<Counted, VirtualClock>,
+        clock: VirtualClock,
+        wake: Arc<Wake>,
+        attempts: Arc<AtomicU32>,
+        closed: Arc<AtomicU32>,
     }
 
-    impl Lifeline<Counted> {
-        /// Polls at this instant until the try that it may start has given what it gives.
-        fn poll_through(&mut self, now: Instant) -> Option<Back> {
-            loop {
-                let back = self.poll(now);
-                if back.is_some() || !matches!(&self.way, Way::Lost { next: Try::Now(_), .. }) {
-                    return back;
+    impl Fixture {
+        /// A connection whose first successful attempt is the one with this number, counted from 1.
+        fn new(first_success: u32) -> Self {
+            let (attempts, closed) = (Arc::<AtomicU32>::default(), Arc::<AtomicU32>::default());
+            let clock = VirtualClock::default();
+            let mut reconnect = Reconnect::new(Counted(Arc::clone(&closed)), clock.clone());
+            let (count, counted) = (Arc::clone(&attempts), Arc::clone(&closed));
+            reconnect.open_by(move || {
+                if count.fetch_add(1, Ordering::Relaxed) + 1 < first_success {
+                    return Err("not yet".into());
                 }
-                thread::yield_now();
-            }
+                Ok(Opened { transport: Counted(Arc::clone(&counted)), pkey_index: 3 })
+            });
+            Self { reconnect, clock, wake: Arc::default(), attempts, closed }
+        }
+
+        fn lose(&mut self) {
+            self.reconnect.lose(EIO, self.clock.now());
+        }
+
+        /// Polls after this time.
+        fn poll_after(&mut self, time: Duration) -> Option<Reconnected> {
+            self.clock.sleep(time);
+            self.reconnect.poll(self.clock.now(), &self.wake)
+        }
+
+        fn attempts(&self) -> u32 {
+            self.attempts.load(Ordering::Relaxed)
+        }
+
+        fn closed(&self) -> u32 {
+            self.closed.load(Ordering::Relaxed)
         }
     }
 
     #[test]
-    fn tries_become_rare_and_never_spin() {
-        let (mut lifeline, tries, closed) = lifeline(u32::MAX);
-        lifeline.lose(EIO, Instant::ZERO);
+    fn time_between_failed_attempts_doubles_up_to_ten_seconds() {
+        let mut fixture = Fixture::new(u32::MAX);
+        fixture.lose();
         let mut at = Vec::new();
-        for step in 0..60_000 {
-            let before = tries.load(Ordering::Relaxed);
-            assert!(lifeline.poll_through(Instant::ZERO + step * MS).is_none());
-            at.extend((tries.load(Ordering::Relaxed) > before).then_some(step));
+        for step in 1..60_000 {
+            let before = fixture.attempts();
+            assert!(fixture.poll_after(MS).is_none());
+            at.extend((fixture.attempts() > before).then_some(step));
         }
         assert_eq!(at, [100, 300, 700, 1500, 3100, 6300, 12_700, 22_700, 32_700, 42_700, 52_700]);
-        assert_eq!((closed.load(Ordering::Relaxed), lifeline.lost()), (1, Some(EIO)));
+        assert_eq!((fixture.closed(), fixture.reconnect.is_lost()), (1, true));
     }
 
     #[test]
-    fn one_that_comes_back_says_after_how_long() {
-        let (mut lifeline, _, closed) = lifeline(2);
-        let lost = Instant::from_nanos(7_000_000_000);
-        lifeline.lose(EIO, lost);
-        assert!(lifeline.poll_through(lost + 100 * MS).is_none());
-        let back = lifeline.poll_through(lost + 300 * MS).expect("the second try");
-        assert_eq!((back.after, back.pkey_index, lifeline.lost()), (300 * MS, 3, None));
-        assert_eq!(closed.load(Ordering::Relaxed), 1);
+    fn next_poll_is_the_start_of_the_next_attempt() {
+        let mut fixture = Fixture::new(2);
+        assert_eq!(fixture.reconnect.next_poll(fixture.clock.now()), None, "nothing is lost");
+        fixture.lose();
+        let mut polls = Vec::new();
+        while let Some(at) = fixture.reconnect.next_poll(fixture.clock.now()) {
+            polls.push(at.as_nanos() / 1_000_000);
+            fixture.poll_after(at - fixture.clock.now());
+        }
+        assert_eq!((polls, fixture.reconnect.is_lost()), (vec![100, 300], false));
     }
 
     #[test]
-    fn one_that_flaps_is_tried_as_rarely_as_one_that_is_away_and_a_steady_one_is_not() {
-        let (mut lifeline, tries, _) = lifeline(0);
-        let mut now = Instant::ZERO;
+    fn reconnection_reports_how_long_the_transport_was_lost() {
+        let mut fixture = Fixture::new(2);
+        fixture.clock.sleep(7000 * MS);
+        fixture.lose();
+        assert!(fixture.poll_after(100 * MS).is_none());
+        let reconnected = fixture.poll_after(200 * MS).expect("the second attempt");
+        assert_eq!((reconnected.after, reconnected.pkey_index, fixture.reconnect.is_lost()), (300 * MS, 3, false));
+        assert_eq!(fixture.closed(), 1);
+    }
+
+    #[test]
+    fn transport_that_flaps_is_opened_ever_more_rarely_until_it_is_stable() {
+        let mut fixture = Fixture::new(0);
         for _ in 0..60_000 {
-            if lifeline.lost().is_none() {
-                lifeline.lose(EIO, now);
+            if !fixture.reconnect.is_lost() {
+                fixture.lose();
             }
-            lifeline.poll_through(now);
-            now += MS;
+            fixture.poll_after(MS);
         }
-        let count = tries.load(Ordering::Relaxed);
-        assert!((8..=12).contains(&count), "{count}");
-        while lifeline.lost().is_some() {
-            lifeline.poll_through(now);
-            now += MS;
+        assert!((8..=12).contains(&fixture.attempts()), "{}", fixture.attempts());
+        while fixture.reconnect.is_lost() {
+            fixture.poll_after(MS);
         }
-        now += LONGEST_BACKOFF;
-        lifeline.lose(EIO, now);
-        assert!(lifeline.poll_through(now + FIRST_WAIT).is_some(), "at once again");
+        fixture.clock.sleep(LONGEST_BACKOFF);
+        fixture.lose();
+        assert!(fixture.poll_after(FIRST_BACKOFF).is_some(), "the first attempt comes early again");
     }
 
     #[test]
-    fn a_try_that_stands_still_is_waited_for_by_nobody() {
-        let (mut lifeline, _, _) = lifeline(0);
-        let (release, stuck) = sync_channel::<()>(0);
-        let stuck = Arc::new(std::sync::Mutex::new(stuck));
-        let tries = Arc::<AtomicU32>::default();
-        let count = Arc::clone(&tries);
-        lifeline.reopen_by(move || {
-            count.fetch_add(1, Ordering::Relaxed);
-            let _ = stuck.lock().map(|stuck| stuck.recv());
-            Err("too late".into())
-        });
-        lifeline.lose(EIO, Instant::ZERO);
-        for step in 0..100_000 {
-            assert!(lifeline.poll(Instant::ZERO + step * MS).is_none());
+    fn attempt_that_takes_long_is_the_only_one_and_its_result_is_taken() {
+        let mut fixture = Fixture::new(0);
+        fixture.clock.set_job_time(60_000 * MS);
+        fixture.lose();
+        for _ in 0..60_099 {
+            assert!(fixture.poll_after(MS).is_none());
         }
-        assert!(tries.load(Ordering::Relaxed) <= 1);
-        drop(release);
+        assert_eq!(fixture.attempts(), 1);
+        assert!(fixture.poll_after(MS).is_some(), "100 ms until the attempt, and 60 s for it");
     }
 
     #[test]
-    fn a_try_that_panics_is_one_that_failed() {
-        let (mut lifeline, _, _) = lifeline(0);
-        lifeline.reopen_by(|| panic!("on purpose"));
-        lifeline.lose(EIO, Instant::ZERO);
-        assert!(lifeline.poll_through(Instant::ZERO + FIRST_WAIT).is_none());
-        assert!(matches!(&lifeline.way, Way::Lost { next: Try::Later { old: None, .. }, .. }));
+    fn attempt_that_panics_counts_as_failed() {
+        let clock = SystemClock::start();
+        let mut reconnect = Reconnect::new(Counted(Arc::default()), clock);
+        reconnect.open_by(|| panic!("on purpose"));
+        reconnect.lose(EIO, Instant::ZERO);
+        let wake = Arc::default();
+        let due = Instant::ZERO + FIRST_BACKOFF;
+        assert!(reconnect.poll(due, &wake).is_none());
+        clock.wait(&wake, 0, None);
+        assert!(reconnect.poll(due, &wake).is_none());
+        assert_eq!(reconnect.next_poll(due), Some(due + 2 * FIRST_BACKOFF), "the next attempt");
     }
 }
