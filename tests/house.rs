@@ -36,10 +36,10 @@ const RULES: &[Rule] = &[
     rule("record::text", &["types"], &[]),
     rule("sweep", &["mad", "record", "time", "types"], &["mad::transport", "sweep::driver"]),
     rule("sweep::plan", &["assignments", "record", "types"], &["sweep::driver"]),
-    rule("sweep::engine", &["mad", "time", "types"], &["mad::transport", "sweep::driver", "record", "sweep::rehearsal"]),
+    rule("sweep::engine", &["mad", "time", "types"], &["mad::transport", "sweep::driver", "record", "sweep::virtual_sweep"]),
     rule("sweep::engine::tests", &["mad", "time", "topology", "types"], &["sweep::driver", "record"]),
     rule("sweep::query", &["mad", "record", "time", "types"], &["mad::transport", "sweep::driver", "sweep::engine"]),
-    rule("sweep::rehearsal", &["mad", "time", "topology"], &["mad::transport::umad", "sweep::driver"]),
+    rule("sweep::virtual_sweep", &["mad", "time", "topology"], &["mad::transport::umad", "sweep::driver"]),
     rule("sweep::driver", &["mad", "output", "record", "time", "types"], &["mad::transport::sim", "mad::transport::umad"]),
     rule("metrics", &["mad::pma", "record", "sweep", "types"], &[]),
     rule("config", &["mad::pma", "metrics", "output", "sweep::engine", "types"], &[]),
@@ -59,8 +59,8 @@ const CLOCKS: [&str; 2] = ["src/sweep/driver/clock.rs", "src/bin/"];
 const VIRTUAL: [&str; 7] = [
     "tests/memory.rs",
     "tests/scenarios.rs",
-    "tests/scenarios/stage.rs",
-    "tests/scenarios/story.rs",
+    "tests/scenarios/runner.rs",
+    "tests/scenarios/scenario.rs",
     "tests/rates.rs",
     "tests/scale.rs",
     "tests/scale/large.rs",
@@ -125,7 +125,7 @@ fn an_import_against_an_arrow_is_seen() {
         ("src/topology/mod.rs", "use crate::mad as wire;"),
         ("src/sweep/engine/mod.rs", "use crate::mad; fn f() { mad::transport::sim::f() }"),
         ("src/view/once.rs", "use super::super::*;"),
-        ("src/sweep/query/mod.rs", "use super::driver::DeviceAsker;"),
+        ("src/sweep/query/mod.rs", "use super::driver::DeviceClient;"),
     ] {
         assert!(!imports(&file(path, code)).is_empty(), "{path}: {code}");
     }

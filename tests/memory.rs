@@ -8,8 +8,8 @@ use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::record::{self, LinkSource, PortIdentity, PortRecord};
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::engine::Config;
-use ibnet::sweep::rehearsal::{self, Rehearsal};
 use ibnet::sweep::sample::Status;
+use ibnet::sweep::virtual_sweep::{self, VirtualSweep};
 use ibnet::topology::DeviceId;
 use ibnet::topology::ports_report;
 use ibnet::topology::synthetic::FatTree;
@@ -23,7 +23,7 @@ const TREE: FatTree = FatTree { leaves: 1, hosts: 1, spines: 1, trunk: 1, radix:
 
 struct Day {
     fabric: Arc<Mutex<SimFabric>>,
-    rehearsal: Rehearsal,
+    rehearsal: VirtualSweep,
     columns: Columns,
     readings: Vec<Reading>,
     identity: PortIdentity,
@@ -37,11 +37,11 @@ struct Day {
 impl Day {
     fn new() -> Self {
         let net = ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "net.p").expect("our own");
-        let plan = rehearsal::whole(&net.fabric);
+        let plan = virtual_sweep::all_linked_ports(&net.fabric);
         let fabric = Arc::new(Mutex::new(SimFabric::new(net.fabric, Options { loss: 0.01, ..Options::default() })));
         let config = Config::default();
         let columns = Columns::new(&config.groups);
-        let mut rehearsal = Rehearsal::new(Arc::clone(&fabric), &plan, config, 1);
+        let mut rehearsal = VirtualSweep::new(Arc::clone(&fabric), &plan, config, 1);
         rehearsal.discover();
         let readings = (0..rehearsal.engine.ports()).map(|_| Reading::new(&columns)).collect();
         let identity = PortIdentity {

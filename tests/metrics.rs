@@ -16,9 +16,9 @@ use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
 use ibnet::metrics::{Metrics, Peers, Server, Settings};
 use ibnet::output::Destination;
 use ibnet::record::strict::{self, Line, Port, Sweep, Value};
-use ibnet::sweep::driver::{self, Control, Driver};
+use ibnet::sweep::driver::{self, Control, Driver, SystemClock};
 use ibnet::sweep::engine::Config;
-use ibnet::sweep::plan::Plan;
+use ibnet::sweep::plan::SweepPlan;
 use ibnet::topology::{Fabric, ports_report, synthetic};
 use ibnet::types::{NodeKind, PortNum, Printable, misleads};
 use proptest::prelude::*;
@@ -122,7 +122,7 @@ impl Harness {
     fn sweep_as(&self, is_secondary: bool, plan: Plan, groups: &[Group], slots: u64, mut look: impl FnMut(u64, Vec<Line>, &mut SimFabric)) {
         let sim = Arc::new(Mutex::new(SimFabric::new(fabric(), Options::default())));
         let (outlet, lines) = Destination::memory();
-        let settings = driver::Settings {
+        let settings = driver::DriverSettings {
             sampler: "here".to_owned(),
             ca: "sim".to_owned(),
             ca_port: PortNum(1),
@@ -149,8 +149,8 @@ impl Harness {
     }
 }
 
-fn plan() -> Plan {
-    Plan::new(&Sampler::everything(&fabric(), "here").0)
+fn plan() -> SweepPlan {
+    SweepPlan::new(&Sampler::everything(&fabric(), "here").0)
 }
 
 fn ports(lines: &[Line]) -> impl Iterator<Item = &Port> {

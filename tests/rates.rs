@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::sweep::engine::Config;
-use ibnet::sweep::rehearsal::{Rehearsal, whole};
 use ibnet::sweep::sample::Status;
+use ibnet::sweep::virtual_sweep::{VirtualSweep, all_linked_ports};
 use ibnet::topology::{Fabric, ports_report, synthetic};
 use rayon::prelude::*;
 
@@ -39,7 +39,7 @@ fn fabric() -> Fabric {
 fn row(rate_hz: u32, loss: f64, window: usize) -> String {
     let sim = SimFabric::new(fabric(), Options { loss, ..Options::default() });
     let config = Config { window, ..Config::default() };
-    let mut rehearsal = Rehearsal::new(Arc::new(Mutex::new(sim)), &whole(&fabric()), config, 42);
+    let mut rehearsal = VirtualSweep::new(Arc::new(Mutex::new(sim)), &all_linked_ports(&fabric()), config, 42);
     rehearsal.discover();
     let (mut lengths, mut ok) = (Vec::new(), Vec::new());
     for _ in 0..SLOTS {

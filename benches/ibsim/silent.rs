@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use ibnet::assignments::Sampler;
 use ibnet::mad::Mad;
-use ibnet::mad::exchange::{Completion, Local, Outcome, Target};
+use ibnet::mad::exchange::{Completion, Outcome, Target};
 use ibnet::mad::transport::umad::{UmadTransport, ports};
-use ibnet::mad::transport::{Transport, TransportError};
+use ibnet::mad::transport::{Locator, Transport, TransportError};
 use ibnet::output::{self, Destination, Output};
-use ibnet::sweep::driver::{Control, Driver, Settings};
+use ibnet::sweep::driver::{Control, Driver, DriverSettings, SystemClock};
 use ibnet::sweep::engine::Config;
-use ibnet::sweep::plan::Plan;
+use ibnet::sweep::plan::SweepPlan;
 use ibnet::time::Instant;
 use ibnet::topology::net_file;
 use ibnet::types::{HcaName, Lid, Tid};
@@ -60,8 +60,8 @@ impl Transport for Muted {
         self.way.recv(mad, wait.min(give_up - now), now)
     }
 
-    fn local(&mut self) -> Option<Local> {
-        self.way.local()
+    fn locator(&self) -> Locator {
+        self.way.locator()
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn run() {
     let silent = Arc::new(AtomicBool::new(false));
     let way = UmadTransport::open(&port).expect("it can be opened");
     let way = Muted { way, lids, silent: Arc::clone(&silent), swallowed: VecDeque::new() };
-    let settings = Settings {
+    let settings = DriverSettings {
         sampler: sampler.host.clone(),
         ca: port.ca.clone(),
         ca_port: port.port,
@@ -88,7 +88,7 @@ pub(crate) fn run() {
     };
     let (outlet, writers) = output::open(&[Output::from(Destination::Stdout)]).expect("standard output");
     let writers: Vec<_> = writers.into_iter().map(|writer| std::thread::spawn(|| writer.run())).collect();
-    let driver = Driver::new(Plan::new(&sampler), settings, way, outlet, 1);
+    let driver = Driver::new(SweepPlan::new(&sampler), settings, way, SystemClock::start(), outlet, 1);
     let done = driver.run(&Control::default(), |report| silent.store(report.done >= HEALTHY, Ordering::Relaxed));
     done.expect("the way to ibsim holds");
     for writer in writers {

@@ -11,7 +11,7 @@ use super::{Metrics, names};
 use crate::mad::pma::Field;
 use crate::record::{PortIdentity, Shares};
 use crate::sweep::counter::Columns;
-use crate::sweep::driver::{PortReport, Settings, SlotReport};
+use crate::sweep::driver::{DriverSettings, PortReport, SlotReport};
 use crate::sweep::sample::Status;
 use crate::sweep::stats::{MAD_OCTETS_ON_LINK, Rejected};
 use crate::types::PortNum;
@@ -173,7 +173,7 @@ impl Layout {
 
 impl Snapshot {
     fn new(report: SlotReport<'_>) -> Self {
-        let Settings { sampler, ca, ca_port, interval, .. } = report.settings;
+        let DriverSettings { sampler, ca, ca_port, interval, .. } = report.settings;
         Self {
             published: Duration::ZERO,
             sampler: sampler.clone(),
@@ -210,7 +210,7 @@ impl Snapshot {
         if !self.layout.matches(report.columns) {
             self.layout = Arc::new(Layout::new(report.columns));
         }
-        (self.published, self.totals, self.ts, self.is_connected) = (published, totals, report.ts, report.way);
+        (self.published, self.totals, self.ts, self.is_connected) = (published, totals, report.ts, report.is_connected);
         self.statuses = report.stats.ports;
         let (ports, families, width) = (report.ports(), self.layout.families.len(), self.layout.width);
         self.present.clear();

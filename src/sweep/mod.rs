@@ -15,7 +15,8 @@
 //! | [`blocked`] | from ticks of PortXmitWait to a share of time |
 //! | [`window`] | how many MADs may be under way, and how fast |
 //! | [`counter`] | from readings to rates: resets, saturation, gaps |
-//! | [`rehearsal`] | engine and simulated fabric in virtual time |
+//! | [`record`] | the JSON lines |
+//! | [`virtual_sweep`] | engine and simulated fabric in virtual time |
 //! | [`query`] | one port asked once, and shown as `perfquery` shows it |
 //! | [`driver`] | joins engine, transport and sink; has the one file that reads clocks |
 
@@ -26,8 +27,8 @@ pub mod engine;
 pub mod inflight;
 pub mod plan;
 pub mod query;
-pub mod rehearsal;
 pub mod sample;
 pub mod schedule;
 pub mod stats;
+pub mod virtual_sweep;
 pub mod window;

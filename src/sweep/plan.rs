@@ -7,14 +7,14 @@ use crate::types::LinkRate;
 
 /// What one sampler sweeps. Ports are counted through all devices, as the engine counts them.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub struct SweepPlan {
     /// For the engine.
     pub devices: Vec<DevicePlan>,
     /// For the records, by port.
     pub ports: Vec<PortIdentity>,
 }
 
-impl Plan {
+impl SweepPlan {
     /// The plan of an assignment.
     pub fn new(sampler: &Sampler) -> Self {
         let mut plan = Self::default();

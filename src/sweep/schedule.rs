@@ -10,19 +10,25 @@ use crate::time::Instant;
 /// A slot that could not start by then is missed, as a share of the interval.
 const LATEST_START: f64 = 0.3;
 
+/// A slot sends requests for this share of the interval.
+const ASK_UNTIL: f64 = 0.9;
+
+/// A slot ends after this share of the interval at the latest.
+const CLOSE_AT: f64 = 0.95;
+
 /// The slots of a sampler.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     interval: Duration,
     offset: Duration,
-    last: Option<Slot>,
+    last: Option<SlotStart>,
     /// No slot before this one.
     first: u64,
 }
 
 /// A slot, and when it starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Slot {
+pub struct SlotStart {
     /// Its start divided by the interval: the same on all samplers.
     pub number: u64,
     /// On the monotonic clock.
@@ -76,14 +82,14 @@ impl Schedule {
     }
 
     /// The first slot after `now`, when the wall clock says `wall`.
-    pub fn next(&self, wall: u64, now: Instant) -> Slot {
+    pub fn next(&self, wall: u64, now: Instant) -> SlotStart {
         let (interval, wall) = (nanos(self.interval).max(1), wall.saturating_sub(nanos(self.offset)));
         let number = if self.last.is_some() { wall / interval + 1 } else { (wall / interval + 1).max(self.first) };
-        Slot { number, start: now + Duration::from_nanos(number * interval - wall) }
+        SlotStart { number, start: now + Duration::from_nanos(number * interval - wall) }
     }
 
     /// Whether it is time.
-    pub fn verdict(&self, slot: Slot, now: Instant) -> Verdict {
+    pub fn verdict(&self, slot: SlotStart, now: Instant) -> Verdict {
         if now >= slot.start + self.interval.mul_f64(LATEST_START) {
             Verdict::Missed
         } else if now >= slot.start {
@@ -94,7 +100,7 @@ impl Schedule {
     }
 
     /// Takes note that a slot runs, and tells what lies between it and the last one.
-    pub fn begin(&mut self, slot: Slot) -> Gap {
+    pub fn begin(&mut self, slot: SlotStart) -> Gap {
         let Some(last) = self.last.replace(slot) else {
             let missed = if self.first > 0 { slot.number.saturating_sub(self.first) } else { 0 };
             return Gap { missed, ..Gap::default() };
@@ -104,6 +110,16 @@ impl Schedule {
         let expected = last.number + 1 + missed;
         Gap { missed, stepped: (slot.number as f64 - expected as f64) * self.interval.as_secs_f64() }
     }
+}
+
+/// Returns when a slot stops to send requests: after 90 % of the interval.
+pub fn ask_until(start: Instant, interval: Duration) -> Instant {
+    start + interval.mul_f64(ASK_UNTIL)
+}
+
+/// Returns when a slot ends at the latest: after 95 % of the interval.
+pub fn close_at(start: Instant, interval: Duration) -> Instant {
+    start + interval.mul_f64(CLOSE_AT)
 }
 
 pub(super) fn nanos(duration: Duration) -> u64 {
@@ -130,7 +146,7 @@ mod tests {
         }
 
         /// Waits for a slot as a driver does, looking again at least every `step`, and starts it.
-        fn slot(&mut self, step: Duration) -> (Slot, Gap) {
+        fn slot(&mut self, step: Duration) -> (SlotStart, Gap) {
             loop {
                 let wall = (self.now.as_nanos() as i64 + self.ahead) as u64;
                 let slot = self.schedule.next(wall, self.now);

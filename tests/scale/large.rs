@@ -8,9 +8,9 @@ use ibnet::mad::transport::sim::traffic::Traffic;
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::partition::{self, Plan, Request, Share, hosts};
 use ibnet::sweep::engine::{Config, DevicePlan};
-use ibnet::sweep::rehearsal::Rehearsal;
 use ibnet::sweep::sample::Status;
 use ibnet::sweep::stats::MAD_OCTETS_ON_LINK;
+use ibnet::sweep::virtual_sweep::VirtualSweep;
 use ibnet::topology::graph::UNREACHABLE;
 use ibnet::topology::{DeviceId, Fabric, Graph, ports_report, synthetic};
 use ibnet::types::{NodeKind, PortNum};
@@ -82,11 +82,11 @@ impl Large {
         let mut sim = SimFabric::with_traffic(self.fabric.clone(), Options::default(), Traffic::none());
         self.dead.iter().for_each(|id| sim.set_dead(*id, true));
         let sim = Arc::new(Mutex::new(sim));
-        let mut samplers: Vec<(Rehearsal, u32)> = (1..)
+        let mut samplers: Vec<(VirtualSweep, u32)> = (1..)
             .zip(shares)
             .map(|(seed, share)| {
                 let dead = share.devices.iter().filter(|held| self.dead.contains(&held.id)).count();
-                (Rehearsal::new(Arc::clone(&sim), &self.asked(share), Config::default(), seed), dead as u32)
+                (VirtualSweep::new(Arc::clone(&sim), &self.asked(share), Config::default(), seed), dead as u32)
             })
             .collect();
         let mut swept = Swept::default();

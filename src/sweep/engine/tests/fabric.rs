@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::super::*;
 use super::{MS, SECOND};
 use crate::mad::transport::sim::{Options, SimFabric};
-use crate::sweep::rehearsal::{Rehearsal, whole};
+use crate::sweep::virtual_sweep::{VirtualSweep, all_linked_ports};
 use crate::sweep::window::Change;
 use crate::topology::{Fabric, ports_report, synthetic};
 
@@ -16,17 +16,17 @@ fn stria() -> Fabric {
     ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria").expect("our own format").fabric
 }
 
-fn rehearse(options: Options, config: Config, change: impl FnOnce(&mut SimFabric)) -> Rehearsal {
-    let plan = whole(&stria());
+fn rehearse(options: Options, config: Config, change: impl FnOnce(&mut SimFabric)) -> VirtualSweep {
+    let plan = all_linked_ports(&stria());
     let mut sim = SimFabric::new(stria(), options);
     change(&mut sim);
-    let mut rehearsal = Rehearsal::new(Arc::new(Mutex::new(sim)), &plan, config, 42);
+    let mut rehearsal = VirtualSweep::new(Arc::new(Mutex::new(sim)), &plan, config, 42);
     assert!(rehearsal.discover().contains(&Event::DiscoveryDone));
     rehearsal
 }
 
 /// Statuses of the last slot with their counts; every port has been told exactly once.
-fn statuses(rehearsal: &Rehearsal, events: &[Event]) -> BTreeMap<Status, usize> {
+fn statuses(rehearsal: &VirtualSweep, events: &[Event]) -> BTreeMap<Status, usize> {
     let mut told = vec![0; rehearsal.engine.ports()];
     let mut counts = BTreeMap::new();
     for event in events {
@@ -143,7 +143,7 @@ fn a_ceiling_of_mads_a_second_is_kept() {
 #[test]
 fn the_window_is_halved_while_replies_come_late_and_grows_again() {
     let sim = Arc::new(Mutex::new(SimFabric::new(stria(), Options::default())));
-    let mut rehearsal = Rehearsal::new(Arc::clone(&sim), &whole(&stria()), Config::default(), 42);
+    let mut rehearsal = VirtualSweep::new(Arc::clone(&sim), &all_linked_ports(&stria()), Config::default(), 42);
     rehearsal.discover();
     let serve_in = |time: Duration| {
         let mut sim = sim.lock().expect("nobody panics with it");

@@ -10,7 +10,7 @@ use crate::mad::sa::{Gid, PathRecord};
 use crate::mad::smp::{self, PortInfo};
 use crate::mad::transport::sim::agent::Counters;
 use crate::mad::transport::sim::{Options, SimFabric};
-use crate::sweep::rehearsal::{Rehearsal, whole};
+use crate::sweep::virtual_sweep::{VirtualSweep, all_linked_ports};
 use crate::topology::{DeviceId, Fabric, ports_report, synthetic};
 use crate::types::LinkRate;
 
@@ -24,7 +24,7 @@ fn tree() -> Fabric {
 
 /// A sweep of a small tree, discovered; with the simulated fabric to be meddled with.
 pub(super) struct Sweep {
-    pub(super) rehearsal: Rehearsal,
+    pub(super) rehearsal: VirtualSweep,
     sim: Arc<Mutex<SimFabric>>,
     fabric: Fabric,
     events: Vec<Event>,
@@ -36,7 +36,7 @@ impl Sweep {
         let mut sim = SimFabric::new(tree(), options);
         change(&mut sim);
         let sim = Arc::new(Mutex::new(sim));
-        let mut rehearsal = Rehearsal::new(Arc::clone(&sim), &whole(&fabric), config, 7);
+        let mut rehearsal = VirtualSweep::new(Arc::clone(&sim), &all_linked_ports(&fabric), config, 7);
         let events = rehearsal.discover();
         Self { rehearsal, sim, fabric, events }
     }
@@ -64,12 +64,12 @@ impl Sweep {
     pub(super) fn find(&self, name: &str) -> (DeviceId, usize) {
         let id = self.fabric.iter().find(|(_, device)| device.host() == name).expect("in the fabric").0;
         let guid = self.fabric.device(id).guid;
-        (id, whole(&self.fabric).iter().position(|device| device.guid == guid).expect("in the plan"))
+        (id, all_linked_ports(&self.fabric).iter().position(|device| device.guid == guid).expect("in the plan"))
     }
 
     /// The first port of a device, counted through all devices.
     fn port(&self, device: usize) -> usize {
-        whole(&self.fabric)[..device].iter().map(|device| device.ports.len()).sum()
+        all_linked_ports(&self.fabric)[..device].iter().map(|device| device.ports.len()).sum()
     }
 
     /// What the sample of a host says that it sent, in words, and when; `None` if it says nothing.
@@ -303,7 +303,7 @@ fn links_are_as_they_are_now() {
     let port = sweep.port(place) + 1;
     let rate = |sweep: &Sweep| sweep.rehearsal.engine.link(port).map(|(info, mask)| (info.rate(mask).to_string(), info.state));
     assert_eq!(rate(&sweep), Some(("4xEDR".to_owned(), PortInfo::ACTIVE)));
-    let num = whole(&sweep.fabric)[place].ports[1];
+    let num = all_linked_ports(&sweep.fabric)[place].ports[1];
     sweep.change(|sim| sim.set_link(id, num, PortInfo::of_rate(&LinkRate::new("1x", "SDR"), PortInfo::ACTIVE)));
     let told = (0..6).filter(|_| sweep.slot().contains(&Event::Link(port))).count();
     assert_eq!((told, rate(&sweep)), (1, Some(("1xSDR".to_owned(), PortInfo::ACTIVE))));
@@ -466,7 +466,7 @@ fn a_transport_without_an_agent_for_subnet_management_still_brings_counters() {
         let (target, mad) = hand.sent[n];
         if target.qp == 0 {
             let tid = crate::mad::header::Header::parse(&mad).tid;
-            let completion = Completion { tid, outcome: Outcome::SendFailed(crate::mad::exchange::NO_AGENT) };
+            let completion = Completion { tid, outcome: Outcome::NoAgent };
             hand.engine.handle_completion(&completion, &mad, hand.now);
             hand.poll();
         } else {

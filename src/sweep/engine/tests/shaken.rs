@@ -7,9 +7,11 @@ use proptest::prelude::*;
 
 use super::super::*;
 use super::{MS, SECOND};
-use crate::mad::MAD_LEN;
-use crate::mad::transport::sim::{Client, Options, SimFabric};
-use crate::sweep::rehearsal::whole;
+use crate::mad::transport::sim::{Options, SimFabric};
+use crate::mad::transport::{Locator, Transport, TransportError};
+use crate::sweep::driver::{Clock, Pump};
+use crate::sweep::schedule::close_at;
+use crate::sweep::virtual_sweep::{VirtualClock, VirtualTransport, all_linked_ports};
 use crate::topology::{DeviceId, Fabric, ports_report, synthetic};
 
 const TREE: synthetic::FatTree = synthetic::FatTree { leaves: 2, hosts: 4, spines: 2, trunk: 1, radix: 8 };
@@ -18,57 +20,98 @@ fn tree() -> Fabric {
     ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("our own format").fabric
 }
 
+/// A sweep in virtual time, whose engine is checked after every MAD.
 struct Shaken {
     engine: Engine,
-    client: Client,
-    now: Instant,
+    transport: Duplicating,
+    clock: VirtualClock,
+    events: Vec<Event>,
+}
+
+/// A transport that hands over some replies twice.
+struct Duplicating {
+    transport: VirtualTransport,
     rng: fastrand::Rng,
-    /// How often a reply comes twice.
-    twice: f64,
+    /// Share of replies that come twice.
+    share: f64,
+    /// Second copy of the last reply.
+    copy: Option<(Completion, Mad)>,
+}
+
+impl Transport for Duplicating {
+    fn send(&mut self, target: &Target, mad: &Mad, now: Instant) -> Result<(), TransportError> {
+        self.transport.send(target, mad, now)
+    }
+
+    fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
+        if let Some((completion, reply)) = self.copy.take() {
+            *mad = reply;
+            return Ok(Some(completion));
+        }
+        let completion = self.transport.recv(mad, wait, now)?;
+        self.copy = completion.filter(|_| self.rng.f64() < self.share).map(|completion| (completion, *mad));
+        Ok(completion)
+    }
+
+    fn locator(&self) -> Locator {
+        self.transport.locator()
+    }
+}
+
+impl Pump for Shaken {
+    type Transport = Duplicating;
+    type Clock = VirtualClock;
+
+    fn parts(&mut self) -> (&mut Engine, &mut Duplicating, &VirtualClock) {
+        (&mut self.engine, &mut self.transport, &self.clock)
+    }
+
+    fn on_event(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    fn on_send_error(&mut self, error: TransportError) {
+        panic!("a simulated fabric takes every MAD: {error}");
+    }
+
+    fn on_transport_lost(&mut self, error: TransportError) {
+        panic!("a simulated fabric is never lost: {error}");
+    }
+
+    fn on_sent(&mut self) {
+        let mut waiting: Vec<u32> = self.engine.inflight.waiting().map(|of| of.device).collect();
+        assert!(waiting.len() <= self.engine.config.window);
+        waiting.sort_unstable();
+        let all = waiting.len();
+        waiting.dedup();
+        assert_eq!(waiting.len(), all, "one MAD a device");
+        assert!(self.engine.devices.iter().all(|device| device.in_grace - device.lost <= u16::from(self.engine.config.silence)));
+    }
 }
 
 impl Shaken {
-    fn run(&mut self) -> Vec<Event> {
-        let (mut events, mut mad) = (Vec::new(), [0; MAD_LEN]);
-        loop {
-            while let Some((target, _)) = self.engine.poll_transmit(self.now, &mut mad) {
-                self.client.send(&target, &mad, self.now);
-                let mut waiting: Vec<u32> = self.engine.inflight.waiting().map(|of| of.device).collect();
-                assert!(waiting.len() <= self.engine.config.window);
-                waiting.sort_unstable();
-                let all = waiting.len();
-                waiting.dedup();
-                assert_eq!(waiting.len(), all, "one MAD a device");
-                assert!(self.engine.devices.iter().all(|device| device.in_grace - device.lost <= u16::from(self.engine.config.silence)));
-            }
-            events.extend(std::iter::from_fn(|| self.engine.poll_event()));
-            let Some(timeout) = self.engine.poll_timeout() else { return events };
-            self.now = self.client.next_due().map_or(timeout, |due| due.min(timeout)).max(self.now);
-            while let Some((completion, reply)) = self.client.take_due(self.now) {
-                let times = 1 + u32::from(self.rng.f64() < self.twice);
-                (0..times).for_each(|_| self.engine.handle_completion(&completion, &reply, self.now));
-            }
-            self.engine.handle_timeout(self.now);
-        }
+    fn discover(&mut self) {
+        self.run_discovery(30 * SECOND);
+        assert_eq!(std::mem::take(&mut self.events).last(), Some(&Event::DiscoveryDone));
     }
 
     fn slot(&mut self, interval: Duration) {
-        let start = self.now;
-        self.engine.start_slot(start, start + interval.mul_f64(0.9), start + interval.mul_f64(0.95));
-        let events = self.run();
-        assert!(self.now <= start + interval.mul_f64(0.95));
+        let start = self.clock.now();
+        self.run_slot(start, interval);
+        assert!(self.clock.now() <= close_at(start, interval));
+        let events = std::mem::take(&mut self.events);
         assert_eq!(events.last(), Some(&Event::SlotDone));
-        let mut told = vec![0; self.engine.ports()];
+        let mut settled = vec![0; self.engine.ports()];
         events.iter().for_each(|event| {
             if let Event::Port(port) = event {
-                told[*port] += 1;
+                settled[*port] += 1;
             }
         });
-        assert!(told.iter().all(|times| *times == 1), "every port exactly once");
+        assert!(settled.iter().all(|times| *times == 1), "every port exactly once");
         let mut counts = [0; Status::ALL.len()];
-        (0..told.len()).for_each(|port| counts[self.engine.sample(port).status as usize] += 1);
+        (0..settled.len()).for_each(|port| counts[self.engine.sample(port).status as usize] += 1);
         assert_eq!(counts, self.engine.stats().ports);
-        self.now = start + interval;
+        self.clock.advance_to(start + interval);
     }
 }
 
@@ -87,7 +130,7 @@ fn shake(seed: u64, loss: f64, few: bool, path_sl: bool, window: usize, short: b
     let sim = Arc::new(Mutex::new(SimFabric::new(tree(), Options { seed, loss, ..Options::default() })));
     let lock = || sim.lock().expect("nobody panics with it");
     let manager = lock().manager().expect("there is one");
-    let mut plan = whole(&fabric);
+    let mut plan = all_linked_ports(&fabric);
     if few {
         plan.retain(|device| device.kind == NodeKind::Hca);
         plan.truncate(4);
@@ -100,11 +143,12 @@ fn shake(seed: u64, loss: f64, few: bool, path_sl: bool, window: usize, short: b
     for _ in 0..rng.usize(0..4) {
         lock().drop_attribute(ids[rng.usize(0..ids.len())], [0x10, 0x15, 0x16, 0x10][rng.usize(0..4)]);
     }
-    let client = Client::new(Arc::clone(&sim));
-    engine.set_local(client.local());
-    let mut shaken = Shaken { engine, client, now: Instant::ZERO, rng: fastrand::Rng::with_seed(!seed), twice: 0.05 };
-    shaken.engine.start_discovery(shaken.now, shaken.now + 30 * SECOND);
-    assert_eq!(shaken.run().last(), Some(&Event::DiscoveryDone));
+    let clock = VirtualClock::default();
+    let transport = VirtualTransport::new(Arc::clone(&sim), clock.clone(), seed);
+    engine.set_local(transport.local());
+    let transport = Duplicating { transport, rng: fastrand::Rng::with_seed(!seed), share: 0.05, copy: None };
+    let mut shaken = Shaken { engine, transport, clock, events: Vec::new() };
+    shaken.discover();
     let mut keys = vec![];
     let mut free = 3000;
     for _ in 0..60 {
@@ -138,7 +182,7 @@ fn shake(seed: u64, loss: f64, few: bool, path_sl: bool, window: usize, short: b
         lock().set_service(*id, 30 * Duration::from_micros(1));
     });
     lock().set_loss(0.0);
-    shaken.twice = 0.0;
+    shaken.transport.share = 0.0;
     // What was set aside, because a device was slower than all patience, is probed again after ten minutes.
     let calm = if shaken.engine.devices.iter().any(|device| device.groups.unsupported() != 0) { 770 } else { 150 };
     (0..calm).for_each(|_| shaken.slot(SECOND));

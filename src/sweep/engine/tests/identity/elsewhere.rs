@@ -9,8 +9,8 @@ fn few(names: &[&str], config: Config, change: impl FnOnce(&mut SimFabric)) -> S
     change(&mut sim);
     let sim = Arc::new(Mutex::new(sim));
     let is_named = |device: &DevicePlan| fabric.iter().any(|(_, of)| of.guid == device.guid && names.contains(&of.host()));
-    let plan: Vec<_> = whole(&fabric).into_iter().filter(is_named).collect();
-    let mut rehearsal = Rehearsal::new(Arc::clone(&sim), &plan, config, 7);
+    let plan: Vec<_> = all_linked_ports(&fabric).into_iter().filter(is_named).collect();
+    let mut rehearsal = VirtualSweep::new(Arc::clone(&sim), &plan, config, 7);
     let events = rehearsal.discover();
     Sweep { rehearsal, sim, fabric, events }
 }
