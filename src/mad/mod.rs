@@ -19,6 +19,8 @@
 
 pub mod exchange;
 pub mod header;
+#[cfg(feature = "umad")]
+pub mod libibmad;
 pub mod pma;
 pub mod query;
 pub mod sa;

@@ -27,8 +27,6 @@ use crate::types::{Lid, PortNum};
 
 #[doc(hidden)]
 pub mod libibmad;
-#[cfg(test)]
-mod oracle;
 pub mod ports;
 mod sys;
 #[cfg(test)]

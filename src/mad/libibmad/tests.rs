@@ -4,12 +4,12 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 
-use super::libibmad::{Octets, Twin, twins};
 use crate::mad::pma::{Attribute, CLASS_PORT_INFO, DATA_LEN, Data, Field, Group};
+use crate::mad::transport::umad::libibmad::{Octets, Twin, twins};
 use crate::mad::{MAD_LEN, Mad, sa, smp};
 use crate::types::{Guid, Tid};
 
-const TABLE: &str = include_str!("../../../../tests/data/pma-fields.tsv");
+const TABLE: &str = include_str!("../../../tests/data/pma-fields.tsv");
 
 fn attributes() -> impl Iterator<Item = &'static Attribute> {
     let views = Group::ALL.into_iter().flat_map(|group| [Some(group.attribute()), group.other_view()]).flatten();

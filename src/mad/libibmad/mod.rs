@@ -1,0 +1,4 @@
+//! Decoding by libibmad, for comparison.
+
+#[cfg(test)]
+mod tests;
