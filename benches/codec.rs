@@ -228,7 +228,7 @@ fn values_of_20_groups(bencher: Bencher<'_, '_>) {
 /// libibmad on the same octets: a call for each value that the record shows, with the fields' numbers at hand.
 #[cfg(feature = "umad")]
 mod libibmad {
-    use ibnet::mad::transport::umad::libibmad::{Octets, Twin, twins};
+    use ibnet::mad::libibmad::{FieldReader, Reply, field_readers};
 
     use super::*;
 
@@ -237,17 +237,19 @@ mod libibmad {
         let sample = engine.sample(0);
         first.take(&columns, 3, &sample);
         let ours: Vec<u64> = first.counters(&columns).flat_map(|(_, raws)| raws).copied().collect();
-        let reply = |(place, group): (usize, &Group)| -> (Octets, Vec<Twin>) {
-            let all = twins(include_str!("../tests/data/pma-fields.tsv"), group.attribute());
-            let twins = all.into_iter().filter(|twin| shown(*group).any(|field| field.name == twin.field.name)).collect();
-            (Octets::new(sample.answer(place).expect("all are answered").1), twins)
+        let reply = |(place, group): (usize, &Group)| -> (Reply, Vec<FieldReader>) {
+            let all = field_readers(group.attribute()).into_iter();
+            let readers = all.filter(|reader| shown(*group).any(|field| field.name == reader.field.name)).collect();
+            let mut mad = [0; MAD_LEN];
+            *data_mut(&mut mad) = *sample.answer(place).expect("every group has an answer").1;
+            (Reply::new(&mad), readers)
         };
         let replies: Vec<_> = groups.iter().enumerate().map(reply).collect();
         let mut theirs = Vec::with_capacity(1024);
         let mut read = || {
             theirs.clear();
-            for (octets, twins) in black_box(&replies) {
-                theirs.extend(twins.iter().map(|twin| twin.read(octets)));
+            for (reply, readers) in black_box(&replies) {
+                theirs.extend(readers.iter().map(|reader| reader.read(reply)));
             }
             theirs.len()
         };

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ibnet::assignments::Sampler;
 use ibnet::mad::Mad;
-use ibnet::mad::exchange::{Completion, Local, Target};
+use ibnet::mad::exchange::{Completion, Target};
 use ibnet::mad::header::Header;
 use ibnet::mad::smp;
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
@@ -151,12 +151,15 @@ impl Transport for Open {
         self.sim.recv(mad, wait, now)
     }
 
-    fn local(&mut self) -> Option<Local> {
-        let mut local = self.sim.local()?;
-        if self.hca.state().lid != 0 {
-            local.lid = Lid(self.hca.state().lid);
-        }
-        Some(local)
+    fn locator(&self) -> ibnet::mad::transport::Locator {
+        let (hca, mut sim) = (Arc::clone(&self.hca), self.sim.locator());
+        Box::new(move || {
+            let mut local = sim()?;
+            if hca.state().lid != 0 {
+                local.lid = Lid(hca.state().lid);
+            }
+            Some(local)
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ibnet::assignments::Sampler;
-use ibnet::mad::exchange::{Completion, Local, Target};
+use ibnet::mad::exchange::{Completion, Target};
 use ibnet::mad::header::METHOD_GET;
 use ibnet::mad::pma::Group;
 use ibnet::mad::query::Query;
@@ -66,8 +66,8 @@ impl Transport for Spy {
         self.0.recv(mad, wait, now)
     }
 
-    fn local(&mut self) -> Option<Local> {
-        self.0.local()
+    fn locator(&self) -> ibnet::mad::transport::Locator {
+        self.0.locator()
     }
 }
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use ibnet::mad::Mad;
-use ibnet::mad::exchange::{Completion, Local, Outcome, Target};
+use ibnet::mad::exchange::{Completion, Outcome, Target};
 use ibnet::mad::header::Header;
-use ibnet::mad::transport::{Transport, TransportError};
+use ibnet::mad::transport::{Locator, Transport, TransportError};
 use ibnet::sink::Destination;
 use ibnet::sweep::driver::{Control, Driver, Settings};
 use ibnet::sweep::engine::{self, DevicePlan};
@@ -42,8 +42,8 @@ impl Transport for Failing {
         Ok(completion)
     }
 
-    fn local(&mut self) -> Option<Local> {
-        None
+    fn locator(&self) -> Locator {
+        Box::new(|| None)
     }
 }
 
@@ -92,7 +92,7 @@ fn errnos(lines: &[Line]) -> Vec<Option<i32>> {
 #[test]
 fn where_nothing_can_be_sent_the_way_is_lost_and_the_slot_is_told() {
     let (lost, lines) = until_lost(Failing { takes: Lid(1), left: 0, taken: Vec::new() });
-    assert_eq!((lost.call, lost.errno()), ("umad_send", EINVAL));
+    assert!(matches!(lost, TransportError::Call { call: "umad_send", .. }) && lost.errno() == EINVAL, "{lost}");
     assert_eq!(errnos(&lines), [Some(EINVAL); 2]);
     let events = lines.iter().filter(|line| matches!(line, Line::Event(event) if event.event == "send_error")).count();
     assert_eq!(events, 1);

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use ibnet::assignments::Sampler;
 use ibnet::mad::Mad;
-use ibnet::mad::exchange::{Completion, Local, Outcome, Target};
+use ibnet::mad::exchange::{Completion, Outcome, Target};
 use ibnet::mad::transport::umad::{UmadTransport, ports};
-use ibnet::mad::transport::{Transport, TransportError};
+use ibnet::mad::transport::{Locator, Transport, TransportError};
 use ibnet::sink::{self, Destination, Output};
 use ibnet::sweep::driver::{Control, Driver, Settings};
 use ibnet::sweep::engine::Config;
@@ -60,8 +60,8 @@ impl Transport for Muted {
         self.way.recv(mad, wait.min(give_up - now), now)
     }
 
-    fn local(&mut self) -> Option<Local> {
-        self.way.local()
+    fn locator(&self) -> Locator {
+        self.way.locator()
     }
 }
 

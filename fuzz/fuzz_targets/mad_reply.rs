@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ibnet::mad::exchange::{Completion, Local, NO_AGENT, Outcome, Target};
+use ibnet::mad::exchange::{Completion, Local, Outcome, Target};
 use ibnet::mad::header::{HEADER_LEN, Header, METHOD_GET_RESP, MadStatus};
 use ibnet::mad::pma::class_port_info::Redirect;
 use ibnet::mad::pma::{self, CLASS_PORT_INFO, Capabilities, Group, Sampling};
@@ -277,7 +277,7 @@ impl<'a> Scene<'a> {
             7 => times = 2,
             8 => times = 0,
             9 => outcome = Some(Outcome::TimedOut),
-            10 => outcome = Some(Outcome::SendFailed([22, NO_AGENT][self.pick(2)])),
+            10 => outcome = Some([Outcome::SendFailed(22), Outcome::NoAgent][self.pick(2)]),
             11 => slid = Lid(u16::from(self.octet())),
             12 => len = self.pick(300),
             13 => tid = Tid(tid.0.wrapping_sub(self.pick(4) as u32)),

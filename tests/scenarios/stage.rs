@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ibnet::mad::pma::{Data, Group};
 use ibnet::mad::transport::sim::agent::Counters;
-use ibnet::mad::transport::sim::faults::{Faults, Forgery, Room, Wrong};
+use ibnet::mad::transport::sim::faults::{Defect, Faults, Forgery, ReceiveQueue};
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::sweep::engine::{Config, DevicePlan, Event};
 use ibnet::sweep::rehearsal::{Pause, Rehearsal, whole};
@@ -229,13 +229,15 @@ fn reply_fault(faults: &mut Faults, what: &What, on: bool) {
         What::Duplicates(share) => faults.duplicated = if on { *share } else { 0.0 },
         What::Forged { share, wrong, instead } => {
             let wrong = match wrong {
-                story::Wrong::Sender => Wrong::Sender,
-                story::Wrong::Attribute => Wrong::Attribute,
-                story::Wrong::Length => Wrong::Length,
+                story::Wrong::Sender => Defect::Sender,
+                story::Wrong::Attribute => Defect::Attribute,
+                story::Wrong::Length => Defect::Length,
             };
-            faults.forged = on.then_some(Forgery { share: *share, wrong, instead: *instead });
+            faults.forged = on.then_some(Forgery { share: *share, defect: wrong, instead: *instead });
         }
-        What::Room { most, within_us } => faults.room = on.then_some(Room { most: *most, within: Duration::from_micros(*within_us) }),
+        What::Room { most, within_us } => {
+            faults.receive_queue = on.then_some(ReceiveQueue { capacity: *most, within: Duration::from_micros(*within_us) })
+        }
         _ => {}
     }
 }

@@ -1,43 +1,65 @@
-//! libibmad as the oracle of our codec.
+//! Compares the decoding of this crate with that of libibmad on random octets.
 
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
 
-use crate::mad::pma::{Attribute, CLASS_PORT_INFO, DATA_LEN, Data, Field, Group};
-use crate::mad::transport::umad::libibmad::{Octets, Twin, twins};
-use crate::mad::{MAD_LEN, Mad, sa, smp};
+use super::*;
+use crate::mad::pma::{CLASS_PORT_INFO, Group, data, data_mut};
+use crate::mad::{MAD_LEN, sa, smp};
 use crate::types::{Guid, Tid};
-
-const TABLE: &str = include_str!("../../../tests/data/pma-fields.tsv");
 
 fn attributes() -> impl Iterator<Item = &'static Attribute> {
     let views = Group::ALL.into_iter().flat_map(|group| [Some(group.attribute()), group.other_view()]).flatten();
     views.chain([&CLASS_PORT_INFO])
 }
 
-/// Each field and index that libibmad has a number for.
-static TWINS: LazyLock<Vec<(&Attribute, Twin)>> =
-    LazyLock::new(|| attributes().flat_map(|attribute| twins(TABLE, attribute).into_iter().map(move |twin| (attribute, twin))).collect());
+/// A reader for each value of performance management, with its attribute.
+static READERS: LazyLock<Vec<(&Attribute, FieldReader)>> = LazyLock::new(|| {
+    attributes().flat_map(|attribute| field_readers(attribute).into_iter().map(move |reader| (attribute, reader))).collect()
+});
 
 proptest! {
     #[test]
-    fn our_decoding_is_libibmad_s(octets in prop::collection::vec(any::<u8>(), DATA_LEN)) {
-        let data: Data = octets.try_into().expect("as long as the data area");
-        let octets = Octets::new(&data);
-        for (attribute, twin) in &*TWINS {
-            // libibmad reads VL15Dropped there: IB_PC_QP1_DROP_F lacks the macro that puts bits in order.
-            if (attribute.id, twin.field.name) == (0x12, "QP1Dropped") {
+    fn performance_management_decodes_as_in_libibmad(octets in prop::collection::vec(any::<u8>(), MAD_LEN)) {
+        let mad: Mad = octets.try_into().expect("256 octets");
+        let reply = Reply::new(&mad);
+        for (attribute, reader) in &*READERS {
+            // The one field that libibmad decodes wrongly: see the next test but one.
+            if (attribute.id, reader.field.name) == (0x12, "QP1Dropped") {
                 continue;
             }
-            let ours = twin.field.raw(&data, twin.index);
-            prop_assert_eq!(ours, twin.read(&octets), "{} {} of {}", twin.field.name, twin.index, attribute.name);
+            let ours = reader.field.raw(data(&mad), reader.index);
+            prop_assert_eq!(ours, reader.read(&reply), "{} {} of {}", reader.field.name, reader.index, attribute.name);
         }
     }
 }
 
-/// What is read of NodeInfo, PortInfo and PortInfoExtended, by libibmad's names. LinkSpeedExtActive2 is younger than libibmad 44.
-static SUBNET: LazyLock<Vec<Twin>> = LazyLock::new(|| {
+#[test]
+fn libibmad_has_every_field_but_the_opcode_of_three_attributes() {
+    let declared: usize = attributes().flat_map(|attribute| attribute.fields).map(|field| usize::from(field.len)).sum();
+    assert_eq!((declared - READERS.len(), READERS.len() > 300), (3, true));
+}
+
+#[test]
+fn libibmad_reads_qp1_dropped_where_vl15_dropped_is() {
+    let mut mad = [0; MAD_LEN];
+    data_mut(&mut mad)[20..24].copy_from_slice(&[0x0a, 0x0b, 0x12, 0x34]);
+    let values = decode(&mad, Group::Base.attribute());
+    let value = values.iter().find(|value| value.field.name == "QP1Dropped").expect("libibmad has the field");
+    assert_eq!(value.field.raw(data(&mad), 0), 0x0a0b);
+    assert_eq!(value.value, 0x1234, "libibmad was corrected: remove the exception above");
+}
+
+#[test]
+fn unknown_name_has_no_reader() {
+    assert!(FieldReader::of_management(&smp::FEC_MODE_ACTIVE, "IB_NO_SUCH_FIELD_F").is_none());
+}
+
+/// The fields of NodeInfo, PortInfo and PortInfoExtended that this crate reads.
+///
+/// LinkSpeedExtActive2 is left out: libibmad 44 does not have it.
+static SUBNET_MANAGEMENT: LazyLock<Vec<FieldReader>> = LazyLock::new(|| {
     let names = [
         ("NodeType", "IB_NODE_TYPE_F"),
         ("NumPorts", "IB_NODE_NPORTS_F"),
@@ -55,60 +77,48 @@ static SUBNET: LazyLock<Vec<Twin>> = LazyLock::new(|| {
         ("FECModeActive", "IB_PORT_EXT_FEC_MODE_ACTIVE_F"),
     ];
     let fields = smp::NODE_INFO_FIELDS.iter().chain(&smp::PORT_INFO_FIELDS).chain([&smp::FEC_MODE_ACTIVE]);
-    let known = fields.filter(|field| field.name != "LinkSpeedExtActive2");
-    known.map(|field| Twin::named(field, names.iter().find(|(ours, _)| *ours == field.name).expect("every field has a name").1)).collect()
+    let compared = fields.filter(|field| field.name != "LinkSpeedExtActive2");
+    let reader = |field: &'static Field| {
+        let (_, theirs) = names.iter().find(|(ours, _)| *ours == field.name).expect("every field has a name above");
+        FieldReader::of_management(field, theirs).expect("libibmad has the field")
+    };
+    compared.map(reader).collect()
 });
 
-/// What is written and read of a PathRecord.
+/// The fields of PathRecord that this crate writes or reads.
 static DGID: Field = Field::new("DGID", "dgid", 64, 128);
 static SGID: Field = Field::new("SGID", "sgid", 192, 128);
 static DLID: Field = Field::new("DLID", "dlid", 320, 16);
 static NUMB_PATH: Field = Field::new("NumbPath", "numb_path", 393, 7);
 static SL: Field = Field::new("SL", "sl", 428, 4);
 
-/// A PathRecord begins at octet 56 of its MAD.
-fn record(mad: &Mad) -> Octets {
-    let mut data = [0; DATA_LEN];
-    data[..MAD_LEN - 64].copy_from_slice(&mad[56..MAD_LEN - 8]);
-    Octets::new(&data)
-}
-
 proptest! {
     #[test]
-    fn what_is_read_of_subnet_management_is_libibmad_s(octets in prop::collection::vec(any::<u8>(), DATA_LEN)) {
-        let data: Data = octets.try_into().expect("as long as the data area");
-        let octets = Octets::new(&data);
-        for twin in &*SUBNET {
-            prop_assert_eq!(twin.field.raw(&data, 0), twin.read(&octets), "{}", twin.field.name);
+    fn subnet_management_decodes_as_in_libibmad(octets in prop::collection::vec(any::<u8>(), MAD_LEN)) {
+        let mad: Mad = octets.try_into().expect("256 octets");
+        let reply = Reply::new(&mad);
+        for reader in &*SUBNET_MANAGEMENT {
+            prop_assert_eq!(reader.field.raw(data(&mad), 0), reader.read(&reply), "{}", reader.field.name);
         }
     }
 
     #[test]
-    fn path_records_are_libibmad_s(octets in prop::collection::vec(any::<u8>(), MAD_LEN), source in any::<u64>(), destination in any::<u64>()) {
-        let mut mad: Mad = octets.try_into().expect("as long as a MAD");
-        let read = |mad: &Mad, field, name| Twin::named(field, name).read(&record(mad));
+    fn path_records_decode_as_in_libibmad(
+        octets in prop::collection::vec(any::<u8>(), MAD_LEN),
+        source in any::<u64>(),
+        destination in any::<u64>(),
+    ) {
+        let mut mad: Mad = octets.try_into().expect("256 octets");
+        let read = |mad: &Mad, field, name| {
+            FieldReader::of_administration(field, name).expect("libibmad has the field").read(&Reply::new(mad))
+        };
         let path = sa::PathRecord::parse(&mad);
-        prop_assert_eq!((u64::from(path.dlid.0), u64::from(path.sl)), (read(&mad, &DLID, "IB_SA_PR_DLID_F"), read(&mad, &SL, "IB_SA_PR_SL_F")));
+        prop_assert_eq!(u64::from(path.dlid.0), read(&mad, &DLID, "IB_SA_PR_DLID_F"));
+        prop_assert_eq!(u64::from(path.sl), read(&mad, &SL, "IB_SA_PR_SL_F"));
         let gid = |guid| sa::Gid { prefix: 1, guid: Guid(guid) };
         sa::Query { source: gid(source), destination: gid(destination) }.emit(Tid(1), &mut mad);
         prop_assert_eq!(read(&mad, &DGID, "IB_SA_PR_DGID_F"), destination);
         prop_assert_eq!(read(&mad, &SGID, "IB_SA_PR_SGID_F"), source);
         prop_assert_eq!(read(&mad, &NUMB_PATH, "IB_SA_PR_NPATH_F"), 1);
     }
-}
-
-#[test]
-fn libibmad_has_a_number_for_every_field_but_the_opcode_of_three_headers() {
-    let declared: usize = attributes().flat_map(|attribute| attribute.fields).map(|field| usize::from(field.len)).sum();
-    assert_eq!((declared - TWINS.len(), TWINS.len() > 300), (3, true));
-}
-
-#[test]
-fn libibmad_still_reads_qp1_dropped_where_vl15_dropped_is() {
-    let mut data = [0; DATA_LEN];
-    (data[20], data[21], data[22], data[23]) = (0x0a, 0x0b, 0x12, 0x34);
-    let twins = twins(TABLE, Group::Base.attribute());
-    let twin = twins.iter().find(|twin| twin.field.name == "QP1Dropped").expect("libibmad has it");
-    assert_eq!(twin.field.raw(&data, 0), 0x0a0b);
-    assert_eq!(twin.read(&Octets::new(&data)), 0x1234, "libibmad was mended: drop the exception above");
 }

@@ -114,6 +114,7 @@ impl<T: Transport> DeviceAsker<T> {
                 Outcome::Reply { slid, len } => (slid, len),
                 Outcome::TimedOut => return Ok(Sent::InVain(why)),
                 Outcome::SendFailed(errno) => return Ok(Sent::InVain(NoAnswer::NotSent(errno))),
+                Outcome::NoAgent => return Ok(Sent::InVain(NoAnswer::NotSent(rustix::io::Errno::OPNOTSUPP.raw_os_error()))),
             };
             if slid != target.lid {
                 continue;
@@ -177,7 +178,7 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::*;
-    use crate::mad::exchange::{Completion, Local, QP1_QKEY};
+    use crate::mad::exchange::{Completion, QP1_QKEY};
     use crate::mad::header::{Header, METHOD_GET_RESP};
     use crate::mad::pma::data_mut;
     use crate::types::PortNum;
@@ -214,8 +215,8 @@ mod tests {
             Ok(Some(completion))
         }
 
-        fn local(&mut self) -> Option<Local> {
-            None
+        fn locator(&self) -> crate::mad::transport::Locator {
+            Box::new(|| None)
         }
     }
 

@@ -2,7 +2,6 @@
 
 use super::lifeline::Back;
 use super::{Control, Driver, NAMED_IN_LOG, Settings};
-use crate::mad::exchange::NO_AGENT;
 use crate::mad::smp::PortInfo;
 use crate::mad::transport::{Transport, TransportError};
 use crate::sweep::engine::{Event, Key};
@@ -158,9 +157,9 @@ impl<T: Transport> Driver<T> {
             // That was told already.
             return;
         }
-        if error.is_of_the_way() {
+        if error.is_lost() {
             self.lose_way(error, slot);
-        } else if error.errno() != NO_AGENT {
+        } else if !matches!(error, TransportError::NoAgent { .. }) {
             // Without an agent of that class there is less to tell, but nothing is wrong with the way to the fabric.
             self.send_error = Some(error);
         }

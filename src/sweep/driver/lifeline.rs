@@ -104,7 +104,7 @@ impl<T: Transport> Lifeline<T> {
 
     pub(super) fn local(&mut self) -> Option<Local> {
         match &mut self.way {
-            Way::There { transport, .. } => transport.local(),
+            Way::There { transport, .. } => transport.locator()(),
             Way::Lost { .. } => None,
         }
     }
@@ -207,8 +207,8 @@ mod tests {
             Ok(None)
         }
 
-        fn local(&mut self) -> Option<Local> {
-            None
+        fn locator(&self) -> crate::mad::transport::Locator {
+            Box::new(|| None)
         }
     }
 

@@ -20,7 +20,7 @@ use super::engine::{self, Engine};
 use super::plan::Plan;
 use super::record::{self, PortIdentity};
 use super::schedule::{Gap, Schedule, Slot, Verdict, nanos};
-use crate::mad::exchange::{Completion, Outcome};
+use crate::mad::exchange::Completion;
 use crate::mad::pma::Group;
 use crate::mad::transport::{Transport, TransportError};
 use crate::mad::{MAD_LEN, Mad};
@@ -349,7 +349,7 @@ impl<T: Transport> Driver<T> {
                 tracing::trace!(%tid, lid = %target.lid, "send");
                 if let Err(error) = self.lifeline.send(&target, &mad, now) {
                     tracing::debug!(%error, lid = %target.lid, "not sent");
-                    let completion = Completion { tid, outcome: Outcome::SendFailed(error.errno()) };
+                    let completion = Completion { tid, outcome: error.outcome() };
                     self.engine.handle_completion(&completion, &mad, now);
                     self.take_send_error(error, slot);
                 }

@@ -326,7 +326,8 @@ impl Engine {
                     self.given_up(&transaction, now);
                 }
             }
-            Outcome::SendFailed(errno) => {
+            Outcome::SendFailed(_) | Outcome::NoAgent => {
+                let errno = if let Outcome::SendFailed(errno) = completion.outcome { Some(errno) } else { None };
                 if let Some(transaction) = self.inflight.remove(completion.tid) {
                     self.not_sent(&transaction, errno, now);
                 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::groups::Known;
 use super::{Engine, Event, Key, Phase};
 use crate::mad::Mad;
-use crate::mad::exchange::NO_AGENT;
 use crate::mad::header::MadStatus;
 use crate::mad::pma::{self, Capabilities, Data, Group, Sampling};
 use crate::mad::query::{BadReply, Query};
@@ -278,12 +277,12 @@ impl Engine {
     }
 
     /// It never left this host.
-    pub(super) fn not_sent(&mut self, transaction: &Transaction, errno: i32, now: Instant) {
+    pub(super) fn not_sent(&mut self, transaction: &Transaction, errno: Option<i32>, now: Instant) {
         self.stats.mads_sent -= 1;
         match transaction.query {
-            Query::Smp(_) if errno == NO_AGENT => self.do_without_smp(),
+            Query::Smp(_) if errno.is_none() => self.do_without_smp(),
             // Who has no way to the subnet manager does without it.
-            Query::Sa(_) if errno == NO_AGENT => {}
+            Query::Sa(_) if errno.is_none() => {}
             _ => self.stats.send_errors += 1,
         }
         if transaction.purpose == Purpose::Path {
@@ -293,7 +292,8 @@ impl Engine {
         self.skip_groups(transaction, now);
         if let Purpose::Counters { port, .. } = transaction.purpose {
             let state = &mut self.ports[port as usize].slot;
-            (state.send_failed, state.mads, state.open) = (Some(errno), state.mads - 1, state.open.saturating_sub(1));
+            (state.send_failed, state.mads, state.open) =
+                (errno.or(Some(rustix::io::Errno::OPNOTSUPP.raw_os_error())), state.mads - 1, state.open.saturating_sub(1));
             self.settle_if_complete(port, now);
         }
         self.ready.push_back(transaction.device);

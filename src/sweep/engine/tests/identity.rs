@@ -466,7 +466,7 @@ fn a_transport_without_an_agent_for_subnet_management_still_brings_counters() {
         let (target, mad) = hand.sent[n];
         if target.qp == 0 {
             let tid = crate::mad::header::Header::parse(&mad).tid;
-            let completion = Completion { tid, outcome: Outcome::SendFailed(crate::mad::exchange::NO_AGENT) };
+            let completion = Completion { tid, outcome: Outcome::NoAgent };
             hand.engine.handle_completion(&completion, &mad, hand.now);
             hand.poll();
         } else {
