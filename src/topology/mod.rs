@@ -16,6 +16,7 @@ mod lines;
 pub mod name_map;
 pub mod names;
 pub mod net_file;
+#[path = "ports_lines.rs"]
 pub mod ports_report;
 pub mod shapes;
 pub mod sharp;
