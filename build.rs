@@ -4,8 +4,8 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `rdma_core.rs` | 19 functions, 4 structs and their members, `UMAD_*` constants, `MAD_FIELDS`: see the allowlists |
-//! | `libibmad_fields.rs` | one table: the names of about 500 fields of libibmad and their numbers |
+//! | `rdma_core.rs` | 18 functions, 4 structs, 2 constants and `enum MAD_FIELDS`: see the allowlists |
+//! | `libibmad_fields.rs` | one table: names and numbers of about 460 fields of libibmad |
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -167,8 +167,8 @@ fn a_sampler_with_another_name_is_found_by_its_guid() {
 #[test]
 fn files_that_are_no_ports_report_are_refused() {
     for (bytes, message, help) in [
-        (&b""[..], "net.p: the file is empty", "ibnetdiscover -p > FILE"),
-        (&[0, 159, 146, 150, 10, 255, 0, 27][..], "net.p:1: ", "ibnetdiscover -p > FILE"),
+        (&b""[..], "cannot use net.p as a net file: the file is empty", "ibnetdiscover -p > FILE"),
+        (&[0, 159, 146, 150, 10, 255, 0, 27][..], "cannot use net.p as a net file: none of its ", "ibnetdiscover -p > FILE"),
         (
             b"SW     4  2 0x0000000000200006 4x SDR                                    'leaf0'\n",
             "nothing to sample",
@@ -180,7 +180,7 @@ fn files_that_are_no_ports_report_are_refused() {
     }
     let dir = stria();
     let run = run(dir.path(), &["--net", "nosuch", "--samplers", "a", "-o", "out.toml"], b"");
-    refused(&dir, &run, "nosuch: cannot be read\ncause: ", "give the path of a file");
+    refused(&dir, &run, "cannot read the net file nosuch\ncause: ", "give the path of a file");
 }
 
 #[test]
@@ -445,7 +445,7 @@ fn parts_of_one_subnet_are_merged_into_one_plan() {
     let done = run(dir.path(), &args, two.as_bytes());
     assert_eq!((done.code, assigned(&dir)), (0, whole), "{}", done.stderr);
     assert!(done.stderr.contains("read      net.p, standard input: 1108 port lines"), "{}", done.stderr);
-    assert!(done.stderr.contains("standard input: 607 ports that no earlier file tells of"), "{}", done.stderr);
+    assert!(done.stderr.contains("standard input: 607 ports that no earlier file has"), "{}", done.stderr);
     fs::remove_file(dir.path().join("out.toml")).unwrap();
     refused(
         &dir,

@@ -145,7 +145,7 @@ fn lines_that_contradict_each_other_are_told_and_the_first_stands() {
     let other = "SW     4  1 0x0000000000200006 4x EDR - CA    18  1 0x0000000000100002 ( 'leaf0' - 'node2 mlx5_0' )\n";
     let net = read(&[PAIR, other].concat());
     assert_eq!((net.fabric.linked_ports(), remarks(&net)), (2, vec![(3, RemarkKind::Repeated)]));
-    assert!(net.remarks[0].text.contains("has another peer in line 1, which stands"), "{}", net.remarks[0]);
+    assert!(net.remarks[0].text.contains("has another peer in line 1, which counts"), "{}", net.remarks[0]);
     // One side only, a switch cabled to itself, two holders of a LID.
     let one_sided = PAIR.lines().next().unwrap();
     assert_eq!(remarks(&read(one_sided)), [(1, RemarkKind::OneSided)]);

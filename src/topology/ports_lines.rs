@@ -1,58 +1,51 @@
-//! The reader of `ibnetdiscover -p`.
+//! Lines of `ibnetdiscover -p`.
 //!
-//! The format is that of `dump_ports_report()` in rdma-core's `infiniband-diags/ibnetdiscover.c`: a line a port, no header,
+//! The format is that of `dump_ports_report()` in rdma-core's `infiniband-diags/ibnetdiscover.c`:
+//! one line for each port, without a header.
 //!
 //! ```text
-//! "%2s %5d %2d 0x%016x %s %s"  then either  " - %2s %5d %2d 0x%016x ( '%s' - '%s' )"  or  36 blanks and "'%s'"
-//!  type lid port guid width speed             type  lid port guid     own      remote                    own name
+//! "%2s %5d %2d 0x%016x %s %s"               type, LID, port, GUID, width, speed
+//! " - %2s %5d %2d 0x%016x ( '%s' - '%s' )"    type, LID, port, GUID of the peer; own name, peer's name
 //! ```
 //!
-//! 1. A port has a link if ` - ` and a peer are there, and for no other reason: `???` may stand on a linked port.
-//! 2. Columns are not fixed: a port number above 99 moves them. Words are read, not columns.
-//! 3. A line that cannot be read is a [`Remark`] with its number; it never sinks the file. Only a file in which no line can be
-//!    read is refused.
-//! 4. Nothing is lost silently: [`NetFile::remarks`] names each line that did not become a port as it stands.
+//! A port without a link has 36 blanks and `'%s'`, its own name, instead of the second part.
+//!
+//! 1. A port is linked if ` - ` and a peer follow. The speed does not matter: a linked port may
+//!    have `???`.
+//! 2. The parser splits words, not columns, because a port number above 99 moves the columns.
+//! 3. A faulty line becomes a [`Remark`] with its number, and the other lines are parsed. Only a
+//!    file without any valid line is refused.
+//! 4. Every line that gives no port has a remark.
 
 use super::lines::{Draft, End, Line, Words, rate, shorten};
 use super::names::RawName;
-use super::net_file::{self, Format};
-use super::{Node, Place, Remark, RemarkKind};
+use super::{LinePosition, Node, Remark, RemarkKind};
 use crate::types::{NodeKind, ParseError};
 
-pub use super::net_file::{NetFile, NetFileError};
-
-/// Reads a ports report and nothing else; `name` is the file's in messages. [`net_file::parse`] takes either format.
-///
-/// # Errors
-/// When no line can be read: an empty file, another format, something else altogether.
-pub fn parse(bytes: &[u8], name: &str) -> Result<NetFile, NetFileError> {
-    net_file::parse_as(Format::PortsReport, bytes, name)
-}
-
-/// Takes all lines apart.
+/// Parses all lines.
 pub(super) fn draft(text: &str, file: u16) -> Draft<'_> {
     let mut draft = Draft::default();
     for (number, line) in (1..).zip(text.lines()) {
-        let place = Place { file, line: number };
+        let position = LinePosition { file, line: number };
         let line = line.strip_suffix('\r').unwrap_or(line);
         if line.trim().is_empty() {
             continue;
         }
-        match Line::of_port(line, place) {
+        match Line::of_port(line, position) {
             Ok(line) => draft.lines.push(line),
-            Err(error) => draft.remarks.push(Remark::new(place, RemarkKind::Unreadable, error.to_string())),
+            Err(error) => draft.remarks.push(Remark::new(position, RemarkKind::Unreadable, error.to_string())),
         }
     }
     draft
 }
 
-/// Whether a line is one of a ports report.
+/// Returns whether a line belongs to a ports report.
 pub(super) fn is_line(line: &str) -> bool {
-    Line::of_port(line, Place::default()).is_ok()
+    Line::of_port(line, LinePosition::default()).is_ok()
 }
 
 impl<'a> Line<'a> {
-    fn of_port(line: &'a str, place: Place) -> Result<Self, ParseError> {
+    fn of_port(line: &'a str, position: LinePosition) -> Result<Self, ParseError> {
         let mut words = Words(line);
         let end = End::parse(&mut words)?;
         let width = words.next("a link width such as 4x")?;
@@ -68,7 +61,7 @@ impl<'a> Line<'a> {
                 (None, RawName::alone(rest).ok_or_else(wrong)?)
             }
         };
-        Ok(Self { place, end, node: Node::default(), rate, peer, names })
+        Ok(Self { position, end, node: Node::default(), rate, peer, names })
     }
 }
 
@@ -89,6 +82,7 @@ impl End {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topology::ports_report::{NetFile, NetFileError, parse};
     use crate::types::{Guid, Lid, PortNum};
 
     const LEAF: &str = "SW     4  1 0x0000000000200006 4x EDR - CA    17  1 0x0000000000100001 ( 'leaf0' - 'node1 mlx5_0' )";
@@ -104,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_and_a_port_without_one() {
+    fn linked_and_unlinked_ports_are_parsed() {
         let file = read(&[LEAF, DOWN, HOST]);
         assert_eq!(file.remarks, []);
         assert_eq!((file.port_lines, file.linked_lines, file.fabric.linked_ports()), (3, 2, 2));
@@ -115,13 +109,13 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_too_long_is_no_speed() {
+    fn overlong_word_is_not_a_speed() {
         let file = read(&[LEAF, &HOST.replace("4x EDR", &format!("4x {}", "E".repeat(1000)))]);
         assert!(matches!(&file.remarks[..], [_, remark] if remark.line == 2 && remark.to_string().len() < 200), "{:?}", file.remarks);
     }
 
     #[test]
-    fn an_unknown_speed_does_not_unlink_a_port() {
+    fn unknown_speed_does_not_unlink_a_port() {
         let file = read(&[&LEAF.replace("4x EDR", "4x ???"), &HOST.replace("4x EDR", "?? ???")]);
         assert_eq!(file.fabric.linked_ports(), 2);
     }
@@ -137,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_cannot_be_read_are_named_and_sink_nothing() {
+    fn faulty_lines_are_reported_and_skipped() {
         let file = read(&[
             "ibwarn: [4711] mad_rpc: _do_madrpc failed; dport (DR path slid 0; dlid 0; 0,1,3)",
             "src/query_smp.c:195; umad (DR path slid 0; dlid 0; 0,1,17 Attr 0xff90:1) bad status 110; Connection timed out",
@@ -154,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn carriage_returns_and_blank_lines_are_nothing() {
+    fn carriage_returns_and_blank_lines_are_ignored() {
         assert_eq!(read(&[&format!("\u{feff}{LEAF}"), HOST]).remarks, []);
         let file = read(&[&format!("{LEAF}\r"), "\r", &format!("{DOWN}\r"), &format!("{HOST}\r"), ""]);
         assert_eq!((file.remarks.len(), file.fabric.linked_ports()), (0, 2));
@@ -162,13 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn a_line_cut_within_its_names_is_still_a_link() {
+    fn line_cut_within_its_names_is_still_a_link() {
         let file = read(&[HOST, &LEAF[..LEAF.len() - 8]]);
         assert_eq!((file.linked_lines, file.fabric.linked_ports()), (2, 2));
     }
 
     #[test]
-    fn what_is_no_ports_report_is_refused_with_a_reason() {
+    fn other_formats_are_refused_with_a_reason() {
         assert!(matches!(parse(b"", "x"), Err(NetFileError::Empty { .. })));
         assert!(matches!(parse(b"\n\r\n", "x"), Err(NetFileError::Empty { .. })));
         assert!(matches!(parse(&[0, 159, 146, 150, 10, 255, 0], "x"), Err(NetFileError::NothingReadable { line: 1, .. })));
@@ -178,11 +172,11 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..400)) {
+        fn any_bytes_are_parsed_or_refused(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..400)) {
             let _ = parse(&bytes, "x");
         }
 
-        /// Whatever is done to single characters of a good file: each line becomes a port or a remark.
+        /// Replaces one character of a valid file: each line becomes a port or a remark.
         #[test]
         fn no_port_is_lost_without_a_remark(at in 0usize..300, with in "[ -~\u{e9}\r]") {
             let mut text: Vec<char> = [LEAF, DOWN, HOST].join("\n").chars().collect();

@@ -33,7 +33,7 @@ fn the_walk_goes_from_the_adapter_to_one_reply_of_each_device() {
         assert!(text.contains(said), "{said:?} is not in {text}");
     }
     let (code, text) = check(&ibsim, &["--net", "net.p", "--pkey", "0x8001", "--ca", "nosuch"]);
-    assert!(code == Some(1) && text.contains("fail  HCA            there is no HCA port nosuch here"), "{text}");
+    assert!(code == Some(1) && text.contains("fail  HCA            cannot use HCA port nosuch: this host does not have it"), "{text}");
     let (code, text) = check(&ibsim, &["--net", "net.p", "--pkey", "0x8001"]);
     assert!(code == Some(1) && text.contains("fail  P_Key          ") && text.contains("skip  devices        9 are not asked"), "{text}");
 

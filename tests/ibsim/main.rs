@@ -280,9 +280,10 @@ fn what_is_wrong_with_the_hca_is_said_with_the_remedy() {
     let tree = FatTree { leaves: 1, hosts: 2, spines: 1, trunk: 1, radix: 4 };
     let ibsim = Ibsim::start(&tree.blueprint(), "node00002", preload);
     discover(&ibsim, "node00001");
-    for (args, said) in
-        [(vec!["--ca", "mlx5_7"], "there is no HCA port mlx5_7 here"), (vec!["--pkey", "0x8001"], "P_Key 0x8001 is not in its table")]
-    {
+    for (args, said) in [
+        (vec!["--ca", "mlx5_7"], "cannot use HCA port mlx5_7: this host does not have it"),
+        (vec!["--pkey", "0x8001"], "cannot use P_Key 0x8001 on "),
+    ] {
         let done = ibsim.run("node00001", SWEEP, ["--net", "net.p", "--sweeps", "1"].into_iter().chain(args));
         let text = String::from_utf8_lossy(&done.stderr).into_owned();
         assert_eq!(done.status.code(), Some(1), "{text}");

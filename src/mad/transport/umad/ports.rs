@@ -44,7 +44,7 @@ pub struct HcaPort {
 #[non_exhaustive]
 pub enum UmadError {
     /// libibumad cannot be initialized.
-    #[error("cannot use libibumad: {0}")]
+    #[error("cannot initialize libibumad")]
     #[diagnostic(help("load the kernel module ib_umad (`modprobe ib_umad`) and check that `ibstat` works"))]
     Init(#[source] io::Error),
     /// The host has no HCA.

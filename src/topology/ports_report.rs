@@ -1,0 +1,15 @@
+//! Ports reports alone: the output of `ibnetdiscover -p`.
+//!
+//! [`net_file`] reads both formats.
+
+use super::net_file;
+
+pub use super::net_file::{NetFile, NetFileError};
+
+/// Parses a ports report and no other format. Messages name the file `name`.
+///
+/// # Errors
+/// If no line can be parsed: the file is empty, or has another format.
+pub fn parse(bytes: &[u8], name: &str) -> Result<NetFile, NetFileError> {
+    net_file::parse_as(net_file::Format::PortsReport, bytes, name)
+}
