@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Ok(());
     };
     let document = std::fs::read_to_string(&path)?;
-    let renewed = tables::renew(&document).ok_or("the document has no place for the tables")?;
+    let renewed = tables::update(&document).ok_or("the document has no place for the tables")?;
     std::fs::write(&path, renewed)?;
     Ok(())
 }

@@ -71,7 +71,7 @@ pub fn redirect(request: &Mad, to: Redirect) -> Option<Mad> {
 fn has(attribute: &Attribute, capabilities: Capabilities) -> bool {
     let group = Group::ALL.into_iter().find(|group| group.attribute().id == attribute.id);
     // For other devices OptionMask already leaves out what only switches have.
-    group.is_some_and(|group| group.is_had_by(NodeKind::Switch, capabilities))
+    group.is_some_and(|group| group.is_supported(NodeKind::Switch, capabilities))
 }
 
 /// Answers a request of performance management. Returns `None` for another class, version or
