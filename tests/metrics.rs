@@ -1,4 +1,5 @@
-//! Metrics against the lines of the same slot, with a clock of the test's own; and who may read them.
+//! Metrics agree with the records of the same slot, on a clock of the test; and access control of
+//! the server.
 #![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +26,7 @@ use proptest::prelude::*;
 
 const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
 
-/// A guard against a program that hangs, not a measure of how fast it is.
+/// Time limit of a program that hangs. Not a measure of speed.
 const HANGS: Duration = Duration::from_secs(60);
 
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -34,13 +35,13 @@ const INTERVAL: Duration = Duration::from_millis(250);
 const TREE: synthetic::FatTree = synthetic::FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
 
 fn fabric() -> Fabric {
-    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("our own format").fabric
+    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("a valid ports report").fabric
 }
 
-/// A sample: its name, its labels without escapes, its value.
+/// A sample: its name, its labels without escapes, and its value.
 type Sample = (String, BTreeMap<String, String>, f64);
 
-/// Reads OpenMetrics text by its grammar, strictly.
+/// Parses OpenMetrics text strictly.
 #[track_caller]
 fn read(text: &str) -> Vec<Sample> {
     let lines = text.strip_suffix("# EOF\n").expect("it has an end");
@@ -68,7 +69,7 @@ fn read(text: &str) -> Vec<Sample> {
     samples
 }
 
-/// Labels up to the brace, and what comes after it.
+/// Parses labels up to the closing brace. Returns them and the rest of the line.
 fn labels(mut rest: &str) -> (BTreeMap<String, String>, &str) {
     let mut labels = BTreeMap::new();
     loop {
@@ -95,10 +96,10 @@ fn labels(mut rest: &str) -> (BTreeMap<String, String>, &str) {
     }
 }
 
-/// A sweep whose metrics are looked at after each slot.
+/// A sweep with metrics that are read after each slot.
 struct Stage {
     metrics: Arc<Metrics>,
-    /// Nanoseconds on the clock of the metrics.
+    /// Time of the metrics' clock in nanoseconds.
     clock: Arc<AtomicU64>,
 }
 
@@ -109,16 +110,17 @@ impl Stage {
         Self { metrics: Metrics::new(peers, move || Duration::from_nanos(shown.load(Ordering::Relaxed))), clock }
     }
 
-    fn pass(&self, time: Duration) {
+    fn advance(&self, time: Duration) {
         self.clock.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Sweeps a plan of the fabric, and gives to `look` the lines of each slot and the fabric.
+    /// Sweeps a plan of the fabric in the primary role. Calls `look` after each slot with the
+    /// number of slots, the records so far and the fabric.
     fn sweep(&self, plan: Plan, groups: &[Group], slots: u64, look: impl FnMut(u64, Vec<Line>, &mut SimFabric)) {
         self.sweep_as(false, plan, groups, slots, look);
     }
 
-    /// Likewise, in either role.
+    /// Sweeps like [`Stage::sweep`] in either role.
     fn sweep_as(&self, is_secondary: bool, plan: Plan, groups: &[Group], slots: u64, mut look: impl FnMut(u64, Vec<Line>, &mut SimFabric)) {
         let sim = Arc::new(Mutex::new(SimFabric::new(fabric(), Options::default())));
         let (outlet, lines) = Destination::memory();
@@ -132,19 +134,20 @@ impl Stage {
             aligned: slots > 1,
             sweeps: Some(slots),
             assignments_sha256: None,
-            // No deadline passes, however busy this machine is: but for those who are dead, all answer.
+            // The timeout is the interval, so that every living device answers in time even on a
+            // busy machine.
             engine: Config { groups: groups.to_vec(), deadline: INTERVAL, grace: INTERVAL, ..Config::default() },
         };
         let driver = Driver::new(plan, settings, SimTransport::new(Arc::clone(&sim)), outlet, 1);
-        let mut lane = self.metrics.lane();
+        let mut publisher = self.metrics.publisher();
         driver
             .run(&Control::default(), |report| {
-                self.pass(INTERVAL);
-                lane.publish(report);
+                self.advance(INTERVAL);
+                publisher.publish(report);
                 let lines = lines.text().lines().map(|text| line::parse(text).expect("a record")).collect();
-                look(report.done, lines, &mut sim.lock().expect("nobody panics with it"));
+                look(report.done, lines, &mut sim.lock().expect("no thread panicked"));
             })
-            .expect("nothing is lost");
+            .expect("the transport stays open");
     }
 }
 
@@ -160,7 +163,7 @@ fn sweep_of(lines: &[Line]) -> &Sweep {
     lines.iter().find_map(|line| if let Line::Sweep(sweep) = line { Some(sweep) } else { None }).expect("each slot has one")
 }
 
-/// Values of the samples of that name, by GUID and port.
+/// Returns the values of the samples with this name, by GUID and port.
 fn by_port(samples: &[Sample], name: &str) -> BTreeMap<(String, String), f64> {
     let of_name = samples.iter().filter(|(of, ..)| of == name);
     of_name.map(|(_, labels, value)| ((labels["guid"].clone(), labels.get("port").cloned().unwrap_or_default()), *value)).collect()
@@ -173,7 +176,7 @@ fn one(samples: &[Sample], name: &str) -> f64 {
 }
 
 #[test]
-fn metrics_say_what_the_records_of_the_slot_say() {
+fn metrics_agree_with_the_records_of_the_slot() {
     let stage = Stage::new(Peers::new());
     let settings: BTreeSet<_> = Group::SmplCtl.fields().map(|field| field.json).collect();
     let (mut sent, mut compared, mut arrays) = (0, 0, 0);
@@ -202,7 +205,7 @@ fn metrics_say_what_the_records_of_the_slot_say() {
                     compared += usize::from(port.counter(json).is_some_and(|value| value > 0));
                 }
             }
-            // How an agent is set is no counter; one counter has two names.
+            // A setting of an agent is not a counter. One counter has two names.
             let shown = |name: &str| if settings.contains(name) { 0 } else { 1 + usize::from(name == "port_dlid_mapping_errors") };
             let values = |value: &Value| if let Value::Many(values) = value { values.len() } else { 1 };
             counters += port.counters.iter().map(|(name, value)| shown(name) * values(value)).sum::<usize>();
@@ -225,7 +228,7 @@ fn metrics_say_what_the_records_of_the_slot_say() {
 }
 
 #[test]
-fn a_host_in_both_roles_has_no_series_twice() {
+fn host_in_both_roles_has_no_series_twice() {
     let stage = Stage::new(Peers::new());
     let (all, _) = Sampler::everything(&fabric(), "here");
     let [first, second] = <[Sampler; 2]>::try_from(all.divided(2)).unwrap();
@@ -244,7 +247,7 @@ fn a_host_in_both_roles_has_no_series_twice() {
 }
 
 #[test]
-fn what_does_not_answer_has_no_counters_and_what_is_overdue_has_none_at_all() {
+fn silent_port_and_overdue_worker_have_no_counters() {
     let stage = Stage::new(Peers::new());
     let fabric = fabric();
     let (dead, device) = fabric.iter().find(|(_, device)| device.host() == "node00002").unwrap();
@@ -258,7 +261,7 @@ fn what_does_not_answer_has_no_counters_and_what_is_overdue_has_none_at_all() {
         assert_eq!(data(&samples).contains_key(&key), alive == 1);
         assert_eq!(up("ibnet_port_up")[&key], f64::from(alive));
         assert_eq!(up("infiniband_hca_up")[&(key.0.clone(), String::new())], f64::from(alive));
-        assert_eq!(up("infiniband_hca_uplink_info").len(), 6, "what is joined on is there all the same");
+        assert_eq!(up("infiniband_hca_uplink_info").len(), 6, "metrics to join on exist for silent devices too");
         let ok = samples.iter().find(|(name, labels, _)| name == "ibnet_ports" && labels["status"] == "ok").unwrap().2;
         assert_eq!(ok, f64::from(19 + alive));
         assert!(stage.metrics.is_healthy());
@@ -266,10 +269,10 @@ fn what_does_not_answer_has_no_counters_and_what_is_overdue_has_none_at_all() {
             sim.set_dead(dead, true);
         }
         if done == 4 {
-            // Two intervals and a second are as long as it may take.
-            stage.pass(2 * INTERVAL + Duration::from_secs(1));
+            // A slot is fresh for two intervals and a second.
+            stage.advance(2 * INTERVAL + Duration::from_secs(1));
             assert_eq!((data(&text()).len(), one(&text(), "ibnet_up")), (5, 1.0));
-            stage.pass(Duration::from_nanos(1));
+            stage.advance(Duration::from_nanos(1));
             let samples = text();
             assert_eq!((data(&samples).len(), one(&samples, "ibnet_up")), (0, 0.0));
             assert!(by_port(&samples, "ibnet_port_up").values().all(|up| *up == 0.0));
@@ -278,22 +281,22 @@ fn what_does_not_answer_has_no_counters_and_what_is_overdue_has_none_at_all() {
             assert!(!stage.metrics.is_healthy());
         }
     });
-    assert!(!text().iter().any(|(name, ..)| name.starts_with("infiniband_")), "a lane that ended is gone");
+    assert!(!text().iter().any(|(name, ..)| name.starts_with("infiniband_")), "an ended worker has no metrics");
 }
 
 #[test]
-fn a_peak_is_remembered_for_a_minute_and_forgotten_after_two() {
+fn peak_is_kept_for_one_to_two_minutes() {
     const NAMES: [&str; 3] =
         ["ibnet_port_transmit_utilization_ratio", "ibnet_port_transmit_utilization_peak_ratio", "ibnet_port_transmit_blocked_peak_ratio"];
     let stage = Stage::new(Peers::new());
-    // Of each slot what it was and what was told as its peak; 25 seconds pass from slot to slot.
+    // For each slot its value and its peaks. Slots are 25 seconds apart.
     let mut slots: Vec<[BTreeMap<(String, String), f64>; 3]> = Vec::new();
     stage.sweep(plan(), &[Group::Extended, Group::Base], 10, |_, _, _| {
         let samples = read(std::str::from_utf8(&stage.metrics.text()).expect("UTF-8"));
         slots.push(NAMES.map(|name| by_port(&samples, name)));
-        stage.pass(Duration::from_secs(25) - INTERVAL);
+        stage.advance(Duration::from_secs(25) - INTERVAL);
     });
-    // A window ends with the first slot that is a minute after its first: after three slots.
+    // A window of a minute ends after three slots.
     let mut compared = 0;
     for (now, [_, peaks, _]) in slots.iter().enumerate() {
         let began = (now / 3).saturating_sub(1) * 3;
@@ -307,7 +310,7 @@ fn a_peak_is_remembered_for_a_minute_and_forgotten_after_two() {
 }
 
 #[test]
-fn scrapes_and_slots_go_on_beside_each_other() {
+fn scrapes_and_slots_run_concurrently() {
     let stage = Stage::new(Peers::new());
     let ended = Arc::new(AtomicU64::new(0));
     let scrapers: Vec<_> = (0..3)
@@ -317,13 +320,13 @@ fn scrapes_and_slots_go_on_beside_each_other() {
                 let mut last = -1.0;
                 loop {
                     let text = metrics.text();
-                    // What ended is not shown any more.
+                    // An ended worker has no metrics any more.
                     if ended.load(Ordering::SeqCst) == 1 {
                         return;
                     }
                     let samples = read(std::str::from_utf8(&text).expect("UTF-8"));
                     let slots = samples.iter().find(|(name, ..)| name == "ibnet_slots_total").map_or(0.0, |(.., value)| *value);
-                    assert!(slots >= last, "never back");
+                    assert!(slots >= last, "the number of slots decreased");
                     last = slots;
                 }
             })
@@ -339,7 +342,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn no_name_breaks_out_of_its_label(names in proptest::collection::vec("\\PC*|[\\x00-\\x7f]*|(\\\\|\"|\n|\\}|# EOF|,a=\"){0,8}", 20)) {
+    fn name_cannot_break_out_of_its_label(names in proptest::collection::vec("\\PC*|[\\x00-\\x7f]*|(\\\\|\"|\n|\\}|# EOF|,a=\"){0,8}", 20)) {
         let mut plan = plan();
         for (port, name) in plan.ports.iter_mut().zip(&names) {
             port.node.clone_from(name);
@@ -356,7 +359,7 @@ proptest! {
             for ((guid, port), (kind, name)) in &expected {
                 let of = |labels: &BTreeMap<String, String>| labels.get("guid") == Some(guid) && labels.get("port") == Some(port);
                 let uplink = format!("infiniband_{}_uplink_info", kind.as_str());
-                let (_, labels, _) = samples.iter().find(|(name, labels, _)| *name == uplink && of(labels)).expect("it is linked");
+                let (_, labels, _) = samples.iter().find(|(name, labels, _)| *name == uplink && of(labels)).expect("the port is linked");
                 assert_eq!((&labels[kind.as_str()], &labels["uplink"]), (name, name));
             }
             assert_eq!(samples.iter().filter(|(name, ..)| name.ends_with("_port_transmit_data_bytes_total")).count(), 20);
@@ -365,7 +368,7 @@ proptest! {
 }
 
 #[test]
-fn the_other_end_is_told_with_what_the_plan_knows_of_it() {
+fn uplink_has_kind_and_lid_of_the_plan() {
     let fabric = fabric();
     let peers = fabric.devices().iter().map(|device| (device.guid, (Some(device.kind), device.lid))).collect();
     let stage = Stage::new(peers);
@@ -398,26 +401,26 @@ fn the_other_end_is_told_with_what_the_plan_knows_of_it() {
     });
 }
 
-/// What a server says to a request, to the end.
-fn ask(address: SocketAddr, request: &str) -> String {
+/// Sends a request and returns everything that the server sends until it closes the connection.
+fn send_request(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(HANGS)).unwrap();
-    // A server that has heard enough closes early.
+    // The server may close before it has read the whole request.
     let _ = stream.write_all(request.as_bytes());
-    let mut said = Vec::new();
-    let _ = stream.read_to_end(&mut said);
-    String::from_utf8_lossy(&said).into_owned()
+    let mut response = Vec::new();
+    let _ = stream.read_to_end(&mut response);
+    String::from_utf8_lossy(&response).into_owned()
 }
 
 fn get(address: SocketAddr, path: &str, headers: &str) -> String {
-    ask(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n"))
+    send_request(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n"))
 }
 
-fn status(said: &str) -> &str {
-    said.split(' ').nth(1).unwrap_or_default()
+fn status(response: &str) -> &str {
+    response.split(' ').nth(1).unwrap_or_default()
 }
 
-/// Serves metrics without lanes, and gives where.
+/// Serves metrics without workers. Returns the address and the folder of the secrets.
 fn serve(tls: Option<(&str, &str)>, password: Option<&str>) -> (SocketAddr, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
@@ -438,28 +441,31 @@ fn serve(tls: Option<(&str, &str)>, password: Option<&str>) -> (SocketAddr, temp
 }
 
 #[test]
-fn only_what_is_there_is_served_and_only_to_this_host() {
+fn only_known_paths_are_served_and_only_to_this_host() {
     let (address, _folder) = serve(None, None);
     let metrics = get(address, "/metrics", "");
     assert!(status(&metrics) == "200" && metrics.contains("application/openmetrics-text; version=1.0.0"), "{metrics}");
     assert!(metrics.contains("ibnet_build_info{version=") && metrics.ends_with("# EOF\n"), "{metrics}");
     assert!(!metrics.to_lowercase().contains("access-control"));
-    assert_eq!(status(&get(address, "/healthz", "")), "503", "nothing is swept yet");
+    assert_eq!(status(&get(address, "/healthz", "")), "503", "no slot yet");
     assert_eq!(status(&get(address, "/../../etc/passwd", "")), "404");
-    assert_eq!(status(&ask(address, &format!("POST /metrics HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\n\r\n"))), "405");
-    assert_eq!(status(&ask(address, "GET /metrics HTTP/1.1\r\nHost: rebound.example\r\n\r\n")), "421");
-    assert_eq!(status(&ask(address, &format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nX: {}\r\n\r\n", "x".repeat(1 << 20)))), "431");
-    assert_eq!(status(&ask(address, "\0\u{1}\u{2}\r\n\r\n")), "400");
-    assert_eq!(status(&get(address, "/metrics", "")), "200", "and it goes on");
+    assert_eq!(status(&send_request(address, &format!("POST /metrics HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\n\r\n"))), "405");
+    assert_eq!(status(&send_request(address, "GET /metrics HTTP/1.1\r\nHost: rebound.example\r\n\r\n")), "421");
+    assert_eq!(
+        status(&send_request(address, &format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nX: {}\r\n\r\n", "x".repeat(1 << 20)))),
+        "431"
+    );
+    assert_eq!(status(&send_request(address, "\0\u{1}\u{2}\r\n\r\n")), "400");
+    assert_eq!(status(&get(address, "/metrics", "")), "200", "the server still runs");
 }
 
 #[test]
-fn who_does_not_know_the_password_gets_nothing() {
+fn reader_without_the_password_gets_nothing() {
     let (address, folder) = serve(None, Some("sixteen-letters!\n"));
     for wrong in ["", "Authorization: Bearer sixteen-letters?\r\n", "Authorization: Basic aWJuZXQ6\r\n", "Authorization: Bearer\r\n"] {
         for path in ["/metrics", "/healthz", "/", "/nothing"] {
-            let said = get(address, path, wrong);
-            assert!(status(&said) == "401" && !said.contains("ibnet_build_info"), "{said}");
+            let response = get(address, path, wrong);
+            assert!(status(&response) == "401" && !response.contains("ibnet_build_info"), "{response}");
         }
     }
     // ibnet:sixteen-letters!
@@ -467,17 +473,17 @@ fn who_does_not_know_the_password_gets_nothing() {
         assert_eq!(status(&get(address, "/metrics", &format!("Authorization: {right}\r\n"))), "200");
     }
     fs::write(folder.path().join("password"), "another-one-of-ours").unwrap();
-    assert_eq!(status(&get(address, "/metrics", "Authorization: Bearer sixteen-letters!\r\n")), "401", "it was changed");
+    assert_eq!(status(&get(address, "/metrics", "Authorization: Bearer sixteen-letters!\r\n")), "401", "the password was changed");
     assert_eq!(status(&get(address, "/metrics", "Authorization: Bearer another-one-of-ours\r\n")), "200");
 }
 
 #[test]
-fn with_a_certificate_nothing_is_said_in_the_clear() {
+fn with_a_certificate_plain_http_gets_no_answer() {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let (cert, key) = (own.cert.pem(), own.signing_key.serialize_pem());
     let (address, _folder) = serve(Some((&cert, &key)), Some("sixteen-letters!"));
-    let said = get(address, "/metrics", "Authorization: Bearer sixteen-letters!\r\n");
-    assert!(!said.contains("HTTP/") && !said.contains("ibnet"), "{said:?}");
+    let response = get(address, "/metrics", "Authorization: Bearer sixteen-letters!\r\n");
+    assert!(!response.contains("HTTP/") && !response.contains("ibnet"), "{response:?}");
     let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap().signing_key.serialize_pem();
     for (cert, key, found) in
         [("", key.as_str(), "has no certificate"), (&cert, "", "no items found"), (&cert, "x", "no items found"), (&cert, &other, "key")]
@@ -495,7 +501,7 @@ fn with_a_certificate_nothing_is_said_in_the_clear() {
     }
 }
 
-/// Runs the program on a configuration; the message and the help of its error.
+/// Runs the program with a configuration. Returns its error message and help.
 #[track_caller]
 fn refused(metrics: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
@@ -512,13 +518,13 @@ fn refused(metrics: &str) -> String {
 }
 
 #[test]
-fn a_listener_that_others_reach_is_refused_without_tls_and_password() {
-    let said = refused("listen = \"0.0.0.0:0\"");
-    assert!(said.contains("metrics.tls_cert, metrics.tls_key, metrics.password_file"), "{said}");
-    assert!(refused("listen = \"[::]:0\"\npassword_file = \"weak\"").contains("there is no metrics.tls_cert, metrics.tls_key"));
-    assert!(refused("listen = \"127.0.0.1:0\"\npassword_file = \"weak\"").contains("has mode 0644"));
-    assert!(refused("listen = \"127.0.0.1:0\"\npassword_file = \"gone\"").contains("gone cannot be read"));
-    assert!(refused("listen = \"here\"").contains("\"here\" is not an address and a port"));
+fn reachable_listener_is_refused_without_tls_and_password() {
+    let response = refused("listen = \"0.0.0.0:0\"");
+    assert!(response.contains("metrics.tls_cert, metrics.tls_key, metrics.password_file"), "{response}");
+    assert!(refused("listen = \"[::]:0\"\npassword_file = \"weak\"").contains("metrics.tls_cert, metrics.tls_key is not set"));
+    assert!(refused("listen = \"127.0.0.1:0\"\npassword_file = \"weak\"").contains("found mode 0644"));
+    assert!(refused("listen = \"127.0.0.1:0\"\npassword_file = \"gone\"").contains("cannot read metrics.password_file gone"));
+    assert!(refused("listen = \"here\"").contains("metrics.listen is not an address and a port (found \"here\")"));
     assert!(refused("password_file = \"weak\"").contains("metrics.listen is not"));
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     assert!(refused(&format!("listen = \"{}\"", taken.local_addr().unwrap())).contains("cannot listen on"));

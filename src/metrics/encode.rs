@@ -1,4 +1,4 @@
-//! From slots to OpenMetrics: family by family, and within a family lane by lane and port by port.
+//! Encoding of slots as OpenMetrics: by family, within a family by worker, then by port.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,31 +10,31 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use super::snapshot::{BOUNDS, Distribution, Port, Snapshot};
+use super::snapshot::{BOUNDS, Distribution, PortState, Snapshot};
 use super::{Peers, Shown, names};
 use crate::sweep::sample::Status;
 use crate::types::{Guid, NodeKind, Printable};
 
-/// All that is shown.
+/// All slots to encode.
 #[derive(Debug)]
 pub(super) struct Fabric {
     pub(super) shown: Vec<Shown>,
     pub(super) peers: Arc<Peers>,
 }
 
-/// Ports of one kind in the order in which they are shown, with what their labels say.
+/// The ports of one kind of device in the order of their appearance, with their labels.
 struct Kind<'a> {
     kind: NodeKind,
     ports: Vec<Labelled<'a>>,
 }
 
 struct Labelled<'a> {
-    lane: &'a Snapshot,
+    worker: &'a Snapshot,
     is_fresh: bool,
-    /// Its place in the lane.
+    /// Index of the port in its worker.
     index: usize,
-    port: &'a Port,
-    /// Whether it is the first of its device.
+    port: &'a PortState,
+    /// Whether the port is the first of its device.
     is_first: bool,
     labels: Labels,
 }
@@ -52,7 +52,7 @@ impl Collector for Fabric {
             }
         }
         self.shares(&mut encoder)?;
-        self.of_lanes(&mut encoder)
+        self.of_workers(&mut encoder)
     }
 }
 
@@ -62,7 +62,7 @@ impl<'a> Kind<'a> {
         for Shown { snapshot, is_fresh } in shown {
             for (index, port) in snapshot.ports.iter().enumerate().filter(|(_, port)| port.identity.kind == kind) {
                 let is_first = ports.last().is_none_or(|last| last.port.identity.guid != port.identity.guid);
-                ports.push(Labelled { lane: snapshot, is_fresh: *is_fresh, index, port, is_first, labels: labels(port) });
+                ports.push(Labelled { worker: snapshot, is_fresh: *is_fresh, index, port, is_first, labels: labels(port) });
             }
         }
         Self { kind, ports }
@@ -72,18 +72,18 @@ impl<'a> Kind<'a> {
         format!("infiniband_{}_{name}", self.kind.as_str())
     }
 
-    /// Counters of the ports that answered in the last slot.
+    /// Encodes the counters of the ports that answered in the last slot.
     fn counters(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let mut told: Vec<&str> = Vec::new();
-        for lane in self.ports.iter().map(|port| port.lane) {
-            for family in lane.layout.families.iter() {
-                if told.contains(&family.json) {
+        let mut encoded: Vec<&str> = Vec::new();
+        for worker in self.ports.iter().map(|port| port.worker) {
+            for family in worker.layout.families.iter() {
+                if encoded.contains(&family.json) {
                     continue;
                 }
-                told.push(family.json);
+                encoded.push(family.json);
                 self.family(&family.name, &family.help, family.json, family.index, encoder)?;
-                if family.json == names::ALSO.0 {
-                    self.family(names::ALSO.1, &family.help, family.json, family.index, encoder)?;
+                if family.json == names::SECOND_NAME.0 {
+                    self.family(names::SECOND_NAME.1, &family.help, family.json, family.index, encoder)?;
                 }
             }
         }
@@ -92,8 +92,8 @@ impl<'a> Kind<'a> {
 
     fn family(&self, name: &str, help: &str, json: &str, index: Option<&'static str>, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let values = |port: &Labelled<'a>| {
-            let family = port.lane.layout.families.iter().position(|family| family.json == json)?;
-            port.lane.values(port.index, family).filter(|_| port.is_fresh)
+            let family = port.worker.layout.families.iter().position(|family| family.json == json)?;
+            port.worker.values(port.index, family).filter(|_| port.is_fresh)
         };
         if !self.ports.iter().any(|port| values(port).is_some()) {
             return Ok(());
@@ -118,15 +118,21 @@ impl<'a> Kind<'a> {
         let bytes = |gbps: Option<f64>| gbps.map(|gbps| gbps * GIGABIT);
         let data = |port: &Labelled<'_>| bytes(port.port.identity.link.data_gbps());
         let signal = |port: &Labelled<'_>| bytes(port.port.identity.link.signal_gbps());
-        self.gauge("port_rate_bytes_per_second", "Data rate of the link as it is now, in octets a second", data, encoder)?;
-        self.gauge("port_raw_rate_bytes_per_second", "The same with the line code", signal, encoder)?;
+        self.gauge("port_rate_bytes_per_second", "Current data rate of the link in octets per second", data, encoder)?;
+        self.gauge("port_raw_rate_bytes_per_second", "Current signalling rate of the link in octets per second", signal, encoder)?;
         let state = |port: &Labelled<'_>| port.port.active.filter(|_| port.is_fresh).map(|active| f64::from(u8::from(active)));
-        self.gauge("port_state", "Whether PortInfo says that the link is active, 0 or 1", state, encoder)?;
+        self.gauge("port_state", "Whether the link is active according to PortInfo, 0 or 1", state, encoder)?;
         let own = |rate: &dyn Fn(&Labelled<'_>) -> Option<f64>, port: &Labelled<'_>| rate(port).filter(|_| port.is_first);
         if self.kind == NodeKind::Hca {
-            // Each port of an adapter is a device of its own.
-            self.of_devices("rate_bytes_per_second", "As port_rate_bytes_per_second", &["guid"], |port| own(&data, port), encoder)?;
-            self.of_devices("raw_rate_bytes_per_second", "With the line code", &["guid"], |port| own(&signal, port), encoder)?;
+            // Each port of an HCA is a device of its own.
+            self.of_devices("rate_bytes_per_second", "Same as port_rate_bytes_per_second", &["guid"], |port| own(&data, port), encoder)?;
+            self.of_devices(
+                "raw_rate_bytes_per_second",
+                "Same as port_raw_rate_bytes_per_second",
+                &["guid"],
+                |port| own(&signal, port),
+                encoder,
+            )?;
         }
         let answered = self.ports.iter().filter(|port| port.is_fresh && port.port.is_up);
         let answered: BTreeSet<Guid> = answered.map(|port| port.port.identity.guid).collect();
@@ -150,7 +156,7 @@ impl<'a> Kind<'a> {
         self.of_devices(name, help, &["guid", "port", self.kind.as_str()], value, encoder)
     }
 
-    /// A gauge with some of the labels of a port.
+    /// Encodes a gauge with some of the labels of a port.
     fn of_devices(
         &self,
         name: &str,
@@ -170,7 +176,8 @@ impl<'a> Kind<'a> {
         Ok(())
     }
 
-    /// What dashboards join by: names, LIDs and the other ends. They are the plan's, so they are there whoever answers.
+    /// Encodes the metrics that dashboards join by: names, LIDs and the other ends of links. They
+    /// come from the plan, so they exist for devices that do not answer.
     fn infos(&self, peers: &Peers, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let (info, uplink) = (self.name("info"), self.name("uplink_info"));
         let mut metric = encoder.encode_descriptor(&info, "A device, its name and LID", None, MetricType::Gauge)?;
@@ -199,29 +206,31 @@ impl<'a> Kind<'a> {
 }
 
 impl Fabric {
-    /// What is ibnet's own of ports.
+    /// Encodes the metrics of ports that only ibnet has.
     fn shares(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        type Value = fn(&Port) -> Option<f64>;
+        type Value = fn(&PortState) -> Option<f64>;
         let families: [(&str, &str, Value); 8] = [
             ("ibnet_port_up", "Whether the port answered in the last slot, 0 or 1", |port| Some(f64::from(u8::from(port.is_up)))),
-            ("ibnet_port_transmit_utilization_ratio", "Share of the link's data rate that was sent, in the last slot", |port| {
+            ("ibnet_port_transmit_utilization_ratio", "Share of the link's data rate that was transmitted in the last slot", |port| {
                 port.shares.xmit
             }),
-            ("ibnet_port_receive_utilization_ratio", "Share of the link's data rate that was received, in the last slot", |port| {
+            ("ibnet_port_receive_utilization_ratio", "Share of the link's data rate that was received in the last slot", |port| {
                 port.shares.rcv
             }),
-            ("ibnet_port_transmit_blocked_ratio", "Share of time in which data had to wait, in the last slot", |port| port.shares.blocked),
-            ("ibnet_port_transmit_utilization_peak_ratio", "The largest of the last minute or two", |port| port.peaks.xmit),
-            ("ibnet_port_receive_utilization_peak_ratio", "The largest of the last minute or two", |port| port.peaks.rcv),
-            ("ibnet_port_transmit_blocked_peak_ratio", "The largest of the last minute or two", |port| port.peaks.blocked),
-            ("ibnet_port_saturated_counters", "Counters that are full: their values mean at least", |port| Some(f64::from(port.saturated))),
+            ("ibnet_port_transmit_blocked_ratio", "Share of time in which data waited for credits in the last slot", |port| {
+                port.shares.blocked
+            }),
+            ("ibnet_port_transmit_utilization_peak_ratio", "Largest value of the last one to two minutes", |port| port.peaks.xmit),
+            ("ibnet_port_receive_utilization_peak_ratio", "Largest value of the last one to two minutes", |port| port.peaks.rcv),
+            ("ibnet_port_transmit_blocked_peak_ratio", "Largest value of the last one to two minutes", |port| port.peaks.blocked),
+            ("ibnet_port_saturated_counters", "Counters at their maximum", |port| Some(f64::from(port.saturated))),
         ];
         for (name, help, value) in families {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for Shown { snapshot, is_fresh } in &self.shown {
                 for port in &snapshot.ports {
                     let shown = match name {
-                        // The one thing to say of a port that nobody hears of.
+                        // The only metric of a port whose worker has no fresh slot.
                         "ibnet_port_up" => Some(if *is_fresh { value(port).unwrap_or_default() } else { 0.0 }),
                         _ => value(port).filter(|_| *is_fresh && port.is_up),
                     };
@@ -234,33 +243,32 @@ impl Fabric {
         Ok(())
     }
 
-    /// How the sweep itself fares.
-    fn of_lanes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    /// Encodes the metrics of the sweep itself.
+    fn of_workers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
-        gauge(&mut encoder.encode_descriptor("ibnet_build_info", "This program", None, MetricType::Gauge)?, &version, 1.0)?;
-        let mut metric = encoder.encode_descriptor("ibnet_lane_info", "An HCA port that sends, and for whom", None, MetricType::Gauge)?;
+        gauge(&mut encoder.encode_descriptor("ibnet_build_info", "Version of ibnet-sweep", None, MetricType::Gauge)?, &version, 1.0)?;
+        let help = "An HCA port that sends MADs, and its sampler";
+        let mut metric = encoder.encode_descriptor("ibnet_lane_info", help, None, MetricType::Gauge)?;
         for Shown { snapshot, .. } in &self.shown {
-            gauge(&mut metric, &with(&lane(snapshot), "sampler", Printable(&snapshot.sampler).to_string()), 1.0)?;
+            gauge(&mut metric, &with(&worker(snapshot), "sampler", Printable(&snapshot.sampler).to_string()), 1.0)?;
         }
         type Gauge = (&'static str, &'static str, fn(&Shown) -> f64);
         let gauges: [Gauge; 4] = [
-            ("ibnet_up", "Whether the last slot was not long ago and there is a way to the fabric, 0 or 1", |shown| {
-                f64::from(u8::from(shown.is_up()))
-            }),
-            ("ibnet_interval_seconds", "Between two slots", |shown| shown.snapshot.interval.as_secs_f64()),
-            ("ibnet_last_slot_timestamp_seconds", "When the last slot was settled, since 1970", |shown| shown.snapshot.ts as f64 / 1e9),
-            ("ibnet_assigned_ports", "Ports that are asked", |shown| shown.snapshot.ports.len() as f64),
+            ("ibnet_up", "Whether the last slot is recent and the transport is open, 0 or 1", |shown| f64::from(u8::from(shown.is_up()))),
+            ("ibnet_interval_seconds", "Time between two slots", |shown| shown.snapshot.interval.as_secs_f64()),
+            ("ibnet_last_slot_timestamp_seconds", "End of the last slot, since 1970", |shown| shown.snapshot.ts as f64 / 1e9),
+            ("ibnet_assigned_ports", "Ports in each slot", |shown| shown.snapshot.ports.len() as f64),
         ];
         for (name, help, value) in gauges {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for shown in &self.shown {
-                gauge(&mut metric, &lane(&shown.snapshot), value(shown))?;
+                gauge(&mut metric, &worker(&shown.snapshot), value(shown))?;
             }
         }
-        let mut metric = encoder.encode_descriptor("ibnet_ports", "Ports by how they fared in the last slot", None, MetricType::Gauge)?;
+        let mut metric = encoder.encode_descriptor("ibnet_ports", "Ports by status in the last slot", None, MetricType::Gauge)?;
         for Shown { snapshot, .. } in self.shown.iter().filter(|shown| shown.is_fresh) {
             for (status, ports) in Status::ALL.into_iter().zip(snapshot.statuses) {
-                gauge(&mut metric, &with(&lane(snapshot), "status", status.to_string()), ports.into())?;
+                gauge(&mut metric, &with(&worker(snapshot), "status", status.to_string()), ports.into())?;
             }
         }
         self.totals(encoder)?;
@@ -270,23 +278,23 @@ impl Fabric {
     fn totals(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         type Total = (&'static str, &'static str, fn(&Snapshot) -> u64);
         let totals: [Total; 9] = [
-            ("ibnet_slots", "Slots that ran", |lane| lane.totals.slots),
-            ("ibnet_slots_missed", "Slots that could not start in time", |lane| lane.totals.missed),
-            ("ibnet_lines_lost", "Lines for which an output had no room", |lane| lane.totals.lines_lost),
-            ("ibnet_mads_sent", "Requests for counters and identities", |lane| lane.totals.mads_sent),
-            ("ibnet_mads_late", "Replies after their deadline", |lane| lane.totals.mads_late),
-            ("ibnet_mads_refused", "Replies with an error status", |lane| lane.totals.mads_refused),
-            ("ibnet_send_errors", "Requests that could not be sent", |lane| lane.totals.send_errors),
-            ("ibnet_load_bytes", "What the requests were on each link that they passed, in octets", |lane| lane.totals.load_bytes),
-            ("ibnet_port_resets", "Ports whose counters fell back: cleared by somebody, or restarted", |lane| lane.totals.resets),
+            ("ibnet_slots", "Slots that ran", |worker| worker.totals.slots),
+            ("ibnet_slots_missed", "Slots that did not start in time", |worker| worker.totals.missed),
+            ("ibnet_lines_lost", "Records that an output did not accept", |worker| worker.totals.lines_lost),
+            ("ibnet_mads_sent", "Requests for counters and identities", |worker| worker.totals.mads_sent),
+            ("ibnet_mads_late", "Replies after their timeout", |worker| worker.totals.mads_late),
+            ("ibnet_mads_refused", "Replies with an error status", |worker| worker.totals.mads_refused),
+            ("ibnet_send_errors", "Requests that were not sent", |worker| worker.totals.send_errors),
+            ("ibnet_load_bytes", "Octets of the requests on each link of their path", |worker| worker.totals.load_bytes),
+            ("ibnet_port_resets", "Ports whose counters decreased: cleared, or the device restarted", |worker| worker.totals.resets),
         ];
         for (name, help, value) in totals {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             for Shown { snapshot, .. } in &self.shown {
-                counter(&mut metric, &lane(snapshot), value(snapshot))?;
+                counter(&mut metric, &worker(snapshot), value(snapshot))?;
             }
         }
-        let mut metric = encoder.encode_descriptor("ibnet_mads_rejected", "Replies that were not taken", None, MetricType::Counter)?;
+        let mut metric = encoder.encode_descriptor("ibnet_mads_rejected", "Replies that were not accepted", None, MetricType::Counter)?;
         for Shown { snapshot, .. } in &self.shown {
             let rejected = snapshot.totals.rejected;
             for (reason, count) in [
@@ -297,37 +305,38 @@ impl Fabric {
                 ("attribute", rejected.attribute),
                 ("port", rejected.port),
             ] {
-                counter(&mut metric, &with(&lane(snapshot), "reason", reason.to_owned()), count)?;
+                counter(&mut metric, &with(&worker(snapshot), "reason", reason.to_owned()), count)?;
             }
         }
         Ok(())
     }
 
     fn distributions(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "From a slot's start to its last reply or expiry";
+        let help = "Time from the start of a slot to its last reply or timeout";
         let mut metric = encoder.encode_descriptor("ibnet_slot_duration_seconds", help, None, MetricType::Histogram)?;
         for Shown { snapshot, .. } in &self.shown {
-            distribution(&mut metric, &lane(snapshot), &snapshot.totals.duration)?;
+            distribution(&mut metric, &worker(snapshot), &snapshot.totals.duration)?;
         }
-        let help = "Round trips of the replies that were taken, by the kind of device";
+        let help = "Round trips of accepted replies, by kind of device";
         let mut metric = encoder.encode_descriptor("ibnet_rtt_seconds", help, None, MetricType::Histogram)?;
         for Shown { snapshot, .. } in &self.shown {
             for (kind, of_kind) in [("switch", &snapshot.totals.rtt_switch), ("hca", &snapshot.totals.rtt_hca)] {
-                distribution(&mut metric, &with(&lane(snapshot), "kind", kind.to_owned()), of_kind)?;
+                distribution(&mut metric, &with(&worker(snapshot), "kind", kind.to_owned()), of_kind)?;
             }
         }
         Ok(())
     }
 }
 
-/// The key of a port comes first; its node's name is for people.
-fn labels(port: &Port) -> Labels {
+/// Returns the labels of a port: its key, then the name of its node.
+fn labels(port: &PortState) -> Labels {
     let identity = &port.identity;
     let node = Printable(&identity.node).to_string();
     vec![("guid", identity.guid.to_string()), ("port", identity.port.to_string()), (identity.kind.as_str(), node)]
 }
 
-fn lane(snapshot: &Snapshot) -> Labels {
+/// Returns the labels of a worker.
+fn worker(snapshot: &Snapshot) -> Labels {
     let ca = Printable(&snapshot.ca).to_string();
     vec![("ca", ca), ("ca_port", snapshot.ca_port.to_string()), ("role", snapshot.role.to_owned())]
 }
@@ -336,7 +345,7 @@ fn with(labels: &Labels, key: &'static str, value: String) -> Labels {
     labels.iter().cloned().chain([(key, value)]).collect()
 }
 
-/// The word of `ibnetdiscover -p`.
+/// Returns the word of `ibnetdiscover -p` for a kind of node.
 fn type_of(kind: NodeKind) -> &'static str {
     match kind {
         NodeKind::Switch => "SW",

@@ -1,14 +1,19 @@
-//! Metrics for Prometheus: the last slot of every lane, in OpenMetrics text, over HTTP. Off unless [`Settings`] say where to listen.
+//! Metrics for Prometheus: the last slot of every HCA port worker, as OpenMetrics text over HTTP.
+//! Off unless [`Settings`] have an address.
 //!
-//! 1. **A scrape delays no MAD.** After a slot its lane copies what is shown into a snapshot of its own and swaps a pointer; a lane
-//!    never waits for a scrape, and a scrape never for a lane. Text is made of a slot once, however often it is asked for.
-//! 2. **No old value looks fresh.** A port that did not answer in the last slot has no counters, only `ibnet_port_up 0`. A lane whose last slot is too
-//!    long ago has none at all, and `ibnet_up 0`.
-//! 3. **Counters are the devices' own**: cumulative, in octets, cleared by others now and then. Their names are those of the exporters whose dashboards
-//!    are at hand; `docs/metrics.md` has them.
-//! 4. **Who listens decides**: on a loopback address whoever is on this host may read; any other address demands TLS and a password.
+//! 1. **A scrape delays no MAD.** After a slot its worker copies the values into a snapshot of its
+//!    own and swaps a pointer. A worker never waits for a scrape, and a scrape never waits for a
+//!    worker. The text of a slot is made once, however many scrapes read it.
+//! 2. **No old value looks fresh.** A port that did not answer in the last slot has no counters,
+//!    only `ibnet_port_up 0`. A worker whose last slot is overdue has no counters at all, and
+//!    `ibnet_up 0`.
+//! 3. **Counters are those of the devices**: cumulative, in octets, and other tools may clear them.
+//!    Their names are those of existing exporters, so that their dashboards work; `docs/metrics.md`
+//!    lists them.
+//! 4. **The address decides who may read**: on a loopback address every user of this host. Any
+//!    other address requires TLS and a password.
 //!
-//! Reads no clock: it is told the time by whoever publishes, and by a function that whoever serves gives.
+//! This module reads no clock. The caller passes a function that returns the time.
 
 mod encode;
 mod names;
@@ -29,98 +34,102 @@ use prometheus_client::registry::Registry;
 use self::snapshot::Snapshot;
 use crate::types::{Guid, Lid, NodeKind};
 
-pub use self::secrets::{SecretsError, What};
+pub use self::secrets::{SecretFile, SecretsError};
 pub use self::server::{Server, ServerError};
 pub use self::settings::{Raw, Settings, SettingsError};
-pub use self::snapshot::Lane;
+pub use self::snapshot::Publisher;
 
-/// Who is at the other end of a link, as far as a plan says: what it is, if that is known, and where it answers.
+/// The devices at the other ends of links, from a plan: the kind of the node if it is known, and
+/// the LID.
 pub type Peers = BTreeMap<Guid, (Option<NodeKind>, Lid)>;
 
-/// How long ago something happened on a clock of whoever serves.
+/// Returns the time since an arbitrary start; never decreases.
 pub type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
 
-/// All lanes of a process.
+/// The metrics of all HCA port workers of a process.
 pub struct Metrics {
-    lanes: Mutex<Vec<snapshot::Shared>>,
+    workers: Mutex<Vec<snapshot::Shared>>,
     peers: Mutex<Arc<Peers>>,
     clock: Clock,
-    made: Mutex<Made>,
+    encoded: Mutex<Encoded>,
 }
 
-/// The text that was made last, and of what.
+/// The last text, and the snapshots from which it was made.
 #[derive(Default)]
-struct Made {
-    of: Vec<(Duration, bool)>,
+struct Encoded {
+    /// Publication time and freshness of each snapshot.
+    source: Vec<(Duration, bool)>,
     text: Bytes,
 }
 
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics").field("lanes", &lock(&self.lanes).len()).finish_non_exhaustive()
+        f.debug_struct("Metrics").field("workers", &lock(&self.workers).len()).finish_non_exhaustive()
     }
 }
 
 impl Metrics {
-    /// Without lanes. The clock only goes forward; what is published carries its time.
+    /// Creates metrics without workers. `clock` must never go backwards; it gives the publication
+    /// times.
     pub fn new(peers: Peers, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { lanes: Mutex::default(), peers: Mutex::new(Arc::new(peers)), clock: Box::new(clock), made: Mutex::default() })
+        Arc::new(Self { workers: Mutex::default(), peers: Mutex::new(Arc::new(peers)), clock: Box::new(clock), encoded: Mutex::default() })
     }
 
-    /// A further lane. It is shown from its first slot on, until it is dropped.
-    pub fn lane(self: &Arc<Self>) -> Lane {
-        let (lane, shared) = Lane::new(Arc::clone(self));
-        lock(&self.lanes).push(shared);
-        lane
+    /// Adds a worker. Its metrics appear with its first slot and disappear when the publisher is
+    /// dropped.
+    pub fn publisher(self: &Arc<Self>) -> Publisher {
+        let (publisher, shared) = Publisher::new(Arc::clone(self));
+        lock(&self.workers).push(shared);
+        publisher
     }
 
-    /// Takes another plan's ends of links.
+    /// Replaces the other ends of links by those of another plan.
     pub fn set_peers(&self, peers: Peers) {
         *lock(&self.peers) = Arc::new(peers);
     }
 
-    /// The time.
+    /// Returns the time of the clock.
     fn now(&self) -> Duration {
         (self.clock)()
     }
 
-    fn forget(&self, lane: &snapshot::Shared) {
-        lock(&self.lanes).retain(|other| !Arc::ptr_eq(other, lane));
+    fn remove(&self, worker: &snapshot::Shared) {
+        lock(&self.workers).retain(|other| !Arc::ptr_eq(other, worker));
     }
 
-    /// What is shown now: of each lane its last slot, and whether that is fresh.
+    /// Returns the last slot of each worker, and whether it is fresh.
     fn shown(&self) -> Vec<Shown> {
-        let lanes = lock(&self.lanes).clone();
+        let workers = lock(&self.workers).clone();
         let now = self.now();
-        let last = lanes.iter().filter_map(|lane| lock(lane).clone());
+        let last = workers.iter().filter_map(|worker| lock(worker).clone());
         last.map(|snapshot| Shown { is_fresh: snapshot.is_fresh(now), snapshot }).collect()
     }
 
-    /// Whether every lane had a slot not long ago, and has a way to the fabric. One that has not had its first slot yet, as after a reload, does not count;
-    /// but without any nothing is swept.
+    /// Returns whether every worker has a fresh slot and a transport to the fabric. A worker before
+    /// its first slot, as after a reload, does not count. Without any slot the result is false.
     pub fn is_healthy(&self) -> bool {
         let shown = self.shown();
         !shown.is_empty() && shown.iter().all(Shown::is_up)
     }
 
-    /// OpenMetrics text: UTF-8, ended by `# EOF`.
+    /// Returns the metrics as OpenMetrics text: UTF-8, ending with `# EOF`.
     pub fn text(&self) -> Bytes {
         let shown = self.shown();
-        let of: Vec<_> = shown.iter().map(|Shown { snapshot, is_fresh }| (snapshot.published, *is_fresh)).collect();
-        let mut made = lock(&self.made);
-        if made.text.is_empty() || made.of != of {
+        let source: Vec<_> = shown.iter().map(|Shown { snapshot, is_fresh }| (snapshot.published, *is_fresh)).collect();
+        let mut encoded = lock(&self.encoded);
+        if encoded.text.is_empty() || encoded.source != source {
             let mut registry = Registry::default();
             registry.register_collector(Box::new(encode::Fabric { shown, peers: Arc::clone(&lock(&self.peers)) }));
-            let mut text = String::with_capacity(made.text.len());
-            // A String takes all that it is given.
+            let mut text = String::with_capacity(encoded.text.len());
+            // Writing to a String cannot fail.
             let _ = text::encode(&mut text, &registry);
-            *made = Made { of, text: text.into() };
+            *encoded = Encoded { source, text: text.into() };
         }
-        made.text.clone()
+        encoded.text.clone()
     }
 }
 
-/// A lane's last slot.
+/// The last slot of a worker.
 #[derive(Debug)]
 struct Shown {
     snapshot: Arc<Snapshot>,
@@ -129,11 +138,12 @@ struct Shown {
 
 impl Shown {
     fn is_up(&self) -> bool {
-        self.is_fresh && self.snapshot.way
+        self.is_fresh && self.snapshot.is_connected
     }
 }
 
-/// Whoever held it left it whole: all that happens under these locks is that values are moved or copied.
+/// Locks a mutex. A panic while it was locked leaves no partial state, because values are only
+/// moved or copied under these locks.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

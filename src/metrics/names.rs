@@ -1,12 +1,14 @@
-//! What counters are called: as `infiniband_exporter` spells them (after `infiniband_switch_` or `infiniband_hca_`), so that its dashboards work.
+//! Names of counters, as in `infiniband_exporter` (after `infiniband_switch_` or
+//! `infiniband_hca_`), so that its dashboards work.
 //!
-//! A counter that it does not have is called as in the records, with `port_` before it. All of them end in `_total`, which is not written here.
+//! A counter that the exporter does not have is named as in records, with the prefix `port_`. All
+//! names end in `_total`, which is left out here.
 
 use std::borrow::Cow;
 
 use crate::mad::pma::Field;
 
-/// The name in records, and that in metrics.
+/// Pairs of the name in records and the name in metrics.
 const NAMES: [(&str, &str); 25] = [
     ("port_xmit_data_bytes", "port_transmit_data_bytes"),
     ("port_rcv_data_bytes", "port_receive_data_bytes"),
@@ -35,10 +37,11 @@ const NAMES: [(&str, &str); 25] = [
     ("port_rcv_flow_pkts", "port_receive_flow_packets"),
 ];
 
-/// A counter that one exporter spells in a way of its own, and how.
-pub(super) const ALSO: (&str, &str) = ("port_dlid_mapping_errors", "port_dli_mapping_errors");
+/// A counter with a second name, which another exporter uses: the name in records and the second
+/// name.
+pub(super) const SECOND_NAME: (&str, &str) = ("port_dlid_mapping_errors", "port_dli_mapping_errors");
 
-/// What a counter is called, without `_total`.
+/// Returns the name of a counter, without `_total`.
 pub(super) fn of(field: &Field) -> Cow<'static, str> {
     let name = field.json;
     match NAMES.iter().find(|(json, _)| *json == name) {
@@ -48,7 +51,7 @@ pub(super) fn of(field: &Field) -> Cow<'static, str> {
     }
 }
 
-/// By what the values of an array are told apart: the name says it.
+/// Returns the label of the index of an array, which is part of its name.
 pub(super) fn index(field: &Field) -> &'static str {
     let by = ["sl", "vl", "lane"].into_iter().find(|word| field.json.split('_').any(|part| part == *word));
     by.unwrap_or("index")
@@ -66,22 +69,23 @@ mod tests {
     }
 
     #[test]
-    fn every_name_is_of_a_counter_and_no_two_are_alike() {
+    fn every_name_belongs_to_one_counter() {
         let counters: BTreeSet<_> = fields().map(|field| field.json).collect();
-        for (json, _) in NAMES.iter().chain([&ALSO]) {
+        for (json, _) in NAMES.iter().chain([&SECOND_NAME]) {
             assert!(counters.contains(json), "{json}");
         }
-        let names: BTreeSet<_> = counters.iter().map(|json| of(fields().find(|field| field.json == *json).expect("it is there"))).collect();
+        let names: BTreeSet<_> =
+            counters.iter().map(|json| of(fields().find(|field| field.json == *json).expect("a field of a group"))).collect();
         assert_eq!(names.len(), counters.len());
         let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         assert!(names.iter().all(|name| name.chars().all(allowed) && !name.ends_with("_total")), "{names:?}");
     }
 
     #[test]
-    fn arrays_are_told_apart_as_the_tables_say() {
+    fn array_labels_agree_with_the_tables() {
         let document = tables::markdown();
         for field in fields().filter(|field| field.len > 1 && field.is_counter()) {
-            let row = document.lines().find(|line| line.starts_with(&format!("| `{}` |", field.json))).expect("it has a row");
+            let row = document.lines().find(|line| line.starts_with(&format!("| `{}` |", field.json))).expect("a row of the tables");
             assert!(row.to_lowercase().contains(&format!(", by {} |", index(field))), "{row}");
         }
     }

@@ -1,4 +1,5 @@
-//! What keeps others out: a certificate with its key, and a password. Read from files, and read again when those change.
+//! Access control of metrics: a certificate with its key, and a password. They are read from files,
+//! and again when the files change.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -19,18 +20,18 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::Settings;
 
-/// Characters of a password at least: it is not slowed down that somebody tries one after another.
+/// Shortest password in characters. Attempts are not slowed down, so it must be too long to guess.
 const SHORTEST: usize = 16;
 
-/// No file of these is longer.
+/// Longest file in octets. The rest of a longer file is ignored.
 const LONGEST_FILE: u64 = 1 << 20;
 
-/// The user's name where a password comes with one.
+/// User name of HTTP basic authentication.
 const USER: &str = "ibnet";
 
-/// Which of the files it is.
+/// One of the files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum SecretFile {
     /// `metrics.tls_cert`.
     Certificate,
     /// `metrics.tls_key`.
@@ -39,7 +40,7 @@ pub enum What {
     Password,
 }
 
-impl std::fmt::Display for What {
+impl std::fmt::Display for SecretFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(match self {
             Self::Certificate => "metrics.tls_cert",
@@ -49,54 +50,54 @@ impl std::fmt::Display for What {
     }
 }
 
-/// A file that keeps nobody out as it is.
+/// Why a file cannot be used.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum SecretsError {
-    /// It cannot be read.
-    #[error("{what}: {} cannot be read", path.display())]
+    /// The file cannot be read.
+    #[error("cannot read {what} {}", path.display())]
     #[diagnostic(help("give the path of a file that the user of ibnet-sweep may read"))]
     Io {
-        /// Which.
-        what: What,
-        /// The file.
+        /// The file's purpose.
+        what: SecretFile,
+        /// Path of the file.
         path: PathBuf,
-        /// What the operating system said.
+        /// Error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// Others may read or change it.
-    #[error("{what}: {} has mode {mode:04o}: others may read or change it", path.display())]
-    #[diagnostic(help("chmod 0600 it, or 0640 with the group of ibnet-sweep"))]
+    /// Other users may read or change the file.
+    #[error("cannot use {what} {}: other users may read or change the file (found mode {mode:04o})", path.display())]
+    #[diagnostic(help("run chmod 0600 on the file, or chmod 0640 if it has the group of ibnet-sweep"))]
     Mode {
-        /// Which.
-        what: What,
-        /// The file.
+        /// The file's purpose.
+        what: SecretFile,
+        /// Path of the file.
         path: PathBuf,
-        /// Its permissions.
+        /// Permissions of the file.
         mode: u32,
     },
-    /// It is no such thing.
-    #[error("{what}: {}: {found}", path.display())]
+    /// The contents are not valid.
+    #[error("cannot use {what} {}: {found}", path.display())]
     #[diagnostic(help(
         "the certificate and the key are PEM files that belong to each other; the password is one line of at least 16 characters without blanks: openssl rand -hex 24"
     ))]
     Content {
-        /// Which.
-        what: What,
-        /// The file.
+        /// The file's purpose.
+        what: SecretFile,
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the fault.
         found: String,
     },
 }
 
-/// The files of the settings, as they were when they were read last.
+/// The contents of the files when they were last read.
 pub(super) struct Secrets {
     settings: Settings,
     stamps: Vec<Option<(SystemTime, u64)>>,
     tls: Option<TlsAcceptor>,
     password: Option<String>,
-    /// Whether the log was told that they cannot be read any more.
+    /// Whether the log has a warning that the changed files cannot be used.
     failing: bool,
 }
 
@@ -108,7 +109,8 @@ impl Secrets {
         Ok(Self { settings: settings.clone(), stamps, tls, password, failing: false })
     }
 
-    /// Reads files again that have changed. What cannot be used leaves all as it was.
+    /// Reads the files again if one changed. If they cannot be used, the previous contents stay in
+    /// force.
     pub(super) fn refresh(&mut self) {
         if stamps(&self.settings) == self.stamps {
             return;
@@ -116,11 +118,11 @@ impl Secrets {
         match Self::read(&self.settings) {
             Ok(fresh) => {
                 *self = fresh;
-                tracing::info!("metrics: certificate and password were read again");
+                tracing::info!("metrics: certificate and password reloaded");
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.failing, true) {
-                    tracing::warn!(%error, "metrics: certificate and password stay as they were");
+                    tracing::warn!(%error, "metrics: cannot reload certificate and password, keeping the previous ones");
                 }
             }
         }
@@ -134,8 +136,9 @@ impl Secrets {
         self.password.is_some()
     }
 
-    /// Whether the value of an `Authorization` header, if there is one, opens the door: `Bearer` and the password, or `Basic` and `ibnet:password`.
-    pub(super) fn admit(&self, authorization: Option<&str>) -> bool {
+    /// Returns whether an `Authorization` header grants access: `Bearer` with the password, or
+    /// `Basic` with `ibnet:password`.
+    pub(super) fn authorize(&self, authorization: Option<&str>) -> bool {
         let Some(password) = &self.password else { return true };
         let Some((scheme, given)) = authorization.and_then(|value| value.split_once(' ')) else { return false };
         let given = given.trim();
@@ -150,19 +153,19 @@ impl Secrets {
     }
 }
 
-/// When each file was changed last, and how long it is.
+/// Returns the modification time and the length of each file.
 fn stamps(settings: &Settings) -> Vec<Option<(SystemTime, u64)>> {
     let tls = settings.tls.iter().flat_map(|(cert, key)| [cert, key]);
     let stamp = |path: &PathBuf| fs::metadata(path).and_then(|file| Ok((file.modified()?, file.len()))).ok();
     tls.chain(&settings.password_file).map(stamp).collect()
 }
 
-/// Reads a file; what is secret nobody else may read.
-fn read(what: What, path: &Path) -> Result<Vec<u8>, SecretsError> {
+/// Reads a file. A file with a secret must not be accessible to other users.
+fn read(what: SecretFile, path: &Path) -> Result<Vec<u8>, SecretsError> {
     let failed = |source| SecretsError::Io { what, path: path.to_owned(), source };
     let mut file = File::open(path).map_err(failed)?;
     let mode = file.metadata().map_err(failed)?.mode() & 0o7777;
-    if what != What::Certificate && mode & 0o037 != 0 {
+    if what != SecretFile::Certificate && mode & 0o037 != 0 {
         return Err(SecretsError::Mode { what, path: path.to_owned(), mode });
     }
     let mut octets = Vec::new();
@@ -171,28 +174,31 @@ fn read(what: What, path: &Path) -> Result<Vec<u8>, SecretsError> {
 }
 
 fn password(path: &Path) -> Result<String, SecretsError> {
-    let wrong = |found: &str| SecretsError::Content { what: What::Password, path: path.to_owned(), found: found.to_owned() };
-    let text = String::from_utf8(read(What::Password, path)?).map_err(|_| wrong("is no text"))?;
+    let wrong = |found: &str| SecretsError::Content { what: SecretFile::Password, path: path.to_owned(), found: found.to_owned() };
+    let text = String::from_utf8(read(SecretFile::Password, path)?).map_err(|_| wrong("the password is not UTF-8"))?;
     let password = text.strip_suffix('\n').unwrap_or(&text);
     let password = password.strip_suffix('\r').unwrap_or(password);
     match password {
-        password if password.chars().any(|c| c.is_whitespace() || c.is_control()) => Err(wrong("has more than one word")),
-        password if password.chars().count() < SHORTEST => Err(wrong("is shorter than 16 characters")),
+        password if password.chars().any(|c| c.is_whitespace() || c.is_control()) => {
+            Err(wrong("the password has blanks or control characters"))
+        }
+        password if password.chars().count() < SHORTEST => Err(wrong("the password is shorter than 16 characters")),
         password => Ok(password.to_owned()),
     }
 }
 
 fn acceptor(cert: &Path, key: &Path) -> Result<TlsAcceptor, SecretsError> {
     let wrong = |what, path: &Path, found: String| SecretsError::Content { what, path: path.to_owned(), found };
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(What::Certificate, cert)?).collect();
-    let chain = chain.map_err(|error| wrong(What::Certificate, cert, error.to_string()))?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(SecretFile::Certificate, cert)?).collect();
+    let chain = chain.map_err(|error| wrong(SecretFile::Certificate, cert, error.to_string()))?;
     if chain.is_empty() {
-        return Err(wrong(What::Certificate, cert, "has no certificate".to_owned()));
+        return Err(wrong(SecretFile::Certificate, cert, "the file has no certificate".to_owned()));
     }
-    let key_der = PrivateKeyDer::from_pem_slice(&read(What::Key, key)?).map_err(|error| wrong(What::Key, key, error.to_string()))?;
+    let key_der =
+        PrivateKeyDer::from_pem_slice(&read(SecretFile::Key, key)?).map_err(|error| wrong(SecretFile::Key, key, error.to_string()))?;
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider())).with_safe_default_protocol_versions();
     let config = config.and_then(|config| config.with_no_client_auth().with_single_cert(chain, key_der));
-    Ok(TlsAcceptor::from(Arc::new(config.map_err(|error| wrong(What::Key, key, error.to_string()))?)))
+    Ok(TlsAcceptor::from(Arc::new(config.map_err(|error| wrong(SecretFile::Key, key, error.to_string()))?)))
 }
 
 #[cfg(test)]
@@ -216,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_that_others_may_read_is_none() {
+    fn password_that_others_may_read_is_refused() {
         for mode in [0o644, 0o604, 0o620, 0o666, 0o602] {
             let (_folder, path) = file(PASSWORD, mode);
             assert!(matches!(password(&path), Err(SecretsError::Mode { mode: found, .. }) if found == mode), "{mode:o}");
@@ -228,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_one_long_word() {
+    fn password_is_one_long_word() {
         for text in ["", "\n", "short", "fifteen-letters", "sixteen  letters", "two lines of it\n\nand more", "a\0bcdefghijklmnopqrst"] {
             let (_folder, path) = file(text, 0o600);
             assert!(matches!(password(&path), Err(SecretsError::Content { .. })), "{text:?}");
@@ -240,12 +246,12 @@ mod tests {
     }
 
     #[test]
-    fn only_the_password_opens_the_door() {
+    fn only_the_password_grants_access() {
         let (_folder, path) = file(PASSWORD, 0o600);
         let secrets = Secrets::read(&settings(&path)).expect("they are read");
         let basic = |text: &str| format!("Basic {}", BASE64.encode(text));
         for good in [&format!("Bearer {PASSWORD}"), &format!("bearer {PASSWORD}"), &basic(&format!("ibnet:{PASSWORD}"))] {
-            assert!(secrets.admit(Some(good)), "{good}");
+            assert!(secrets.authorize(Some(good)), "{good}");
         }
         let wrong = [
             String::new(),
@@ -261,24 +267,24 @@ mod tests {
             "Basic !".to_owned(),
         ];
         for wrong in wrong {
-            assert!(!secrets.admit(Some(&wrong)), "{wrong}");
+            assert!(!secrets.authorize(Some(&wrong)), "{wrong}");
         }
-        assert!(!secrets.admit(None));
+        assert!(!secrets.authorize(None));
     }
 
     #[test]
-    fn a_file_that_changes_is_read_again_and_a_broken_one_changes_nothing() {
+    fn changed_file_is_read_again_and_a_faulty_one_changes_nothing() {
         let (_folder, path) = file(PASSWORD, 0o600);
         let mut secrets = Secrets::read(&settings(&path)).expect("they are read");
         fs::write(&path, "short").expect("written");
         secrets.refresh();
-        assert!(secrets.admit(Some(&format!("Bearer {PASSWORD}"))) && secrets.failing);
+        assert!(secrets.authorize(Some(&format!("Bearer {PASSWORD}"))) && secrets.failing);
         fs::write(&path, "another-password-of-ours").expect("written");
         secrets.refresh();
-        assert!(secrets.admit(Some("Bearer another-password-of-ours")) && !secrets.admit(Some(&format!("Bearer {PASSWORD}"))));
+        assert!(secrets.authorize(Some("Bearer another-password-of-ours")) && !secrets.authorize(Some(&format!("Bearer {PASSWORD}"))));
         fs::remove_file(&path).expect("removed");
         secrets.refresh();
-        assert!(secrets.admit(Some("Bearer another-password-of-ours")), "nobody is let in for that");
-        assert!(!secrets.admit(None));
+        assert!(secrets.authorize(Some("Bearer another-password-of-ours")), "the previous password stays valid");
+        assert!(!secrets.authorize(None));
     }
 }

@@ -1,4 +1,5 @@
-//! HTTP: `/metrics` and `/healthz`, on a thread of its own. One request a connection, each bounded in size and time, and few at once.
+//! HTTP server for `/metrics` and `/healthz` on a thread of its own. A connection serves one
+//! request, with limits of size and time. Few connections are open at once.
 
 use std::convert::Infallible;
 use std::io;
@@ -22,16 +23,16 @@ use tokio::sync::Semaphore;
 use super::secrets::{Secrets, SecretsError};
 use super::{Metrics, Settings, lock};
 
-/// Connections at once; further ones wait in the kernel.
-const MOST_CONNECTIONS: usize = 16;
+/// Largest number of connections at once. Further ones wait in the kernel.
+const MAX_CONNECTIONS: usize = 16;
 
-/// A connection has this long, from its first octet to the last of the answer.
+/// Time limit of a connection, from its start to the end of the response.
 const CONNECTION: Duration = Duration::from_secs(10);
 
-/// Octets of a request.
+/// Largest request header in octets.
 const LONGEST_REQUEST: usize = 16 << 10;
 
-/// When nothing can be accepted, for want of descriptors.
+/// Pause after a failed accept, for instance without free descriptors.
 const PAUSE: Duration = Duration::from_millis(200);
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -40,45 +41,45 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 /// Why metrics cannot be served.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum ServerError {
-    /// Nobody can listen there.
-    #[error("metrics.listen: cannot listen on {listen}")]
+    /// The address cannot be used.
+    #[error("cannot listen on {listen} for metrics")]
     #[diagnostic(help(
-        "is another program listening there (`ss -ltnp`), or is it no address of this host? Give another with metrics.listen"
+        "check that no other program listens there (`ss -ltnp`) and that the address belongs to this host, or change metrics.listen"
     ))]
     Listen {
-        /// Where.
+        /// The configured address.
         listen: SocketAddr,
-        /// What the operating system said.
+        /// Error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// A file that keeps nobody out.
+    /// A file with a secret cannot be used.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Secrets(#[from] SecretsError),
-    /// There is no thread or no timer for it.
-    #[error("metrics: their thread could not be started")]
+    /// The thread or its runtime cannot be started.
+    #[error("cannot start the thread that serves metrics")]
     Thread(#[source] io::Error),
 }
 
-/// A listener that nobody is served by yet.
+/// A listener that does not serve yet.
 pub struct Server {
     listener: TcpListener,
     secrets: Secrets,
     local: SocketAddr,
 }
 
-/// What every connection knows.
-struct Door {
+/// The state that all connections share.
+struct Handler {
     metrics: Arc<Metrics>,
     secrets: Mutex<Secrets>,
 }
 
 impl Server {
-    /// Listens, and reads what keeps others out.
+    /// Listens on the address and reads the files with secrets.
     ///
     /// # Errors
-    /// When the address is taken or a file cannot be used.
+    /// If the address or a file cannot be used.
     pub fn bind(settings: &Settings) -> Result<Self, ServerError> {
         let secrets = Secrets::read(settings)?;
         let failed = |source| ServerError::Listen { listen: settings.listen, source };
@@ -88,7 +89,7 @@ impl Server {
         Ok(Self { listener, secrets, local })
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.local
     }
@@ -96,14 +97,14 @@ impl Server {
     /// Serves on a thread of its own until the process ends.
     ///
     /// # Errors
-    /// When there can be no such thread.
+    /// If the thread cannot be started.
     pub fn start(self, metrics: Arc<Metrics>) -> Result<(), ServerError> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(ServerError::Thread)?;
         let scheme = if self.secrets.tls().is_some() { "https" } else { "http" };
-        tracing::info!("metrics are served at {scheme}://{}/metrics", self.local);
+        tracing::info!(url = %format_args!("{scheme}://{}/metrics", self.local), "serving metrics");
         let work = move || {
             if let Err(error) = runtime.block_on(self.serve(metrics)) {
-                tracing::error!(%error, "metrics are not served any more");
+                tracing::error!(%error, "metrics are no longer served");
             }
         };
         thread::Builder::new().name("metrics".to_owned()).spawn(work).map(|_| ()).map_err(ServerError::Thread)
@@ -111,50 +112,51 @@ impl Server {
 
     async fn serve(self, metrics: Arc<Metrics>) -> io::Result<()> {
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
-        let door = Arc::new(Door { metrics, secrets: Mutex::new(self.secrets) });
-        let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let handler = Arc::new(Handler { metrics, secrets: Mutex::new(self.secrets) });
+        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
-            // It is never closed.
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return Ok(()) };
+            // The semaphore is never closed.
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return Ok(()) };
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    tracing::debug!(%error, "metrics: nobody can be accepted");
+                    tracing::debug!(%error, "metrics: cannot accept a connection");
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }
             };
-            let door = Arc::clone(&door);
+            let handler = Arc::clone(&handler);
             tokio::spawn(async move {
-                // Who is too slow, or speaks no TLS, is left alone; it is no news.
-                let _ = tokio::time::timeout(CONNECTION, door.welcome(stream)).await;
-                drop(place);
+                // A client that is too slow or fails the TLS handshake is disconnected without a
+                // log message.
+                let _ = tokio::time::timeout(CONNECTION, handler.handle(stream)).await;
+                drop(permit);
             });
         }
     }
 }
 
-impl Door {
-    async fn welcome(self: Arc<Self>, stream: tokio::net::TcpStream) {
+impl Handler {
+    async fn handle(self: Arc<Self>, stream: tokio::net::TcpStream) {
         let tls = {
             let mut secrets = lock(&self.secrets);
             secrets.refresh();
             secrets.tls()
         };
         match tls {
-            None => self.converse(stream).await,
+            None => self.serve_http(stream).await,
             Some(tls) => {
                 if let Ok(stream) = tls.accept(stream).await {
-                    self.converse(stream).await;
+                    self.serve_http(stream).await;
                 }
             }
         }
     }
 
-    async fn converse(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin) {
+    async fn serve_http(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin) {
         let service = service_fn(move |request| {
-            let door = Arc::clone(&self);
-            async move { Ok::<_, Infallible>(door.answer(&request)) }
+            let handler = Arc::clone(&self);
+            async move { Ok::<_, Infallible>(handler.answer(&request)) }
         });
         let mut http = http1::Builder::new();
         let _ = http.keep_alive(false).max_buf_size(LONGEST_REQUEST).serve_connection(TokioIo::new(stream), service).await;
@@ -180,11 +182,12 @@ impl Door {
         let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
         let secrets = lock(&self.secrets);
         if !secrets.has_password() && !text(header::HOST).is_none_or(is_this_host) {
-            // A page of somewhere else made a browser of this host ask, by a name that it turned into our address.
-            return Answer::plain(StatusCode::MISDIRECTED_REQUEST, "ask by localhost or a loopback address\n");
+            // DNS rebinding: a web page of another site can make a browser on this host send
+            // requests with a name of that site that resolves to a loopback address.
+            return Answer::plain(StatusCode::MISDIRECTED_REQUEST, "use localhost or a loopback address\n");
         }
-        if !secrets.admit(text(header::AUTHORIZATION)) {
-            return Answer::plain(StatusCode::UNAUTHORIZED, "a password is needed\n");
+        if !secrets.authorize(text(header::AUTHORIZATION)) {
+            return Answer::plain(StatusCode::UNAUTHORIZED, "password required\n");
         }
         drop(secrets);
         match (method, path) {
@@ -193,10 +196,10 @@ impl Door {
             }
             (&Method::GET | &Method::HEAD, "/healthz") if self.metrics.is_healthy() => Answer::plain(StatusCode::OK, "ok\n"),
             (&Method::GET | &Method::HEAD, "/healthz") => {
-                Answer::plain(StatusCode::SERVICE_UNAVAILABLE, "no slot ended lately, or there is no way to the fabric\n")
+                Answer::plain(StatusCode::SERVICE_UNAVAILABLE, "no recent slot, or no transport to the fabric\n")
             }
             (&Method::GET | &Method::HEAD, "/") => Answer::plain(StatusCode::OK, "ibnet-sweep: /metrics /healthz\n"),
-            (&Method::GET | &Method::HEAD, _) => Answer::plain(StatusCode::NOT_FOUND, "there are /metrics and /healthz\n"),
+            (&Method::GET | &Method::HEAD, _) => Answer::plain(StatusCode::NOT_FOUND, "not found; use /metrics or /healthz\n"),
             _ => Answer::plain(StatusCode::METHOD_NOT_ALLOWED, "GET only\n"),
         }
     }
@@ -214,7 +217,7 @@ impl Answer {
     }
 }
 
-/// Whether a `Host` header names this host by loopback.
+/// Returns whether a `Host` header has a loopback name or address of this host.
 fn is_this_host(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
@@ -229,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_host_is_called_by_loopback_only() {
+    fn only_loopback_names_are_this_host() {
         for host in ["localhost", "localhost:9315", "LocalHost:1", "127.0.0.1", "127.0.0.1:9315", "127.9.9.9:1", "[::1]", "[::1]:9315"] {
             assert!(is_this_host(host), "{host}");
         }

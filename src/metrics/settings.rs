@@ -1,4 +1,5 @@
-//! The table `[metrics]` of the configuration: where to listen, and what a listener that others can reach must have.
+//! The table `[metrics]` of the configuration: the address, and the access control that it
+//! requires.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,75 +7,75 @@ use std::path::PathBuf;
 use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
 
-/// The table as it is written; an empty text means that nothing is said.
+/// The table as written. An empty string means "not set".
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Raw {
     /// Address and port.
     pub listen: String,
-    /// Path of the certificate and what signed it, in PEM.
+    /// Path of the certificate chain, in PEM.
     pub tls_cert: String,
-    /// Path of its key, in PEM.
+    /// Path of the private key, in PEM.
     pub tls_key: String,
     /// Path of a file with a password.
     pub password_file: String,
 }
 
-/// Where metrics are served: a table that was checked.
+/// The checked table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Address and port; port 0 is any that is free.
+    /// Address and port; port 0 lets the system choose.
     pub listen: SocketAddr,
-    /// Certificate and key.
+    /// Paths of the certificate and the key.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// What a reader has to know.
+    /// Path of the file with the password of readers.
     pub password_file: Option<PathBuf>,
 }
 
-/// Why metrics cannot be served so.
+/// Why the table is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Diagnostic)]
 pub enum SettingsError {
-    /// Not where one can listen.
-    #[error("metrics.listen: {found:?} is not an address and a port")]
-    #[diagnostic(help("set it to 127.0.0.1:9315 for readers on this host, [::1]:9315 likewise; empty serves no metrics"))]
+    /// The address cannot be parsed.
+    #[error("cannot serve metrics: metrics.listen is not an address and a port (found {found:?})")]
+    #[diagnostic(help("set metrics.listen to 127.0.0.1:9315 or [::1]:9315 for readers on this host; an empty value serves no metrics"))]
     Listen {
-        /// What is written there.
+        /// The configured value.
         found: String,
     },
-    /// Others could read, and there is nothing that keeps them from it.
-    #[error("metrics.listen: {listen} can be reached from other hosts, and there is no {missing}")]
+    /// Other hosts can reach the address, and access control is missing.
+    #[error("cannot serve metrics on {listen}: other hosts can reach this address, and {missing} is not set")]
     #[diagnostic(help(
-        "metrics tell of hosts and of their traffic: set metrics.tls_cert, metrics.tls_key and metrics.password_file, or listen on 127.0.0.1 only"
+        "metrics reveal hosts and their traffic: set metrics.tls_cert, metrics.tls_key and metrics.password_file, or listen on 127.0.0.1"
     ))]
     Open {
-        /// Where it would listen.
+        /// The configured address.
         listen: SocketAddr,
-        /// The keys that are not set.
+        /// The keys that are not set, separated by commas.
         missing: String,
     },
-    /// One without the other.
-    #[error("metrics: {there} is set, and {missing} is not")]
-    #[diagnostic(help("TLS needs both, the certificate and its key, each in PEM"))]
+    /// Only one of certificate and key is set.
+    #[error("cannot serve metrics: {there} is set, but {missing} is not")]
+    #[diagnostic(help("TLS needs both the certificate and its key, each in PEM"))]
     Half {
-        /// What is set.
+        /// The key that is set.
         there: &'static str,
-        /// What is not.
+        /// The key that is not set.
         missing: &'static str,
     },
-    /// Nothing listens, so nothing is kept from anybody.
-    #[error("metrics: {there} is set, and metrics.listen is not")]
-    #[diagnostic(help("set metrics.listen to an address and a port, such as 127.0.0.1:9315, or empty {there}"))]
+    /// A key is set that has no effect without an address.
+    #[error("cannot serve metrics: {there} is set, but metrics.listen is not")]
+    #[diagnostic(help("set metrics.listen to an address and a port, such as 127.0.0.1:9315, or remove {there}"))]
     Unused {
-        /// What is set.
+        /// The key that is set.
         there: &'static str,
     },
 }
 
 impl Raw {
-    /// Checks the table; `None`: no metrics are served.
+    /// Checks the table. Returns `None` if no metrics are served.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first fault that is found.
     pub fn check(&self) -> Result<Option<Settings>, SettingsError> {
         let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
         let keys =
@@ -98,7 +99,7 @@ impl Raw {
     }
 }
 
-/// Whether only this host can reach it.
+/// Returns whether only this host can reach the address.
 fn is_local(listen: SocketAddr) -> bool {
     listen.ip().to_canonical().is_loopback()
 }
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_listens_unless_it_is_said_where() {
+    fn empty_listen_serves_nothing() {
         assert_eq!(Raw::default().check(), Ok(None));
         assert_eq!(check("", "", "", "p"), Err(SettingsError::Unused { there: "metrics.password_file" }));
         for found in ["localhost", "localhost:9315", "127.0.0.1", ":9315", "127.0.0.1:x", "9315"] {
@@ -122,25 +123,25 @@ mod tests {
     }
 
     #[test]
-    fn loopback_needs_nothing_else() {
+    fn loopback_needs_no_access_control() {
         for listen in ["127.0.0.1:9315", "127.3.2.1:0", "[::1]:9315", "[::ffff:127.0.0.1]:9315"] {
-            let settings = check(listen, "", "", "").expect("it is fine").expect("it listens");
+            let settings = check(listen, "", "", "").expect("valid").expect("it listens");
             assert_eq!((settings.listen.to_string().as_str(), settings.tls, settings.password_file), (listen, None, None));
         }
     }
 
     #[test]
-    fn what_others_can_reach_demands_tls_and_a_password() {
+    fn reachable_address_requires_tls_and_a_password() {
         for listen in ["0.0.0.0:9315", "[::]:9315", "10.0.0.1:9315", "[::ffff:10.0.0.1]:9315", "[fe80::1]:9315"] {
-            for (cert, key, password, said) in [
+            for (cert, key, password, expected) in [
                 ("", "", "", "metrics.tls_cert, metrics.tls_key, metrics.password_file"),
                 ("", "", "p", "metrics.tls_cert, metrics.tls_key"),
                 ("c", "k", "", "metrics.password_file"),
             ] {
                 let Err(SettingsError::Open { missing, .. }) = check(listen, cert, key, password) else { panic!("{listen} is open") };
-                assert_eq!(missing, said);
+                assert_eq!(missing, expected);
             }
-            assert!(check(listen, "c", "k", "p").expect("it is fine").is_some());
+            assert!(check(listen, "c", "k", "p").expect("valid").is_some());
         }
         assert!(matches!(check("127.0.0.1:1", "c", "", ""), Err(SettingsError::Half { missing: "metrics.tls_key", .. })));
         assert!(matches!(check("0.0.0.0:1", "", "k", "p"), Err(SettingsError::Half { missing: "metrics.tls_cert", .. })));

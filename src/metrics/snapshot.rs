@@ -1,4 +1,5 @@
-//! A slot of one lane as it is shown, and how it gets here: the lane fills one of two copies while the other is read, and swaps a pointer.
+//! The last slot of an HCA port worker. The worker fills one of two copies while the other is read,
+//! then swaps a pointer.
 
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
@@ -14,56 +15,57 @@ use crate::sweep::sample::Status;
 use crate::sweep::stats::{MAD_OCTETS_ON_LINK, Rejected};
 use crate::types::PortNum;
 
-/// Where a lane puts its last slot.
+/// The last slot of a worker; `None` before its first slot.
 pub(super) type Shared = Arc<Mutex<Option<Arc<Snapshot>>>>;
 
-/// How long a peak is remembered, at least: no scrape is so rare that it misses one.
+/// Shortest time for which a peak is kept, so that a scrape every minute misses none.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Up to so long after the next slot should have been told, the last one is fresh.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Tolerance of freshness: a slot is fresh until this long after the next slot should have ended.
+const TOLERANCE: Duration = Duration::from_secs(1);
 
-/// A slot, and the sums of all slots of its lane.
+/// A slot, and the totals of all slots of its worker.
 #[derive(Clone, Debug)]
 pub(super) struct Snapshot {
-    /// When it was published.
+    /// Time of publication.
     pub(super) published: Duration,
     pub(super) sampler: String,
     pub(super) ca: String,
     pub(super) ca_port: PortNum,
-    /// Two lanes of one HCA port differ in it.
+    /// Role of the worker, which distinguishes two workers of one HCA port.
     pub(super) role: &'static str,
     pub(super) interval: Duration,
-    /// When it was settled, in nanoseconds since 1970.
+    /// End of the slot in nanoseconds since 1970.
     pub(super) ts: u64,
-    /// Whether there is a way to the fabric.
-    pub(super) way: bool,
-    /// Ports by status, in the order of [`Status::ALL`].
+    /// Whether the transport is open.
+    pub(super) is_connected: bool,
+    /// Numbers of ports by status, in the order of [`Status::ALL`].
     pub(super) statuses: [u32; Status::ALL.len()],
     pub(super) totals: Totals,
-    pub(super) ports: Vec<Port>,
+    pub(super) ports: Vec<PortState>,
     pub(super) layout: Arc<Layout>,
-    /// Of each port, as [`Layout`] has them: whether a family is there, and its values.
+    /// For each port and family of [`Layout`]: whether the port has the family.
     present: Vec<bool>,
+    /// For each port: the values of all families.
     values: Vec<u64>,
 }
 
-/// A port in this slot.
+/// The state of a port in this slot.
 #[derive(Clone, Debug)]
-pub(super) struct Port {
+pub(super) struct PortState {
     pub(super) identity: PortIdentity,
-    /// Whether it answered.
+    /// Whether the port answered.
     pub(super) is_up: bool,
-    /// Whether its link is active; `None` until PortInfo told.
+    /// Whether the link is active; `None` before the first PortInfo.
     pub(super) active: Option<bool>,
     pub(super) shares: Shares,
-    /// The largest of the last one to two windows.
+    /// Largest shares of the last one to two windows.
     pub(super) peaks: Shares,
-    /// Counters that are full.
+    /// Number of saturated counters.
     pub(super) saturated: u32,
 }
 
-/// Sums since the lane started.
+/// Totals since the worker started.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
     pub(super) slots: u64,
@@ -81,16 +83,16 @@ pub(super) struct Totals {
     pub(super) rtt_hca: Distribution,
 }
 
-/// Durations, counted by upper bounds.
+/// A histogram of durations.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Distribution {
     pub(super) sum_seconds: f64,
     pub(super) count: u64,
-    /// By [`BOUNDS`], and what is longer.
+    /// Counts by the upper bounds [`BOUNDS`]; the last is of longer durations.
     pub(super) buckets: [u64; BOUNDS.len() + 1],
 }
 
-/// Upper bounds in seconds, from the round trip of a quiet switch to a slot of ten seconds.
+/// Upper bounds in seconds, from the round trip of an idle switch to a slot of ten seconds.
 pub(super) const BOUNDS: [f64; 15] = [1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 1e-1, 2.5e-1, 1.0, 10.0];
 
 impl Distribution {
@@ -101,7 +103,7 @@ impl Distribution {
         self.buckets[bucket] += count;
     }
 
-    /// Adds a distribution of nanoseconds, as exactly as that is.
+    /// Adds a histogram of nanoseconds, with its resolution.
     fn add(&mut self, nanos: &Histogram<u64>) {
         for step in nanos.iter_recorded() {
             self.record(step.value_iterated_to() as f64 / 1e9, step.count_since_last_iteration());
@@ -109,26 +111,26 @@ impl Distribution {
     }
 }
 
-/// Which families of counters there are, each once, in the order of the records, and where their values are.
+/// The families of counters in the order of the records, and the positions of their values.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Layout {
     pub(super) families: Vec<Family>,
-    /// The family of each column.
+    /// For each column: name, width and family.
     columns: Vec<(&'static str, u8, usize)>,
-    /// Values of a port.
+    /// Number of values of a port.
     width: usize,
 }
 
-/// A counter, or an array of them, by one name.
+/// A counter, or an array of counters, with one name.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Family {
-    /// Without prefix and `_total`.
+    /// Name without prefix and `_total`.
     pub(super) name: String,
-    /// IBA's name, and what it counts.
+    /// IBA's name and the unit.
     pub(super) help: String,
-    /// What tells the values of an array apart; `None` for one value.
+    /// Label of the index of an array; `None` for one value.
     pub(super) index: Option<&'static str>,
-    /// The name in records.
+    /// Name in records.
     pub(super) json: &'static str,
     first: usize,
     len: usize,
@@ -178,7 +180,7 @@ impl Snapshot {
             role: report.settings.role(),
             interval: *interval,
             ts: 0,
-            way: false,
+            is_connected: false,
             statuses: [0; Status::ALL.len()],
             totals: Totals::default(),
             ports: Vec::new(),
@@ -188,12 +190,12 @@ impl Snapshot {
         }
     }
 
-    /// Whether the next slot is not overdue.
+    /// Returns whether the next slot is not overdue.
     pub(super) fn is_fresh(&self, now: Duration) -> bool {
-        now.saturating_sub(self.published) <= self.interval * 2 + PATIENCE
+        now.saturating_sub(self.published) <= self.interval * 2 + TOLERANCE
     }
 
-    /// The values of a family that a port has in this slot.
+    /// Returns the values of a family; `None` if the port does not have it in this slot.
     pub(super) fn values(&self, port: usize, family: usize) -> Option<&[u64]> {
         let Layout { families, width, .. } = &*self.layout;
         let Family { first, len, .. } = families[family];
@@ -201,12 +203,13 @@ impl Snapshot {
         self.present[port * families.len() + family].then(|| &self.values[start..start + len])
     }
 
-    /// Takes the next slot in its place. Allocates nothing while ports and counters stay the same.
+    /// Replaces the contents by those of the next slot. Allocates nothing while ports and counters
+    /// stay the same.
     fn take(&mut self, report: SlotReport<'_>, totals: Totals, published: Duration) {
         if !self.layout.is_of(report.columns) {
             self.layout = Arc::new(Layout::new(report.columns));
         }
-        (self.published, self.totals, self.ts, self.way) = (published, totals, report.ts, report.way);
+        (self.published, self.totals, self.ts, self.is_connected) = (published, totals, report.ts, report.way);
         self.statuses = report.stats.ports;
         let (ports, families, width) = (report.ports(), self.layout.families.len(), self.layout.width);
         self.present.clear();
@@ -216,7 +219,7 @@ impl Snapshot {
         for (index, port) in ports.enumerate() {
             match self.ports.get_mut(index) {
                 Some(kept) => kept.take(&port),
-                None => self.ports.push(Port::new(&port)),
+                None => self.ports.push(PortState::new(&port)),
             }
             self.take_counters(index, &port, report.columns);
         }
@@ -227,9 +230,9 @@ impl Snapshot {
         let mut columns = layout.columns.iter();
         let mut saturated = 0;
         for (field, raws) in port.reading.counters(all) {
-            // Both are in the order of the columns.
+            // Values and layout are both in the order of the columns.
             let Some((.., place)) = columns.find(|(json, width, _)| (*json, *width) == (field.json, field.width)) else { break };
-            // How an agent is set is no counter.
+            // A setting of an agent is not a counter.
             if !field.is_counter() {
                 continue;
             }
@@ -245,53 +248,54 @@ impl Snapshot {
     }
 }
 
-/// A lane's end: what it publishes is shown until it is dropped.
+/// Publishes the slots of one worker. Dropping it removes the worker's metrics.
 #[derive(Debug)]
-pub struct Lane {
+pub struct Publisher {
     metrics: Arc<Metrics>,
     shared: Shared,
-    /// The copy that is not shown.
+    /// The copy that is not published.
     spare: Option<Arc<Snapshot>>,
     totals: Totals,
     peaks: Peaks,
 }
 
-/// The largest shares of each port, in the window that runs and in the one before.
+/// The largest shares of each port in the current window and in the previous one.
 #[derive(Debug, Default)]
 struct Peaks {
     began: Duration,
     ports: Vec<[Shares; 2]>,
 }
 
-impl Lane {
+impl Publisher {
     pub(super) fn new(metrics: Arc<Metrics>) -> (Self, Shared) {
         let shared = Shared::default();
         (Self { metrics, shared: Arc::clone(&shared), spare: None, totals: Totals::default(), peaks: Peaks::default() }, shared)
     }
 
-    /// Shows a slot. Never waits: if whoever reads is taking the last one in this very moment, this one is not shown, and the next is.
+    /// Publishes a slot. Never waits: if a scrape takes the last slot at the same moment, this slot
+    /// is skipped.
     pub fn publish(&mut self, report: SlotReport<'_>) {
         self.totals.add(report);
         let mut next = self.spare.take().unwrap_or_else(|| Arc::new(Snapshot::new(report)));
-        // It is read still only if a scrape lasts longer than a slot; that scrape keeps it.
+        // A scrape that lasts longer than a slot still reads the copy. Then it keeps that copy.
         let snapshot = Arc::make_mut(&mut next);
         snapshot.take(report, self.totals, self.metrics.now());
         self.peaks.take(snapshot);
-        let mut place = match self.shared.try_lock() {
-            Ok(place) => place,
-            Err(TryLockError::Poisoned(place)) => PoisonError::into_inner(place),
+        let mut published = match self.shared.try_lock() {
+            Ok(published) => published,
+            Err(TryLockError::Poisoned(published)) => PoisonError::into_inner(published),
             Err(TryLockError::WouldBlock) => {
                 self.spare = Some(next);
                 return;
             }
         };
-        self.spare = place.replace(next);
+        self.spare = published.replace(next);
     }
 }
 
-impl Drop for Lane {
+impl Drop for Publisher {
     fn drop(&mut self) {
-        self.metrics.forget(&self.shared);
+        self.metrics.remove(&self.shared);
     }
 }
 
@@ -336,7 +340,7 @@ impl Totals {
     }
 }
 
-impl Port {
+impl PortState {
     fn new(report: &PortReport<'_>) -> Self {
         let mut port = Self {
             identity: report.identity.clone(),

@@ -386,7 +386,8 @@ fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prep
     let prepared: Vec<_> = prepared.collect::<Result<_, Failure>>()?;
     let service = Service::new()?;
     let jobs = |outlet: &Outlet, metrics: Option<&Arc<Metrics>>| {
-        let job = |(start, lane): (Start<T>, Identity)| Job { driver: start(outlet.clone()), lane, metrics: metrics.map(Metrics::lane) };
+        let job =
+            |(start, lane): (Start<T>, Identity)| Job { driver: start(outlet.clone()), lane, metrics: metrics.map(Metrics::publisher) };
         prepared.into_iter().map(job).collect::<Vec<_>>()
     };
     if args.once {

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ibnet::cli::{self, Progress};
 use ibnet::mad::transport::Transport;
-use ibnet::metrics::{Lane, Metrics};
+use ibnet::metrics::{Metrics, Publisher};
 use ibnet::sink::{Ended, Hurry, Outlet, Writer};
 use ibnet::sweep::driver::{Control, Driver, Notice, SlotReport};
 use ibnet::sweep::schedule::Schedule;
@@ -50,7 +50,7 @@ const LONGEST_DETAIL: usize = 512;
 pub(super) struct Job<T> {
     pub(super) driver: Driver<T>,
     pub(super) lane: Identity,
-    pub(super) metrics: Option<Lane>,
+    pub(super) metrics: Option<Publisher>,
 }
 
 /// What a reload needs.
@@ -351,7 +351,7 @@ impl<T: Transport + Send + 'static> Crew<T> {
         for (start, lane) in new {
             let counts_alike = |running: &&Running| running.phase == Phase::Replaced && running.identity.counts_slots_like(&lane);
             let before = self.running.iter().find(counts_alike).map(|running| Arc::clone(&running.control));
-            let metrics = reload.metrics.as_ref().map(Metrics::lane);
+            let metrics = reload.metrics.as_ref().map(Metrics::publisher);
             self.start(Job { driver: start(reload.outlet.clone()), lane, metrics }, Control::held(before), Phase::Coming)?;
         }
         if let Some(metrics) = &reload.metrics {
