@@ -420,6 +420,7 @@ fn identities(device: &DevicePlan) -> impl Iterator<Item = PortIdentity> {
         guid: device.guid,
         port: *port,
         lid: device.lid,
+        hops: None,
         node: "\"\u{1b}\\".to_owned(),
         kind: device.kind,
         peer: Some((Guid(3), PortNum(4), "\u{2028}".to_owned())),
