@@ -13,9 +13,9 @@ use std::process::Command;
 use divan::{Bencher, black_box};
 use ibnet::mad::exchange::{Completion, Outcome};
 use ibnet::mad::header::METHOD_GET_RESP;
-use ibnet::mad::pma::{CLASS_PORT_INFO, Capabilities, Data, Field, Group, PORT_SAMPLES_CONTROL, Query, Sampling, data_mut};
+use ibnet::mad::pma::{CLASS_PORT_INFO, Capabilities, Data, Field, Group, PORT_SAMPLES_CONTROL, Sampling, data_mut};
 use ibnet::mad::smp::{CLASS_SUBN_LID_ROUTED, NODE_INFO, NodeInfo, PORT_INFO, PortInfo};
-use ibnet::mad::{MAD_LEN, Mad};
+use ibnet::mad::{MAD_LEN, Mad, pma};
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::engine::{Config, DevicePlan, Engine};
 use ibnet::sweep::record::{self, LinkSource, PortIdentity, PortRecord};
@@ -119,7 +119,7 @@ fn answer_all(engine: &mut Engine, now: Instant) {
 #[divan::bench]
 fn encode_a_request(bencher: Bencher<'_, '_>) {
     let mut mad: Mad = [0; MAD_LEN];
-    bencher.bench_local(|| black_box(Query { attribute: 0x1d, port: Some(PortNum(7)) }).emit(Tid(1), black_box(&mut mad)));
+    bencher.bench_local(|| black_box(pma::Query { attribute: 0x1d, port: Some(PortNum(7)) }).emit(Tid(1), black_box(&mut mad)));
 }
 
 /// Requests, scheduling and checks of replies for a slot of 150 ports. Divide by the number of

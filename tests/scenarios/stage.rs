@@ -236,7 +236,7 @@ fn reply_fault(faults: &mut Faults, what: &What, on: bool) {
             faults.forged = on.then_some(Forgery { share: *share, defect: wrong, instead: *instead });
         }
         What::Room { most, within_us } => {
-            faults.receive_queue = on.then_some(ReceiveQueue { capacity: *most, within: Duration::from_micros(*within_us) })
+            faults.receive_queue = on.then_some(ReceiveQueue { capacity: *most, within: Duration::from_micros(*within_us) });
         }
         _ => {}
     }

@@ -135,8 +135,8 @@ impl Group {
     /// Returns the same counter with 64 bits, and its group.
     pub fn wider(self, field: &Field) -> Option<(Self, &'static Field)> {
         let wide = Self::Extended;
-        let twin = wide.attribute().counters().find(|twin| twin.json == field.json)?;
-        (self != wide).then_some((wide, twin))
+        let counter = wide.attribute().counters().find(|counter| counter.json == field.json)?;
+        (self != wide).then_some((wide, counter))
     }
 
     /// Returns whether an agent with these capabilities has every counter of this group with more
@@ -145,7 +145,7 @@ impl Group {
         let mut counters = self.attribute().counters().filter(|field| capabilities.have(field.needs));
         counters.all(|field| {
             let wider = self.wider(field).filter(|(wide, _)| groups.contains(wide));
-            wider.is_some_and(|(wide, twin)| capabilities.have(wide.attribute().needs) && capabilities.have(twin.needs))
+            wider.is_some_and(|(wide, counter)| capabilities.have(wide.attribute().needs) && capabilities.have(counter.needs))
         })
     }
 

@@ -22,7 +22,7 @@ pub static PORT_VL_OP_PACKETS: Attribute = Attribute {
 };
 
 /// Data of the opcode in the request, which is 0: 68 octets. No public source confirms the unit
-/// (the title says kilobytes). The value is not converted.
+/// (the title has kilobytes). The value is not converted.
 pub static PORT_VL_OP_DATA: Attribute = Attribute {
     id: 0x001a,
     name: "PortVLOpData",

@@ -173,7 +173,7 @@ impl Pending {
 }
 
 impl Defect {
-    /// Returns a reply that a forger could send who saw the request.
+    /// Returns a reply that a forger could send after it saw the request.
     fn forge(self, reply: &Pending, slid: Lid) -> Pending {
         let mut mad = reply.mad;
         // The port stays, because a wrong one would be a second defect.

@@ -26,8 +26,8 @@
 //! # Threads
 //!
 //! libibumad has two global variables and no lock. `umad_init` writes `abi_version`.
-//! `umad_open_port` reads it and writes `new_user_mad_api`, which says whether the record's header
-//! has a P_Key index. `umad_size`, `umad_set_pkey`, `umad_send` and `umad_recv` read
+//! `umad_open_port` reads it and writes `new_user_mad_api`: 1 if the record's header has a
+//! P_Key index, else 0. `umad_size`, `umad_set_pkey`, `umad_send` and `umad_recv` read
 //! `new_user_mad_api`.
 //!
 //! - `LIBRARY`, a lock of this process, serializes all callers of `umad_init` and `umad_open_port`.
