@@ -1,4 +1,11 @@
-//! Makes the bindings of libibumad and libibmad; nothing without the feature `umad`.
+//! Generates the bindings of libibumad and libibmad. Does nothing without the feature `umad`.
+//!
+//! Two files go to `OUT_DIR`. Only `src/mad/transport/umad/sys.rs` includes them.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `rdma_core.rs` | 18 functions, 4 structs, 2 constants and `enum MAD_FIELDS`: see the allowlists |
+//! | `libibmad_fields.rs` | one table: names and numbers of about 460 fields of libibmad |
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -8,43 +15,94 @@ fn main() {
 
 #[cfg(feature = "umad")]
 mod umad {
+    use std::cell::RefCell;
     use std::env;
+    use std::fmt::Write as _;
+    use std::fs;
     use std::path::PathBuf;
+    use std::rc::Rc;
 
-    /// Both sets of bindings go into one file, `rdma_core.rs`, which `src/mad/transport/umad/sys.rs` includes.
+    use bindgen::callbacks::{EnumVariantValue, ParseCallbacks};
+
+    /// Prefixes of the fields of libibmad that the library compares with its own decoding.
+    ///
+    /// They belong to the attributes of performance management, NodeInfo, PortInfo and PathRecord.
+    const FIELD_PREFIXES: [&str; 7] = ["IB_PC_", "IB_PESC_", "IB_PSC_", "IB_CPI_", "IB_NODE_", "IB_PORT_", "IB_SA_PR_"];
+
     pub(super) fn bind() {
         let mut flags = Vec::new();
         for library in ["libibumad", "libibmad"] {
             match pkg_config::probe_library(library) {
                 Ok(found) => flags.extend(found.include_paths.iter().map(|path| format!("-I{}", path.display()))),
                 Err(error) => panic!(
-                    "{library} was not found by pkg-config.\n\
-                     Run `make deps`, or install libibumad-dev, libibmad-dev, libclang-dev and pkg-config,\n\
-                     or build without InfiniBand: cargo build --no-default-features\n\n{error}"
+                    "cannot build the feature `umad`: pkg-config does not find {library}\n\n\
+                     Install the headers of rdma-core, libclang and pkg-config:\n\
+                     \x20 Debian, Ubuntu:    apt-get install libibumad-dev libibmad-dev libclang-dev pkg-config\n\
+                     \x20 RHEL, Rocky, Alma: dnf install rdma-core-devel clang-devel pkgconf-pkg-config\n\
+                     \x20                    (rdma-core-devel: enable the repository `crb`)\n\
+                     Or build without InfiniBand:\n\
+                     \x20 cargo build --no-default-features\n\n{error}"
                 ),
             }
         }
+        let fields = Fields::default();
         let bindings = bindgen::Builder::default()
             .header_contents("rdma_core.h", "#include <infiniband/umad.h>\n#include <infiniband/mad.h>\n")
             .clang_args(flags)
-            // Built anew when the headers change.
+            // Cargo runs this script again when a header changes.
             .parse_callbacks(Box::new(bindgen::CargoCallbacks::new()))
-            // libibumad carries the MADs.
-            .allowlist_function("umad_(init|done|get_cas_names|get_ca|release_ca|get_port|release_port|open_port|close_port)")
-            .allowlist_function("umad_(get_fd|register|unregister|send|recv|size|status|get_mad|set_addr|set_pkey)")
+            .parse_callbacks(Box::new(fields.clone()))
+            // libibumad transports the MADs.
+            .allowlist_function("umad_(init|get_cas_names|get_ca|release_ca|get_port|release_port|open_port|close_port)")
+            .allowlist_function("umad_(get_fd|register|send|recv|size|set_addr|set_pkey)")
             .allowlist_type("ib_user_mad|ib_mad_addr|umad_ca|umad_port")
-            .allowlist_var("UMAD_.*")
-            // libibmad is the oracle of the codec's tests.
+            .allowlist_var("UMAD_CA_NAME_LEN|UMAD_MAX_DEVICES")
+            // libibmad decodes attributes a second time, for comparison: `mad::libibmad`.
             .allowlist_function("mad_get_field|mad_get_field64|mad_get_array")
             .allowlist_type("MAD_FIELDS")
             .default_enum_style(bindgen::EnumVariation::ModuleConsts)
-            // The layout is asserted by bindgen at compile time; Debug and Default would only lengthen the build.
+            // Debug and Default of the structs are not used. The layout is checked at compile time.
             .derive_debug(false)
             .formatter(bindgen::Formatter::None)
             .generate_comments(false)
             .generate()
-            .expect("rdma-core's headers are readable by libclang");
-        let path = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("rdma_core.rs");
-        bindings.write_to_file(path).expect("OUT_DIR is writable");
+            .unwrap_or_else(|error| panic!("cannot build the feature `umad`: libclang cannot parse the headers of rdma-core: {error}"));
+        let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+        bindings.write_to_file(out.join("rdma_core.rs")).expect("cargo makes OUT_DIR writable");
+        fs::write(out.join("libibmad_fields.rs"), fields.table()).expect("cargo makes OUT_DIR writable");
+    }
+
+    /// Collects the names and numbers of libibmad's fields while bindgen parses the header.
+    #[derive(Clone, Default, Debug)]
+    struct Fields(Rc<RefCell<Vec<(String, i64)>>>);
+
+    impl ParseCallbacks for Fields {
+        fn enum_variant_name(&self, enum_name: Option<&str>, name: &str, value: EnumVariantValue) -> Option<String> {
+            let number = match value {
+                EnumVariantValue::Signed(number) => number,
+                EnumVariantValue::Unsigned(number) => number.try_into().ok()?,
+                EnumVariantValue::Boolean(_) => return None,
+            };
+            let is_field = enum_name.is_some_and(|name| name.ends_with("MAD_FIELDS"));
+            if is_field && FIELD_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+                self.0.borrow_mut().push((name.to_owned(), number));
+            }
+            // The name stays.
+            None
+        }
+    }
+
+    impl Fields {
+        /// Returns a Rust array of (name, number), sorted by name for a binary search.
+        fn table(&self) -> String {
+            let mut fields = self.0.borrow().clone();
+            fields.sort();
+            fields.dedup();
+            let mut text = "pub(super) static FIELDS: &[(&str, MAD_FIELDS::Type)] = &[\n".to_owned();
+            for (name, number) in fields {
+                let _ = writeln!(text, "    (\"{name}\", {number}),");
+            }
+            text + "];\n"
+        }
     }
 }

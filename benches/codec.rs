@@ -1,70 +1,71 @@
-//! What one port costs us: request, scheduling, decoding, its JSON line; and what libibmad takes to decode the same. All in this process and on one
-//! core.
+//! Cost of one port: request, scheduling, decoding, JSON line; and libibmad's cost of the same
+//! decoding. In one process on one core.
 //!
 //!     cargo bench --bench codec                          (--no-default-features: without libibmad)
 //!
-//! Before that, if valgrind is installed, its callgrind counts the instructions of all of it: those do not depend on the machine's mood.
+//! If valgrind is installed, the benchmark first counts the instructions with callgrind. Unlike
+//! times they do not depend on the load of the machine.
 
-#![expect(clippy::print_stdout, reason = "that is what a benchmark is for")]
+#![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 use std::process::Command;
 
 use divan::{Bencher, black_box};
 use ibnet::mad::exchange::{Completion, Outcome};
 use ibnet::mad::header::METHOD_GET_RESP;
-use ibnet::mad::pma::{CLASS_PORT_INFO, Capabilities, Data, Field, Group, PORT_SAMPLES_CONTROL, Query, Sampling, data_mut};
+use ibnet::mad::pma::{CLASS_PORT_INFO, Capabilities, Data, Field, Group, PORT_SAMPLES_CONTROL, Sampling, data_mut};
 use ibnet::mad::smp::{CLASS_SUBN_LID_ROUTED, NODE_INFO, NodeInfo, PORT_INFO, PortInfo};
-use ibnet::mad::{MAD_LEN, Mad};
-use ibnet::record::{self, LinkSource, PortIdentity, PortRecord};
+use ibnet::mad::{MAD_LEN, Mad, pma};
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::engine::{Config, DevicePlan, Engine};
 use ibnet::sweep::sample::Status;
 use ibnet::time::Instant;
 use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Tid};
 
-/// With it, and a number, so many slots are swept and nothing is measured.
+/// Option with a number: sweeps so many slots without measuring, for callgrind.
 const SLOTS: &str = "--slots";
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     if let Some(at) = args.iter().position(|arg| arg == SLOTS) {
-        let mut whole = Whole::new();
-        (0..args[at + 1].parse().expect("a number")).for_each(|_| whole.slot());
+        let mut sweep = CompleteSweep::new();
+        (0..args[at + 1].parse().expect("a number")).for_each(|_| sweep.slot());
         return;
     }
     if args.iter().any(|arg| arg == "--bench") {
-        tell_instructions();
+        print_instructions();
     }
     divan::main();
 }
 
-/// What a MAD costs in instructions: of 100 slots more.
-fn tell_instructions() {
+/// Prints the instructions per MAD, from the difference between 120 and 20 slots.
+fn print_instructions() {
     let count = |slots: u64| -> Option<u64> {
         let this = std::env::current_exe().ok()?;
         let mut valgrind = Command::new("valgrind");
         valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(this).args([SLOTS, &slots.to_string()]);
-        let said = valgrind.output().ok()?.stderr;
-        let said = String::from_utf8_lossy(&said);
-        said.lines().find_map(|line| line.split_once("Collected : "))?.1.trim().parse().ok()
+        let output = valgrind.output().ok()?.stderr;
+        let output = String::from_utf8_lossy(&output);
+        output.lines().find_map(|line| line.split_once("Collected : "))?.1.trim().parse().ok()
     };
     let mads = 100 * u64::from(PORTS) * Group::DEFAULT.len() as u64;
     match (count(20), count(120)) {
         (Some(some), Some(more)) => println!(
-            "callgrind: {} instructions a MAD, from the request to the line, making up the replies included\n",
+            "callgrind: {} instructions per MAD, from the request to the line, including the generation of replies\n",
             (more - some) / mads
         ),
-        _ => println!("callgrind: not counted, as valgrind is not installed\n"),
+        _ => println!("callgrind: SKIPPED, valgrind is not installed\n"),
     }
 }
 
 const PORTS: u8 = 150;
 const SWITCH: Guid = Guid(0x20_0006);
-/// 64-bit traffic, error counters of PortCounters: both are decoded.
+/// 64-bit traffic counters, and error counters only in PortCounters, so that both groups are
+/// decoded.
 const CAPABILITIES: Capabilities = Capabilities { mask: 0x1300, mask2: 0, option_mask: None };
 const SECOND: u64 = 1_000_000_000;
 
-/// An engine with a switch of 150 ports that knows all of it and has swept it once, at the first second.
+/// Returns an engine with a switch of 150 ports after discovery and one slot, at the first second.
 fn engine(groups: &[Group]) -> Engine {
     let plan = DevicePlan { guid: SWITCH, lid: Lid(1), kind: NodeKind::Switch, ports: (1..=PORTS).map(PortNum).collect() };
     let mut engine = Engine::new(&[plan], Config { groups: groups.to_vec(), ..Config::default() }, 1);
@@ -72,18 +73,19 @@ fn engine(groups: &[Group]) -> Engine {
     answer_all(&mut engine, Instant::ZERO);
     slot(&mut engine, 1);
     let sample = engine.sample(0);
-    assert_eq!((sample.status, sample.verified, sample.mads), (Status::Ok, true, groups.len() as u32), "it is swept as a real one is");
+    assert_eq!((sample.status, sample.verified, sample.mads), (Status::Ok, true, groups.len() as u32), "the port is not swept completely");
     engine
 }
 
-/// Sweeps all ports at once, at that second.
+/// Sweeps all ports at one instant.
 fn slot(engine: &mut Engine, second: u64) {
     let now = Instant::from_nanos(second * SECOND);
     engine.start_slot(now, Instant::from_nanos(u64::MAX), Instant::from_nanos(u64::MAX));
     answer_all(engine, now);
 }
 
-/// Answers every request at once: who it is, what it can do, and counters that are large and grow from second to second.
+/// Answers every request at once: identity, capabilities, and large counters that grow from second
+/// to second.
 fn answer_all(engine: &mut Engine, now: Instant) {
     let counters = 0x12 + (now.as_nanos() / SECOND % 2) as u8;
     let mut mad: Mad = [0; MAD_LEN];
@@ -99,7 +101,8 @@ fn answer_all(engine: &mut Engine, now: Instant) {
         } else if attribute == CLASS_PORT_INFO.id {
             CAPABILITIES.emit(data);
         } else {
-            // Behind both selects; only the low halves differ, so that it is no more than a link carries.
+            // The octets after both select fields. Only the low halves differ, so that the rate is
+            // plausible.
             data[4..].fill(0x12);
             data[12..16].fill(counters);
             data[20..24].fill(counters);
@@ -115,17 +118,18 @@ fn answer_all(engine: &mut Engine, now: Instant) {
 #[divan::bench]
 fn encode_a_request(bencher: Bencher<'_, '_>) {
     let mut mad: Mad = [0; MAD_LEN];
-    bencher.bench_local(|| black_box(Query { attribute: 0x1d, port: Some(PortNum(7)) }).emit(Tid(1), black_box(&mut mad)));
+    bencher.bench_local(|| black_box(pma::Query { attribute: 0x1d, port: Some(PortNum(7)) }).emit(Tid(1), black_box(&mut mad)));
 }
 
-/// The requests, the bookkeeping and the check of the replies; a slot of 150 ports, so divide.
+/// Requests, scheduling and checks of replies for a slot of 150 ports. Divide by the number of
+/// MADs.
 #[divan::bench]
 fn schedule_150_ports(bencher: Bencher<'_, '_>) {
     let mut engine = engine(&Group::DEFAULT);
     bencher.counter(divan::counter::ItemsCount::new(PORTS)).bench_local(|| slot(&mut engine, 1));
 }
 
-/// A port that was read in a first slot and is read in a second, so that rates follow.
+/// A port with a reading of one slot and replies of the next, so that rates can be computed.
 struct Prepared {
     engine: Engine,
     columns: Columns,
@@ -137,7 +141,7 @@ fn prepared(groups: &[Group]) -> Prepared {
     let mut engine = engine(groups);
     let columns = Columns::new(groups);
     let mut first = Reading::new(&columns);
-    // The second is even, and its counters smaller.
+    // Counters are smaller in even seconds.
     slot(&mut engine, 2);
     first.take(&columns, 2, &engine.sample(0));
     slot(&mut engine, 3);
@@ -161,7 +165,7 @@ fn line(bencher: Bencher<'_, '_>, groups: &[Group]) {
     let Prepared { engine, columns, mut first, identity } = prepared(groups);
     let sample = engine.sample(0);
     first.take(&columns, 3, &sample);
-    assert!(first.resets.is_empty() && first.rates.xmit_gbps.is_some_and(|gbps| gbps > 0.0), "it has rates");
+    assert!(first.resets.is_empty() && first.rates.xmit_gbps.is_some_and(|gbps| gbps > 0.0), "the record has no rates");
     let record =
         PortRecord { ts: SECOND, slot: 3, sampler: "node00001", identity: &identity, sample: &sample, reading: &first, columns: &columns };
     let mut line = Vec::with_capacity(1 << 14);
@@ -193,17 +197,17 @@ fn line_of_20_groups(bencher: Bencher<'_, '_>) {
     line(bencher, &Group::ALL);
 }
 
-/// The counters of a group that the records of this switch show.
+/// Returns the counters of a group that the records of this switch have.
 fn shown(group: Group) -> impl Iterator<Item = &'static Field> {
     let wider = move |field| group.wider(field).is_some_and(|(_, wide)| CAPABILITIES.have(wide.needs));
     group.attribute().counters().filter(move |field| CAPABILITIES.have(field.needs) && !wider(field))
 }
 
-/// The bits of all values that a record shows and nothing else: what libibmad does, too.
+/// Reads all values of a record and does nothing else, for comparison with libibmad.
 fn values(bencher: Bencher<'_, '_>, groups: &[Group]) {
     let engine = engine(groups);
     let sample = engine.sample(0);
-    let answer = |place| *sample.answer(place).expect("all are answered").1;
+    let answer = |place| *sample.answer(place).expect("every group has an answer").1;
     let replies: Vec<(Data, Vec<&Field>)> =
         groups.iter().enumerate().map(|(place, group)| (answer(place), shown(*group).collect())).collect();
     let mut ours: Vec<u64> = Vec::with_capacity(1024);
@@ -225,10 +229,11 @@ fn values_of_20_groups(bencher: Bencher<'_, '_>) {
     values(bencher, &Group::ALL);
 }
 
-/// libibmad on the same octets: a call for each value that the record shows, with the fields' numbers at hand.
+/// libibmad on the same octets: one call for each value of the record. The numbers of the fields
+/// are looked up before.
 #[cfg(feature = "umad")]
 mod libibmad {
-    use ibnet::mad::transport::umad::libibmad::{Octets, Twin, twins};
+    use ibnet::mad::libibmad::{FieldReader, Reply, field_readers};
 
     use super::*;
 
@@ -237,22 +242,24 @@ mod libibmad {
         let sample = engine.sample(0);
         first.take(&columns, 3, &sample);
         let ours: Vec<u64> = first.counters(&columns).flat_map(|(_, raws)| raws).copied().collect();
-        let reply = |(place, group): (usize, &Group)| -> (Octets, Vec<Twin>) {
-            let all = twins(include_str!("../tests/data/pma-fields.tsv"), group.attribute());
-            let twins = all.into_iter().filter(|twin| shown(*group).any(|field| field.name == twin.field.name)).collect();
-            (Octets::new(sample.answer(place).expect("all are answered").1), twins)
+        let reply = |(place, group): (usize, &Group)| -> (Reply, Vec<FieldReader>) {
+            let all = field_readers(group.attribute()).into_iter();
+            let readers = all.filter(|reader| shown(*group).any(|field| field.name == reader.field.name)).collect();
+            let mut mad = [0; MAD_LEN];
+            *data_mut(&mut mad) = *sample.answer(place).expect("every group has an answer").1;
+            (Reply::new(&mad), readers)
         };
         let replies: Vec<_> = groups.iter().enumerate().map(reply).collect();
         let mut theirs = Vec::with_capacity(1024);
         let mut read = || {
             theirs.clear();
-            for (octets, twins) in black_box(&replies) {
-                theirs.extend(twins.iter().map(|twin| twin.read(octets)));
+            for (reply, readers) in black_box(&replies) {
+                theirs.extend(readers.iter().map(|reader| reader.read(reply)));
             }
             theirs.len()
         };
         bencher.bench_local(&mut read);
-        assert_eq!(theirs, ours, "both read the same");
+        assert_eq!(theirs, ours, "libibmad reads other values");
     }
 
     #[divan::bench]
@@ -266,8 +273,8 @@ mod libibmad {
     }
 }
 
-/// All of it: from the request to the line.
-struct Whole {
+/// A sweep from the request to the line.
+struct CompleteSweep {
     engine: Engine,
     columns: Columns,
     readings: Vec<Reading>,
@@ -276,7 +283,7 @@ struct Whole {
     second: u64,
 }
 
-impl Whole {
+impl CompleteSweep {
     fn new() -> Self {
         let Prepared { engine, columns, first, identity } = prepared(&Group::DEFAULT);
         let (readings, lines) = (vec![first; usize::from(PORTS)], Vec::with_capacity(4096 * usize::from(PORTS)));
@@ -306,6 +313,6 @@ impl Whole {
 
 #[divan::bench]
 fn all_of_150_ports(bencher: Bencher<'_, '_>) {
-    let mut whole = Whole::new();
-    bencher.counter(divan::counter::ItemsCount::new(PORTS)).bench_local(|| whole.slot());
+    let mut sweep = CompleteSweep::new();
+    bencher.counter(divan::counter::ItemsCount::new(PORTS)).bench_local(|| sweep.slot());
 }

@@ -87,7 +87,7 @@ fn sweep(fabric: &Arc<Mutex<SimFabric>>, samplers: &[Sampler], folder: &Path, sl
         let _ = fs::remove_file(file);
         let to_file = Destination::File(FileOptions { path: file.to_owned(), ..FileOptions::default() });
         let (outlet, writers) = output::open(&[to_file.into()])?;
-        let settings = Settings {
+        let settings = DriverSettings {
             sampler: sampler.host.clone(),
             ca: "sim".to_owned(),
             ca_port: PortNum(1),

@@ -1,4 +1,4 @@
-//! Prints an invented fabric: as `ibnetdiscover -p` would, or as a net file for ibsim.
+//! Prints a generated fabric, like `ibnetdiscover -p` or as a net file for ibsim.
 //!
 //!     cargo run --no-default-features --example make_fabric > examples/stria.p
 //!     cargo run --no-default-features --example make_fabric -- --ibsim > stria.net

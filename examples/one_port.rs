@@ -1,4 +1,4 @@
-//! Reads one port's counters through the library: on InfiniBand, or on a simulated fabric.
+//! Reads the counters of one port with the library, on InfiniBand or on a simulated fabric.
 //!
 //!     cargo run --example one_port -- 4 1
 //!     cargo run --no-default-features --example one_port -- 4 1 examples/stria.p
@@ -38,8 +38,9 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Asks for PortCountersExtended and prints each counter. A port that was just simulated has counted nothing yet, so it is asked at its 10th second.
-#[expect(clippy::print_stdout, reason = "that is what an example is for")]
+/// Queries PortCountersExtended and prints each counter. The query is at the 10th second, because a
+/// simulated port has counted nothing before.
+#[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn show(transport: &mut impl Transport, lid: Lid, port: PortNum) -> anyhow::Result<()> {
     let attribute = Group::Extended.attribute();
     let query = Query::Pma(pma::Query { attribute: attribute.id, port: Some(port) });
@@ -47,13 +48,13 @@ fn show(transport: &mut impl Transport, lid: Lid, port: PortNum) -> anyhow::Resu
     let mut mad: Mad = [0; MAD_LEN];
     query.emit(tid, &mut mad);
     transport.send(&Target::general(lid, 0, 0, Duration::from_millis(50)), &mad, now)?;
-    // The only MAD of its TID that is on its way; anything else would be a stranger's.
-    let answer = transport.recv(&mut mad, Duration::from_millis(100), now)?;
-    let Some(Completion { tid: of, outcome: Outcome::Reply { slid, len } }) = answer else {
+    // This program sends one MAD only, so any other reply is foreign.
+    let completion = transport.recv(&mut mad, Duration::from_millis(100), now)?;
+    let Some(Completion { tid: of, outcome: Outcome::Reply { slid, len } }) = completion else {
         bail!("LID {lid} does not answer");
     };
     if (of, slid) != (tid, lid) {
-        bail!("a reply came, but not to this question");
+        bail!("received a reply to another request");
     }
     query.check(&mad, len)?;
     let data = pma::data(&mad);

@@ -1,6 +1,8 @@
-//! The vocabulary of the house: GUIDs, LIDs, port numbers, kinds of nodes, widths and speeds of links.
+//! Basic types of InfiniBand: GUIDs, LIDs, port numbers, kinds of nodes, widths and speeds of
+//! links.
 //!
-//! Newtypes instead of bare integers, each with the textual form that rdma-core's tools print. Imports nothing of this crate.
+//! Newtypes instead of plain integers, each with the text form that rdma-core's tools print. This
+//! module imports no other module of this crate.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -8,7 +10,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A 64-bit globally unique identifier (IBA vol. 1, 4.1.1), printed as `0x` and 16 digits, as `ibnetdiscover -p` does.
+/// A 64-bit globally unique identifier (IBA vol. 1, 4.1.1), printed like `ibnetdiscover -p`: `0x`
+/// and 16 digits.
 ///
 /// ```
 /// # use ibnet::types::Guid;
@@ -19,44 +22,45 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Guid(pub u64);
 
-/// A local identifier, 16 bits (IBA vol. 1, 4.1.3). Unicast LIDs are 1 to 49151; 0 means that none is assigned.
+/// A local identifier of 16 bits (IBA vol. 1, 4.1.3). Unicast LIDs are 1 to 49151; 0 means "not
+/// assigned".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Lid(pub u16);
 
-/// A port number of a node: 1 to 254; 0 is a switch's management port.
+/// A port number of a node: 1 to 254; 0 is the management port of a switch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PortNum(pub u8);
 
-/// The low 32 bits of a MAD's transaction identifier: the half that is ours (the kernel writes the upper one).
+/// The low 32 bits of a MAD's transaction identifier. The kernel overwrites the high 32 bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Tid(pub u32);
 
-/// What a node is.
+/// Kind of a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeKind {
-    /// A switch: one LID, one agent that answers for all of its ports.
+    /// A switch: one LID, and one agent that answers for all of its ports.
     Switch,
-    /// A port of a host channel adapter: each has a LID of its own.
+    /// A port of a host channel adapter; each port has its own LID.
     Hca,
     /// A port of a router.
     Router,
 }
 
-/// A text that is not what it should be; says what was found and what was expected.
+/// A text that does not have the expected form.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{found:?} is not {expected}")]
 pub struct ParseError {
-    /// The text, as it stood there.
+    /// The text.
     pub found: String,
-    /// What should have stood there.
+    /// Description of the expected form.
     pub expected: &'static str,
 }
 
 impl ParseError {
-    /// Says that `found` should have been `expected`.
+    /// Creates an error for a text and the expected form.
     pub fn new(found: impl Into<String>, expected: &'static str) -> Self {
         Self { found: found.into(), expected }
     }
@@ -66,7 +70,7 @@ impl Lid {
     /// The greatest unicast LID (IBA vol. 1, 4.1.3).
     pub const MAX_UNICAST: Self = Self(0xbfff);
 
-    /// Whether a packet can be addressed to it: neither 0 nor a multicast or the permissive LID.
+    /// Returns whether the LID is unicast: neither 0, nor multicast, nor the permissive LID.
     pub const fn is_unicast(self) -> bool {
         self.0 >= 1 && self.0 <= Self::MAX_UNICAST.0
     }
@@ -87,7 +91,7 @@ impl fmt::Debug for Guid {
 impl FromStr for Guid {
     type Err = ParseError;
 
-    /// Reads `0x` and exactly 16 hexadecimal digits: a shorter number is a line that was cut.
+    /// Parses `0x` and exactly 16 hexadecimal digits. A shorter number comes from a cut line.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let wrong = || ParseError::new(text, "a GUID (0x and 16 hexadecimal digits)");
         let digits = text.strip_prefix("0x").ok_or_else(wrong)?;
@@ -130,7 +134,7 @@ impl fmt::Display for Tid {
 }
 
 impl NodeKind {
-    /// The word of the records: `switch`, `hca`, `router`.
+    /// Returns the word used in records: `switch`, `hca`, `router`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Switch => "switch",
@@ -146,7 +150,7 @@ impl fmt::Display for NodeKind {
     }
 }
 
-/// Width and speed of a link as `ibnetdiscover` prints them. A text that this version does not know is kept and breaks nothing.
+/// Width and speed of a link as `ibnetdiscover` prints them. Unknown words are kept.
 ///
 /// ```
 /// # use ibnet::types::LinkRate;
@@ -156,14 +160,15 @@ impl fmt::Display for NodeKind {
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkRate {
-    /// `1x`, `2x`, `4x`, `8x`, `12x`, or `??` where PortInfo was not answered.
+    /// `1x`, `2x`, `4x`, `8x`, `12x`, or `??` if the device did not answer PortInfo.
     pub width: Box<str>,
     /// `SDR` to `XDR`, or `???`.
     pub speed: Box<str>,
 }
 
-/// Data rate of one lane in Gb/s after the line code, and what goes over the wire, by the name that `ibnetdiscover` prints (IBA vol. 2; a lane
-/// of FDR carries 14.0625 x 64/66, of HDR 53.125 x 514/544 x 256/257).
+/// Data rate and signalling rate of one lane in Gb/s, by the name that `ibnetdiscover` prints (IBA
+/// vol. 2). The data rate excludes the line code: a lane of FDR has 14.0625 x 64/66, of HDR 53.125
+/// x 514/544 x 256/257.
 const LANE_GBPS: [(&str, f64, f64); 9] = [
     ("SDR", 2.0, 2.5),
     ("DDR", 4.0, 5.0),
@@ -177,18 +182,19 @@ const LANE_GBPS: [(&str, f64, f64); 9] = [
 ];
 
 impl LinkRate {
-    /// Takes both words as they stand.
+    /// Creates a rate from both words, without a check.
     pub fn new(width: &str, speed: &str) -> Self {
         Self { width: width.into(), speed: speed.into() }
     }
 
-    /// What goes over the wire, line code and all, in Gb/s; `None` where either word is unknown.
+    /// Returns the signalling rate of the link in Gb/s, including the line code; `None` if a word
+    /// is unknown.
     pub fn signal_gbps(&self) -> Option<f64> {
         let lanes = self.lanes()?;
         LANE_GBPS.iter().find(|(name, ..)| *name == &*self.speed).map(|(_, _, lane)| lanes * lane)
     }
 
-    /// How many lanes; `None` where the word is unknown.
+    /// Returns the number of lanes; `None` if the word is unknown.
     pub fn lanes(&self) -> Option<f64> {
         match &*self.width {
             "1x" => Some(1.0),
@@ -200,7 +206,7 @@ impl LinkRate {
         }
     }
 
-    /// Lanes times the data rate of a lane, in Gb/s; `None` where either word is unknown.
+    /// Returns the data rate of the link in Gb/s; `None` if a word is unknown.
     pub fn data_gbps(&self) -> Option<f64> {
         let lanes = self.lanes()?;
         LANE_GBPS.iter().find(|(name, ..)| *name == &*self.speed).map(|(_, lane, _)| lanes * lane)
@@ -213,12 +219,13 @@ impl fmt::Display for LinkRate {
     }
 }
 
-/// Which HCA port of this host to send from, as a person names it: nothing (the only active one), `mlx5_0` or `mlx5_0:1`.
+/// The HCA port of this host that sends, as the user writes it: empty (the only active port),
+/// `mlx5_0` or `mlx5_0:1`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HcaName {
-    /// The adapter.
+    /// Name of the HCA.
     pub ca: Option<String>,
-    /// Its port.
+    /// Port number.
     pub port: Option<PortNum>,
 }
 
@@ -249,7 +256,8 @@ impl FromStr for HcaName {
     }
 }
 
-/// Shows a name that a stranger wrote: control characters are escaped, so that no terminal obeys a node description.
+/// Prints an untrusted name. Control characters are escaped, so that no terminal interprets a node
+/// description.
 ///
 /// ```
 /// # use ibnet::types::Printable;
@@ -258,8 +266,8 @@ impl FromStr for HcaName {
 #[derive(Clone, Copy, Debug)]
 pub struct Printable<'a>(pub &'a str);
 
-/// No control characters, and yet no character that shows: marks that change the direction in which the rest of a line reads, that break it, or that
-/// take no room, so that two names look alike.
+/// Characters that are invisible although they are not control characters. They change the
+/// direction of the line, break it, or have no width, so that two names can look alike.
 const MISLEADING: [RangeInclusive<char>; 9] = [
     '\u{ad}'..='\u{ad}',
     '\u{61c}'..='\u{61c}',
@@ -272,9 +280,10 @@ const MISLEADING: [RangeInclusive<char>; 9] = [
     '\u{e0000}'..='\u{e007f}',
 ];
 
-/// Whether a character does not show as itself, or changes how others do: no line for people and no terminal should see it as it is.
+/// Returns whether a character is invisible or changes how others are displayed. Such a character
+/// must not reach a terminal or a line of text.
 pub fn misleads(c: char) -> bool {
-    // Most are plain.
+    // Fast path for printable ASCII.
     !matches!(c, ' '..='~') && (c.is_control() || MISLEADING.iter().any(|range| range.contains(&c)))
 }
 
@@ -296,15 +305,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guid_has_sixteen_digits_or_is_refused() {
+    fn guid_needs_sixteen_digits() {
         assert_eq!("0x7cfe9003003b4bde".parse(), Ok(Guid(0x7cfe_9003_003b_4bde)));
         for cut in ["0x7cfe9003003b4bd", "7cfe9003003b4bde", "0x", "", "0x7cfe9003003b4bdef", "0x+cfe9003003b4bde"] {
-            assert!(cut.parse::<Guid>().is_err(), "{cut:?} was taken for a GUID");
+            assert!(cut.parse::<Guid>().is_err(), "{cut:?} was parsed");
         }
     }
 
     #[test]
-    fn an_hca_is_named_with_or_without_its_port() {
+    fn hca_is_named_with_or_without_its_port() {
         for text in ["mlx5_0", "mlx5_0:1"] {
             assert_eq!(text.parse::<HcaName>().map(|name| name.to_string()), Ok(text.to_owned()));
         }
@@ -315,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_show_is_escaped_and_what_does_stands() {
+    fn misleading_characters_are_escaped_and_others_stay() {
         for c in "\0\r\n\t\u{1b}\u{7f}\u{85}\u{9b}\u{ad}\u{61c}\u{200b}\u{202e}\u{2028}\u{2060}\u{2069}\u{feff}\u{fff9}\u{e0041}".chars() {
             assert_eq!(Printable(&format!("a{c}")).to_string(), format!("a{}", c.escape_unicode()));
         }
@@ -333,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn data_rates_are_those_after_the_line_code() {
+    fn data_rates_exclude_the_line_code() {
         let four = |speed| LinkRate::new("4x", speed).data_gbps().expect("a known speed");
         for (speed, gbps) in
             [("SDR", 8.0), ("DDR", 16.0), ("QDR", 32.0), ("FDR10", 40.0), ("EDR", 100.0), ("HDR", 200.0), ("NDR", 400.0), ("XDR", 800.0)]

@@ -127,7 +127,9 @@ fn a_host_without_an_adapter_is_told_so_and_its_devices_are_not_asked() {
     let dir = planned();
     let (code, text) = check(dir.path(), &["--net", "net.p"]);
     assert!(
-        code == 1 && text.contains("fail  HCA            this host has no InfiniBand adapter (HCA)\n      remedy:        see `ibstat"),
+        code == 1
+            && text
+                .contains("fail  HCA            cannot find an InfiniBand adapter (HCA) on this host\n      remedy:        check `ibstat"),
         "{text}"
     );
     assert!(text.contains("skip  devices        10 are not asked"), "{text}");

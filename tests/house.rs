@@ -28,6 +28,7 @@ const RULES: &[Rule] = &[
     rule("partition", &["drawing", "topology", "types"], &[]),
     rule("assignments", &["partition", "topology", "types"], &[]),
     rule("mad", &["time", "types"], &["mad::transport"]),
+    rule("mad::libibmad", &["types"], &[]),
     rule("mad::transport", &["time", "types"], &[]),
     rule("mad::transport::sim", &["time", "topology", "types"], &["mad::transport::umad"]),
     rule("output", &["record", "types"], &[]),

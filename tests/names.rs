@@ -1,7 +1,8 @@
-//! Names are written by strangers: what they put into a node description comes through as it is, and nothing obeys it on the way.
+//! Hostile names: a node description reaches every output unchanged, and no terminal or parser
+//! interprets it.
 //!
-//! From the bytes of a net file to the last table: each step reads again what the one before wrote, and all that people are shown is checked for what
-//! a terminal would obey.
+//! The tests follow names from a net file to the last table. Each step parses the output of the
+//! step before. Output for people must not contain characters that a terminal interprets.
 #![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
 
 use std::fs;
@@ -26,10 +27,10 @@ use ibnet::view::once;
 use ibnet::view::summary::Summary;
 use proptest::prelude::*;
 
-/// Octets of a name that are kept at most; a device gives 64.
+/// Longest name that is kept, in octets. A device has at most 64.
 const LONGEST: usize = 256;
 
-/// What strangers might write, and what the format of a net file is made of.
+/// Hostile texts, and the syntax of net files.
 const PIECES: [&[u8]; 16] = [
     b"\x1b[2J",
     b"\x1b]0;owned\x07",
@@ -49,7 +50,7 @@ const PIECES: [&[u8]; 16] = [
     b"leaf 1",
 ];
 
-/// The octets of a name: without line feeds, which would end the line of the net file.
+/// Generates the octets of a name, without line feeds, which would end the line of the net file.
 fn name() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         3 => prop::sample::select(PIECES.to_vec()).prop_map(<[u8]>::to_vec),
@@ -64,7 +65,8 @@ fn name() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A word for the speed of a link: no blanks in it, and short even if every octet of it becomes three.
+/// Generates a word for the speed of a link. It has no blanks, and is short enough even if every
+/// octet is replaced by three.
 fn word() -> impl Strategy<Value = Vec<u8>> {
     let nasty = name().prop_map(|mut octets| {
         octets.retain(|octet| *octet != b' ');
@@ -74,7 +76,7 @@ fn word() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![Just(b"EDR".to_vec()), nasty]
 }
 
-/// The names of a switch, two hosts and a router on it, and the word for their speed.
+/// The names of a switch and of two hosts and a router on it, and the speed of their links.
 #[derive(Clone, Debug)]
 struct Names {
     switch: Vec<u8>,
@@ -92,12 +94,13 @@ const HOSTS: [Guid; 2] = [Guid(0x20), Guid(0x21)];
 const ROUTER: Guid = Guid(0x30);
 
 impl Names {
-    /// Each device with its type, LID, GUID and the port of the switch that it is on.
+    /// Returns each device with its type, LID, GUID and name, in the order of the switch's ports.
     fn devices(&self) -> [(&str, u16, Guid, &[u8]); 3] {
         [("CA", 2, HOSTS[0], &self.hosts[0]), ("CA", 3, HOSTS[1], &self.hosts[1]), ("RT", 4, ROUTER, &self.router)]
     }
 
-    /// The net file. Of each device a port without a link is in it, whose line tells its name beyond doubt.
+    /// Returns the net file. Each device has a port without a link, whose line gives the name
+    /// unambiguously.
     fn net_file(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut line = |parts: &[&[u8]]| bytes.extend(parts.concat().into_iter().chain([b'\n']));
@@ -112,14 +115,14 @@ impl Names {
         bytes
     }
 
-    /// What must come through for a GUID.
+    /// Returns the name of the device with this GUID.
     fn of(&self, guid: Guid) -> String {
         let mut all = self.devices().into_iter().map(|(_, _, guid, name)| (guid, name)).chain([(SWITCH, &*self.switch)]);
         String::from_utf8_lossy(all.find(|(of, _)| *of == guid).unwrap().1).into_owned()
     }
 }
 
-/// Whether it is the name, or as much of it as is kept.
+/// Returns whether `kept` is the name, or its beginning if the name is too long.
 fn is_kept(kept: &str, name: &str) -> bool {
     match name.len() <= LONGEST {
         true => kept == name,
@@ -127,9 +130,9 @@ fn is_kept(kept: &str, name: &str) -> bool {
     }
 }
 
-/// Nothing leaves but what shows, and line feeds.
+/// Fails on a character that is not visible, other than a line feed.
 #[track_caller]
-fn assert_shows(text: &str) {
+fn assert_visible(text: &str) {
     let hidden = |c: char| {
         c.is_control()
             || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
@@ -138,16 +141,16 @@ fn assert_shows(text: &str) {
     assert!(found.is_none(), "{found:?} in {text:?}");
 }
 
-/// The assignments of a plan with a sampler on the first host, after they were written and read again.
+/// Returns the assignments of a plan with a sampler on the first host, written and parsed again.
 fn assigned(net: &NetFile, nasty: &str) -> Assignments {
-    let wanted = hosts::parse_list("here").unwrap();
-    let samplers = hosts::locate(&wanted, &[("here".to_owned(), HOSTS[0])], &net.fabric).unwrap();
+    let samplers_list = hosts::parse_list("here").unwrap();
+    let samplers = hosts::locate(&samplers_list, &[("here".to_owned(), HOSTS[0])], &net.fabric).unwrap();
     let plan = partition::plan(&Request { fabric: &net.fabric, samplers, cap: 100 }).unwrap();
     for detail in [Detail::Brief, Detail::Full] {
-        assert_shows(&Report { name: nasty, facts: &Facts::of(net, &plan), detail }.to_string());
+        assert_visible(&Report { name: nasty, facts: &Facts::of(net, &plan), detail }.to_string());
     }
     let mut assignments = Assignments::of(&plan, &net.fabric);
-    // One more sampler, whose own name is a stranger's: it stands in for the first.
+    // A second sampler with a hostile name is the secondary of the first.
     let (mut everything, _) = Sampler::everything(&net.fabric, nasty);
     everything.role = Some("secondary".to_owned());
     assignments.samplers.push(everything);
@@ -155,12 +158,12 @@ fn assigned(net: &NetFile, nasty: &str) -> Assignments {
     let read = Assignments::parse(&assignments.to_toml(&header), nasty).unwrap();
     assert_eq!(read, assignments);
     let unknown = read.of_host(&format!("{nasty}?")).unwrap_err();
-    assert_shows(&unknown.to_string());
-    assert_shows(&miette::Diagnostic::help(&unknown).unwrap().to_string());
+    assert_visible(&unknown.to_string());
+    assert_visible(&miette::Diagnostic::help(&unknown).unwrap().to_string());
     read
 }
 
-/// The lines of two slots, each of which must be one.
+/// Sweeps two slots and returns their lines. Each must be one line.
 fn swept(net: NetFile, sampler: &Sampler) -> Vec<String> {
     let SweepPlan { devices, ports } = SweepPlan::new(sampler);
     let config = Config::default();
@@ -213,7 +216,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn any_name_comes_through_and_nothing_obeys_it(names in names()) {
+    fn any_name_reaches_the_output_and_is_not_interpreted(names in names()) {
         let net = ports_report::parse(&names.net_file(), "net.p").unwrap();
         prop_assert_eq!(&net.remarks, &[]);
         prop_assert_eq!(net.fabric.linked_ports(), 6);
@@ -227,7 +230,7 @@ proptest! {
         let assignments = assigned(&net, &nasty);
         let speed = String::from_utf8_lossy(&names.speed).into_owned();
         for sampler in &assignments.samplers {
-            prop_assert_eq!(sampler.port_count, 5, "all but the router's");
+            prop_assert_eq!(sampler.port_count, 5, "all ports but the router's");
             let lines = swept(net.clone(), sampler);
             let mut ports = Vec::new();
             for text in &lines {
@@ -247,33 +250,33 @@ proptest! {
                 prop_assert_eq!((&port.link, &port.sampler), (&format!("4x{speed}"), &sampler.host));
             }
             let table = once::show(&ports, &[]);
-            assert_shows(&table);
+            assert_visible(&table);
             prop_assert_eq!(table.lines().count(), 1 + ports.len());
             let mut summary = Summary::default();
             summary.read(lines.concat().as_bytes()).unwrap();
             prop_assert_eq!(summary.unreadable, 0);
-            assert_shows(&summary.to_string());
+            assert_visible(&summary.to_string());
         }
     }
 
-    /// With an octet changed, a line feed it may be, the lines are others.
+    /// One octet of the net file is changed, possibly to a line feed.
     #[test]
-    fn what_is_another_line_now_is_told_and_nothing_obeys_it(names in names(), at in any::<prop::sample::Index>(), with in any::<u8>()) {
+    fn changed_octet_is_reported_and_not_interpreted(names in names(), at in any::<prop::sample::Index>(), with in any::<u8>()) {
         let mut bytes = names.net_file();
         let at = at.index(bytes.len());
         bytes[at] = with;
         let net = match ports_report::parse(&bytes, "net.p") {
             Ok(net) => net,
             Err(error) => {
-                assert_shows(&Printable(&error.to_string()).to_string());
+                assert_visible(&Printable(&error.to_string()).to_string());
                 return Ok(());
             }
         };
-        let wanted = hosts::parse_list("here").unwrap();
-        let Ok(samplers) = hosts::locate(&wanted, &[("here".to_owned(), HOSTS[0])], &net.fabric) else { return Ok(()) };
+        let samplers_list = hosts::parse_list("here").unwrap();
+        let Ok(samplers) = hosts::locate(&samplers_list, &[("here".to_owned(), HOSTS[0])], &net.fabric) else { return Ok(()) };
         match partition::plan(&Request { fabric: &net.fabric, samplers, cap: 5 }) {
-            Ok(plan) => assert_shows(&Report { name: "net.p", facts: &Facts::of(&net, &plan), detail: Detail::Full }.to_string()),
-            Err(error) => assert_shows(&error.to_string()),
+            Ok(plan) => assert_visible(&Report { name: "net.p", facts: &Facts::of(&net, &plan), detail: Detail::Full }.to_string()),
+            Err(error) => assert_visible(&error.to_string()),
         }
     }
 }
@@ -281,18 +284,19 @@ proptest! {
 const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
 const GEN: &str = env!("CARGO_BIN_EXE_ibnet-gen");
 
-/// Runs a program; all that it tells people shows. Returns its exit code, standard output and standard error.
+/// Runs a program and checks that its messages are visible. Returns its exit code, standard output
+/// and standard error.
 fn run(program: &str, dir: &Path, args: &[&str]) -> (i32, String, String) {
     let mut command = assert_cmd::Command::new(program);
     let output = command.current_dir(dir).args(args).env("RUST_LOG", "trace").timeout(Duration::from_secs(60)).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     let (stdout, stderr) = (text(output.stdout), text(output.stderr));
-    assert_shows(&stderr);
+    assert_visible(&stderr);
     (output.status.code().unwrap(), stdout, stderr)
 }
 
 #[test]
-fn the_programs_tell_of_nasty_names_and_no_terminal_obeys() {
+fn programs_print_hostile_names_visibly() {
     let nasty = |host: &str| [host.as_bytes(), &PIECES[..12].concat()].concat();
     let names = Names {
         switch: nasty("leaf"),
@@ -302,29 +306,32 @@ fn the_programs_tell_of_nasty_names_and_no_terminal_obeys() {
     };
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    // A line of standard error that got into the file, and one that tells otherwise of a link.
+    // A line of standard error, and a line that contradicts another one.
     let noise = [b"\x1b[2Jibwarn: \xff\n".to_vec(), b"SW     1  1 0x0000000000000010 4x EDR   '\x1b[2J'\n".to_vec()].concat();
     fs::write(dir.join("net\u{1b}[2J.p"), [names.net_file(), noise].concat()).unwrap();
     let net = "net\u{1b}[2J.p";
 
-    let (code, _, told) = run(GEN, dir, &["--net", net, "--samplers", "node1", "-o", "a.toml"]);
-    assert_eq!(code, 1, "the name of the host is another");
-    assert!(told.contains("did you mean `node1\\u{1b}[2J"), "{told}");
+    let (code, _, stderr) = run(GEN, dir, &["--net", net, "--samplers", "node1", "-o", "a.toml"]);
+    assert_eq!(code, 1, "no host has exactly this name");
+    assert!(stderr.contains("did you mean `node1\\u{1b}[2J"), "{stderr}");
     let guid = format!("here={}", HOSTS[0]);
     let known = ["--net", net, "--samplers", "here", "--sampler-guid", &guid];
-    let (code, _, told) = run(GEN, dir, &[&known[..], &["-o", "a.toml", "--report", "report"]].concat());
-    assert_eq!(code, 0, "{told}");
-    assert!(told.contains("unreadable: 1 line") && told.contains("repeated: 1 line") && told.contains("`router\\u{1b}[2J"), "{told}");
-    assert_shows(&fs::read_to_string(dir.join("report")).unwrap());
-    let (code, _, told) = run(GEN, dir, &[&known[..], &["--cap", "1"]].concat());
-    assert_eq!(code, 1, "{told}");
+    let (code, _, stderr) = run(GEN, dir, &[&known[..], &["-o", "a.toml", "--report", "report"]].concat());
+    assert_eq!(code, 0, "{stderr}");
+    assert!(
+        stderr.contains("unreadable: 1 line") && stderr.contains("repeated: 1 line") && stderr.contains("`router\\u{1b}[2J"),
+        "{stderr}"
+    );
+    assert_visible(&fs::read_to_string(dir.join("report")).unwrap());
+    let (code, _, stderr) = run(GEN, dir, &[&known[..], &["--cap", "1"]].concat());
+    assert_eq!(code, 1, "{stderr}");
 
     let dead = format!("[simulated]\ndead = [{}]\n", serde_json::to_string(&names.of(HOSTS[1])).unwrap().replace('\u{7f}', "\\u007f"));
     fs::write(dir.join("ibnet.toml"), dead).unwrap();
     let assigned = ["-c", "ibnet.toml", "--assignments", "a.toml", "--simulate", net, "--interval", "100ms"];
-    let (code, lines, told) = run(SWEEP, dir, &[&assigned[..], &["--sampler", "here", "--sweeps", "2"]].concat());
-    assert_eq!(code, 0, "{told}");
-    assert!(told.contains("unreachable node=node2\\u{1b}[2J"), "{told}");
+    let (code, lines, stderr) = run(SWEEP, dir, &[&assigned[..], &["--sampler", "here", "--sweeps", "2"]].concat());
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("unreachable node=node2\\u{1b}[2J"), "{stderr}");
     let mut ports = 0;
     for text in lines.lines() {
         if let Line::Port(port) = strict::parse(text).unwrap() {
@@ -333,18 +340,18 @@ fn the_programs_tell_of_nasty_names_and_no_terminal_obeys() {
         }
     }
     assert_eq!(ports, 10);
-    let (code, table, told) = run(SWEEP, dir, &[&assigned[..], &["--sampler", "here", "--once"]].concat());
-    assert_eq!(code, 0, "{told}");
-    assert_shows(&table);
+    let (code, table, stderr) = run(SWEEP, dir, &[&assigned[..], &["--sampler", "here", "--once"]].concat());
+    assert_eq!(code, 0, "{stderr}");
+    assert_visible(&table);
     assert!(table.contains("node1\\u{1b}[2J") && table.lines().count() == 1 + 5 + 2, "{table}");
-    let (code, checked, told) = run(SWEEP, dir, &[&["check"], &assigned[..], &["--sampler", "here", "--verbose"]].concat());
-    assert_eq!(code, 1, "{told}");
-    assert_shows(&checked);
+    let (code, checked, stderr) = run(SWEEP, dir, &[&["check"], &assigned[..], &["--sampler", "here", "--verbose"]].concat());
+    assert_eq!(code, 1, "{stderr}");
+    assert_visible(&checked);
     assert!(
         checked.contains("\nfail  device         node2\\u{1b}[2J") && checked.contains("\nok    device         node1\\u{1b}[2J"),
         "{checked}"
     );
-    let (code, _, told) = run(SWEEP, dir, &[&assigned[..], &["--sampler", "he\u{1b}[2Jre"]].concat());
-    assert_eq!(code, 1, "{told}");
-    assert!(told.contains("the sampler `he\\u{1b}[2Jre` is not in the assignments"), "{told}");
+    let (code, _, stderr) = run(SWEEP, dir, &[&assigned[..], &["--sampler", "he\u{1b}[2Jre"]].concat());
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("the sampler `he\\u{1b}[2Jre` is not in the assignments"), "{stderr}");
 }

@@ -1,6 +1,8 @@
-//! Net files as they are out there: ragged, mixed with standard error, cut, contradicting themselves, with names that strangers wrote.
+//! Net files as they occur in practice: mixed with standard error, cut, contradictory, with hostile
+//! names.
 //!
-//! Each line that rdma-core's source can print and no capture shows, by hand. No linked port is lost but with its line named.
+//! The lines written by hand here are those that rdma-core's source can print and that no capture
+//! has. Every lost linked port must have a remark.
 #![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
 
 use std::fs;
@@ -11,7 +13,7 @@ use ibnet::topology::net_file::{self, NetFile};
 use ibnet::topology::{Device, NetFileError, RemarkKind};
 use ibnet::types::{Guid, Lid, NodeKind, PortNum};
 
-/// A switch and a host on its port 1.
+/// A switch, and a host on its port 1.
 const PAIR: &str = "\
 SW     4  1 0x0000000000200006 4x EDR - CA    17  1 0x0000000000100001 ( 'leaf0' - 'node1 mlx5_0' )
 CA    17  1 0x0000000000100001 4x EDR - SW     4  1 0x0000000000200006 ( 'node1 mlx5_0' - 'leaf0' )
@@ -29,20 +31,20 @@ fn device(net: &NetFile, guid: u64) -> &Device {
     net.fabric.devices().iter().find(|device| device.guid == Guid(guid)).unwrap()
 }
 
-/// Both lines of a link between ports of two switches, with width and speed of the first.
+/// Returns both lines of a link between two switches, with this width and speed.
 fn link(rate: &str, lid: u16, port: u8) -> String {
     let (a, b) = (format!("SW {lid:5} {port:2} 0x000000000030{lid:04x}"), format!("SW {:5}  7 0x000000000040{lid:04x}", lid - 1));
     format!("{a} {rate} - {b} ( 'a' - 'b' )\n{b} {rate} - {a} ( 'b' - 'a' )\n")
 }
 
 #[test]
-fn all_widths_and_speeds_of_a_link_and_none_known() {
+fn every_width_and_speed_of_a_link_is_parsed() {
     for rate in ["1x SDR", "2x NDR", "4x XDR", "4x NDR", "8x HDR", "12x FDR10", "4x ???", "?? ???", "4x GDR"] {
         let net = read(&link(rate, 8, 1));
         assert_eq!((net.fabric.linked_ports(), remarks(&net)), (2, vec![]), "{rate}");
         assert_eq!(net.fabric.devices()[0].ports[0].rate.to_string(), rate.replace(' ', ""));
     }
-    // A port without a link may show any of them.
+    // A port without a link may have any of them.
     for rate in ["4x SDR", "4x ???", "4x QDR", "?? ???", "12x XDR"] {
         let net = read(&format!("{PAIR}SW     4  2 0x0000000000200006 {rate}                                    'leaf0'\n"));
         assert_eq!((net.port_lines, net.fabric.linked_ports(), remarks(&net)), (3, 2, vec![]), "{rate}");
@@ -50,7 +52,7 @@ fn all_widths_and_speeds_of_a_link_and_none_known() {
 }
 
 #[test]
-fn numbers_at_their_limits() {
+fn numbers_at_their_limits_are_parsed() {
     let net = read(&link("4x NDR", 49151, 254));
     assert_eq!((net.fabric.linked_ports(), remarks(&net)), (2, vec![]));
     assert!(net.fabric.devices().iter().any(|device| device.lid == Lid(49151) && device.port(PortNum(254)).is_some()));
@@ -62,7 +64,7 @@ fn numbers_at_their_limits() {
 }
 
 #[test]
-fn a_router_is_read_and_left_out() {
+fn router_is_parsed_and_left_out() {
     let net = read(&format!(
         "{PAIR}SW     4  3 0x0000000000200006 4x HDR - RT    30  1 0x0000000000500001 ( 'leaf0' - 'router' )\n\
          RT    30  1 0x0000000000500001 4x HDR - SW     4  3 0x0000000000200006 ( 'router' - 'leaf0' )\n"
@@ -73,7 +75,7 @@ fn a_router_is_read_and_left_out() {
 }
 
 #[test]
-fn a_device_without_a_lid_is_read_and_left_out() {
+fn device_without_a_lid_is_parsed_and_left_out() {
     let net = read(
         "SW     0  1 0x0000000000200006 ?? ??? - CA    17  1 0x0000000000100001 ( 'leaf0' - 'node1 mlx5_0' )\n\
          CA    17  1 0x0000000000100001 4x EDR - SW     0  1 0x0000000000200006 ( 'node1 mlx5_0' - 'leaf0' )\n",
@@ -84,7 +86,7 @@ fn a_device_without_a_lid_is_read_and_left_out() {
 }
 
 #[test]
-fn names_are_what_stands_between_the_quotes() {
+fn name_is_the_text_between_the_quotes() {
     let longest = "x".repeat(64);
     for name in [
         "",
@@ -112,7 +114,7 @@ fn names_are_what_stands_between_the_quotes() {
     }
 }
 
-/// The pair in the plain format.
+/// Returns the pair of devices in the plain format.
 fn plain(leaf: &str) -> String {
     format!(
         "switchguid=0x200000(200006)\nSwitch\t36 \"S-0000000000200000\"\t\t# \"{leaf}\" enhanced port 0 lid 4 lmc 0\n\
@@ -123,48 +125,48 @@ fn plain(leaf: &str) -> String {
 }
 
 #[test]
-fn names_that_can_be_parted_in_several_ways_are_settled_by_other_lines_or_kept_and_told() {
+fn ambiguous_names_are_separated_by_other_lines_or_reported() {
     let odd = "a' - 'b";
     let ambiguous = read(&PAIR.replace("leaf0", odd));
     assert_eq!(remarks(&ambiguous), [(1, RemarkKind::AmbiguousName), (2, RemarkKind::AmbiguousName)]);
     assert_eq!(device(&ambiguous, 0x20_0006).name, "a' - 'b' - 'node1 mlx5_0");
-    let settled =
+    let separated =
         read(&format!("{}SW     4  2 0x0000000000200006 4x SDR                                    '{odd}'\n", PAIR.replace("leaf0", odd)));
-    assert_eq!((remarks(&settled), device(&settled, 0x20_0006).name.as_str()), (vec![], odd));
-    assert_eq!(device(&settled, 0x10_0001).name, "node1 mlx5_0");
+    assert_eq!((remarks(&separated), device(&separated, 0x20_0006).name.as_str()), (vec![], odd));
+    assert_eq!(device(&separated, 0x10_0001).name, "node1 mlx5_0");
 }
 
 #[test]
-fn two_nodes_of_one_name_are_two() {
+fn two_nodes_with_one_name_stay_two() {
     let net = read(&[PAIR, &link("4x EDR", 8, 1).replace("'b'", "'node1 mlx5_0'")].concat());
     assert_eq!((net.fabric.devices().len(), net.fabric.linked_ports(), remarks(&net)), (4, 4, vec![]));
 }
 
 #[test]
-fn lines_that_contradict_each_other_are_told_and_the_first_stands() {
+fn contradicting_lines_are_reported_and_the_first_counts() {
     let other = "SW     4  1 0x0000000000200006 4x EDR - CA    18  1 0x0000000000100002 ( 'leaf0' - 'node2 mlx5_0' )\n";
     let net = read(&[PAIR, other].concat());
     assert_eq!((net.fabric.linked_ports(), remarks(&net)), (2, vec![(3, RemarkKind::Repeated)]));
-    assert!(net.remarks[0].text.contains("has another peer in line 1, which stands"), "{}", net.remarks[0]);
-    // One side only, a switch cabled to itself, two holders of a LID.
+    assert!(net.remarks[0].text.contains("has another peer in line 1, which counts"), "{}", net.remarks[0]);
+    // One line only, a switch cabled to itself, two devices with one LID.
     let one_sided = PAIR.lines().next().unwrap();
     assert_eq!(remarks(&read(one_sided)), [(1, RemarkKind::OneSided)]);
-    assert_eq!(read(one_sided).fabric.linked_ports(), 1, "the port has its link all the same");
+    assert_eq!(read(one_sided).fabric.linked_ports(), 1, "the port stays linked");
     let loops = "SW     4  7 0x0000000000200006 4x EDR - SW     4  8 0x0000000000200006 ( 'leaf0' - 'leaf0' )\n\
                  SW     4  8 0x0000000000200006 4x EDR - SW     4  7 0x0000000000200006 ( 'leaf0' - 'leaf0' )\n";
     assert_eq!(remarks(&read(&[PAIR, loops].concat())), [(3, RemarkKind::Loop), (4, RemarkKind::Loop)]);
-    let thief = "CA    17  1 0x0000000000100009 4x EDR - SW     4  9 0x0000000000200006 ( 'node9 mlx5_0' - 'leaf0' )\n";
-    let net = read(&[PAIR, thief].concat());
+    let second = "CA    17  1 0x0000000000100009 4x EDR - SW     4  9 0x0000000000200006 ( 'node9 mlx5_0' - 'leaf0' )\n";
+    let net = read(&[PAIR, second].concat());
     assert_eq!((net.fabric.linked_ports(), remarks(&net)), (2, vec![(3, RemarkKind::DuplicateLid)]));
 }
 
 #[test]
-fn a_file_between_standard_error_and_the_end_of_the_disk() {
+fn noise_line_ends_and_a_cut_do_not_lose_other_lines() {
     let noise = "ibwarn: [4711] mad_rpc: _do_madrpc failed; dport (DR path slid 0; dlid 0; 0,1,3)\n\
                  src/query_smp.c:195; umad (DR path slid 0; dlid 0; 0,1,1,31 Attr 0x11:0) bad status 110; Connection timed out\n";
     for good in [PAIR, &plain("leaf0")] {
         let expected = read(good);
-        // Line ends of another system, none at the end, noise before each line.
+        // Line ends with carriage returns, no line end at the end, noise before each line.
         for text in [good.replace('\n', "\r\n"), good.trim_end().to_owned(), good.trim_end().replace('\n', "\r\n")] {
             let net = read(&text);
             assert_eq!((net.fabric.devices(), remarks(&net)), (expected.fabric.devices(), vec![]));
@@ -175,7 +177,7 @@ fn a_file_between_standard_error_and_the_end_of_the_disk() {
         assert_eq!(net.remarks.len(), 2 * good.lines().count());
         assert!(net.remarks.iter().all(|remark| remark.kind == RemarkKind::Unreadable));
     }
-    // Cut in the middle of a line.
+    // The file ends within a line.
     let net = read(&PAIR[..PAIR.len() - 60]);
     assert_eq!((net.fabric.linked_ports(), remarks(&net)), (1, vec![(1, RemarkKind::OneSided), (2, RemarkKind::Unreadable)]));
     for nothing in ["", "\n\n", "\r\n \r\n"] {
@@ -184,7 +186,8 @@ fn a_file_between_standard_error_and_the_end_of_the_disk() {
     assert!(matches!(net_file::parse(noise.as_bytes(), "x"), Err(NetFileError::NothingReadable { line: 1, lines: 2, .. })));
 }
 
-/// On captures of other projects: each line of a linked port is a linked port, or is named in a remark; what either format tells is the same.
+/// Captures of other projects: each line of a linked port gives a linked port. Both formats give
+/// the same number.
 #[test]
 fn no_linked_port_of_a_capture_is_lost() {
     let mut files: Vec<_> = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fabrics"))

@@ -36,7 +36,7 @@ const LONG: usize = 16 << 10;
 
 #[test]
 fn the_tables_of_counters_are_those_of_the_code() {
-    let renewed = tables::renew(DOCUMENT).expect("it has a place for them");
+    let renewed = tables::update(DOCUMENT).expect("it has a place for them");
     assert!(renewed == DOCUMENT, "docs/records.md does not have the counters of the code; renew it:\n\n    {RENEW}\n");
 }
 

@@ -676,8 +676,8 @@ fn net_files_that_are_none_are_refused() {
     let plain = include_bytes!("data/fabrics/topograph-gb200-no-links.topo");
     let unlinked = b"SW     4  2 0x0000000000200006 4x SDR                                    'leaf0'\n";
     for (bytes, message, help) in [
-        (&b""[..], "net.p: the file is empty", "ibnetdiscover -p"),
-        (&[0, 159, 146, 150, 10, 255, 0, 27], "net.p:1: ", "ibnetdiscover -p"),
+        (&b""[..], "cannot use net.p as a net file: the file is empty", "ibnetdiscover -p"),
+        (&[0, 159, 146, 150, 10, 255, 0, 27], "cannot use net.p as a net file: none of its ", "ibnetdiscover -p"),
         (plain, "net.p: no linked port in it", "whose link is up"),
         (unlinked, "net.p: no linked port in it", "whose link is up"),
     ] {
@@ -687,10 +687,10 @@ fn net_files_that_are_none_are_refused() {
     }
     let dir = small();
     let missing = run(&dir, &["--simulate", "nosuch.p"]);
-    refused(&missing, "nosuch.p: cannot be read\ncause: ", "ibnetdiscover -p");
+    refused(&missing, "cannot read the net file nosuch.p\ncause: ", "ibnetdiscover -p");
     assert!(!missing.stderr.contains("standard input"), "it is not read here: {}", missing.stderr);
-    refused(&run(&dir, &["--net", "nosuch.p"]), "nosuch.p: cannot be read\ncause: ", "ibnetdiscover -p");
-    refused(&run(&dir, &["--net", "net.p", "--simulate", "nosuch.p"]), "nosuch.p: cannot be read", "ibnetdiscover -p");
+    refused(&run(&dir, &["--net", "nosuch.p"]), "cannot read the net file nosuch.p\ncause: ", "ibnetdiscover -p");
+    refused(&run(&dir, &["--net", "net.p", "--simulate", "nosuch.p"]), "cannot read the net file nosuch.p", "ibnetdiscover -p");
     let nowhere = run(&dir, &["--simulate", "net.p", "-o", "nosuch/lines"]);
     refused(&nowhere, "nosuch/lines: cannot be opened for writing\ncause: ", "-o FILE");
 }
@@ -810,5 +810,5 @@ fn a_host_without_an_adapter_is_told_so() {
         return;
     }
     let dir = small();
-    refused(&run(&dir, &["--net", "net.p"]), "this host has no InfiniBand adapter (HCA)", "--simulate");
+    refused(&run(&dir, &["--net", "net.p"]), "cannot find an InfiniBand adapter (HCA) on this host", "--simulate");
 }

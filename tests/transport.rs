@@ -1,15 +1,13 @@
-//! The driver on transports that fail.
+//! The driver on a transport that fails.
 
 use std::time::Duration;
 
 use ibnet::mad::Mad;
 use ibnet::mad::exchange::{Completion, Outcome, Target};
 use ibnet::mad::header::Header;
-use ibnet::mad::transport::{Transport, TransportError};
+use ibnet::mad::transport::{Locator, Transport, TransportError};
 use ibnet::output::Destination;
-use ibnet::record::strict::{self, Line};
-use ibnet::record::{LinkSource, PortIdentity};
-use ibnet::sweep::driver::{Control, Driver, DriverSettings, SystemClock};
+use ibnet::sweep::driver::{Control, Driver, DriverSettings};
 use ibnet::sweep::engine::{self, DevicePlan};
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::time::Instant;
@@ -17,25 +15,26 @@ use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
 const EINVAL: i32 = 22;
 
-/// Takes MADs for this LID only, and for no more than so many; what it takes is never answered.
+/// A transport that accepts a number of MADs for one LID and refuses all others. No MAD is
+/// answered.
 struct Failing {
-    takes: Lid,
+    accepted_lid: Lid,
     left: u32,
-    taken: Vec<Completion>,
+    pending: Vec<Completion>,
 }
 
 impl Transport for Failing {
     fn send(&mut self, target: &Target, mad: &Mad, _now: Instant) -> Result<(), TransportError> {
-        if target.lid != self.takes || self.left == 0 {
+        if target.lid != self.accepted_lid || self.left == 0 {
             return Err(TransportError::new("umad_send", EINVAL));
         }
         self.left -= 1;
-        self.taken.push(Completion { tid: Header::parse(mad).tid, outcome: Outcome::TimedOut });
+        self.pending.push(Completion { tid: Header::parse(mad).tid, outcome: Outcome::TimedOut });
         Ok(())
     }
 
     fn recv(&mut self, _mad: &mut Mad, wait: Duration, _now: Instant) -> Result<Option<Completion>, TransportError> {
-        let completion = self.taken.pop();
+        let completion = self.pending.pop();
         if completion.is_none() {
             std::thread::park_timeout(wait);
         }
@@ -47,8 +46,8 @@ impl Transport for Failing {
     }
 }
 
-/// Two hosts with a port each.
-fn plan() -> SweepPlan {
+/// Returns a plan of two hosts with one port each.
+fn plan() -> Plan {
     let device = |lid: u16| DevicePlan { guid: Guid(lid.into()), lid: Lid(lid), kind: NodeKind::Hca, ports: vec![PortNum(1)] };
     let identity = |lid: u16| PortIdentity {
         guid: Guid(lid.into()),
@@ -64,8 +63,8 @@ fn plan() -> SweepPlan {
     SweepPlan { devices: vec![device(1), device(2)], ports: vec![identity(1), identity(2)] }
 }
 
-/// Runs until the way to the fabric is lost, and gives what was written.
-fn until_lost(transport: Failing) -> (TransportError, Vec<Line>) {
+/// Runs the driver until the transport is lost. Returns the error and the records.
+fn run_until_lost(transport: Failing) -> (TransportError, Vec<Line>) {
     let (outlet, lines) = Destination::memory();
     let settings = DriverSettings {
         sampler: "here".to_owned(),
@@ -75,13 +74,13 @@ fn until_lost(transport: Failing) -> (TransportError, Vec<Line>) {
         interval: Duration::from_millis(50),
         offset: Duration::ZERO,
         aligned: true,
-        // It ends long before, or the way was not found to be lost.
+        // A limit in case the driver does not detect the loss.
         sweeps: Some(40),
         assignments_sha256: None,
         engine: engine::Config::default(),
     };
-    let driver = Driver::new(plan(), settings, transport, SystemClock::start(), outlet, 1);
-    let lost = driver.run(&Control::default(), |_| {}).expect_err("nothing can be sent any more");
+    let driver = Driver::new(plan(), settings, transport, outlet, 1);
+    let lost = driver.run(&Control::default(), |_| {}).expect_err("no MAD can be sent");
     (lost, lines.text().lines().map(|text| strict::parse(text).expect("a record")).collect())
 }
 
@@ -90,8 +89,8 @@ fn errnos(lines: &[Line]) -> Vec<Option<i32>> {
 }
 
 #[test]
-fn where_nothing_can_be_sent_the_way_is_lost_and_the_slot_is_told() {
-    let (lost, lines) = until_lost(Failing { takes: Lid(1), left: 0, taken: Vec::new() });
+fn transport_that_sends_nothing_is_lost_and_the_slot_is_recorded() {
+    let (lost, lines) = run_until_lost(Failing { accepted_lid: Lid(1), left: 0, pending: Vec::new() });
     assert!(matches!(lost, TransportError::Call { call: "umad_send", .. }) && lost.errno() == EINVAL, "{lost}");
     assert_eq!(errnos(&lines), [Some(EINVAL); 2]);
     let events = lines.iter().filter(|line| matches!(line, Line::Event(event) if event.event == "send_error")).count();
@@ -99,9 +98,9 @@ fn where_nothing_can_be_sent_the_way_is_lost_and_the_slot_is_told() {
 }
 
 #[test]
-fn it_is_lost_too_if_it_began_with_some_that_could_not_be_sent() {
-    // One LID cannot be sent to from the start, and after some slots the other cannot either.
-    let (_, lines) = until_lost(Failing { takes: Lid(1), left: 12, taken: Vec::new() });
+fn transport_that_refuses_one_lid_and_later_all_is_lost() {
+    // The second LID is refused from the start, the first after some slots.
+    let (_, lines) = run_until_lost(Failing { accepted_lid: Lid(1), left: 12, pending: Vec::new() });
     let errnos = errnos(&lines);
     assert!(errnos.len() > 2 && errnos.contains(&None), "{errnos:?}");
     let last: Vec<_> = errnos[errnos.len() - 2..].to_vec();

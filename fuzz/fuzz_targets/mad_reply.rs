@@ -1,10 +1,11 @@
 #![no_main]
-//! Arbitrary octets as replies: the check of each kind of query, every decoder, then a whole engine whose fabric the fuzzer plays.
+//! Any octets as replies: the check of each kind of query, every decoder, and an engine on a fabric
+//! that the fuzzer controls.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ibnet::mad::exchange::{Completion, Local, NO_AGENT, Outcome, Target};
+use ibnet::mad::exchange::{Completion, Local, Outcome, Target};
 use ibnet::mad::header::{HEADER_LEN, Header, METHOD_GET_RESP, MadStatus};
 use ibnet::mad::pma::class_port_info::Redirect;
 use ibnet::mad::pma::{self, CLASS_PORT_INFO, Capabilities, Group, Sampling};
@@ -24,10 +25,10 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     decode(bytes);
-    Scene::new(Unstructured::new(bytes)).play();
+    Simulation::new(Unstructured::new(bytes)).run_all();
 });
 
-/// Every query that ibnet can send, to whose reply these octets could be one.
+/// Returns every query of ibnet to which these octets may be a reply.
 fn queries(mad: &Mad) -> impl Iterator<Item = Query> {
     let (select, modifier) = (PortNum(mad[65]), PortNum(mad[23]));
     let views = Group::ALL.into_iter().flat_map(|group| [Some(group.attribute()), group.other_view()]).flatten();
@@ -38,7 +39,7 @@ fn queries(mad: &Mad) -> impl Iterator<Item = Query> {
     performance.chain(subnet).chain([Query::Sa(sa::Query::parse(mad))])
 }
 
-/// Checks and decodes a MAD, as it came and as a reply to each query.
+/// Checks and decodes a MAD, unchanged and as a reply to each query.
 fn decode(bytes: &[u8]) {
     let mut mad: Mad = [0; MAD_LEN];
     let len = bytes.len().min(MAD_LEN);
@@ -81,7 +82,7 @@ fn decode(bytes: &[u8]) {
     let _ = (Capabilities::parse(data), Sampling::parse(data));
 }
 
-/// The two devices: their GUIDs are their LIDs.
+/// Returns two devices whose GUIDs equal their LIDs.
 fn plan() -> [DevicePlan; 2] {
     let device = |lid: u16, kind, ports: &[u8]| DevicePlan {
         guid: Guid(lid.into()),
@@ -92,30 +93,30 @@ fn plan() -> [DevicePlan; 2] {
     [device(1, NodeKind::Switch, &[1, 2, 3]), device(2, NodeKind::Hca, &[1])]
 }
 
-/// Where the subnet manager is.
+/// LID of the subnet manager.
 const MANAGER: Lid = Lid(9);
 
 const MS: Duration = Duration::from_millis(1);
 
-/// How late something comes, in microseconds: around the deadline, the grace and the end of a slot.
+/// Delays in microseconds, around the timeout, the grace period and the end of a slot.
 const DELAYS_US: [u64; 12] = [0, 1, 60, 900, 4_999, 5_000, 5_001, 20_000, 49_999, 50_001, 140_000, 1_100_000];
 
-/// More steps than an engine that goes on can take in one phase.
-const STANDS_STILL: usize = 20_000;
+/// Largest number of steps of a phase. An engine that needs more makes no progress.
+const MAX_STEPS: usize = 20_000;
 
-/// An engine, and a fabric that does what the fuzzer wants.
-struct Scene<'a> {
+/// An engine, and a fabric that the fuzzer controls.
+struct Simulation<'a> {
     input: Unstructured<'a>,
     engine: Engine,
     config: Config,
     now: Instant,
-    /// What was sent in this phase, or earlier to the subnet manager.
+    /// Requests of this phase, and earlier ones to the subnet manager.
     sent: BTreeMap<Tid, Sent>,
-    /// What is on its way back, in the order in which it comes.
-    coming: BTreeMap<(Instant, usize), (Completion, Mad)>,
+    /// Pending completions in the order of their time.
+    pending: BTreeMap<(Instant, usize), (Completion, Mad)>,
     number: usize,
-    /// Replies to counters of this slot that are good: attribute, PortSelect, octets, and when they came.
-    good: Vec<(u16, u8, pma::Data, Instant)>,
+    /// Valid replies with counters in this slot: attribute, PortSelect, octets and time.
+    valid: Vec<(u16, u8, pma::Data, Instant)>,
     events: Vec<Event>,
     identities: Vec<PortIdentity>,
     columns: Columns,
@@ -127,11 +128,11 @@ struct Sent {
     target: Target,
     query: Query,
     at: Instant,
-    /// Whether a reply settled it, or nothing can any more.
-    over: bool,
+    /// Whether a reply completed the request, or no reply can complete it any more.
+    completed: bool,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> Simulation<'a> {
     fn new(mut input: Unstructured<'a>) -> Self {
         let sets: [&[Group]; 4] = [
             &Group::DEFAULT,
@@ -163,9 +164,9 @@ impl<'a> Scene<'a> {
             engine,
             now: Instant::ZERO,
             sent: BTreeMap::new(),
-            coming: BTreeMap::new(),
+            pending: BTreeMap::new(),
             number: 0,
-            good: Vec::new(),
+            valid: Vec::new(),
             events: Vec::new(),
             readings: vec![Reading::new(&columns); identities.len()],
             identities,
@@ -174,7 +175,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// A number below `end`; 0 once the input is used up.
+    /// Returns a number below `end` from the input; 0 at the end of the input.
     fn pick(&mut self, end: usize) -> usize {
         self.input.int_in_range(0..=end - 1).unwrap_or(0)
     }
@@ -183,35 +184,35 @@ impl<'a> Scene<'a> {
         self.input.arbitrary().unwrap_or(0)
     }
 
-    fn play(mut self) {
+    fn run_all(mut self) {
         let close_at = self.now + 800 * MS;
-        self.forget_sent();
+        self.clear_phase();
         self.engine.start_discovery(self.now, close_at);
         self.run(close_at, Event::DiscoveryDone);
         for slot in 1..=1 + self.pick(3) as u64 {
             self.between_slots();
             let start = self.now;
             let close_at = start + 95 * MS;
-            self.forget_sent();
+            self.clear_phase();
             self.engine.start_slot(start, start + 90 * MS, close_at);
             self.run(close_at, Event::SlotDone);
             self.check_slot(slot, start);
         }
     }
 
-    /// A new phase has requests of its own; only what the subnet manager was asked stays.
-    fn forget_sent(&mut self) {
+    /// Clears the state of the last phase, except requests to the subnet manager.
+    fn clear_phase(&mut self) {
         self.sent.retain(|_, sent| matches!(sent.query, Query::Sa(_)));
-        self.good.clear();
+        self.valid.clear();
         self.events.clear();
     }
 
-    /// Time passes, late replies come, and something may happen.
+    /// Advances the time, delivers late replies and possibly changes the engine's state.
     fn between_slots(&mut self) {
         let then = self.now + [100 * MS, MS, Duration::from_secs(11), Duration::from_secs(700)][self.pick(4)];
         self.deliver(then);
         self.now = then;
-        assert!(self.engine.poll_timeout().is_none() && self.engine.poll_transmit(then, &mut [0; MAD_LEN]).is_none(), "nothing runs");
+        assert!(self.engine.poll_timeout().is_none() && self.engine.poll_transmit(then, &mut [0; MAD_LEN]).is_none(), "a phase still runs");
         match self.pick(6) {
             1 => self.engine.doubt(0),
             2 => drop(self.engine.set_local(Local { lid: Lid(8), sm_lid: MANAGER, ..Local::default() })),
@@ -220,14 +221,14 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Drives the engine until the phase is over.
+    /// Drives the engine to the end of the phase.
     fn run(&mut self, close_at: Instant, last: Event) {
         let mut mad = [0xa5; MAD_LEN];
         let interrupt = match self.pick(8) {
             1 => 1 + self.pick(40),
             _ => usize::MAX,
         };
-        for step in 0..STANDS_STILL {
+        for step in 0..MAX_STEPS {
             if step == interrupt {
                 match self.pick(3) {
                     0 => self.engine.close(self.now),
@@ -244,27 +245,27 @@ impl<'a> Scene<'a> {
                 assert!(self.now <= close_at, "{last:?} too late");
                 return;
             };
-            let due = self.coming.first_key_value().map_or(timeout, |((due, _), _)| timeout.min(*due));
+            let due = self.pending.first_key_value().map_or(timeout, |((due, _), _)| timeout.min(*due));
             self.deliver(due.max(self.now));
             self.engine.handle_timeout(self.now);
         }
-        panic!("{last:?} does not come");
+        panic!("no {last:?} after {MAX_STEPS} steps");
     }
 
     fn take_sent(&mut self, target: Target, tid: Tid, mad: &Mad) {
         assert_eq!(Header::parse(mad).tid, tid);
-        let query = asked(mad);
-        assert!(queries(mad).any(|known| known == query), "{query:?} was never to be sent");
-        let before = self.sent.insert(tid, Sent { target, query, at: self.now, over: false });
-        assert!(before.is_none_or(|before| before.over), "a TID is used twice");
+        let query = query_of(mad);
+        assert!(queries(mad).any(|known| known == query), "{query:?} is not a query of ibnet");
+        let before = self.sent.insert(tid, Sent { target, query, at: self.now, completed: false });
+        assert!(before.is_none_or(|before| before.completed), "a TID is used twice");
         let (now, deadline) = (self.now, self.config.deadline);
-        let holds_place = |sent: &&Sent| !sent.over && now < sent.at + deadline && !matches!(sent.query, Query::Sa(_));
+        let holds_place = |sent: &&Sent| !sent.completed && now < sent.at + deadline && !matches!(sent.query, Query::Sa(_));
         let pending = self.sent.values().filter(holds_place).count();
-        assert!(pending <= self.config.window, "{pending} MADs are outstanding");
+        assert!(pending <= self.config.window, "{pending} MADs are in flight");
         self.answer(tid, mad);
     }
 
-    /// Decides what comes back of a MAD, and when.
+    /// Chooses the replies to a MAD and their delays.
     fn answer(&mut self, tid: Tid, mad: &Mad) {
         let Sent { target, query, .. } = self.sent[&tid];
         let (mut slid, mut len, mut tid, mut outcome) = (target.lid, MAD_LEN, tid, None);
@@ -277,7 +278,7 @@ impl<'a> Scene<'a> {
             7 => times = 2,
             8 => times = 0,
             9 => outcome = Some(Outcome::TimedOut),
-            10 => outcome = Some(Outcome::SendFailed([22, NO_AGENT][self.pick(2)])),
+            10 => outcome = Some([Outcome::SendFailed(22), Outcome::NoAgent][self.pick(2)]),
             11 => slid = Lid(u16::from(self.octet())),
             12 => len = self.pick(300),
             13 => tid = Tid(tid.0.wrapping_sub(self.pick(4) as u32)),
@@ -289,7 +290,7 @@ impl<'a> Scene<'a> {
             }
             16 => reply[4..6].copy_from_slice(&[self.octet(), self.octet()]),
             17 => {
-                // All of it but what the transport looks at.
+                // The whole MAD. The transport reads only `tid` and `outcome`, which stay.
                 let _ = self.input.fill_buffer(&mut reply);
             }
             _ => {
@@ -303,7 +304,7 @@ impl<'a> Scene<'a> {
             let due = self.now + Duration::from_micros(DELAYS_US[self.pick(DELAYS_US.len())]);
             self.number += 1;
             let outcome = outcome.unwrap_or(Outcome::Reply { slid, len });
-            self.coming.insert((due, self.number), (Completion { tid, outcome }, reply));
+            self.pending.insert((due, self.number), (Completion { tid, outcome }, reply));
         }
     }
 
@@ -316,7 +317,7 @@ impl<'a> Scene<'a> {
             3 => {
                 let mut state = u64::from(self.octet()) << 8 | u64::from(self.octet());
                 for octet in pma::data_mut(reply) {
-                    // Knuth's MMIX generator: octets that differ are enough.
+                    // Knuth's MMIX generator; the octets need only differ.
                     state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                     *octet = (state >> 56) as u8;
                 }
@@ -331,7 +332,7 @@ impl<'a> Scene<'a> {
             Query::Pma(pma::Query { port: Some(_), .. }) => reply[65] = port,
             Query::Pma(_) | Query::Sa(_) => {}
             Query::Smp(smp::Query { attribute: smp::NODE_INFO, .. }) => {
-                // Mostly the one that is meant.
+                // Mostly the expected GUID.
                 let guid = if self.pick(6) == 1 { Guid(u64::from(self.octet())) } else { Guid(u64::from(lid.0)) };
                 let info = NodeInfo { port_guid: guid, ..NodeInfo::parse(pma::data(reply)) };
                 info.emit(pma::data_mut(reply));
@@ -343,22 +344,22 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Lets all come that comes until `then`, each at its time.
+    /// Delivers the completions that are due until `then`, each at its time.
     fn deliver(&mut self, then: Instant) {
-        while let Some(entry) = self.coming.first_entry().filter(|entry| entry.key().0 <= then) {
+        while let Some(entry) = self.pending.first_entry().filter(|entry| entry.key().0 <= then) {
             let ((due, _), (completion, mad)) = entry.remove_entry();
             self.now = self.now.max(due);
-            self.note(&completion, &mad);
+            self.record_completion(&completion, &mad);
             self.engine.handle_completion(&completion, &mad, self.now);
         }
         self.now = self.now.max(then);
     }
 
-    /// Remembers what a completion can mean at most.
-    fn note(&mut self, completion: &Completion, mad: &Mad) {
-        let Some(sent) = self.sent.get_mut(&completion.tid).filter(|sent| !sent.over) else { return };
+    /// Records the values that the engine may report after this completion.
+    fn record_completion(&mut self, completion: &Completion, mad: &Mad) {
+        let Some(sent) = self.sent.get_mut(&completion.tid).filter(|sent| !sent.completed) else { return };
         let Outcome::Reply { slid, len } = completion.outcome else {
-            sent.over = true;
+            sent.completed = true;
             return;
         };
         if slid != sent.target.lid {
@@ -367,17 +368,18 @@ impl<'a> Scene<'a> {
         match (sent.query.check(mad, len), sent.query) {
             (Ok(()), Query::Pma(pma::Query { attribute, port: Some(port) })) => {
                 let octets = [mad[1], mad[2], mad[3], mad[4], mad[5], mad[65]];
-                assert_eq!((octets, len), ([4, 1, METHOD_GET_RESP, 0, 0, port.0], MAD_LEN), "this is no answer");
+                assert_eq!((octets, len), ([4, 1, METHOD_GET_RESP, 0, 0, port.0], MAD_LEN), "an invalid reply was accepted");
                 assert_eq!(mad[16..18], attribute.to_be_bytes());
-                self.good.push((attribute, port.0, *pma::data(mad), self.now));
+                self.valid.push((attribute, port.0, *pma::data(mad), self.now));
             }
             (Ok(()) | Err(BadReply::Status(_)), _) => {}
             (Err(_), _) => return,
         }
-        sent.over = true;
+        sent.completed = true;
     }
 
-    /// Every port was told once; what shows is what came; its record can be read again.
+    /// Checks that every port has one event, that values come from valid replies, and that the
+    /// record can be parsed.
     fn check_slot(&mut self, slot: u64, start: Instant) {
         for port in 0..self.identities.len() {
             assert_eq!(self.events.iter().filter(|event| **event == Event::Port(port)).count(), 1, "port {port}");
@@ -388,7 +390,7 @@ impl<'a> Scene<'a> {
                 let is_it = |(attribute, num, octets, when): &(u16, u8, pma::Data, Instant)| {
                     (*attribute, *num, *when) == (group.attribute().id, self.identities[port].port.0, *at) && octets == *data
                 };
-                assert!(*at >= start && *at <= self.now && self.good.iter().any(is_it), "{group} of port {port} is no reply's");
+                assert!(*at >= start && *at <= self.now && self.valid.iter().any(is_it), "{group} of port {port} has another value");
             }
             match sample.status {
                 Status::Ok | Status::Late => assert!(!answers.is_empty() || sample.mads > 0),
@@ -403,8 +405,8 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// The query that a request is.
-fn asked(mad: &Mad) -> Query {
+/// Returns the query of a request.
+fn query_of(mad: &Mad) -> Query {
     let Header { class, attribute, modifier, .. } = Header::parse(mad);
     match class {
         pma::CLASS_PERF_MGT => Query::Pma(pma::Query { attribute, port: (attribute != CLASS_PORT_INFO.id).then_some(PortNum(mad[65])) }),
@@ -418,6 +420,7 @@ fn identities(device: &DevicePlan) -> impl Iterator<Item = PortIdentity> {
         guid: device.guid,
         port: *port,
         lid: device.lid,
+        hops: None,
         node: "\"\u{1b}\\".to_owned(),
         kind: device.kind,
         peer: Some((Guid(3), PortNum(4), "\u{2028}".to_owned())),

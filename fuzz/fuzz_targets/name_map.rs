@@ -1,5 +1,6 @@
 #![no_main]
-//! Arbitrary bytes as a node-name map: read or refused, each line is nothing, a name or a remark, and the names go to devices and peers alike.
+//! Any bytes as a node-name map: parsed or refused. Each line is empty, a name or a remark, and
+//! devices and peers get the same names.
 
 use ibnet::topology::name_map::NameMap;
 use ibnet::topology::net_file;
@@ -19,13 +20,13 @@ fuzz_target!(|bytes: &[u8]| {
     for (_, found) in map.remarks() {
         assert_printable(&Printable(found).to_string());
     }
-    let mut nets = [net_file::parse(NET, "net").expect("a good file")];
+    let mut nets = [net_file::parse(NET, "net").expect("a valid file")];
     map.apply(&mut nets);
     let fabric = &nets[0].fabric;
     for device in fabric.devices() {
         assert!(device.name.len() <= 256);
         for (_, peer) in device.linked() {
-            let other = fabric.device(fabric.find(peer.guid, peer.port).expect("both ends are there"));
+            let other = fabric.device(fabric.find(peer.guid, peer.port).expect("both ends are in the file"));
             assert_eq!(peer.name, other.name, "one name for one device");
         }
     }

@@ -1,6 +1,6 @@
 #![no_main]
-//! Arbitrary bytes as a net file of either format: read or refused, and what is read goes on into an assignments file, the texts for people, and a file
-//! without names.
+//! Any bytes as a net file of either format: parsed or refused. A parsed file is converted to an
+//! assignments file, to messages and to an anonymous net file.
 
 use ibnet::assignments::{Assignments, Header, Sampler, VERSION};
 use ibnet::topology::anonymise::anonymise;
@@ -9,7 +9,7 @@ use ibnet::types::Printable;
 use ibnet_fuzz::assert_printable;
 use libfuzzer_sys::fuzz_target;
 
-/// Octets of the longest name that is kept.
+/// Longest name that is kept, in octets.
 const LONGEST: usize = 256;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -21,11 +21,11 @@ fuzz_target!(|bytes: &[u8]| {
     let net = match net_file::parse(bytes, "net.p") {
         Ok(net) => net,
         Err(error) => {
-            anonymise(bytes, "net.p").expect_err("what cannot be read cannot be rewritten");
+            anonymise(bytes, "net.p").expect_err("a file that is refused cannot be rewritten");
             return assert_printable(&Printable(&error.to_string()).to_string());
         }
     };
-    assert!(ports(&net) + lost(&net) >= lines(|line| line.starts_with('[')), "each line of a port is one, or a remark");
+    assert!(ports(&net) + lost(&net) >= lines(|line| line.starts_with('[')), "each line of a port is a port or a remark");
     for device in net.fabric.devices() {
         assert!(device.name.len() <= LONGEST && device.linked().all(|(_, peer)| peer.name.len() <= LONGEST));
         net.fabric.is_aggregation_node(device);
@@ -36,12 +36,12 @@ fuzz_target!(|bytes: &[u8]| {
     let (sampler, _) = Sampler::everything(&net.fabric, "here");
     let assignments = Assignments { version: VERSION, cap: 1, samplers: vec![sampler] };
     let toml = assignments.to_toml(&Header { sources: Vec::new(), command: String::new() });
-    assert_eq!(Assignments::parse(&toml, "out.toml").expect("as it was written"), assignments);
+    assert_eq!(Assignments::parse(&toml, "out.toml").expect("a written file is valid"), assignments);
 
-    let nameless = anonymise(bytes, "net.p").expect("it can be read");
-    let again = net_file::parse(nameless.as_bytes(), "net.p").expect("as it was written");
+    let nameless = anonymise(bytes, "net.p").expect("a parsed file can be rewritten");
+    let again = net_file::parse(nameless.as_bytes(), "net.p").expect("a rewritten file is valid");
     assert_eq!((ports(&again), lost(&again), shape(&again)), (ports(&net), lost(&net), shape(&net)));
-    assert!(nameless.is_ascii() && !nameless.contains('\r'), "only stand-ins are left");
+    assert!(nameless.is_ascii() && !nameless.contains('\r'), "only substitutes are left");
 });
 
 fn ports(net: &NetFile) -> usize {
@@ -52,7 +52,7 @@ fn lost(net: &NetFile) -> usize {
     net.remarks.iter().filter(|remark| remark.kind.loses_a_port()).count()
 }
 
-/// What neither names nor GUIDs change.
+/// Returns the properties that depend neither on names nor on GUIDs.
 fn shape(net: &NetFile) -> Vec<String> {
     let port = |port: &ibnet::topology::Port| (port.num, port.line, port.peer.as_ref().map(|peer| (peer.lid, peer.port, peer.kind)));
     let devices = net.fabric.devices().iter();

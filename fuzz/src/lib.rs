@@ -1,13 +1,14 @@
-//! What the fuzz targets share.
+//! Functions that several fuzz targets use.
 
-/// Fails if a terminal could obey something in a text: all that leaves are characters that show, and line feeds.
+/// Fails if a text has a character that a terminal interprets, other than a line feed.
 pub fn assert_printable(text: &str) {
-    if let Some(c) = text.chars().find(|c| *c != '\n' && obeyed(*c)) {
+    if let Some(c) = text.chars().find(|c| *c != '\n' && is_interpreted(*c)) {
         panic!("{c:?} in {text:?}");
     }
 }
 
-/// Control characters, and the marks that change the direction in which a line reads.
-fn obeyed(c: char) -> bool {
+/// Returns whether a terminal interprets the character: a control character, or a mark that changes
+/// the direction of the line.
+fn is_interpreted(c: char) -> bool {
     c.is_control() || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::{MAD_LEN, Mad};
 use crate::types::Tid;
 
-/// Where each field stands, in octets.
+/// Octet positions of the fields.
 mod field {
     use super::Range;
 
@@ -16,7 +16,8 @@ mod field {
     pub(super) const METHOD: usize = 3;
     pub(super) const STATUS: Range<usize> = 4..6;
     pub(super) const CLASS_SPECIFIC: Range<usize> = 6..8;
-    /// The upper half of the transaction identifier: the kernel writes its agent's number over it.
+    /// High half of the transaction identifier. The kernel overwrites it with the number of the
+    /// agent.
     pub(super) const TID_HIGH: Range<usize> = 8..12;
     pub(super) const TID_LOW: Range<usize> = 12..16;
     pub(super) const ATTRIBUTE_ID: Range<usize> = 16..18;
@@ -30,14 +31,15 @@ pub const HEADER_LEN: usize = field::ATTRIBUTE_MODIFIER.end;
 /// Base version of every MAD.
 pub const BASE_VERSION: u8 = 1;
 
-/// Reads an attribute.
+/// Method of a request that reads an attribute.
 pub const METHOD_GET: u8 = 0x01;
-/// Writes an attribute. ibnet never sends it: the fabric is not ours to change.
+/// Method of a request that writes an attribute. ibnet never sends it, because it changes nothing
+/// on the fabric.
 pub const METHOD_SET: u8 = 0x02;
-/// Answers both.
+/// Method of the reply to Get and Set.
 pub const METHOD_GET_RESP: u8 = 0x81;
 
-/// The common header's fields, but for the versions, which are constant, and what is reserved.
+/// The fields of the common header, without the constant versions and the reserved octets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// Management class; 0x04 is performance management.
@@ -46,13 +48,13 @@ pub struct Header {
     pub class_version: u8,
     /// Method, with the response bit.
     pub method: u8,
-    /// 0 in a request.
+    /// Status of a reply; 0 in a request.
     pub status: MadStatus,
-    /// The low half of the transaction identifier.
+    /// Low half of the transaction identifier.
     pub tid: Tid,
-    /// Which attribute.
+    /// AttributeID.
     pub attribute: u16,
-    /// What the attribute makes of it.
+    /// AttributeModifier; its meaning depends on the attribute.
     pub modifier: u32,
 }
 
@@ -61,7 +63,7 @@ pub struct Header {
 pub struct MadStatus(pub u16);
 
 impl Header {
-    /// Reads the header; the octets of a MAD can always be read.
+    /// Parses the header. Any octets are a valid header.
     pub fn parse(mad: &Mad) -> Self {
         let u16_at = |at: Range<usize>| u16::from_be_bytes([mad[at.start], mad[at.start + 1]]);
         let u32_at = |at: Range<usize>| u32::from_be_bytes([mad[at.start], mad[at.start + 1], mad[at.start + 2], mad[at.start + 3]]);
@@ -76,7 +78,7 @@ impl Header {
         }
     }
 
-    /// Writes the header and clears all that follows it.
+    /// Writes the header and clears the rest of the MAD.
     pub fn emit(&self, mad: &mut Mad) {
         mad[field::BASE_VERSION] = BASE_VERSION;
         mad[field::MGMT_CLASS] = self.class;
@@ -94,33 +96,33 @@ impl Header {
 }
 
 impl MadStatus {
-    /// All went well.
+    /// No error.
     pub const OK: Self = Self(0);
-    /// Busy, the request was discarded: ask again.
+    /// The agent is busy and discarded the request; it can be sent again.
     pub const BUSY: Self = Self(0x0001);
-    /// Another agent answers for this one; the data area says which.
+    /// Another agent answers instead of this one; the data area names it.
     pub const REDIRECT: Self = Self(0x0002);
-    /// The attribute, or this method on it, is not supported.
+    /// The agent does not support the attribute, or this method for it.
     pub const UNSUPPORTED_ATTRIBUTE: Self = Self(0x000c);
-    /// A value in the attribute or its modifier is invalid, such as a PortSelect of a port that is not there.
+    /// A value in the attribute or its modifier is invalid, such as a PortSelect without a port.
     pub const INVALID_VALUE: Self = Self(0x001c);
 
-    /// Whether all went well. The class-specific upper half counts too.
+    /// Returns whether there is no error, neither here nor in the class-specific upper half.
     pub const fn is_ok(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether another agent answers for this one.
+    /// Returns whether another agent answers instead of this one.
     pub const fn is_redirect(self) -> bool {
         self.0 & 2 != 0 && self.code() == 0
     }
 
-    /// Bits 2 to 4: why the request was refused; 0 if it was not.
+    /// Returns bits 2 to 4: the reason of a refusal; 0 without one.
     pub const fn code(self) -> u8 {
         ((self.0 >> 2) & 7) as u8
     }
 
-    /// Whether the agent says that it does not have the attribute at all (codes 2 and 3).
+    /// Returns whether the agent does not support the method or the attribute (codes 2 and 3).
     pub const fn is_unsupported(self) -> bool {
         matches!(self.code(), 2 | 3)
     }
@@ -167,7 +169,7 @@ mod tests {
     };
 
     #[test]
-    fn emit_covers_a_dirty_buffer() {
+    fn emit_overwrites_the_whole_buffer() {
         let mut mad = [0xa5; MAD_LEN];
         REPR.emit(&mut mad);
         assert_eq!(mad[..HEADER_LEN], OCTETS);
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn parse_ignores_the_half_of_the_tid_that_the_kernel_writes() {
+    fn parse_ignores_the_high_half_of_the_tid() {
         let mut mad = [0; MAD_LEN];
         mad[..HEADER_LEN].copy_from_slice(&OCTETS);
         mad[8..12].copy_from_slice(&[0xde, 0xad, 0xbe, 0xef]);
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_read_by_its_three_bit_code() {
+    fn status_is_decoded_by_its_three_bit_code() {
         assert!(MadStatus(0x000c).is_unsupported() && MadStatus(0x0008).is_unsupported() && MadStatus(0xff0c).is_unsupported());
         assert!(!MadStatus::INVALID_VALUE.is_unsupported() && !MadStatus::BUSY.is_unsupported());
         assert_eq!(MadStatus(0x001c).to_string(), "0x001c (invalid value in attribute or modifier)");

@@ -1,24 +1,28 @@
-//! Management datagrams: what goes over the wire, and the ways to get it there.
+//! Management datagrams (MADs): encoding, decoding and transports.
 //!
-//! A MAD is 256 octets, big-endian throughout: a common header of 24 octets ([`header`]), then what the class makes of the
-//! rest. Of the classes ibnet speaks performance management ([`pma`]), and of subnet management ([`smp`]) and administration ([`sa`])
-//! what it takes to know whose counters they are.
+//! A MAD has 256 octets, in big-endian order: a common header of 24 octets ([`header`]), then the
+//! data of its class. ibnet uses performance management ([`pma`]) for counters. It uses subnet
+//! management ([`smp`]) and subnet administration ([`sa`]) only to verify which device the counters
+//! belong to.
 //!
-//! Accessors take and return values in the host's order. Decoding never panics, whatever the octets are; encoding writes every
-//! octet of the MAD, so a buffer may be used again without being cleared.
+//! Functions take and return values in the byte order of the host. Decoding never panics. Encoding
+//! writes every octet of the MAD, so a buffer can be reused without clearing it.
 //!
-//! | file | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`header`] | the common header, IBA vol. 1, 13.4.2 |
-//! | [`pma`] | attributes of class 0x04 as tables of fields, requests and the check of replies |
+//! | [`header`] | the common header (IBA vol. 1, 13.4.2) |
+//! | [`pma`] | class 0x04: attributes as tables of fields, requests |
 //! | [`smp`] | class 0x01: NodeInfo, PortInfo |
 //! | [`sa`] | class 0x03: PathRecord |
-//! | [`query`] | a request of any of them, and the check of its reply |
-//! | [`exchange`] | what an engine and a transport say to each other |
-//! | [`transport`] | the ways to a fabric: libibumad, or a simulated one |
+//! | [`query`] | a request of any class, and the check of its reply |
+//! | [`exchange`] | the data that an engine and a transport exchange |
+//! | [`transport`] | transports: libibumad and the simulator |
+//! | `libibmad` | decoding by libibmad, for comparison (feature `umad`) |
 
 pub mod exchange;
 pub mod header;
+#[cfg(feature = "umad")]
+pub mod libibmad;
 pub mod pma;
 pub mod query;
 pub mod sa;
@@ -28,5 +32,5 @@ pub mod transport;
 /// Octets of a MAD (IBA vol. 1, 13.4.2).
 pub const MAD_LEN: usize = 256;
 
-/// A whole MAD.
+/// The octets of a MAD.
 pub type Mad = [u8; MAD_LEN];

@@ -71,10 +71,12 @@ impl Query {
         }
     }
 
-    /// Whether a reply answers this query. The transaction and the sender are the engine's to check.
+    /// Whether a reply answers this query. The transaction and the sender are the engine's to
+    /// check.
     ///
     /// # Errors
-    /// [`BadReply::Status`] if the agent refused; any other if this is no answer to this query at all.
+    /// [`BadReply::Status`] if the agent refused; any other if this is no answer to this query at
+    /// all.
     pub fn check(&self, mad: &Mad, len: usize) -> Result<(), BadReply> {
         // A subnet manager may cut a MAD behind its record.
         let least = if matches!(self, Self::Sa(_)) { sa::RECORD_END } else { MAD_LEN };

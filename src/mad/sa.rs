@@ -1,22 +1,24 @@
-//! Subnet administration, class 0x03 (IBA vol. 1, 15.2): the subnet manager's PathRecord of a port, for its LID and the service level to it.
+//! Subnet administration, class 0x03 (IBA vol. 1, 15.2): PathRecord, which has the LID of a port
+//! and the service level to it.
 //!
-//! One Get of one record: it fits into one MAD, so nothing of the class's segmentation is used. The attribute lies at octet 56.
+//! A Get of one record fits into one MAD, so the segmentation of this class (RMPP) is not used. The
+//! attribute begins at octet 56.
 
 use super::header::{HEADER_LEN, Header, METHOD_GET, MadStatus};
 use super::{MAD_LEN, Mad};
 use crate::types::{Guid, Lid, Tid};
 
-/// The class.
+/// The management class.
 pub const CLASS_SUBN_ADM: u8 = 0x03;
-/// Its version.
+/// Version of the class.
 pub const CLASS_VERSION: u8 = 2;
-/// PathRecord.
+/// AttributeID of PathRecord.
 pub const PATH_RECORD: u16 = 0x0035;
 
-/// Where a PathRecord ends: it begins at octet 56 and has 64 octets.
+/// Octets up to the end of a PathRecord, which begins at octet 56 and has 64 octets.
 pub const RECORD_END: usize = 120;
 
-/// Where each field stands, in octets of the MAD (IBA vol. 1, 15.2.1.1 and 15.2.5.16).
+/// Positions of the fields, in octets of the MAD (IBA vol. 1, 15.2.1.1 and 15.2.5.16).
 mod field {
     use std::ops::Range;
 
@@ -24,13 +26,13 @@ mod field {
     pub(super) const DGID: Range<usize> = 64..80;
     pub(super) const SGID: Range<usize> = 80..96;
     pub(super) const DLID: Range<usize> = 96..98;
-    /// A bit that says whether the way back is the same, and seven bits: how many records are wanted.
+    /// Reversible (one bit), and NumbPath (seven bits): the requested number of records.
     pub(super) const NUMB_PATH: usize = 105;
-    /// The lower four bits of two octets.
+    /// SL: the lower four bits of two octets.
     pub(super) const SL: usize = 109;
 }
 
-/// Which components of a PathRecord are given.
+/// Bits of the component mask.
 mod component {
     pub(super) const DGID: u64 = 1 << 2;
     pub(super) const SGID: u64 = 1 << 3;
@@ -38,30 +40,30 @@ mod component {
     pub(super) const NUMB_PATH: u64 = 1 << 12;
 }
 
-/// A global identifier: the subnet's prefix and a port GUID.
+/// A global identifier: a subnet prefix and a port GUID.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Gid {
-    /// Of the subnet.
+    /// Subnet prefix.
     pub prefix: u64,
-    /// Of the port.
+    /// Port GUID.
     pub guid: Guid,
 }
 
-/// Asks for a reversible path from a port to a port.
+/// A request for a reversible path between two ports.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Query {
-    /// Where it begins: the port that asks.
+    /// GID of the first port of the path: the port that sends the request.
     pub source: Gid,
-    /// Where it leads.
+    /// GID of the last port of the path.
     pub destination: Gid,
 }
 
-/// What is read of a PathRecord.
+/// The fields of a PathRecord that ibnet uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathRecord {
-    /// The LID of the destination.
+    /// LID of the destination.
     pub dlid: Lid,
-    /// The service level to it.
+    /// Service level to the destination.
     pub sl: u8,
 }
 
@@ -85,19 +87,19 @@ impl Query {
         mad[field::NUMB_PATH] = 0x80 | 1;
     }
 
-    /// Reads a request: for the agent that answers it on a simulated fabric.
+    /// Parses a request, for the simulated subnet manager.
     pub fn parse(mad: &Mad) -> Self {
         Self { source: Gid::parse(mad, field::SGID.start), destination: Gid::parse(mad, field::DGID.start) }
     }
 }
 
 impl PathRecord {
-    /// Reads it from a reply.
+    /// Parses the record of a reply.
     pub fn parse(mad: &Mad) -> Self {
         Self { dlid: Lid(u16::from_be_bytes([mad[field::DLID.start], mad[field::DLID.start + 1]])), sl: mad[field::SL] & 0x0f }
     }
 
-    /// Writes it into a reply.
+    /// Writes the record into a reply.
     pub fn emit(&self, mad: &mut Mad) {
         mad[field::DLID].copy_from_slice(&self.dlid.0.to_be_bytes());
         mad[field::SL] = mad[field::SL] & 0xf0 | self.sl & 0x0f;
@@ -127,7 +129,7 @@ mod tests {
     };
 
     #[test]
-    fn a_request_covers_a_dirty_buffer() {
+    fn request_overwrites_the_whole_buffer() {
         let mut mad = [0xa5; MAD_LEN];
         QUERY.emit(Tid(0x0102_0304), &mut mad);
         let mut expected = [0; MAD_LEN];
@@ -141,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_from_its_octets() {
+    fn record_is_parsed_from_its_octets() {
         let mut mad = [0xff; MAD_LEN];
         mad[96..98].copy_from_slice(&[0x01, 0x02]);
         mad[108..110].copy_from_slice(&[0xff, 0xf3]);

@@ -1,34 +1,37 @@
-//! Subnet management, class 0x01, routed by LID (IBA vol. 1, 14.2): who a device is and how its links are. Get only.
+//! Subnet management, class 0x01, routed by LID (IBA vol. 1, 14.2): the identity of a device and
+//! the state of its links. Get only.
 //!
-//! The only MADs of ibnet that ride VL15: to queue pair 0, unreliable, without flow control. A device may demand an M_Key and then drops them
-//! without a word. The attribute lies at octet 64 of the MAD, as in performance management, and has 64 octets; its fields are declared with
-//! the same tables.
+//! These are the only MADs of ibnet that use VL15 and queue pair 0, which is unreliable and has no
+//! flow control. A device that requires an M_Key drops them without a reply. The attribute begins
+//! at octet 64 of the MAD, as in performance management, and has 64 octets. Its fields are declared
+//! with the same tables.
 
 use super::Mad;
 use super::header::{Header, METHOD_GET, MadStatus};
 use super::pma::{Data, Field};
 use crate::types::{Guid, LinkRate, NodeKind, PortNum, Tid};
 
-/// The class, routed by LID.
+/// The management class, routed by LID.
 pub const CLASS_SUBN_LID_ROUTED: u8 = 0x01;
-/// Its version.
+/// Version of the class.
 pub const CLASS_VERSION: u8 = 1;
 
-/// NodeDescription: 64 octets of text, by strangers.
+/// AttributeID of NodeDescription: 64 octets of untrusted text.
 pub const NODE_DESCRIPTION: u16 = 0x0010;
-/// NodeInfo: who answers at a LID.
+/// AttributeID of NodeInfo: the identity of a device.
 pub const NODE_INFO: u16 = 0x0011;
-/// PortInfo: how a port is.
+/// AttributeID of PortInfo: the state of a port.
 pub const PORT_INFO: u16 = 0x0015;
-/// PortInfoExtended: its error correction among others.
+/// AttributeID of PortInfoExtended: error correction and other properties of a port.
 pub const PORT_INFO_EXTENDED: u16 = 0x0033;
 
-/// A request for one attribute, of a port where the attribute is a port's.
+/// A request for one attribute, of one port if the attribute belongs to a port.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Query {
     /// AttributeID.
     pub attribute: u16,
-    /// AttributeModifier: which port; 0 for what has none, and for a switch's own port.
+    /// Port number in AttributeModifier; 0 for an attribute without a port, and for port 0 of a
+    /// switch.
     pub port: PortNum,
 }
 
@@ -51,21 +54,21 @@ impl Query {
 /// NodeInfo (IBA vol. 1, 14.2.5.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NodeInfo {
-    /// What it is; `None` for a type that IBA does not name.
+    /// Kind of the node; `None` for a type that IBA does not define.
     pub kind: Option<NodeKind>,
-    /// Its ports.
+    /// Number of ports.
     pub ports: u8,
-    /// One for all parts of one machine.
+    /// System image GUID, common to all nodes of one system.
     pub system_guid: Guid,
-    /// Its own.
+    /// Node GUID.
     pub node_guid: Guid,
-    /// Of the port that was asked: a switch's is that of port 0.
+    /// GUID of the port that answered; for a switch that of port 0.
     pub port_guid: Guid,
-    /// Its maker's name for the kind of device.
+    /// Device ID, assigned by the vendor.
     pub device_id: u16,
-    /// Its maker, 24 bits.
+    /// Vendor ID, 24 bits.
     pub vendor_id: u32,
-    /// The port that was asked.
+    /// Number of the port that received the request.
     pub local_port: PortNum,
 }
 
@@ -78,11 +81,11 @@ const DEVICE_ID: Field = Field::new("DeviceID", "device_id", 240, 16);
 const LOCAL_PORT: Field = Field::new("LocalPortNum", "local_port_num", 288, 8);
 const VENDOR_ID: Field = Field::new("VendorID", "vendor_id", 296, 24);
 
-/// The fields of NodeInfo that are read.
+/// The fields of NodeInfo that [`NodeInfo`] has.
 pub static NODE_INFO_FIELDS: [Field; 8] = [NODE_TYPE, NUM_PORTS, SYSTEM_GUID, NODE_GUID, PORT_GUID, DEVICE_ID, LOCAL_PORT, VENDOR_ID];
 
 impl NodeInfo {
-    /// Reads it from the attribute.
+    /// Parses the attribute.
     pub fn parse(data: &Data) -> Self {
         let raw = |field: Field| field.raw(data, 0);
         Self {
@@ -102,7 +105,7 @@ impl NodeInfo {
         }
     }
 
-    /// Writes it into the attribute.
+    /// Writes the attribute.
     pub fn emit(&self, data: &mut Data) {
         let kind = match self.kind {
             Some(NodeKind::Hca) => 1,
@@ -110,7 +113,7 @@ impl NodeInfo {
             Some(NodeKind::Router) => 3,
             None => 0,
         };
-        // Both versions.
+        // BaseVersion and ClassVersion.
         (data[0], data[1]) = (1, 1);
         for (field, value) in [
             (NODE_TYPE, kind),
@@ -127,23 +130,24 @@ impl NodeInfo {
     }
 }
 
-/// NodeDescription: the text up to its first zero, with what is no UTF-8 replaced.
+/// Returns the text of NodeDescription up to its first zero octet. Octets that are not UTF-8 are
+/// replaced.
 pub fn node_description(data: &Data) -> String {
     let text = &data[..64];
     let end = text.iter().position(|octet| *octet == 0).unwrap_or(text.len());
     String::from_utf8_lossy(&text[..end]).into_owned()
 }
 
-/// What is read of PortInfo (IBA vol. 1, 14.2.5.6).
+/// The fields of PortInfo that ibnet uses (IBA vol. 1, 14.2.5.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PortInfo {
-    /// What the port can do; of a switch only port 0 tells.
+    /// CapabilityMask; on a switch only that of port 0 is valid.
     pub capability_mask: u32,
     /// LinkWidthActive: 1, 2, 4, 8, 16 for 1x, 4x, 8x, 12x, 2x.
     pub width: u8,
     /// PortState: 1 down, 2 initialising, 3 armed, 4 active.
     pub state: u8,
-    /// LinkSpeedActive: 1, 2, 4 for SDR, DDR, QDR (FDR10 says that too).
+    /// LinkSpeedActive: 1, 2, 4 for SDR, DDR, QDR; 4 also for FDR10.
     pub speed: u8,
     /// LinkSpeedExtActive: 1, 2, 4, 8 for FDR, EDR, HDR, NDR.
     pub speed_ext: u8,
@@ -158,19 +162,19 @@ const SPEED_ACTIVE: Field = Field::new("LinkSpeedActive", "link_speed_active", 2
 const SPEED_EXT2_ACTIVE: Field = Field::new("LinkSpeedExtActive2", "link_speed_ext_active2", 449, 2);
 const SPEED_EXT_ACTIVE: Field = Field::new("LinkSpeedExtActive", "link_speed_ext_active", 496, 4);
 
-/// The fields of PortInfo that are read.
+/// The fields of PortInfo that [`PortInfo`] has.
 pub static PORT_INFO_FIELDS: [Field; 6] = [CAPABILITY_MASK, WIDTH_ACTIVE, PORT_STATE, SPEED_ACTIVE, SPEED_EXT2_ACTIVE, SPEED_EXT_ACTIVE];
 
-/// PortInfo.CapabilityMask: LinkSpeedExtActive means something.
+/// Bit of PortInfo.CapabilityMask: LinkSpeedExtActive is valid.
 pub const IS_EXTENDED_SPEEDS_SUPPORTED: u32 = 1 << 14;
-/// PortInfo.CapabilityMask: so does CapabilityMask2, and LinkSpeedExtActive2.
+/// Bit of PortInfo.CapabilityMask: CapabilityMask2 and LinkSpeedExtActive2 are valid.
 pub const IS_CAPABILITY_MASK2_SUPPORTED: u32 = 1 << 15;
 
 impl PortInfo {
-    /// A link that carries data.
+    /// PortState of a link that carries data.
     pub const ACTIVE: u8 = 4;
 
-    /// Reads it from the attribute.
+    /// Parses the attribute.
     pub fn parse(data: &Data) -> Self {
         let raw = |field: Field| field.raw(data, 0) as u8;
         Self {
@@ -183,7 +187,7 @@ impl PortInfo {
         }
     }
 
-    /// Writes it into the attribute.
+    /// Writes the attribute.
     pub fn emit(&self, data: &mut Data) {
         CAPABILITY_MASK.set_raw(data, 0, self.capability_mask.into());
         let rest = [
@@ -196,10 +200,10 @@ impl PortInfo {
         rest.into_iter().for_each(|(field, value)| field.set_raw(data, 0, value.into()));
     }
 
-    /// Width and speed as `ibnetdiscover` names them. `capability_mask` is that of the port, or of port 0 of its switch: it says which of the three
-    /// speeds counts.
+    /// Returns width and speed with the words of `ibnetdiscover`. `capability_mask` is that of the
+    /// port, or of port 0 of its switch. It decides which of the three speeds is valid.
     ///
-    /// FDR10 is QDR here: only an attribute of its maker's tells them apart.
+    /// FDR10 appears as QDR: only an attribute of the vendor distinguishes them.
     pub fn rate(&self, capability_mask: u32) -> LinkRate {
         let width = match self.width {
             1 => "1x",
@@ -225,7 +229,7 @@ impl PortInfo {
         LinkRate::new(width, speed)
     }
 
-    /// The codes for a rate, and the mask that lets them count; what is not known is zero.
+    /// Returns the codes of a rate, and a mask that makes them valid. An unknown word gives 0.
     pub fn of_rate(rate: &LinkRate, state: u8) -> Self {
         let width = match &*rate.width {
             "1x" => 1,
@@ -254,7 +258,8 @@ impl PortInfo {
 /// PortInfoExtended.FECModeActive.
 pub const FEC_MODE_ACTIVE: Field = Field::new("FECModeActive", "fec_mode_active", 32, 16);
 
-/// Whether PortInfoExtended says that the port's FEC is a Reed-Solomon code: mode 2 or 4, as perfquery reads it.
+/// Returns whether the FEC of a port is a Reed-Solomon code according to PortInfoExtended: mode 2
+/// or 4, as in perfquery.
 pub fn is_rs_fec(data: &Data) -> bool {
     matches!(FEC_MODE_ACTIVE.raw(data, 0), 2 | 4)
 }
@@ -266,7 +271,7 @@ mod tests {
     use crate::mad::{MAD_LEN, pma};
 
     #[test]
-    fn a_request_covers_a_dirty_buffer() {
+    fn request_overwrites_the_whole_buffer() {
         let mut mad = [0xa5; MAD_LEN];
         Query { attribute: PORT_INFO, port: PortNum(36) }.emit(Tid(0x0102_0304), &mut mad);
         let mut expected = [0; MAD_LEN];
@@ -275,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn literal_octets_of_node_info() {
+    fn node_info_is_parsed_from_its_octets() {
         let mut data = [0xff; DATA_LEN];
         data[..40].copy_from_slice(&[
             1, 1, 2, 40, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 32, 0xd2, 0xf0, 0, 0, 0, 0xa0, 7, 0x00,
@@ -298,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rate_survives_the_wire_but_fdr10() {
+    fn every_rate_but_fdr10_is_kept_in_port_info() {
         for width in ["1x", "2x", "4x", "8x", "12x"] {
             for speed in ["SDR", "DDR", "QDR", "FDR", "EDR", "HDR", "NDR", "XDR", "???"] {
                 let rate = LinkRate::new(width, speed);
@@ -313,14 +318,14 @@ mod tests {
     }
 
     #[test]
-    fn an_extended_speed_counts_only_where_the_mask_says_so() {
+    fn extended_speed_is_valid_only_with_its_capability_bit() {
         let edr = PortInfo::of_rate(&LinkRate::new("4x", "EDR"), 4);
         assert_eq!(edr.rate(0).to_string(), "4xQDR");
         assert_eq!(edr.rate(IS_EXTENDED_SPEEDS_SUPPORTED).to_string(), "4xEDR");
     }
 
     #[test]
-    fn literal_octets_of_port_info() {
+    fn port_info_is_parsed_from_its_octets() {
         let mut data = [0xa5; DATA_LEN];
         data[20..24].copy_from_slice(&[0, 0, 0xc0, 0]);
         (data[31], data[32], data[35], data[56], data[62]) = (2, 0x54, 0x47, 0x80, 0x2f);
@@ -332,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_ends_at_its_zero_and_may_be_no_utf_8() {
+    fn description_ends_at_its_first_zero_and_may_not_be_utf_8() {
         let mut mad = [0; MAD_LEN];
         let data = pma::data_mut(&mut mad);
         data[..8].copy_from_slice(b"node1\xff\x00x");

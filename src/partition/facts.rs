@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 use super::{Changes, Held, Plan, Reason, Share, Unit};
-use crate::topology::{Device, DeviceId, Fabric, NetFile, Place, RemarkKind};
+use crate::topology::{Device, DeviceId, Fabric, LinePosition, NetFile, RemarkKind};
 use crate::types::{Guid, Lid, NodeKind, PortNum, misleads};
 
 /// The version of the JSON.
@@ -266,7 +266,7 @@ pub fn to_json<'a>(subnets: impl IntoIterator<Item = &'a Facts>, sources: &[(Str
 }
 
 /// The name of the file where something stands.
-fn name_of(net: &NetFile, place: Place) -> String {
+fn name_of(net: &NetFile, place: LinePosition) -> String {
     net.names.get(usize::from(place.file)).cloned().unwrap_or_default()
 }
 
@@ -306,9 +306,9 @@ fn shown(json: &str) -> String {
 impl Read {
     fn of(net: &NetFile) -> Self {
         let remark = |remark: &crate::topology::Remark| Remark {
-            file: name_of(net, remark.place()),
+            file: name_of(net, remark.position()),
             line: remark.line,
-            place: net.place(remark.place()),
+            place: net.position(remark.position()),
             kind: remark.kind,
             loses_a_port: remark.kind.loses_a_port(),
             text: remark.text.clone(),
@@ -320,12 +320,12 @@ impl Read {
 
 impl LeftOut {
     fn of(net: &NetFile, plan: &Plan) -> Self {
-        let place = |out: &super::LeftOut| Place { file: out.file, line: out.line };
+        let place = |out: &super::LeftOut| LinePosition { file: out.file, line: out.line };
         let device = |out: &super::LeftOut| LeftOutDevice {
             reason: out.reason,
             file: name_of(net, place(out)),
             line: out.line,
-            place: net.place(place(out)),
+            place: net.position(place(out)),
             guid: out.guid,
             lid: out.lid,
             kind: out.kind,

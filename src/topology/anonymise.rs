@@ -1,48 +1,51 @@
-//! A net file without the site's names and GUIDs, so that it can be sent to somebody.
+//! Removal of a site's names and GUIDs from a net file, so that it can be published.
 //!
-//! Nothing is copied: each line is written anew from what was read of it, in the format that it had. A line that could not be read is not repeated,
-//! a comment neither. What is kept: LIDs, ports, links, widths and speeds, vendor and device ids, the number and the order of lines.
+//! No line is copied: each line is printed from its parsed content, in its own format. Unreadable
+//! lines and comments are not printed. LIDs, ports, links, widths, speeds, vendor and device IDs
+//! and the number and order of lines stay.
 //!
-//! Stand-ins are numbered in the order of what they stand for, so the result says nothing of it, is the same each time, and is planned like the
-//! original: ties are broken by GUID and by name.
+//! Substitutes are numbered in the order of the originals. So they reveal nothing of the originals,
+//! each run gives the same result, and a plan for the result is like a plan for the original,
+//! because ties are broken by GUID and by name.
 //!
-//! - GUIDs that lie close to each other stay as far apart: a node and its ports, a switch and its aggregation node.
-//! - The first word of an adapter's name, its host, becomes `host0001`; a second word such as `mlx5_0` or `HCA-1` stays, another becomes `ca0001`.
-//!   What comes after it is dropped.
-//! - An aggregation node keeps the two words by which it is known. A switch becomes `switch0001`.
+//! - GUIDs that are close to each other keep their distance: a node and its ports, a switch and its
+//!   aggregation node.
+//! - The first word of an HCA's name, its host, becomes `host0001`. A second word such as `mlx5_0`
+//!   or `HCA-1` stays, another one becomes `ca0001`. Further words are removed.
+//! - An aggregation node keeps the two words that identify it. A switch becomes `switch0001`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::lines::{End, Line};
-use super::names::{self, Settled};
+use super::names::{self, Separated};
 use super::net_file::{Format, NetFileError, text_of};
 use super::sharp;
 use super::topology_report::{HEADING, Header, Id, Piece, PortLine, opening};
 use crate::types::{Guid, LinkRate, NodeKind};
 
-/// Writes a net file of either format anew; `name` is the file's in messages.
+/// Returns an anonymous copy of a net file in its format. Messages name the file `name`.
 ///
 /// # Errors
-/// When nothing can be read in it.
+/// If no line of the file can be parsed.
 pub fn anonymise(bytes: &[u8], name: &str) -> Result<String, NetFileError> {
     let text = text_of(bytes);
     match Format::of(&text) {
         Format::PortsReport => {
             let draft = Format::PortsReport.draft(&text, 0, name)?;
-            let settled = names::settle(draft.lines.iter().map(Line::names));
-            Ok(of_ports_report(&text, &draft.lines, &settled))
+            let separated = names::separate(draft.lines.iter().map(Line::names));
+            Ok(of_ports_report(&text, &draft.lines, &separated))
         }
         Format::Topology => Ok(of_topology(&text)),
     }
 }
 
-/// What stands for a line that could not be read.
+/// Replaces a line that cannot be parsed.
 const UNREADABLE: &str = "(a line that could not be read)";
 
-fn of_ports_report(text: &str, lines: &[Line<'_>], settled: &[Settled]) -> String {
+fn of_ports_report(text: &str, lines: &[Line<'_>], separated: &[Separated]) -> String {
     let mut seen = Seen::default();
-    for (line, names) in lines.iter().zip(settled) {
+    for (line, names) in lines.iter().zip(separated) {
         seen.guid(line.end.guid);
         seen.name(line.end.kind, &names.own);
         if let Some(peer) = line.peer {
@@ -50,12 +53,12 @@ fn of_ports_report(text: &str, lines: &[Line<'_>], settled: &[Settled]) -> Strin
             seen.name(peer.kind, &names.peer);
         }
     }
-    let stand_ins = seen.stand_ins();
-    let mut lines = lines.iter().zip(settled).peekable();
+    let substitutes = seen.substitutes();
+    let mut lines = lines.iter().zip(separated).peekable();
     let mut out = String::with_capacity(text.len());
     for (number, line) in (1..).zip(text.lines()) {
-        match lines.next_if(|(line, _)| line.place.line == number) {
-            Some((line, names)) => stand_ins.port_line(line, names, &mut out),
+        match lines.next_if(|(line, _)| line.position.line == number) {
+            Some((line, names)) => substitutes.port_line(line, names, &mut out),
             None if line.trim().is_empty() => {}
             None => out.push_str(UNREADABLE),
         }
@@ -71,11 +74,11 @@ fn of_topology(text: &str) -> String {
     for piece in lines.iter().filter_map(|(_, piece)| piece.as_ref()) {
         seen.piece(piece);
     }
-    let stand_ins = seen.stand_ins();
+    let substitutes = seen.substitutes();
     let mut out = String::with_capacity(text.len());
     for (line, piece) in &lines {
         match piece {
-            Some(piece) => stand_ins.piece(line, piece, &mut out),
+            Some(piece) => substitutes.piece(line, piece, &mut out),
             None => {
                 out.push_str(opening(line).unwrap_or_default());
                 out.push_str(UNREADABLE);
@@ -86,7 +89,7 @@ fn of_topology(text: &str) -> String {
     out
 }
 
-/// All that has to be replaced.
+/// The names and GUIDs to replace.
 #[derive(Default)]
 struct Seen {
     guids: BTreeSet<u64>,
@@ -133,8 +136,8 @@ impl Seen {
         }
     }
 
-    fn stand_ins(self) -> StandIns {
-        StandIns {
+    fn substitutes(self) -> Substitutes {
+        Substitutes {
             guids: guids(&self.guids),
             switches: numbered(self.switches, "switch"),
             routers: numbered(self.routers, "router"),
@@ -144,8 +147,8 @@ impl Seen {
     }
 }
 
-/// What stands for what.
-struct StandIns {
+/// The substitutes of names and GUIDs.
+struct Substitutes {
     guids: BTreeMap<u64, u64>,
     switches: BTreeMap<String, String>,
     routers: BTreeMap<String, String>,
@@ -153,17 +156,18 @@ struct StandIns {
     adapters: BTreeMap<String, String>,
 }
 
-/// GUIDs that lie no farther apart belong together: an aggregation node is 8 or 16 beside its switch, ports are a few above their node.
+/// Largest distance of GUIDs that belong together. An aggregation node is 8 or 16 from its switch,
+/// ports are a few above their node.
 const CLOSE: u64 = 32;
 
-/// Numbers groups of GUIDs that are close to each other, with the distances within a group as they are.
+/// Numbers groups of GUIDs that are close to each other. The distances within a group stay.
 fn guids(originals: &BTreeSet<u64>) -> BTreeMap<u64, u64> {
-    // Of those that a site may choose by itself (IEEE: the bit for local administration), so that nobody takes them for a vendor's.
+    // Locally administered GUIDs (the bit of IEEE EUI-64), which no vendor uses.
     const FIRST: u64 = 0x0200_0000_0000_0000;
     const BETWEEN: u64 = 0x100;
     let (mut previous, mut stand_in) = (None, FIRST);
     let mut number = |original: &u64| {
-        // None at all stays none.
+        // GUID 0 means "not set" and stays.
         if *original == 0 {
             return (0, 0);
         }
@@ -178,20 +182,22 @@ fn guids(originals: &BTreeSet<u64>) -> BTreeMap<u64, u64> {
     originals.iter().map(&mut number).collect()
 }
 
-/// Numbers with as many digits each, so that they sort as what they stand for.
+/// Returns substitutes with equally many digits, which sort like the originals.
 fn numbered(originals: BTreeSet<String>, what: &str) -> BTreeMap<String, String> {
     let digits = originals.len().to_string().len().max(4);
     (1..).zip(originals).map(|(number, original)| (original, format!("{what}{number:0digits$}"))).collect()
 }
 
-/// Whether a word names an adapter among those of a host: `mlx5_0`, `HCA-1`, `hfi1_0`. Nobody's name is in it.
+/// Returns whether a word identifies an HCA of a host: `mlx5_0`, `HCA-1`, `hfi1_0`. It contains no
+/// private name.
 fn is_adapter(word: &str) -> bool {
     const FAMILIES: [&str; 8] = ["mlx4_", "mlx5_", "mthca", "qib", "hfi1_", "ipath", "HCA-", "ibp"];
     let number = FAMILIES.iter().find_map(|family| word.strip_prefix(family));
     number.is_some_and(|number| (1..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A width or a speed that is known, else that it is not: the words come from the file.
+/// Returns a known width and speed, or the symbols for unknown ones, because the words come from
+/// the file.
 fn rate(rate: &LinkRate) -> (&str, &str) {
     const WIDTHS: [&str; 5] = ["1x", "2x", "4x", "8x", "12x"];
     const SPEEDS: [&str; 9] = ["SDR", "DDR", "QDR", "FDR10", "FDR", "EDR", "HDR", "NDR", "XDR"];
@@ -200,7 +206,7 @@ fn rate(rate: &LinkRate) -> (&str, &str) {
     (known("??", &WIDTHS, &rate.width), known("???", &SPEEDS, &rate.speed))
 }
 
-impl StandIns {
+impl Substitutes {
     fn guid(&self, guid: Guid) -> Guid {
         Guid(self.guids.get(&guid.0).copied().unwrap_or_default())
     }
@@ -223,8 +229,8 @@ impl StandIns {
         }
     }
 
-    /// As `ibnetdiscover -p` prints it.
-    fn port_line(&self, line: &Line<'_>, names: &Settled, out: &mut String) {
+    /// Prints a line like `ibnetdiscover -p`.
+    fn port_line(&self, line: &Line<'_>, names: &Separated, out: &mut String) {
         let end = |end: End| {
             let kind = match end.kind {
                 NodeKind::Switch => "SW",
@@ -235,7 +241,7 @@ impl StandIns {
         };
         let (width, speed) = rate(&line.rate);
         let own = self.name(line.end.kind, &names.own);
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = match line.peer {
             Some(peer) => {
                 write!(out, "{} {width} {speed} - {} ( '{own}' - '{}' )", end(line.end), end(peer), self.name(peer.kind, &names.peer))
@@ -244,7 +250,7 @@ impl StandIns {
         };
     }
 
-    /// As `ibnetdiscover` prints it.
+    /// Prints a line like `ibnetdiscover`.
     fn piece(&self, line: &str, piece: &Piece<'_>, out: &mut String) {
         let id = |Id { kind, guid }: Id| {
             let letter = match kind {
@@ -255,9 +261,9 @@ impl StandIns {
             format!("\"{letter}-{:016x}\"", self.guid(guid).0)
         };
         let in_parentheses = |guid: Option<Guid>| guid.map(|guid| format!("({:x})", self.guid(guid).0)).unwrap_or_default();
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = match piece {
-            // It may be all that tells the format.
+            // This line may be the only one from which the format follows.
             Piece::Nothing if line.starts_with(HEADING) => write!(out, "{HEADING} without names"),
             Piece::Nothing if line.starts_with('#') => write!(out, "#"),
             Piece::Nothing => Ok(()),
@@ -303,14 +309,14 @@ mod tests {
         net_file::parse(bytes, "net").unwrap()
     }
 
-    /// All that a plan depends on, with names and GUIDs as ranks.
+    /// Returns all properties that a plan depends on, with names and GUIDs as ranks.
     fn shape(net: &NetFile) -> Vec<String> {
         let devices = net.fabric.devices();
         let rank = |guid: Guid| devices.iter().position(|device| device.guid == guid);
         let mut hosts: Vec<_> = devices.iter().filter(|device| device.kind == NodeKind::Hca).map(|device| device.host()).collect();
         hosts.sort_unstable();
         hosts.dedup();
-        let told = |device: &crate::topology::Device| {
+        let describe = |device: &crate::topology::Device| {
             let ports = device.ports.iter().map(|port| {
                 let peer = port.peer.as_ref().map(|peer| (rank(peer.guid), peer.lid, peer.port, peer.kind));
                 (port.num, port.line, port.rate.data_gbps().map(|rate| rate as u64), peer)
@@ -321,11 +327,11 @@ mod tests {
             format!("{:?} {} {host:?} {node:?} {is_sharp} {:?}", device.lid, device.kind, ports.collect::<Vec<_>>())
         };
         let remarks = net.remarks.iter().map(|remark| format!("{} {:?}", remark.line, remark.kind));
-        devices.iter().map(told).chain(remarks).collect()
+        devices.iter().map(describe).chain(remarks).collect()
     }
 
     #[test]
-    fn the_shape_stays_and_no_name_or_guid_does() {
+    fn shape_stays_and_names_and_guids_are_removed() {
         for bytes in [PLAIN, REPORT, LOOPS, SHARP] {
             let original = read(bytes);
             let text = anonymise(bytes, "net").unwrap();
@@ -336,13 +342,13 @@ mod tests {
                 }
                 assert!(!text.contains(device.host()), "{}", device.name);
             }
-            // Once more changes nothing: what stands there are stand-ins.
+            // Substitutes are replaced by themselves.
             assert_eq!(anonymise(text.as_bytes(), "net").unwrap(), text);
         }
     }
 
     #[test]
-    fn what_an_adapter_is_called_stays_and_what_a_person_wrote_does_not() {
+    fn hca_identifier_stays_and_other_words_are_removed() {
         let line = |lid: u16, name: &str| format!("CA {lid:5}  1 0x{lid:016x} 4x EDR                                    '{name}'\n");
         let text =
             [line(100, "zeus mlx5_0"), line(200, "ares mlx5_1 of Anna"), line(300, "zeus Annas-card"), line(400, "zeus Aggregation Node")]
@@ -353,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_noise_are_not_repeated() {
+    fn comments_and_noise_are_removed() {
         let secret = "ibwarn: on the-secret-host\n";
         let text = [secret, &String::from_utf8_lossy(PLAIN), "# the-secret-host\n", secret].concat();
         let written = anonymise(text.as_bytes(), "net").unwrap();
@@ -361,9 +367,9 @@ mod tests {
         assert_eq!(written.lines().count(), text.lines().count());
     }
 
-    /// What a fuzzer found.
+    /// Found by a fuzzer.
     #[test]
-    fn what_could_not_be_read_tells_no_other_format_and_gives_no_port_to_another_node() {
+    fn unreadable_line_changes_neither_format_nor_node() {
         let port = "[1](11) \t\"S-0000000000000020\"[1]\t\t# lid 3 lmc 0 \"b\" lid 2 4xHDR\n";
         let broken_node = format!("Ca\t1 \"H-0000000000000010\"\t\t# \"a\"\n{port}Ca\t1 \"H-00\n{port}");
         let broken_facts = format!("Ca\t1 \"H-0000000000000010\"\t\t# \"a\"\n{port}vendid=0xx\n{port}");
@@ -377,7 +383,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn distances_within_a_box_and_the_order_stay(originals in prop::collection::btree_set(prop_oneof![1..500_u64, any::<u64>()], 1..50)) {
+        fn distances_and_order_of_guids_stay(originals in prop::collection::btree_set(prop_oneof![1..500_u64, any::<u64>()], 1..50)) {
             let numbers = guids(&originals);
             let pairs: Vec<_> = numbers.iter().collect();
             for pair in pairs.windows(2) {

@@ -1,4 +1,4 @@
-//! Hops and tiers.
+//! Distances and tiers of a fabric.
 
 use std::collections::VecDeque;
 
@@ -7,18 +7,19 @@ use rayon::prelude::*;
 use super::{DeviceId, Fabric};
 use crate::types::NodeKind;
 
-/// Who is linked to whom, by device: an undirected graph without names and ports.
+/// The links of a fabric as an undirected graph of devices, without names and ports.
 #[derive(Clone, Debug)]
 pub struct Graph {
     neighbours: Vec<Vec<DeviceId>>,
     forwards: Vec<bool>,
 }
 
-/// No path leads there.
+/// Distance of a device to which no path leads.
 pub const UNREACHABLE: u16 = u16::MAX;
 
 impl Graph {
-    /// The graph of a fabric. A link counts if either end tells of it and both devices are in the file.
+    /// Creates the graph of a fabric. A link counts if the line of either end has it and both
+    /// devices are in the file.
     pub fn new(fabric: &Fabric) -> Self {
         let mut neighbours = vec![Vec::new(); fabric.devices().len()];
         for (id, device) in fabric.iter() {
@@ -37,17 +38,19 @@ impl Graph {
         Self { neighbours, forwards }
     }
 
-    /// The devices at the other ends of a device's links, ascending.
+    /// Returns the devices at the other ends of a device's links, ascending.
     ///
     /// # Panics
-    /// If the identifier is another fabric's.
+    /// If the identifier belongs to another fabric.
     pub fn neighbours(&self, id: DeviceId) -> &[DeviceId] {
         &self.neighbours[id.0 as usize]
     }
 
-    /// Links on the shortest way from any of `sources` to each device, [`UNREACHABLE`] where there is none. Shape: one number a device.
+    /// Returns the number of links on the shortest path from any of `sources` to each device,
+    /// [`UNREACHABLE`] without a path. One number for each device.
     ///
-    /// Only switches forward: no way leads through an adapter or a router, whatever a file with contradicting lines may say.
+    /// Only switches forward: no path leads through an HCA or a router, even if a faulty file has
+    /// such links.
     pub fn hops_from(&self, sources: impl IntoIterator<Item = DeviceId>) -> Vec<u16> {
         let mut hops = vec![UNREACHABLE; self.neighbours.len()];
         let mut queue: VecDeque<DeviceId> = VecDeque::new();
@@ -73,8 +76,10 @@ impl Graph {
         hops
     }
 
-    /// The tier of each switch: 1 for a leaf (a switch with an adapter that is no aggregation node), else one more than the
-    /// lowest neighbouring switch. 0 for all that is no switch, or where no leaf can be reached. Shape: one number a device.
+    /// Returns the tier of each device. A leaf, which is a switch with an HCA other than an
+    /// aggregation node, has tier 1. Another switch has one more than its lowest neighbour. Devices
+    /// other than switches, and switches without a path to a leaf, have 0. One number for each
+    /// device.
     pub fn tiers(&self, fabric: &Fabric) -> Vec<u16> {
         let is_leaf = |id: DeviceId| {
             let adapter = |device: &super::Device| device.kind == NodeKind::Hca && !fabric.is_aggregation_node(device);
@@ -92,27 +97,27 @@ impl Graph {
     }
 }
 
-/// Links from each of some places to every device, for many places at once.
+/// Distances from many groups of devices to every device.
 ///
-/// Kept for switches only, since those are the only ones that forward: what hangs on a switch is one link farther. 750 places in a fabric of 1700
-/// switches and 17,000 adapters take 2.6 MB instead of 28.
+/// The table has switches only, because only they forward: a device on a switch is one link
+/// farther. 750 groups in a fabric of 1700 switches and 17,000 HCAs take 2.6 MB instead of 28 MB.
 #[derive(Clone, Debug)]
 pub struct Distances<'a> {
     graph: &'a Graph,
-    /// Row and column of the table: [place][switch]
+    /// Distances in links: [group][switch].
     hops: Vec<Vec<u16>>,
-    /// The column of a switch, by device.
+    /// Column of each switch, indexed by device.
     columns: Vec<u32>,
-    /// The devices of each place, ascending.
-    places: Vec<Vec<DeviceId>>,
+    /// Devices of each group, ascending.
+    groups: Vec<Vec<DeviceId>>,
 }
 
-/// Of a device that is no switch.
+/// Column of a device other than a switch.
 const NO_COLUMN: u32 = u32::MAX;
 
 impl Graph {
-    /// The distances from places, each of one device or several; places are looked at in parallel.
-    pub fn distances<P: Iterator<Item = DeviceId>>(&self, places: impl Iterator<Item = P>) -> Distances<'_> {
+    /// Computes the distances from groups of one or more devices, in parallel.
+    pub fn distances<P: Iterator<Item = DeviceId>>(&self, groups: impl Iterator<Item = P>) -> Distances<'_> {
         let mut next = 0..;
         let columns: Vec<_> =
             self.forwards.iter().map(|forwards| if *forwards { next.next().unwrap_or(NO_COLUMN) } else { NO_COLUMN }).collect();
@@ -120,28 +125,29 @@ impl Graph {
         let switches = self.forwards.iter().enumerate().filter(|(_, forwards)| **forwards).map(|(index, _)| index);
         let between = |switch: usize| self.neighbours[switch].iter().map(column).filter(|column| *column != NO_COLUMN).collect();
         let trunks: Vec<Vec<u32>> = switches.map(between).collect();
-        let places: Vec<Vec<_>> = places.map(Iterator::collect).map(sorted).collect();
+        let groups: Vec<Vec<_>> = groups.map(Iterator::collect).map(sorted).collect();
         let first = |device: &DeviceId| match column(device) {
             NO_COLUMN => {
                 self.neighbours(*device).iter().map(column).filter(|column| *column != NO_COLUMN).map(|column| (column, 1)).collect()
             }
             column => vec![(column, 0)],
         };
-        let hops = places.par_iter().map(|place| spread(&trunks, place.iter().flat_map(first).collect())).collect();
-        Distances { graph: self, hops, columns, places }
+        let hops = groups.par_iter().map(|group| spread(&trunks, group.iter().flat_map(first).collect())).collect();
+        Distances { graph: self, hops, columns, groups }
     }
 }
 
 impl Distances<'_> {
-    /// Links on the shortest way from a place to a device, [`UNREACHABLE`] where there is none: what [`Graph::hops_from`] says.
-    pub fn hops(&self, place: usize, device: DeviceId) -> u16 {
-        let row = &self.hops[place];
-        let is_place = |id: &DeviceId| self.places[place].binary_search(id).is_ok();
+    /// Returns the number of links on the shortest path from a group to a device, [`UNREACHABLE`]
+    /// without a path. Equals [`Graph::hops_from`].
+    pub fn hops(&self, group: usize, device: DeviceId) -> u16 {
+        let row = &self.hops[group];
+        let is_member = |id: &DeviceId| self.groups[group].binary_search(id).is_ok();
         match self.columns[device.0 as usize] {
-            NO_COLUMN if is_place(&device) => 0,
+            NO_COLUMN if is_member(&device) => 0,
             NO_COLUMN => {
                 let from = |id: &DeviceId| match self.columns[id.0 as usize] {
-                    NO_COLUMN if is_place(id) => 1,
+                    NO_COLUMN if is_member(id) => 1,
                     NO_COLUMN => UNREACHABLE,
                     column => row[column as usize].saturating_add(1),
                 };
@@ -152,7 +158,8 @@ impl Distances<'_> {
     }
 }
 
-/// Breadth first from some columns, each with the hops to it: all 0 or all 1, or those at 0 first.
+/// Searches breadth first. `start` has columns with their distances: all 0, or all 1, or those with
+/// 0 first.
 fn spread(trunks: &[Vec<u32>], mut start: Vec<(u32, u16)>) -> Vec<u16> {
     start.sort_unstable_by_key(|(column, hops)| (*hops, *column));
     let mut hops = vec![UNREACHABLE; trunks.len()];
@@ -176,10 +183,10 @@ fn spread(trunks: &[Vec<u32>], mut start: Vec<(u32, u16)>) -> Vec<u16> {
     hops
 }
 
-fn sorted(mut place: Vec<DeviceId>) -> Vec<DeviceId> {
-    place.sort_unstable();
-    place.dedup();
-    place
+fn sorted(mut group: Vec<DeviceId>) -> Vec<DeviceId> {
+    group.sort_unstable();
+    group.dedup();
+    group
 }
 
 #[cfg(test)]
@@ -190,7 +197,7 @@ mod tests {
     use crate::topology::ports_report;
     use crate::topology::synthetic::Blueprint;
 
-    /// Any cables at all, adapters between switches and adapters in a row among them.
+    /// Returns a fabric with arbitrary cables, which may also join HCAs with each other.
     fn tangle(cables: &[(usize, usize)]) -> Fabric {
         let mut net = Blueprint::new("EDR");
         let mut nodes: Vec<_> = (0..5).map(|n| net.switch(&format!("s{n}"), 40)).collect();
@@ -208,16 +215,16 @@ mod tests {
         #[test]
         fn many_places_at_once_are_as_far_as_each_alone(
             cables in proptest::collection::vec((0..10_usize, 0..10_usize), 1..20),
-            places in proptest::collection::vec(proptest::collection::vec(0..20_u32, 1..4), 1..4),
+            groups in proptest::collection::vec(proptest::collection::vec(0..20_u32, 1..4), 1..4),
         ) {
             prop_assume!(cables.iter().any(|(a, b)| a != b));
             let fabric = tangle(&cables);
             let graph = Graph::new(&fabric);
             let count = fabric.devices().len() as u32;
-            let places: Vec<Vec<_>> = places.iter().map(|place| place.iter().map(|n| DeviceId(n % count)).collect()).collect();
-            let distances = graph.distances(places.iter().map(|place| place.iter().copied()));
-            for (number, place) in places.iter().enumerate() {
-                let alone = graph.hops_from(place.iter().copied());
+            let groups: Vec<Vec<_>> = groups.iter().map(|group| group.iter().map(|n| DeviceId(n % count)).collect()).collect();
+            let distances = graph.distances(groups.iter().map(|group| group.iter().copied()));
+            for (number, group) in groups.iter().enumerate() {
+                let alone = graph.hops_from(group.iter().copied());
                 let together: Vec<_> = (0..count).map(|id| distances.hops(number, DeviceId(id))).collect();
                 prop_assert_eq!(together, alone);
             }

@@ -1,29 +1,30 @@
-//! What both formats of a net file tell, a line a port, and the devices that become of such lines.
+//! Lines of net files, common to both formats, and the devices built from them.
 //!
-//! The two readers, [`ports_report`](super::ports_report) and [`topology_report`](super::topology_report), take lines apart. What is common to both
-//! happens here: names are settled; repetitions, contradictions and LIDs in two hands are named; devices are made.
+//! [`ports_lines`](super::ports_lines) and [`topology_report`](super::topology_report) parse lines.
+//! This module then separates the names of the two ends, reports repeated lines, contradictions and
+//! LIDs of two devices, and builds devices.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::RangeInclusive;
 
 use super::names::{self, RawName};
-use super::{Device, Fabric, Node, Peer, Place, Port, Remark, RemarkKind};
+use super::{Device, Fabric, LinePosition, Node, Peer, Port, Remark, RemarkKind};
 use crate::types::{Guid, Lid, LinkRate, NodeKind, ParseError, PortNum};
 
-/// What a reader made of one file.
+/// The parsed lines of one file.
 #[derive(Debug, Default)]
 pub(super) struct Draft<'a> {
-    /// Lines that tell of a port.
+    /// Lines that describe a port.
     pub(super) lines: Vec<Line<'a>>,
-    /// Lines that could not be read.
+    /// Remarks about lines that cannot be parsed.
     pub(super) remarks: Vec<Remark>,
 }
 
-/// One line, taken apart.
+/// One parsed line.
 #[derive(Debug)]
 pub(super) struct Line<'a> {
-    pub(super) place: Place,
+    pub(super) position: LinePosition,
     pub(super) end: End,
     pub(super) node: Node,
     pub(super) rate: LinkRate,
@@ -32,7 +33,7 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// What tells of its names.
+    /// Returns the GUIDs and the unseparated names of both ends.
     pub(super) fn names(&self) -> names::Entry<'a> {
         names::Entry { own: self.end.guid, peer: self.peer.map(|peer| peer.guid), raw: self.names }
     }
@@ -47,7 +48,7 @@ pub(super) struct End {
     pub(super) guid: Guid,
 }
 
-/// What tells devices apart: a switch answers for all of its ports, each port of an HCA is a device.
+/// Key of a device. A switch answers for all of its ports; each port of an HCA is a device.
 pub(super) type Key = (Guid, PortNum);
 
 impl End {
@@ -56,10 +57,10 @@ impl End {
     }
 }
 
-/// A width or a speed is a short word, and goes into every record of its port.
+/// Longest width or speed, in octets. Both are part of every record of their port.
 const LONGEST_WORD: usize = 16;
 
-/// Width and speed of a link, as they are printed.
+/// Parses a width and a speed of a link as `ibnetdiscover` prints them.
 pub(super) fn rate(width: &str, speed: &str) -> Result<LinkRate, ParseError> {
     if !width.ends_with('x') && width != "??" || width.len() > LONGEST_WORD {
         return Err(ParseError::new(shorten(width), "a link width such as 4x"));
@@ -70,7 +71,7 @@ pub(super) fn rate(width: &str, speed: &str) -> Result<LinkRate, ParseError> {
     Ok(LinkRate::new(width, speed))
 }
 
-/// The words of a line that were not read yet.
+/// The words of a line that are not parsed yet.
 pub(super) struct Words<'a>(pub(super) &'a str);
 
 impl<'a> Words<'a> {
@@ -98,46 +99,47 @@ pub(super) fn port(word: &str) -> Result<PortNum, ParseError> {
     number(word, A_PORT, 1..=254).map(|port| PortNum(port as u8))
 }
 
-/// A number of decimal digits only.
+/// Parses a number of decimal digits.
 pub(super) fn number(word: &str, expected: &'static str, range: RangeInclusive<u64>) -> Result<u64, ParseError> {
     let digits = word.bytes().all(|byte| byte.is_ascii_digit());
     let number = word.parse().ok().filter(|number| digits && range.contains(number));
     number.ok_or_else(|| ParseError::new(shorten(word), expected))
 }
 
-/// A text that goes into a message: not a whole binary file.
+/// Shortens a text for a message, which could otherwise contain a whole binary file.
 pub(super) fn shorten(text: &str) -> String {
     const MOST: usize = 48;
     if text.chars().count() <= MOST { text.to_owned() } else { text.chars().take(MOST).chain(['…']).collect() }
 }
 
-/// What is known of a port while devices are being made.
+/// The line of a port that counts.
 struct Seen {
-    place: Place,
+    position: LinePosition,
     lid: Lid,
     peer: Option<End>,
 }
 
-/// Makes devices of the lines of files that tell of one subnet. Of what two lines tell of a port, the first stands.
+/// Builds the devices of one subnet. If several lines describe a port, the first counts.
 pub(super) fn assemble(lines: Vec<Line<'_>>, remarks: &mut Vec<Remark>) -> Fabric {
-    let settled = names::settle(lines.iter().map(Line::names));
+    let separated = names::separate(lines.iter().map(Line::names));
     let mut devices: BTreeMap<Key, Device> = BTreeMap::new();
     let mut seen: BTreeMap<Key, Seen> = BTreeMap::new();
     let mut lids: BTreeMap<Lid, Key> = BTreeMap::new();
-    for (line, names) in lines.into_iter().zip(settled) {
-        let Line { place, end, node, rate, peer, .. } = line;
-        let mut remark = |kind, text| remarks.push(Remark::new(place, kind, text));
+    for (line, names) in lines.into_iter().zip(separated) {
+        let Line { position, end, node, rate, peer, .. } = line;
+        let mut remark = |kind, text| remarks.push(Remark::new(position, kind, text));
         if let Some(first) = seen.get(&(end.guid, end.port)) {
-            let there = first.place;
+            let there = first.position;
             let how = match (first.peer == peer, first.lid == end.lid) {
                 (true, true) => "is the same as",
                 (true, false) => "has another LID in",
                 (false, _) => "has another peer in",
             };
-            // That two files tell the same of a port is what they are for.
-            if there.file == place.file || first.peer != peer || first.lid != end.lid {
-                let whose = if there.file == place.file { "" } else { " of an earlier file" };
-                remark(RemarkKind::Repeated, format!("port {} of {} {how} line {}{whose}, which stands", end.port, end.guid, there.line));
+            // Equal lines of a port in two files are expected, because files may overlap.
+            if there.file == position.file || first.peer != peer || first.lid != end.lid {
+                let whose = if there.file == position.file { "" } else { " of an earlier file" };
+                let text = format!("port {} of {} {how} line {}{whose}, which counts", end.port, end.guid, there.line);
+                remark(RemarkKind::Repeated, text);
             }
             if let Some(device) = devices.get_mut(&end.key()) {
                 device.node.complete(node);
@@ -148,12 +150,15 @@ pub(super) fn assemble(lines: Vec<Line<'_>>, remarks: &mut Vec<Remark>) -> Fabri
         if end.lid != Lid(0) {
             let holder = *lids.entry(end.lid).or_insert(key);
             if holder != key {
-                remark(RemarkKind::DuplicateLid, format!("LID {} of {} is already that of {}, which stands", end.lid, end.guid, holder.0));
+                remark(
+                    RemarkKind::DuplicateLid,
+                    format!("LID {} of {} already belongs to {}, which keeps it", end.lid, end.guid, holder.0),
+                );
                 continue;
             }
         }
         if names.ambiguous {
-            remark(RemarkKind::AmbiguousName, format!("the names of both ends cannot be told apart in {}", shorten(&names.own)));
+            remark(RemarkKind::AmbiguousName, format!("cannot separate the names of both ends in {}", shorten(&names.own)));
         }
         let device = match devices.entry(key) {
             Entry::Vacant(entry) => {
@@ -162,25 +167,28 @@ pub(super) fn assemble(lines: Vec<Line<'_>>, remarks: &mut Vec<Remark>) -> Fabri
             Entry::Occupied(entry) => entry.into_mut(),
         };
         if (device.kind, device.lid) != (end.kind, end.lid) {
-            let text =
-                format!("{} was {} with LID {} before, is {} with LID {} here", end.guid, device.kind, device.lid, end.kind, end.lid);
+            let text = format!(
+                "{} was {} with LID {} in an earlier line, and is {} with LID {} here",
+                end.guid, device.kind, device.lid, end.kind, end.lid
+            );
             remark(RemarkKind::Contradiction, text);
         }
         device.node.complete(node);
-        seen.insert((end.guid, end.port), Seen { place, lid: end.lid, peer });
+        seen.insert((end.guid, end.port), Seen { position, lid: end.lid, peer });
         let peer = peer.map(|peer| Peer { guid: peer.guid, lid: peer.lid, port: peer.port, kind: peer.kind, name: names.peer });
-        device.ports.push(Port { num: end.port, rate, peer, line: place.line, file: place.file });
+        device.ports.push(Port { num: end.port, rate, peer, line: position.line, file: position.file });
     }
     let fabric = Fabric::new(devices.into_values().collect());
     compare_ends(&fabric, remarks);
     fabric
 }
 
-/// Names the links of which the other end tells nothing, or something else, and those that come back to where they began.
+/// Reports links whose other end has no line or another peer, and links whose two ends are one
+/// device.
 fn compare_ends(fabric: &Fabric, remarks: &mut Vec<Remark>) {
     for device in fabric.devices() {
         for (port, peer) in device.linked() {
-            let mut remark = |kind, text| remarks.push(Remark::new(port.place(), kind, text));
+            let mut remark = |kind, text| remarks.push(Remark::new(port.position(), kind, text));
             let (own, far) = (format!("port {} of {}", port.num, device.guid), format!("port {} of {}", peer.port, peer.guid));
             if peer.guid == device.guid && (device.kind == NodeKind::Switch || peer.port == port.num) {
                 remark(RemarkKind::Loop, format!("{own} is cabled to port {} of the same device", peer.port));
@@ -189,9 +197,9 @@ fn compare_ends(fabric: &Fabric, remarks: &mut Vec<Remark>) {
             let (kind, what) = match other.map(|other| other.peer.as_ref()) {
                 Some(Some(back)) if (back.guid, back.port) == (device.guid, port.num) => continue,
                 Some(Some(back)) => {
-                    (RemarkKind::Contradiction, format!("is linked to port {} of {} by its own line", back.port, back.guid))
+                    (RemarkKind::Contradiction, format!("has port {} of {} as its peer in its own line", back.port, back.guid))
                 }
-                Some(None) => (RemarkKind::Contradiction, "has no link by its own line".to_owned()),
+                Some(None) => (RemarkKind::Contradiction, "has no link in its own line".to_owned()),
                 None => (RemarkKind::OneSided, "has no line of its own".to_owned()),
             };
             remark(kind, format!("the peer of {own}, {far}, {what}"));
@@ -213,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_contradicting_and_one_sided_lines_are_named() {
+    fn repeated_contradicting_and_one_sided_lines_are_reported() {
         let elsewhere = LEAF.replace("CA    17  1 0x0000000000100001", "CA    18  1 0x0000000000100002");
         assert_eq!(kinds(&[LEAF, HOST, LEAF]), [(3, RemarkKind::Repeated)]);
         assert_eq!(kinds(&[LEAF, HOST, &elsewhere]), [(3, RemarkKind::Repeated)]);
@@ -222,19 +230,19 @@ mod tests {
     }
 
     #[test]
-    fn a_cable_that_comes_back_is_named_and_its_ports_are_linked() {
+    fn cable_to_the_same_device_is_reported_and_its_ports_are_linked() {
         let cable = |from: u8, to: u8| {
             format!("SW     4 {from:2} 0x0000000000200006 4x EDR - SW     4 {to:2} 0x0000000000200006 ( 'leaf0' - 'leaf0' )")
         };
         assert_eq!(kinds(&[&cable(7, 8), &cable(8, 7)]), [(1, RemarkKind::Loop), (2, RemarkKind::Loop)]);
-        // A plug that is its own peer.
+        // A port that is its own peer.
         assert_eq!(kinds(&[&cable(9, 9)]), [(1, RemarkKind::Loop)]);
         let file = parse([cable(7, 8), cable(8, 7)].join("\n").as_bytes(), "net.p").expect("readable");
         assert_eq!(file.fabric.linked_ports(), 2);
     }
 
     #[test]
-    fn the_second_holder_of_a_lid_is_refused() {
+    fn second_device_with_a_lid_is_refused() {
         let thief = "CA    17  1 0x0000000000100009 4x EDR - SW     4  9 0x0000000000200006 ( 'node9 mlx5_0' - 'leaf0' )";
         assert_eq!(kinds(&[LEAF, HOST, thief]), [(3, RemarkKind::DuplicateLid)]);
     }

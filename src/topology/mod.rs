@@ -1,12 +1,20 @@
-//! What is plugged where: the fabric as a net file tells it.
+//! The fabric as net files describe it: devices, ports and links.
 //!
-//! [`net_file`] is the door: it tells the two formats of `ibnetdiscover` apart, [`ports_report`] (`-p`) and [`topology_report`] (the plain one), and
-//! makes a [`Fabric`] of each subnet. [`names`] settles the names of a link's two ends, [`name_map`] gives those that an administrator gave; [`sharp`]
-//! knows aggregation nodes, [`graph`] hops and tiers; [`anonymise`] takes names and GUIDs out of a net file, [`synthetic`] and [`shapes`] invent
-//! fabrics.
+//! | module | contents |
+//! |---|---|
+//! | [`net_file`] | reading of net files of either format: one [`Fabric`] for each subnet |
+//! | [`ports_report`] | `ibnetdiscover -p` alone |
+//! | [`topology_report`] | the plain format of `ibnetdiscover` |
+//! | [`names`] | the names of the two ends of a link |
+//! | [`name_map`] | names that an administrator assigned |
+//! | [`sharp`] | detection of aggregation nodes |
+//! | [`graph`] | hops and tiers |
+//! | [`anonymise`] | removal of names and GUIDs from a net file |
+//! | [`synthetic`], [`shapes`] | generated fabrics |
 //!
-//! The unit is the [`Device`]: whatever answers at one LID. A switch with all of its ports is one device; each port of an HCA
-//! is a device of its own. The key of a port is (port GUID, port number), never its name and never its LID.
+//! The unit is the [`Device`], which answers at one LID. A switch with all of its ports is one
+//! device. Each port of an HCA is a device of its own. The key of a port is (port GUID, port
+//! number), never its name or its LID.
 
 use crate::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
@@ -16,101 +24,98 @@ mod lines;
 pub mod name_map;
 pub mod names;
 pub mod net_file;
+mod ports_lines;
 pub mod ports_report;
+pub mod remark;
 pub mod shapes;
 pub mod sharp;
 pub mod synthetic;
 pub mod topology_report;
 
 pub use graph::Graph;
-pub use net_file::{NetFile, NetFileError, Remark, RemarkKind};
+pub use net_file::{NetFile, NetFileError};
+pub use remark::{LinePosition, Remark, RemarkKind};
 
-/// The index of a device in [`Fabric::devices`].
+/// Index of a device in [`Fabric::devices`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DeviceId(pub u32);
 
-/// A fabric: its devices in the order of (GUID, port), whatever the order of the file was.
+/// The devices of a subnet, sorted by (GUID, port) regardless of the order of the file.
 #[derive(Clone, Debug, Default)]
 pub struct Fabric {
     /// Sorted by (GUID, number of the first port).
     devices: Vec<Device>,
-    /// Whether aggregation nodes are sampled as adapters are.
+    /// Whether aggregation nodes are sampled like other HCAs.
     with_aggregation_nodes: bool,
 }
 
-/// Something that answers at one LID: a switch with its ports, or one port of an HCA or a router.
+/// What answers at one LID: a switch with its ports, or one port of an HCA or a router.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Device {
-    /// The port GUID as `ibnetdiscover` prints it; all ports of a switch share that of port 0.
+    /// Port GUID as `ibnetdiscover` prints it. All ports of a switch share the GUID of port 0.
     pub guid: Guid,
-    /// The base LID; 0 where none was known.
+    /// Base LID; 0 if it is unknown.
     pub lid: Lid,
-    /// Switch, HCA or router.
+    /// Kind of the node.
     pub kind: NodeKind,
-    /// The node description or the name map's entry. Written by strangers: show it through [`Printable`](crate::types::Printable).
+    /// Node description or the name of the name map. Untrusted text: print it through
+    /// [`Printable`](crate::types::Printable).
     pub name: String,
-    /// What is known of the node that it is part of.
+    /// Properties of the node to which the device belongs.
     pub node: Node,
-    /// Ascending by number. Ports without a link are listed as far as the file lists them: the plain format does not.
+    /// Ports, ascending by number. Ports without a link are included if the file lists them; the
+    /// plain format does not.
     pub ports: Vec<Port>,
 }
 
-/// What only the plain format tells of a node: a whole switch, or all ports of an HCA.
+/// Properties of a node that only the plain format has. A node is a whole switch, or all ports of
+/// an HCA.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Node {
-    /// Its node GUID, by which name maps go.
+    /// Node GUID, the key of name maps.
     pub guid: Option<Guid>,
-    /// The system image GUID: equal for all nodes of one box or card.
+    /// System image GUID: equal for all nodes of one chassis or card.
     pub system_image: Option<Guid>,
-    /// Who made it.
+    /// Vendor ID.
     pub vendor_id: Option<u32>,
-    /// Which of the vendor's devices it is.
+    /// Device ID, assigned by the vendor.
     pub device_id: Option<u32>,
-    /// How many ports it has, linked or not.
+    /// Number of ports, linked or not.
     pub ports: Option<u8>,
 }
 
-/// Where something stands: which of the net files, from 0 in the order in which they were given, and its line, from 1.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Place {
-    /// The index of the file in [`NetFile::names`].
-    pub file: u16,
-    /// The line.
-    pub line: u32,
-}
-
-/// A port, as one line of the net file tells it.
+/// A port, as one line of the net file describes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Port {
-    /// 1 to 254.
+    /// Port number, 1 to 254.
     pub num: PortNum,
-    /// Width and speed as printed; of no meaning while there is no link.
+    /// Width and speed as printed; meaningless without a link.
     pub rate: LinkRate,
-    /// The other end, if there is a link.
+    /// The other end of the link; `None` without a link.
     pub peer: Option<Peer>,
-    /// The line of the net file.
+    /// Line of the net file, from 1.
     pub line: u32,
-    /// Which of the net files, by its index in [`NetFile::names`].
+    /// Index of the net file in [`NetFile::names`].
     pub file: u16,
 }
 
-/// The other end of a link, as the line of this end tells it.
+/// The other end of a link, as the line of this end describes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// Its port GUID.
+    /// Port GUID.
     pub guid: Guid,
-    /// Its LID.
+    /// LID.
     pub lid: Lid,
-    /// Its port number.
+    /// Port number.
     pub port: PortNum,
-    /// What it is.
+    /// Kind of the node.
     pub kind: NodeKind,
-    /// Its name.
+    /// Name.
     pub name: String,
 }
 
 impl Fabric {
-    /// Puts devices in order. The caller has seen to it that no two share (GUID, first port).
+    /// Creates a fabric and sorts its devices. No two devices may share (GUID, first port).
     pub(crate) fn new(mut devices: Vec<Device>) -> Self {
         for device in &mut devices {
             device.ports.sort_by_key(|port| port.num);
@@ -119,11 +124,12 @@ impl Fabric {
         Self { devices, with_aggregation_nodes: false }
     }
 
-    /// Gives devices other names, by identifier, and the same to them as peers; `stranger` names peers that have no line of their own.
-    fn rename(&mut self, names: &[Option<&str>], stranger: impl Fn(Guid) -> Option<String>) {
+    /// Renames devices, also where they are peers of others. `names` is indexed by [`DeviceId`].
+    /// `other` names the peers that have no line of their own.
+    fn rename(&mut self, names: &[Option<&str>], other: impl Fn(Guid) -> Option<String>) {
         let of_peer = |peer: &Peer| match self.find(peer.guid, peer.port) {
             Some(id) => names[id.0 as usize].map(str::to_owned),
-            None => stranger(peer.guid),
+            None => other(peer.guid),
         };
         let of_peers = |device: &Device| device.ports.iter().map(|port| of_peer(port.peer.as_ref()?)).collect::<Vec<_>>();
         let peers: Vec<_> = self.devices.iter().map(of_peers).collect();
@@ -139,25 +145,25 @@ impl Fabric {
         }
     }
 
-    /// All devices, sorted by (GUID, first port).
+    /// Returns all devices, sorted by (GUID, first port).
     pub fn devices(&self) -> &[Device] {
         &self.devices
     }
 
-    /// All devices with their identifiers.
+    /// Returns all devices with their identifiers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (DeviceId, &Device)> {
         self.devices.iter().enumerate().map(|(index, device)| (DeviceId(index as u32), device))
     }
 
-    /// The device of that identifier.
+    /// Returns a device.
     ///
     /// # Panics
-    /// If the identifier is another fabric's.
+    /// If the identifier belongs to another fabric.
     pub fn device(&self, id: DeviceId) -> &Device {
         &self.devices[id.0 as usize]
     }
 
-    /// The device that has this port, if the file has a line of it.
+    /// Returns the device of a port; `None` if the file has no line for the port.
     pub fn find(&self, guid: Guid, port: PortNum) -> Option<DeviceId> {
         let first = self.devices.partition_point(|device| device.guid < guid);
         self.devices[first..]
@@ -167,21 +173,21 @@ impl Fabric {
             .map(|offset| DeviceId((first + offset) as u32))
     }
 
-    /// Ports with a link.
+    /// Returns the number of linked ports of all devices.
     pub fn linked_ports(&self) -> usize {
         self.devices.iter().map(Device::linked_ports).sum()
     }
 }
 
 impl Port {
-    /// Where the file tells of it.
-    pub fn place(&self) -> Place {
-        Place { file: self.file, line: self.line }
+    /// Returns the position of the port's line.
+    pub fn position(&self) -> LinePosition {
+        LinePosition { file: self.file, line: self.line }
     }
 }
 
 impl Node {
-    /// Adds what is not known yet.
+    /// Fills the properties that are missing here.
     pub(crate) fn complete(&mut self, other: Self) {
         self.guid = self.guid.or(other.guid);
         self.system_image = self.system_image.or(other.system_image);
@@ -192,22 +198,22 @@ impl Node {
 }
 
 impl Device {
-    /// The port of that number, if the file has a line of it.
+    /// Returns a port; `None` if the file has no line for it.
     pub fn port(&self, num: PortNum) -> Option<&Port> {
         self.ports.binary_search_by_key(&num, |port| port.num).ok().map(|index| &self.ports[index])
     }
 
-    /// Ports with a link.
+    /// Returns the number of linked ports.
     pub fn linked_ports(&self) -> usize {
         self.linked().count()
     }
 
-    /// The ports that have a link.
+    /// Returns the linked ports with their peers.
     pub fn linked(&self) -> impl Iterator<Item = (&Port, &Peer)> {
         self.ports.iter().filter_map(|port| port.peer.as_ref().map(|peer| (port, peer)))
     }
 
-    /// The first word of the name: by custom the host's name on an HCA.
+    /// Returns the first word of the name, which by convention is the host name on an HCA.
     pub fn host(&self) -> &str {
         self.name.split_whitespace().next().unwrap_or("")
     }

@@ -1,17 +1,22 @@
-//! Names that an administrator gave to nodes: the file of `--node-name-map`, as rdma-core's tools and opensm read it.
+//! Names that an administrator assigned to nodes: the file of `--node-name-map`, as rdma-core's
+//! tools and opensm read it.
 //!
-//! The grammar is that of `util/node_name_map.c` in rdma-core, which nobody would guess:
+//! The grammar is that of `util/node_name_map.c` in rdma-core:
 //!
-//! - A GUID is a number as C's `strtoull` reads it: hexadecimal after `0x`, octal after another `0`, else decimal. A blank, `#` or the end follows.
-//! - The name is what follows up to the next `"` or `#`, the first of these left out: so quotes are optional, a `#` within them ends the name, and
-//!   `0x1 # text` gives the name ` text`. Blanks at its end belong to it. Nothing is cleaned.
-//! - Of two entries for a GUID the first stands. Empty lines and lines that begin with `#` are nothing.
+//! - A GUID is a number as C's `strtoull` parses it: hexadecimal after `0x`, octal after another
+//!   `0`, else decimal. A blank, `#` or the end of the line follows.
+//! - The name is the text up to the next `"` or `#`, without leading `"` and `#`. So quotes are
+//!   optional, a `#` within quotes ends the name, and `0x1 # text` gives the name ` text`. Trailing
+//!   blanks belong to the name. No character is replaced.
+//! - The first entry of a GUID counts. Empty lines and lines that begin with `#` are skipped.
 //!
-//! It is more forgiving in three things: a line that cannot be read is named and passed over (the tools drop the whole map), lines may be longer than 255
-//! octets, and a carriage return at the end is none of the name.
+//! This parser is more tolerant in three points. A faulty line is reported and skipped, where the
+//! tools drop the whole map. Lines may be longer than 255 octets. A carriage return at the end of a
+//! line does not belong to the name.
 //!
-//! The key is the node GUID, which `ibnetdiscover -p` does not tell. Where it is not known the port GUID is looked up: that of a switch is mostly its node
-//! GUID, that of an adapter's first port often. GUIDs are unique, so what is found is right.
+//! The key is the node GUID, which `ibnetdiscover -p` does not print. Where it is unknown, the port
+//! GUID is used instead. It equals the node GUID on most switches, and often on the first port of
+//! an HCA. GUIDs are unique, so an entry found by port GUID is the right one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +27,7 @@ use super::names::bounded;
 use super::{Device, NetFile};
 use crate::types::Guid;
 
-/// Names by node GUID.
+/// A map from node GUIDs to names.
 #[derive(Clone, Debug, Default)]
 pub struct NameMap {
     name: String,
@@ -30,29 +35,29 @@ pub struct NameMap {
     remarks: Vec<(u32, String)>,
 }
 
-/// Why a name map is of no use.
+/// Why a name map is refused.
 #[derive(Debug, thiserror::Error, Diagnostic)]
-#[error("{name}:{line}: {found}; none of the file's {lines} lines is one of a node-name map")]
+#[error("cannot use {name} as a node-name map: none of its {lines} lines is an entry (line {line}: {found})")]
 #[diagnostic(help("a line looks like: 0x0002c9030045fd01 \"leaf01\""))]
 pub struct NameMapError {
-    /// The file.
+    /// Name of the file.
     pub name: String,
-    /// The first line that could not be read.
+    /// Number of the first faulty line.
     pub line: u32,
-    /// What is wrong with it.
+    /// Description of the fault.
     pub found: String,
-    /// How many lines there are that should be entries.
+    /// Number of lines that should be entries.
     pub lines: usize,
 }
 
-/// The most of a line that the tools read at once.
-const LINE_OF_THE_TOOLS: usize = 255;
+/// Longest line that rdma-core's tools read at once, in octets.
+const LONGEST_TOOL_LINE: usize = 255;
 
 impl NameMap {
-    /// Reads a map; `name` is the file's in messages. An empty one is a map without names.
+    /// Parses a map. Messages name the file `name`. An empty file is a map without names.
     ///
     /// # Errors
-    /// When there are lines and none of them can be read.
+    /// If the file has lines and none of them is an entry.
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, NameMapError> {
         let mut map = Self { name: name.to_owned(), ..Self::default() };
         let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
@@ -77,50 +82,50 @@ impl NameMap {
     fn entry(&mut self, line: &str, number: u32) -> Result<(), String> {
         let (guid, rest) = strtoull(line)?;
         if !(rest.is_empty() || rest.starts_with(is_space) || rest.starts_with('#')) {
-            return Err(format!("a blank was expected after the GUID, there is {:?}", shorten(rest)));
+            return Err(format!("a blank must follow the GUID (found {:?})", shorten(rest)));
         }
         let mut remark = |text: String| self.remarks.push((number, text));
-        if line.len() > LINE_OF_THE_TOOLS {
-            remark(format!("the line has more than {LINE_OF_THE_TOOLS} octets: rdma-core's tools take the rest for another one"));
+        if line.len() > LONGEST_TOOL_LINE {
+            remark(format!("the line has more than {LONGEST_TOOL_LINE} octets: rdma-core's tools read the rest as another line"));
         }
         if line.starts_with('0') && !line[1..].starts_with(['x', 'X']) && line.len() - rest.len() > 8 {
-            remark("the GUID begins with 0 and is read as octal: should 0x stand before it?".to_owned());
+            remark("the GUID begins with 0 and is parsed as octal; is 0x missing?".to_owned());
         }
         let rest = rest.trim_start_matches(is_space);
         let token = rest.trim_start_matches(['"', '#']);
         let end = token.find(['"', '#']).unwrap_or(token.len());
         if rest.starts_with('"') && token[end..].starts_with('#') {
-            remark("a # ends the name, within quotes, too".to_owned());
+            remark("the # ends the name, although it is within quotes".to_owned());
         }
         if end == 0 {
-            return Err("no name stands after the GUID".to_owned());
+            return Err("the name is missing after the GUID".to_owned());
         }
         let name = bounded(&token[..end]);
         match self.names.get(&guid) {
-            Some(first) if *first != name => remark(format!("{guid} has a name already, which stands")),
+            Some(first) if *first != name => remark(format!("{guid} has a name in an earlier line, which counts")),
             Some(_) => {}
             None => _ = self.names.insert(guid, name),
         }
         Ok(())
     }
 
-    /// How many nodes it names.
+    /// Returns the number of nodes with a name.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether it names none.
+    /// Returns whether the map has no names.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// What is wrong with single lines: their numbers, from 1, and what was found.
+    /// Returns the remarks about lines: the line number, from 1, and the text.
     pub fn remarks(&self) -> &[(u32, String)] {
         &self.remarks
     }
 
-    /// Gives the nodes of these subnets the names that they have here, as devices and as peers; what came of it is told in [`NetFile::notes`] of the
-    /// first of them.
+    /// Renames the nodes of these subnets, also where they are peers. Adds a summary and the
+    /// remarks to [`NetFile::notes`] of the first subnet.
     pub fn apply(&self, nets: &mut [NetFile]) {
         let (mut used, mut without_node) = (BTreeSet::new(), false);
         for net in &mut *nets {
@@ -131,7 +136,7 @@ impl NameMap {
             net.fabric.rename(&names, |guid| self.names.get(&guid).cloned());
         }
         let Some(first) = nets.first_mut() else { return };
-        let by_port = "; not all lines tell the node GUID, by which the map goes: the plain output of `ibnetdiscover` does";
+        let by_port = "; the map needs node GUIDs, and some lines have none: the plain output of `ibnetdiscover` has all";
         let hint = if without_node && used.len() < self.len() { by_port } else { "" };
         first.notes.push(format!("{}: {} of {} names are of nodes here{hint}", self.name, used.len(), self.len()));
         first.notes.extend(self.remarks.iter().map(|(line, found)| format!("{}:{line}: {found}", self.name)));
@@ -143,12 +148,13 @@ impl NameMap {
     }
 }
 
-/// As C's `isspace`.
+/// Returns whether C's `isspace` is true.
 fn is_space(c: char) -> bool {
     c.is_ascii_whitespace() || c == '\u{b}'
 }
 
-/// A number as C's `strtoull` reads it with base 0, and what follows it. One of more than 64 bits is none.
+/// Parses a number like C's `strtoull` with base 0. Returns the number and the rest of the text.
+/// Refuses more than 64 bits.
 fn strtoull(text: &str) -> Result<(Guid, &str), String> {
     let digits = text.strip_prefix('+').unwrap_or(text);
     let hex =
@@ -178,12 +184,12 @@ mod tests {
         read(text).names.into_iter().next().map(|(guid, name)| (guid.0, name))
     }
 
-    fn told(text: &str) -> Vec<u32> {
+    fn remark_lines(text: &str) -> Vec<u32> {
         read(text).remarks.iter().map(|(line, _)| *line).collect()
     }
 
     #[test]
-    fn a_name_is_what_strtok_makes_of_the_rest() {
+    fn name_is_parsed_like_strtok_in_rdma_core() {
         for (line, expected) in [
             ("0x8f10400411a08 \"leaf 1\"", "leaf 1"),
             ("  0x8f10400411a08\t\"leaf 1\"  # comment", "leaf 1"),
@@ -205,20 +211,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_line_by_line_and_the_rest_stands() {
+    fn faulty_lines_are_reported_and_skipped() {
         let text = "# a map\n\n0x1 \"one\"\n0008f10400411a08 \"octal\"\nleaf1 \"none\"\n0x2\"two\"\n0x3\n0x4 \"\"\n0x1 \"other\"\n0x1 \"one\"\n\
                     0x10000000000000000 \"long\"\n0x \"x\"\n0x5 \"five\"\n";
-        assert_eq!(told(text), [4, 5, 6, 7, 8, 9, 11, 12]);
+        assert_eq!(remark_lines(text), [4, 5, 6, 7, 8, 9, 11, 12]);
         assert_eq!(read(text).names.values().collect::<Vec<_>>(), ["one", "five"]);
-        assert_eq!(told("0x1 \"a # b\"\n0002000000000001 \"octal\"\n"), [1, 2]);
-        assert_eq!(told(&format!("0x1 \"{}\"", "x".repeat(300))), [1]);
+        assert_eq!(remark_lines("0x1 \"a # b\"\n0002000000000001 \"octal\"\n"), [1, 2]);
+        assert_eq!(remark_lines(&format!("0x1 \"{}\"", "x".repeat(300))), [1]);
         assert!(read("").is_empty() && read("# nothing\n").is_empty());
         let error = NameMap::parse(b"leaf1\nleaf2 x\n", "names").unwrap_err();
-        assert!(error.to_string().starts_with("names:1: \"leaf1\" is not a GUID") && error.lines == 2, "{error}");
+        assert!(
+            error.to_string().ends_with("(line 1: \"leaf1\" is not a GUID (0x and hexadecimal digits))") && error.lines == 2,
+            "{error}"
+        );
     }
 
     #[test]
-    fn the_key_is_the_node_guid_or_else_the_port_guid() {
+    fn key_is_the_node_guid_or_else_the_port_guid() {
         const MAP: &str = "0x24be05ffff980030 \"zeus mlx4_0\"\n0xf4521403001165a0 \"leaf-5\"\n0x99 \"nobody\"\n";
         let named = |bytes: &[u8]| {
             let mut nets = [net_file::parse(bytes, "net").unwrap()];
@@ -234,17 +243,17 @@ mod tests {
         assert_eq!((hosts, switches, peers, note.as_str()), (1, 1, 32, "names: 2 of 3 names are of nodes here"));
         let (hosts, switches, peers, note) = named(include_bytes!("../../tests/data/fabrics/loginoff-fdr10-qdr.reconstructed.p"));
         assert_eq!((hosts, switches, peers), (0, 1, 32));
-        assert!(note.starts_with("names: 1 of 3 names are of nodes here; not all lines tell the node GUID"), "{note}");
+        assert!(note.starts_with("names: 1 of 3 names are of nodes here; the map needs node GUIDs"), "{note}");
     }
 
     proptest::proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..400)) {
+        fn any_bytes_are_parsed_or_refused(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..400)) {
             let _ = NameMap::parse(&bytes, "x");
         }
 
         #[test]
-        fn numbers_are_read_as_they_are_written(number: u64) {
+        fn numbers_are_parsed_in_all_bases(number: u64) {
             for text in [format!("{number:#x} \"n\""), format!("0{number:o} n"), format!("{number} n")] {
                 proptest::prop_assert_eq!(name(&text), Some((number, "n".to_owned())));
             }

@@ -1,152 +1,95 @@
-//! The door for net files: either format of `ibnetdiscover`, told apart by content; one file, or several of one or more subnets.
+//! Reading of net files in either format of `ibnetdiscover`: one file, or several files of one or
+//! more subnets.
 //!
-//! 1. A line that cannot be read is a [`Remark`] with its number; it never sinks the file. Only a file in which nothing can be read is refused.
-//! 2. Nothing is lost silently: [`NetFile::remarks`] names each line that did not become a port as it stands.
-//! 3. Several files are merged if they belong to one subnet, and kept apart if not: LIDs are unique within a subnet only, and no sampler reaches
-//!    another one. Two files belong to one subnet if they know a port by the same GUID and the same LID, be it as somebody's peer. If they know
-//!    ports by the same GUIDs, but none by the same LID, one of them is out of date: they are refused.
-//! 4. Of merged files the earlier one stands where they disagree; the later one may add ports, and what only its format tells.
+//! 1. The content decides the format.
+//! 2. Faulty lines are reported with their numbers as [`Remark`]s and skipped. Only a file without
+//!    any valid line is refused.
+//! 3. Every line that gives no port has an entry in [`NetFile::remarks`].
+//! 4. Files of one subnet are merged. Files of different subnets stay separate, because LIDs are
+//!    unique within a subnet only, and no sampler reaches another subnet. Two files belong to one
+//!    subnet if they have a port with the same GUID and the same LID, possibly as a peer. If they
+//!    share GUIDs but no pair of GUID and LID, one of them is outdated, and both are refused.
+//! 5. Where merged files disagree, the earlier file counts. A later file can add ports, and
+//!    properties that only its format has.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::path::{Path, PathBuf};
 
-use miette::Diagnostic;
-use serde::Serialize;
-
 use super::lines::{Draft, End, Key, Line, assemble};
-use super::{Fabric, Place, ports_report, topology_report};
+use super::{Fabric, LinePosition, Remark, ports_lines, topology_report};
 use crate::types::{Guid, Lid};
+use miette::Diagnostic;
 
-/// The net files of one subnet as they were read.
+/// The net files of one subnet.
 #[derive(Clone, Debug, Default)]
 pub struct NetFile {
-    /// The names of all files that were given, by [`Place::file`].
+    /// Names of all given files, indexed by [`LinePosition::file`].
     pub names: Vec<String>,
-    /// Those of them that tell of this subnet, ascending.
+    /// Indices of the files that describe this subnet, ascending.
     pub files: Vec<u16>,
-    /// What they tell.
+    /// The fabric that the files describe.
     pub fabric: Fabric,
-    /// What a person should know of them, in the order of files and lines.
+    /// Remarks about lines, in the order of files and lines.
     pub remarks: Vec<Remark>,
-    /// What a person should know beyond single lines.
+    /// Remarks about whole files.
     pub notes: Vec<String>,
-    /// Lines that told of a port, linked or not.
+    /// Number of lines that describe a port, linked or not.
     pub port_lines: usize,
-    /// Lines that told of a linked port.
+    /// Number of lines that describe a linked port.
     pub linked_lines: usize,
 }
 
-/// Something about one line that a person should know.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Remark {
-    /// The index of the file in [`NetFile::names`].
-    pub file: u16,
-    /// The line's number, from 1.
-    pub line: u32,
-    /// What it is.
-    pub kind: RemarkKind,
-    /// What was found, in words.
-    pub text: String,
-}
-
-/// What a [`Remark`] is about; the first three mean that the line gave no port.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RemarkKind {
-    /// The line could not be read.
-    Unreadable,
-    /// The line repeats an earlier one, or contradicts it; the earlier one stands.
-    Repeated,
-    /// Another device had this LID already; the earlier one stands.
-    DuplicateLid,
-    /// The names of the two ends could not be told apart; they are kept as they stand.
-    AmbiguousName,
-    /// The other end has a line of its own that tells otherwise.
-    Contradiction,
-    /// The other end has no line of its own: the file may have been cut.
-    OneSided,
-    /// Both ends are ports of one device.
-    Loop,
-}
-
-impl RemarkKind {
-    /// All kinds, those that lose a port first.
-    pub const ALL: [Self; 7] =
-        [Self::Unreadable, Self::Repeated, Self::DuplicateLid, Self::OneSided, Self::Contradiction, Self::Loop, Self::AmbiguousName];
-
-    /// Whether such a line gave no port.
-    pub const fn loses_a_port(self) -> bool {
-        matches!(self, Self::Unreadable | Self::Repeated | Self::DuplicateLid)
-    }
-
-    /// The heading of such remarks in a report.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unreadable => "unreadable",
-            Self::Repeated => "repeated",
-            Self::DuplicateLid => "LID used twice",
-            Self::AmbiguousName => "ambiguous name",
-            Self::Contradiction => "ends disagree",
-            Self::OneSided => "other end missing",
-            Self::Loop => "cabled to itself",
-        }
-    }
-}
-
-/// Why a net file cannot be used at all.
+/// Why a net file is refused.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum NetFileError {
-    /// It could not be read from the disk.
-    #[error("{}: cannot be read", path.display())]
+    /// The file cannot be read from the disk.
+    #[error("cannot read the net file {}", path.display())]
     #[diagnostic(help("give the path of a file that `ibnetdiscover` or `ibnetdiscover -p` wrote"))]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
-        #[source]
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// There is nothing in it.
-    #[error("{name}: the file is empty")]
+    /// The file is empty.
+    #[error("cannot use {name} as a net file: the file is empty")]
     #[diagnostic(help(
-        "run `ibnetdiscover -p > FILE` on a host of the fabric; it prints nothing when it finds no port or may not open the HCA"
+        "run `ibnetdiscover -p > FILE` on a host of the fabric; it prints nothing if it finds no port or may not open the HCA"
     ))]
     Empty {
         /// The file.
         name: String,
     },
-    /// No line of it is a line of a net file.
-    #[error("{name}:{line}: {found}; none of the file's {lines} lines is one of a net file")]
+    /// No line is a line of a net file.
+    #[error("cannot use {name} as a net file: none of its {lines} lines is a line of a net file (line {line}: {found})")]
     #[diagnostic(help(
         "a line looks like: SW     4  1 0x0000000000200006 4x EDR - CA    17  1 0x0000000000100001 ( 'leaf0' - 'node1 mlx5_0' )\nrun `ibnetdiscover -p > FILE` on a host of the fabric, or `ibnetdiscover > FILE` for the plain format"
     ))]
     NothingReadable {
         /// The file.
         name: String,
-        /// The first line that could not be read.
+        /// Number of the first line that cannot be parsed.
         line: u32,
-        /// What was found in it.
+        /// Description of that line.
         found: String,
-        /// How many lines there are.
+        /// Number of lines.
         lines: usize,
     },
-    /// Two files that cannot both be true.
-    #[error("{name}: knows {} of {earlier} under another LID, and none under the same", ports(*count))]
+    /// Two files contradict each other.
+    #[error("cannot merge {name} with {earlier}: {} of both have other LIDs in each file, and none has the same", ports(*count))]
     #[diagnostic(help(
-        "LIDs change when a subnet manager assigns them anew: give the newer file only. If these are two fabrics, a GUID is used in both ({guid}): plan them one by one"
+        "a restarted subnet manager may assign new LIDs: give the newer file only. If the files describe two fabrics, both use GUID {guid}: plan each fabric alone"
     ))]
     OtherLids {
         /// The later file.
         name: String,
-        /// The earlier one.
+        /// The earlier file.
         earlier: String,
-        /// How many ports both know.
+        /// Number of ports in both files.
         count: usize,
-        /// The GUID of one of them.
+        /// GUID of one of these ports.
         guid: Guid,
     },
 }
@@ -155,7 +98,7 @@ fn ports(count: usize) -> String {
     if count == 1 { "1 port".to_owned() } else { format!("{count} ports") }
 }
 
-/// The two formats.
+/// Format of a net file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Format {
     /// `ibnetdiscover -p`.
@@ -167,24 +110,24 @@ pub(super) enum Format {
 /// Reads a net file of either format.
 ///
 /// # Errors
-/// As [`parse`], and when the file cannot be read.
+/// Like [`parse`], and if the file cannot be read.
 pub fn read(path: &Path) -> Result<NetFile, NetFileError> {
     let bytes = std::fs::read(path).map_err(|source| NetFileError::Io { path: path.to_owned(), source })?;
     parse(&bytes, &path.display().to_string())
 }
 
-/// Reads the bytes of a net file of either format; `name` is the file's in messages.
+/// Parses a net file of either format. Messages name the file `name`.
 ///
-/// Bytes that are not UTF-8 can only stand in names and are replaced: a name identifies nothing.
+/// Replaces octets that are not UTF-8. They can occur only in names, which identify nothing.
 ///
 /// # Errors
-/// When nothing can be read: an empty file, another format, something else altogether.
+/// If no line can be parsed: the file is empty, or has another format.
 pub fn parse(bytes: &[u8], name: &str) -> Result<NetFile, NetFileError> {
     let text = text_of(bytes);
     parse_text(Format::of(&text), &text, name)
 }
 
-/// Reads a file of a format that is known.
+/// Parses a file of a known format.
 pub(super) fn parse_as(format: Format, bytes: &[u8], name: &str) -> Result<NetFile, NetFileError> {
     parse_text(format, &text_of(bytes), name)
 }
@@ -194,10 +137,11 @@ fn parse_text(format: Format, text: &str, name: &str) -> Result<NetFile, NetFile
     Ok(merge(vec![name.to_owned()], vec![(0, draft)]))
 }
 
-/// Reads several files, each with its name, into one [`NetFile`] a subnet, in the order of their first files.
+/// Parses several files, each with its name, into one [`NetFile`] for each subnet, in the order of
+/// their first files.
 ///
 /// # Errors
-/// When there is a file in which nothing can be read.
+/// If a file has no valid line, or two files contradict each other in all LIDs.
 pub fn parse_all(files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, NetFileError> {
     let texts: Vec<_> = files.iter().map(|(_, bytes)| text_of(bytes)).collect();
     let names: Vec<_> = files.iter().map(|(name, _)| name.clone()).collect();
@@ -206,7 +150,7 @@ pub fn parse_all(files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, NetFileErr
         let draft = Format::of(text).draft(text, file, name)?;
         let ends: BTreeMap<Key, Lid> = ends(&draft).map(|end| (end.key(), end.lid)).collect();
         let mut joined = Subnet { drafts: Vec::new(), ends };
-        // One file may turn out to be what joins two.
+        // A file may join two subnets that were separate so far.
         let mut others = Vec::new();
         for subnet in subnets {
             match subnet.shared(&joined.ends) {
@@ -232,7 +176,7 @@ pub fn parse_all(files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, NetFileErr
     Ok(subnets.into_iter().map(|subnet| merge(names.clone(), subnet.drafts)).collect())
 }
 
-/// Files that belong together, and the LIDs of all ports that they know.
+/// The files of one subnet, and the LIDs of all ports in them.
 struct Subnet<'a> {
     drafts: Vec<(u16, Draft<'a>)>,
     ends: BTreeMap<Key, Lid>,
@@ -241,9 +185,9 @@ struct Subnet<'a> {
 /// What two files have in common.
 enum Shared {
     Nothing,
-    /// Ports under the same LIDs.
+    /// Ports with the same LIDs.
     Lids,
-    /// Ports, but each under another LID.
+    /// Ports, but none with the same LID.
     GuidsOnly {
         count: usize,
         guid: Guid,
@@ -262,7 +206,7 @@ impl Subnet<'_> {
     }
 }
 
-/// Both ends of all lines.
+/// Returns both ends of all lines.
 fn ends<'a>(draft: &'a Draft<'_>) -> impl Iterator<Item = End> + 'a {
     draft.lines.iter().flat_map(|line| [Some(line.end), line.peer]).flatten()
 }
@@ -281,17 +225,17 @@ fn merge(names: Vec<String>, drafts: Vec<(u16, Draft<'_>)>) -> NetFile {
     NetFile { names, files, fabric, remarks, notes, port_lines, linked_lines }
 }
 
-/// What each further file adds.
+/// Returns a note for each further file, with the number of ports that it adds.
 fn overlaps(names: &[String], lines: &[Line<'_>]) -> Vec<String> {
     let mut known = BTreeSet::new();
     let mut notes = Vec::new();
-    for of_file in lines.chunk_by(|a, b| a.place.file == b.place.file) {
+    for of_file in lines.chunk_by(|a, b| a.position.file == b.position.file) {
         let before = known.len();
         known.extend(of_file.iter().map(|line| (line.end.guid, line.end.port)));
         let new = known.len() - before;
         if before > 0 {
-            let name = &names[usize::from(of_file[0].place.file)];
-            notes.push(format!("{name}: {} that no earlier file tells of; merged, as they know each other", ports(new)));
+            let name = &names[usize::from(of_file[0].position.file)];
+            notes.push(format!("{name}: {} that no earlier file has; merged, because the files share ports", ports(new)));
         }
     }
     notes
@@ -302,13 +246,13 @@ pub(super) fn text_of(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 impl Format {
-    /// What the first line tells that can be of one format only.
+    /// Returns the format of the first line that belongs to one format only.
     pub(super) fn of(text: &str) -> Self {
-        let tells = |line: &str| {
+        let format = |line: &str| {
             let line = line.strip_suffix('\r').unwrap_or(line);
-            if topology_report::is_line(line) { Some(Self::Topology) } else { ports_report::is_line(line).then_some(Self::PortsReport) }
+            if topology_report::is_line(line) { Some(Self::Topology) } else { ports_lines::is_line(line).then_some(Self::PortsReport) }
         };
-        text.lines().find_map(tells).unwrap_or(Self::PortsReport)
+        text.lines().find_map(format).unwrap_or(Self::PortsReport)
     }
 
     pub(super) fn draft<'a>(self, text: &'a str, file: u16, name: &str) -> Result<Draft<'a>, NetFileError> {
@@ -317,8 +261,8 @@ impl Format {
             return Err(NetFileError::Empty { name });
         }
         let draft = match self {
-            Self::PortsReport => ports_report::draft(text, file),
-            // A plain topology without any port is one, of a fabric without a link.
+            Self::PortsReport => ports_lines::draft(text, file),
+            // A plain report without any port is valid: a fabric without a link.
             Self::Topology => return Ok(topology_report::draft(text, file)),
         };
         if draft.lines.is_empty() {
@@ -331,19 +275,20 @@ impl Format {
 }
 
 impl NetFile {
-    /// The names of the files that tell of this subnet.
+    /// Returns the names of the files that describe this subnet, separated by commas.
     pub fn name(&self) -> String {
         let names: Vec<_> = self.files.iter().filter_map(|file| self.names.get(usize::from(*file))).map(String::as_str).collect();
         names.join(", ")
     }
 
-    /// The name of the first of them.
+    /// Returns the name of the first of these files.
     pub fn first_name(&self) -> &str {
         self.files.first().and_then(|file| self.names.get(usize::from(*file))).map_or("", String::as_str)
     }
 
-    /// Where something stands, for people: `line 7`, or `b.p:7` if this subnet has more than one file. The name of a file is not escaped.
-    pub fn place(&self, Place { file, line }: Place) -> String {
+    /// Returns a position as text: `line 7`, or `b.p:7` if this subnet has several files. The name
+    /// of the file is not escaped.
+    pub fn position(&self, LinePosition { file, line }: LinePosition) -> String {
         match self.names.get(usize::from(file)) {
             Some(name) if self.files.len() > 1 => format!("{name}:{line}"),
             _ => format!("line {line}"),
@@ -351,26 +296,10 @@ impl NetFile {
     }
 }
 
-impl Remark {
-    pub(super) fn new(Place { file, line }: Place, kind: RemarkKind, text: String) -> Self {
-        Self { file, line, kind, text }
-    }
-
-    /// Where it stands.
-    pub fn place(&self) -> Place {
-        Place { file: self.file, line: self.line }
-    }
-}
-
-impl fmt::Display for Remark {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}: {}", self.line, self.kind.as_str(), self.text)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topology::RemarkKind;
 
     const LEAF: &str = "SW     4  1 0x0000000000200006 4x EDR - CA    17  1 0x0000000000100001 ( 'leaf0' - 'node1 mlx5_0' )\n";
     const HOST: &str = "CA    17  1 0x0000000000100001 4x EDR - SW     4  1 0x0000000000200006 ( 'node1 mlx5_0' - 'leaf0' )\n";
@@ -382,7 +311,7 @@ mod tests {
         parse_all(&named.collect::<Vec<_>>())
     }
 
-    /// Another rail: the same LIDs, other GUIDs.
+    /// Returns another rail: the same LIDs, other GUIDs.
     fn other_rail(text: &str) -> String {
         text.replace("0x0000000000", "0x0000000007")
     }
@@ -392,10 +321,10 @@ mod tests {
         let nets = read(&[LEAF, HOST]).unwrap();
         let [net] = &nets[..] else { panic!("{nets:?}") };
         assert_eq!((net.remarks.as_slice(), net.fabric.linked_ports(), net.name()), (&[][..], 2, "1.p, 2.p".to_owned()));
-        assert_eq!(net.notes, ["2.p: 1 port that no earlier file tells of; merged, as they know each other"]);
+        assert_eq!(net.notes, ["2.p: 1 port that no earlier file has; merged, because the files share ports"]);
         let host = &net.fabric.devices()[0];
-        assert_eq!(net.place(host.ports[0].place()), "2.p:1");
-        // The same again is no news; what only the other format tells is taken.
+        assert_eq!(net.position(host.ports[0].position()), "2.p:1");
+        // A repeated file adds nothing. A file of the other format adds properties of nodes.
         let nets = read(&[&[LEAF, HOST].concat(), HOST, PLAIN]).unwrap();
         let [net] = &nets[..] else { panic!("{nets:?}") };
         assert_eq!((net.remarks.as_slice(), net.fabric.linked_ports()), (&[][..], 2));
@@ -403,14 +332,14 @@ mod tests {
     }
 
     #[test]
-    fn rails_are_kept_apart_though_their_lids_are_the_same() {
+    fn rails_with_equal_lids_stay_separate() {
         let one = [LEAF, HOST].concat();
         let nets = read(&[&one, &other_rail(&one)]).unwrap();
         assert_eq!(
             nets.iter().map(|net| (net.name(), net.fabric.linked_ports(), net.remarks.len())).collect::<Vec<_>>(),
             [("1.p".to_owned(), 2, 0), ("2.p".to_owned(), 2, 0)]
         );
-        assert_eq!(nets[1].place(nets[1].fabric.devices()[0].ports[0].place()), "line 2");
+        assert_eq!(nets[1].position(nets[1].fabric.devices()[0].ports[0].position()), "line 2");
     }
 
     #[test]
@@ -426,10 +355,10 @@ mod tests {
     }
 
     #[test]
-    fn an_outdated_file_is_refused_and_a_changed_one_is_told() {
+    fn outdated_file_is_refused_and_changed_file_is_reported() {
         let moved = [LEAF, HOST].concat().replace("CA    17", "CA    18").replace("SW     4", "SW     5");
         let error = read(&[LEAF, &moved]).unwrap_err();
-        assert_eq!(error.to_string(), "2.p: knows 2 ports of 1.p under another LID, and none under the same");
+        assert_eq!(error.to_string(), "cannot merge 2.p with 1.p: 2 ports of both have other LIDs in each file, and none has the same");
         let one_moved = [LEAF, HOST].concat().replace("CA    17", "CA    18");
         let nets = read(&[&[LEAF, HOST].concat(), &one_moved]).unwrap();
         assert_eq!(

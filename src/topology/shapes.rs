@@ -1,61 +1,65 @@
-//! Invented fabrics of the shapes that are built: fat trees of three tiers, Dragonfly and Dragonfly+, tori and meshes, hosts with many rails.
+//! Generated fabrics of common shapes: fat trees of three tiers, Dragonfly and Dragonfly+, tori and
+//! meshes, hosts with many rails.
 //!
-//! EDR throughout; switches are `leaf...`, `spine...`, `core...` or `router...`, hosts `node00001 mlx5_0`...
+//! All links are 4x EDR. Switches are called `leaf...`, `spine...`, `core...` or `router...`, hosts
+//! `node00001 mlx5_0`...
 
 use super::synthetic::{Blueprint, NodeId};
 
-/// A fat tree of three tiers without oversubscription: pods of `radix / 2` leaves and as many spines, and a core for each of the `(radix / 2)^2` spine
-/// ports of a pod.
+/// A fat tree of three tiers without oversubscription. A pod has `radix / 2` leaves and as many
+/// spines. There is a core for each of the `(radix / 2)^2` upper spine ports of a pod.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreeTiers {
     /// Ports of a switch; even.
     pub radix: usize,
-    /// Pods, at most as many as a switch has ports.
+    /// Number of pods, at most `radix`.
     pub pods: usize,
 }
 
-/// Groups of switches, every two groups with a cable between them.
+/// Groups of switches, with a cable between every two groups.
 #[derive(Clone, Copy, Debug)]
 pub struct Dragonfly {
-    /// How many groups.
+    /// Number of groups.
     pub groups: usize,
-    /// Switches of a group that hosts hang on.
+    /// Switches with hosts in each group.
     pub leaves: usize,
-    /// Dragonfly+: switches of a group without hosts, each cabled to every leaf. 0 is a plain Dragonfly, whose leaves are cabled to one another.
+    /// Switches without hosts in each group, each cabled to every leaf (Dragonfly+). With 0 the
+    /// leaves of a group are cabled to one another (Dragonfly).
     pub spines: usize,
     /// Hosts on each leaf.
     pub hosts: usize,
 }
 
-/// Switches in a grid of any dimensions, each cabled to its neighbours.
+/// Switches in a grid of any dimension, each cabled to its neighbours.
 #[derive(Clone, Debug)]
 pub struct Grid {
     /// Switches in each dimension.
     pub sizes: Vec<usize>,
-    /// Whether the ends are joined: a torus rather than a mesh.
+    /// Whether the ends are joined: a torus instead of a mesh.
     pub wrapped: bool,
     /// Hosts on each switch.
     pub hosts: usize,
 }
 
-/// Units of hosts with many adapters: each unit has a leaf for each rail, and each of its hosts hangs on all of them.
+/// Units of hosts with several HCAs. Each unit has one leaf for each rail, and each of its hosts is
+/// cabled to all of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Rails {
-    /// Units.
+    /// Number of units.
     pub units: usize,
-    /// Hosts of a unit.
+    /// Hosts of each unit.
     pub hosts: usize,
-    /// Adapters of a host.
+    /// HCAs of each host.
     pub rails: usize,
-    /// Spines, each cabled to every leaf.
+    /// Number of spines, each cabled to every leaf.
     pub spines: usize,
 }
 
 impl ThreeTiers {
-    /// The tree as a blueprint.
+    /// Returns the tree as a blueprint.
     ///
     /// # Panics
-    /// If there are more pods than a switch has ports.
+    /// If there are more pods than ports of a switch.
     pub fn blueprint(&self) -> Blueprint {
         let Self { radix, pods } = *self;
         let half = radix / 2;
@@ -81,7 +85,7 @@ impl ThreeTiers {
 }
 
 impl Dragonfly {
-    /// The fabric as a blueprint.
+    /// Returns the fabric as a blueprint.
     pub fn blueprint(&self) -> Blueprint {
         const RADIX: usize = 200;
         let Self { groups, leaves, spines, hosts } = *self;
@@ -109,7 +113,7 @@ impl Dragonfly {
 }
 
 impl Grid {
-    /// The fabric as a blueprint.
+    /// Returns the fabric as a blueprint.
     pub fn blueprint(&self) -> Blueprint {
         let Self { sizes, wrapped, hosts } = self;
         let mut net = Net::new();
@@ -132,7 +136,7 @@ impl Grid {
 }
 
 impl Rails {
-    /// The fabric as a blueprint; the adapters of a host are `mlx5_0`, `mlx5_1`...
+    /// Returns the fabric as a blueprint. The HCAs of a host are called `mlx5_0`, `mlx5_1`...
     pub fn blueprint(&self) -> Blueprint {
         let Self { units, hosts, rails, spines } = *self;
         let mut net = Net::new();
@@ -156,7 +160,7 @@ impl Rails {
     }
 }
 
-/// A blueprint that grows, with the names of hosts and the free ports of switches.
+/// A growing blueprint, with the number of hosts and the next free ports of switches.
 struct Net {
     plan: Blueprint,
     named: usize,
@@ -193,21 +197,21 @@ mod tests {
         file.fabric
     }
 
-    /// Linked ports, and the highest tier.
-    fn told(plan: &Blueprint) -> (usize, u16) {
+    /// Returns the number of linked ports and the highest tier.
+    fn size(plan: &Blueprint) -> (usize, u16) {
         let fabric = read(plan);
         (fabric.linked_ports(), Graph::new(&fabric).tiers(&fabric).into_iter().max().unwrap())
     }
 
     #[test]
-    fn shapes_are_as_large_and_as_high_as_they_are_told_to_be() {
-        // Each of 4 x 4 hosts has a cable in each of three tiers.
-        assert_eq!(told(&ThreeTiers { radix: 4, pods: 4 }.blueprint()), (2 * 16 * 3, 3));
-        // 3 groups of 2 x 2 cables, 3 between them, 12 hosts.
-        assert_eq!(told(&Dragonfly { groups: 3, leaves: 2, spines: 2, hosts: 2 }.blueprint()), (2 * (12 + 3 + 12), 2));
-        assert_eq!(told(&Dragonfly { groups: 3, leaves: 4, spines: 0, hosts: 1 }.blueprint()), (2 * (18 + 3 + 12), 1));
-        assert_eq!(told(&Grid { sizes: vec![3, 4], wrapped: true, hosts: 2 }.blueprint()), (2 * (24 + 24), 1));
-        assert_eq!(told(&Grid { sizes: vec![3, 4], wrapped: false, hosts: 2 }.blueprint()), (2 * (17 + 24), 1));
-        assert_eq!(told(&Rails { units: 2, hosts: 3, rails: 4, spines: 2 }.blueprint()), (2 * (24 + 16), 2));
+    fn shapes_have_the_requested_size_and_tiers() {
+        // 4 x 4 hosts, and as many cables in each of three tiers.
+        assert_eq!(size(&ThreeTiers { radix: 4, pods: 4 }.blueprint()), (2 * 16 * 3, 3));
+        // 3 groups with 2 x 2 cables each, 3 cables between them, 12 hosts.
+        assert_eq!(size(&Dragonfly { groups: 3, leaves: 2, spines: 2, hosts: 2 }.blueprint()), (2 * (12 + 3 + 12), 2));
+        assert_eq!(size(&Dragonfly { groups: 3, leaves: 4, spines: 0, hosts: 1 }.blueprint()), (2 * (18 + 3 + 12), 1));
+        assert_eq!(size(&Grid { sizes: vec![3, 4], wrapped: true, hosts: 2 }.blueprint()), (2 * (24 + 24), 1));
+        assert_eq!(size(&Grid { sizes: vec![3, 4], wrapped: false, hosts: 2 }.blueprint()), (2 * (17 + 24), 1));
+        assert_eq!(size(&Rails { units: 2, hosts: 3, rails: 4, spines: 2 }.blueprint()), (2 * (24 + 16), 2));
     }
 }

@@ -1,40 +1,45 @@
-//! Aggregation nodes: the SHARP engines of switches, which look like hosts' adapters.
+//! Detection of aggregation nodes: the SHARP engines of switches, which look like HCAs of hosts.
 //!
-//! No single fact tells one. The name may be a map's, or a stranger's; the port number differs from model to model (37, 41, 65, 81, 129 and 145 were
-//! seen), and any adapter may sit on a switch's highest port; the device id and the system image are told by the plain format only. So facts are
-//! counted, and two must agree.
+//! No single fact is sufficient. The name may come from a map or from another device. The port
+//! number differs between models (37, 41, 65, 81, 129 and 145 were seen), and any HCA may be on the
+//! highest port of a switch. The device ID and the system image GUID are in the plain format only.
+//! So this module counts facts, and two must agree.
 
 use super::{Device, Fabric};
 use crate::types::{Guid, NodeKind};
 
-/// How many facts must agree.
+/// Number of facts that must agree.
 const ENOUGH: i32 = 2;
 
-/// The name that the firmware gives, or that is left of it.
+/// The firmware's name of aggregation nodes, or the part of it that is always there.
 pub const NAME: &str = "Aggregation Node";
 
-/// The device id that aggregation nodes of EDR to NDR have.
+/// Device ID of aggregation nodes from EDR to NDR.
 const DEVICE_ID: u32 = 0xcf09;
 
-/// How far the GUID lies from the switch's: 8 on EDR and HDR, 16 on NDR; mostly above it, below it was seen.
+/// Distances between the GUIDs of an aggregation node and its switch: 8 on EDR and HDR, 16 on NDR.
+/// Mostly the node's GUID is the greater one.
 const DISTANCES: [u64; 2] = [8, 16];
 
 impl Fabric {
-    /// Has aggregation nodes sampled as adapters are. They stay out of the hierarchy, and no sampler is sought on them.
+    /// Makes the sampling include aggregation nodes. They still do not count in tiers, and no
+    /// sampler runs on them.
     pub fn sample_aggregation_nodes(&mut self) {
         self.with_aggregation_nodes = true;
     }
 
-    /// Whether a device is left out of sampling because it is an aggregation node.
+    /// Returns whether the sampling leaves out a device because it is an aggregation node.
     pub fn leaves_out_aggregation_node(&self, device: &Device) -> bool {
         !self.with_aggregation_nodes && self.is_aggregation_node(device)
     }
 
-    /// Whether a device is the aggregation node of a switch's SHARP engine rather than a host's adapter.
+    /// Returns whether a device is the aggregation node of a switch's SHARP engine rather than a
+    /// host's HCA.
     ///
-    /// It is an HCA on a switch of which at least two of these facts are true: it carries the firmware's name; its GUID lies where the firmware puts
-    /// it; it sits on the switch's highest port; it has the device id of one; it says that it is in the same box as the switch. A device id that is
-    /// known and is another counts against it.
+    /// An aggregation node is an HCA on a switch for which at least two of these facts hold: it has
+    /// the firmware's name; its GUID has one of the known distances from the switch's GUID; it is
+    /// on the highest port of the switch; it has the device ID of aggregation nodes; its system
+    /// image GUID is that of the switch. Any other known device ID counts against it.
     pub fn is_aggregation_node(&self, device: &Device) -> bool {
         let Some((_, peer)) = device.linked().next() else { return false };
         if device.kind != NodeKind::Hca || peer.kind != NodeKind::Switch {
@@ -66,7 +71,7 @@ fn is_beside(node: Guid, switch: Guid) -> bool {
 mod tests {
     use crate::topology::net_file;
 
-    /// A switch of 41 ports with something on one of them, as the plain format tells it.
+    /// Returns the result for a node on a switch with 41 ports, in the plain format.
     fn is_one(name: &str, guid: u64, port: u8, device_id: u32, system_image: u64) -> bool {
         let text = format!(
             "vendid=0x2c9\ndevid=0xd2f0\nsysimgguid=0x1000\nswitchguid=0x1000(1000)\n\
@@ -83,7 +88,8 @@ mod tests {
         fabric.is_aggregation_node(found)
     }
 
-    /// The same without what only the plain format tells. The switch's highest port is listed.
+    /// Returns the result for a node in a ports report. The report lists the highest port of the
+    /// switch.
     fn is_one_by_the_ports_report(name: &str, guid: u64, port: u8) -> bool {
         let text = format!(
             "SW     1 {port:2} 0x0000000000001000 4x HDR - CA     2  1 {guid:#018x} ( 'leaf' - '{name}' )\n\
@@ -99,21 +105,21 @@ mod tests {
     const HCA: u32 = 0x101b;
 
     #[test]
-    fn two_facts_tell_one_whatever_the_port() {
+    fn two_facts_identify_an_aggregation_node_on_any_port() {
         for port in [37, 41] {
             assert!(is_one(FIRMWARE, 0x1008, port, 0xcf09, 0x1000));
             assert!(is_one("sharp-leaf1", 0x1010, port, 0xcf09, 0x1000), "renamed by a map");
-            assert!(is_one(FIRMWARE, 0x0ff8, port, 0xcf0a, 0x1000), "a device id of tomorrow, below the switch");
+            assert!(is_one(FIRMWARE, 0x0ff8, port, 0xcf0a, 0x1000), "an unknown device ID, below the switch");
             assert!(is_one_by_the_ports_report(FIRMWARE, 0x1008, port));
         }
         assert!(is_one_by_the_ports_report("sharp-leaf1", 0x1010, 41));
     }
 
     #[test]
-    fn one_fact_is_chance_or_somebodys_joke() {
+    fn one_fact_is_not_sufficient() {
         assert!(!is_one("node1 mlx5_0", 0x9000, 41, HCA, 0x9000), "the highest port");
         assert!(!is_one(FIRMWARE, 0x9000, 5, HCA, 0x9000), "the name");
-        assert!(!is_one(FIRMWARE, 0x9000, 41, HCA, 0x9000), "name and port of an adapter that says what it is");
+        assert!(!is_one(FIRMWARE, 0x9000, 41, HCA, 0x9000), "name and port, with the device ID of an HCA");
         assert!(!is_one_by_the_ports_report(FIRMWARE, 0x9000, 5));
         assert!(!is_one_by_the_ports_report("node1 mlx5_0", 0x9000, 41));
         assert!(!is_one_by_the_ports_report("node1 mlx5_0", 0x1008, 5));

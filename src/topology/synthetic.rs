@@ -1,20 +1,20 @@
-//! Invented fabrics: for `make demo`, for rehearsals and for tests.
+//! Generated fabrics for demonstrations, virtual sweeps and tests.
 //!
-//! A [`Blueprint`] is a list of nodes and cables. It is written out as `ibnetdiscover -p` would print it, or as a net file
-//! that ibsim loads; nothing else in the house knows that such a fabric was invented.
+//! A [`Blueprint`] is a list of nodes and cables. It can be printed like `ibnetdiscover -p` or as a
+//! net file for ibsim. No other module distinguishes generated fabrics from real ones.
 
 use std::fmt::Write;
 
 use crate::types::{Guid, Lid, NodeKind, PortNum};
 
-/// Nodes and cables.
+/// A list of nodes and cables.
 #[derive(Clone, Debug, Default)]
 pub struct Blueprint {
     nodes: Vec<Node>,
     speed: &'static str,
 }
 
-/// A node's place in its blueprint.
+/// Index of a node in its blueprint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NodeId(usize);
 
@@ -23,31 +23,32 @@ struct Node {
     kind: NodeKind,
     name: String,
     guid: u64,
-    /// Index 0 is port 1.
+    /// Ports; index 0 is port 1.
     ports: Vec<Option<(NodeId, PortNum)>>,
-    /// LIDs by port; a switch has one only.
+    /// LIDs by port; a switch has one.
     lids: Vec<Lid>,
 }
 
-/// A two-tier fat tree: every leaf is cabled to every spine.
+/// A fat tree of two tiers: every leaf is cabled to every spine.
 #[derive(Clone, Copy, Debug)]
 pub struct FatTree {
-    /// Leaf switches.
+    /// Number of leaf switches.
     pub leaves: usize,
     /// Hosts on each leaf.
     pub hosts: usize,
-    /// Spine switches.
+    /// Number of spine switches.
     pub spines: usize,
-    /// Cables between a leaf and a spine.
+    /// Cables between each leaf and each spine.
     pub trunk: usize,
     /// Ports of a switch.
     pub radix: usize,
 }
 
-/// The fabric of the LDMS paper's measurements as far as it is told there: 288 hosts on 12 leaf switches, two-to-one
-/// oversubscribed over 6 cores, and an I/O island of 4 switches with 14 servers on two ports each. EDR throughout.
+/// The fabric of the LDMS paper's measurements, as far as the paper describes it: 288 hosts on 12
+/// leaf switches, two-to-one oversubscribed over 6 cores, and an I/O island of 4 switches with 14
+/// servers on two ports each. All links are 4x EDR.
 ///
-/// 22 switches, 302 adapters, 338 LIDs, 968 linked ports and 140 idle ones.
+/// 22 switches, 302 HCAs, 338 LIDs, 968 linked ports and 140 unlinked ones.
 pub fn stria() -> Blueprint {
     let tree = FatTree { leaves: 12, hosts: 24, spines: 6, trunk: 2, radix: 36 };
     let (mut plan, cores) = tree.with_spines("core");
@@ -60,7 +61,7 @@ pub fn stria() -> Blueprint {
     let servers = [("admin", 2), ("login", 2), ("gw", 2), ("mds", 2), ("oss", 6)];
     let names = servers.iter().flat_map(|(role, count)| (1..=*count).map(move |n| format!("{role}{n} mlx5_0")));
     for (n, name) in names.enumerate() {
-        // Each server on both switches of one of two pairs, so that a switch may fail.
+        // Each server is on both switches of one of two pairs, so that one switch may fail.
         let (pair, place) = (n % 2 * 2, n / 2 + 1);
         let server = plan.adapter(&name, 2);
         plan.cable((server, 1), (island[pair], place));
@@ -69,14 +70,15 @@ pub fn stria() -> Blueprint {
     plan
 }
 
-/// A large fabric of three tiers, of switches with 64 ports: six pods of 32 leaves and 32 spines, half a pod of 16 leaves, 32 hosts on each leaf, and 128
-/// cores. Without oversubscription. EDR throughout.
+/// A large fabric of three tiers with 64-port switches: six pods of 32 leaves and 32 spines, half a
+/// pod of 16 leaves, 32 hosts on each leaf, and 128 cores. Without oversubscription. All links are
+/// 4x EDR.
 ///
-/// 560 switches, 6656 adapters, 39,936 linked ports.
+/// 560 switches, 6656 HCAs, 39,936 linked ports.
 pub fn large() -> Blueprint {
     const PODS: [usize; 7] = [32, 32, 32, 32, 32, 32, 16];
     const SPINES: usize = 32;
-    // Cores of each spine's place, and cables of a spine to each of them.
+    // Cores for each spine number, and cables of a spine to each of them.
     const CORES: usize = 4;
     let mut plan = Blueprint::new("EDR");
     let cores: Vec<_> = (1..=SPINES * CORES).map(|n| plan.switch(&format!("core{n:03}"), 64)).collect();
@@ -108,10 +110,11 @@ pub fn large() -> Blueprint {
 }
 
 impl FatTree {
-    /// The tree as a blueprint: leaves `leaf01`..., spines `spine01`..., hosts `node00001 mlx5_0`... EDR.
+    /// Returns the tree as a blueprint: leaves `leaf01`..., spines `spine01`..., hosts `node00001
+    /// mlx5_0`... EDR.
     ///
     /// # Panics
-    /// If a switch would need more ports than its radix.
+    /// If a switch needs more ports than its radix.
     pub fn blueprint(&self) -> Blueprint {
         self.with_spines("spine").0
     }
@@ -138,7 +141,7 @@ impl FatTree {
 }
 
 impl Blueprint {
-    /// An empty blueprint whose links all have this speed, 4x wide.
+    /// Creates an empty blueprint. All its links will have this speed, 4x wide.
     pub fn new(speed: &'static str) -> Self {
         Self { nodes: Vec::new(), speed }
     }
@@ -148,7 +151,7 @@ impl Blueprint {
         self.add(NodeKind::Switch, name, ports)
     }
 
-    /// Adds an adapter.
+    /// Adds an HCA.
     pub fn adapter(&mut self, name: &str, ports: usize) -> NodeId {
         self.add(NodeKind::Hca, name, ports)
     }
@@ -167,7 +170,7 @@ impl Blueprint {
     /// Joins two ports.
     ///
     /// # Panics
-    /// If there is no such port or it is taken.
+    /// If a port does not exist or is already joined.
     pub fn cable(&mut self, a: (NodeId, usize), b: (NodeId, usize)) {
         for ((node, port), other) in [(a, b), (b, a)] {
             let place = &mut self.nodes[node.0].ports[port - 1];
@@ -176,27 +179,28 @@ impl Blueprint {
         }
     }
 
-    /// The first port of a node without a cable.
+    /// Returns the first port of a node without a cable.
     ///
     /// # Panics
-    /// If there is none.
+    /// If all ports have a cable.
     pub fn free_port(&self, node: NodeId) -> usize {
         1 + self.nodes[node.0].ports.iter().position(Option::is_none).expect("a port without a cable")
     }
 
-    /// Ports with a cable.
+    /// Returns the number of ports with a cable.
     pub fn linked_ports(&self) -> usize {
         self.nodes.iter().flat_map(|node| &node.ports).flatten().count()
     }
 
-    /// As `ibnetdiscover -p` prints it: nodes in reverse order, ports descending, an adapter's only if they are linked.
+    /// Prints the fabric like `ibnetdiscover -p`: nodes in reverse order, ports descending, ports
+    /// of HCAs only if they are linked.
     pub fn ports_report(&self) -> String {
         let mut text = String::new();
         for node in self.nodes.iter().rev() {
             for (index, peer) in node.ports.iter().enumerate().rev() {
                 let num = PortNum(index as u8 + 1);
                 let (own, speed) = (node.end(num), self.speed);
-                // Writing to a String does not fail.
+                // Writing to a String cannot fail.
                 let _ = match peer {
                     Some((other, port)) => {
                         let other = &self.nodes[other.0];
@@ -211,7 +215,7 @@ impl Blueprint {
         text
     }
 
-    /// As `ibnetdiscover` prints it without `-p`: linked ports only.
+    /// Prints the fabric like `ibnetdiscover` without `-p`: linked ports only.
     pub fn topology(&self) -> String {
         let mut text = "# Topology file: invented\n#\n".to_owned();
         let id = |node: &Node| format!("\"{}-{:016x}\"", if node.kind == NodeKind::Switch { 'S' } else { 'H' }, node.guid);
@@ -219,7 +223,7 @@ impl Blueprint {
             |node: &Node, port| if node.kind == NodeKind::Switch { String::new() } else { format!("({:x}) ", node.port_guid(port)) };
         for node in self.nodes.iter().rev() {
             let (guid, ports, name) = (node.guid, node.ports.len(), &node.name);
-            // Writing to a String does not fail.
+            // Writing to a String cannot fail.
             let _ = match node.kind {
                 NodeKind::Switch => {
                     let lid = node.lids[0];
@@ -247,12 +251,13 @@ impl Blueprint {
         text
     }
 
-    /// As a net file for ibsim; its node names are the first words here, after `S-` and `H-`.
+    /// Prints a net file for ibsim. Node names are the first words of the names, after `S-` and
+    /// `H-`.
     pub fn ibsim_net(&self) -> String {
         let mut text = String::new();
         for node in &self.nodes {
             let kind = if node.kind == NodeKind::Switch { "Switch" } else { "Hca" };
-            // Writing to a String does not fail.
+            // Writing to a String cannot fail.
             let _ = writeln!(text, "{kind}\t{} \"{}\"\t\t# \"{}\"", node.ports.len(), node.ibsim_name(), node.name);
             for (num, peer) in (1..).zip(&node.ports) {
                 if let Some((other, port)) = peer {
@@ -266,7 +271,7 @@ impl Blueprint {
 }
 
 impl Node {
-    /// The fixed left part of a line of the ports report.
+    /// Returns the left part of a line of the ports report, which has a fixed width.
     fn end(&self, port: PortNum) -> String {
         let kind = if self.kind == NodeKind::Switch { "SW" } else { "CA" };
         format!("{kind:2} {:5} {:2} {}", self.lid(port).0, port.0, Guid(self.port_guid(port)))
@@ -293,8 +298,8 @@ mod tests {
     use crate::topology::{Device, Fabric, Graph, net_file, ports_report};
 
     #[test]
-    fn stria_is_as_large_as_it_is_told_to_be() {
-        let file = ports_report::parse(stria().ports_report().as_bytes(), "stria").expect("our own format");
+    fn stria_has_its_documented_size() {
+        let file = ports_report::parse(stria().ports_report().as_bytes(), "stria").expect("a valid ports report");
         assert_eq!(file.remarks, []);
         assert_eq!((file.fabric.linked_ports(), file.port_lines), (968, 1108));
         let switches = file.fabric.devices().iter().filter(|device| device.kind == NodeKind::Switch).count();
@@ -302,8 +307,8 @@ mod tests {
     }
 
     #[test]
-    fn both_formats_tell_the_same_links() {
-        let read = |text: String| net_file::parse(text.as_bytes(), "stria").expect("our own format");
+    fn both_formats_have_the_same_links() {
+        let read = |text: String| net_file::parse(text.as_bytes(), "stria").expect("a valid ports report");
         let (plain, report) = (read(stria().topology()), read(stria().ports_report()));
         assert_eq!(plain.remarks, []);
         let links = |fabric: &Fabric| {
@@ -318,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn the_large_one_is_as_large_as_it_is_told_to_be() {
+    fn large_fabric_has_its_documented_size() {
         let plan = large();
         let switches = plan.nodes.iter().filter(|node| node.kind == NodeKind::Switch).count();
         assert_eq!((plan.linked_ports(), switches, plan.nodes.len() - switches), (39_936, 560, 6656));
@@ -327,7 +332,7 @@ mod tests {
     #[test]
     fn hops_and_tiers_of_a_fat_tree() {
         let tree = FatTree { leaves: 3, hosts: 2, spines: 2, trunk: 1, radix: 8 };
-        let fabric = ports_report::parse(tree.blueprint().ports_report().as_bytes(), "tree").expect("our own format").fabric;
+        let fabric = ports_report::parse(tree.blueprint().ports_report().as_bytes(), "tree").expect("a valid ports report").fabric;
         let graph = Graph::new(&fabric);
         let named = |name: &str| fabric.iter().find(|(_, device)| device.host() == name).expect("in the tree").0;
         let hops = graph.hops_from([named("node00001")]);

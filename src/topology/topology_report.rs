@@ -1,12 +1,13 @@
-//! The reader of the plain topology: what `ibnetdiscover` prints without `-p`.
+//! Lines of the plain format of `ibnetdiscover` (without `-p`).
 //!
-//! The format is that of `dump_topology()` in rdma-core's `infiniband-diags/ibnetdiscover.c`: a paragraph a node, a line a linked port.
+//! The format is that of `dump_topology()` in rdma-core's `infiniband-diags/ibnetdiscover.c`: one
+//! paragraph for each node, one line for each linked port.
 //!
 //! ```text
 //! vendid=0x2c9
 //! devid=0xcb20
 //! sysimgguid=0xe41d2d030003e470
-//! switchguid=0xe41d2d030003e470(e41d2d030003e470)             node GUID (port GUID), without leading zeros
+//! switchguid=0xe41d2d030003e470(e41d2d030003e470)   node GUID (port GUID), no leading zeros
 //! Switch  36 "S-e41d2d030003e470"  # "leaf0" enhanced port 0 lid 4 lmc 0
 //! [1]  "H-0002c903003421b0"[2](2c903003421b2)  # "node1 HCA-1" lid 3 4xEDR
 //!
@@ -15,72 +16,79 @@
 //! [2](2c903003421b2)  "S-e41d2d030003e470"[1]  # lid 3 lmc 0 "leaf0" lid 4 4xEDR
 //! ```
 //!
-//! 1. Only linked ports are listed: each line that begins with `[` is one, or a [`Remark`] with its number.
-//! 2. The other end is named by its node GUID. The port GUID of a switch stands in the switch's own paragraph, maybe further down.
-//! 3. Names are cut out at the first and the last `"` of the comment: nothing within them is escaped, and nothing after them has one.
-//! 4. Width and speed are glued together: `2xNDR`, `?????`.
+//! 1. The format lists only linked ports. Each line that begins with `[` gives a port or a
+//!    [`Remark`] with its number.
+//! 2. A line identifies the other end by its node GUID. The port GUID of a switch is in the
+//!    switch's own paragraph, possibly further down.
+//! 3. A name extends from the first to the last `"` of the comment: names are not escaped, and no
+//!    `"` follows the name.
+//! 4. Width and speed form one word: `2xNDR`, `?????`.
 
 use std::collections::BTreeMap;
 
 use super::lines::{Draft, End, Line, number, port, rate, shorten};
 use super::names::RawName;
-use super::{Node, Place, Remark, RemarkKind};
+use super::{LinePosition, Node, Remark, RemarkKind};
 use crate::types::{Guid, Lid, LinkRate, NodeKind, ParseError, PortNum};
 
-/// Takes all lines apart.
+/// Parses all lines.
 pub(super) fn draft(text: &str, file: u16) -> Draft<'_> {
     let mut reader = Reader::default();
     for (number, line) in (1..).zip(text.lines()) {
-        let place = Place { file, line: number };
-        if let Err(error) = reader.line(line.strip_suffix('\r').unwrap_or(line), place) {
-            reader.remarks.push(Remark::new(place, RemarkKind::Unreadable, error.to_string()));
+        let position = LinePosition { file, line: number };
+        if let Err(error) = reader.line(line.strip_suffix('\r').unwrap_or(line), position) {
+            reader.remarks.push(Remark::new(position, RemarkKind::Unreadable, error.to_string()));
         }
     }
     reader.finish()
 }
 
-/// How a line begins that ends the paragraph above even if it cannot be read: ports below must not become those of the node above. Anything else is noise.
+/// Returns the start of a line that ends the paragraph above, even if the rest of the line is
+/// faulty. Otherwise the ports below would become ports of the node above. Returns `None` for other
+/// lines.
 pub(super) fn opening(line: &str) -> Option<&'static str> {
     let word = line.split_inclusive([' ', '\t', '=']).next().unwrap_or_default();
     ["vendid=", "Switch ", "Ca ", "Rt "].into_iter().find(|start| start.trim_end() == word.trim_end())
 }
 
-/// How the first line begins.
+/// Start of the first line of the format.
 pub(super) const HEADING: &str = "# Topology file:";
 
-/// Whether a line can only be one of a plain topology.
+/// Returns whether a line can belong only to a plain topology.
 pub(super) fn is_line(line: &str) -> bool {
     let piece = Piece::parse(line).ok().filter(|piece| !matches!(piece, Piece::Nothing | Piece::Port(_)));
     line.starts_with(HEADING) || piece.is_some()
 }
 
-/// One line by itself. Shape: what [`draft`] makes ports of, and what [`anonymise`](super::anonymise) writes out again.
+/// One parsed line. [`draft`] makes ports of it, [`anonymise`](super::anonymise) prints it again.
 #[derive(Debug)]
 pub(super) enum Piece<'a> {
-    /// A comment, a heading, or nothing.
+    /// A comment, a heading or an empty line.
     Nothing,
     VendorId(u32),
     DeviceId(u32),
     SystemImage(Guid),
     /// The node GUID of an HCA or a router.
     NodeGuid(NodeKind, Guid),
-    /// The node GUID of a switch, and its port GUID.
+    /// The node GUID of a switch and its port GUID.
     SwitchGuid(Guid, Option<Guid>),
     Header(Header<'a>),
     Port(PortLine<'a>),
 }
 
-/// The line of a node: `Switch 36 "S-guid" # "name" base port 0 lid 6 lmc 0`, or `Ca 2 "H-guid" # "name"`.
+/// The line of a node: `Switch 36 "S-guid" # "name" base port 0 lid 6 lmc 0`, or `Ca 2 "H-guid" #
+/// "name"`.
 #[derive(Debug)]
 pub(super) struct Header<'a> {
     pub(super) id: Id,
     pub(super) ports: u8,
     pub(super) name: &'a str,
-    /// Of a switch.
+    /// LID of a switch; 0 for other nodes.
     pub(super) lid: Lid,
 }
 
-/// `[1](guid) "S-guid"[6](guid) # lid 16 lmc 1 "name" lid 3 4xSDR`; each GUID and the first LID only where the node is no switch.
+/// `[1](guid) "S-guid"[6](guid) # lid 16 lmc 1 "name" lid 3 4xSDR`. The GUIDs and the first LID are
+/// absent where the node is a switch.
 #[derive(Debug)]
 pub(super) struct PortLine<'a> {
     pub(super) port: PortNum,
@@ -94,26 +102,26 @@ pub(super) struct PortLine<'a> {
     pub(super) rate: LinkRate,
 }
 
-/// How a node is named: `"S-0008f10400410015"`.
+/// Identifier of a node: `"S-0008f10400410015"`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Id {
     pub(super) kind: NodeKind,
     pub(super) guid: Guid,
 }
 
-/// The node of the paragraph that is being read.
+/// The node of the current paragraph.
 #[derive(Clone, Copy)]
 struct Current<'a> {
     kind: NodeKind,
     node: Node,
-    /// Of a switch: its port GUID and its LID.
+    /// Port GUID and LID of a switch.
     switch: (Guid, Lid),
     name: &'a str,
 }
 
-/// A port's line before it is known which port GUID the other end has.
+/// A port whose peer has no port GUID yet.
 struct Open<'a> {
-    place: Place,
+    position: LinePosition,
     end: End,
     node: Node,
     name: &'a str,
@@ -122,18 +130,19 @@ struct Open<'a> {
 
 #[derive(Default)]
 struct Reader<'a> {
-    /// What stands above the line of the next node.
+    /// Properties from the lines above the line of the next node.
     facts: Node,
     port_guid: Option<Guid>,
     current: Option<Current<'a>>,
     open: Vec<Open<'a>>,
-    /// The port GUID of switches, and of ports that have one of their own, by node GUID; the port is 0 for a switch.
+    /// Port GUIDs of switches, HCA ports and router ports, by node GUID and port; the port is 0 for
+    /// a switch.
     port_guids: BTreeMap<(Guid, PortNum), Guid>,
     remarks: Vec<Remark>,
 }
 
 impl<'a> Reader<'a> {
-    fn line(&mut self, line: &'a str, place: Place) -> Result<(), ParseError> {
+    fn line(&mut self, line: &'a str, position: LinePosition) -> Result<(), ParseError> {
         match Piece::parse(line) {
             Ok(Piece::Nothing) => {}
             Ok(Piece::VendorId(id)) => {
@@ -145,7 +154,7 @@ impl<'a> Reader<'a> {
             Ok(Piece::NodeGuid(_, guid)) => self.facts.guid = Some(guid),
             Ok(Piece::SwitchGuid(guid, port)) => (self.facts.guid, self.port_guid) = (Some(guid), port),
             Ok(Piece::Header(header)) => self.node(&header),
-            Ok(Piece::Port(port)) => self.port(line, port, place)?,
+            Ok(Piece::Port(port)) => self.port(line, port, position)?,
             Err(error) => {
                 if opening(line).is_some() {
                     self.next_node();
@@ -156,14 +165,14 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The lines that follow are not those of the node above.
+    /// Ends the paragraph of the current node.
     fn next_node(&mut self) {
         (self.facts, self.port_guid, self.current) = (Node::default(), None, None);
     }
 
     fn node(&mut self, header: &Header<'a>) {
         let Header { id, ports, name, lid } = *header;
-        // What stands above belongs to another node if its GUID is another.
+        // Lines above that name another node GUID belong to another node.
         let own = self.facts.guid.is_none_or(|guid| guid == id.guid);
         let (facts, port_guid) = if own { (self.facts, self.port_guid) } else { (Node::default(), None) };
         let node = Node { guid: Some(id.guid), ports: Some(ports), ..facts };
@@ -175,9 +184,9 @@ impl<'a> Reader<'a> {
         self.current = Some(Current { kind: id.kind, node, switch: (port_guid, lid), name });
     }
 
-    fn port(&mut self, text: &str, line: PortLine<'a>, place: Place) -> Result<(), ParseError> {
+    fn port(&mut self, text: &str, line: PortLine<'a>, position: LinePosition) -> Result<(), ParseError> {
         let Some(Current { kind, node, switch, name }) = self.current else {
-            return Err(ParseError::new(shorten(text), "a port below the line of its node, which is missing or could not be read"));
+            return Err(ParseError::new(shorten(text), "a port below a valid line of its node"));
         };
         let (guid, lid) = match kind {
             NodeKind::Switch => switch,
@@ -187,20 +196,20 @@ impl<'a> Reader<'a> {
                 (guid, line.lid.ok_or_else(|| ParseError::new(shorten(text), "a port with `lid` and its LID after the #"))?)
             }
         };
-        self.open.push(Open { place, end: End { kind, lid, port: line.port, guid }, node, name, line });
+        self.open.push(Open { position, end: End { kind, lid, port: line.port, guid }, node, name, line });
         Ok(())
     }
 
     fn finish(self) -> Draft<'a> {
         let Self { open, port_guids, remarks, .. } = self;
         let line = |open: Open<'a>| {
-            let Open { place, end, node, name, line: PortLine { peer, peer_port, peer_guid, peer_name, peer_lid, rate, .. } } = open;
+            let Open { position, end, node, name, line: PortLine { peer, peer_port, peer_guid, peer_name, peer_lid, rate, .. } } = open;
             let port = if peer.kind == NodeKind::Switch { PortNum(0) } else { peer_port };
             let known = port_guids.get(&(peer.guid, port)).copied();
-            // A switch without a paragraph of its own: nearly all have the same GUID twice.
+            // For a switch without a paragraph: node GUID and port GUID of most switches are equal.
             let guid = peer_guid.or(known).unwrap_or(peer.guid);
             let peer = End { kind: peer.kind, lid: peer_lid.unwrap_or_default(), port: peer_port, guid };
-            Line { place, end, node, rate, peer: Some(peer), names: RawName::Told(name, peer_name) }
+            Line { position, end, node, rate, peer: Some(peer), names: RawName::Separate(name, peer_name) }
         };
         Draft { lines: open.into_iter().map(line).collect(), remarks }
     }
@@ -208,7 +217,7 @@ impl<'a> Reader<'a> {
 
 impl<'a> Piece<'a> {
     pub(super) fn parse(line: &'a str) -> Result<Self, ParseError> {
-        // `# Chassis 1` and the like may follow.
+        // A text such as `# Chassis 1` may follow.
         let value = |text: &'a str| text.split(['\t', ' ']).next().unwrap_or_default();
         let hex = |text| hex(value(text));
         let short = |text| u32::try_from(hex(text)?).map_err(|_| ParseError::new(shorten(text), "an id of 32 bits at most"));
@@ -247,7 +256,7 @@ impl<'a> PortLine<'a> {
         let comment = rest.trim_start().strip_prefix('#').unwrap_or_default();
         let (before, peer_name, after) = match quoted(comment) {
             Some((before, name, after)) => (before, Some(name), after),
-            // Cut within the name, or before it.
+            // The line was cut within the name or before it.
             None => (comment.split('"').next().unwrap_or_default(), None, ""),
         };
         let (lid, peer_lid, rate) = (lid_in(before)?, lid_in(after)?, rate_in(after));
@@ -286,7 +295,7 @@ impl Id {
             "R" => NodeKind::Router,
             _ => return Err(wrong(id)),
         };
-        // Sixteen digits here: less is no GUID but a name, as simulators have.
+        // A shorter identifier is the name of a simulated node, not a GUID.
         if guid.len() != 16 {
             return Err(wrong(id));
         }
@@ -295,13 +304,13 @@ impl Id {
     }
 }
 
-/// A comment at its first and its last `"`.
+/// Splits a comment at its first and its last `"`.
 fn quoted(comment: &str) -> Option<(&str, &str, &str)> {
     let (first, last) = comment.find('"').zip(comment.rfind('"')).filter(|(first, last)| first < last)?;
     Some((&comment[..first], &comment[first + 1..last], &comment[last + 1..]))
 }
 
-/// `[12]`, and `[ext 3]` after it, which tells the number that is printed on a chassis.
+/// Parses `[12]`, and skips a following `[ext 3]`, which is the number printed on a chassis.
 fn bracketed(rest: &mut &str) -> Result<PortNum, ParseError> {
     let wrong = |text: &str| ParseError::new(shorten(text), "a port number in brackets");
     let (num, mut after) = rest.strip_prefix('[').and_then(|text| text.split_once(']')).ok_or_else(|| wrong(rest))?;
@@ -312,7 +321,7 @@ fn bracketed(rest: &mut &str) -> Result<PortNum, ParseError> {
     port(num)
 }
 
-/// `(8f10403960985)`, if it is there.
+/// Parses `(8f10403960985)` if it is present.
 fn parenthesised(rest: &mut &str) -> Result<Option<Guid>, ParseError> {
     let Some(text) = rest.trim_start().strip_prefix('(') else { return Ok(None) };
     let (guid, after) = text.split_once(')').ok_or_else(|| ParseError::new(shorten(text), "a port GUID in parentheses"))?;
@@ -320,7 +329,7 @@ fn parenthesised(rest: &mut &str) -> Result<Option<Guid>, ParseError> {
     Ok(Some(Guid(digits(guid)?)))
 }
 
-/// The number after the word `lid`.
+/// Returns the LID after the word `lid`.
 fn lid_in(text: &str) -> Result<Option<Lid>, ParseError> {
     const EXPECTED: &str = "a LID from 0 to 49151";
     let mut words = text.split_ascii_whitespace().skip_while(|word| *word != "lid").skip(1);
@@ -328,20 +337,21 @@ fn lid_in(text: &str) -> Result<Option<Lid>, ParseError> {
     Ok(lid.map(|lid| Lid(lid as u16)))
 }
 
-/// Width and speed after the LID; unknown if the line was cut there: a link is a link.
+/// Returns width and speed after the LID. They are unknown if the line was cut there; the port is
+/// linked all the same.
 fn rate_in(text: &str) -> LinkRate {
     let word = text.split_ascii_whitespace().skip_while(|word| *word != "lid").nth(2).unwrap_or_default();
     let width = if word.starts_with("??") { 2 } else { word.find('x').map_or(0, |x| x + 1) };
     rate(&word[..width], &word[width..]).unwrap_or_else(|_| LinkRate::new("??", "???"))
 }
 
-/// What stands between paragraphs in the output of `-g`, and above the first.
+/// Returns whether a line is one of the headings that `-g` adds.
 fn is_heading(line: &str) -> bool {
     line.starts_with("Chassis ")
         || ["Non-Chassis Nodes", "Spine Nodes", "Line Nodes", "Chassis Switches", "Chassis CAs"].contains(&line.trim())
 }
 
-/// `0x` and up to sixteen hexadecimal digits.
+/// Parses `0x` and up to sixteen hexadecimal digits.
 fn hex(text: &str) -> Result<u64, ParseError> {
     text.strip_prefix("0x")
         .ok_or(())
@@ -349,7 +359,7 @@ fn hex(text: &str) -> Result<u64, ParseError> {
         .map_err(|()| ParseError::new(shorten(text), "0x and hexadecimal digits"))
 }
 
-/// Up to sixteen hexadecimal digits.
+/// Parses up to sixteen hexadecimal digits.
 fn digits(text: &str) -> Result<u64, ParseError> {
     let wrong = || ParseError::new(shorten(text), "hexadecimal digits, sixteen at most");
     if text.is_empty() || text.len() > 16 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -379,8 +389,8 @@ mod tests {
     }
 
     #[test]
-    fn both_paragraphs_of_a_link() {
-        // The paragraph that tells a switch's port GUID may stand behind the first line that needs it.
+    fn both_paragraphs_of_a_link_are_parsed() {
+        // The paragraph with the port GUID of a switch may follow the first line that needs it.
         for text in [format!("{LEAF}\n{HOST}"), format!("# Topology file: generated on now\n#\n\nNon-Chassis Nodes\n{HOST}\n{LEAF}")] {
             let file = read(&text);
             assert_eq!(file.remarks, []);
@@ -418,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_options_of_the_tool_add_is_passed_over() {
+    fn additions_of_other_options_are_skipped() {
         let extended = LEAF.replace("[1]\t", "[1][ext 12]\t").replace("4xEDR", "4xEDR s=32 w=2 v=");
         let file = read(&format!("Chassis 1 (guid 0x2c9)\n\n# Spine Nodes\n{extended}\n{}", HOST.replace("[1]\t", "[1][ext 12]\t")));
         assert_eq!((file.remarks.as_slice(), file.fabric.linked_ports()), (&[][..], 2));
@@ -432,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn standard_error_within_a_paragraph_costs_none_of_its_ports() {
+    fn noise_within_a_paragraph_loses_no_port() {
         let noise = "src/query_smp.c:195; umad (DR path slid 0; dlid 0; 0,1,1,31 Attr 0x11:0) bad status 110; Connection timed out\n";
         let text = format!("{noise}{}{noise}[1]\t", LEAF.replace("[1]\t", &format!("{noise}[1]\t")));
         let file = read(&format!("{text}\n\n{HOST}"));
@@ -442,24 +452,24 @@ mod tests {
     }
 
     #[test]
-    fn ports_below_a_node_that_cannot_be_read_are_nobody_elses() {
+    fn ports_below_a_faulty_node_go_to_no_other_node() {
         let broken = HOST.replace("\"H-0002c903003421b0\"\t\t# \"node1", "\"H-0002c90\"\t\t# \"node1");
         assert_eq!(
             remarks(&format!("{LEAF}{broken}")),
             [(6, RemarkKind::OneSided), (11, RemarkKind::Unreadable), (12, RemarkKind::Unreadable)]
         );
-        // Without the lines that tell more of it, too.
+        // The same without the lines of properties above the node.
         assert_eq!(remarks(&format!("{LEAF}Ca\t2 \"H-\n[2](2c903003421b2) \t\"S-e41d2d030003e470\"[1]\t\t# lid 3")).len(), 3);
     }
 
     #[test]
-    fn a_file_that_was_cut_keeps_what_it_tells() {
+    fn cut_file_keeps_its_complete_lines() {
         let whole = format!("{LEAF}\n{HOST}");
         for cut in 0..whole.len() {
             if let Ok(file) = net_file::parse(&whole.as_bytes()[..cut], "cut") {
-                let told = whole[..cut].lines().filter(|line| line.starts_with('[')).count();
+                let ports = whole[..cut].lines().filter(|line| line.starts_with('[')).count();
                 let lost = file.remarks.iter().filter(|remark| remark.kind == RemarkKind::Unreadable).count();
-                assert!(file.port_lines + lost >= told, "{cut}");
+                assert!(file.port_lines + lost >= ports, "{cut}");
             }
         }
         assert_eq!(read(LEAF).remarks.iter().map(|remark| remark.kind).collect::<Vec<_>>(), [RemarkKind::OneSided]);
@@ -472,13 +482,14 @@ mod tests {
     }
 
     #[test]
-    fn a_fabric_without_a_link_is_one() {
+    fn fabric_without_a_link_is_valid() {
         let file = read("# Topology file: generated on now\ncaguid=0x10\nCa\t1 \"H-0000000000000010\"\t\t# \"a\"\n");
         assert_eq!((file.port_lines, file.remarks.len()), (0, 0));
     }
 
     proptest::proptest! {
-        /// Whatever is done to single characters of a good file: each line of a port becomes one, or a remark, unless it becomes a comment.
+        /// Replaces one character of a valid file: each line of a port becomes a port or a remark,
+        /// unless it becomes a comment.
         #[test]
         fn no_port_is_lost_without_a_remark(at in 0usize..700, with in "[ -~\u{e9}\r\t]") {
             let mut text: Vec<char> = format!("{LEAF}\n{HOST}").chars().collect();

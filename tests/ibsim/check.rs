@@ -1,4 +1,5 @@
-//! `ibnet-sweep check` on the real stack: an HCA port, its subnet, and devices that are dead or not who they should be.
+//! `ibnet-sweep check` on ibsim: the HCA port, its subnet, dead devices and devices with another
+//! identity.
 
 use std::fs;
 
@@ -15,13 +16,13 @@ fn check(ibsim: &Ibsim, args: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn the_walk_goes_from_the_adapter_to_one_reply_of_each_device() {
+fn check_verifies_the_hca_and_one_reply_of_each_device() {
     let Some(preload) = available() else { return };
     let mut ibsim = Ibsim::start(&TREE.blueprint(), "node00006", preload);
     let net = discover(&ibsim, "node00001");
     let (code, text) = check(&ibsim, &["--net", "net.p"]);
     assert_eq!(code, Some(0), "{text}");
-    for said in [
+    for expected in [
         "ok    link layer     I",
         "ok    port state     active, LID ",
         "ok    permissions    ",
@@ -30,14 +31,14 @@ fn the_walk_goes_from_the_adapter_to_one_reply_of_each_device() {
         "ok    devices        9 of 9 answer who they are and for their performance management",
         "\n0 failed, 0 warned, ",
     ] {
-        assert!(text.contains(said), "{said:?} is not in {text}");
+        assert!(text.contains(expected), "{expected:?} is not in {text}");
     }
     let (code, text) = check(&ibsim, &["--net", "net.p", "--pkey", "0x8001", "--ca", "nosuch"]);
-    assert!(code == Some(1) && text.contains("fail  HCA            there is no HCA port nosuch here"), "{text}");
+    assert!(code == Some(1) && text.contains("fail  HCA            cannot use HCA port nosuch: this host does not have it"), "{text}");
     let (code, text) = check(&ibsim, &["--net", "net.p", "--pkey", "0x8001"]);
     assert!(code == Some(1) && text.contains("fail  P_Key          ") && text.contains("skip  devices        9 are not asked"), "{text}");
 
-    // One host is gone, and a file names another one's LID as that of the host beside it.
+    // One host is gone, and the plan has the LID of another host for node00002.
     ibsim.type_line("Unlink \"H-node00005\"");
     let of = |name: &str| net.fabric.devices().iter().find(|device| device.host() == name).expect("in the fabric");
     let [wrong, there] = ["node00002", "node00003"].map(of);

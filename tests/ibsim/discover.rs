@@ -1,4 +1,5 @@
-//! What the real `ibnetdiscover` prints, in all of its formats, and which names rdma-core's own reader takes from a name map.
+//! Parsing of the real `ibnetdiscover` in all of its formats, and comparison of name maps with
+//! rdma-core's own parser.
 
 use std::fs;
 
@@ -15,13 +16,13 @@ const TREE: FatTree = FatTree { leaves: 2, hosts: 4, spines: 1, trunk: 2, radix:
 fn discover(ibsim: &Ibsim, args: &[&str]) -> NetFile {
     let discovered = ibsim.run("node00001", "ibnetdiscover", args);
     assert!(discovered.status.success());
-    net_file::parse(&discovered.stdout, "net").expect("what the real tool prints")
+    net_file::parse(&discovered.stdout, "net").expect("ibnetdiscover prints a valid net file")
 }
 
-type Told = (Guid, Lid, NodeKind, String, Vec<(PortNum, String, Peer)>);
+type Described = (Guid, Lid, NodeKind, String, Vec<(PortNum, String, Peer)>);
 
-/// All that both formats tell.
-fn told(net: &NetFile) -> Vec<Told> {
+/// Returns all properties that both formats have.
+fn describe(net: &NetFile) -> Vec<Described> {
     let of = |device: &Device| {
         let linked = device.linked().map(|(port, peer)| (port.num, port.rate.to_string(), peer.clone()));
         (device.guid, device.lid, device.kind, device.name.clone(), linked.collect())
@@ -30,7 +31,7 @@ fn told(net: &NetFile) -> Vec<Told> {
 }
 
 #[test]
-fn all_formats_of_the_real_tool_tell_the_same() {
+fn all_formats_of_ibnetdiscover_give_the_same_fabric() {
     let Some(preload) = available() else { return };
     let ibsim = Ibsim::start(&TREE.blueprint(), "node00008", preload);
     let report = discover(&ibsim, &["-p"]);
@@ -38,18 +39,18 @@ fn all_formats_of_the_real_tool_tell_the_same() {
     for args in [&[][..], &["-f"], &["-g"]] {
         let plain = discover(&ibsim, args);
         assert_eq!(plain.remarks, [], "{args:?}");
-        assert_eq!(told(&plain), told(&report), "{args:?}");
+        assert_eq!(describe(&plain), describe(&report), "{args:?}");
         let node = plain.fabric.devices()[0].node;
         assert!(node.guid.is_some() && node.device_id.is_some() && node.ports.is_some(), "{node:?}");
     }
 }
 
 #[test]
-fn names_of_a_map_are_those_that_the_real_tool_takes() {
+fn names_of_a_map_agree_with_ibnetdiscover() {
     let Some(preload) = available() else { return };
     let ibsim = Ibsim::start(&TREE.blueprint(), "node00008", preload);
     let plain = discover(&ibsim, &[]);
-    let mut nodes: Vec<_> = plain.fabric.devices().iter().map(|device| device.node.guid.expect("told").0).collect();
+    let mut nodes: Vec<_> = plain.fabric.devices().iter().map(|device| device.node.guid.expect("a node GUID").0).collect();
     nodes.dedup();
     let guid = |n: usize| nodes[n % nodes.len()];
     let map = format!(
@@ -71,8 +72,8 @@ fn names_of_a_map_are_those_that_the_real_tool_takes() {
     fs::write(ibsim.path("names"), &map).expect("written");
     let theirs = discover(&ibsim, &["-p", "--node-name-map", "names"]);
     let mut ours = [plain];
-    NameMap::parse(map.as_bytes(), "names").expect("a good map").apply(&mut ours);
-    assert_eq!(told(&ours[0]), told(&theirs));
+    NameMap::parse(map.as_bytes(), "names").expect("a valid map").apply(&mut ours);
+    assert_eq!(describe(&ours[0]), describe(&theirs));
     for name in ["quoted", "not quoted  ", "decimal", "octal", "a ", " text", "text", "first", "'apostrophes'"] {
         assert!(ours[0].fabric.devices().iter().any(|device| device.name == name), "{name:?} of {map}");
     }

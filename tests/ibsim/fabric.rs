@@ -1,4 +1,4 @@
-//! An ibsim of our own for a test or a benchmark: one fabric, one instance, ended with the test.
+//! An ibsim instance for a test or a benchmark: one fabric, one process, ended with the test.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,26 +12,27 @@ use std::time::Duration;
 
 use ibnet::topology::synthetic::Blueprint;
 
-/// A running ibsim whose LIDs are assigned.
+/// A running ibsim with assigned LIDs.
 pub(crate) struct Ibsim {
     process: Child,
     console: ChildStdin,
-    /// What it says on its console, which is read all the time, so that it never waits for us.
+    /// Lines of its console. A thread reads them all the time, so that ibsim never blocks.
     #[allow(dead_code, reason = "the benchmark types nothing")]
-    said: Receiver<String>,
+    output: Receiver<String>,
     name: String,
     preload: PathBuf,
-    /// Where the test may write; removed with it.
+    /// Folder of the test; removed with it.
     pub(crate) folder: tempfile::TempDir,
 }
 
-/// Where Debian puts the library that stands in for the kernel.
+/// Returns the path of ibsim's preloaded library on Debian.
 fn preload() -> Option<PathBuf> {
     let multiarch = fs::read_dir("/usr/lib").ok()?.filter_map(Result::ok).map(|entry| entry.path().join("umad2sim/libumad2sim.so"));
     multiarch.into_iter().find(|path| path.exists())
 }
 
-/// `None`, aloud, where ibsim is not installed and nobody insists.
+/// Returns the path of ibsim's preloaded library. Without ibsim prints SKIPPED and returns `None`,
+/// or fails if `IBNET_REQUIRE_IBSIM` is set.
 pub(crate) fn available() -> Option<PathBuf> {
     let tools = ["ibsim", "opensm", "ibnetdiscover", "perfquery"];
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
@@ -39,7 +40,7 @@ pub(crate) fn available() -> Option<PathBuf> {
     let found = preload().filter(|_| tools.iter().all(|tool| there(tool)));
     if found.is_none() {
         assert!(std::env::var_os("IBNET_REQUIRE_IBSIM").is_none(), "ibsim and its tools are not installed: run `make deps`");
-        // Not by the macro: the test runner would keep that to itself.
+        // Written directly: the test runner would capture the output of the macro.
         let _ = std::io::stderr()
             .write_all(b"SKIPPED: ibsim, opensm, ibnetdiscover or perfquery is not installed; `make deps` installs them\n");
     }
@@ -47,7 +48,7 @@ pub(crate) fn available() -> Option<PathBuf> {
 }
 
 impl Ibsim {
-    /// Starts ibsim with a fabric and lets opensm assign LIDs once, from the node `sm`.
+    /// Starts ibsim with a fabric and runs opensm once on the node `sm`, which assigns LIDs.
     pub(crate) fn start(fabric: &Blueprint, sm: &str, preload: PathBuf) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("ibnet{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -57,52 +58,52 @@ impl Ibsim {
         let mut process = Command::new("ibsim")
             .args(["-s".as_ref(), net.as_os_str()])
             .env("IBSIM_SOCKNAME", &name)
-            // At the end of its input it would spin: the console stays open until the test ends.
+            // ibsim spins at the end of its input, so the console stays open until the test ends.
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .expect("ibsim starts");
         let console = process.stdin.take().expect("piped");
-        let said = lines(process.stdout.take().expect("piped"));
-        wait_for(&said, "MaxMcastCap", "ibsim's network");
-        let ibsim = Self { process, console, said, name, preload, folder };
+        let output = lines(process.stdout.take().expect("piped"));
+        wait_for(&output, "MaxMcastCap", "ibsim's network");
+        let ibsim = Self { process, console, output, name, preload, folder };
         let log = ibsim.folder.path().join("opensm.log");
         let opensm = ibsim.run(sm, "opensm", ["-o".as_ref(), "-e".as_ref(), "-f".as_ref(), log.as_os_str()]);
         assert!(opensm.status.success(), "opensm: {}", String::from_utf8_lossy(&opensm.stderr));
         ibsim
     }
 
-    /// Its process.
+    /// Returns the process ID.
     #[allow(dead_code, reason = "the benchmark pins it to a core")]
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Types a line into its console.
+    /// Types a line into the console.
     #[allow(dead_code, reason = "the benchmark does not")]
     pub(crate) fn type_line(&mut self, line: &str) {
         writeln!(self.console, "{line}").expect("ibsim reads its console");
     }
 
-    /// Waits until it has done all that was typed, and gives what it said until then.
+    /// Waits until ibsim has processed all typed lines. Returns its output until then.
     #[allow(dead_code, reason = "the benchmark types nothing")]
     pub(crate) fn settle(&mut self) -> Vec<String> {
-        // It says of a command that it does not know just that.
+        // ibsim prints the name of an unknown command.
         const UNKNOWN: &str = "Settled";
         self.type_line(UNKNOWN);
-        let next = || self.said.recv_timeout(Duration::from_secs(60)).expect("ibsim says what it does");
+        let next = || self.output.recv_timeout(Duration::from_secs(60)).expect("ibsim prints a line");
         std::iter::repeat_with(next).take_while(|line| !line.contains(UNKNOWN)).collect()
     }
 
-    /// A command that sees the fabric from this node.
+    /// Returns a command that runs on a node of the fabric.
     pub(crate) fn command(&self, node: &str, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
         command
             .env("PATH", path)
             .env("IBSIM_SOCKNAME", &self.name)
-            // Else opensm gives the LIDs of another day.
+            // Without this, opensm assigns the LIDs of an earlier run.
             .env("OSM_CACHE_DIR", self.folder.path())
             .env("SIM_HOST", format!("H-{node}"))
             .env("LD_PRELOAD", &self.preload);
@@ -110,12 +111,12 @@ impl Ibsim {
         command
     }
 
-    /// Runs a command to its end. One that were killed would keep its place in ibsim for good.
+    /// Runs a command to its end. A killed command would keep its client slot in ibsim.
     pub(crate) fn run(&self, node: &str, program: impl AsRef<OsStr>, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
         self.command(node, program).args(args).output().expect("the program starts")
     }
 
-    /// A path in the test's folder.
+    /// Returns a path in the test's folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         Path::join(self.folder.path(), name)
     }
@@ -128,17 +129,17 @@ impl Drop for Ibsim {
     }
 }
 
-/// The lines of a process, as they come.
+/// Returns the lines of a process as they arrive.
 pub(crate) fn lines(from: impl std::io::Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = channel();
     thread::spawn(move || BufReader::new(from).lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
     receiver
 }
 
-/// Waits for a line that contains this.
+/// Waits for a line that contains `what` and returns it.
 pub(crate) fn wait_for(lines: &Receiver<String>, what: &str, whose: &str) -> String {
     loop {
-        let line = lines.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("{whose}: {what:?} never came"));
+        let line = lines.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("{whose} did not print {what:?}"));
         if line.contains(what) {
             return line;
         }

@@ -1,6 +1,8 @@
-//! The real stack: our programs through libibumad, with ibsim in the kernel's place, and opensm, ibnetdiscover and perfquery beside them.
+//! The programs on the real software stack: libibumad, opensm, ibnetdiscover and perfquery, with
+//! ibsim instead of the kernel.
 //!
-//! ibsim answers what it loses at once, so nothing here is about time; that is for the simulated fabric.
+//! ibsim answers lost MADs at once, so no test here is about time. Those tests use the simulated
+//! fabric.
 #![cfg(feature = "umad")]
 
 mod check;
@@ -29,16 +31,16 @@ const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
 const TREE: FatTree = FatTree { leaves: 8, hosts: 18, spines: 4, trunk: 2, radix: 36 };
 const SAMPLERS: [&str; 4] = ["node00001", "node00037", "node00073", "node00109"];
 
-/// What the real `ibnetdiscover -p` prints, in `net.p`.
+/// Runs `ibnetdiscover -p` and writes its output to `net.p`.
 fn discover(ibsim: &Ibsim, node: &str) -> NetFile {
     let discovered = ibsim.run(node, "ibnetdiscover", ["-p"]);
     assert!(discovered.status.success());
     fs::write(ibsim.path("net.p"), &discovered.stdout).expect("written");
-    ports_report::parse(&discovered.stdout, "net.p").expect("what the real tool prints")
+    ports_report::parse(&discovered.stdout, "net.p").expect("ibnetdiscover prints a valid report")
 }
 
 fn read(ibsim: &Ibsim, file: &str) -> Vec<Line> {
-    let text = fs::read_to_string(ibsim.path(file)).expect("written by the sweep");
+    let text = fs::read_to_string(ibsim.path(file)).expect("the sweep wrote the file");
     text.lines().map(|text| strict::parse(text).unwrap_or_else(|error| panic!("{error} in {text}"))).collect()
 }
 
@@ -46,7 +48,7 @@ fn ports(lines: &[Line]) -> impl Iterator<Item = &Port> {
     lines.iter().filter_map(|line| if let Line::Port(port) = line { Some(&**port) } else { None })
 }
 
-/// What `perfquery` prints, by the name of the field.
+/// Returns the values that `perfquery` prints, by field name.
 fn perfquery(ibsim: &Ibsim, lid: u16, port: u8, option: &str) -> BTreeMap<String, u64> {
     let (lid, port) = (lid.to_string(), port.to_string());
     let args: Vec<&str> = [option, &lid, &port].into_iter().filter(|arg| !arg.is_empty()).collect();
@@ -60,7 +62,7 @@ fn perfquery(ibsim: &Ibsim, lid: u16, port: u8, option: &str) -> BTreeMap<String
     text.lines().filter_map(field).collect()
 }
 
-/// Error counters by perfquery's name and by ours, and what they are set to.
+/// Error counters: perfquery's name, the name in records, and the value that the test sets.
 const ERRORS: [(&str, &str, u64); 12] = [
     ("SymbolErrorCounter", "symbol_error_counter", 17),
     ("LinkErrorRecoveryCounter", "link_error_recovery_counter", 255),
@@ -92,35 +94,35 @@ fn four_samplers_sweep_a_fat_tree() {
     let start = |sampler: &str| {
         let args =
             ["--assignments", "plan.toml", "--sampler", sampler, "--interval", "250ms", "--sweeps", "8", "-o", &format!("{sampler}.jsonl")];
-        ibsim.command(sampler, SWEEP).args(args).stderr(Stdio::piped()).spawn().expect("it starts")
+        ibsim.command(sampler, SWEEP).args(args).stderr(Stdio::piped()).spawn().expect("the program starts")
     };
     let running: Vec<_> = SAMPLERS.iter().map(|sampler| start(sampler)).collect();
     for child in running {
-        let done = child.wait_with_output().expect("it ends");
+        let done = child.wait_with_output().expect("the program ends");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
 
-    let plan = Assignments::read(&ibsim.path("plan.toml")).expect("our own file").assignments;
+    let plan = Assignments::read(&ibsim.path("plan.toml")).expect("ibnet-gen wrote a valid file").assignments;
     let mut swept: BTreeSet<(Guid, PortNum)> = BTreeSet::new();
     for sampler in SAMPLERS {
         let lines = read(&ibsim, &format!("{sampler}.jsonl"));
         let planned: BTreeSet<_> = plan
             .of_host(sampler)
-            .expect("planned")
+            .expect("the sampler is in the plan")
             .iter()
             .flat_map(|block| &block.devices)
             .flat_map(|device| device.ports.iter().map(|port| (device.guid, port.num)))
             .collect();
-        let mut told: BTreeMap<u64, Vec<(Guid, PortNum)>> = BTreeMap::new();
+        let mut recorded: BTreeMap<u64, Vec<(Guid, PortNum)>> = BTreeMap::new();
         for port in ports(&lines) {
-            told.entry(port.slot).or_default().push((port.guid, port.port));
+            recorded.entry(port.slot).or_default().push((port.guid, port.port));
         }
-        assert_eq!(told.len(), 8, "slots of {sampler}");
-        for (slot, mut told) in told {
-            told.sort_unstable();
-            assert_eq!(told, planned.iter().copied().collect::<Vec<_>>(), "slot {slot} of {sampler}");
+        assert_eq!(recorded.len(), 8, "slots of {sampler}");
+        for (slot, mut recorded) in recorded {
+            recorded.sort_unstable();
+            assert_eq!(recorded, planned.iter().copied().collect::<Vec<_>>(), "slot {slot} of {sampler}");
         }
-        // Most answers come in time even here; if none did, nothing would have been shown.
+        // Most replies must be in time, otherwise the test proves nothing.
         let ok = ports(&lines).filter(|port| port.status == "ok").count();
         assert!(ok * 2 > planned.len() * 8, "{ok} of {} records of {sampler} are ok", planned.len() * 8);
         assert!(swept.is_disjoint(&planned));
@@ -133,7 +135,7 @@ fn four_samplers_sweep_a_fat_tree() {
     let all: Vec<Line> = SAMPLERS.iter().flat_map(|sampler| read(&ibsim, &format!("{sampler}.jsonl"))).collect();
     for (name, num, half) in [("leaf03", 5, false), ("node00042", 1, true)] {
         let of_port = |port: &&Port| port.node.starts_with(name) && port.port == PortNum(num) && port.status == "ok";
-        let record = ports(&all).filter(of_port).last().unwrap_or_else(|| panic!("{name} never answered in full"));
+        let record = ports(&all).filter(of_port).last().unwrap_or_else(|| panic!("{name} has no complete record"));
         let printed = perfquery(&ibsim, record.lid.0, num, "");
         for (field, ours, value) in ERRORS {
             let value = if half { value / 2 } else { value };
@@ -143,7 +145,7 @@ fn four_samplers_sweep_a_fat_tree() {
 }
 
 #[test]
-fn details_and_wide_counters_are_what_perfquery_prints() {
+fn details_and_wide_counters_agree_with_perfquery() {
     let Some(preload) = available() else { return };
     let tree = FatTree { leaves: 1, hosts: 3, spines: 1, trunk: 1, radix: 8 };
     let mut ibsim = Ibsim::start(&tree.blueprint(), "node00003", preload);
@@ -157,12 +159,13 @@ fn details_and_wide_counters_are_what_perfquery_prints() {
     for (attribute, field, _, _, value) in details {
         ibsim.type_line(&format!("PerformanceSet \"H-node00002\"[1] {attribute}.{field}={value}"));
     }
-    // Words: a record has octets. No MAD goes through the third host's port, so this stays as it is set.
+    // The value is in words, a record has octets. No other MAD uses the port of this host, so the
+    // value stays.
     ibsim.type_line("PerformanceSet \"H-node00002\"[1] PortCountersExtended.PortXmitData=1099511627776");
     let done = ibsim.run("node00001", SWEEP, ["--net", "net.p", "--interval", "100ms", "--sweeps", "3", "-o", "lines.jsonl"]);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let all = read(&ibsim, "lines.jsonl");
-    let record = ports(&all).filter(|port| port.node.starts_with("node00002") && port.status == "ok").last().expect("it answers");
+    let record = ports(&all).filter(|port| port.node.starts_with("node00002") && port.status == "ok").last().expect("a record");
     for (_, field, ours, option, value) in details {
         let output = ibsim.run("node00003", "perfquery", [option, &record.lid.to_string(), "1"]);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -170,13 +173,13 @@ fn details_and_wide_counters_are_what_perfquery_prints() {
         assert!(printed.ends_with(&format!(".{value}")), "{printed}");
         assert_eq!(record.counter(ours), Some(value), "{field}");
     }
-    let sent = record.counter("port_xmit_data_bytes").expect("it has it");
+    let sent = record.counter("port_xmit_data_bytes").expect("the record has the counter");
     let one_mad_each = 288;
     assert!((4 << 40..(4 << 40) + 1000 * one_mad_each).contains(&sent), "words are not octets: {sent}");
 }
 
 #[test]
-fn a_host_that_is_gone_is_told_and_costs_nobody_else() {
+fn dead_host_is_reported_and_other_hosts_are_swept() {
     let Some(preload) = available() else { return };
     let tree = FatTree { leaves: 2, hosts: 4, spines: 1, trunk: 1, radix: 8 };
     let mut ibsim = Ibsim::start(&tree.blueprint(), "node00008", preload);
@@ -189,103 +192,105 @@ fn a_host_that_is_gone_is_told_and_costs_nobody_else() {
     assert_eq!(gone, BTreeSet::from(["timeout"]));
     assert!(
         ports(&all).filter(|port| port.node.starts_with("node00006")).all(|port| port.counters.is_empty()),
-        "no value of before is repeated"
+        "a port that does not answer has no counters"
     );
-    let told = all.iter().any(|line| matches!(line, Line::Event(event) if event.event == "unreachable"));
-    assert!(told, "an event says so");
+    let is_reported = all.iter().any(|line| matches!(line, Line::Event(event) if event.event == "unreachable"));
+    assert!(is_reported, "no event `unreachable`");
     let others = ports(&all).filter(|port| !port.node.starts_with("node00006"));
-    assert!(others.filter(|port| port.status == "ok").count() > 4 * 10, "the others go on");
+    assert!(others.filter(|port| port.status == "ok").count() > 4 * 10, "too few records of other hosts");
 }
 
 #[test]
-fn a_stop_is_clean_and_frees_the_simulator() {
+fn stop_is_clean_and_disconnects_from_the_simulator() {
     let Some(preload) = available() else { return };
     let tree = FatTree { leaves: 1, hosts: 2, spines: 1, trunk: 1, radix: 4 };
     let ibsim = Ibsim::start(&tree.blueprint(), "node00002", preload);
     discover(&ibsim, "node00001");
-    // Ten places there are: a client that did not end cleanly would keep its own.
+    // ibsim has ten slots for clients. A client that does not disconnect keeps its slot.
     for signal in ["TERM", "INT"].iter().cycle().take(12) {
         let mut command = ibsim.command("node00001", SWEEP);
-        let mut child = command.args(["--net", "net.p", "--interval", "20ms"]).stdout(Stdio::piped()).spawn().expect("it starts");
-        let said = lines(child.stdout.take().expect("piped"));
-        wait_for(&said, "\"sweep\"", "ibnet-sweep");
+        let mut child = command.args(["--net", "net.p", "--interval", "20ms"]).stdout(Stdio::piped()).spawn().expect("the program starts");
+        let output = lines(child.stdout.take().expect("piped"));
+        wait_for(&output, "\"sweep\"", "ibnet-sweep");
         let killed = std::process::Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status();
-        assert!(killed.expect("kill is there").success());
-        let ended = child.wait().expect("it ends");
+        assert!(killed.expect("kill is installed").success());
+        let ended = child.wait().expect("the program ends");
         assert!(ended.success(), "{ended} after SIG{signal}");
-        let last: Vec<String> = said.into_iter().collect();
+        let last: Vec<String> = output.into_iter().collect();
         let kinds: Vec<Line> = last.iter().map(|text| strict::parse(text).unwrap_or_else(|error| panic!("{error} in {text}"))).collect();
-        assert!(matches!(kinds.last(), Some(Line::Histogram(_))), "the stream is closed in order");
+        assert!(matches!(kinds.last(), Some(Line::Histogram(_))), "the last record is not a histogram");
     }
 }
 
-/// The simulator stands still, so its client stands still inside a write, and with it the thread that sends.
+/// The simulator is stopped, so the program's thread that sends MADs blocks inside a write.
 #[test]
-fn a_stop_ends_even_a_sender_that_stands_still() {
+fn stop_ends_a_blocked_sender() {
     let Some(preload) = available() else { return };
     let ibsim = Ibsim::start(&TREE.blueprint(), "node00144", preload);
     discover(&ibsim, "node00001");
     let mut command = ibsim.command("node00001", SWEEP);
     command.args(["--net", "net.p", "--interval", "50ms", "--window", "128", "--grace", "5ms", "-o", "lines.jsonl"]);
-    let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("the program starts");
     let log = lines(child.stderr.take().expect("piped"));
     let signal = |name: &str, process: u32| {
         let sent = std::process::Command::new("kill").args([format!("-{name}"), process.to_string()]).status();
-        assert!(sent.expect("kill is there").success());
+        assert!(sent.expect("kill is installed").success());
     };
-    // It has to be sweeping before the simulator stands still: another file tells.
-    let lines_there = || fs::metadata(ibsim.path("lines.jsonl")).is_ok_and(|file| file.len() > 500_000);
-    while !lines_there() {
-        assert!(child.try_wait().expect("ours").is_none(), "it ended by itself");
+    // The sweep must run before the simulator is stopped. The output file shows it.
+    let is_sweeping = || fs::metadata(ibsim.path("lines.jsonl")).is_ok_and(|file| file.len() > 500_000);
+    while !is_sweeping() {
+        assert!(child.try_wait().expect("the child can be waited for").is_none(), "the program ended too early");
         std::thread::yield_now();
     }
     signal("STOP", ibsim.id());
-    // Until its queue is full, MADs time out; then the sender stands still, or has lost the way to the fabric for good.
+    // MADs time out until the queue is full. Then the sender blocks, or has lost the transport.
     signal("TERM", child.id());
-    let ended = child.wait().expect("it ends");
+    let ended = child.wait().expect("the program ends");
     let log: Vec<String> = log.into_iter().collect();
     signal("CONT", ibsim.id());
     assert!(ended.success(), "{ended}: {log:?}");
     assert!(log.iter().any(|line| line.contains("stopping")), "{log:?}");
 }
 
-/// The simulator ends, and its client's device says of everything that it is not connected; it can be opened again, which is of no use.
+/// The simulator ends. Then every call on its device fails with ENOTCONN. The device can be opened
+/// again, but stays unconnected.
 #[test]
-fn a_device_that_is_gone_ends_no_sweep() {
+fn lost_device_does_not_end_the_sweep() {
     let Some(preload) = available() else { return };
     let tree = FatTree { leaves: 1, hosts: 2, spines: 1, trunk: 1, radix: 4 };
     let ibsim = Ibsim::start(&tree.blueprint(), "node00002", preload);
     discover(&ibsim, "node00001");
     let signal = |name: &str, process: u32| {
         let sent = std::process::Command::new("kill").args([format!("-{name}"), process.to_string()]).status();
-        assert!(sent.expect("kill is there").success());
+        assert!(sent.expect("kill is installed").success());
     };
     let mut command = ibsim.command("node00001", SWEEP);
-    let mut child = command.args(["--net", "net.p", "--interval", "50ms"]).stdout(Stdio::piped()).spawn().expect("it starts");
-    let said = lines(child.stdout.take().expect("piped"));
-    wait_for(&said, "\"sweep\"", "ibnet-sweep");
+    let mut child = command.args(["--net", "net.p", "--interval", "50ms"]).stdout(Stdio::piped()).spawn().expect("the program starts");
+    let output = lines(child.stdout.take().expect("piped"));
+    wait_for(&output, "\"sweep\"", "ibnet-sweep");
     signal("KILL", ibsim.id());
     for what in ["\"umad_lost\"", "\"send_error\"", "\"sweep\"", "\"sweep\""] {
-        wait_for(&said, what, "ibnet-sweep");
+        wait_for(&output, what, "ibnet-sweep");
     }
     signal("TERM", child.id());
-    assert!(child.wait().expect("it ends").success());
-    let mut rest = said.into_iter().map(|text| strict::parse(&text).unwrap_or_else(|error| panic!("{error} in {text}")));
-    assert!(rest.all(|line| !matches!(line, Line::Port(port) if port.status != "send_error")), "nothing was sent any more");
+    assert!(child.wait().expect("the program ends").success());
+    let mut rest = output.into_iter().map(|text| strict::parse(&text).unwrap_or_else(|error| panic!("{error} in {text}")));
+    assert!(rest.all(|line| !matches!(line, Line::Port(port) if port.status != "send_error")), "a MAD was sent after the loss");
 }
 
 #[test]
-fn what_is_wrong_with_the_hca_is_said_with_the_remedy() {
+fn unusable_hca_is_refused_with_a_remedy() {
     let Some(preload) = available() else { return };
     let tree = FatTree { leaves: 1, hosts: 2, spines: 1, trunk: 1, radix: 4 };
     let ibsim = Ibsim::start(&tree.blueprint(), "node00002", preload);
     discover(&ibsim, "node00001");
-    for (args, said) in
-        [(vec!["--ca", "mlx5_7"], "there is no HCA port mlx5_7 here"), (vec!["--pkey", "0x8001"], "P_Key 0x8001 is not in its table")]
-    {
+    for (args, output) in [
+        (vec!["--ca", "mlx5_7"], "cannot use HCA port mlx5_7: this host does not have it"),
+        (vec!["--pkey", "0x8001"], "cannot use P_Key 0x8001 on "),
+    ] {
         let done = ibsim.run("node00001", SWEEP, ["--net", "net.p", "--sweeps", "1"].into_iter().chain(args));
         let text = String::from_utf8_lossy(&done.stderr).into_owned();
         assert_eq!(done.status.code(), Some(1), "{text}");
-        assert!(text.contains(said) && text.contains("help:"), "{text}");
+        assert!(text.contains(output) && text.contains("help:"), "{text}");
     }
 }

@@ -1,4 +1,5 @@
-//! A reload on the real stack: two drivers of one process at one HCA port, the new one asking its devices who they are while the old one sweeps.
+//! A reload on ibsim: two drivers of one process share an HCA port. The new driver verifies its
+//! devices while the old one sweeps.
 
 use std::fs;
 use std::process::Stdio;
@@ -12,7 +13,7 @@ use crate::{GEN, SWEEP, discover};
 const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 1, trunk: 1, radix: 8 };
 
 #[test]
-fn a_new_plan_is_taken_through_the_same_hca_port() {
+fn reload_takes_a_new_plan_on_the_same_hca_port() {
     let Some(preload) = available() else { return };
     let ibsim = Ibsim::start(&TREE.blueprint(), "node00006", preload);
     discover(&ibsim, "node00001");
@@ -23,27 +24,27 @@ fn a_new_plan_is_taken_through_the_same_hca_port() {
     plan("node00001,node00004");
     let mut command = ibsim.command("node00001", SWEEP);
     command.args(["--assignments", "plan.toml", "--sampler", "node00001", "--interval", "200ms"]).stderr(Stdio::null());
-    let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
-    let said = lines(child.stdout.take().expect("piped"));
-    wait_for(&said, "\"sweep\"", "ibnet-sweep");
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
+    let output = lines(child.stdout.take().expect("piped"));
+    wait_for(&output, "\"sweep\"", "ibnet-sweep");
     let signal = |name: &str| {
         let sent = std::process::Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status();
-        assert!(sent.expect("kill is there").success());
+        assert!(sent.expect("kill is installed").success());
     };
     for samplers in ["node00001", "node00001,node00004", "node00001"] {
         plan(samplers);
         signal("HUP");
-        assert!(wait_for(&said, "\"reload\"", "ibnet-sweep").contains("taken: "));
-        wait_for(&said, "\"sweep\"", "ibnet-sweep");
+        assert!(wait_for(&output, "\"reload\"", "ibnet-sweep").contains("taken: "));
+        wait_for(&output, "\"sweep\"", "ibnet-sweep");
     }
-    wait_for(&said, "\"sweep\"", "ibnet-sweep");
+    wait_for(&output, "\"sweep\"", "ibnet-sweep");
     fs::write(ibsim.path("plan.toml"), "version = 1\ncap = 1\n[[sampler]]\n").expect("written");
     signal("HUP");
-    assert!(wait_for(&said, "\"reload\"", "ibnet-sweep").contains("refused, all goes on as before: plan.toml:"));
-    wait_for(&said, "\"sweep\"", "ibnet-sweep");
+    assert!(wait_for(&output, "\"reload\"", "ibnet-sweep").contains("refused, all goes on as before: plan.toml:"));
+    wait_for(&output, "\"sweep\"", "ibnet-sweep");
     signal("TERM");
-    assert!(child.wait().expect("it ends").success());
-    let rest: Vec<Line> = said.into_iter().map(|text| strict::parse(&text).unwrap_or_else(|error| panic!("{error} in {text}"))).collect();
+    assert!(child.wait().expect("the program ends").success());
+    let rest: Vec<Line> = output.into_iter().map(|text| strict::parse(&text).unwrap_or_else(|error| panic!("{error} in {text}"))).collect();
     let ports: Vec<&Port> = rest.iter().filter_map(|line| if let Line::Port(port) = line { Some(&**port) } else { None }).collect();
     assert!(ports.iter().all(|port| port.status != "send_error" && port.status != "wrong_device"), "{ports:?}");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ibnet::mad::pma::{Data, Group};
 use ibnet::mad::transport::sim::agent::Counters;
-use ibnet::mad::transport::sim::faults::{Faults, Forgery, Room, Wrong};
+use ibnet::mad::transport::sim::faults::{Defect, Faults, Forgery, ReceiveQueue};
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::sweep::driver::Clock;
 use ibnet::sweep::engine::{Config, DevicePlan, Event};
@@ -235,15 +235,15 @@ fn set_reply_fault(faults: &mut Faults, what: &FaultKind, on: bool) {
         }
         FaultKind::Duplicates(share) => faults.duplicated = if on { *share } else { 0.0 },
         FaultKind::Forged { share, wrong, instead } => {
-            let wrong = match wrong {
-                scenario::Wrong::Sender => Wrong::Sender,
-                scenario::Wrong::Attribute => Wrong::Attribute,
-                scenario::Wrong::Length => Wrong::Length,
+            let defect = match wrong {
+                scenario::Wrong::Sender => Defect::Sender,
+                scenario::Wrong::Attribute => Defect::Attribute,
+                scenario::Wrong::Length => Defect::Length,
             };
-            faults.forged = on.then_some(Forgery { share: *share, wrong, instead: *instead });
+            faults.forged = on.then_some(Forgery { share: *share, defect, instead: *instead });
         }
         FaultKind::Room { most, within_us } => {
-            faults.room = on.then_some(Room { most: *most, within: Duration::from_micros(*within_us) });
+            faults.receive_queue = on.then_some(ReceiveQueue { capacity: *most, within: Duration::from_micros(*within_us) });
         }
         _ => {}
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ibnet::config::{Config, Plan as Source, Raw};
 use ibnet::output::Outlet;
-use ibnet::sweep::driver::{Driver, DriverSettings, SystemClock};
+use ibnet::sweep::driver::{Driver, DriverSettings};
 
 use super::lanes::{Lane, Work};
 use super::{Failure, Flags};

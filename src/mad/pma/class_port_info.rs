@@ -1,7 +1,8 @@
-//! ClassPortInfo (attribute 0x0001, IBA vol. 1, 13.4.8.1 and 16.1.3.1): 72 octets. Mandatory, has no PortSelect.
+//! ClassPortInfo (attribute 0x0001, IBA vol. 1, 13.4.8.1 and 16.1.3.1): 72 octets. Mandatory,
+//! without PortSelect.
 //!
-//! CapabilityMask says which optional parts of the other attributes mean anything on this agent. What it does not claim is
-//! absent from a record, never zero.
+//! CapabilityMask decides which optional parts of other attributes are valid on this agent. A
+//! record leaves out the parts that the agent does not have; they never appear as zero.
 
 use super::{Attribute, Data, Field, Needs};
 use crate::types::Lid;
@@ -47,34 +48,36 @@ const REDIRECT_PKEY: Field = Field::new("RedirectPKey", "redirect_pkey", 240, 16
 const REDIRECT_QP: Field = Field::new("RedirectQP", "redirect_qp", 264, 24);
 const REDIRECT_QKEY: Field = Field::new("RedirectQKey", "redirect_qkey", 288, 32);
 
-/// What an agent says that it can do.
+/// The capabilities that an agent reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Capabilities {
-    /// CapabilityMask, bit n of IBA's numbering is `1 << n`.
+    /// CapabilityMask; bit n in IBA is `1 << n`.
     pub mask: u16,
-    /// CapabilityMask2, likewise.
+    /// CapabilityMask2; bit n in IBA is `1 << n`.
     pub mask2: u32,
-    /// OptionMask of PortSamplesControl, likewise; `None` if it was not told.
+    /// OptionMask of PortSamplesControl; bit n in IBA is `1 << n`. `None` if the agent did not
+    /// report it.
     pub option_mask: Option<u64>,
 }
 
-/// Who answers in the place of the agent that was asked (MAD status 0x0002).
+/// The agent that answers instead of another one (MAD status 0x0002).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Redirect {
-    /// Its LID.
+    /// LID of the agent.
     pub lid: Lid,
-    /// Its queue pair.
+    /// Queue pair of the agent.
     pub qp: u32,
-    /// That queue pair's key.
+    /// Key of the queue pair.
     pub qkey: u32,
-    /// The service level to it.
+    /// Service level to the agent.
     pub sl: u8,
-    /// The partition in which it answers.
+    /// P_Key of the partition in which the agent answers.
     pub pkey: u16,
 }
 
 impl Redirect {
-    /// Reads it from the attribute. `None` where it names no unicast LID: redirection by GID is for other subnets, which are not ours.
+    /// Parses the attribute. Returns `None` without a unicast LID: redirection by GID leads to
+    /// other subnets, which ibnet does not query.
     pub fn parse(data: &Data) -> Option<Self> {
         let lid = Lid(REDIRECT_LID.raw(data, 0) as u16);
         lid.is_unicast().then(|| Self {
@@ -86,7 +89,7 @@ impl Redirect {
         })
     }
 
-    /// Writes it into the attribute.
+    /// Writes the redirection into the attribute.
     pub fn emit(&self, data: &mut Data) {
         REDIRECT_LID.set_raw(data, 0, self.lid.0.into());
         REDIRECT_QP.set_raw(data, 0, self.qp.into());
@@ -101,15 +104,15 @@ impl Capabilities {
     pub const ALL_PORT_SELECT: u16 = 1 << 8;
     /// CapabilityMask: 64-bit counters, with unicast and multicast packets.
     pub const EXTENDED_WIDTH: u16 = 1 << 9;
-    /// CapabilityMask: 64-bit counters without them.
+    /// CapabilityMask: 64-bit counters without unicast and multicast packets.
     pub const EXTENDED_WIDTH_NO_IETF: u16 = 1 << 10;
     /// CapabilityMask: PortXmitWait in PortCounters.
     pub const XMIT_WAIT: u16 = 1 << 12;
-    /// CapabilityMask: the Reed-Solomon view of PortExtendedSpeedsCounters.
+    /// CapabilityMask: the view of PortExtendedSpeedsCounters for Reed-Solomon codes.
     pub const RS_FEC: u16 = 1 << 14;
     /// CapabilityMask: QP1Dropped in PortCounters.
     pub const QP1_DROPPED: u16 = 1 << 15;
-    /// CapabilityMask2: a PM_Key can be demanded.
+    /// CapabilityMask2: the agent may require a PM_Key.
     pub const PM_KEY: u32 = 1;
     /// CapabilityMask2: 64-bit error counters.
     pub const ADDITIONAL_EXTENDED: u32 = 1 << 1;
@@ -117,7 +120,7 @@ impl Capabilities {
     /// OptionMask: PortExtendedSpeedsCounters.
     const EXTENDED_SPEEDS: u8 = 28;
 
-    /// Reads the masks of the attribute; OptionMask is another's.
+    /// Parses the masks of the attribute. OptionMask is in another attribute.
     pub fn parse(data: &Data) -> Self {
         Self { mask: CAPABILITY_MASK.raw(data, 0) as u16, mask2: CAPABILITY_MASK2.raw(data, 0) as u32, option_mask: None }
     }
@@ -128,8 +131,9 @@ impl Capabilities {
         CAPABILITY_MASK2.set_raw(data, 0, self.mask2.into());
     }
 
-    /// Whether what is gated so is there. What OptionMask would tell and did not is taken to be there until it is refused; whether a port's FEC is a
-    /// Reed-Solomon code is not for an agent to say.
+    /// Returns whether the capabilities include `needs`. Without a reported OptionMask its options
+    /// count as present, until the agent refuses them. The FEC of a port is no capability of the
+    /// agent, so `OtherFec` is always included.
     pub const fn have(&self, needs: Needs) -> bool {
         match needs {
             Needs::Nothing => true,
@@ -159,9 +163,10 @@ mod tests {
     use crate::mad::pma::DATA_LEN;
 
     #[test]
-    fn masks_are_read_from_their_octets() {
+    fn masks_are_parsed_from_their_octets() {
         let mut data = [0; DATA_LEN];
-        // As ibsim's switches answer: AllPortSelect, IsExtendedWidthSupported, PortXmitWait; RespTimeVal 18.
+        // As ibsim's switches answer: AllPortSelect, IsExtendedWidthSupported, PortXmitWait;
+        // RespTimeVal 18.
         data[..8].copy_from_slice(&[1, 1, 0x13, 0x00, 0, 0, 0, 18]);
         let capabilities = Capabilities::parse(&data);
         assert_eq!(capabilities, Capabilities { mask: 0x1300, mask2: 0, option_mask: None });
@@ -173,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn emit_is_the_inverse_and_spares_its_neighbours() {
+    fn emit_is_the_inverse_of_parse_and_keeps_other_bits() {
         let mut data = [0xa5; DATA_LEN];
         let capabilities = Capabilities { mask: 0x9201, mask2: 0x0012_3456, option_mask: None };
         capabilities.emit(&mut data);
@@ -182,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redirection_is_read_from_its_octets() {
+    fn redirect_is_parsed_from_its_octets() {
         let mut data = [0; DATA_LEN];
         data[25..40].copy_from_slice(&[0x3f, 0, 0, 0x01, 0x02, 0x80, 0x01, 0xee, 0, 0, 5, 0x80, 1, 0, 0]);
         let redirect = Redirect { lid: Lid(0x0102), qp: 5, qkey: 0x8001_0000, sl: 3, pkey: 0x8001 };

@@ -1,11 +1,13 @@
-//! Congestion control: SwPortVLCongestion (attribute 0x0030, IBA vol. 1, 16.1.4.9), PortRcvConCtrl (0x0031), PortSLRcvFECN (0x0032), PortSLRcvBECN
-//! (0x0033), PortXmitConCtrl (0x0034), PortVLXmitTimeCong (0x0035; all in annex A10 of congestion control). All optional.
+//! Congestion control: SwPortVLCongestion (attribute 0x0030, IBA vol. 1, 16.1.4.9), PortRcvConCtrl
+//! (0x0031), PortSLRcvFECN (0x0032), PortSLRcvBECN (0x0033), PortXmitConCtrl (0x0034),
+//! PortVLXmitTimeCong (0x0035; all in annex A10 of congestion control). All optional.
 
 use super::{Attribute, Field, Needs, Unit};
 
 const SECTION: &str = "A10";
 
-/// Packets that a switch port dropped for congestion, for each VL: 36 octets. Switches only.
+/// Packets that a switch port discarded because of congestion, for each VL: 36 octets. Switches
+/// only.
 pub static SW_PORT_VL_CONGESTION: Attribute = Attribute {
     id: 0x0030,
     name: "SwPortVLCongestion",
@@ -58,7 +60,7 @@ pub static PORT_SL_RCV_BECN: Attribute = Attribute {
     ],
 };
 
-/// Time for which a port was congested, in a unit that no public source tells: 8 octets.
+/// Time in which a port was congested: 8 octets. The unit is in no public source.
 pub static PORT_XMIT_CON_CTRL: Attribute = Attribute {
     id: 0x0034,
     name: "PortXmitConCtrl",
@@ -71,7 +73,8 @@ pub static PORT_XMIT_CON_CTRL: Attribute = Attribute {
     ],
 };
 
-/// The same for each VL but VL 15: 64 octets.
+/// Time in which a port was congested, for each VL except VL 15: 64 octets. The unit is in no
+/// public source.
 pub static PORT_VL_XMIT_TIME_CONG: Attribute = Attribute {
     id: 0x0035,
     name: "PortVLXmitTimeCong",
@@ -93,7 +96,7 @@ mod tests {
     use crate::mad::pma::DATA_LEN;
 
     #[test]
-    fn literal_octets() {
+    fn fields_are_decoded_from_their_octets() {
         let mut data = [0; DATA_LEN];
         (0..).zip(&mut data).for_each(|(place, octet)| *octet = place);
         let values = |attribute: &Attribute| -> Vec<u64> {

@@ -1,9 +1,10 @@
-//! PortRcvErrorDetails (attribute 0x0015, IBA vol. 1, 16.1.4.1) and PortXmitDiscardDetails (0x0016, 16.1.4.2): why packets were lost.
-//! Both optional; they split up PortRcvErrors and PortXmitDiscards.
+//! PortRcvErrorDetails (attribute 0x0015, IBA vol. 1, 16.1.4.1) and PortXmitDiscardDetails (0x0016,
+//! 16.1.4.2): the causes of packet loss. Both optional. They split PortRcvErrors and
+//! PortXmitDiscards.
 
 use super::{Attribute, Field, Needs, Unit};
 
-/// Why received packets were errors: 16 octets.
+/// Causes of errors of received packets: 16 octets.
 pub static PORT_RCV_ERROR_DETAILS: Attribute = Attribute {
     id: 0x0015,
     name: "PortRcvErrorDetails",
@@ -21,7 +22,7 @@ pub static PORT_RCV_ERROR_DETAILS: Attribute = Attribute {
     ],
 };
 
-/// Why packets were not sent: 12 octets.
+/// Causes of discarded packets: 12 octets.
 pub static PORT_XMIT_DISCARD_DETAILS: Attribute = Attribute {
     id: 0x0016,
     name: "PortXmitDiscardDetails",
@@ -45,7 +46,7 @@ mod tests {
     use crate::mad::pma::DATA_LEN;
 
     #[test]
-    fn literal_octets() {
+    fn fields_are_decoded_from_their_octets() {
         let mut data = [0; DATA_LEN];
         data[4..16].copy_from_slice(&[0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0xff, 0xff]);
         let values = |attribute: &Attribute| attribute.counters().map(|field| field.raw(&data, 0)).collect::<Vec<_>>();

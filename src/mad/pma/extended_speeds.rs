@@ -1,12 +1,13 @@
-//! PortExtendedSpeedsCounters (attribute 0x001F, IBA vol. 1, 16.1.4 since release 1.3): errors of links with 64b/66b coding and
-//! forward error correction. Optional.
+//! PortExtendedSpeedsCounters (attribute 0x001F, IBA vol. 1, 16.1.4 since release 1.3): errors of
+//! links with 64b/66b coding and forward error correction. Optional.
 //!
-//! Two views of one attribute. Where the link's FEC is a Reed-Solomon code (CapabilityMask bit 14 and PortInfoExtended.FECModeActive 2 or 4)
-//! the octets of the other view's lanes mean something else. CounterSelect has 64 bits and stands at octet 8.
+//! The attribute has two views. If the FEC of the link is a Reed-Solomon code (CapabilityMask bit
+//! 14 and PortInfoExtended.FECModeActive 2 or 4), the octets of the lanes have another meaning.
+//! CounterSelect has 64 bits and begins at octet 8.
 
 use super::{Attribute, Field, Needs, Unit};
 
-/// Any FEC but Reed-Solomon, or none: 140 octets.
+/// The view for any FEC except a Reed-Solomon code, and without FEC: 140 octets.
 pub static PORT_EXTENDED_SPEEDS_COUNTERS: Attribute = Attribute {
     id: 0x001f,
     name: "PortExtendedSpeedsCounters",
@@ -32,7 +33,7 @@ pub static PORT_EXTENDED_SPEEDS_COUNTERS: Attribute = Attribute {
     ],
 };
 
-/// Reed-Solomon FEC: 152 octets.
+/// The view for a Reed-Solomon code: 152 octets.
 pub static PORT_EXTENDED_SPEEDS_COUNTERS_RS_FEC: Attribute = Attribute {
     id: 0x001f,
     name: "PortExtendedSpeedsCountersRSFEC",
@@ -67,7 +68,7 @@ mod tests {
     use crate::mad::pma::DATA_LEN;
 
     #[test]
-    fn literal_octets_in_both_views() {
+    fn fields_of_both_views_are_decoded_from_their_octets() {
         let mut data = [0xa5; DATA_LEN];
         data[16..24].copy_from_slice(&[0x01, 0x02, 0xff, 0xff, 0x03, 0x04, 0x05, 0x06]);
         data[44..52].copy_from_slice(&[0, 0, 0, 1, 0, 0, 0, 2]);

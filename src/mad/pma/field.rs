@@ -1,4 +1,4 @@
-//! What an attribute is made of: fields, each a run of bits with a name and a unit.
+//! The parts of an attribute: fields, each a run of bits with a name and a unit.
 
 use std::fmt;
 
@@ -11,34 +11,35 @@ pub struct Attribute {
     pub id: u16,
     /// IBA's name.
     pub name: &'static str,
-    /// Where it stands in the InfiniBand Architecture Specification, vol. 1.
+    /// Section in the InfiniBand Architecture Specification, vol. 1.
     pub section: &'static str,
-    /// What an agent must be capable of to have it at all.
+    /// Capability without which an agent does not have the attribute.
     pub needs: Needs,
-    /// In the order of the wire.
+    /// Fields in the order of the wire.
     pub fields: &'static [Field],
 }
 
-/// A run of bits of an attribute, or an array of such runs side by side.
+/// A run of bits of an attribute, or an array of adjacent runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// IBA's name (libibmad's, where the two differ).
+    /// IBA's name (libibmad's name where they differ).
     pub name: &'static str,
-    /// The name in records: snake case, with the unit at its end where it is not packets or events.
+    /// Name in records: snake case, ending in the unit unless that is packets or events.
     pub json: &'static str,
-    /// The first wire bit.
+    /// First wire bit.
     pub first_bit: u16,
-    /// Bits of one value: 1 to 64, or 128 for a GID, of which only the lower half, a GUID, is read as a number.
+    /// Bits of one value: 1 to 64, or 128 for a GID, of which only the lower half, a GUID, is read
+    /// as a number.
     pub width: u8,
-    /// Values: 1, or how many SLs, VLs or lanes there are.
+    /// Number of values: 1, or the number of SLs, VLs or lanes.
     pub len: u8,
-    /// What it counts; `None` for what is only there to ask with.
+    /// Unit of a counter or a setting; `None` for a field that a record does not have.
     pub unit: Option<Unit>,
-    /// What an agent must be capable of for the field to mean anything.
+    /// Capability without which the field has no meaning.
     pub needs: Needs,
 }
 
-/// What a counter counts.
+/// Unit of a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// Words of 4 octets on the wire, octets in a record.
@@ -47,45 +48,46 @@ pub enum Unit {
     Packets,
     /// Events.
     Events,
-    /// Ticks of PortSamplesControl, during which there was data to send and nothing was sent.
+    /// Ticks of PortSamplesControl in which the port had data to send and sent nothing.
     Ticks,
     /// Blocks of forward error correction.
     Blocks,
     /// Symbols of forward error correction.
     Symbols,
-    /// A counter whose unit no public source tells.
+    /// A counter whose unit is in no public source.
     Unknown,
-    /// No counter: how the agent is set, or what it has.
+    /// Not a counter: a setting or a property of the agent.
     Setting,
 }
 
-/// A capability that gates an attribute or a field (IBA vol. 1, 16.1.3.1 and 16.1.3.2; see [`Capabilities`](super::Capabilities)).
+/// A capability that an attribute or a field needs (IBA vol. 1, 16.1.3.1 and 16.1.3.2; see
+/// [`Capabilities`](super::Capabilities)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Needs {
-    /// Always there.
+    /// None.
     Nothing,
     /// CapabilityMask bit 9 or 10: 64-bit counters.
     ExtendedWidth,
-    /// CapabilityMask bit 9: unicast and multicast packets among them.
+    /// CapabilityMask bit 9: 64-bit counters, including unicast and multicast packets.
     ExtendedWidthUnicast,
-    /// CapabilityMask bit 12.
+    /// CapabilityMask bit 12: PortXmitWait.
     XmitWait,
-    /// CapabilityMask bit 15.
+    /// CapabilityMask bit 15: QP1Dropped.
     Qp1Dropped,
     /// CapabilityMask2 bit 1: 64-bit error counters.
     ExtendedErrors,
     /// This bit of PortSamplesControl.OptionMask.
     Option(u8),
-    /// OptionMask bit 28, or CapabilityMask bit 14, which says more of the same.
+    /// OptionMask bit 28, or CapabilityMask bit 14, which implies it.
     ExtendedSpeeds,
-    /// A port whose FEC is no Reed-Solomon code, or an agent without CapabilityMask bit 14.
+    /// A port whose FEC is not a Reed-Solomon code, or an agent without CapabilityMask bit 14.
     OtherFec,
     /// CapabilityMask bit 14, and a port whose FEC is a Reed-Solomon code.
     RsFec,
 }
 
 impl fmt::Display for Unit {
-    /// The unit of a record's values, which are octets where the wire counts words.
+    /// Prints the unit of values in records, which are octets where the wire counts words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Words => "octets",
@@ -118,57 +120,57 @@ impl fmt::Display for Needs {
 }
 
 impl Attribute {
-    /// The field of that name.
+    /// Returns the field with this IBA name.
     pub fn field(&self, name: &str) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// The fields that a record shows.
+    /// Returns the fields that a record can have.
     pub fn counters(&self) -> impl Iterator<Item = &'static Field> {
         self.fields.iter().filter(|field| field.unit.is_some())
     }
 }
 
 impl Field {
-    /// A field that is no counter.
+    /// Creates a field that is not in records.
     pub(crate) const fn new(name: &'static str, json: &'static str, first_bit: u16, width: u8) -> Self {
         Self { name, json, first_bit, width, len: 1, unit: None, needs: Needs::Nothing }
     }
 
-    /// Makes it an array of values side by side, one for each SL, VL or lane.
+    /// Makes the field an array of adjacent values, one for each SL, VL or lane.
     pub(crate) const fn array(mut self, len: u8) -> Self {
         self.len = len;
         self
     }
 
-    /// Makes it a counter, which a record shows.
+    /// Makes the field a counter, which is in records.
     pub(crate) const fn counts(mut self, unit: Unit) -> Self {
         self.unit = Some(unit);
         self
     }
 
-    /// Makes it a setting, which a record shows.
+    /// Makes the field a setting, which is in records.
     pub(crate) const fn setting(self) -> Self {
         self.counts(Unit::Setting)
     }
 
-    /// Makes it mean something only where an agent is capable of it.
+    /// Makes the field need a capability.
     pub(crate) const fn needs(mut self, needs: Needs) -> Self {
         self.needs = needs;
         self
     }
 
-    /// All ones of this width: where a counter of fewer than 64 bits stops.
+    /// Returns all ones of this width: the value at which a counter of fewer than 64 bits stops.
     pub const fn all_ones(&self) -> u64 {
         if self.width < 64 { u64::MAX >> (64 - self.width) } else { u64::MAX }
     }
 
-    /// Whether it counts, so that it only grows until it is cleared.
+    /// Returns whether the field is a counter, which only grows until it is cleared.
     pub const fn is_counter(&self) -> bool {
         !matches!(self.unit, None | Some(Unit::Setting))
     }
 
-    /// What a value of the wire is multiplied with in a record.
+    /// Returns the factor from a value on the wire to a value in a record.
     pub const fn factor(&self) -> u64 {
         match self.unit {
             Some(Unit::Words) => 4,
@@ -176,10 +178,10 @@ impl Field {
         }
     }
 
-    /// The bits as they came, of the value at `index` (0 unless it is an array).
+    /// Returns the bits of the value at `index`, which is 0 unless the field is an array.
     ///
     /// # Panics
-    /// If the index is not below [`Field::len`].
+    /// If `index` is not below [`Field::len`].
     pub fn raw(&self, data: &Data, index: u8) -> u64 {
         let (octet, shift) = self.place(index);
         match (self.width, shift) {
@@ -195,11 +197,11 @@ impl Field {
         }
     }
 
-    /// Writes the bits of the value at `index`; those around it stay. A value that does not fit is written as all ones, as a
-    /// counter that is full would be.
+    /// Writes the bits of the value at `index`. Other bits stay. A value that is too large is
+    /// written as all ones, like a saturated counter.
     ///
     /// # Panics
-    /// If the index is not below [`Field::len`].
+    /// If `index` is not below [`Field::len`].
     pub fn set_raw(&self, data: &mut Data, index: u8, value: u64) {
         let (octet, shift) = self.place(index);
         let bits = shift + usize::from(self.width);
@@ -213,17 +215,18 @@ impl Field {
         }
     }
 
-    /// The value in the unit of the records: octets where the wire counts words. Stops at the end of 64 bits.
+    /// Returns the value in the unit of records: octets where the wire counts words. Stops at the
+    /// largest 64-bit number.
     pub fn value(&self, raw: u64) -> u64 {
         raw.saturating_mul(self.factor())
     }
 
-    /// Whether these bits mean "at least": a counter of fewer than 64 bits at all ones.
+    /// Returns whether the value means "at least": a counter of fewer than 64 bits at all ones.
     pub const fn is_saturated(&self, raw: u64) -> bool {
         self.is_counter() && self.width < 64 && raw == self.all_ones()
     }
 
-    /// The octet and the bit in it where the value at `index` begins.
+    /// Returns the octet, and the bit in it, at which the value at `index` begins.
     fn place(&self, index: u8) -> (usize, usize) {
         assert!(index < self.len, "{} has {} values", self.name, self.len);
         let bit = usize::from(self.first_bit) + usize::from(index) * usize::from(self.width);

@@ -1,11 +1,13 @@
-//! PortOpRcvCounters (attribute 0x0017, IBA vol. 1, 16.1.4.3), PortFlowCtlCounters (0x0018, 16.1.4.4): what a port receives of one operation, and
-//! its flow control. Both optional.
+//! PortOpRcvCounters (attribute 0x0017, IBA vol. 1, 16.1.4.3) and PortFlowCtlCounters (0x0018,
+//! 16.1.4.4): received packets of one opcode, and flow control. Both optional.
 
 use super::{Attribute, Field, Needs, Unit};
 
-/// Packets and data of one opcode, the one in the request; ibnet asks for opcode 0, as perfquery does: 12 octets.
+/// Packets and data of the opcode in the request: 12 octets. ibnet requests opcode 0, like
+/// perfquery.
 ///
-/// PortOpRcvData counts words by all that is plausible, but no public source says so: the value is as it came.
+/// PortOpRcvData probably counts words, but no public source gives the unit. The value is not
+/// converted.
 pub static PORT_OP_RCV_COUNTERS: Attribute = Attribute {
     id: 0x0017,
     name: "PortOpRcvCounters",
@@ -40,7 +42,7 @@ mod tests {
     use crate::mad::pma::DATA_LEN;
 
     #[test]
-    fn literal_octets() {
+    fn fields_are_decoded_from_their_octets() {
         let mut data = [0; DATA_LEN];
         data[..12].copy_from_slice(&[6, 1, 0xff, 0xff, 0, 0, 1, 2, 0xff, 0xff, 0xff, 0xff]);
         let values = |attribute: &Attribute| attribute.counters().map(|field| field.raw(&data, 0)).collect::<Vec<_>>();

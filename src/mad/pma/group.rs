@@ -1,4 +1,4 @@
-//! Groups of counters, by the names that perfquery and LDMS use: what an administrator asks for.
+//! Groups of counters, by the names of perfquery and LDMS, as the configuration lists them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::types::{NodeKind, ParseError};
 
-/// A set of counters by the name that perfquery and LDMS use; one attribute each.
+/// A group of counters, by its name in perfquery and LDMS. Each group is one attribute.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Group {
     /// PortCountersExtended, 0x1D.
@@ -24,7 +24,7 @@ pub enum Group {
     XmtSl,
     /// PortRcvDataSL, 0x37.
     RcvSl,
-    /// PortExtendedSpeedsCounters, 0x1F, in the view of the port's FEC.
+    /// PortExtendedSpeedsCounters, 0x1F, in the view that matches the FEC of the port.
     ExtendedSpeeds,
     /// PortOpRcvCounters, 0x17.
     OpRcvCounters,
@@ -55,7 +55,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// All of them, in the order in which they are asked for: first what matters most.
+    /// All groups in the order of the requests: the most important first.
     pub const ALL: [Self; 20] = [
         Self::Extended,
         Self::Base,
@@ -79,10 +79,11 @@ impl Group {
         Self::SmplCtl,
     ];
 
-    /// What is asked for unless something else is said.
+    /// The groups of the default configuration.
     pub const DEFAULT: [Self; 4] = [Self::Extended, Self::Base, Self::XmtDisc, Self::RcvErr];
 
-    /// Its attribute; of two views the first, which [`other_view`](Self::other_view) is the other of.
+    /// Returns the attribute; of two views the first. [`other_view`](Self::other_view) returns the
+    /// second.
     pub const fn attribute(self) -> &'static Attribute {
         match self {
             Self::Extended => &port_counters_extended::PORT_COUNTERS_EXTENDED,
@@ -108,7 +109,7 @@ impl Group {
         }
     }
 
-    /// Another view of the same octets, if its attribute has one.
+    /// Returns another view of the same octets, if the attribute has one.
     pub const fn other_view(self) -> Option<&'static Attribute> {
         match self {
             Self::ExtendedSpeeds => Some(&extended_speeds::PORT_EXTENDED_SPEEDS_COUNTERS_RS_FEC),
@@ -116,37 +117,39 @@ impl Group {
         }
     }
 
-    /// What a record can show of it, in the order of the wire: the fields of all views, each once.
+    /// Returns the fields that a record can have, in the order of the wire: those of all views,
+    /// each once.
     pub fn fields(self) -> impl Iterator<Item = &'static Field> {
         let first = self.attribute();
         let others = self.other_view().into_iter().flat_map(Attribute::counters);
         first.counters().chain(others.filter(|field| first.field(field.name).is_none()))
     }
 
-    /// Whether an agent that can do this has it at all.
-    pub fn is_had_by(self, kind: NodeKind, capabilities: Capabilities) -> bool {
+    /// Returns whether an agent with these capabilities has the attribute and a field of it.
+    pub fn is_supported(self, kind: NodeKind, capabilities: Capabilities) -> bool {
         (self != Self::SwPortVlCong || kind == NodeKind::Switch)
             && capabilities.have(self.attribute().needs)
             && self.fields().any(|field| capabilities.have(field.needs))
     }
 
-    /// The same counter in 64 bits, and the group that has it.
+    /// Returns the same counter with 64 bits, and its group.
     pub fn wider(self, field: &Field) -> Option<(Self, &'static Field)> {
         let wide = Self::Extended;
-        let twin = wide.attribute().counters().find(|twin| twin.json == field.json)?;
-        (self != wide).then_some((wide, twin))
+        let counter = wide.attribute().counters().find(|counter| counter.json == field.json)?;
+        (self != wide).then_some((wide, counter))
     }
 
-    /// Whether an agent that can do this has every counter of this group wider in another one of `groups`.
+    /// Returns whether an agent with these capabilities has every counter of this group with more
+    /// bits in another of `groups`.
     pub fn is_superseded(self, groups: &[Self], capabilities: Capabilities) -> bool {
         let mut counters = self.attribute().counters().filter(|field| capabilities.have(field.needs));
         counters.all(|field| {
             let wider = self.wider(field).filter(|(wide, _)| groups.contains(wide));
-            wider.is_some_and(|(wide, twin)| capabilities.have(wide.attribute().needs) && capabilities.have(twin.needs))
+            wider.is_some_and(|(wide, counter)| capabilities.have(wide.attribute().needs) && capabilities.have(counter.needs))
         })
     }
 
-    /// Its name.
+    /// Returns the name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Extended => "extended",
@@ -200,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_are_named_as_perfquery_names_them() {
+    fn names_are_those_of_perfquery() {
         let refusal = "vlopdat".parse::<Group>().expect_err("no such group").to_string();
         for group in Group::ALL {
             assert_eq!(group.to_string().parse(), Ok(group));
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_groups_show_a_name_twice_but_base_and_extended() {
+    fn names_in_records_are_unique_except_in_base_and_extended() {
         let mut names: Vec<&str> =
             Group::ALL.into_iter().filter(|group| *group != Group::Base).flat_map(Group::fields).map(|f| f.json).collect();
         let all = names.len();
@@ -219,15 +222,15 @@ mod tests {
     }
 
     #[test]
-    fn what_option_mask_does_not_name_is_not_there() {
-        let told = |option_mask| Capabilities { mask: 0x1600, mask2: 0, option_mask };
-        let had = |group: Group, option_mask| group.is_had_by(NodeKind::Switch, told(option_mask));
-        assert!(had(Group::RcvErr, None) && had(Group::RcvErr, Some(1 << 11)) && !had(Group::RcvErr, Some(1 << 12)));
-        assert!(had(Group::RcvSl, Some(1 << 56)) && !had(Group::RcvSl, Some(1 << 55)));
-        assert!(had(Group::ExtendedSpeeds, Some(1 << 28)) && !had(Group::ExtendedSpeeds, Some(0)));
+    fn group_without_its_option_mask_bit_is_not_supported() {
+        let capabilities = |option_mask| Capabilities { mask: 0x1600, mask2: 0, option_mask };
+        let supported = |group: Group, option_mask| group.is_supported(NodeKind::Switch, capabilities(option_mask));
+        assert!(supported(Group::RcvErr, None) && supported(Group::RcvErr, Some(1 << 11)) && !supported(Group::RcvErr, Some(1 << 12)));
+        assert!(supported(Group::RcvSl, Some(1 << 56)) && !supported(Group::RcvSl, Some(1 << 55)));
+        assert!(supported(Group::ExtendedSpeeds, Some(1 << 28)) && !supported(Group::ExtendedSpeeds, Some(0)));
         for mandatory in [Group::Base, Group::Extended, Group::SmplCtl] {
-            assert!(had(mandatory, Some(0)), "{mandatory}");
+            assert!(supported(mandatory, Some(0)), "{mandatory}");
         }
-        assert!(!Group::SwPortVlCong.is_had_by(NodeKind::Hca, told(None)) && had(Group::SwPortVlCong, None));
+        assert!(!Group::SwPortVlCong.is_supported(NodeKind::Hca, capabilities(None)) && supported(Group::SwPortVlCong, None));
     }
 }

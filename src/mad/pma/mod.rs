@@ -1,21 +1,24 @@
 //! Performance management, class 0x04 (IBA vol. 1, 16.1): counters of ports, read with Get.
 //!
-//! Each [`Attribute`] is declared once, as a table of [`Field`]s: bits on the wire, name, unit. The table drives decoding,
-//! encoding, the names in the records, and the test against `tests/data/pma-fields.tsv`.
+//! Each [`Attribute`] is declared once, as a table of [`Field`]s: bits on the wire, name, unit.
+//! Decoding, encoding, the names in the records and the test against `tests/data/pma-fields.tsv`
+//! all use this table.
 //!
-//! - The attribute lies at octet 64 of the MAD, 192 octets of it. "Wire bits" count from 0, the most significant bit of its
-//!   first octet; every field is one run of bits, most significant first.
-//! - A counter of data counts **words** of 4 octets. [`Field::value`] is the only place that makes octets of them.
-//! - All counters but the 64-bit ones stop at all ones of their own width: then the value means "at least".
-//! - One agent answers for all ports of a switch, under the switch's LID and a PortSelect from 1. An HCA port answers for itself.
+//! - The attribute begins at octet 64 of the MAD and has 192 octets. "Wire bits" count from 0, the
+//!   most significant bit of the first octet. Every field is one run of bits, most significant
+//!   first.
+//! - A counter of data counts **words** of 4 octets. Only [`Field::value`] converts them to octets.
+//! - All counters of fewer than 64 bits stop at all ones. Then the value means "at least".
+//! - One agent answers for all ports of a switch, at the switch's LID, with PortSelect from 1. An
+//!   HCA port answers for itself.
 //!
-//! | file | attributes |
+//! | module | attributes |
 //! |---|---|
-//! | [`field`] | what a table is made of |
-//! | [`group`] | the attributes by the names that perfquery and LDMS use |
-//! | [`class_port_info`] | 0x01 ClassPortInfo: what an agent can do, and who answers for it |
-//! | [`sampling`] | 0x10 PortSamplesControl: which optional attributes there are, and the length of a tick |
-//! | [`port_counters`] | 0x12 PortCounters: the mandatory 32-bit ones |
+//! | [`field`] | the types of a table |
+//! | [`group`] | the attributes by the names of perfquery and LDMS |
+//! | [`class_port_info`] | 0x01 ClassPortInfo: the capabilities of an agent, and redirection |
+//! | [`sampling`] | 0x10 PortSamplesControl: optional attributes of an agent, length of a tick |
+//! | [`port_counters`] | 0x12 PortCounters: the mandatory 32-bit counters |
 //! | [`error_details`] | 0x15 PortRcvErrorDetails, 0x16 PortXmitDiscardDetails |
 //! | [`flow_control`] | 0x17 PortOpRcvCounters, 0x18 PortFlowCtlCounters |
 //! | [`vl_counters`] | 0x19 to 0x1C: one value for each VL |
@@ -23,7 +26,7 @@
 //! | [`extended_speeds`] | 0x1F PortExtendedSpeedsCounters, in two views |
 //! | [`congestion`] | 0x30 to 0x35: congestion control |
 //! | [`sl_data`] | 0x36, 0x37: data for each SL |
-//! | [`tables`] | all of them for people: a section of `docs/records.md` |
+//! | [`tables`] | all counters as text: a section of `docs/records.md` |
 
 use super::header::{HEADER_LEN, Header, METHOD_GET, MadStatus};
 use super::{MAD_LEN, Mad};
@@ -48,11 +51,11 @@ pub use field::{Attribute, Field, Needs, Unit};
 pub use group::Group;
 pub use sampling::{PORT_SAMPLES_CONTROL, Sampling};
 
-/// The class.
+/// The management class.
 pub const CLASS_PERF_MGT: u8 = 0x04;
-/// Its version.
+/// Version of the class.
 pub const CLASS_VERSION: u8 = 1;
-/// Where the attribute begins in a MAD of this class.
+/// Octet of a MAD of this class at which the attribute begins.
 pub const DATA_OFFSET: usize = 64;
 /// Octets of the attribute.
 pub const DATA_LEN: usize = MAD_LEN - DATA_OFFSET;
@@ -87,24 +90,24 @@ impl Query {
         }
     }
 
-    /// The PortSelect of a reply, if it is not the one that was asked for.
+    /// Returns the PortSelect of a reply if it differs from the request.
     pub(super) fn other_port(&self, mad: &Mad) -> Option<u8> {
-        let told = mad[DATA_OFFSET + PORT_SELECT_OCTET];
-        self.port.is_some_and(|port| port.0 != told).then_some(told)
+        let port = mad[DATA_OFFSET + PORT_SELECT_OCTET];
+        self.port.is_some_and(|requested| requested.0 != port).then_some(port)
     }
 }
 
 const _: () = assert!(HEADER_LEN <= DATA_OFFSET);
 
-/// PortSelect stands at the same place in every attribute that has it.
+/// Octet of PortSelect in every attribute that has it.
 const PORT_SELECT_OCTET: usize = 1;
 
-/// The attribute's octets of a MAD.
+/// Returns the octets of the attribute of a MAD.
 pub fn data(mad: &Mad) -> &Data {
     mad.last_chunk().expect("a MAD is longer than its data area")
 }
 
-/// The attribute's octets of a MAD, to be written.
+/// Returns the octets of the attribute of a MAD, to write them.
 pub fn data_mut(mad: &mut Mad) -> &mut Data {
     mad.last_chunk_mut().expect("a MAD is longer than its data area")
 }
@@ -115,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// Every attribute that is declared, each once.
+    /// Returns every declared attribute once.
     fn attributes() -> impl Iterator<Item = &'static Attribute> {
         let views = Group::ALL.into_iter().flat_map(|group| [Some(group.attribute()), group.other_view()]).flatten();
         views.chain([&CLASS_PORT_INFO])
@@ -124,7 +127,7 @@ mod tests {
     /// Field, first bit, width, name in records, index, factor.
     type Row = (String, u16, u8, &'static str, Option<u8>, u64);
 
-    /// The rows of `pma-fields.tsv` for an attribute, in the order of the wire.
+    /// Returns the rows of `pma-fields.tsv` for an attribute, in the order of the wire.
     fn rows(attribute: &Attribute) -> Vec<Row> {
         let table = include_str!("../../../tests/data/pma-fields.tsv");
         let cells = table.lines().skip(1).map(|line| line.split('\t').collect::<Vec<_>>());
@@ -141,13 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn every_field_stands_where_the_reference_measured_it() {
+    fn every_field_has_the_measured_position() {
         for attribute in attributes() {
             let mut expected = rows(attribute);
             assert!(!expected.is_empty(), "{} has no row in the reference", attribute.name);
-            // The third of the fifteen codes has the name of a field of other attributes; the table takes it for that.
+            // The third of the fifteen codes has the name of a field of other attributes, and the
+            // table confuses them.
             if attribute.id == PORT_SAMPLES_CONTROL.id {
-                let row = expected.iter_mut().find(|row| row.0 == "CounterSelect2").expect("it has fifteen");
+                let row = expected.iter_mut().find(|row| row.0 == "CounterSelect2").expect("it has fifteen codes");
                 (row.3, row.4) = ("counter_select", Some(2));
             }
             let one = |field: &Field, index: u8| {
@@ -161,16 +165,16 @@ mod tests {
     }
 
     #[test]
-    fn every_attribute_that_has_counters_has_a_group() {
+    fn every_attribute_with_counters_has_a_group() {
         let table = include_str!("../../../tests/data/pma-fields.tsv");
-        // The results of sampling are nobody's counters: ibnet starts no samples.
+        // PortSamplesResult has no group, because ibnet starts no samples.
         let known = |name: &str| name.starts_with("PortSamplesResult") || attributes().any(|attribute| attribute.name == name);
         let unknown: Vec<_> = table.lines().skip(1).filter_map(|row| row.split('\t').nth(1)).filter(|name| !known(name)).collect();
         assert!(unknown.is_empty(), "{unknown:?}");
     }
 
     #[test]
-    fn a_request_covers_a_dirty_buffer() {
+    fn request_overwrites_the_whole_buffer() {
         let mut mad = [0xa5; MAD_LEN];
         Query { attribute: 0x1d, port: Some(PortNum(7)) }.emit(Tid(0x0102_0304), &mut mad);
         let mut expected = [0; MAD_LEN];
@@ -180,7 +184,8 @@ mod tests {
     }
 
     proptest! {
-        /// What is written is read again, its neighbours stay as they were, and a value that is too large sticks at all ones.
+        /// A written value is read back, its neighbours stay, and a value that is too large becomes
+        /// all ones.
         #[test]
         fn fields_round_trip_in_dirty_buffers(data in prop::array::uniform32(any::<u8>()), value in any::<u64>(), pick in any::<prop::sample::Index>(), at in any::<prop::sample::Index>()) {
             let mut octets: Data = [0; DATA_LEN];

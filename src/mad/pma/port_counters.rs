@@ -1,14 +1,16 @@
 //! PortCounters (attribute 0x0012, IBA vol. 1, 16.1.3.5): 44 octets. Mandatory.
 //!
-//! All of its counters stop at all ones, the traffic counters among them: at EDR the 32-bit words are full after 1.4 s. Traffic is
-//! therefore taken from [PortCountersExtended](super::port_counters_extended) wherever it is.
+//! All counters stop at all ones, also those of traffic: at EDR a 32-bit counter of words is
+//! saturated after 1.4 s. Traffic is therefore read from
+//! [PortCountersExtended](super::port_counters_extended) if the agent has it.
 
 use super::{Attribute, Field, Needs, Unit};
 
 /// The attribute.
 ///
-/// QP1Dropped stands at wire bits 160 to 175 (opensm's and rdma-core's structures, and CapabilityMask bit 15). libibmad reads it 16
-/// bits further on, where VL15Dropped is: `IB_PC_QP1_DROP_F` lacks the macro that puts bits in order (44.0, and in 2026).
+/// QP1Dropped is at wire bits 160 to 175 (structures of opensm and rdma-core, and CapabilityMask
+/// bit 15). libibmad 44.0 reads it 16 bits further on, at VL15Dropped: `IB_PC_QP1_DROP_F` lacks the
+/// macro that orders bits.
 pub static PORT_COUNTERS: Attribute = Attribute {
     id: 0x0012,
     name: "PortCounters",
@@ -45,7 +47,7 @@ mod tests {
     use crate::mad::pma::DATA_LEN;
 
     #[test]
-    fn literal_octets() {
+    fn fields_are_decoded_from_their_octets() {
         let mut data = [0; DATA_LEN];
         data[4..44].copy_from_slice(&[
             0x01, 0x02, 3, 4, 0x00, 0x05, 0x00, 0x06, 0x00, 0x07, 0x00, 0x08, 9, 10, 0, 0xbc, 0x0d, 0x0e, 0x0f, 0x10, 0x11, 0x12, 0x13,
@@ -56,7 +58,7 @@ mod tests {
         assert_eq!((value("LinkErrorRecoveryCounter"), value("LinkDownedCounter")), (3, 4));
         assert_eq!((value("LocalLinkIntegrityErrors"), value("ExcessiveBufferOverrunErrors")), (0xb, 0xc));
         assert_eq!((value("QP1Dropped"), value("VL15Dropped")), (0x0d0e, 0x0f10));
-        // Words become octets here and nowhere else.
+        // Field::value converts words to octets.
         assert_eq!((value("PortXmitData"), value("PortRcvData")), (0x1112_1314 * 4, 0x15 * 4));
         let wait = PORT_COUNTERS.field("PortXmitWait").expect("declared");
         assert!(wait.is_saturated(wait.raw(&data, 0)));

@@ -1,7 +1,8 @@
-//! PortCountersExtended (attribute 0x001D, IBA vol. 1, 16.1.4.11): 184 octets. Optional, CapabilityMask bit 9 or 10.
+//! PortCountersExtended (attribute 0x001D, IBA vol. 1, 16.1.4.11): 184 octets. Optional,
+//! CapabilityMask bit 9 or 10.
 //!
-//! The first 72 octets are traffic; unicast and multicast packets only with bit 9. The rest are the error counters of PortCounters in
-//! 64 bits and mean something only with CapabilityMask2 bit 1.
+//! The first 72 octets are traffic; unicast and multicast packets only with bit 9. The rest are the
+//! error counters of PortCounters with 64 bits, which are valid only with CapabilityMask2 bit 1.
 
 use super::{Attribute, Field, Needs, Unit};
 
@@ -50,7 +51,7 @@ mod tests {
     use crate::mad::pma::DATA_LEN;
 
     #[test]
-    fn literal_octets() {
+    fn fields_are_decoded_from_their_octets() {
         let mut data = [0; DATA_LEN];
         data[8..16].copy_from_slice(&0x0000_0001_0000_0002_u64.to_be_bytes());
         data[72..80].copy_from_slice(&7_u64.to_be_bytes());
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn words_times_four_stop_at_the_end_of_64_bits() {
+    fn conversion_to_octets_stops_at_64_bits() {
         let field = PORT_COUNTERS_EXTENDED.field("PortXmitData").expect("declared");
         assert_eq!(field.value(u64::MAX), u64::MAX);
     }

@@ -1,11 +1,13 @@
 //! PortSamplesControl (attribute 0x0010, IBA vol. 1, 16.1.3.2): 80 octets. Mandatory.
 //!
-//! ibnet never starts a sample. It reads two things of it: **OptionMask**, the list of optional attributes that an agent has (they have no
-//! bit in CapabilityMask), and **Tick**, the length of a tick of PortXmitWait in symbol times, less one.
+//! ibnet never starts a sample. It reads two fields: **OptionMask**, the optional attributes of an
+//! agent, which have no bit in CapabilityMask, and **Tick**, the length of a tick of PortXmitWait
+//! in symbol times, minus one.
 
 use super::{Attribute, Data, Field, Needs};
 
-/// The attribute. CounterSelect holds a code of 16 bits for each of its 15 sampling counters; the three masks before it are three bits for each of them.
+/// The attribute. CounterSelect has a code of 16 bits for each of its 15 sampling counters. The
+/// three masks before it have three bits for each of them.
 pub static PORT_SAMPLES_CONTROL: Attribute = Attribute {
     id: 0x0010,
     name: "PortSamplesControl",
@@ -34,22 +36,22 @@ pub static PORT_SAMPLES_CONTROL: Attribute = Attribute {
 const TICK: Field = Field::new("Tick", "tick", 16, 8).setting();
 const OPTION_MASK: Field = Field::new("OptionMask", "option_mask", 96, 64).setting();
 
-/// What ibnet reads of it.
+/// The fields that ibnet reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sampling {
-    /// Symbol times of a tick, less one.
+    /// Symbol times of a tick, minus one.
     pub tick: u8,
-    /// Which optional attributes there are: bit n of IBA's numbering is `1 << n`.
+    /// Optional attributes of the agent; bit n in IBA is `1 << n`.
     pub option_mask: u64,
 }
 
 impl Sampling {
-    /// Reads it from the attribute.
+    /// Parses the attribute.
     pub fn parse(data: &Data) -> Self {
         Self { tick: TICK.raw(data, 0) as u8, option_mask: OPTION_MASK.raw(data, 0) }
     }
 
-    /// Writes it into the attribute.
+    /// Writes the fields into the attribute.
     pub fn emit(&self, data: &mut Data) {
         TICK.set_raw(data, 0, self.tick.into());
         OPTION_MASK.set_raw(data, 0, self.option_mask);
@@ -62,7 +64,7 @@ mod tests {
     use crate::mad::pma::DATA_LEN;
 
     #[test]
-    fn literal_octets() {
+    fn fields_are_decoded_from_their_octets() {
         let mut data = [0; DATA_LEN];
         // Octets 0 to 19, then CounterSelect0 and 14, then the last mask.
         data[..20].copy_from_slice(&[9, 1, 31, 0xfc, 0xff, 0x12, 0x34, 0x56, 0xff, 0xfe, 3, 0xfd, 1, 0x81, 0, 0, 0, 0x8f, 0xff, 0xfe]);
@@ -79,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn emit_is_the_inverse_and_spares_its_neighbours() {
+    fn emit_is_the_inverse_of_parse_and_keeps_other_bits() {
         let mut data = [0xa5; DATA_LEN];
         let sampling = Sampling { tick: 7, option_mask: 1 << 55 | 6 };
         sampling.emit(&mut data);

@@ -1,10 +1,11 @@
-//! Data for each service level: PortXmitDataSL (attribute 0x0036) and PortRcvDataSL (0x0037; IBA vol. 1, A13.6.5). Both optional.
+//! Data for each service level: PortXmitDataSL (attribute 0x0036) and PortRcvDataSL (0x0037; IBA
+//! vol. 1, A13.6.5). Both optional.
 //!
-//! Arrays of 16; the index is the SL. Words of 32 bits: at NDR one is full after 0.34 s, and then it means "at least".
+//! Arrays of 16; the index is the SL. Words of 32 bits: at NDR a counter is saturated after 0.34 s.
 
 use super::{Attribute, Field, Needs, Unit};
 
-/// Transmitted: 68 octets.
+/// Transmitted data for each SL: 68 octets.
 pub static PORT_XMIT_DATA_SL: Attribute = Attribute {
     id: 0x0036,
     name: "PortXmitDataSL",
@@ -17,7 +18,7 @@ pub static PORT_XMIT_DATA_SL: Attribute = Attribute {
     ],
 };
 
-/// Received: 68 octets.
+/// Received data for each SL: 68 octets.
 pub static PORT_RCV_DATA_SL: Attribute = Attribute {
     id: 0x0037,
     name: "PortRcvDataSL",
@@ -36,7 +37,7 @@ mod tests {
     use crate::mad::pma::DATA_LEN;
 
     #[test]
-    fn literal_octets_and_words_become_octets() {
+    fn fields_are_decoded_and_words_become_octets() {
         let mut data = [0xff; DATA_LEN];
         data[4..12].copy_from_slice(&[0, 0, 0, 1, 0x40, 0, 0, 0]);
         data[64..68].copy_from_slice(&[0, 0, 1, 0]);

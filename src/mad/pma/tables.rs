@@ -1,23 +1,23 @@
-//! The counters for people: the tables in `docs/records.md`, one for each group. They are printed from what the codec reads by, so that neither
-//! can say what the other does not.
+//! Tables of all counters for `docs/records.md`, one for each group, printed from the tables that
+//! the codec uses.
 //!
-//! `cargo run --no-default-features --example counters -- docs/records.md` makes them anew.
+//! `cargo run --no-default-features --example counters -- docs/records.md` updates the document.
 
 use super::{Capabilities, Field, Group, Needs};
 use crate::types::NodeKind;
 
-/// The lines between which a document has the tables.
+/// The lines of a document that enclose the tables.
 pub const MARKS: [&str; 2] = ["<!-- counters: from the code -->\n", "<!-- counters: end -->\n"];
 
-/// The document with its tables made anew; `None` if it has no place for them.
-pub fn renew(document: &str) -> Option<String> {
+/// Returns the document with updated tables; `None` if it does not have the [`MARKS`].
+pub fn update(document: &str) -> Option<String> {
     let [begin, end] = MARKS;
     let (before, rest) = document.split_once(begin)?;
     let (_, after) = rest.split_once(end)?;
     Some([before, begin, &markdown(), end, after].concat())
 }
 
-/// The tables, in the order in which groups are asked.
+/// Returns the tables in the order of [`Group::ALL`].
 pub fn markdown() -> String {
     Group::ALL.into_iter().map(table).collect()
 }
@@ -25,7 +25,7 @@ pub fn markdown() -> String {
 fn table(group: Group) -> String {
     let attribute = group.attribute();
     let everything = Capabilities { mask: u16::MAX, mask2: u32::MAX, option_mask: None };
-    let whose = if group.is_had_by(NodeKind::Hca, everything) { "" } else { "; switches only" };
+    let whose = if group.is_supported(NodeKind::Hca, everything) { "" } else { "; switches only" };
     let asked = if attribute.needs == Needs::Nothing { String::new() } else { format!("; {}", attribute.needs) };
     let rows: String = group.fields().map(row).collect();
     format!(
@@ -42,7 +42,7 @@ fn row(field: &Field) -> String {
     format!("| `{}` | {} | {} | {unit} | {} | {full} | {gate} |\n", field.json, values(field), field.name, field.width)
 }
 
-/// How many values, and what tells them apart: the name says it.
+/// Describes the number of values of a field and their index, which is part of the field's name.
 fn values(field: &Field) -> String {
     let by = ["sl", "vl", "lane"].into_iter().find(|word| field.json.split('_').any(|part| part == *word));
     match (field.len, by) {
@@ -58,16 +58,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_keeps_what_is_around_its_tables() {
+    fn text_around_the_tables_is_kept() {
         let [begin, end] = MARKS;
-        let renewed = renew(&format!("before\n{begin}old\n{end}after\n")).expect("it has a place");
-        assert!(renewed.starts_with(&format!("before\n{begin}\n### `extended`\n")) && renewed.ends_with(&format!("|\n{end}after\n")));
-        assert_eq!(renew(&renewed).as_ref(), Some(&renewed));
-        assert_eq!(renew("no place"), None);
+        let updated = update(&format!("before\n{begin}old\n{end}after\n")).expect("the document has the marks");
+        assert!(updated.starts_with(&format!("before\n{begin}\n### `extended`\n")) && updated.ends_with(&format!("|\n{end}after\n")));
+        assert_eq!(update(&updated).as_ref(), Some(&updated));
+        assert_eq!(update("no place"), None);
     }
 
     #[test]
-    fn a_row_says_where_a_counter_is_full() {
+    fn row_has_the_value_at_which_a_counter_is_full() {
         let row_of = |group: Group, name| row(group.attribute().field(name).expect("declared"));
         assert_eq!(
             row_of(Group::XmtSl, "XmtDataSL"),

@@ -1,11 +1,13 @@
-//! One value for each virtual lane: PortVLOpPackets (attribute 0x0019, IBA vol. 1, 16.1.4.5), PortVLOpData (0x001A, 16.1.4.6),
-//! PortVLXmitFlowCtlUpdateErrors (0x001B, 16.1.4.7), PortVLXmitWaitCounters (0x001C, 16.1.4.8). All optional.
+//! One value for each virtual lane: PortVLOpPackets (attribute 0x0019, IBA vol. 1, 16.1.4.5),
+//! PortVLOpData (0x001A, 16.1.4.6), PortVLXmitFlowCtlUpdateErrors (0x001B, 16.1.4.7),
+//! PortVLXmitWaitCounters (0x001C, 16.1.4.8). All optional.
 //!
-//! Arrays of 16; the index is the VL. They are narrow: a PortVLXmitWait of 16 bits is full after microseconds of congestion.
+//! Arrays of 16; the index is the VL. The counters are narrow: a PortVLXmitWait of 16 bits is
+//! saturated after microseconds of congestion.
 
 use super::{Attribute, Field, Needs, Unit};
 
-/// Packets of one opcode, that of the request (0 here): 36 octets.
+/// Packets of the opcode in the request, which is 0: 36 octets.
 pub static PORT_VL_OP_PACKETS: Attribute = Attribute {
     id: 0x0019,
     name: "PortVLOpPackets",
@@ -19,8 +21,8 @@ pub static PORT_VL_OP_PACKETS: Attribute = Attribute {
     ],
 };
 
-/// Data of one opcode, that of the request (0 here): 68 octets. In what unit no public source tells for sure (the title says kilobytes): the value
-/// is as it came.
+/// Data of the opcode in the request, which is 0: 68 octets. No public source confirms the unit
+/// (the title has kilobytes). The value is not converted.
 pub static PORT_VL_OP_DATA: Attribute = Attribute {
     id: 0x001a,
     name: "PortVLOpData",
@@ -34,7 +36,8 @@ pub static PORT_VL_OP_DATA: Attribute = Attribute {
     ],
 };
 
-/// Two bits for each VL, VL 0 in the highest of the first octet (libibmad, python-rdma and opa-ff agree): 8 octets.
+/// Errors of flow control updates: two bits for each VL, with VL 0 in the highest bits of the first
+/// octet (libibmad, python-rdma and opa-ff agree). 8 octets.
 pub static PORT_VL_XMIT_FLOW_CTL_UPDATE_ERRORS: Attribute = Attribute {
     id: 0x001b,
     name: "PortVLXmitFlowCtlUpdateErrors",
@@ -73,21 +76,21 @@ mod tests {
     }
 
     #[test]
-    fn literal_octets() {
+    fn fields_are_decoded_from_their_octets() {
         let mut data = [0; DATA_LEN];
-        // As a buffer that was used before: each octet its own place.
+        // Each octet holds its own position.
         (0..).zip(&mut data).for_each(|(place, octet)| *octet = place);
         let words: Vec<u64> = (0..16).map(|vl| (4 + 2 * vl) << 8 | (5 + 2 * vl)).collect();
         assert_eq!(values(&PORT_VL_OP_PACKETS, &data), words);
         assert_eq!(values(&PORT_VL_XMIT_WAIT_COUNTERS, &data), words);
         assert_eq!(values(&PORT_VL_OP_DATA, &data)[..2], [0x0405_0607, 0x0809_0a0b]);
         assert_eq!(values(&PORT_VL_OP_DATA, &data)[15], 0x4041_4243);
-        // 0x04 is 00 01 00 00: VL 1 has one.
+        // 0x04 is 00 01 00 00: VL 1 has the value 1.
         assert_eq!(values(&PORT_VL_XMIT_FLOW_CTL_UPDATE_ERRORS, &data), [0, 0, 1, 0, 0, 0, 1, 1, 0, 0, 1, 2, 0, 0, 1, 3].map(|n: u64| n));
     }
 
     #[test]
-    fn two_bits_are_full_at_three() {
+    fn two_bit_counter_is_saturated_at_three() {
         let field = &PORT_VL_XMIT_FLOW_CTL_UPDATE_ERRORS.fields[2];
         assert!(field.is_saturated(3) && !field.is_saturated(2));
         let mut data = [0xff; DATA_LEN];

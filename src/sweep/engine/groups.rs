@@ -158,7 +158,7 @@ impl Groups {
         let capabilities = Capabilities { option_mask: self.option_mask, ..capabilities };
         self.capabilities = Known::Yes(capabilities);
         let bits = |is: &dyn Fn(Group) -> bool| (0..).zip(groups).fold(0, |bits, (place, group)| bits | u32::from(is(*group)) << place);
-        self.lacks = bits(&|group| !group.is_had_by(self.kind, capabilities));
+        self.lacks = bits(&|group| !group.is_supported(self.kind, capabilities));
         self.superseded = bits(&|group| group.is_superseded(groups, capabilities));
     }
 

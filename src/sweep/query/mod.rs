@@ -217,7 +217,7 @@ impl Answers {
 
     /// Whether the device says that it does not have a group. One that does not say what it is may be a switch.
     fn lacks(&self, group: Group) -> bool {
-        self.capabilities.is_some_and(|known| !group.is_had_by(self.kind().unwrap_or(NodeKind::Switch), known))
+        self.capabilities.is_some_and(|known| !group.is_supported(self.kind().unwrap_or(NodeKind::Switch), known))
     }
 
     fn kind(&self) -> Option<NodeKind> {

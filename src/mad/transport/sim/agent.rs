@@ -1,4 +1,5 @@
-//! The performance management agent of a simulated device: a request MAD in, a reply MAD out.
+//! The performance management agent of a simulated device: reads a request MAD, returns a reply
+//! MAD.
 
 use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
 use crate::mad::pma::class_port_info::Redirect;
@@ -9,27 +10,27 @@ use crate::mad::pma::{
 use crate::mad::{MAD_LEN, Mad};
 use crate::types::NodeKind;
 
-/// The counters of one port at one instant. Fields that are not here are zero on this fabric.
+/// The counters of one port at one instant. All other counters of the simulator are zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Words of 4 octets.
+    /// Transmitted words of 4 octets.
     pub xmit_words: u64,
-    /// Words of 4 octets.
+    /// Received words of 4 octets.
     pub rcv_words: u64,
-    /// Packets, all of them unicast.
+    /// Transmitted packets, all of them unicast.
     pub xmit_packets: u64,
-    /// Packets, all of them unicast.
+    /// Received packets, all of them unicast.
     pub rcv_packets: u64,
-    /// Ticks.
+    /// Ticks in which data could not be sent for lack of credits.
     pub xmit_wait: u64,
-    /// Events.
+    /// Symbol errors.
     pub symbol_errors: u64,
 }
 
-/// Which of [`Counters`] a field shows.
+/// Returns the value of a field.
 type Source = fn(&Counters) -> u64;
 
-/// The attributes that simulated agents have, with the source of each field.
+/// The attributes of simulated agents, with the source of each field.
 #[derive(Debug)]
 pub struct Encoder {
     attributes: Vec<(&'static Attribute, Vec<(&'static Field, Source)>)>,
@@ -48,7 +49,7 @@ fn source(field: &Field) -> Option<Source> {
         "PortRcvData" => |counters| counters.rcv_words,
         "PortXmitPkts" | "PortUnicastXmitPkts" => |counters| counters.xmit_packets,
         "PortRcvPkts" | "PortUnicastRcvPkts" => |counters| counters.rcv_packets,
-        // All of it rides SL 0 and VL 0: the first of an array.
+        // All traffic uses SL 0 and VL 0: the first value of an array.
         "XmtDataSL" => |counters| counters.xmit_words,
         "RcvDataSL" => |counters| counters.rcv_words,
         "PortXmitWait" | "PortVLXmitWait" => |counters| counters.xmit_wait,
@@ -57,7 +58,7 @@ fn source(field: &Field) -> Option<Source> {
     })
 }
 
-/// Sends whoever asks to another agent (IBA vol. 1, 13.5.4).
+/// Returns a reply that redirects the request to another agent (IBA vol. 1, 13.5.4).
 pub fn redirect(request: &Mad, to: Redirect) -> Option<Mad> {
     let header = Header::parse(request);
     let mut reply = [0; MAD_LEN];
@@ -66,16 +67,18 @@ pub fn redirect(request: &Mad, to: Redirect) -> Option<Mad> {
     (header.method == METHOD_GET).then_some(reply)
 }
 
-/// Whether an agent has an attribute at all.
+/// Returns whether an agent has an attribute.
 fn has(attribute: &Attribute, capabilities: Capabilities) -> bool {
     let group = Group::ALL.into_iter().find(|group| group.attribute().id == attribute.id);
-    // What is for switches only is not in the others' OptionMask.
-    group.is_some_and(|group| group.is_had_by(NodeKind::Switch, capabilities))
+    // For other devices OptionMask already leaves out what only switches have.
+    group.is_some_and(|group| group.is_supported(NodeKind::Switch, capabilities))
 }
 
-/// Answers a request of this class, as an agent with these capabilities and this Tick; `counters` tells those of a port, `None` if the agent has no such port.
+/// Answers a request of performance management. Returns `None` for another class, version or
+/// method, because no agent is registered for it.
 ///
-/// A MAD of another class, version or method gets no answer at all, as no agent is registered for it.
+/// `agent` has the capabilities and the Tick of the agent. `counters` returns those of a port,
+/// `None` if the agent has no such port.
 pub fn answer(encoder: &Encoder, agent: (Capabilities, u8), request: &Mad, counters: impl FnOnce(u8) -> Option<Counters>) -> Option<Mad> {
     let header = Header::parse(request);
     if (header.class, header.class_version, header.method) != (CLASS_PERF_MGT, CLASS_VERSION, METHOD_GET) {
@@ -88,7 +91,8 @@ pub fn answer(encoder: &Encoder, agent: (Capabilities, u8), request: &Mad, count
     Some(reply)
 }
 
-/// The status of a reply and its attribute: that of the request where the status is an error.
+/// Returns the status and the attribute of a reply. With an error status the attribute is that of
+/// the request.
 fn body(
     encoder: &Encoder,
     (capabilities, tick): (Capabilities, u8),
@@ -112,7 +116,7 @@ fn body(
     };
     let port = attribute.field("PortSelect").map_or(0, |field| field.raw(request, 0) as u8);
     let Some(counters) = counters(port) else { return (MadStatus::INVALID_VALUE, data) };
-    // An answer echoes the selects.
+    // A reply repeats the select fields of the request.
     data[4..].fill(0);
     if attribute.id == PORT_SAMPLES_CONTROL.id {
         Sampling { tick, option_mask: capabilities.option_mask.unwrap_or(0) }.emit(&mut data);
@@ -132,20 +136,20 @@ mod tests {
 
     const ALL: Capabilities = Capabilities { mask: 0xffff, mask2: u32::MAX, option_mask: None };
 
-    fn ask(capabilities: Capabilities, attribute: u16, port: u8) -> Result<Data, BadReply> {
-        let query = Query::Pma(pma::Query { attribute, port: Some(PortNum(port)) });
+    fn query(capabilities: Capabilities, attribute: u16, port: u8) -> Result<Data, BadReply> {
+        let request_query = Query::Pma(pma::Query { attribute, port: Some(PortNum(port)) });
         let mut request = [0xa5; MAD_LEN];
-        query.emit(Tid(9), &mut request);
+        request_query.emit(Tid(9), &mut request);
         let counters = Counters { xmit_words: 1 << 40, xmit_wait: 5, ..Counters::default() };
         let reply = answer(&Encoder::default(), (capabilities, 7), &request, |port| (port == 1).then_some(counters)).expect("answered");
         assert_eq!(Header::parse(&reply).tid, Tid(9));
-        query.check(&reply, MAD_LEN).map(|()| *data(&reply))
+        request_query.check(&reply, MAD_LEN).map(|()| *data(&reply))
     }
 
     #[test]
-    fn counters_come_back_and_narrow_ones_stick() {
+    fn wide_counters_are_returned_and_narrow_ones_saturate() {
         let raw = |group: Group, name: &str| {
-            group.attribute().field(name).map(|field| field.raw(&ask(ALL, group.attribute().id, 1).expect("answered"), 0))
+            group.attribute().field(name).map(|field| field.raw(&query(ALL, group.attribute().id, 1).expect("answered"), 0))
         };
         assert_eq!(raw(Group::Extended, "PortXmitData"), Some(1 << 40));
         assert_eq!(raw(Group::Base, "PortXmitData"), Some(0xffff_ffff));
@@ -153,15 +157,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_refused_as_hardware_does() {
-        assert_eq!(ask(ALL, 0x12, 2).expect_err("no such port"), BadReply::Status(MadStatus::INVALID_VALUE));
-        assert_eq!(ask(ALL, 0x7777, 1).expect_err("no such attribute"), BadReply::Status(MadStatus::UNSUPPORTED_ATTRIBUTE));
+    fn missing_port_or_attribute_is_refused() {
+        assert_eq!(query(ALL, 0x12, 2).expect_err("no such port"), BadReply::Status(MadStatus::INVALID_VALUE));
+        assert_eq!(query(ALL, 0x7777, 1).expect_err("no such attribute"), BadReply::Status(MadStatus::UNSUPPORTED_ATTRIBUTE));
         let narrow = Capabilities::default();
-        assert_eq!(ask(narrow, 0x1d, 1).expect_err("no 64-bit counters"), BadReply::Status(MadStatus::UNSUPPORTED_ATTRIBUTE));
+        assert_eq!(query(narrow, 0x1d, 1).expect_err("no 64-bit counters"), BadReply::Status(MadStatus::UNSUPPORTED_ATTRIBUTE));
     }
 
     #[test]
-    fn another_class_gets_no_answer() {
+    fn request_of_another_class_is_not_answered() {
         let mut request = [0; MAD_LEN];
         pma::Query { attribute: 0x12, port: Some(PortNum(1)) }.emit(Tid(1), &mut request);
         request[1] = 0x81;

@@ -1,163 +1,164 @@
-//! What may befall replies on their way back: they come late, twice, forged, or too many at once.
+//! Faults of replies on their way back: late, duplicated, forged or lost in a full receive queue.
 //!
-//! A layer around [`Client`]: same faults, same seed, same traffic, same outcome. What befalls requests and devices is
-//! [`SimFabric`](super::SimFabric)'s to do.
+//! [`Faulty`] wraps a [`Client`]. The same faults, seed and traffic give the same outcome. Faults
+//! of requests and devices are part of [`SimFabric`](super::SimFabric).
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{Client, Coming};
+use super::{Client, Pending};
 use crate::mad::Mad;
 use crate::mad::exchange::{Completion, Local, Outcome, Target};
 use crate::time::Instant;
 use crate::types::Lid;
 
-/// What befalls replies; nothing by default. Shares are from 0 to 1.
+/// Faults of replies; none by default. Shares are from 0 to 1.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Faults {
-    /// This share comes later, by [`delay`](Self::delay).
+    /// Share of replies that are late, by [`delay`](Self::delay).
     pub delayed: f64,
-    /// By how much.
+    /// Delay of a late reply.
     pub delay: Duration,
-    /// This share comes twice.
+    /// Share of replies that arrive twice.
     pub duplicated: f64,
-    /// Somebody answers beside the device.
+    /// A second sender that answers in addition to the device.
     pub forged: Option<Forgery>,
-    /// How many replies find room at the sender.
-    pub room: Option<Room>,
+    /// The sender's receive queue; unlimited if `None`.
+    pub receive_queue: Option<ReceiveQueue>,
 }
 
-/// Replies with the right TID and made-up data.
+/// Replies with the right TID and wrong data.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Forgery {
-    /// The share of replies that have one beside them.
+    /// Share of replies for which a forged one arrives.
     pub share: f64,
-    /// What of it is not as it should be.
-    pub wrong: Wrong,
-    /// Whether the true reply does not come any more; else it comes right after.
+    /// The property by which the forged reply can be detected.
+    pub defect: Defect,
+    /// Whether the true reply is lost. Otherwise it arrives right after the forged one.
     pub instead: bool,
 }
 
-/// What is wrong with a forged reply.
+/// The property of a forged reply that differs from the true one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wrong {
-    /// It comes from another LID.
+pub enum Defect {
+    /// Another LID sends it.
     Sender,
-    /// It is of an attribute that was not asked for.
+    /// It has another attribute than the request.
     Attribute,
-    /// It ends with its header.
+    /// It ends after the header.
     Length,
 }
 
-/// A queue pair that takes in no more than so many replies within a time; what comes beyond is lost.
+/// A receive queue that accepts a limited number of replies within a time and drops the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Room {
-    /// How many.
-    pub most: usize,
-    /// Within which time.
+pub struct ReceiveQueue {
+    /// Largest number of replies.
+    pub capacity: usize,
+    /// Length of the time.
     pub within: Duration,
 }
 
-/// Octets of the header that all MADs have.
+/// Octets of the common MAD header.
 const HEADER_LEN: usize = 24;
 
-/// What forged replies are full of.
-const MADE_UP: u8 = 0xa5;
+/// The octet that fills forged replies.
+const FORGED_OCTET: u8 = 0xa5;
 
-/// A sender whose replies are befallen by faults.
+/// A sender whose replies have faults.
 #[derive(Debug)]
 pub struct Faulty {
-    /// What befalls them from now on.
+    /// The faults of replies to later requests.
     pub faults: Faults,
     client: Client,
     rng: fastrand::Rng,
-    /// When the last replies were taken in, while there is little room.
-    taken: VecDeque<Instant>,
+    /// Instants at which the receive queue accepted the last replies, while it is limited.
+    accepted: VecDeque<Instant>,
 }
 
 impl Faulty {
-    /// A sender that nothing befalls yet. Everything random follows from the seed.
+    /// Creates a sender without faults. All random numbers follow from the seed.
     pub fn new(client: Client, seed: u64) -> Self {
-        Self { faults: Faults::default(), client, rng: fastrand::Rng::with_seed(seed), taken: VecDeque::new() }
+        Self { faults: Faults::default(), client, rng: fastrand::Rng::with_seed(seed), accepted: VecDeque::new() }
     }
 
-    /// As [`Client::send`].
+    /// Sends a MAD like [`Client::send`] and applies the faults to its reply.
     pub fn send(&mut self, target: &Target, mad: &Mad, now: Instant) {
-        let (at, coming) = self.client.ask(target, mad, now);
-        let Outcome::Reply { slid, .. } = coming.completion.outcome else { return self.client.put(at, coming) };
+        let (at, pending) = self.client.submit(target, mad, now);
+        let Outcome::Reply { slid, .. } = pending.completion.outcome else { return self.client.schedule(at, pending) };
         let delayed = self.happens(self.faults.delayed);
         let at = if delayed { at + self.faults.delay } else { at };
         if let Some(forgery) = self.faults.forged.filter(|forgery| self.rng.f64() < forgery.share) {
-            let forged = forgery.wrong.forge(&coming, slid);
+            let forged = forgery.defect.forge(&pending, slid);
             if forgery.instead {
-                // The kernel takes it for the answer, and tells of nothing more.
-                return self.client.put(at, forged);
+                // The kernel takes it for the reply and drops the true one.
+                return self.client.schedule(at, forged);
             }
-            self.client.put(at, forged);
+            self.client.schedule(at, forged);
         }
-        let copy = self.happens(self.faults.duplicated).then(|| Coming { give_up: None, ..coming.clone() });
-        match coming.give_up {
-            Some(give_up) if give_up < at => self.client.put(give_up, coming.lost()),
+        let copy = self.happens(self.faults.duplicated).then(|| Pending { give_up: None, ..pending.clone() });
+        match pending.give_up {
+            Some(give_up) if give_up < at => self.client.schedule(give_up, pending.lost()),
             _ => {
-                self.client.put(at, coming);
+                self.client.schedule(at, pending);
                 if let Some(copy) = copy {
-                    self.client.put(at, copy);
+                    self.client.schedule(at, copy);
                 }
             }
         }
     }
 
-    /// As [`Client::local`].
+    /// Returns the address of the sender like [`Client::local`].
     pub fn local(&self) -> Local {
         self.client.local()
     }
 
-    /// As [`Client::next_due`]. It may come to nothing.
+    /// Returns the instant of the next completion like [`Client::next_due`]. The receive queue may
+    /// drop that reply.
     pub fn next_due(&self) -> Option<Instant> {
         self.client.next_due()
     }
 
-    /// As [`Client::take_due`].
+    /// Takes the next completion like [`Client::take_due`].
     pub fn take_due(&mut self, now: Instant) -> Option<(Completion, Mad)> {
         loop {
-            let (at, coming) = self.client.take(now)?;
-            let is_reply = matches!(coming.completion.outcome, Outcome::Reply { .. });
-            if !is_reply || self.finds_room(at) {
-                return Some((coming.completion, coming.mad));
+            let (at, pending) = self.client.take(now)?;
+            let is_reply = matches!(pending.completion.outcome, Outcome::Reply { .. });
+            if !is_reply || self.accepts(at) {
+                return Some((pending.completion, pending.mad));
             }
-            self.lose(coming);
+            self.lose(pending);
         }
     }
 
-    /// Loses all replies that are on their way, as a host does that is suspended.
+    /// Drops all replies on their way, as a suspended host does.
     pub fn lose_all(&mut self) {
-        for (at, coming) in std::mem::take(&mut self.client.coming).into_iter().map(|((at, _), coming)| (at, coming)) {
-            match coming.completion.outcome {
-                Outcome::Reply { .. } => self.lose(coming),
-                _ => self.client.put(at, coming),
+        for (at, pending) in std::mem::take(&mut self.client.pending).into_iter().map(|((at, _), pending)| (at, pending)) {
+            match pending.completion.outcome {
+                Outcome::Reply { .. } => self.lose(pending),
+                _ => self.client.schedule(at, pending),
             }
         }
     }
 
-    fn lose(&mut self, coming: Coming) {
-        if let Some(give_up) = coming.give_up {
-            self.client.put(give_up, coming.lost());
+    fn lose(&mut self, pending: Pending) {
+        if let Some(give_up) = pending.give_up {
+            self.client.schedule(give_up, pending.lost());
         }
     }
 
-    fn finds_room(&mut self, at: Instant) -> bool {
-        let Some(Room { most, within }) = self.faults.room else {
-            self.taken.clear();
+    fn accepts(&mut self, at: Instant) -> bool {
+        let Some(ReceiveQueue { capacity, within }) = self.faults.receive_queue else {
+            self.accepted.clear();
             return true;
         };
-        while self.taken.front().is_some_and(|first| at - *first >= within) {
-            self.taken.pop_front();
+        while self.accepted.front().is_some_and(|first| at - *first >= within) {
+            self.accepted.pop_front();
         }
-        let finds = self.taken.len() < most;
-        if finds {
-            self.taken.push_back(at);
+        let accepts = self.accepted.len() < capacity;
+        if accepts {
+            self.accepted.push_back(at);
         }
-        finds
+        accepts
     }
 
     fn happens(&mut self, share: f64) -> bool {
@@ -165,25 +166,25 @@ impl Faulty {
     }
 }
 
-impl Coming {
+impl Pending {
     fn lost(self) -> Self {
         Self { completion: Completion { outcome: Outcome::TimedOut, ..self.completion }, ..self }
     }
 }
 
-impl Wrong {
-    /// A reply as somebody would send it who saw the request.
-    fn forge(self, reply: &Coming, slid: Lid) -> Coming {
+impl Defect {
+    /// Returns a reply that a forger could send after it saw the request.
+    fn forge(self, reply: &Pending, slid: Lid) -> Pending {
         let mut mad = reply.mad;
-        // All but which port it is of: that would give it away.
-        mad[68..].fill(MADE_UP);
+        // The port stays, because a wrong one would be a second defect.
+        mad[68..].fill(FORGED_OCTET);
         let (mut from, mut len) = (slid, mad.len());
         match self {
             Self::Sender => from = Lid(slid.0 ^ 1),
             Self::Attribute => mad[16] ^= 0x70,
             Self::Length => len = HEADER_LEN,
         }
-        Coming { completion: Completion { outcome: Outcome::Reply { slid: from, len }, ..reply.completion }, mad, give_up: None }
+        Pending { completion: Completion { outcome: Outcome::Reply { slid: from, len }, ..reply.completion }, mad, give_up: None }
     }
 }
 
@@ -202,10 +203,10 @@ mod tests {
     const GIVE_UP: Duration = Duration::from_millis(50);
     const MS: Duration = Duration::from_millis(1);
 
-    /// What comes of ten requests to ten hosts at once: the instant of each in ms, and what it is.
+    /// Returns the outcomes of ten requests to ten hosts at once, each with its instant in ms.
     fn outcomes(faults: Faults) -> Vec<(u64, Outcome)> {
         let tree = synthetic::FatTree { leaves: 2, hosts: 5, spines: 1, trunk: 1, radix: 8 };
-        let fabric = ports_report::parse(tree.blueprint().ports_report().as_bytes(), "tree").expect("our own format").fabric;
+        let fabric = ports_report::parse(tree.blueprint().ports_report().as_bytes(), "tree").expect("a valid ports report").fabric;
         let hosts: Vec<Lid> = fabric.devices().iter().filter(|device| device.ports.len() == 1).map(|device| device.lid).collect();
         let sim = SimFabric::with_traffic(fabric, Options::default(), Traffic::none());
         let mut faulty = Faulty::new(Client::new(Arc::new(Mutex::new(sim))), 1);
@@ -227,12 +228,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_befalls_them_by_default() {
+    fn all_replies_arrive_by_default() {
         assert_eq!(replies(&outcomes(Faults::default())), 10);
     }
 
     #[test]
-    fn late_ones_come_late_and_none_after_the_sender_was_told_that_it_timed_out() {
+    fn reply_is_late_and_is_dropped_after_the_timeout() {
         let late = outcomes(Faults { delayed: 1.0, delay: 7 * MS, ..Faults::default() });
         assert_eq!((replies(&late), late.iter().all(|(ms, _)| *ms == 7)), (10, true));
         let too_late = outcomes(Faults { delayed: 1.0, delay: 60 * MS, ..Faults::default() });
@@ -240,19 +241,19 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_lost_and_its_copy_is_missed_by_nobody() {
-        let room = Some(Room { most: 4, within: MS });
-        let crowded = outcomes(Faults { room, ..Faults::default() });
+    fn full_receive_queue_drops_replies() {
+        let receive_queue = Some(ReceiveQueue { capacity: 4, within: MS });
+        let crowded = outcomes(Faults { receive_queue, ..Faults::default() });
         assert_eq!((replies(&crowded), crowded.len()), (4, 10));
-        let twice = outcomes(Faults { room, duplicated: 1.0, ..Faults::default() });
+        let twice = outcomes(Faults { receive_queue, duplicated: 1.0, ..Faults::default() });
         assert_eq!((replies(&twice), twice.len()), (4, 2 + 2 + 8));
     }
 
     #[test]
-    fn a_forged_reply_comes_before_the_true_one_or_instead_of_it() {
-        let forged = |wrong, instead| outcomes(Faults { forged: Some(Forgery { share: 1.0, wrong, instead }), ..Faults::default() });
-        assert_eq!(replies(&forged(Wrong::Sender, false)), 20);
-        let short = forged(Wrong::Length, true);
+    fn forged_reply_precedes_or_replaces_the_true_one() {
+        let forged = |defect, instead| outcomes(Faults { forged: Some(Forgery { share: 1.0, defect, instead }), ..Faults::default() });
+        assert_eq!(replies(&forged(Defect::Sender, false)), 20);
+        let short = forged(Defect::Length, true);
         assert!(short.iter().all(|(_, outcome)| matches!(outcome, Outcome::Reply { len: HEADER_LEN, .. })), "{short:?}");
     }
 }

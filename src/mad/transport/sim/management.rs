@@ -1,4 +1,4 @@
-//! Subnet management and administration of a simulated fabric: who a device is, how its links are, and where the subnet manager says that it is.
+//! Subnet management and subnet administration of a simulated fabric: identities, links and paths.
 
 use super::SimFabric;
 use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
@@ -9,13 +9,13 @@ use crate::mad::{MAD_LEN, Mad};
 use crate::topology::DeviceId;
 use crate::types::{LinkRate, NodeKind, PortNum};
 
-/// The prefix of all subnets that nobody gave one.
+/// The default subnet prefix of IBA.
 pub(super) const DEFAULT_PREFIX: u64 = 0xfe80_0000_0000_0000;
 
-/// ERR_NO_RECORDS of subnet administration (IBA vol. 1, 15.4.4): class-specific, 3.
+/// Status ERR_NO_RECORDS of subnet administration (IBA vol. 1, 15.4.4): class-specific code 3.
 const NO_RECORDS: MadStatus = MadStatus(0x0300);
 
-/// Answers a request of subnet management; `None` as an agent does that wants an M_Key.
+/// Answers a request of subnet management. Returns `None` if the device requires an M_Key.
 pub(super) fn manage(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Option<Mad> {
     let header = Header::parse(request);
     if (header.class_version, header.method) != (smp::CLASS_VERSION, METHOD_GET) || fabric.agents[id.0 as usize].m_key {
@@ -60,7 +60,8 @@ pub(super) fn administer(fabric: &SimFabric, request: &Mad) -> Option<Mad> {
     Some(reply)
 }
 
-/// Switches are of the Quantum family, adapters like ConnectX-6; the net file does not tell.
+/// Returns the NodeInfo of a device. The device ID is that of a Quantum switch or a ConnectX-6 HCA,
+/// because the net file has none.
 fn node_info(fabric: &SimFabric, id: DeviceId) -> NodeInfo {
     let device = fabric.fabric.device(id);
     let device_id = if device.kind == NodeKind::Switch { 0xd2f0 } else { 0x101b };

@@ -1,15 +1,19 @@
-//! A simulated fabric, made of the same net file that the real one would be swept by.
+//! A simulated fabric, built from the same net file that a sweep of the real fabric uses.
 //!
-//! It answers whole MADs, so encoding and decoding are exercised. What it models:
+//! The simulator answers whole MADs, so a sweep on it encodes requests and decodes replies. The
+//! model:
 //!
-//! - a device serves its requests one after another, each for a service time with jitter (50 us for a switch, 25 us for an adapter);
-//! - [`traffic`] that conserves over links;
-//! - identity: NodeInfo, PortInfo, and a subnet manager that knows where everybody is;
-//! - faults: MADs lost at random, devices that do not answer, that are slow, that drop attributes or want keys; LIDs that are exchanged, links that
-//!   change; and [`faults`] of the way back.
+//! - A device serves its requests one after another. Each takes a service time with jitter: 50 us
+//!   on a switch, 25 us on an HCA.
+//! - [`traffic`] flows along links: one end receives what the other end transmits.
+//! - Identity: NodeInfo, PortInfo, and a subnet manager that answers path queries.
+//! - Faults of requests and devices: MADs lost at random; devices that are dead or slow, that drop
+//!   attributes or require keys; exchanged LIDs; changed links.
+//! - [`faults`] of replies.
 //!
-//! Everything is a function of the net file, the options and the instants that it is told: there is no clock in here, so that it runs
-//! in real time ([`SimTransport`]) and in virtual time ([`Client`]) alike.
+//! The result depends only on the net file, the options and the instants of the calls. The
+//! simulator has no clock, so it runs in real time ([`SimTransport`]) and in virtual time
+//! ([`Client`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,22 +38,22 @@ pub mod faults;
 mod management;
 pub mod traffic;
 
-/// How a simulated fabric behaves.
+/// Behaviour of a simulated fabric.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
-    /// Everything random follows from it.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// For how long a switch's agent works on a MAD.
+    /// Service time of a switch for one MAD.
     pub switch_service: Duration,
-    /// For how long an adapter's agent works on a MAD.
+    /// Service time of an HCA for one MAD.
     pub adapter_service: Duration,
-    /// Service times vary by up to this share of themselves, 0 to 1.
+    /// Largest deviation of a service time, as a share of it from 0 to 1.
     pub jitter: f64,
-    /// The time on the way, both directions together.
+    /// Time of flight of a request and its reply together.
     pub flight: Duration,
-    /// The share of requests that get lost, 0 to 1.
+    /// Share of requests that get lost, from 0 to 1.
     pub loss: f64,
-    /// The service level that the subnet manager gives to every path.
+    /// Service level that the subnet manager returns for every path.
     pub path_sl: u8,
 }
 
@@ -67,7 +71,7 @@ impl Default for Options {
     }
 }
 
-/// The fabric, all of its agents and its traffic.
+/// A simulated fabric: its agents and its traffic.
 #[derive(Debug)]
 pub struct SimFabric {
     fabric: Fabric,
@@ -77,14 +81,14 @@ pub struct SimFabric {
     rng: fastrand::Rng,
     by_lid: BTreeMap<Lid, DeviceId>,
     agents: Vec<Agent>,
-    /// Links that are not as the net file says.
+    /// Links that differ from the net file.
     links: BTreeMap<(DeviceId, PortNum), PortInfo>,
-    /// Where the subnet manager is.
+    /// The device on which the subnet manager runs.
     manager: Option<DeviceId>,
     mads: u64,
 }
 
-/// One device's agent.
+/// The agents of one device.
 #[derive(Clone, Debug)]
 struct Agent {
     lid: Lid,
@@ -92,27 +96,27 @@ struct Agent {
     tick: u8,
     service: Duration,
     busy_until: Instant,
-    /// Requests that arrived.
+    /// Number of requests that arrived.
     mads: u64,
     dead: bool,
-    /// Attributes of performance management that it drops.
+    /// Attributes of performance management whose requests the device drops.
     drops: Vec<u16>,
-    /// Whether subnet management wants an M_Key.
+    /// Whether subnet management requires an M_Key.
     m_key: bool,
-    /// Whether it drops requests for PortInfo.
+    /// Whether the device drops requests for PortInfo.
     drops_port_info: bool,
-    /// Who answers in its place.
+    /// The agent to which the device redirects queries for counters.
     redirect: Option<Redirect>,
 }
 
 impl SimFabric {
-    /// A fabric with the traffic of [`Traffic::jobs`].
+    /// Creates a fabric with the traffic of [`Traffic::jobs`].
     pub fn new(fabric: Fabric, options: Options) -> Self {
         let traffic = Traffic::jobs(&fabric, options.seed);
         Self::with_traffic(fabric, options, traffic)
     }
 
-    /// A fabric with traffic of one's own.
+    /// Creates a fabric with the given traffic.
     pub fn with_traffic(fabric: Fabric, options: Options, traffic: Traffic) -> Self {
         let by_lid = fabric.iter().filter(|(_, device)| device.lid.is_unicast()).map(|(id, device)| (device.lid, id)).collect();
         let agents = fabric.devices().iter().map(|device| Agent::new(device.lid, device.kind, &options)).collect();
@@ -122,125 +126,129 @@ impl SimFabric {
         Self { fabric, options, traffic, encoder: Encoder::default(), rng, by_lid, agents, links, manager, mads: 0 }
     }
 
-    /// What it was made of.
+    /// Returns the fabric of the net file.
     pub fn fabric(&self) -> &Fabric {
         &self.fabric
     }
 
-    /// Requests that arrived so far, at devices that live or not.
+    /// Returns the number of requests so far, including those to dead devices and unknown LIDs.
     pub fn mads(&self) -> u64 {
         self.mads
     }
 
-    /// Requests that arrived at a device so far, whether it lives or not.
+    /// Returns the number of requests to a device so far, also while it is dead.
     ///
     /// # Panics
-    /// If the identifier is another fabric's.
+    /// If the identifier belongs to another fabric.
     pub fn mads_to(&self, id: DeviceId) -> u64 {
         self.agents[id.0 as usize].mads
     }
 
-    /// Makes a device silent, or lets it answer again.
+    /// Makes a device dead, so that it answers nothing, or alive again.
     ///
     /// # Panics
-    /// If the identifier is another fabric's.
+    /// If the identifier belongs to another fabric.
     pub fn set_dead(&mut self, id: DeviceId, dead: bool) {
         self.agents[id.0 as usize].dead = dead;
     }
 
-    /// Makes more or fewer requests get lost: a share of them, 0 to 1.
+    /// Sets the share of requests that get lost, from 0 to 1.
     pub fn set_loss(&mut self, loss: f64) {
         self.options.loss = loss;
     }
 
-    /// Makes a device slow.
+    /// Sets the service time of a device.
     ///
     /// # Panics
-    /// If the identifier is another fabric's.
+    /// If the identifier belongs to another fabric.
     pub fn set_service(&mut self, id: DeviceId, service: Duration) {
         self.agents[id.0 as usize].service = service;
     }
 
-    /// The device with the subnet manager; `None` if no adapter has a LID.
+    /// Returns the device of the subnet manager; `None` if no HCA has a LID.
     pub fn manager(&self) -> Option<DeviceId> {
         self.manager
     }
 
-    /// Where a device is now.
+    /// Returns the current LID of a device.
     ///
     /// # Panics
-    /// If the identifier is another fabric's.
+    /// If the identifier belongs to another fabric.
     pub fn lid(&self, id: DeviceId) -> Lid {
         self.agents[id.0 as usize].lid
     }
 
-    /// Exchanges the LIDs of two devices, as a subnet manager may that starts anew.
+    /// Exchanges the LIDs of two devices, as a restarted subnet manager may do.
     ///
     /// # Panics
-    /// If an identifier is another fabric's.
+    /// If an identifier belongs to another fabric.
     pub fn swap_lids(&mut self, one: DeviceId, other: DeviceId) {
         let (a, b) = (self.lid(one), self.lid(other));
         (self.agents[one.0 as usize].lid, self.agents[other.0 as usize].lid) = (b, a);
         self.by_lid.extend([(b, one), (a, other)]);
     }
 
-    /// Moves a device to a LID that nobody has; at its old one nobody answers.
+    /// Moves a device to an unused LID. Its old LID answers no longer.
     ///
     /// # Panics
-    /// If the identifier is another fabric's.
+    /// If the identifier belongs to another fabric.
     pub fn move_lid(&mut self, id: DeviceId, lid: Lid) {
         self.by_lid.remove(&self.lid(id));
         self.by_lid.insert(lid, id);
         self.agents[id.0 as usize].lid = lid;
     }
 
-    /// Makes a link other than the net file says.
+    /// Sets the PortInfo of a port, which then differs from the net file.
     pub fn set_link(&mut self, id: DeviceId, port: PortNum, info: PortInfo) {
         self.links.insert((id, port), info);
     }
 
-    /// Lets a device drop all requests for an attribute of performance management.
+    /// Makes a device drop all requests for an attribute of performance management.
     ///
     /// # Panics
-    /// If the identifier is another fabric's.
+    /// If the identifier belongs to another fabric.
     pub fn drop_attribute(&mut self, id: DeviceId, attribute: u16) {
         self.agents[id.0 as usize].drops.push(attribute);
     }
 
-    /// Lets a device want an M_Key, which nobody here has.
+    /// Makes a device require an M_Key, so that it drops requests of subnet management.
     ///
     /// # Panics
-    /// If the identifier is another fabric's.
+    /// If the identifier belongs to another fabric.
     pub fn demand_m_key(&mut self, id: DeviceId) {
         self.agents[id.0 as usize].m_key = true;
     }
 
-    /// Lets a device drop requests for PortInfo.
+    /// Makes a device drop requests for PortInfo.
     ///
     /// # Panics
-    /// If the identifier is another fabric's.
+    /// If the identifier belongs to another fabric.
     pub fn drop_port_info(&mut self, id: DeviceId) {
         self.agents[id.0 as usize].drops_port_info = true;
     }
 
-    /// Lets another device answer for the counters of this one; it does so as if they were its own.
+    /// Makes a device redirect queries for counters to another device, which answers with its own
+    /// counters.
     ///
     /// # Panics
-    /// If an identifier is another fabric's.
+    /// If an identifier belongs to another fabric.
     pub fn redirect(&mut self, id: DeviceId, to: DeviceId) {
         let (lid, qkey) = (self.lid(to), crate::mad::exchange::QP1_QKEY);
         self.agents[id.0 as usize].redirect = Some(Redirect { lid, qp: 1, qkey, sl: 0, pkey: 0xffff });
     }
 
-    /// What an agent says that it can do, to be changed.
+    /// Returns the capabilities of a device, to change them.
     ///
     /// # Panics
-    /// If the identifier is another fabric's.
+    /// If the identifier belongs to another fabric.
     pub fn capabilities_mut(&mut self, id: DeviceId) -> &mut Capabilities {
         &mut self.agents[id.0 as usize].capabilities
     }
 
-    /// Takes a request at `now`; tells when its reply is back at the sender, and the reply. `None`: it will never be answered.
+    /// Accepts a request at `now`. Returns the reply and the instant at which it reaches the
+    /// sender.
+    ///
+    /// Returns `None` if no reply will come.
     pub fn submit(&mut self, target: &Target, request: &Mad, now: Instant) -> Option<(Instant, Mad)> {
         self.mads += 1;
         let id = *self.by_lid.get(&target.lid)?;
@@ -257,7 +265,7 @@ impl SimFabric {
         Some((served + half, self.answer(id, request, served)?))
     }
 
-    /// What the device answers, whichever of its agents is asked.
+    /// Returns the reply of a device to a request of any class.
     fn answer(&self, id: DeviceId, request: &Mad, at: Instant) -> Option<Mad> {
         let header = Header::parse(request);
         let agent = &self.agents[id.0 as usize];
@@ -275,7 +283,7 @@ impl SimFabric {
         }
     }
 
-    /// The counters of a port at an instant, past or to come.
+    /// Returns the counters of a port at any instant; `None` if the device has no such port.
     pub fn counters(&self, id: DeviceId, port: PortNum, at: Instant) -> Option<Counters> {
         let device = self.fabric.device(id);
         let port = device.port(port)?;
@@ -294,7 +302,8 @@ impl SimFabric {
 }
 
 impl SimFabric {
-    /// A time in ticks of a port. As real ones do, a switch counts octets of the whole port, an adapter those of one lane.
+    /// Converts a time to ticks of a port. As in real devices, a tick of a switch counts the octets
+    /// of all lanes, a tick of an HCA those of one lane.
     fn ticks(&self, id: DeviceId, port: &Port, time: Duration) -> u64 {
         let agent = &self.agents[id.0 as usize];
         let gbps = port.rate.data_gbps().unwrap_or(traffic::DEFAULT_GBPS);
@@ -303,14 +312,15 @@ impl SimFabric {
     }
 }
 
-/// A few links are bad: one event every so often.
+/// Returns the symbol errors of a port: 0, or for one port in 97 an event every 1 to 8 seconds.
 fn symbol_errors(guid: u64, port: PortNum, at: Instant) -> u64 {
     let hash = (guid << 8 | u64::from(port.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     if hash.is_multiple_of(97) { at.as_nanos() / (1_000_000_000 + hash % 7_000_000_000) } else { 0 }
 }
 
 impl Agent {
-    /// Switches are of a newer kind than adapters, which lack the 64-bit error counters and the optional attributes.
+    /// Creates the agents of a device. Switches are of a newer kind than HCAs: only they have the
+    /// 64-bit error counters and the optional attributes.
     fn new(lid: Lid, kind: NodeKind, options: &Options) -> Self {
         let common = Capabilities::EXTENDED_WIDTH | Capabilities::XMIT_WAIT;
         let details = 0x3ff << 6;
@@ -331,40 +341,41 @@ impl Agent {
     }
 }
 
-/// One sender's view of a simulated fabric: what is on its way back to it.
+/// A sender on a simulated fabric, with the completions that it has not taken yet.
 #[derive(Debug)]
 pub struct Client {
     fabric: Arc<Mutex<SimFabric>>,
-    /// In the order of their time; the number keeps those of one instant apart.
-    coming: BTreeMap<(Instant, u64), Coming>,
-    /// How many ever were on their way.
-    count: u64,
+    /// Ordered by time. The number distinguishes completions of one instant.
+    pending: BTreeMap<(Instant, u64), Pending>,
+    /// Number of completions that were ever scheduled.
+    scheduled: u64,
 }
 
-/// What is on its way back.
+/// A completion that is due later.
 #[derive(Clone, Debug)]
-struct Coming {
+struct Pending {
     completion: Completion,
     mad: Mad,
-    /// When the sender is told that it timed out, if this gets lost; nothing is told of what nobody waits for.
+    /// The instant at which the sender gets a timeout instead if this reply is lost; `None` if no
+    /// transaction waits for the reply.
     give_up: Option<Instant>,
 }
 
 impl Client {
-    /// A sender on this fabric. Several may share it.
+    /// Creates a sender. Several senders may share a fabric.
     pub fn new(fabric: Arc<Mutex<SimFabric>>) -> Self {
-        Self { fabric, coming: BTreeMap::new(), count: 0 }
+        Self { fabric, pending: BTreeMap::new(), scheduled: 0 }
     }
 
-    /// Sends a MAD. As from the kernel, a request that is not answered in the time that the target tells comes back as timed out, and its late
-    /// reply is dropped.
+    /// Sends a MAD. Like the kernel, reports a timeout after [`Target::give_up`] and drops a later
+    /// reply.
     pub fn send(&mut self, target: &Target, mad: &Mad, now: Instant) {
-        let (at, coming) = self.ask(target, mad, now);
-        self.put(at, coming);
+        let (at, pending) = self.submit(target, mad, now);
+        self.schedule(at, pending);
     }
 
-    /// Has a MAD answered; tells what comes back of it, and when.
-    fn ask(&self, target: &Target, mad: &Mad, now: Instant) -> (Instant, Coming) {
+    /// Submits a MAD to the fabric. Returns its completion and the instant at which that is due.
+    fn submit(&self, target: &Target, mad: &Mad, now: Instant) -> (Instant, Pending) {
         let give_up = now + target.give_up;
         let answer = self.fabric.lock().unwrap_or_else(PoisonError::into_inner).submit(target, mad, now);
         let tid = Header::parse(mad).tid;
@@ -372,47 +383,52 @@ impl Client {
             Some((at, reply)) if at <= give_up => (at, Outcome::Reply { slid: target.lid, len: MAD_LEN }, reply),
             _ => (give_up, Outcome::TimedOut, *mad),
         };
-        (at, Coming { completion: Completion { tid, outcome }, mad, give_up: Some(give_up) })
+        (at, Pending { completion: Completion { tid, outcome }, mad, give_up: Some(give_up) })
     }
 
-    /// Sets something on its way.
-    fn put(&mut self, at: Instant, coming: Coming) {
-        self.coming.insert((at, self.count), coming);
-        self.count += 1;
+    /// Schedules a completion.
+    fn schedule(&mut self, at: Instant, pending: Pending) {
+        self.pending.insert((at, self.scheduled), pending);
+        self.scheduled += 1;
     }
 
-    /// Where the sender is: at the device with the subnet manager.
+    /// Returns the address of the sender, which is on the device of the subnet manager.
     pub fn local(&self) -> Local {
-        let fabric = self.fabric.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(id) = fabric.manager else { return Local::default() };
-        let gid = Gid { prefix: management::DEFAULT_PREFIX, guid: fabric.fabric.device(id).guid };
-        Local { lid: fabric.lid(id), sm_lid: fabric.lid(id), sm_sl: 0, gid }
+        local(&self.fabric)
     }
 
-    /// When the next completion is due.
+    /// Returns the instant of the next completion.
     pub fn next_due(&self) -> Option<Instant> {
-        self.coming.first_key_value().map(|((at, _), _)| *at)
+        self.pending.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// The next completion that is due by `now`.
+    /// Takes the next completion if it is due by `now`.
     pub fn take_due(&mut self, now: Instant) -> Option<(Completion, Mad)> {
-        let (_, Coming { completion, mad, .. }) = self.take(now)?;
+        let (_, Pending { completion, mad, .. }) = self.take(now)?;
         Some((completion, mad))
     }
 
-    fn take(&mut self, now: Instant) -> Option<(Instant, Coming)> {
-        let first = self.coming.first_entry()?;
+    fn take(&mut self, now: Instant) -> Option<(Instant, Pending)> {
+        let first = self.pending.first_entry()?;
         let at = first.key().0;
         (at <= now).then(|| (at, first.remove()))
     }
 }
 
-/// A simulated fabric in real time: it sleeps until a completion is due.
+/// Returns the address of the device of the subnet manager.
+fn local(fabric: &Mutex<SimFabric>) -> Local {
+    let fabric = fabric.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(id) = fabric.manager else { return Local::default() };
+    let gid = Gid { prefix: management::DEFAULT_PREFIX, guid: fabric.fabric.device(id).guid };
+    Local { lid: fabric.lid(id), sm_lid: fabric.lid(id), sm_sl: 0, gid }
+}
+
+/// A transport to a simulated fabric in real time: it sleeps until a completion is due.
 #[derive(Debug)]
 pub struct SimTransport(Client);
 
 impl SimTransport {
-    /// A sender on this fabric.
+    /// Creates a transport. Several transports may share a fabric.
     pub fn new(fabric: Arc<Mutex<SimFabric>>) -> Self {
         Self(Client::new(fabric))
     }
@@ -425,8 +441,8 @@ impl Transport for SimTransport {
     }
 
     fn locator(&self) -> Locator {
-        let client = Client::new(Arc::clone(&self.0.fabric));
-        Box::new(move || Some(client.local()))
+        let fabric = Arc::clone(&self.0.fabric);
+        Box::new(move || Some(local(&fabric)))
     }
 
     fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
@@ -457,10 +473,10 @@ mod tests {
 
     fn fabric() -> Fabric {
         let tree = synthetic::FatTree { leaves: 2, hosts: 4, spines: 2, trunk: 1, radix: 8 };
-        ports_report::parse(tree.blueprint().ports_report().as_bytes(), "tree").expect("our own format").fabric
+        ports_report::parse(tree.blueprint().ports_report().as_bytes(), "tree").expect("a valid ports report").fabric
     }
 
-    /// PortXmitData and PortRcvData of a port, as a MAD tells them.
+    /// Returns PortXmitData and PortRcvData of a port, in words, as read with a MAD.
     fn words(sim: &mut SimFabric, lid: Lid, port: PortNum, at: Instant) -> (u64, u64) {
         let attribute = Group::Extended.attribute();
         let query = pma::Query { attribute: attribute.id, port: Some(port) };
@@ -474,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_end_transmits_the_other_receives() {
+    fn one_end_receives_what_the_other_transmits() {
         let end = Instant::ZERO + Duration::from_secs(20);
         let traffic = Traffic::jobs(&fabric(), 5).until(end);
         let mut sim = SimFabric::with_traffic(fabric(), Options::default(), traffic);
@@ -487,11 +503,11 @@ mod tests {
                 moved += here.0;
             }
         }
-        assert!(moved > 0, "nothing moved");
+        assert!(moved > 0, "no traffic");
     }
 
     #[test]
-    fn a_device_serves_one_request_after_another() {
+    fn device_serves_one_request_after_another() {
         let options = Options { jitter: 0.0, flight: Duration::ZERO, ..Options::default() };
         let mut sim = SimFabric::new(fabric(), options);
         let leaf = sim.fabric().devices().iter().find(|device| device.kind == NodeKind::Switch).expect("a switch").lid;
@@ -502,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dead_and_the_unknown_come_back_as_timed_out() {
+    fn dead_device_and_unknown_lid_time_out() {
         let mut sim = SimFabric::new(fabric(), Options::default());
         sim.set_dead(DeviceId(0), true);
         let dead = sim.fabric().device(DeviceId(0)).lid;

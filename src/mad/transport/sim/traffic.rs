@@ -1,15 +1,18 @@
 //! Traffic of the simulated fabric.
 //!
-//! 1. A flow goes from one adapter to another on one shortest way, the same at all times: each switch picks among its equal links by
-//!    the destination alone, as a linear forwarding table does.
-//! 2. A flow bursts: it is on for a part of each period. What it has sent by an instant is a closed form of that instant, so a counter
-//!    can be read at any time without the fabric being stepped.
-//! 3. What a port has transmitted is the sum over the flows that leave by it; what a port has received is **by definition** what the
-//!    other end of its link has transmitted. Links conserve.
-//! 4. Where flows ask for more than a link carries, they share it fairly (max-min): none gets more by taking from one that has less. Such a link is
-//!    full and does not wait. The ports that lead to it do: what they cannot send piles up behind it, back to the adapters, as credits run out in
-//!    InfiniBand. They count PortXmitWait for the time in which they had something to send and sent nothing.
-//! 5. Same fabric, same seed: same counters.
+//! 1. A flow goes from one HCA to another on one shortest path, which never changes. Each switch
+//!    chooses among its equal links by the destination alone, as a linear forwarding table does.
+//! 2. A flow sends in bursts: during a part of each period. The octets that it has sent by an
+//!    instant are a closed form of that instant. A counter can therefore be read at any time, and
+//!    the simulator has no steps.
+//! 3. The octets that a port has transmitted are the sum over the flows that leave by it. The
+//!    octets that a port has received are **by definition** those that the other end of its link
+//!    has transmitted.
+//! 4. Flows that demand more than a link carries share it fairly (max-min fairness). Such a link is
+//!    full and does not wait. The ports that lead to it wait: as credits run out in InfiniBand,
+//!    data queues up from the full link back to the HCAs. These ports count PortXmitWait for the
+//!    time in which they had data to send and sent nothing.
+//! 5. The same fabric and the same seed give the same counters.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -20,35 +23,37 @@ use crate::topology::graph::UNREACHABLE;
 use crate::topology::{DeviceId, Fabric, Graph};
 use crate::types::{NodeKind, PortNum};
 
-/// Octets that a data packet counts for: LRH 8, BTH 12, 4096 of payload, ICRC 4.
+/// Octets that a data packet adds to the counters: LRH 8, BTH 12, payload 4096, ICRC 4.
 pub const PACKET_OCTETS: u64 = 4120;
 
-/// What a full link counts of its data rate: delimiters, VCRC and link packets are not counted.
+/// Share of the data rate that a full link counts. Delimiters, VCRC and link packets are not
+/// counted.
 const COUNTED: f64 = 0.995;
 
-/// What a port without a known rate is taken to carry, in Gb/s.
+/// Data rate of a port without a known rate, in Gb/s.
 pub(super) const DEFAULT_GBPS: f64 = 100.0;
 
 /// All flows of a fabric, by the ports that they leave by.
 #[derive(Debug, Default)]
 pub struct Traffic {
     flows: Vec<Flow>,
-    /// For each (device, port) that something leaves by: which flows, and what share of their time they wait there, in millionths.
+    /// For each (device, port) with traffic: the flows, and the share of its active time that each
+    /// waits there, in millionths.
     egress: BTreeMap<(DeviceId, PortNum), Vec<(u32, u64)>>,
-    /// When the traffic ends; it goes on for ever if `None`.
+    /// The instant at which all traffic ends; `None` for never.
     end: Option<Instant>,
 }
 
-/// What has left by a port since time began.
+/// The traffic that has left by a port since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sent {
-    /// Packets, each of [`PACKET_OCTETS`].
+    /// Packets of [`PACKET_OCTETS`] octets.
     pub packets: u64,
-    /// Time in which there was something to send and nothing was sent.
+    /// Time in which the port had data to send and sent nothing.
     pub waited: Duration,
 }
 
-/// A stream of packets between two adapters.
+/// A stream of packets between two HCAs.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     octets_per_second: u64,
@@ -58,7 +63,7 @@ struct Flow {
 }
 
 impl Flow {
-    /// Nanoseconds in which it was on, from the zero of time to `now`.
+    /// Returns the nanoseconds in which the flow was active, from the start to `now`.
     fn on_time(&self, now: Instant) -> u64 {
         let since_start = |at: u64| at / self.period_ns * self.on_ns + (at % self.period_ns).min(self.on_ns);
         since_start(now.as_nanos() + self.phase_ns) - since_start(self.phase_ns)
@@ -71,19 +76,21 @@ impl Flow {
 }
 
 impl Traffic {
-    /// No traffic at all.
+    /// Returns no traffic.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Jobs of 8 to 48 hosts, each a ring of its own rate and rhythm; and every fourth host writes to one of a few.
+    /// Returns the traffic of jobs. A job has 8 to 48 hosts in a ring, with its own rate and
+    /// period. In addition every fourth host writes to one of a few servers.
     pub fn jobs(fabric: &Fabric, seed: u64) -> Self {
         Self::routed(fabric, &Demand::jobs(fabric, seed))
     }
 
-    /// Many that send to one, to which nobody else does; beside jobs as of [`Traffic::jobs`] that send so little that they hold up nobody.
+    /// Returns the traffic of an incast, in addition to that of [`Traffic::jobs`] at a rate at
+    /// which no link is full. No other flow goes to the incast's destination.
     pub fn incast(fabric: &Fabric, seed: u64, incast: &Incast) -> Self {
-        /// Of what they would send otherwise.
+        /// The jobs' share of their usual rate.
         const SHARE: f64 = 0.1;
         let mut wanted = Demand::jobs(fabric, seed);
         wanted.retain(|demand| demand.to != incast.to);
@@ -92,14 +99,15 @@ impl Traffic {
         Self::routed(fabric, &wanted)
     }
 
-    /// Ends all traffic at an instant, so that both ends of a link can be read in peace afterwards.
+    /// Ends all traffic at an instant. Reads after it return the same values at both ends of a
+    /// link.
     #[must_use]
     pub fn until(mut self, end: Instant) -> Self {
         self.end = Some(end);
         self
     }
 
-    /// What has left by this port by `now`.
+    /// Returns the traffic that has left by this port by `now`.
     pub fn sent(&self, device: DeviceId, port: PortNum, now: Instant) -> Sent {
         let now = self.end.map_or(now, |end| end.min(now));
         let mut sent = Sent::default();
@@ -111,31 +119,31 @@ impl Traffic {
         sent
     }
 
-    /// Lays each flow on its way and slows it to what its way carries.
+    /// Routes each flow and limits it to the rate that its path carries.
     fn routed(fabric: &Fabric, wanted: &[Demand]) -> Self {
         let graph = Graph::new(fabric);
         let mut routes = Routes { fabric, graph: &graph, hops: BTreeMap::new() };
-        let routed = wanted.iter().filter_map(|demand| Some((demand.flow, routes.way(demand.from, demand.to)?)));
-        let (flows, ways): (Vec<Flow>, Vec<Vec<Hop>>) = routed.unzip();
+        let routed = wanted.iter().filter_map(|demand| Some((demand.flow, routes.path(demand.from, demand.to)?)));
+        let (flows, paths): (Vec<Flow>, Vec<Vec<Hop>>) = routed.unzip();
         let mut links: BTreeMap<Hop, Link> = BTreeMap::new();
-        for (number, (flow, way)) in flows.iter().zip(&ways).enumerate() {
-            for hop in way {
+        for (number, (flow, path)) in flows.iter().zip(&paths).enumerate() {
+            for hop in path {
                 let link = links.entry(*hop).or_insert_with(|| Link { capacity: capacity(fabric, *hop), ..Link::default() });
                 link.flows.push(number);
                 link.offered += flow.octets_per_second as f64;
             }
         }
-        let rates = fair(&flows, &ways, &links);
+        let rates = fair(&flows, &paths, &links);
         for link in links.values_mut() {
             link.carried = link.flows.iter().map(|flow| rates[*flow]).sum();
             link.level = link.flows.iter().map(|flow| rates[*flow]).fold(0.0, f64::max);
         }
         let mut traffic = Self { flows, egress: BTreeMap::new(), end: None };
-        for (number, (way, rate)) in ways.iter().zip(&rates).enumerate() {
+        for (number, (path, rate)) in paths.iter().zip(&rates).enumerate() {
             let flow = &mut traffic.flows[number];
             let slowed = 1.0 - (rate / flow.octets_per_second as f64).min(1.0);
-            let root = way.iter().position(|hop| links[hop].holds_up(*rate)).filter(|_| slowed > ROUNDING).unwrap_or(0);
-            for (place, hop) in way.iter().enumerate() {
+            let root = path.iter().position(|hop| links[hop].limits(*rate)).filter(|_| slowed > ROUNDING).unwrap_or(0);
+            for (place, hop) in path.iter().enumerate() {
                 let part = flow.octets_per_second as f64 / links[hop].offered;
                 let wait = if place < root { slowed * part } else { 0.0 };
                 traffic.egress.entry(*hop).or_default().push((number as u32, (wait * 1e6) as u64));
@@ -146,7 +154,7 @@ impl Traffic {
         traffic
     }
 
-    /// A port waits at most for the time that is left beside what it sends.
+    /// Limits the waiting time of each port to the time in which it does not send.
     fn wait_while_not_sending(&mut self, links: &BTreeMap<Hop, Link>) {
         for (hop, flows) in &mut self.egress {
             let idle = (1.0 - links[hop].carried / links[hop].capacity).max(0.0) * 1e6;
@@ -158,25 +166,28 @@ impl Traffic {
     }
 }
 
-/// A port that is left on a way.
+/// The device and port by which a packet leaves a device on its path.
 type Hop = (DeviceId, PortNum);
 
-/// Many that send to one.
+/// An incast: several senders with one destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Incast {
-    /// Who sends.
+    /// The senders.
     pub from: Vec<DeviceId>,
-    /// To whom.
+    /// The destination.
     pub to: DeviceId,
-    /// When they begin.
+    /// Start of the incast.
     pub start: Instant,
-    /// For how long they go on.
+    /// Length of the incast.
     pub length: Duration,
 }
 
 impl Incast {
-    /// So many hosts onto the last server: an adapter on a switch to which none of the hosts is connected, where there is such a one. The hosts are
-    /// those of the first switches, eight of each. `None` if the fabric has too few adapters.
+    /// Returns an incast of `hosts` senders onto the last HCA of the last switch. The senders are
+    /// eight HCAs of each of the first switches.
+    ///
+    /// The destination is on a switch without senders if there is such a switch. Returns `None` if
+    /// the fabric has too few HCAs.
     pub fn onto_last_server(fabric: &Fabric, hosts: usize, start: Instant, length: Duration) -> Option<Self> {
         const OF_EACH: usize = 8;
         let switch = |id: DeviceId| fabric.device(id).linked().next().map(|(_, peer)| peer.guid);
@@ -190,7 +201,7 @@ impl Incast {
     }
 }
 
-/// What one host would like to send to another.
+/// A flow before it is limited to the rates of its links.
 struct Demand {
     from: DeviceId,
     to: DeviceId,
@@ -227,55 +238,59 @@ impl Demand {
     }
 }
 
-/// Whether it is an adapter that sends and receives.
+/// Returns whether a device is an HCA with traffic.
 fn sends(fabric: &Fabric, id: DeviceId) -> bool {
     let device = fabric.device(id);
     device.kind == NodeKind::Hca && device.linked_ports() > 0 && !fabric.is_aggregation_node(device)
 }
 
-/// What a link counts when it is full, in octets a second.
+/// Returns the rate of a full link in counted octets per second.
 fn capacity(fabric: &Fabric, (device, port): Hop) -> f64 {
     let gbps = fabric.device(device).port(port).and_then(|port| port.rate.data_gbps()).unwrap_or(DEFAULT_GBPS);
     gbps * 1e9 / 8.0 * COUNTED
 }
 
-/// One direction of a link, in octets a second.
+/// One direction of a link. Rates are in octets per second.
 #[derive(Default)]
 struct Link {
     flows: Vec<usize>,
     capacity: f64,
     offered: f64,
     carried: f64,
-    /// What the fastest of its flows has.
+    /// Rate of its fastest flow.
     level: f64,
 }
 
-/// Shares of what was rounded on the way to it.
+/// Relative tolerance of comparisons of rates.
 const ROUNDING: f64 = 1e-6;
 
 impl Link {
-    /// Whether it is what slows a flow of this rate: it is full, and none of its flows has more.
-    fn holds_up(&self, rate: f64) -> bool {
+    /// Returns whether this link limits a flow of this rate: the link is full and none of its flows
+    /// is faster.
+    fn limits(&self, rate: f64) -> bool {
         self.carried >= self.capacity * (1.0 - ROUNDING) && rate >= self.level * (1.0 - ROUNDING)
     }
 }
 
-/// Max-min fair rates: the link with the least for each of its flows gives them that, and so on with what is left. A flow that wants less than all its
-/// links would give has what it wants.
-fn fair(flows: &[Flow], ways: &[Vec<Hop>], links: &BTreeMap<Hop, Link>) -> Vec<f64> {
+/// Returns the max-min fair rate of each flow.
+///
+/// The link with the smallest share for each of its flows fixes the rates of these flows. Then the
+/// same step repeats with the capacity that is left. A flow that demands less than all its links
+/// offer gets its demand.
+fn fair(flows: &[Flow], paths: &[Vec<Hop>], links: &BTreeMap<Hop, Link>) -> Vec<f64> {
     let numbers: BTreeMap<&Hop, usize> = links.keys().zip(0..).collect();
     let by_number: Vec<_> = links.values().collect();
     let mut left: Vec<(f64, usize)> = by_number.iter().map(|link| (link.capacity, link.flows.len())).collect();
     let level = |(capacity, flows): (f64, usize)| (capacity.max(0.0) / flows as f64) as u64;
     let mut rates: Vec<Option<f64>> = vec![None; flows.len()];
-    // A link by its number, or a flow that has all it wants by its number behind those.
+    // The number of a link, or the number of a link plus that of a flow that gets its demand.
     let mut next: BinaryHeap<Reverse<(u64, usize)>> =
         left.iter().enumerate().map(|(number, link)| Reverse((level(*link), number))).collect();
     next.extend(flows.iter().enumerate().map(|(number, flow)| Reverse((flow.octets_per_second, links.len() + number))));
     while let Some(Reverse((at, number))) = next.pop() {
         let (settled, rate) = match number.checked_sub(links.len()) {
             Some(flow) => (vec![flow], flows[flow].octets_per_second as f64),
-            // The flows that others settled left more to the rest: a later entry tells.
+            // A later entry has the current share: other flows left more capacity to this link.
             None if left[number].1 == 0 || level(left[number]) != at => continue,
             None => (by_number[number].flows.clone(), left[number].0.max(0.0) / left[number].1 as f64),
         };
@@ -284,7 +299,7 @@ fn fair(flows: &[Flow], ways: &[Vec<Hop>], links: &BTreeMap<Hop, Link>) -> Vec<f
                 continue;
             }
             rates[flow] = Some(rate);
-            for hop in &ways[flow] {
+            for hop in &paths[flow] {
                 let link = numbers[hop];
                 left[link] = (left[link].0 - rate, left[link].1 - 1);
                 if left[link].1 > 0 {
@@ -297,7 +312,8 @@ fn fair(flows: &[Flow], ways: &[Vec<Hop>], links: &BTreeMap<Hop, Link>) -> Vec<f
 }
 
 impl Flow {
-    /// A flow of so many GB/s while it is on: a rhythm between 5 and 40 seconds, on for a third of it at least.
+    /// Returns a flow of `gigabytes` GB/s while it is active. Its period is 5 to 40 s, its active
+    /// part at least a third.
     fn random(rng: &mut fastrand::Rng, gigabytes: std::ops::Range<f64>) -> Self {
         let rate = gigabytes.start + rng.f64() * (gigabytes.end - gigabytes.start);
         let period_ns = rng.u64(5_000_000_000..40_000_000_000);
@@ -305,16 +321,16 @@ impl Flow {
         Self { octets_per_second: (rate * 1e9) as u64, period_ns, on_ns, phase_ns: rng.u64(..period_ns) }
     }
 
-    /// A flow of so many octets a second that is on once.
+    /// Returns a flow that is active once.
     fn once(octets_per_second: f64, start: Instant, length: Duration) -> Self {
-        // Half of all time: it does not come again, and no sum of two overflows.
+        // Half of the range: the flow never repeats, and the sum of two instants does not overflow.
         const PERIOD: u64 = u64::MAX / 2;
         let on_ns = u64::try_from(length.as_nanos()).unwrap_or(PERIOD).min(PERIOD);
         Self { octets_per_second: octets_per_second as u64, period_ns: PERIOD, on_ns, phase_ns: PERIOD - start.as_nanos().min(PERIOD) }
     }
 }
 
-/// Shortest ways, remembered by the device that they lead to.
+/// Shortest paths, cached by destination.
 struct Routes<'a> {
     fabric: &'a Fabric,
     graph: &'a Graph,
@@ -322,13 +338,13 @@ struct Routes<'a> {
 }
 
 impl Routes<'_> {
-    /// The ports by which a packet leaves each device on its way; `None` if none leads there.
-    fn way(&mut self, from: DeviceId, to: DeviceId) -> Option<Vec<(DeviceId, PortNum)>> {
+    /// Returns the ports by which a packet leaves each device; `None` if there is no path.
+    fn path(&mut self, from: DeviceId, to: DeviceId) -> Option<Vec<(DeviceId, PortNum)>> {
         let (fabric, graph) = (self.fabric, self.graph);
-        // Hosts on one switch share its distances: they are asked for from the switch.
+        // All hosts of a switch share the distances to that switch.
         let last = *graph.neighbours(to).first()?;
         let hops = self.hops.entry(last).or_insert_with(|| graph.hops_from([last]));
-        let mut way = Vec::new();
+        let mut path = Vec::new();
         let mut at = from;
         while at != to {
             let device = fabric.device(at);
@@ -340,13 +356,13 @@ impl Routes<'_> {
                 .filter_map(|(port, peer)| Some((port.num, fabric.find(peer.guid, peer.port)?)))
                 .filter(|(_, id)| nearer(*id))
                 .collect();
-            // Spread by destination and by switch, as a forwarding table would be.
+            // The choice depends on the destination and the switch, as in a forwarding table.
             let spread = (u64::from(to.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(at.0).wrapping_mul(0xc2b2_ae3d_27d4_eb4f)) >> 32;
             let (port, next) = *equal.get(spread as usize % equal.len().max(1))?;
-            way.push((at, port));
+            path.push((at, port));
             at = next;
         }
-        Some(way)
+        Some(path)
     }
 }
 
@@ -356,11 +372,11 @@ mod tests {
     use crate::topology::{ports_report, synthetic};
 
     fn stria() -> Fabric {
-        ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria").expect("our own format").fabric
+        ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria").expect("a valid ports report").fabric
     }
 
     #[test]
-    fn traffic_only_grows_and_stops_when_it_is_told_to() {
+    fn traffic_grows_until_its_end() {
         let fabric = stria();
         let traffic = Traffic::jobs(&fabric, 1).until(Instant::ZERO + Duration::from_secs(8));
         let total = |secs| -> u64 {
@@ -377,13 +393,13 @@ mod tests {
     }
 
     #[test]
-    fn no_link_carries_more_than_it_can() {
+    fn no_link_carries_more_than_its_rate() {
         let fabric = stria();
         let traffic = Traffic::jobs(&fabric, 7);
         let mut waiting = 0;
         for (id, device) in fabric.iter() {
             for (port, _) in device.linked() {
-                // The mean over a long time; bursts of several flows may coincide.
+                // The mean over a long time, because bursts of several flows may coincide.
                 let secs = 400;
                 let sent = traffic.sent(id, port.num, Instant::ZERO + Duration::from_secs(secs));
                 let gbps = (sent.packets * PACKET_OCTETS * 8) as f64 / 1e9 / secs as f64;
@@ -391,11 +407,11 @@ mod tests {
                 waiting += usize::from(sent.waited > Duration::ZERO);
             }
         }
-        assert!(waiting > 0, "an oversubscribed fabric with incast waits nowhere");
+        assert!(waiting > 0, "an oversubscribed fabric with an incast has no waiting port");
     }
 
     #[test]
-    fn an_incast_fills_its_root_and_holds_up_all_before_it() {
+    fn incast_fills_its_root_and_delays_all_ports_before_it() {
         let fabric = stria();
         let (start, length) = (Instant::ZERO + Duration::from_secs(10), Duration::from_secs(20));
         let incast = Incast::onto_last_server(&fabric, 32, start, length).expect("there are 302 adapters");
@@ -416,26 +432,26 @@ mod tests {
         let leaf = fabric.device(incast.from[0]).linked().next().and_then(|(_, peer)| fabric.find(peer.guid, peer.port)).expect("a leaf");
         let waiting: Vec<_> =
             fabric.device(leaf).linked().map(|(port, _)| moved(leaf, port.num, 20)).filter(|sent| sent.packets > 0).collect();
-        assert_eq!(waiting.len(), 1, "one way to one server");
+        assert_eq!(waiting.len(), 1, "one path to one server");
         let share = (waiting[0].packets * PACKET_OCTETS) as f64 / 1.24375e11;
         assert!((share - 0.25).abs() < 1e-3, "eight of 32: {share}");
         assert!((7.4..=7.5).contains(&waiting[0].waited.as_secs_f64()), "it waits while it does not send: {waiting:?}");
     }
 
     #[test]
-    fn who_is_held_up_elsewhere_leaves_the_rest_to_others() {
+    fn flow_limited_elsewhere_leaves_its_share_to_others() {
         let flow = |rate| Flow { octets_per_second: rate, period_ns: 2, on_ns: 1, phase_ns: 0 };
         let hop = |port| (DeviceId(0), PortNum(port));
         // Link 1 carries 90 and all three flows; link 2 carries 10 and the first.
-        let ways = [vec![hop(1), hop(2)], vec![hop(1)], vec![hop(1)]];
+        let paths = [vec![hop(1), hop(2)], vec![hop(1)], vec![hop(1)]];
         let link = |capacity, flows| Link { capacity, flows, ..Link::default() };
         let links = BTreeMap::from([(hop(1), link(90.0, vec![0, 1, 2])), (hop(2), link(10.0, vec![0]))]);
-        assert_eq!(fair(&[flow(100), flow(100), flow(100)], &ways, &links), [10.0, 40.0, 40.0]);
-        assert_eq!(fair(&[flow(5), flow(20), flow(100)], &ways, &links), [5.0, 20.0, 65.0]);
+        assert_eq!(fair(&[flow(100), flow(100), flow(100)], &paths, &links), [10.0, 40.0, 40.0]);
+        assert_eq!(fair(&[flow(5), flow(20), flow(100)], &paths, &links), [5.0, 20.0, 65.0]);
     }
 
     #[test]
-    fn what_enters_a_switch_leaves_it() {
+    fn traffic_that_enters_a_switch_leaves_it() {
         let fabric = stria();
         let traffic = Traffic::jobs(&fabric, 3);
         let at = Instant::ZERO + Duration::from_secs(60);

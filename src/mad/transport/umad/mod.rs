@@ -1,21 +1,57 @@
-//! MADs through libibumad: the kernel's userspace MAD device, `/dev/infiniband/umadN`.
+//! MADs through libibumad, which uses the kernel's device `/dev/infiniband/umadN`.
 //!
-//! The only room of the house that says `unsafe`. What the kernel and the library do that one has to know:
+//! The only module with `unsafe` code.
 //!
-//! - An agent is registered for each class that ibnet speaks, with an empty method mask: pure clients, of which there may be any number. Performance
-//!   management is what it is all about; without the others only identity and links cannot be checked.
-//! - The kernel writes its agent's number over the upper half of a TID. Replies are matched by the lower half.
-//! - A timeout is **read** like a reply: status 110 and the request's header. It is told once, and a later reply is dropped.
-//! - `retries` is 0: the engine owns deadlines, and a resent MAD would be one more that nobody counts.
-//! - The size of the record's header is asked of the library after the port is open; before that it answers otherwise.
-//! - What umad_recv gives as an error is errno's to tell: its own test for EWOULDBLOCK never is true, and the length that it leaves is nobody's.
-//! - A packet that does not fit goes back to the queue and would be read for ever: whatever error a read has but EAGAIN and EINTR, the way is lost.
-//! - A device that is gone wakes who polls (POLLERR, then EIO) since Linux 5.12; before that nothing ever comes, and sends say EINVAL.
-//! - One MAD a read. `poll(2)` is called, and nothing cleverer, because simulators stand in for that.
+//! # The kernel and the library
+//!
+//! - The transport registers one agent for each class that ibnet uses, with an empty method mask: a
+//!   client that receives replies only. Any number of such clients can exist. Without the agent for
+//!   performance management `open` fails; without the others the engine skips the checks of
+//!   identity and links.
+//! - The kernel overwrites the upper half of a TID with the number of the agent. Replies are
+//!   matched by the lower half.
+//! - A timeout is read like a reply: a record with status `ETIMEDOUT` and the header of the
+//!   request. The kernel reports it once and drops a later reply.
+//! - The kernel counts timeouts in milliseconds. [`Target::give_up`] is rounded up: the kernel
+//!   never gives up before the configured time.
+//! - `retries` is 0: the engine owns deadlines, and no count would include a MAD that the kernel
+//!   resends.
+//! - `umad_size` returns the right length of the record's header only after `umad_open_port`.
+//! - `umad_recv` returns unreliable error codes, so errors come from `errno`.
+//! - After a read error other than `EAGAIN` and `EINTR` the transport is lost. A packet that does
+//!   not fit the buffer stays in the kernel's queue and would fail every later read.
+//! - A removed device wakes a poll with `POLLERR` and fails with `EIO` since Linux 5.12. Before
+//!   that no event arrives, and a send fails with `EINVAL`.
+//!
+//! # Threads
+//!
+//! libibumad has two global variables and no lock. `umad_init` writes `abi_version`.
+//! `umad_open_port` reads it and writes `new_user_mad_api`: 1 if the record's header has a
+//! P_Key index, else 0. `umad_size`, `umad_set_pkey`, `umad_send` and `umad_recv` read
+//! `new_user_mad_api`.
+//!
+//! - `LIBRARY`, a lock of this process, serializes all callers of `umad_init` and `umad_open_port`.
+//! - The first `umad_open_port` returns before any transport exists. A transport moves to its
+//!   thread through a channel or a spawn, so its thread sees that write.
+//! - A later `umad_open_port` (a reconnect) runs while other threads send and receive without the
+//!   lock. It stores the value that is already there: the value depends on the running kernel
+//!   alone, and [`UmadTransport::open`] refuses a kernel without the P_Key index. The variable is
+//!   an aligned 32-bit word with a single store in a separately compiled library, so a reader sees
+//!   that one value. A lock on the path of every MAD would instead stop all other HCA ports while
+//!   one port is opened.
+//! - One transport belongs to one thread at a time: `send` and `recv` take `&mut self`.
+//!
+//! # ibsim
+//!
+//! ibsim replaces the kernel by a preloaded library, which intercepts `open`, `read`, `write`,
+//! `close`, `ioctl`, `poll`, `opendir` and `scandir` of the C library. This module therefore reads
+//! sysfs with libibumad or with the C library's `open`; the standard library calls `open64`. The
+//! device of ibsim is no descriptor of the kernel, so `ppoll` cannot wait for it: see `Waiting`.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::os::fd::RawFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{Locator, Transport, TransportError};
@@ -25,10 +61,7 @@ use crate::mad::{MAD_LEN, Mad, pma, sa, smp};
 use crate::time::Instant;
 use crate::types::{Lid, PortNum};
 
-#[doc(hidden)]
-pub mod libibmad;
-#[cfg(test)]
-mod oracle;
+pub(crate) mod libibmad;
 pub mod ports;
 mod sys;
 #[cfg(test)]
@@ -36,11 +69,21 @@ mod tests;
 
 pub use ports::{HcaPort, UmadError};
 
-/// Classes and their versions, and where their agents are among [`UmadTransport::agents`].
+/// Management classes with their versions, in the order of [`UmadTransport::agents`].
 const CLASSES: [(u8, u8); 3] =
     [(pma::CLASS_PERF_MGT, pma::CLASS_VERSION), (smp::CLASS_SUBN_LID_ROUTED, smp::CLASS_VERSION), (sa::CLASS_SUBN_ADM, sa::CLASS_VERSION)];
 
-/// What is read from and written to the device: the library's header and a MAD.
+/// Serializes the calls of libibumad that write its global variables: see the module's section on
+/// threads.
+static LIBRARY: Mutex<()> = Mutex::new(());
+
+/// Locks libibumad for a call that writes its global variables.
+fn lock_library() -> MutexGuard<'static, ()> {
+    // The lock guards no data, so a panic while it was held leaves nothing behind.
+    LIBRARY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The record that the device reads and writes: the library's header and a MAD.
 #[repr(C, align(8))]
 struct Record {
     header: sys::ib_user_mad,
@@ -49,74 +92,119 @@ struct Record {
 
 const _: () = assert!(size_of::<sys::ib_user_mad>() == 64 && size_of::<Record>() == 64 + MAD_LEN);
 
-/// An open HCA port with an agent for each class.
+/// An open HCA port with an agent for each management class.
 #[derive(Debug)]
 pub struct UmadTransport {
-    port: Port,
+    port: OpenPort,
     hca: HcaPort,
-    /// By the order of [`CLASSES`]; negative where it was refused.
+    /// Agent numbers in the order of [`CLASSES`]; negative if the kernel refused the agent.
     agents: [c_int; CLASSES.len()],
     fd: RawFd,
+    waiting: Waiting,
     record: Box<Record>,
 }
 
-/// An open port; closed when it is dropped.
+/// The number of a port that libibumad opened. Dropping it closes the port.
 #[derive(Debug)]
-struct Port(c_int);
+struct OpenPort(c_int);
 
-impl Drop for Port {
+impl Drop for OpenPort {
     #[expect(unsafe_code, reason = "libibumad")]
     fn drop(&mut self) {
-        // SAFETY: the number is one that umad_open_port gave and nobody has closed. Closing unregisters its agents.
+        // SAFETY: umad_open_port returned the number, and only this drop closes it. The kernel
+        // removes the port's agents.
         unsafe { sys::umad_close_port(self.0) };
     }
 }
 
+/// How to wait for the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Waiting {
+    /// `ppoll`, which waits with the resolution of the kernel's timers.
+    Precise,
+    /// `poll`, which waits for whole milliseconds, rounded up: the only call that ibsim intercepts.
+    Milliseconds,
+}
+
+impl Waiting {
+    /// Returns the most precise way to wait for this descriptor.
+    #[expect(unsafe_code, reason = "fcntl(2)")]
+    fn of(fd: RawFd) -> Self {
+        // SAFETY: F_GETFD takes no further argument and changes nothing. For a number that is no
+        // descriptor of the kernel, as that of ibsim's device, the call fails.
+        let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
+        if flags < 0 { Self::Milliseconds } else { Self::Precise }
+    }
+
+    /// Waits until `fds` has an event or `wait` is over; returns the number of descriptors with
+    /// events.
+    #[expect(unsafe_code, reason = "poll(2)")]
+    fn wait(self, fds: &mut [libc::pollfd; 1], wait: Duration) -> c_int {
+        match self {
+            Self::Precise => {
+                let timeout = libc::timespec {
+                    tv_sec: libc::time_t::try_from(wait.as_secs()).unwrap_or(libc::time_t::MAX),
+                    tv_nsec: libc::c_long::from(wait.subsec_nanos().cast_signed()),
+                };
+                // SAFETY: `fds` points to one valid `pollfd` and `nfds` is 1. The timeout is
+                // normalized, and a null signal mask leaves the mask unchanged.
+                unsafe { libc::ppoll(fds.as_mut_ptr(), 1, &raw const timeout, std::ptr::null()) }
+            }
+            Self::Milliseconds => {
+                let millis = c_int::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(c_int::MAX);
+                // SAFETY: `fds` points to one valid `pollfd` and `nfds` is 1.
+                unsafe { libc::poll(fds.as_mut_ptr(), 1, millis) }
+            }
+        }
+    }
+}
+
 impl UmadTransport {
-    /// Opens the port and registers an agent for each class.
+    /// Opens the port and registers an agent for each management class.
     ///
     /// # Errors
-    /// When the device may not be opened or the agent for performance management is refused; with the remedy.
+    /// If the device cannot be opened, or the kernel refuses the agent for performance management.
+    /// The error names the remedy.
     #[expect(unsafe_code, reason = "libibumad")]
     pub fn open(hca: &HcaPort) -> Result<Self, UmadError> {
         let name = CString::new(hca.ca.as_str()).map_err(|_| UmadError::no_such_port(hca))?;
-        // SAFETY: the name ends with a zero and outlives the call.
-        let id = unsafe { sys::umad_open_port(name.as_ptr(), c_int::from(hca.port.0)) };
-        if id < 0 {
-            // The library says EIO whatever open(2) said; errno still says why.
-            return Err(UmadError::open(hca, io::Error::last_os_error()));
-        }
-        let port = Port(id);
-        // SAFETY: takes nothing.
-        let header = unsafe { sys::umad_size() };
+        let (id, header) = {
+            let _library = lock_library();
+            // SAFETY: the name ends with a zero and outlives the call. The lock keeps other writers
+            // of the library's globals out; readers see an unchanged value (section on threads).
+            let id = unsafe { sys::umad_open_port(name.as_ptr(), c_int::from(hca.port.0)) };
+            if id < 0 {
+                // The library returns EIO for every failure of open(2); errno has the cause.
+                return Err(UmadError::open(hca, io::Error::last_os_error()));
+            }
+            // SAFETY: takes no argument and reads a global that the lock keeps unchanged.
+            (id, unsafe { sys::umad_size() })
+        };
+        let port = OpenPort(id);
         if header != size_of::<sys::ib_user_mad>() {
             return Err(UmadError::OldKernel { header });
         }
         let agents = CLASSES.map(|(class, version)| {
-            // SAFETY: the port is open; a null method mask is an empty one.
+            // SAFETY: the port is open. A null method mask is an empty one.
             unsafe { sys::umad_register(id, c_int::from(class), c_int::from(version), 0, std::ptr::null_mut()) }
         });
         if agents[0] < 0 {
             return Err(UmadError::Register { port: hca.to_string(), source: io::Error::last_os_error() });
         }
-        // SAFETY: the port is open.
+        // SAFETY: the port is open. The call returns its argument and touches no memory.
         let fd = unsafe { sys::umad_get_fd(id) };
-        Ok(Self { port, hca: hca.clone(), agents, fd, record: Box::new(Record { header: no_header(), mad: [0; MAD_LEN] }) })
+        let record = Box::new(Record { header: empty_header(), mad: [0; MAD_LEN] });
+        Ok(Self { port, hca: hca.clone(), agents, fd, waiting: Waiting::of(fd), record })
     }
 
     fn record(&mut self) -> *mut c_void {
         std::ptr::from_mut::<Record>(&mut self.record).cast()
     }
 
-    /// Whether a record can be read within `wait`.
-    #[expect(unsafe_code, reason = "poll(2)")]
+    /// Returns whether the device has a record to read within `wait`.
     fn readable(&self, wait: Duration) -> Result<bool, TransportError> {
-        // Whole milliseconds, rounded up: never earlier than asked for.
-        let millis = c_int::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(c_int::MAX);
         let mut fds = [libc::pollfd { fd: self.fd, events: libc::POLLIN, revents: 0 }];
-        // SAFETY: one entry is given and one is told of.
-        let ready = unsafe { libc::poll(fds.as_mut_ptr(), 1, millis) };
-        match ready {
+        match self.waiting.wait(&mut fds, wait) {
             0 => Ok(false),
             1.. if fds[0].revents & libc::POLLIN != 0 => Ok(true),
             1.. => Err(TransportError::new("poll", libc::EIO)),
@@ -127,12 +215,13 @@ impl UmadTransport {
         }
     }
 
-    /// Reads one record; `None` if there is none after all.
+    /// Reads one record. Returns `None` if the device has none.
     #[expect(unsafe_code, reason = "libibumad")]
     fn read(&mut self, mad: &mut Mad) -> Result<Option<Completion>, TransportError> {
         let (port, record) = (self.port.0, self.record());
         let mut len = MAD_LEN as c_int;
-        // SAFETY: the record has room for a header and for as many octets of a MAD as `len` says.
+        // SAFETY: the record holds a header and `len` octets of a MAD. `&mut self` keeps other
+        // users out.
         let agent = unsafe { sys::umad_recv(port, record, &raw mut len, 0) };
         if agent < 0 {
             return match io::Error::last_os_error() {
@@ -140,13 +229,13 @@ impl UmadTransport {
                 source => Err(TransportError::call("umad_recv", source)),
             };
         }
-        // Nothing behind the header is no record: what would be looked at is what was sent or read last.
+        // A read of no more than a header leaves the previous MAD in the buffer: it is no record.
         let len = usize::try_from(len).ok().filter(|len| *len > 0).ok_or_else(|| TransportError::new("umad_recv", libc::EIO))?;
         *mad = self.record.mad;
         let tid = Header::parse(mad).tid;
         let outcome = match self.record.header.status {
             0 => Outcome::Reply { slid: Lid(u16::from_be(self.record.header.addr.lid)), len },
-            // ETIMEDOUT, or the send was flushed: either way there will be no reply.
+            // ETIMEDOUT, or the kernel flushed the send: no reply follows in either case.
             _ => Outcome::TimedOut,
         };
         Ok(Some(Completion { tid, outcome }))
@@ -159,18 +248,19 @@ impl Transport for UmadTransport {
         let class = Header::parse(mad).class;
         let agent = CLASSES.iter().zip(self.agents).find(|((of, _), agent)| *of == class && *agent >= 0).map(|(_, agent)| agent);
         let agent = agent.ok_or(TransportError::NoAgent { class })?;
-        let millis = c_int::try_from(target.give_up.as_millis()).unwrap_or(c_int::MAX).max(1);
-        // The last reply's header is still there, and umad_set_addr leaves its GRH and path bits as they are.
-        self.record.header = no_header();
+        let millis = kernel_timeout(target.give_up);
+        // umad_set_addr keeps the GRH and the path bits of the previous reply, so the header is
+        // cleared.
+        self.record.header = empty_header();
         self.record.mad = *mad;
         let (port, record) = (self.port.0, self.record());
         let (qp, qkey) = (target.qp.cast_signed(), target.qkey.cast_signed());
-        // SAFETY: the record is a whole header and a whole MAD, and belongs to us until the call returns.
-        let sent = unsafe {
-            sys::umad_set_addr(record, c_int::from(target.lid.0), qp, c_int::from(target.sl), qkey);
-            sys::umad_set_pkey(record, c_int::from(target.pkey_index));
-            sys::umad_send(port, agent, record, MAD_LEN as c_int, millis, 0)
-        };
+        // SAFETY: the record is a whole header. `&mut self` keeps other users out.
+        unsafe { sys::umad_set_addr(record, c_int::from(target.lid.0), qp, c_int::from(target.sl), qkey) };
+        // SAFETY: as for umad_set_addr.
+        unsafe { sys::umad_set_pkey(record, c_int::from(target.pkey_index)) };
+        // SAFETY: the record is a whole header and a whole MAD. The library keeps no pointer to it.
+        let sent = unsafe { sys::umad_send(port, agent, record, MAD_LEN as c_int, millis, 0) };
         if sent < 0 { Err(TransportError::call("umad_send", io::Error::last_os_error())) } else { Ok(()) }
     }
 
@@ -179,8 +269,7 @@ impl Transport for UmadTransport {
     }
 
     fn locator(&self) -> Locator {
-        let (ca, port) = (self.hca.ca.clone(), self.hca.port);
-        Box::new(move || ports::port_of(&ca, port).map(|port| port.local()))
+        ports::locator(&self.hca)
     }
 }
 
@@ -190,34 +279,43 @@ impl std::fmt::Debug for Record {
     }
 }
 
-/// A header that says nothing.
+/// Returns the kernel's timeout for a MAD: whole milliseconds, rounded up, at least 1.
+fn kernel_timeout(give_up: Duration) -> c_int {
+    c_int::try_from(give_up.as_nanos().div_ceil(1_000_000)).unwrap_or(c_int::MAX).max(1)
+}
+
+/// Returns a header of zeros.
 #[expect(unsafe_code, reason = "a struct of the library")]
-fn no_header() -> sys::ib_user_mad {
-    // SAFETY: a struct of integers and arrays of them, for which all zeros are a value.
+fn empty_header() -> sys::ib_user_mad {
+    // SAFETY: the struct consists of integers and arrays of integers, for which zeros are a valid
+    // value.
     unsafe { std::mem::zeroed() }
 }
 
-/// Ends the process at once, without the exit handlers: that of ibsim's preloaded client waits for an answer of the simulator, and for a lock that
-/// a sender which stands still inside a write holds.
+/// Ends the process at once: no exit handlers run, no destructors run, no buffer is flushed.
+///
+/// Only for a stop that exceeded its time limit. With ibsim's preloaded library a normal exit can
+/// block for ever: its exit handler waits for a reply of the simulator, and for a lock that a
+/// thread inside `write` holds. Against a kernel, `std::process::exit` would do.
 #[expect(unsafe_code, reason = "_exit(2)")]
 pub fn end_process(code: i32) -> ! {
-    // SAFETY: takes a number and does not return; nothing of this process is used any more.
+    // SAFETY: takes a number and does not return, so no state of this process is used afterwards.
     unsafe { libc::_exit(code) }
 }
 
-/// The text of a character array that ends with a zero, or is full.
+/// Returns the text of a character array that ends with a zero or fills the array.
 fn text(chars: &[c_char]) -> String {
     let octets: Vec<u8> = chars.iter().map(|c| *c as u8).take_while(|octet| *octet != 0).collect();
     String::from_utf8_lossy(&octets).into_owned()
 }
 
-/// A name for a call of the library; `None` if it could not be one.
+/// Returns the name of an HCA for the library; `None` if no HCA can have that name.
 fn c_name(name: &str) -> Option<CString> {
     let short = name.len() < sys::UMAD_CA_NAME_LEN as usize;
     CString::new(name).ok().filter(|name| short && !CStr::is_empty(name))
 }
 
-/// The port's number as the library wants it.
+/// Returns a port number for the library.
 fn c_port(port: PortNum) -> c_int {
     c_int::from(port.0)
 }

@@ -1,104 +1,107 @@
-//! The HCA ports of this host, and which of them to send from.
+//! The HCA ports of this host, and the choice of the port that sends.
 //!
-//! All is asked of libibumad, never of sysfs directly: a simulator that stands in for the library's files does so for the library only.
+//! This module reads sysfs only with libibumad or with the C library's `open`, because ibsim
+//! intercepts nothing else.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, CString, c_int};
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::FromRawFd as _;
 
 use miette::Diagnostic;
 
-use super::{c_name, c_port, sys, text};
+use super::{Locator, c_name, c_port, lock_library, sys, text};
 use crate::mad::exchange::Local;
 use crate::mad::sa::Gid;
 use crate::types::{Guid, HcaName, Lid, PortNum};
 
-/// A port of a host channel adapter of this host.
+/// A port of an HCA of this host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HcaPort {
-    /// The adapter, such as `mlx5_0`.
+    /// Name of the HCA, such as `mlx5_0`.
     pub ca: String,
-    /// Its port.
+    /// Port number.
     pub port: PortNum,
-    /// Its base LID; 0 if the subnet manager has not given one.
+    /// Base LID; 0 if the subnet manager has not assigned one.
     pub lid: Lid,
-    /// The subnet manager's LID; 0 if there is none.
+    /// LID of the subnet manager; 0 if there is none.
     pub sm_lid: Lid,
-    /// The service level to the subnet manager.
+    /// Service level to the subnet manager.
     pub sm_sl: u8,
-    /// Its GID.
+    /// GID at index 0.
     pub gid: Gid,
-    /// 4 is active.
+    /// Port state as in PortInfo; 4 is active.
     pub state: u32,
-    /// `InfiniBand` or `Ethernet`.
+    /// Link layer: `InfiniBand` or `Ethernet`.
     pub link_layer: String,
-    /// The P_Key table.
+    /// P_Key table; unused entries are 0.
     pub pkeys: Vec<u16>,
 }
 
-/// Why there is no way to the fabric from this host, and what to do.
+/// Why this host cannot send MADs, with the remedy.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum UmadError {
-    /// libibumad cannot be used at all.
-    #[error("libibumad could not be started")]
-    #[diagnostic(help("load the kernel module ib_umad (`modprobe ib_umad`), and see whether `ibstat` works"))]
+    /// libibumad cannot be initialized.
+    #[error("cannot initialize libibumad")]
+    #[diagnostic(help("load the kernel module ib_umad (`modprobe ib_umad`) and check that `ibstat` works"))]
     Init(#[source] io::Error),
-    /// No adapter.
-    #[error("this host has no InfiniBand adapter (HCA)")]
+    /// The host has no HCA.
+    #[error("cannot find an InfiniBand adapter (HCA) on this host")]
     #[diagnostic(help(
-        "see `ibstat -l`; are the HCA's driver (such as mlx5_ib) and ib_umad loaded? Without InfiniBand, try: ibnet-sweep --simulate FILE"
+        "check `ibstat -l`, and load the driver of the HCA (such as mlx5_ib) and ib_umad. To try ibnet without InfiniBand: ibnet-sweep --simulate FILE"
     ))]
     NoHca,
-    /// No adapter or port of that name.
-    #[error("there is no HCA port {wanted} here")]
+    /// The host has no HCA or port of that name.
+    #[error("cannot use HCA port {wanted}: this host does not have it")]
     #[diagnostic(help("this host has: {have}"))]
     NoSuchPort {
-        /// As it was asked for.
+        /// The configured name.
         wanted: String,
-        /// What there is.
+        /// The HCA ports of this host.
         have: String,
     },
-    /// RoCE or Ethernet.
-    #[error("{port} is an {link_layer} port; InfiniBand is needed")]
-    #[diagnostic(help("performance management MADs exist on InfiniBand only; this host has: {have}"))]
+    /// The port is an Ethernet port, for instance with RoCE.
+    #[error("cannot use {port}: its link layer is {link_layer}, not InfiniBand")]
+    #[diagnostic(help("performance management MADs exist on InfiniBand only. This host has: {have}"))]
     NotInfiniband {
         /// The port.
         port: String,
-        /// What it is.
+        /// Its link layer.
         link_layer: String,
-        /// What there is.
+        /// The HCA ports of this host.
         have: String,
     },
-    /// No port can send.
-    #[error("no InfiniBand port of this host is active")]
-    #[diagnostic(help("this host has: {have}; is the cable in, and does a subnet manager run (`sminfo`)?"))]
+    /// No port of the host is active.
+    #[error("cannot find an active InfiniBand port on this host")]
+    #[diagnostic(help("check the cable, and the subnet manager (`sminfo`). This host has: {have}"))]
     NoneActive {
-        /// What there is.
+        /// The HCA ports of this host.
         have: String,
     },
-    /// This port cannot send.
-    #[error("{port} is not active: it is {state}")]
-    #[diagnostic(help("is the cable in, and does a subnet manager run (`sminfo`)? This host has: {have}"))]
+    /// The configured port is not active.
+    #[error("cannot use {port}: the port is {state}, not active")]
+    #[diagnostic(help("check the cable, and the subnet manager (`sminfo`). This host has: {have}"))]
     NotActive {
         /// The port.
         port: String,
         /// Its state.
         state: &'static str,
-        /// What there is.
+        /// The HCA ports of this host.
         have: String,
     },
-    /// More than one port could be meant.
-    #[error("several InfiniBand ports are active, and each may be another fabric: {have}")]
-    #[diagnostic(help("name the one to send from: --ca {example}, or ca = \"{example}\" in ibnet.toml"))]
+    /// Several ports are active and the configuration names none of them.
+    #[error("cannot choose an HCA port: several are active, and each may belong to another fabric ({have})")]
+    #[diagnostic(help("name the port that sends: --ca {example}, or ca = \"{example}\" in ibnet.toml"))]
     SeveralActive {
-        /// What there is.
+        /// The active HCA ports of this host.
         have: String,
-        /// One of them.
+        /// One of these ports.
         example: String,
     },
-    /// The device may not be opened.
-    #[error("{port} may not be opened: {source}")]
+    /// The process may not open the device.
+    #[error("cannot open {port}: {source}")]
     #[diagnostic(help(
         "/dev/infiniband/umad* belongs to root; run as root, or give a group the devices with this udev rule:\n\
          SUBSYSTEM==\"infiniband_mad\", KERNEL==\"umad*\", GROUP=\"ibnet\", MODE=\"0660\""
@@ -106,68 +109,67 @@ pub enum UmadError {
     Permission {
         /// The port.
         port: String,
-        /// What open(2) said.
+        /// Error of open(2).
         source: io::Error,
     },
-    /// The device cannot be opened.
-    #[error("{port} cannot be opened: {source}")]
-    #[diagnostic(help("is the kernel module ib_umad loaded (`modprobe ib_umad`)? See `ls -l /dev/infiniband`"))]
+    /// The device cannot be opened for another reason.
+    #[error("cannot open {port}: {source}")]
+    #[diagnostic(help("load the kernel module ib_umad (`modprobe ib_umad`) and check `ls -l /dev/infiniband`"))]
     Open {
         /// The port.
         port: String,
-        /// What open(2) said.
+        /// Error of open(2).
         source: io::Error,
     },
-    /// The kernel's interface is older than 2007.
-    #[error("the kernel's umad header has {header} octets instead of 64")]
-    #[diagnostic(help("this kernel lacks the P_Key index in its umad interface; a newer one is needed"))]
+    /// The kernel's interface is older than Linux 2.6.24 (2008) and has no P_Key index.
+    #[error("cannot use the umad device: its header has {header} octets instead of 64")]
+    #[diagnostic(help("the kernel's umad interface has no P_Key index; use a newer kernel"))]
     OldKernel {
-        /// What the library says.
+        /// Length of the header that libibumad reports.
         header: usize,
     },
-    /// The agent was refused.
-    #[error("{port}: no agent could be registered for performance management: {source}")]
-    #[diagnostic(help("one open device can hold 32 agents; is the port an InfiniBand port? See `ibstat`"))]
+    /// The kernel refused the agent for performance management.
+    #[error("cannot register an agent for performance management on {port}: {source}")]
+    #[diagnostic(help("one open device holds at most 32 agents, and the port must be an InfiniBand port; see `ibstat`"))]
     Register {
         /// The port.
         port: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// The key is not in the table.
-    #[error("{port}: P_Key {wanted:#06x} is not in its table ({have})")]
-    #[diagnostic(help("the subnet manager gives P_Keys; choose one of the table with --pkey, or have the host added to the partition"))]
+    /// The P_Key table of the port does not contain the configured key.
+    #[error("cannot use P_Key {wanted:#06x} on {port}: its P_Key table has {have}")]
+    #[diagnostic(help("choose a key of the table with --pkey, or add the host to the partition in the subnet manager"))]
     NoPkey {
         /// The port.
         port: String,
-        /// The key.
+        /// The configured key.
         wanted: u16,
-        /// What there is.
+        /// The keys of the table.
         have: String,
     },
 }
 
 impl HcaPort {
-    /// Whether it can send: an active InfiniBand port.
+    /// Returns whether the port can send: an active InfiniBand port.
     pub fn is_active(&self) -> bool {
         self.is_infiniband() && self.state == ACTIVE
     }
 
-    /// Where it is on its subnet.
-    pub(super) fn local(&self) -> Local {
+    /// Returns the address of the port on its subnet.
+    fn local(&self) -> Local {
         Local { lid: self.lid, sm_lid: self.sm_lid, sm_sl: self.sm_sl, gid: self.gid }
     }
 
     fn is_infiniband(&self) -> bool {
-        // Where the kernel does not tell, libibumad writes "IB".
+        // Without the kernel's file `link_layer` libibumad writes "IB".
         ["InfiniBand", "IB"].contains(&self.link_layer.as_str())
     }
 
-    /// The index of a P_Key in its table. A full member's key serves the limited one too, but not the other way round: two limited members
-    /// may not talk.
+    /// Returns the index of a P_Key in the table of the port. The membership bit must match too.
     ///
     /// # Errors
-    /// When the table has it not.
+    /// If the table does not contain the key.
     pub fn pkey_index(&self, wanted: u16) -> Result<u16, UmadError> {
         let exact = self.pkeys.iter().position(|pkey| *pkey == wanted);
         exact.and_then(|index| u16::try_from(index).ok()).ok_or_else(|| {
@@ -197,39 +199,43 @@ impl UmadError {
     }
 }
 
-/// IB_PORT_ACTIVE.
+/// Port state `IB_PORT_ACTIVE`.
 const ACTIVE: u32 = 4;
 
 fn state_name(state: u32) -> &'static str {
     match state {
         1 => "down",
-        2 => "initialising (no subnet manager has seen it)",
+        2 => "initialising (no subnet manager has configured it)",
         3 => "armed",
         ACTIVE => "active",
         _ => "in an unknown state",
     }
 }
 
-/// Finds the port to send from: the one that is wanted, or the only active InfiniBand port.
+/// Finds the port that sends: the configured one, or the only active InfiniBand port.
 ///
 /// # Errors
-/// When there is none, or more than one could be meant.
+/// If there is no such port, or several could be meant.
 pub fn find(wanted: &HcaName) -> Result<HcaPort, UmadError> {
     choose(list()?, wanted)
 }
 
-/// All ports of all adapters of this host.
+/// Returns all ports of all HCAs of this host.
 ///
 /// # Errors
-/// When libibumad does not start, or there is no adapter.
+/// If libibumad cannot be initialized, or the host has no HCA.
 #[expect(unsafe_code, reason = "libibumad")]
 pub fn list() -> Result<Vec<HcaPort>, UmadError> {
-    // SAFETY: takes nothing, and may be called again.
-    if unsafe { sys::umad_init() } < 0 {
-        return Err(UmadError::Init(io::Error::last_os_error()));
+    {
+        let _library = lock_library();
+        // SAFETY: takes no argument and may be called again. The lock keeps other writers of the
+        // library's globals out, and every call stores the same ABI version of the running kernel.
+        if unsafe { sys::umad_init() } < 0 {
+            return Err(UmadError::Init(io::Error::last_os_error()));
+        }
     }
     let mut names = [[0; sys::UMAD_CA_NAME_LEN as usize]; sys::UMAD_MAX_DEVICES as usize];
-    // SAFETY: there is room for as many names as are asked for.
+    // SAFETY: the array has room for the number of names that the second argument gives.
     let count = unsafe { sys::umad_get_cas_names(names.as_mut_ptr(), names.len() as c_int) };
     let names = &names[..usize::try_from(count).unwrap_or(0).min(names.len())];
     let ports: Vec<_> = names
@@ -240,37 +246,41 @@ pub fn list() -> Result<Vec<HcaPort>, UmadError> {
     if ports.is_empty() { Err(UmadError::NoHca) } else { Ok(ports) }
 }
 
-/// How many ports an adapter has.
+/// Returns the number of ports of an HCA; 0 if it cannot be read.
 #[expect(unsafe_code, reason = "libibumad")]
 fn port_count(ca: &str) -> u8 {
     let Some(name) = c_name(ca) else { return 0 };
-    // SAFETY: a struct of numbers, names and pointers, for which all zeros are a value.
+    // SAFETY: the struct consists of numbers, names and pointers, for which zeros are a valid
+    // value.
     let mut found: sys::umad_ca = unsafe { std::mem::zeroed() };
-    // SAFETY: the name ends with a zero; the struct is the library's to fill, and is released only if it was filled.
-    let ports = unsafe {
-        if sys::umad_get_ca(name.as_ptr(), &raw mut found) < 0 {
-            return 0;
-        }
-        let ports = found.numports;
-        sys::umad_release_ca(&raw mut found);
-        ports
-    };
+    // SAFETY: the name ends with a zero. The library fills the struct.
+    if unsafe { sys::umad_get_ca(name.as_ptr(), &raw mut found) } < 0 {
+        return 0;
+    }
+    let ports = found.numports;
+    // SAFETY: umad_get_ca filled the struct, and nothing uses it afterwards.
+    unsafe { sys::umad_release_ca(&raw mut found) };
     u8::try_from(ports).unwrap_or(0)
 }
 
+/// Reads all that libibumad reports of a port: about ten files of sysfs, and the P_Key table.
+///
+/// Returns `None` if the port does not exist or cannot be read.
 #[expect(unsafe_code, reason = "libibumad")]
-pub(super) fn port_of(ca: &str, port: PortNum) -> Option<HcaPort> {
+fn port_of(ca: &str, port: PortNum) -> Option<HcaPort> {
     let name = c_name(ca)?;
-    // SAFETY: as in `port_count`.
+    // SAFETY: the struct consists of numbers, names and pointers, for which zeros are a valid
+    // value.
     let mut found: sys::umad_port = unsafe { std::mem::zeroed() };
-    // SAFETY: the name ends with a zero; the struct is the library's to fill.
+    // SAFETY: the name ends with a zero. The library fills the struct.
     if unsafe { sys::umad_get_port(name.as_ptr(), c_port(port), &raw mut found) } < 0 {
         return None;
     }
     let pkeys = if found.pkeys.is_null() {
         Vec::new()
     } else {
-        // SAFETY: the library filled in the table and its size, and keeps it until the port is released.
+        // SAFETY: the library filled the table and its length, and keeps it until the port is
+        // released.
         unsafe { std::slice::from_raw_parts(found.pkeys, found.pkeys_size as usize) }.to_vec()
     };
     let lid = |lid: u32| Lid(u16::try_from(lid).unwrap_or(0));
@@ -280,15 +290,54 @@ pub(super) fn port_of(ca: &str, port: PortNum) -> Option<HcaPort> {
         lid: lid(found.base_lid),
         sm_lid: lid(found.sm_lid),
         sm_sl: u8::try_from(found.sm_sl).unwrap_or(0),
-        // The library keeps both as they are on the wire.
+        // The library keeps both in the order of the wire.
         gid: Gid { prefix: u64::from_be(found.gid_prefix), guid: Guid(u64::from_be(found.port_guid)) },
         state: found.state,
         link_layer: text(&found.link_layer),
         pkeys,
     };
-    // SAFETY: it was filled by umad_get_port, and nothing of it is used any more.
+    // SAFETY: umad_get_port filled the struct, and nothing uses it afterwards.
     unsafe { sys::umad_release_port(&raw mut found) };
     Some(hca)
+}
+
+/// Returns a reader of the port's LID and its subnet manager's LID.
+///
+/// The first call reads the whole port. A later call reads two files of sysfs, and the whole port
+/// only if one of the LIDs changed.
+pub(super) fn locator(hca: &HcaPort) -> Locator {
+    let (ca, port) = (hca.ca.clone(), hca.port);
+    let mut last: Option<Local> = None;
+    Box::new(move || {
+        let lids = (sysfs_lid(&ca, port, c"lid")?, sysfs_lid(&ca, port, c"sm_lid")?);
+        if last.is_none_or(|last| (last.lid, last.sm_lid) != lids) {
+            last = Some(port_of(&ca, port)?.local());
+        }
+        last
+    })
+}
+
+/// Reads a LID from the port's directory in sysfs; `None` if the file cannot be read.
+fn sysfs_lid(ca: &str, port: PortNum, file: &CStr) -> Option<Lid> {
+    let path = [format!("/sys/class/infiniband/{ca}/ports/{port}/").as_bytes(), file.to_bytes_with_nul()].concat();
+    let mut text = String::new();
+    open(&CString::from_vec_with_nul(path).ok()?)?.read_to_string(&mut text).ok()?;
+    parse_lid(&text)
+}
+
+/// Opens a file for reading with the C library's `open`, which ibsim intercepts.
+#[expect(unsafe_code, reason = "open(2)")]
+fn open(path: &CStr) -> Option<File> {
+    // SAFETY: the path ends with a zero and outlives the call.
+    let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    // SAFETY: open(2) returned the descriptor, and nothing else owns it.
+    (fd >= 0).then(|| unsafe { File::from_raw_fd(fd) })
+}
+
+/// Parses a LID as sysfs prints it, such as `0x1f`.
+fn parse_lid(text: &str) -> Option<Lid> {
+    let digits = text.trim().strip_prefix("0x")?;
+    u16::from_str_radix(digits, 16).ok().map(Lid)
 }
 
 fn choose(ports: Vec<HcaPort>, wanted: &HcaName) -> Result<HcaPort, UmadError> {
@@ -298,7 +347,7 @@ fn choose(ports: Vec<HcaPort>, wanted: &HcaName) -> Result<HcaPort, UmadError> {
     if fitting.is_empty() {
         return Err(UmadError::NoSuchPort { wanted: wanted.to_string(), have });
     }
-    // One that was named in full is looked at on its own: the message is about it.
+    // The port that the configuration names in full gets a message of its own.
     if fitting.len() == 1 && wanted.ca.is_some() {
         let port = fitting.remove(0);
         return match &port {
@@ -350,24 +399,24 @@ mod tests {
     }
 
     fn chosen(ports: &[HcaPort], wanted: &str) -> Result<String, UmadError> {
-        choose(ports.to_vec(), &wanted.parse().expect("well written")).map(|port| port.to_string())
+        choose(ports.to_vec(), &wanted.parse().expect("valid name")).map(|port| port.to_string())
     }
 
     #[test]
-    fn the_only_active_infiniband_port_is_taken() {
+    fn the_only_active_infiniband_port_is_chosen() {
         let ports = [port("irdma0", 1, 4, "Ethernet"), port("mlx5_0", 1, 1, "InfiniBand"), port("mlx5_1", 1, 4, "InfiniBand")];
         assert_eq!(chosen(&ports, "").expect("one is active"), "mlx5_1:1");
     }
 
     #[test]
-    fn with_two_active_ports_none_is_guessed() {
+    fn none_of_two_active_ports_is_chosen() {
         let ports = [port("mlx5_0", 1, 4, "InfiniBand"), port("mlx5_1", 1, 4, "InfiniBand")];
         assert!(matches!(chosen(&ports, ""), Err(UmadError::SeveralActive { example, .. }) if example == "mlx5_0:1"));
         assert_eq!(chosen(&ports, "mlx5_1").expect("named"), "mlx5_1:1");
     }
 
     #[test]
-    fn what_cannot_send_is_named_with_its_reason() {
+    fn unusable_port_is_refused_with_its_reason() {
         let ports = [port("irdma0", 1, 4, "Ethernet"), port("mlx5_0", 1, 2, "InfiniBand")];
         assert!(matches!(chosen(&ports, "irdma0"), Err(UmadError::NotInfiniband { .. })));
         assert!(matches!(chosen(&ports, "mlx5_0:1"), Err(UmadError::NotActive { state, .. }) if state.starts_with("initialising")));
@@ -377,9 +426,24 @@ mod tests {
     }
 
     #[test]
-    fn a_p_key_is_found_by_its_value() {
+    fn p_key_is_found_by_its_value() {
         let port = port("mlx5_0", 1, 4, "InfiniBand");
         assert_eq!(port.pkey_index(0xffff).expect("in the table"), 1);
         assert!(matches!(port.pkey_index(0x8001), Err(UmadError::NoPkey { have, .. }) if have == "0x7fff 0xffff"));
+    }
+
+    #[test]
+    fn lid_is_parsed_as_sysfs_prints_it() {
+        assert_eq!(parse_lid("0x1f\n"), Some(Lid(31)));
+        assert_eq!(parse_lid("0xffff\n"), Some(Lid(0xffff)));
+        for text in ["", "31", "0x10000\n", "0x"] {
+            assert_eq!(parse_lid(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn locator_of_a_missing_port_returns_none() {
+        let mut locator = locator(&port("nosuch_hca", 1, 4, "InfiniBand"));
+        assert_eq!((locator(), locator()), (None, None));
     }
 }

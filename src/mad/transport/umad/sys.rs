@@ -1,4 +1,5 @@
-//! What bindgen makes of rdma-core's headers: see `build.rs` for the list.
+//! Bindings that `build.rs` generates from the headers of rdma-core. The allowlists are in
+//! `build.rs`.
 #![allow(
     unsafe_code,
     missing_docs,
@@ -18,3 +19,4 @@
 )]
 
 include!(concat!(env!("OUT_DIR"), "/rdma_core.rs"));
+include!(concat!(env!("OUT_DIR"), "/libibmad_fields.rs"));

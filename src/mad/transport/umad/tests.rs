@@ -1,23 +1,25 @@
-//! The transport on what stands in for the device: sockets and pipes, which libibumad writes to and reads from all the same.
+//! The transport with a socket or a pipe instead of the device: libibumad only reads and writes the
+//! descriptor.
 
 use std::io::Read;
 use std::os::fd::IntoRawFd;
 use std::os::unix::net::UnixDatagram;
 
 use super::*;
-use crate::mad::pma::Query;
 use crate::types::Tid;
 
 const HEADER: usize = size_of::<sys::ib_user_mad>();
 
-/// Octets of a record as the library counts them: until a real device was open it takes the header to be shorter than it is.
+/// Returns the length of a record for libibumad, which assumes a shorter header until a real device
+/// is open.
 #[expect(unsafe_code, reason = "libibumad")]
 fn record_len() -> usize {
-    // SAFETY: takes nothing.
+    // SAFETY: takes no argument. No test opens a device, so nothing writes the global that it
+    // reads.
     unsafe { sys::umad_size() + MAD_LEN }
 }
 
-/// A transport on a descriptor that it closes in the end.
+/// Returns a transport that owns the descriptor.
 fn transport(fd: impl IntoRawFd) -> UmadTransport {
     let fd = fd.into_raw_fd();
     let hca = HcaPort {
@@ -31,8 +33,8 @@ fn transport(fd: impl IntoRawFd) -> UmadTransport {
         link_layer: "InfiniBand".to_owned(),
         pkeys: vec![0xffff],
     };
-    let record = Box::new(Record { header: no_header(), mad: [0; MAD_LEN] });
-    UmadTransport { port: Port(fd), hca, agents: [5, 6, -1], fd, record }
+    let record = Box::new(Record { header: empty_header(), mad: [0; MAD_LEN] });
+    UmadTransport { port: OpenPort(fd), hca, agents: [5, 6, -1], fd, waiting: Waiting::of(fd), record }
 }
 
 fn pair() -> (UmadTransport, UnixDatagram) {
@@ -42,7 +44,7 @@ fn pair() -> (UmadTransport, UnixDatagram) {
 
 fn mad() -> Mad {
     let mut mad = [0; MAD_LEN];
-    Query { attribute: 0x12, port: Some(PortNum(1)) }.emit(Tid(7), &mut mad);
+    pma::Query { attribute: 0x12, port: Some(PortNum(1)) }.emit(Tid(7), &mut mad);
     mad
 }
 
@@ -56,7 +58,7 @@ fn recv(transport: &mut UmadTransport) -> Result<Option<Completion>, TransportEr
 }
 
 #[test]
-fn the_kernel_is_told_the_grace_and_not_to_send_again() {
+fn kernel_gets_the_timeout_and_no_retries() {
     let (mut transport, device) = pair();
     send(&mut transport).expect("sent");
     let mut written = [0; HEADER + MAD_LEN];
@@ -68,48 +70,48 @@ fn the_kernel_is_told_the_grace_and_not_to_send_again() {
 }
 
 #[test]
-fn what_cannot_be_written_has_its_errno() {
+fn failed_send_returns_its_errno() {
     let (mut transport, device) = pair();
     drop(device);
-    let error = send(&mut transport).expect_err("nobody is there");
+    let error = send(&mut transport).expect_err("the other end is closed");
     assert!(matches!(error, TransportError::Call { call: "umad_send", .. }) && error.errno() == libc::ECONNREFUSED, "{error}");
     let (device, ours) = io::pipe().expect("a pipe");
     drop(device);
-    let error = send(&mut self::transport(ours)).expect_err("nobody is there");
+    let error = send(&mut self::transport(ours)).expect_err("the other end is closed");
     assert_eq!((error.errno(), error.is_lost()), (libc::EPIPE, true));
 }
 
 #[test]
-fn a_reply_and_a_timeout_are_read_alike() {
+fn reply_and_timeout_are_read() {
     let (mut transport, device) = pair();
     let mut record = [0; HEADER + MAD_LEN];
     record[HEADER..].copy_from_slice(&mad());
     device.send(&record[..record_len()]).expect("sent");
-    let reply = recv(&mut transport).expect("read").expect("one is there");
+    let reply = recv(&mut transport).expect("read").expect("one is pending");
     assert_eq!((reply.tid, reply.outcome), (Tid(7), Outcome::Reply { slid: Lid(0), len: MAD_LEN }));
-    // The status stands after the agent's number.
+    // The status follows the number of the agent.
     record[4..8].copy_from_slice(&libc::ETIMEDOUT.to_ne_bytes());
-    // With it comes no more of the MAD than its header.
+    // The kernel appends only the header of the MAD.
     device.send(&record[..HEADER + 24]).expect("sent");
-    let timeout = recv(&mut transport).expect("read").expect("one is there");
+    let timeout = recv(&mut transport).expect("read").expect("one is pending");
     assert_eq!((timeout.tid, timeout.outcome), (Tid(7), Outcome::TimedOut));
     assert_eq!(recv(&mut transport).expect("nothing is wrong"), None);
 }
 
 #[test]
-fn who_read_nothing_at_all_does_not_read_on() {
+fn empty_read_loses_the_transport() {
     let (mut transport, device) = pair();
     send(&mut transport).expect("sent");
-    // Of what was sent last the header is still there, and would pass for a reply.
+    // The buffer still has the header of the last send, which would pass for a reply.
     for octets in [0, 8] {
         device.send(&[0; 8][..octets]).expect("sent");
-        let error = recv(&mut transport).expect_err("that is no record");
+        let error = recv(&mut transport).expect_err("no record");
         assert!(matches!(error, TransportError::Call { call: "umad_recv", .. }) && error.errno() == libc::EIO, "{error}");
     }
 }
 
 #[test]
-fn a_hang_up_is_an_error_and_no_reason_to_poll_again_at_once() {
+fn hang_up_loses_the_transport() {
     let (ours, device) = io::pipe().expect("a pipe");
     drop(device);
     let error = recv(&mut transport(ours)).expect_err("POLLHUP");
@@ -117,7 +119,7 @@ fn a_hang_up_is_an_error_and_no_reason_to_poll_again_at_once() {
 }
 
 #[test]
-fn a_read_that_would_block_is_none() {
+fn read_that_would_block_returns_none() {
     let (ours, _device) = UnixDatagram::pair().expect("sockets");
     ours.set_nonblocking(true).expect("set");
     let mut transport = transport(ours);
@@ -125,8 +127,60 @@ fn a_read_that_would_block_is_none() {
 }
 
 #[test]
-fn what_is_open_is_closed_in_the_end() {
+fn drop_closes_the_device() {
     let (mut device, ours) = io::pipe().expect("a pipe");
     drop(transport(ours));
-    assert_eq!(device.read(&mut [0]).expect("at its end"), 0);
+    assert_eq!(device.read(&mut [0]).expect("end of file"), 0);
+}
+
+#[test]
+fn class_without_an_agent_is_refused() {
+    let (mut transport, _device) = pair();
+    let mut mad = mad();
+    mad[1] = sa::CLASS_SUBN_ADM;
+    let error = transport.send(&Target::general(Lid(1), 0, 0, Duration::ZERO), &mad, Instant::ZERO).expect_err("no agent");
+    assert!(matches!(error, TransportError::NoAgent { class: sa::CLASS_SUBN_ADM }) && !error.is_lost(), "{error}");
+    assert_eq!(error.outcome(), Outcome::NoAgent);
+}
+
+#[test]
+fn kernel_timeout_is_rounded_up_to_milliseconds() {
+    for (micros, millis) in [(0, 1), (100, 1), (1_000, 1), (1_001, 2), (1_500, 2), (50_000, 50)] {
+        assert_eq!(kernel_timeout(Duration::from_micros(micros)), millis, "{micros} us");
+    }
+    assert_eq!(kernel_timeout(Duration::MAX), c_int::MAX);
+}
+
+/// Ten waits of 300 us each take less than 8 ms, in one of many attempts: the scheduler may delay a
+/// single attempt.
+#[test]
+fn wait_is_shorter_than_a_millisecond() {
+    let (transport, _device) = pair();
+    assert_eq!(transport.waiting, Waiting::Precise);
+    assert!((0..100).any(|_| ends_within(Duration::from_millis(8), || wait_ten_times(&transport))));
+    assert!(!transport.readable(Duration::ZERO).expect("ppoll succeeds"));
+}
+
+/// A number that is no descriptor, such as that of ibsim's device, is waited for with `poll`.
+#[test]
+fn descriptor_unknown_to_the_kernel_is_waited_for_in_milliseconds() {
+    assert_eq!(Waiting::of(c_int::MAX), Waiting::Milliseconds);
+    let (mut transport, device) = pair();
+    transport.waiting = Waiting::Milliseconds;
+    assert!(!transport.readable(Duration::from_micros(300)).expect("poll succeeds"));
+    device.send(&[0; 8]).expect("sent");
+    assert!(transport.readable(Duration::MAX).expect("poll succeeds"));
+}
+
+fn wait_ten_times(transport: &UmadTransport) {
+    for _ in 0..10 {
+        assert!(!transport.readable(Duration::from_micros(300)).expect("poll succeeds"));
+    }
+}
+
+/// Returns whether `work` ends before a thread that sleeps for `limit`. Library code reads no clock.
+fn ends_within(limit: Duration, work: impl FnOnce()) -> bool {
+    let sleeper = std::thread::spawn(move || std::thread::sleep(limit));
+    work();
+    !sleeper.is_finished()
 }
