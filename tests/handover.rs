@@ -58,7 +58,7 @@ fn simulated() -> Arc<Mutex<SimFabric>> {
 
 /// Returns the slots of the `sweep` records, each with the slots missed before it.
 fn sweeps(text: &str) -> Vec<(u64, u64)> {
-    let records = text.lines().map(|text| line::parse(text).unwrap_or_else(|error| panic!("{error} in {text}")));
+    let records = text.lines().map(|text| strict::parse(text).unwrap_or_else(|error| panic!("{error} in {text}")));
     records.filter_map(|line| if let Line::Sweep(sweep) = line { Some((sweep.slot, sweep.slots_missed)) } else { None }).collect()
 }
 
@@ -94,7 +94,7 @@ fn every_slot_runs_once() {
     assert_eq!(slots(&old), (border - 5..border).collect::<Vec<_>>());
     assert_eq!(slots(&new), (border..border + 3).collect::<Vec<_>>());
     assert!(sweeps(&new).iter().chain(&sweeps(&old)).all(|(_, missed)| *missed == 0));
-    let Ok(Line::Start(start)) = line::parse(new.lines().next().expect("records")) else { panic!("{new}") };
+    let Ok(Line::Start(start)) = strict::parse(new.lines().next().expect("records")) else { panic!("{new}") };
     assert_eq!(start.slot, border, "a held driver writes nothing before its first slot");
 }
 
@@ -149,7 +149,7 @@ fn notices_are_written_between_two_slots() {
         })
         .expect("nothing is lost");
     let text = lines.text();
-    let records: Vec<_> = text.lines().map(|text| line::parse(text).expect("a record")).collect();
+    let records: Vec<_> = text.lines().map(|text| strict::parse(text).expect("a record")).collect();
     let place = |is: &dyn Fn(&Line) -> bool| records.iter().position(is).expect("it was written");
     let reload =
         place(&|line| matches!(line, Line::Event(event) if (event.event.as_str(), event.detail.as_str()) == ("reload", "a detail")));

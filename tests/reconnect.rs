@@ -183,7 +183,7 @@ struct Records {
 impl Records {
     fn add(&mut self, text: &str) {
         for text in text.lines() {
-            match line::parse(text).unwrap_or_else(|error| panic!("{error} in {text}")) {
+            match strict::parse(text).unwrap_or_else(|error| panic!("{error} in {text}")) {
                 Line::Port(port) => self.ports.push(*port),
                 Line::Sweep(sweep) => self.sweeps.push(sweep),
                 Line::Event(event) => self.events.push(event),

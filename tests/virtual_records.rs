@@ -102,7 +102,7 @@ fn same_seed_gives_the_same_records() {
 
     let (mut ports, mut events, mut statuses, mut missed) = (0, Vec::new(), Vec::new(), 0);
     for text in records.lines() {
-        match line::parse(text).unwrap_or_else(|error| panic!("{error} in {text}")) {
+        match strict::parse(text).unwrap_or_else(|error| panic!("{error} in {text}")) {
             Line::Port(port) => {
                 ports += 1;
                 statuses.push(port.status);
