@@ -20,7 +20,7 @@ use ibnet::sweep::query::{Asker, NoAnswer};
 use ibnet::types::{Guid, Lid, PortNum, Printable};
 use miette::Diagnostic;
 
-use super::lanes::{self, Lane, Work};
+use super::workers::{self, Lane, Work};
 use super::{Failure, Flags};
 
 /// Checks configuration, HCA, subnet and assignments, and asks each device once.
@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         report.warn("service level", "path records are not asked here: service level 0 is used", remedy)?;
     }
     let work = report.step("assignments", Work::load(&config), |work| work.describe(&config))?;
-    let fabric = match lanes::simulated(&config) {
+    let fabric = match workers::simulated(&config) {
         Ok(fabric) => fabric,
         Err(failure) => {
             report.fail("fabric", &failure)?;

@@ -11,7 +11,7 @@ use ibnet::sweep::driver::{Address, DeviceAsker};
 use ibnet::sweep::query::{self, Answers, Question};
 use ibnet::types::{Lid, PortNum};
 
-use super::{Failure, lanes};
+use super::{Failure, workers};
 
 /// Asks one port once and prints its counters as perfquery does.
 #[derive(Debug, clap::Args)]
@@ -93,13 +93,13 @@ const INTERVAL_NS: u64 = 1_000_000_000;
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let config = args.config()?;
     let address = |pkey_index| Address { lid: args.lid, sl: config.engine.sl, pkey_index, timeout: args.timeout };
-    if let Some(fabric) = lanes::simulated(&config)? {
+    if let Some(fabric) = workers::simulated(&config)? {
         return args.ask(&config, address(0), SimTransport::new(fabric));
     }
     #[cfg(feature = "umad")]
     {
         // One port is asked once: any of the HCA ports will do.
-        let (port, pkey_index) = lanes::hca_port(&config, &config.cas.first().cloned().unwrap_or_default())?;
+        let (port, pkey_index) = workers::hca_port(&config, &config.cas.first().cloned().unwrap_or_default())?;
         args.ask(&config, address(pkey_index), ibnet::mad::transport::umad::UmadTransport::open(&port)?)
     }
     #[cfg(not(feature = "umad"))]

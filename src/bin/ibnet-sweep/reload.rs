@@ -8,7 +8,7 @@ use ibnet::config::{Config, Plan as Source, Raw};
 use ibnet::sink::Outlet;
 use ibnet::sweep::driver::{Driver, Settings};
 
-use super::lanes::{Lane, Work};
+use super::workers::{Lane, Work};
 use super::{Failure, Flags};
 
 /// Makes a driver once its records have somewhere to go.

@@ -1,8 +1,8 @@
 //! One slot as a table for people: `ibnet-sweep --once`.
 
 use super::table;
-use crate::sweep::record::line::{Port, Sweep};
-use crate::types::Printable;
+use ibnet::sweep::record::line::{Port, Sweep};
+use ibnet::types::Printable;
 
 /// A row a port, with the counters that most ask for first, and a line on the whole: all HCA ports that asked together. Data in octets, everything as the device counts it since its
 /// counters were cleared.
@@ -44,7 +44,7 @@ fn short(text: &str) -> String {
 }
 
 /// What is summed up as `errors`.
-pub(super) const ERRORS: [&str; 9] = [
+const ERRORS: [&str; 9] = [
     "symbol_error_counter",
     "link_error_recovery_counter",
     "link_downed_counter",
@@ -70,7 +70,7 @@ fn octets(value: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sweep::record::line::{self, Line};
+    use ibnet::sweep::record::line::{self, Line};
 
     #[test]
     fn octets_have_a_unit() {
