@@ -1,4 +1,4 @@
-//! The flags of a sweep, and the configuration that results from them and the file.
+//! The flags of a sweep, and the configuration that results from the file and the flags.
 
 use std::path::PathBuf;
 
@@ -8,61 +8,66 @@ use ibnet::sink::{self, Destination};
 
 use super::failure::Failure;
 
-// Not a doc comment: clap would print it in the place of the program's. What a sweep and its check have in common.
+// Not a doc comment: clap would print it instead of the program's own.
+// Flags of both a sweep and `check`.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Flags {
-    /// Configuration; every flag below overrides its key
+    /// Configuration file; every flag below overrides its key
     #[arg(short, long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
-    /// What ibnet-gen wrote
+    /// Assignments file, written by ibnet-gen
     #[arg(long, value_name = "FILE")]
     assignments: Option<String>,
-    /// Which sampler of it this is [default: this host's short name]
-    #[arg(long, value_name = "HOST")]
+    /// Name of this sampler in the assignments file, or all with --simulate [default: short name of this host]
+    #[arg(long, value_name = "HOST|all")]
     sampler: Option<String>,
-    /// What `ibnetdiscover` or `ibnetdiscover -p` printed: sweep all of it from here
+    /// Output of `ibnetdiscover` or `ibnetdiscover -p`: sweep the whole fabric from this host
     #[arg(long, value_name = "FILE")]
     net: Option<String>,
-    /// Sweep the fabric of this net file simulated in this process, without InfiniBand
+    /// Simulate the fabric of this net file in this process; no InfiniBand is needed
     #[arg(long, value_name = "FILE")]
     simulate: Option<String>,
+    /// Traffic of the simulated fabric: jobs or incast [default: jobs]
+    #[arg(long, value_name = "NAME")]
+    scenario: Option<String>,
     /// Time between two slots [default: 1s]
     #[arg(long, value_name = "TIME")]
     interval: Option<String>,
-    /// Groups of counters, of those in ibnet.toml.example, or all [default: extended,base,xmtdisc,rcverr]
+    /// Counter groups, as listed in ibnet.toml.example, or all [default: extended,base,xmtdisc,rcverr]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     groups: Option<Vec<String>>,
-    /// MADs in flight, never more than one to a device [default: 32]
+    /// MADs in flight, never more than one for each device [default: 32]
     #[arg(long, value_name = "N")]
     window: Option<usize>,
-    /// Deadline of a MAD [default: 5ms]
+    /// Timeout of a MAD [default: 5ms]
     #[arg(long, value_name = "TIME")]
     timeout: Option<String>,
-    /// How long after sending a late reply still counts [default: 50ms]
+    /// Time from the sending of a MAD during which a late reply is accepted [default: 50ms]
     #[arg(long, value_name = "TIME")]
     grace: Option<String>,
-    /// HCA that sends; several, with commas or given again, share the devices [default: the only active InfiniBand port]
+    /// HCA port that sends; several (with commas, or given again) share the devices [default: the only active InfiniBand port]
     #[arg(long, value_name = "NAME[:PORT]", value_delimiter = ',')]
     ca: Option<Vec<String>>,
-    /// Service level, or the path record's [default: 0]
+    /// Service level, or path for that of the path record [default: 0]
     #[arg(long, value_name = "N|path")]
     sl: Option<String>,
     /// P_Key [default: 0xffff]
     #[arg(long, value_name = "HEX")]
     pkey: Option<String>,
-    /// Where the lines go; a file is appended to [default: -]
-    #[arg(short, long, value_name = "FILE|-")]
+    /// Where the records go: a file to append to, a folder (DIR/) for a file SAMPLER.jsonl each, or - [default: -]
+    #[arg(short, long, value_name = "FILE|DIR/|-")]
     output: Option<String>,
 }
 
 impl Flags {
-    /// The keys that were given here.
-    pub(super) fn given(&self) -> Vec<&'static str> {
+    /// Returns the keys that are set by flags.
+    fn given(&self) -> Vec<&'static str> {
         let flags = [
             ("assignments", self.assignments.is_some()),
             ("sampler", self.sampler.is_some()),
             ("net", self.net.is_some()),
             ("simulate", self.simulate.is_some()),
+            ("simulated.scenario", self.scenario.is_some()),
             ("interval", self.interval.is_some()),
             ("groups", self.groups.is_some()),
             ("window", self.window.is_some()),
@@ -76,26 +81,26 @@ impl Flags {
         flags.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key).collect()
     }
 
-    /// Whether the value that is wrong was given here.
+    /// Returns whether the wrong value was given by a flag.
     pub(super) fn gave(&self, failure: &Failure) -> bool {
         matches!(failure, Failure::Config(ConfigError::Value { key, .. }) if self.given().contains(key))
     }
 
-    /// What results of the file and of what was given here.
+    /// Returns the checked configuration.
     pub(super) fn config(&self) -> Result<Config, ConfigError> {
-        let placed = |error: ConfigError| match (&error, &self.config) {
-            (ConfigError::Value { key, .. }, Some(path)) if !self.given().contains(key) => error.placed(path),
-            _ => error,
-        };
-        self.raw()?.check().map_err(placed)
+        self.raw()?.check().map_err(|error| match (&error, &self.config) {
+            (ConfigError::Value { key, .. }, _) if self.given().contains(key) => error,
+            (_, Some(path)) => error.placed(path),
+            (_, None) => error,
+        })
     }
 
-    /// Prints that, if it can be used; with nothing to sweep in it, it is shown all the same.
+    /// Prints the configuration. It must be valid, except that nothing to sweep may be given.
     pub(super) fn print(&self) -> Result<(), Failure> {
         if let Err(ConfigError::NothingToSweep) = self.config() {
-            // What else there is shall be right.
+            // Checks all other keys.
             Self { net: Some("-".to_owned()), ..self.clone() }.config()?;
-            cli::note("note: nothing says yet which ports to sweep\n");
+            cli::note("note: no key gives the ports to sweep\n");
         } else {
             self.config()?;
         }
@@ -104,7 +109,7 @@ impl Flags {
         cli::print(config::show(&self.raw()?, file, &self.given()).as_bytes()).map_err(Failure::Stdout)
     }
 
-    /// Refuses to append records to a file that is read.
+    /// Refuses to append records to an input file.
     pub(super) fn check_output(&self, config: &Config) -> Result<(), Failure> {
         let (net, assignments) = match &config.plan {
             Source::Net(path) => (Some(path), None),
@@ -113,20 +118,20 @@ impl Flags {
         let inputs = [
             ("net file", net),
             ("assignments file", assignments),
-            ("simulated net file", config.simulate.as_ref()),
+            ("simulated net file", config.simulation.as_ref().map(|simulation| &simulation.net)),
             ("configuration", self.config.as_ref()),
         ];
         for output in &config.outputs {
             let Destination::File(sink::FileOptions { path: output, .. }) = &output.to else { continue };
-            let same = |path: &PathBuf| path.canonicalize().ok().is_some_and(|path| output.canonicalize().ok() == Some(path));
-            if let Some((input, _)) = inputs.into_iter().find(|(_, path)| path.is_some_and(same)) {
+            let is_output = |path: &PathBuf| path.canonicalize().ok().is_some_and(|path| output.canonicalize().ok() == Some(path));
+            if let Some((input, _)) = inputs.into_iter().find(|(_, path)| path.is_some_and(is_output)) {
                 return Err(Failure::OverInput { output: output.display().to_string(), input });
             }
         }
         Ok(())
     }
 
-    /// The file, with the flags over it.
+    /// Returns the configuration as it is written, with the flags applied.
     pub(super) fn raw(&self) -> Result<Raw, ConfigError> {
         let mut raw = self.config.as_deref().map(Raw::read).transpose()?.unwrap_or_default();
         let texts = [
@@ -134,6 +139,7 @@ impl Flags {
             (&self.sampler, &mut raw.sampler),
             (&self.net, &mut raw.net),
             (&self.simulate, &mut raw.simulate),
+            (&self.scenario, &mut raw.simulated.scenario),
             (&self.interval, &mut raw.interval),
             (&self.timeout, &mut raw.timeout),
             (&self.grace, &mut raw.grace),

@@ -1,11 +1,12 @@
-//! `ibnet-sweep`: asks every assigned port for its counters once a slot and writes a JSON line of each.
+//! `ibnet-sweep`: queries the counters of every assigned port once a slot and writes them as JSON lines.
 //!
-//! Arguments in, library calls, lines and exit code out. The MADs are sent by one plain thread; the lines are written by another; signals are
-//! waited for here. `ibnet-sweep query` looks at one port instead.
+//! One thread for each HCA port sends the MADs, and one thread for each output writes the records. The
+//! main thread waits for signals. `ibnet-sweep query` queries one port, and `ibnet-sweep check` tests
+//! everything that a sweep needs.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::{Parser, Subcommand};
 use ibnet::cli::{self, Progress};
@@ -15,16 +16,19 @@ use ibnet::mad::transport::sim::SimTransport;
 #[cfg(feature = "umad")]
 use ibnet::mad::transport::umad::UmadTransport;
 use ibnet::metrics::Metrics;
-use ibnet::sink::{self, Destination, Outlet};
-use ibnet::sweep::driver::{Driver, Settings};
+use ibnet::sink::{self, Destination};
+use ibnet::sweep::driver::{Driver, Settings, SlotReport};
 use ibnet::sweep::plan::Plan;
-use ibnet::sweep::record::line::{self, Line};
 
 use self::failure::Failure;
 use self::flags::Flags;
-use self::reload::{Identity, Prepare, Setup, Start, Watch};
-use self::service::{Job, Reload, Service};
-use self::workers::Lane;
+use self::once::OneSlot;
+use self::reload::{MakeDriver, Prepare, Setup};
+use self::service::Service;
+use self::streams::Streams;
+use self::summary::Summary;
+use self::supervisor::{MakeObservers, NewWorker, Observer, Reload};
+use self::workers::Share;
 
 mod check;
 mod failure;
@@ -34,11 +38,15 @@ mod once;
 mod query;
 mod reload;
 mod service;
+mod simulation;
+mod streams;
+mod summary;
+mod supervisor;
 mod systemd;
 mod table;
 mod workers;
 
-/// Asks every assigned port for its counters once a slot and writes a JSON line of each.
+/// Query the counters of every assigned port once a slot, and write them as JSON lines
 #[derive(Debug, Parser)]
 #[command(name = "ibnet-sweep", version, after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
@@ -47,18 +55,21 @@ struct Args {
     command: Option<Command>,
     #[command(flatten)]
     flags: Flags,
-    /// End after so many slots
+    /// Stop after this number of slots
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     sweeps: Option<u64>,
     /// Sweep one slot and print it as a table
-    #[arg(long, conflicts_with_all = ["sweeps", "output"])]
+    #[arg(long, conflicts_with_all = ["sweeps", "output", "summary"])]
     once: bool,
-    /// Print the configuration that results, with the origin of each value, and end
+    /// Print a summary to standard error at the end: durations, MADs a second, the busiest links
+    #[arg(long)]
+    summary: bool,
+    /// Print the resulting configuration with the origin of each value, and exit
     #[arg(long)]
     print_config: bool,
 }
 
-/// What else there is to do than to sweep.
+/// Commands other than a sweep.
 #[derive(Debug, Subcommand)]
 enum Command {
     Check(check::Args),
@@ -70,14 +81,27 @@ Examples:
   ibnet-sweep --assignments assignments.toml -o /var/log/ibnet/lines.jsonl
   ibnet-sweep --net fabric.p --sweeps 10 | jq 'select(.type == \"sweep\")'
   ibnet-sweep --simulate fabric.p --once
+  ibnet-sweep --simulate fabric.p --scenario incast --sweeps 20 --summary -o out/
+  ibnet-sweep --simulate fabric.p --assignments plan.toml --sampler all -o out/
   ibnet-sweep -c ibnet.toml --print-config
   ibnet-sweep check -c ibnet.toml
   ibnet-sweep query 23 1
 
-The log goes to standard error; RUST_LOG=ibnet=debug tells of each slot.
+--sampler all sweeps all samplers of the plan on one simulated fabric. With
+-o DIR/ each sampler writes its own file DIR/SAMPLER.jsonl; any other output
+gets the records of all samplers.
 
-Exit codes: 0 done, or stopped by SIGINT or SIGTERM; 1 the input or the
-environment is wrong; 2 the arguments are wrong.";
+The log goes to standard error; RUST_LOG=ibnet=debug logs each slot.
+
+Exit codes:
+  0  done, or stopped by SIGINT or SIGTERM
+  1  the input or the environment is wrong
+  2  the arguments are wrong
+  4  records for a file, standard output or NATS were dropped at the end,
+     or a worker failed";
+
+/// Exit code: the arguments are wrong.
+const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let args: Args = match cli::arguments() {
@@ -85,107 +109,143 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     cli::log_to_stderr();
-    let done = match &args.command {
+    let result = match &args.command {
         None => run(&args).map(|()| ExitCode::SUCCESS),
         Some(Command::Check(args)) => check::run(args),
         Some(Command::Query(args)) => query::run(args).map(|()| ExitCode::SUCCESS),
     };
-    match done {
-        Ok(code) => code,
-        Err(failure) => {
-            let code = cli::fail(&failure);
-            // A value that was given as an argument is a wrong argument.
-            let gave = match &args.command {
-                None => args.flags.gave(&failure),
-                Some(Command::Check(_)) => false,
-                Some(Command::Query(args)) => args.gave(&failure),
-            };
-            if gave { ExitCode::from(USAGE) } else { code }
-        }
-    }
+    let failure = match result {
+        Ok(code) => return code,
+        Err(failure) => failure,
+    };
+    cli::fail(&failure);
+    let is_argument = match &args.command {
+        None => args.flags.gave(&failure),
+        Some(Command::Check(_)) => false,
+        Some(Command::Query(args)) => args.gave(&failure),
+    };
+    ExitCode::from(if is_argument { USAGE } else { failure.exit_code() })
 }
 
-/// The exit code for wrong arguments.
-const USAGE: u8 = 2;
-
+/// Runs a sweep.
 fn run(args: &Args) -> Result<(), Failure> {
     if args.print_config {
         return args.flags.print();
     }
     let setup = Setup::load(&args.flags)?;
-    if let Some(fabric) = workers::simulated(&setup.config)? {
-        let prepare = move |_: &Config, lane: &Lane, settings| {
-            let (ca, ca_port) = workers::simulated_name(&lane.ca);
-            let (plan, settings) = (Plan::new(&lane.share), Settings { ca, ca_port, ..settings });
+    if let Some(fabric) = simulation::build(&setup.config)? {
+        let prepare = move |_: &Config, share: &Share, settings| {
+            let (ca, ca_port) = simulation::hca_name(&share.ca);
+            let (plan, settings) = (Plan::new(&share.block), Settings { ca, ca_port, ..settings });
             let transport = SimTransport::new(Arc::clone(&fabric));
-            Ok(Box::new(move |outlet| Driver::new(plan, settings, transport, outlet, cli::random_seed())) as Start<_>)
+            Ok(Box::new(move |outlet| Driver::new(plan, settings, transport, outlet, cli::random_seed())) as MakeDriver<_>)
         };
         return sweep(args, setup, Box::new(prepare));
     }
     #[cfg(feature = "umad")]
     {
         let once = args.once;
-        let prepare = move |config: &Config, lane: &Lane, mut settings: Settings| {
-            let (port, pkey_index) = workers::hca_port(config, &lane.ca)?;
+        let prepare = move |config: &Config, share: &Share, mut settings: Settings| {
+            let (port, pkey_index) = workers::hca_port(config, &share.ca)?;
             let transport = UmadTransport::open(&port)?;
             (settings.ca, settings.ca_port, settings.engine.pkey_index) = (port.ca.clone(), port.port, pkey_index);
-            let (plan, pkey) = (Plan::new(&lane.share), config.pkey);
+            let (plan, pkey) = (Plan::new(&share.block), config.pkey);
             Ok(Box::new(move |outlet| {
                 let driver = Driver::new(plan, settings, transport, outlet, cli::random_seed());
-                // Who wants to see one slot wants to see what is wrong.
+                // A single slot reports a lost connection instead of waiting for it.
                 if once { driver } else { driver.reopening(workers::reopen(port, pkey)) }
-            }) as Start<_>)
+            }) as MakeDriver<_>)
         };
-        sweep(args, setup, Box::new(prepare))
+        let result = sweep(args, setup, Box::new(prepare));
+        end_process_soon(result.as_ref().err().map_or(0, Failure::exit_code));
+        result
     }
     #[cfg(not(feature = "umad"))]
     Err(Failure::NoUmad)
 }
 
-/// Sweeps all lanes into the output, or one slot of each into a table.
-fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prepare<T>) -> Result<(), Failure> {
-    let (aligned, sweeps) = if args.once { (false, Some(1)) } else { (true, args.sweeps) };
-    let lanes = setup.lanes(|settings| Settings { aligned, sweeps, ..settings });
-    let slots = args.sweeps.map(|sweeps| sweeps * lanes.len() as u64);
-    let prepared = lanes.into_iter().map(|lane| Ok((lane.prepare(&setup.config, &prepare)?, lane)));
-    let prepared: Vec<_> = prepared.collect::<Result<_, Failure>>()?;
-    let service = Service::new()?;
-    let jobs = |outlet: &Outlet, metrics: Option<&Arc<Metrics>>| {
-        let job = |(start, lane): (Start<T>, Identity)| Job { driver: start(outlet.clone()), lane, metrics: metrics.map(Metrics::lane) };
-        prepared.into_iter().map(job).collect::<Vec<_>>()
+/// Ends the process if its exit handlers do not end.
+///
+/// ibsim replaces the kernel by a preloaded library. Its exit handler waits for a reply of the
+/// simulator, and for a lock that a worker in a blocking write holds.
+#[cfg(feature = "umad")]
+fn end_process_soon(code: u8) {
+    const EXIT_HANDLERS: std::time::Duration = std::time::Duration::from_millis(500);
+    let end = move || {
+        std::thread::sleep(EXIT_HANDLERS);
+        ibnet::mad::transport::umad::end_process(code.into());
     };
-    if args.once {
-        let (outlet, lines) = Destination::memory();
-        let jobs = jobs(&outlet, None);
-        drop(outlet);
-        service.run(jobs, Vec::new(), &Progress::hidden(), None)?;
-        return print_table(&lines.text());
-    }
-    let config = &setup.config;
-    let metrics = metrics::serve(config, setup.work.peers.clone())?;
-    let (outlet, writers) = sink::open(&config.outputs)?;
-    // A bar among lines on one terminal would spoil both.
-    let alone = config.outputs.iter().all(|output| output.to != Destination::Stdout) || !std::io::stdout().is_terminal();
-    let bar = slots.filter(|_| alone).map_or_else(Progress::hidden, |slots| Progress::new(slots, "slots"));
-    let jobs = jobs(&outlet, metrics.as_ref());
-    // What ends by itself is soon started again.
-    let reload = args.sweeps.is_none().then(|| {
-        let (flags, watch) = (args.flags.clone(), Watch::new(setup.files(&args.flags)));
-        Reload { flags, setup, prepare, outlet, watch, metrics }
-    });
-    service.run(jobs, writers, &bar, reload)
+    // Without the thread only the exit handlers of ibsim may hang.
+    let _ = std::thread::Builder::new().name("exit".to_owned()).spawn(end);
 }
 
-/// Prints the ports of a slot, and the sum of it.
-fn print_table(lines: &str) -> Result<(), Failure> {
-    let (mut ports, mut sweeps) = (Vec::new(), Vec::new());
-    for line in lines.lines().filter_map(|text| line::parse(text).ok()) {
-        match line {
-            Line::Port(port) => ports.push(*port),
-            Line::Sweep(record) => sweeps.push(record),
-            Line::Start(_) | Line::Histogram(_) | Line::Event(_) => {}
-        }
+/// Sweeps with all workers: slots into the outputs, or one slot into a table.
+fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prepare<T>) -> Result<(), Failure> {
+    let (aligned, sweeps) = if args.once { (false, Some(1)) } else { (true, args.sweeps) };
+    let workers = setup.workers(|settings| Settings { aligned, sweeps, ..settings });
+    let slots = args.sweeps.map(|sweeps| sweeps * workers.len() as u64);
+    let prepared = workers.into_iter().map(|worker| Ok((worker.prepare(&setup.config, &prepare)?, worker)));
+    let prepared: Vec<_> = prepared.collect::<Result<_, Failure>>()?;
+    let service = Service::new()?;
+    let start = |streams: &Streams, observers: &MakeObservers| {
+        let worker = |(make_driver, setup): (MakeDriver<T>, _)| {
+            let setup: reload::WorkerSetup = setup;
+            let outlet = streams.outlet(&setup.settings().sampler)?;
+            Ok(NewWorker { driver: make_driver(outlet), setup, observers: observers() })
+        };
+        prepared.into_iter().map(worker).collect::<Result<Vec<_>, Failure>>()
+    };
+    let config = &setup.config;
+    if args.once {
+        // Opened to detect a standard output that is closed.
+        drop(sink::open(&[Destination::Stdout.into()])?);
+        let (table, observers) = shared_observer(OneSlot::add);
+        let workers = start(&Streams::none()?, &observers)?;
+        service.run(workers, Vec::new(), &Progress::hidden(), None, config.drain)?;
+        let table = std::mem::take(&mut *table.lock().unwrap_or_else(PoisonError::into_inner));
+        return cli::print(table.show().as_bytes()).map_err(Failure::Stdout);
     }
-    ports.sort_by(|a, b| (&a.node, a.guid, a.port).cmp(&(&b.node, b.guid, b.port)));
-    cli::print(once::show(&ports, &sweeps).as_bytes()).map_err(Failure::Stdout)
+    let metrics = metrics::serve(config, setup.work.peers.clone())?;
+    let (streams, writers) = Streams::open(&config.outputs, &setup.work.hosts())?;
+    // A progress bar and records on one terminal would overwrite each other.
+    let is_bar_alone = config.outputs.iter().all(|output| output.to != Destination::Stdout) || !std::io::stdout().is_terminal();
+    let bar = slots.filter(|_| is_bar_alone).map_or_else(Progress::hidden, |slots| Progress::new(slots, "slots"));
+    let (summary, summarize) = shared_observer(Summary::add);
+    let observers = observers(metrics.clone(), args.summary.then_some(summarize));
+    let workers = start(&streams, &observers)?;
+    let drain = config.drain;
+    // A sweep of a few slots ends before a reload is needed.
+    let reload = args.sweeps.is_none().then(|| {
+        let (flags, watch) = (args.flags.clone(), setup.watch());
+        Reload { flags, setup, prepare, streams, watch, metrics, observers }
+    });
+    let result = service.run(workers, writers, &bar, reload, drain);
+    if args.summary {
+        cli::note(&summary.lock().unwrap_or_else(PoisonError::into_inner).to_string());
+    }
+    result
+}
+
+/// Returns a value that collects the slots of all workers, and the observers that add them to it.
+fn shared_observer<V: Default + Send + 'static>(add: fn(&mut V, SlotReport<'_>)) -> (Arc<Mutex<V>>, MakeObservers) {
+    let value = Arc::new(Mutex::new(V::default()));
+    let shared = Arc::clone(&value);
+    let make = move || {
+        let value = Arc::clone(&shared);
+        let observe = move |report: SlotReport<'_>| add(&mut value.lock().unwrap_or_else(PoisonError::into_inner), report);
+        vec![Box::new(observe) as Observer]
+    };
+    (value, Box::new(make))
+}
+
+/// Returns the observers of each worker: the metrics, and `others`.
+fn observers(metrics: Option<Arc<Metrics>>, others: Option<MakeObservers>) -> MakeObservers {
+    Box::new(move || {
+        let mut observers = others.as_ref().map(|make| make()).unwrap_or_default();
+        observers.extend(metrics.as_ref().map(|metrics| {
+            let mut publisher = metrics.lane();
+            Box::new(move |report: SlotReport<'_>| publisher.publish(report)) as Observer
+        }));
+        observers
+    })
 }

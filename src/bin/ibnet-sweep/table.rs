@@ -1,15 +1,15 @@
-//! Tables as a terminal shows them: no lines, columns two blanks apart, nothing behind the last word.
+//! Tables for a terminal: no lines, columns two blanks apart, no blanks at the end of a row.
 
 use comfy_table::{CellAlignment, Table, presets};
 
-/// An empty one.
+/// Returns an empty table.
 pub(super) fn new() -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     table
 }
 
-/// Its text without a final line feed; the columns `right` are aligned to the right.
+/// Returns the text of a table without a final line feed. The columns in `right` are right-aligned.
 pub(super) fn show(mut table: Table, right: &[usize]) -> String {
     for (place, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
