@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use self::error::value;
 use crate::mad::pma::Group;
 use crate::metrics;
-use crate::sink::Output;
+use crate::output::Output;
 use crate::sweep::engine;
 use crate::types::HcaName;
 
@@ -235,7 +235,10 @@ impl Raw {
     }
 
     fn window(&self) -> Result<usize, ConfigError> {
-        (1..=MAX_WINDOW).contains(&self.window).then_some(self.window).ok_or_else(|| value("window", &self.window, "a number from 1 to 128"))
+        (1..=MAX_WINDOW)
+            .contains(&self.window)
+            .then_some(self.window)
+            .ok_or_else(|| value("window", &self.window, "a number from 1 to 128"))
     }
 
     fn pkey(&self) -> Result<u16, ConfigError> {

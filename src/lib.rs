@@ -14,8 +14,9 @@
 //! | [`partition`] | who samples which ports: the six rules, the cap, the proof; report, picture, suggestions; LDMS's lid files |
 //! | [`assignments`] | the file between the two programs |
 //! | [`mad`] | the wire: performance management attributes as tables of fields; transports: libibumad and a simulated fabric |
-//! | [`sweep`] | the engine, its records and its driver |
-//! | [`sink`] | where records go |
+//! | [`sweep`] | the engine and its driver |
+//! | [`record`] | the records: JSON lines, written and read |
+//! | [`output`] | where records go |
 //! | [`metrics`] | the last slot for Prometheus, over HTTP |
 //! | [`view`] | tables and pictures of what was recorded |
 //! | [`config`] | `ibnet.toml`: as it is written, and as it was checked |
@@ -27,8 +28,9 @@ pub mod config;
 pub mod drawing;
 pub mod mad;
 pub mod metrics;
+pub mod output;
 pub mod partition;
-pub mod sink;
+pub mod record;
 pub mod sweep;
 pub mod time;
 pub mod topology;

@@ -14,11 +14,11 @@ use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::partition::facts::Facts;
 use ibnet::partition::report::Detail;
 use ibnet::partition::{self, Report, Request, hosts};
+use ibnet::record::strict::{self, Line};
+use ibnet::record::{self, EventRecord, PortRecord};
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::Plan;
-use ibnet::sweep::record::line::{self, Line};
-use ibnet::sweep::record::{self, EventRecord, PortRecord};
 use ibnet::sweep::rehearsal::Rehearsal;
 use ibnet::topology::ports_report::{self, NetFile};
 use ibnet::types::{Guid, Lid, PortNum, Printable};
@@ -190,7 +190,6 @@ fn swept(net: NetFile, sampler: &Sampler) -> Vec<String> {
     let (port, lid) = (Some(PortNum(1)), Some(Lid(1)));
     record::write(
         &EventRecord {
-            r#type: "event",
             ts: 1,
             slot: 1,
             sampler,
@@ -231,7 +230,7 @@ proptest! {
             let lines = swept(net.clone(), sampler);
             let mut ports = Vec::new();
             for text in &lines {
-                match line::parse(text).unwrap() {
+                match strict::parse(text).unwrap() {
                     Line::Port(port) => ports.push(*port),
                     Line::Event(event) => {
                         prop_assert_eq!(&event.sampler, &sampler.host);
@@ -324,7 +323,7 @@ fn the_programs_tell_of_nasty_names_and_no_terminal_obeys() {
     assert!(told.contains("unreachable node=node2\\u{1b}[2J"), "{told}");
     let mut ports = 0;
     for text in lines.lines() {
-        if let Line::Port(port) = line::parse(text).unwrap() {
+        if let Line::Port(port) = strict::parse(text).unwrap() {
             ports += 1;
             assert!(is_kept(&port.node, &names.of(port.guid)), "{text}");
         }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use ibnet::assignments::{Assignments, sha256_hex};
 use ibnet::config::{Raw, Sl};
 use ibnet::mad::pma::Group;
-use ibnet::sweep::record::line::{self, Line, Port, Start, Sweep};
+use ibnet::record::strict::{self, Line, Port, Start, Sweep};
 use ibnet::topology::net_file;
 use ibnet::topology::synthetic::FatTree;
 use ibnet::types::{Guid, NodeKind, PortNum};
@@ -92,8 +92,8 @@ fn refused(run: &Run, message: &str, help: &str) {
 struct Stream {
     start: Start,
     slots: Vec<Slot>,
-    events: Vec<line::Event>,
-    histograms: Vec<line::Histogram>,
+    events: Vec<strict::Event>,
+    histograms: Vec<strict::Histogram>,
 }
 
 /// The records of a slot.
@@ -188,7 +188,7 @@ fn record(line: &str) -> Line {
     assert!(line.len() < 4096 && line.starts_with("{\"type\":\""), "{line}");
     let value: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).unwrap();
     assert!(value.values().all(|value| !value.is_object()), "not flat: {line}");
-    line::parse(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    strict::parse(line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
 /// The names of counters in the table; those of one attribute only, if it is named.
@@ -304,7 +304,7 @@ fn records_say_what_the_net_file_and_the_port_say_of_it() {
         assert_eq!(peers[&(port.guid, port.port)], peer, "{port:?}");
         assert_eq!((port.link.as_str(), port.link_source.as_str(), port.identity.as_str()), ("4xEDR", "live", "ok"));
         let is_host = port.node.ends_with(" mlx5_0");
-        assert_eq!(port.kind, if is_host { NodeKind::Hca } else { NodeKind::Switch });
+        assert_eq!(port.kind, Some(if is_host { NodeKind::Hca } else { NodeKind::Switch }));
     }
 }
 
@@ -454,7 +454,7 @@ fn groups_choose_the_counters() {
         let stream = swept(&dir, &["--simulate", "net.p", "--interval", "100ms", "--sweeps", "1", "--groups", groups]);
         assert_eq!(stream.start.groups.join(","), listed);
         let allowed: BTreeSet<_> = attributes.iter().flat_map(|attribute| known(Some(attribute))).collect();
-        let switches = stream.slots[0].ports.values().filter(|port| port.kind == NodeKind::Switch);
+        let switches = stream.slots[0].ports.values().filter(|port| port.kind == Some(NodeKind::Switch));
         let found: BTreeSet<_> = switches.flat_map(|port| port.counters.keys().map(String::as_str)).collect();
         assert!(found.is_subset(&allowed), "{groups}: {:?}", found.difference(&allowed));
         for attribute in attributes {
@@ -701,7 +701,7 @@ fn the_plain_topology_is_swept_as_the_ports_report_is() {
         let dir = with_net(file);
         let run = run(&dir, &["--simulate", "net.p", "--net", "net.p", "--sweeps", "1", "--interval", "300ms"]);
         assert_eq!(run.code, 0, "{}", run.stderr);
-        let ports = run.stdout.lines().map(|text| line::parse(text).unwrap()).filter_map(|line| match line {
+        let ports = run.stdout.lines().map(|text| strict::parse(text).unwrap()).filter_map(|line| match line {
             Line::Port(port) => Some((port.guid, port.port, port.lid, port.node, port.peer_guid, port.peer_port, port.peer, port.link)),
             _ => None,
         });

@@ -3,7 +3,7 @@
 //!
 //! A record has some twenty fields, which no fuzzer guesses. So an input is a text as it stands, or edits of true records.
 
-use ibnet::sweep::record::line::{self, Line};
+use ibnet::record::strict::{self, Line};
 use ibnet::view::once;
 use ibnet::view::summary::Summary;
 use ibnet_fuzz::assert_printable;
@@ -65,7 +65,7 @@ fn value(input: &mut Unstructured<'_>) -> Result<Value> {
 fn show(text: &str) {
     let (mut ports, mut sweep, mut unreadable) = (Vec::new(), None, 0);
     for line in text.lines() {
-        match line::parse(line) {
+        match strict::parse(line) {
             Ok(Line::Port(port)) => ports.push(*port),
             Ok(Line::Sweep(record)) => sweep = Some(record),
             Ok(_) => {}

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::error::value;
 use super::{ConfigError, duration};
-use crate::sink::{Address, BUFFER, Destination, FileOptions, ListenOptions, NatsOptions, Output};
+use crate::output::{Address, BUFFER, Destination, FileOptions, ListenOptions, NatsOptions, Output};
 
 /// The destinations of the records as they are written.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::error::ViewError;
-use super::record::{Head, Record, Type};
 use crate::cli::{self, Progress};
+use crate::record::reader::{Head, Record, Type};
 
 /// What is made of records, one after the other.
 pub trait Fold: Clone + Send {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::record::Port;
+use crate::record::reader::Port;
 use crate::types::ParseError;
 
 /// What is summed up as `errors`.

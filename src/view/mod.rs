@@ -1,6 +1,6 @@
-//! Pictures and tables of what was recorded. Reads [`sweep::record`](crate::sweep::record) only, never a fabric.
+//! Pictures and tables of what was recorded. Reads [`record`](crate::record) only, never a fabric.
 //!
-//! [`input`] reads gigabytes of lines and hands each [`record::Record`] to a [`input::Fold`]; [`when`] reads and shows times; [`draw`] makes files of
+//! [`input`] reads gigabytes of lines and hands each [`Record`](crate::record::reader::Record) to a [`input::Fold`]; [`when`] reads and shows times; [`draw`] makes files of
 //! pictures. On these stand the commands of `ibnet-view`: [`heat`] and [`latency`] by themselves, and what is made of [`ports`]: [`errors`], [`links`],
 //! [`trees`], [`map`], [`job`].
 
@@ -16,7 +16,6 @@ pub mod links;
 pub mod map;
 pub mod metric;
 pub mod ports;
-pub mod record;
 pub mod replay;
 pub mod summary;
 mod table;

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::error::ViewError;
 use super::input::{self, Inputs};
-use super::record::{Head, Record, Type};
 use crate::cli;
+use crate::record::reader::{Head, Record, Type};
 
 /// How lines are played.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -80,7 +80,7 @@ impl Player {
         let file = &mut self.files[place];
         while let Some(line) = file.lines.next() {
             let line = line.map_err(|source| ViewError::Read { name: file.name.clone(), source })?;
-            let Some(head) = Head::at_once(line.trim_ascii()) else {
+            let Some(head) = Head::of_written(line.trim_ascii()) else {
                 self.skipped += u64::from(!line.trim_ascii().is_empty());
                 continue;
             };

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, BufRead};
 
 use super::table;
-use crate::sweep::record::line::{self, Line, Port, Sweep};
+use crate::record::strict::{self, Line, Port, Sweep};
 use crate::types::{Guid, PortNum, Printable};
 
 /// What was read so far of any number of streams.
@@ -46,7 +46,7 @@ impl Summary {
     /// When the stream cannot be read; a line that is no record is counted.
     pub fn read(&mut self, stream: impl BufRead) -> io::Result<()> {
         for line in stream.split(b'\n') {
-            match std::str::from_utf8(&line?).ok().and_then(|text| line::parse(text).ok()) {
+            match std::str::from_utf8(&line?).ok().and_then(|text| strict::parse(text).ok()) {
                 Some(line) => self.take(line),
                 None => self.unreadable += 1,
             }

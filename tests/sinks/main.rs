@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 
-use ibnet::sweep::record::line::Line;
+use ibnet::record::strict::Line;
 
 use sampler::{Sampler, Told, record, wait_for};
 

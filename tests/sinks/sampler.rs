@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ibnet::sweep::record::line::{self, Line};
+use ibnet::record::strict::{self, Line};
 use ibnet::topology::synthetic::FatTree;
 use tempfile::TempDir;
 
@@ -47,7 +47,7 @@ pub(crate) struct Run {
 #[derive(Default)]
 pub(crate) struct Told {
     /// Its `start` lines.
-    pub(crate) starts: Vec<line::Start>,
+    pub(crate) starts: Vec<strict::Start>,
     /// The slots that have their `sweep` record.
     pub(crate) slots: Vec<u64>,
     /// All other lines but those that tell of lost ones, as they are without `lines_lost`.
@@ -208,7 +208,7 @@ pub(crate) fn read_on(reader: &mut impl BufRead, having: &str, count: usize) -> 
 
 #[track_caller]
 pub(crate) fn record(text: &str) -> Line {
-    line::parse(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    strict::parse(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 impl Told {
@@ -226,7 +226,7 @@ impl Told {
         let mut told = Self::default();
         let mut by_sweeps = 0;
         for line in text.lines() {
-            match line::parse(line) {
+            match strict::parse(line) {
                 Err(_) => told.torn += 1,
                 Ok(Line::Start(start)) => told.starts.push(start),
                 Ok(Line::Event(event)) if event.event == "lines_lost" => {

@@ -3,7 +3,7 @@
 use ibnet::assignments::AssignmentsError;
 use ibnet::config::ConfigError;
 use ibnet::mad::transport::TransportError;
-use ibnet::sink::SinkError;
+use ibnet::output::OutputError;
 use ibnet::topology::NetFileError;
 use ibnet::types::{Lid, PortNum, Printable};
 use miette::Diagnostic;
@@ -28,7 +28,7 @@ pub(super) enum Failure {
     Net(#[from] NetFileError),
     #[error(transparent)]
     #[diagnostic(transparent)]
-    Sink(#[from] SinkError),
+    Output(#[from] OutputError),
     #[error(transparent)]
     #[diagnostic(transparent)]
     Metrics(#[from] ibnet::metrics::ServerError),
@@ -82,9 +82,7 @@ pub(super) enum Failure {
     #[diagnostic(help("does the device have this port? The notes above give the reason for each group; every device has the group base"))]
     NoGroup { lid: Lid, port: PortNum },
     #[error("cannot make a record of LID {lid}: the device does not answer NodeInfo, so its GUID is unknown")]
-    #[diagnostic(help(
-        "leave --json out to see the counters; a device that requires an M_Key does not answer subnet management packets"
-    ))]
+    #[diagnostic(help("leave --json out to see the counters; a device that requires an M_Key does not answer subnet management packets"))]
     NoGuid { lid: Lid },
     #[error("the connection to the fabric was lost")]
     #[diagnostic(help("is the HCA still present (`ibstat`)? Run the command again once it is"))]
@@ -98,11 +96,10 @@ pub(super) enum Failure {
     #[error("cannot write to standard output")]
     #[diagnostic(help("is there room on the disk it is redirected to?"))]
     Stdout(#[source] std::io::Error),
-    #[error("cannot write to standard output: it is closed")]
-    #[diagnostic(help("write the records to a file with -o FILE; use `> /dev/null` to discard them"))]
-    StdoutClosed,
     #[error("{dropped} records were dropped at the end: cannot write them to {names}")]
-    #[diagnostic(help("is there room on the disk, does the reader read, is the server up? The log above has the errors; `drain` sets the time after a signal"))]
+    #[diagnostic(help(
+        "is there room on the disk, does the reader read, is the server up? The log above has the errors; `drain` sets the time after a signal"
+    ))]
     Dropped { dropped: u64, names: String },
     #[error("cannot append records to {output}: it is the {input} too; nothing was written")]
     #[diagnostic(help("give the records their own file with -o FILE"))]

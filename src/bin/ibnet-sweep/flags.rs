@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ibnet::cli;
 use ibnet::config::{self, Ca, Config, ConfigError, Outputs, Plan as Source, Raw, Sl};
-use ibnet::sink::{self, Destination};
+use ibnet::output::{Destination, FileOptions};
 
 use super::failure::Failure;
 
@@ -122,7 +122,7 @@ impl Flags {
             ("configuration", self.config.as_ref()),
         ];
         for output in &config.outputs {
-            let Destination::File(sink::FileOptions { path: output, .. }) = &output.to else { continue };
+            let Destination::File(FileOptions { path: output, .. }) = &output.to else { continue };
             let is_output = |path: &PathBuf| path.canonicalize().ok().is_some_and(|path| output.canonicalize().ok() == Some(path));
             if let Some((input, _)) = inputs.into_iter().find(|(_, path)| path.is_some_and(is_output)) {
                 return Err(Failure::OverInput { output: output.display().to_string(), input });

@@ -16,7 +16,7 @@ use ibnet::mad::transport::sim::SimTransport;
 #[cfg(feature = "umad")]
 use ibnet::mad::transport::umad::UmadTransport;
 use ibnet::metrics::Metrics;
-use ibnet::sink::{self, Destination};
+use ibnet::output::{self, Destination};
 use ibnet::sweep::driver::{Driver, Settings, SlotReport};
 use ibnet::sweep::plan::Plan;
 
@@ -198,7 +198,7 @@ fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prep
     let config = &setup.config;
     if args.once {
         // Opened to detect a standard output that is closed.
-        drop(sink::open(&[Destination::Stdout.into()])?);
+        drop(output::open(&[Destination::Stdout.into()])?);
         let (table, observers) = shared_observer(OneSlot::add);
         let workers = start(&Streams::none()?, &observers)?;
         service.run(workers, Vec::new(), &Progress::hidden(), None, config.drain)?;

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ibnet::config::{Config, Plan as Source, Raw};
-use ibnet::sink::Outlet;
+use ibnet::output::Outlet;
 use ibnet::sweep::driver::{Driver, Settings};
 
 use super::failure::Failure;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ibnet::cli::{self, Progress};
 use ibnet::mad::transport::Transport;
-use ibnet::sink::{End, Finished, Kind, Running, Writer};
+use ibnet::output::{End, Finished, Kind, Running, Writer};
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::unbounded_channel;

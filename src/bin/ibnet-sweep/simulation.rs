@@ -44,10 +44,10 @@ fn traffic(fabric: &Fabric, simulation: &Simulation) -> Result<Traffic, Failure>
             let start = Instant::ZERO + simulation.start;
             // A small fabric has fewer senders.
             let senders = std::iter::successors(Some(INCAST_SENDERS), |senders| Some(senders / 2)).take_while(|senders| *senders > 1);
-            let incast = senders
-                .filter_map(|senders| Incast::onto_last_server(fabric, senders, start, simulation.length))
-                .next()
-                .ok_or_else(|| Failure::FabricTooSmall { scenario: simulation.scenario.as_str(), net: simulation.net.display().to_string() })?;
+            let incast =
+                senders.filter_map(|senders| Incast::onto_last_server(fabric, senders, start, simulation.length)).next().ok_or_else(
+                    || Failure::FabricTooSmall { scenario: simulation.scenario.as_str(), net: simulation.net.display().to_string() },
+                )?;
             tracing::info!(
                 senders = incast.from.len(),
                 server = %Printable(fabric.device(incast.to).host()),

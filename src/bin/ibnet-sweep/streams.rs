@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ibnet::sink::{self, Destination, FileOptions, Outlet, Output, Writer};
+use ibnet::output::{self, Destination, FileOptions, Outlet, Output, Writer};
 
 use super::failure::Failure;
 
@@ -21,7 +21,7 @@ impl Streams {
     pub(super) fn open(outputs: &[Output], hosts: &[&str]) -> Result<(Self, Vec<Writer>), Failure> {
         let folders = outputs.iter().filter(|output| folder(output).is_some()).count();
         if folders == 0 {
-            let (outlet, writers) = sink::open(outputs)?;
+            let (outlet, writers) = output::open(outputs)?;
             return Ok((Self { outlets: vec![(None, outlet)] }, writers));
         }
         if folders < outputs.len() && hosts.len() > 1 {
@@ -30,7 +30,7 @@ impl Streams {
         let (mut outlets, mut all_writers) = (Vec::new(), Vec::new());
         for host in hosts {
             let outputs = outputs.iter().map(|output| of_sampler(output, host)).collect::<Result<Vec<_>, _>>()?;
-            let (outlet, writers) = sink::open(&outputs)?;
+            let (outlet, writers) = output::open(&outputs)?;
             outlets.push((Some((*host).to_owned()), outlet));
             all_writers.extend(writers);
         }

@@ -5,8 +5,9 @@ use std::fmt;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use ibnet::record::Shares;
 use ibnet::sweep::driver::{PortReport, SlotReport};
-use ibnet::sweep::record::Shares;
+
 use ibnet::sweep::sample::Status;
 use ibnet::sweep::stats;
 use ibnet::types::{Guid, PortNum, Printable};

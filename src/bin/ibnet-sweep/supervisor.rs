@@ -229,11 +229,8 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         // Nothing is refused after this line.
         let ports: u32 = same.iter().map(|(_, worker)| worker.ports()).chain(new.iter().map(|(.., worker)| worker.ports())).sum();
         let sha256 = setup.work.sha256().map(|sha256| format!(", assignments with SHA-256 {sha256}")).unwrap_or_default();
-        self.detail = cut(format!(
-            "taken: {ports} ports{sha256}; HCA ports that go on as before: {}, that begin anew: {}",
-            same.len(),
-            new.len()
-        ));
+        self.detail =
+            cut(format!("taken: {ports} ports{sha256}; HCA ports that go on as before: {}, that begin anew: {}", same.len(), new.len()));
         for worker in &mut self.workers {
             match same.iter().find(|(number, _)| *number == worker.number) {
                 Some((_, setup)) => {

@@ -13,7 +13,7 @@ use super::error::ViewError;
 use super::hosts::Hosts;
 use super::input::Fold;
 use super::metric::{Metric, Reading};
-use super::record::{Port, Record, Type};
+use crate::record::reader::{Port, Record, Type};
 use crate::types::{Guid, PortNum};
 
 pub mod grid;

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::str::FromStr;
 
+use crate::record::reader::Port;
 use crate::types::{Guid, NodeKind, ParseError, PortNum, Printable};
 use crate::view::hosts::host_of;
-use crate::view::record::Port;
 
 /// What a row is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -12,7 +12,7 @@ use hdrhistogram::serialization::Deserializer;
 
 use super::error::ViewError;
 use super::input::Fold;
-use super::record::{self, Port, Record, Type};
+use crate::record::reader::{self, Port, Record, Type};
 use crate::types::{Guid, PortNum};
 
 pub mod distribution;
@@ -96,7 +96,7 @@ impl Latency {
         self.least.entry(port.key()).and_modify(|least| *least = mean.min(*least)).or_insert(mean);
     }
 
-    fn take_histogram(&mut self, record: &record::Histogram<'_>) {
+    fn take_histogram(&mut self, record: &reader::Histogram<'_>) {
         if record.kind != "rtt" {
             return;
         }
@@ -210,7 +210,7 @@ mod tests {
     fn latency(lines: &[String]) -> Latency {
         let mut latency = Latency::default();
         for line in lines {
-            let kind = record::Head::of(line.as_bytes()).unwrap().kind.unwrap();
+            let kind = reader::Head::of(line.as_bytes()).unwrap().kind.unwrap();
             latency.take(&Record::parse(line.as_bytes(), kind).unwrap());
         }
         latency

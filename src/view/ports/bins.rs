@@ -1,7 +1,7 @@
 //! What a port did, time by time: bins of a second, or of two, four, eight seconds and so on, so that there are never more than so many.
 
 use super::Mean;
-use crate::view::record::Port;
+use crate::record::reader::Port;
 
 const SECOND: u64 = 1_000_000_000;
 

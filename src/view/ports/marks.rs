@@ -1,7 +1,7 @@
 //! How much went through a port by the slots that are kept, so that what one end of a link sent can be held against what the other received, over just the
 //! same time, whenever each was asked.
 
-use super::super::record::Port;
+use crate::record::reader::Port;
 
 /// At most so many marks of a port.
 const MOST: usize = 32;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::input::Fold;
-use super::record::{Event, Port, Record, Type};
+use crate::record::reader::{Event, Port, Record, Type};
 use crate::types::{Guid, LinkRate, NodeKind, PortNum};
 
 pub mod bins;

@@ -1,8 +1,8 @@
 //! Lines made by hand, for all that is made of [`Ports`].
 
 use super::*;
+use crate::record::reader::Head;
 use crate::view::input::Fold;
-use crate::view::record::Head;
 
 /// A port's line; `rest` are more fields, or others of the same names.
 pub(in crate::view) fn port(

@@ -1,7 +1,7 @@
-//! Files that are closed: how they are called, compressed, and removed when there are enough.
+//! Rotated files: their names, their compression, and the removal of the oldest.
 //!
-//! `lines.jsonl` becomes `lines-20261121T131144Z.jsonl`, by the time at which it was closed, and `lines-20261121T131144Z.jsonl.zst` when it is compressed:
-//! what reads `lines*.jsonl*` finds all of them, in order.
+//! `lines.jsonl` is renamed to `lines-20261121T131144Z.jsonl`, with the time of the rotation, and compressed to
+//! `lines-20261121T131144Z.jsonl.zst`. The pattern `lines*.jsonl*` matches all of them, in order of time.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader};
@@ -11,26 +11,27 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::file::FileOptions;
+use super::options::FileOptions;
 
-/// Of zstd's levels the one that it takes by itself: a tenth of the octets, at hundreds of megabytes a second.
+/// Default level of zstd: a tenth of the size, at hundreds of megabytes a second.
 const LEVEL: i32 = 3;
 
-/// The nice value of whoever compresses.
+/// Nice value of the compressing thread.
 const LEAST_PRIORITY: i32 = 19;
 
 const COMPRESSED: &str = ".zst";
-/// Half compressed files; they count as nothing.
-const HALF: &str = ".zst.part";
 
-/// The closed files of a file.
+/// Ending of a file that is being compressed. A leftover of a killed program is overwritten.
+const PARTIAL: &str = ".zst.part";
+
+/// The rotated files of an output file.
 #[derive(Debug)]
 pub(super) struct Archive {
     path: PathBuf,
     folder: PathBuf,
     keep: Option<usize>,
     compress: bool,
-    /// Whoever compresses them, once there is something to compress.
+    /// Queue of the compressing thread, once there is one.
     compressor: Option<Sender<PathBuf>>,
 }
 
@@ -41,18 +42,18 @@ impl Archive {
         Self { path, folder, keep, compress, compressor: None }
     }
 
-    /// Goes on with what was left undone when the program ended.
+    /// Compresses rotated files that an earlier run left uncompressed.
     pub(super) fn resume(&mut self) {
         if self.compress {
-            self.closed().into_iter().filter(|name| !name.ends_with(COMPRESSED)).for_each(|name| self.compress(self.folder.join(name)));
+            self.rotated().into_iter().filter(|name| !name.ends_with(COMPRESSED)).for_each(|name| self.compress(self.folder.join(name)));
         }
     }
 
-    /// Closes the file, at that time.
-    pub(super) fn close(&mut self, ts: u64) -> io::Result<()> {
+    /// Renames the file for the time `ts`, in nanoseconds since 1970 (UTC).
+    pub(super) fn rotate(&mut self, ts: u64) -> io::Result<()> {
         let to = self.folder.join(self.free_name(ts));
         fs::rename(&self.path, &to)?;
-        tracing::debug!(to = %to.display(), "the file was closed");
+        tracing::debug!(to = %to.display(), "rotated the file");
         if self.compress {
             self.compress(to);
         }
@@ -60,26 +61,26 @@ impl Archive {
         Ok(())
     }
 
-    /// A name that no closed file has.
+    /// Returns a name that no rotated file has.
     fn free_name(&self, ts: u64) -> String {
         let (stem, extension) = self.name_parts();
         let stamp = stamp(ts);
         let taken = |name: &str| [name.to_owned(), format!("{name}{COMPRESSED}")].iter().any(|name| self.folder.join(name).exists());
         let first = format!("{stem}-{stamp}{extension}");
-        // Two in a second.
+        // More than one rotation in a second.
         let others = (1..).map(|count: u32| format!("{stem}-{stamp}-{count:03}{extension}"));
         std::iter::once(first.clone()).chain(others).find(|name| !taken(name)).unwrap_or(first)
     }
 
-    /// The name of the file, before its extension and from there on.
+    /// Returns the name of the file without its extension, and the extension with its dot.
     fn name_parts(&self) -> (String, String) {
         let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
         let extension = self.path.extension().map(|extension| format!(".{}", extension.to_string_lossy()));
         (text(self.path.file_stem()), extension.unwrap_or_default())
     }
 
-    /// The names of the closed files, from the oldest.
-    fn closed(&self) -> Vec<String> {
+    /// Returns the names of the rotated files, the oldest first.
+    fn rotated(&self) -> Vec<String> {
         let (stem, extension) = self.name_parts();
         let is_ours = |name: &String| {
             let middle = name.strip_prefix(&stem).and_then(|rest| rest.strip_prefix('-'));
@@ -88,7 +89,7 @@ impl Archive {
         };
         let Ok(folder) = fs::read_dir(&self.folder) else { return Vec::new() };
         let mut names: Vec<_> = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).filter(is_ours).collect();
-        // By time, not by what comes after it.
+        // By time and number, whatever the ending.
         let time = |name: &str| {
             let name = name.strip_suffix(COMPRESSED).unwrap_or(name);
             name.strip_suffix(&extension).unwrap_or(name).to_owned()
@@ -99,10 +100,10 @@ impl Archive {
 
     fn remove_oldest(&self) {
         let Some(keep) = self.keep else { return };
-        let closed = self.closed();
-        for name in &closed[..closed.len().saturating_sub(keep)] {
+        let rotated = self.rotated();
+        for name in &rotated[..rotated.len().saturating_sub(keep)] {
             if let Err(error) = fs::remove_file(self.folder.join(name)) {
-                tracing::warn!(%name, %error, "an old file cannot be removed");
+                tracing::warn!(%name, %error, "cannot remove an old file");
             }
         }
     }
@@ -111,16 +112,17 @@ impl Archive {
         if self.compressor.is_none() {
             let (sender, files) = channel::<PathBuf>();
             let work = move || {
-                // It has time, and whoever sends MADs has none. On Linux this is of the thread; where it is refused, it is refused.
+                // Compression must not delay the threads that send MADs. On Linux the value applies to the thread alone.
+                // A refusal is harmless.
                 let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LEAST_PRIORITY);
                 for path in files {
                     if let Err(error) = compress(&path) {
-                        tracing::warn!(path = %path.display(), %error, "cannot be compressed; it stays as it is");
+                        tracing::warn!(path = %path.display(), %error, "cannot compress a rotated file");
                     }
                 }
             };
             if let Err(error) = thread::Builder::new().name("compressor".to_owned()).spawn(work) {
-                tracing::warn!(%error, "closed files cannot be compressed");
+                tracing::warn!(%error, "cannot start the thread that compresses rotated files");
                 return;
             }
             self.compressor = Some(sender);
@@ -131,44 +133,44 @@ impl Archive {
     }
 }
 
-/// Puts a compressed file in the place of a file, at once.
+/// Replaces a file by a compressed one. The compressed file gets its name when it is complete.
 fn compress(path: &Path) -> io::Result<()> {
     let with = |ending: &str| {
         let mut name = path.as_os_str().to_owned();
         name.push(ending);
         PathBuf::from(name)
     };
-    let (half, whole) = (with(HALF), with(COMPRESSED));
+    let (partial, whole) = (with(PARTIAL), with(COMPRESSED));
     let from = match File::open(path) {
-        // It was one too many meanwhile.
+        // Removed in the meantime as one of the oldest.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         file => file?,
     };
     let modified = from.metadata()?.modified()?;
-    match fs::remove_file(&half) {
+    match fs::remove_file(&partial) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let to = OpenOptions::new().write(true).create_new(true).mode(0o640).open(&half)?;
+    let to = OpenOptions::new().write(true).create_new(true).mode(0o640).open(&partial)?;
     let done = zstd::stream::copy_encode(BufReader::new(from), &to, LEVEL).and_then(|()| {
         to.set_modified(modified)?;
         to.sync_all()?;
-        fs::rename(&half, &whole)
+        fs::rename(&partial, &whole)
     });
     if let Err(error) = done {
-        let _ = fs::remove_file(&half);
+        let _ = fs::remove_file(&partial);
         return Err(error);
     }
     fs::remove_file(path)
 }
 
-/// A time as it stands in names: `20261121T131144Z`.
+/// Returns a time as it stands in names: `20261121T131144Z`.
 fn stamp(ts: u64) -> String {
     let at = UNIX_EPOCH + Duration::from_nanos(ts);
     humantime::format_rfc3339_seconds(at).to_string().replace(['-', ':'], "")
 }
 
-/// Whether this is such a time, and perhaps a number after it.
+/// Returns whether a text is such a time, with or without a number after it.
 fn is_stamp(text: &str) -> bool {
     let is = |text: &str, pattern: &str| {
         let fits = |(c, p): (char, char)| if p == '0' { c.is_ascii_digit() } else { c == p };
@@ -183,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_part_of_a_name() {
+    fn stamp_is_the_utc_time_in_seconds() {
         assert_eq!(stamp(1_795_261_017_811_478_479), "20261121T113657Z");
         for (text, is) in [("20261121T113657Z", true), ("20261121T113657Z-012", true), ("20261121T115657", false), ("backup", false)] {
             assert_eq!(is_stamp(text), is, "{text}");
@@ -192,8 +194,8 @@ mod tests {
     }
 
     #[test]
-    fn only_closed_files_of_this_file_are_removed_and_the_oldest_of_them() {
-        let folder = tempfile::tempdir().expect("a folder");
+    fn oldest_rotated_files_of_this_output_are_removed_and_no_others() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
         let names = [
             "lines.jsonl",
             "lines-backup.jsonl",
@@ -224,32 +226,32 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_never_taken_twice() {
-        let folder = tempfile::tempdir().expect("a folder");
+    fn two_rotations_in_one_second_get_different_names() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
         let options = FileOptions { path: folder.path().join("lines"), ..FileOptions::default() };
         let mut archive = Archive::new(&options);
         for text in ["a", "b", "c"] {
             fs::write(&options.path, text).expect("written");
-            archive.close(1_795_261_017_000_000_000).expect("closed");
+            archive.rotate(1_795_261_017_000_000_000).expect("renamed");
         }
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("read");
-        assert_eq!(archive.closed(), ["lines-20261121T113657Z", "lines-20261121T113657Z-001", "lines-20261121T113657Z-002"]);
-        assert_eq!(archive.closed().iter().map(|name| read(name)).collect::<String>(), "abc");
+        assert_eq!(archive.rotated(), ["lines-20261121T113657Z", "lines-20261121T113657Z-001", "lines-20261121T113657Z-002"]);
+        assert_eq!(archive.rotated().iter().map(|name| read(name)).collect::<String>(), "abc");
     }
 
     #[test]
-    fn a_compressed_file_takes_the_place_of_the_other() {
-        let folder = tempfile::tempdir().expect("a folder");
+    fn compressed_file_replaces_the_rotated_file() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("lines-20261121T113657Z.jsonl");
         let text = "{\"type\":\"port\"}\n".repeat(10_000);
         fs::write(&path, &text).expect("written");
-        fs::write(folder.path().join("lines-20261121T113657Z.jsonl.zst.part"), "half of it").expect("written");
+        fs::write(folder.path().join("lines-20261121T113657Z.jsonl.zst.part"), "leftover").expect("written");
         compress(&path).expect("compressed");
         let names: Vec<_> = fs::read_dir(folder.path()).expect("read").map(|entry| entry.expect("an entry").file_name()).collect();
         assert_eq!(names, ["lines-20261121T113657Z.jsonl.zst"]);
         let compressed = fs::read(folder.path().join(&names[0])).expect("read");
         assert!(compressed.len() < text.len() / 10, "{}", compressed.len());
         assert!(zstd::stream::decode_all(&compressed[..]).expect("whole") == text.as_bytes());
-        compress(&path).expect("what is gone needs nothing");
+        compress(&path).expect("a removed file is skipped");
     }
 }

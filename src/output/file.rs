@@ -1,161 +1,146 @@
-//! A file that is appended to, and closed by a rename when it is large or old enough. Nothing is ever truncated.
+//! A file: records are appended, and the file is rotated by a rename. It is never truncated.
 //!
-//! A file that somebody renames, removes or empties is noticed before the next lines are written: they go to the file of that name, with `start` lines
-//! at its head.
+//! Before each write the output checks whether another program renamed, removed or truncated the file. If so, it begins
+//! a new file of that name, with `start` records at its head.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::closed::Archive;
+use super::archive::Archive;
+use super::options::FileOptions;
 use super::queue::{Inbox, Message};
 use super::stream::Stream;
-use super::{Ended, write_counted};
+use super::write_counted;
 
-/// How a file is kept.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct FileOptions {
-    /// Where it is.
-    pub path: PathBuf,
-    /// Octets after which another is begun.
-    pub rotate_octets: Option<u64>,
-    /// Another is begun where the wall clock passes a multiple of this.
-    pub rotate_every: Option<Duration>,
-    /// Whether closed files are compressed.
-    pub compress: bool,
-    /// How many closed files are kept; all of them if `None`.
-    pub keep: Option<usize>,
-}
-
-/// What is written to a file.
+/// A file output.
 #[derive(Debug)]
-pub(super) struct FileSink {
+pub(super) struct FileOutput {
     options: FileOptions,
     archive: Archive,
     file: Option<Opened>,
     stream: Stream,
-    /// Whether the log was told that nothing can be written.
-    failing: bool,
-    /// Whether it was told that the file cannot be closed.
-    stuck: bool,
+    /// Whether the last write failed and was logged.
+    is_failing: bool,
+    /// Whether the last rename failed and was logged.
+    cannot_rotate: bool,
 }
 
-/// A file that is open.
+/// An open file.
 #[derive(Debug)]
 struct Opened {
     file: File,
-    /// Its device and inode.
+    /// Device and inode.
     id: (u64, u64),
-    /// Whether it is a file of that very name, and no device, pipe or link: only those are rotated.
+    /// Whether the path is a regular file: devices, pipes and symbolic links are not rotated.
     is_file: bool,
-    /// Its octets.
+    /// Size in octets.
     length: u64,
-    /// In which period its last slot was written.
+    /// Rotation period of the last slot in the file.
     period: Option<u64>,
 }
 
-impl FileSink {
-    /// Opens it and closes its last line if that is torn.
+impl FileOutput {
+    /// Opens the file, ends its last line if that is torn, and compresses leftovers of an earlier run.
     pub(super) fn open(options: FileOptions) -> io::Result<Self> {
         let archive = Archive::new(&options);
-        let mut sink = Self { options, archive, file: None, stream: Stream::default(), failing: false, stuck: false };
-        sink.file = Some(sink.open_whole_lines()?);
-        sink.archive.resume();
-        Ok(sink)
+        let mut output = Self { options, archive, file: None, stream: Stream::default(), is_failing: false, cannot_rotate: false };
+        output.file = Some(output.open_whole_lines()?);
+        output.archive.resume();
+        Ok(output)
     }
 
     /// Writes until all outlets are dropped.
-    pub(super) fn run(mut self, mut inbox: Inbox) -> Ended {
+    pub(super) fn run(mut self, mut inbox: Inbox) {
         while let Some(message) = inbox.wait() {
             self.take(&message);
+            inbox.settle(&message, self.stream.unreported());
         }
-        Ended::of(self.stream.untold() + inbox.untold())
     }
 
     fn take(&mut self, message: &Message) {
         if let Some(ts) = Stream::ts(message) {
-            self.mind(ts, message);
+            self.check_file(ts, message);
         }
         if self.stream.take(message).is_empty() {
             return;
         }
         let (written, result) = match &mut self.file {
             Some(file) => file.write(self.stream.text()),
-            // Why not was told.
+            // The reason was logged when the file could not be opened.
             None => (0, Ok(())),
         };
         self.stream.wrote(written);
         match result {
-            Ok(()) if self.file.is_some() => self.tell_writing(),
+            Ok(()) if self.file.is_some() => self.log_success(),
             Ok(()) => {}
-            Err(error) => self.tell_failing(&error),
+            Err(error) => self.log_failure(&error),
         }
-        // Start lines alone are no reason to close a file.
+        // A file that has `start` records only is not rotated.
         if let (Some(file), Message::Lines(_, batch, _)) = (&mut self.file, message) {
             file.period = self.options.period(batch.ts);
         }
     }
 
-    /// Sees to it that the right file is open.
-    fn mind(&mut self, ts: u64, message: &Message) {
+    /// Rotates the file if it is due, and opens a new one if another program moved it.
+    fn check_file(&mut self, ts: u64, message: &Message) {
         let path = &self.options.path;
         if let Some(Opened { id, length, is_file, .. }) = &mut self.file {
             match fs::metadata(path) {
                 Ok(now) if identity(&now) == *id => {
                     if *is_file && now.len() < *length {
-                        tracing::warn!(path = %path.display(), "somebody truncated the file: what it had may be lost");
+                        tracing::warn!(path = %path.display(), "another program truncated the file, its records may be lost");
                         self.stream.begin();
                     }
                     *length = now.len();
                 }
-                // As long as nobody can look, what is open is as good as any.
+                // If the path cannot be examined, the open file stays in use.
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {}
                 _ => {
-                    tracing::info!(path = %path.display(), "somebody moved the file away: another is begun");
+                    tracing::info!(path = %path.display(), "another program moved the file, beginning a new one");
                     self.file = None;
                 }
             }
         }
         if self.is_due(ts, message) {
-            self.close(ts);
+            self.rotate(ts);
         }
         if self.file.is_none() {
             self.stream.begin();
             match self.open_whole_lines() {
                 Ok(file) => self.file = Some(file),
-                Err(error) => self.tell_failing(&error),
+                Err(error) => self.log_failure(&error),
             }
         }
     }
 
-    /// Whether another file is to be begun before this message.
+    /// Returns whether a new file is due before this message.
     fn is_due(&self, ts: u64, message: &Message) -> bool {
         let Some(Opened { is_file: true, length: length @ 1.., period, .. }) = &self.file else { return false };
         let is_old = period.zip(self.options.period(ts)).is_some_and(|(file, now)| file != now);
-        let more = if let Message::Lines(_, batch, _) = message { batch.bytes.len() as u64 } else { 0 };
-        is_old || self.options.rotate_octets.is_some_and(|most| more > 0 && length + more > most)
+        let exceeds = |most: u64| matches!(message, Message::Lines(_, batch, _) if length + batch.octets() > most);
+        is_old || self.options.rotate_octets.is_some_and(exceeds)
     }
 
-    /// Closes the file by a rename.
-    fn close(&mut self, ts: u64) {
-        match self.archive.close(ts) {
-            Ok(()) => (self.file, self.stuck) = (None, false),
+    /// Closes the file and renames it.
+    fn rotate(&mut self, ts: u64) {
+        match self.archive.rotate(ts) {
+            Ok(()) => (self.file, self.cannot_rotate) = (None, false),
             Err(error) => {
-                if !std::mem::replace(&mut self.stuck, true) {
-                    tracing::warn!(path = %self.options.path.display(), %error, "the file cannot be renamed; it grows on");
+                if !std::mem::replace(&mut self.cannot_rotate, true) {
+                    tracing::warn!(path = %self.options.path.display(), %error, "cannot rename the file, it keeps growing");
                 }
             }
         }
     }
 
-    /// Opens the file for appending and closes its last line if that is torn.
+    /// Opens the file for appending, and ends its last line if that is torn.
     fn open_whole_lines(&self) -> io::Result<Opened> {
         let path = &self.options.path;
         let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o640).open(path)?;
         let metadata = file.metadata()?;
-        // A device such as /dev/null has no end to look at.
+        // Only a regular file has a last octet.
         if metadata.is_file() && file.seek(SeekFrom::End(0))? > 0 {
             let mut last = [0];
             file.seek(SeekFrom::End(-1))?;
@@ -166,7 +151,7 @@ impl FileSink {
         }
         let is_link = fs::symlink_metadata(path)?.is_symlink();
         if is_link && (self.options.rotate_octets.is_some() || self.options.rotate_every.is_some()) {
-            tracing::warn!(path = %path.display(), "this is a symbolic link: it is not rotated");
+            tracing::warn!(path = %path.display(), "the file is a symbolic link and is not rotated");
         }
         let written = metadata.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         let period = written.filter(|_| metadata.len() > 0).and_then(|at| self.options.period(nanos(at)));
@@ -174,26 +159,26 @@ impl FileSink {
         Ok(Opened { file, id: identity(&metadata), is_file: metadata.is_file() && !is_link, length, period })
     }
 
-    fn tell_writing(&mut self) {
-        if std::mem::take(&mut self.failing) {
-            tracing::info!(to = %self.options.path.display(), "writing again");
+    fn log_success(&mut self) {
+        if std::mem::take(&mut self.is_failing) {
+            tracing::info!(output = %self.options.path.display(), "writing again");
         }
     }
 
-    fn tell_failing(&mut self, error: &io::Error) {
-        if !std::mem::replace(&mut self.failing, true) {
-            tracing::warn!(to = %self.options.path.display(), %error, "cannot write; lines are lost, and counted");
+    fn log_failure(&mut self, error: &io::Error) {
+        if !std::mem::replace(&mut self.is_failing, true) {
+            tracing::warn!(output = %self.options.path.display(), %error, "cannot write, dropping records");
         }
     }
 }
 
-/// What a file is known by, whatever it is called.
+/// Returns what identifies a file under any name: device and inode.
 fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
 impl FileOptions {
-    /// Which period of rotation a time is in.
+    /// Returns the number of the rotation period of a time.
     fn period(&self, ts: u64) -> Option<u64> {
         ts.checked_div(nanos(self.rotate_every?))
     }
