@@ -16,6 +16,7 @@ use ibnet::mad::header::METHOD_GET_RESP;
 use ibnet::mad::pma::{CLASS_PORT_INFO, Capabilities, Data, Field, Group, PORT_SAMPLES_CONTROL, Sampling, data_mut};
 use ibnet::mad::smp::{CLASS_SUBN_LID_ROUTED, NODE_INFO, NodeInfo, PORT_INFO, PortInfo};
 use ibnet::mad::{MAD_LEN, Mad, pma};
+use ibnet::record::{self, LinkSource, PortIdentity, PortRecord};
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::engine::{Config, DevicePlan, Engine};
 use ibnet::sweep::sample::Status;

@@ -114,12 +114,12 @@ impl Harness {
     }
 
     /// Sweeps a plan as primary. Passes the records of each slot and the fabric to `look`.
-    fn sweep(&self, plan: Plan, groups: &[Group], slots: u64, look: impl FnMut(u64, Vec<Line>, &mut SimFabric)) {
+    fn sweep(&self, plan: SweepPlan, groups: &[Group], slots: u64, look: impl FnMut(u64, Vec<Line>, &mut SimFabric)) {
         self.sweep_as(false, plan, groups, slots, look);
     }
 
     /// Sweeps a plan as primary or secondary. Passes the records of each slot and the fabric to `look`.
-    fn sweep_as(&self, is_secondary: bool, plan: Plan, groups: &[Group], slots: u64, mut look: impl FnMut(u64, Vec<Line>, &mut SimFabric)) {
+    fn sweep_as(&self, is_secondary: bool, plan: SweepPlan, groups: &[Group], slots: u64, mut look: impl FnMut(u64, Vec<Line>, &mut SimFabric)) {
         let sim = Arc::new(Mutex::new(SimFabric::new(fabric(), Options::default())));
         let (outlet, lines) = Destination::memory();
         let settings = driver::DriverSettings {
@@ -136,7 +136,7 @@ impl Harness {
             // device answers unless it is dead.
             engine: Config { groups: groups.to_vec(), deadline: INTERVAL, grace: INTERVAL, ..Config::default() },
         };
-        let driver = Driver::new(plan, settings, SimTransport::new(Arc::clone(&sim)), outlet, 1);
+        let driver = Driver::new(plan, settings, SimTransport::new(Arc::clone(&sim)), SystemClock::start(), outlet, 1);
         let mut worker = self.metrics.worker();
         driver
             .run(&Control::default(), |report| {
@@ -231,8 +231,8 @@ fn host_in_both_roles_has_every_series_once() {
     let (all, _) = Sampler::everything(&fabric(), "here");
     let [first, second] = <[Sampler; 2]>::try_from(all.divided(2)).unwrap();
     let mut seen = 0;
-    harness.sweep(Plan::new(&first), &Group::DEFAULT, 1, |_, _, _| {
-        harness.sweep_as(true, Plan::new(&second), &Group::DEFAULT, 1, |_, _, _| {
+    harness.sweep(SweepPlan::new(&first), &Group::DEFAULT, 1, |_, _, _| {
+        harness.sweep_as(true, SweepPlan::new(&second), &Group::DEFAULT, 1, |_, _, _| {
             let text = harness.metrics.text();
             let lines = std::str::from_utf8(&text).expect("UTF-8").lines().filter(|line| !line.starts_with('#'));
             let series: Vec<&str> = lines.filter_map(|line| line.rsplit_once(' ').map(|(series, _)| series)).collect();

@@ -7,7 +7,9 @@ use ibnet::mad::exchange::{Completion, Outcome, Target};
 use ibnet::mad::header::Header;
 use ibnet::mad::transport::{Locator, Transport, TransportError};
 use ibnet::output::Destination;
-use ibnet::sweep::driver::{Control, Driver, DriverSettings};
+use ibnet::record::strict::{self, Line};
+use ibnet::record::{LinkSource, PortIdentity};
+use ibnet::sweep::driver::{Control, Driver, DriverSettings, SystemClock};
 use ibnet::sweep::engine::{self, DevicePlan};
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::time::Instant;
@@ -47,7 +49,7 @@ impl Transport for Failing {
 }
 
 /// Returns a plan of two hosts with one port each.
-fn plan() -> Plan {
+fn plan() -> SweepPlan {
     let device = |lid: u16| DevicePlan { guid: Guid(lid.into()), lid: Lid(lid), kind: NodeKind::Hca, ports: vec![PortNum(1)] };
     let identity = |lid: u16| PortIdentity {
         guid: Guid(lid.into()),
@@ -79,7 +81,7 @@ fn run_until_lost(transport: Failing) -> (TransportError, Vec<Line>) {
         assignments_sha256: None,
         engine: engine::Config::default(),
     };
-    let driver = Driver::new(plan(), settings, transport, outlet, 1);
+    let driver = Driver::new(plan(), settings, transport, SystemClock::start(), outlet, 1);
     let lost = driver.run(&Control::default(), |_| {}).expect_err("no MAD can be sent");
     (lost, lines.text().lines().map(|text| strict::parse(text).expect("a record")).collect())
 }

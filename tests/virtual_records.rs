@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ibnet::assignments::Sampler;
-use ibnet::mad::transport::sim::faults::{Faults, Forgery, Room, Wrong};
+use ibnet::mad::transport::sim::faults::{Defect, Faults, Forgery, ReceiveQueue};
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::output::Destination;
-use ibnet::sweep::driver::{Control, Driver, DriverSettings, SystemClock};
+use ibnet::sweep::driver::{Control, Driver, DriverSettings};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::record::strict::{self, Line};
@@ -51,8 +51,8 @@ fn sweep(seed: u64) -> String {
         delayed: 0.05,
         delay: Duration::from_millis(8),
         duplicated: 0.05,
-        forged: Some(Forgery { share: 0.02, wrong: Wrong::Length, instead: true }),
-        room: Some(Room { most: 28, within: Duration::from_micros(50) }),
+        forged: Some(Forgery { share: 0.02, defect: Defect::Length, instead: true }),
+        receive_queue: Some(ReceiveQueue { capacity: 28, within: Duration::from_micros(50) }),
     };
     let settings = DriverSettings {
         sampler: "here".to_owned(),

@@ -248,7 +248,7 @@ fn stop_ends_a_blocked_sender() {
     let ended = child.wait().expect("the program ends");
     let log: Vec<String> = log.into_iter().collect();
     signal("CONT", ibsim.id());
-    assert!(ended.success(), "{ended}: {log:?}");
+    assert!(matches!(ended.code(), Some(0 | 4)), "{ended}: {log:?}");
     assert!(log.iter().any(|line| line.contains("stopping")), "{log:?}");
 }
 

@@ -1,0 +1,44 @@
+//! The real `ibnet-sweep` on a simulated fabric, run as an administrator runs it.
+//!
+//! These tests hold on a busy machine: none of them relies on which replies are late, or on which slots
+//! are missed.
+#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use ibnet::topology::net_file;
+use ibnet::topology::synthetic::FatTree;
+use tempfile::TempDir;
+
+use self::stream::Key;
+
+mod contents;
+mod ends;
+mod program;
+mod refusals;
+mod samplers;
+mod stream;
+
+/// 20 linked ports: 6 hosts on 2 leaves (5 linked ports each), 2 spines.
+const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
+
+/// Returns a directory with a small fabric in `net.p`.
+fn small() -> TempDir {
+    with_net(TREE.blueprint().ports_report().as_bytes())
+}
+
+fn with_net(bytes: &[u8]) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("net.p"), bytes).unwrap();
+    dir
+}
+
+/// Returns every linked port of the net file with its peer.
+fn links(dir: &TempDir) -> BTreeMap<Key, Key> {
+    let fabric = net_file::read(&dir.path().join("net.p")).unwrap().fabric;
+    let ends = |device: &ibnet::topology::Device| {
+        device.linked().map(|(port, peer)| ((device.guid, port.num), (peer.guid, peer.port))).collect::<Vec<_>>()
+    };
+    fabric.devices().iter().flat_map(ends).collect()
+}
