@@ -505,7 +505,7 @@ fn lines_that_no_disk_took_are_told() {
     {
         let (code, log) = told(args, stdout);
         assert_eq!(code, Some(1), "no line tells of those that were lost: {log}");
-        assert!(log.contains("cannot write; lines are lost") && log.contains("No space left") && log.contains(name), "{log}");
+        assert!(log.contains("cannot write, dropping records") && log.contains("No space left") && log.contains(name), "{log}");
         // A line a port, and sweep and histograms.
         let lines: u32 = log.split_once("error: the last ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok()).expect("told");
         assert!(lines > 20 && log.contains("help: is there room on the disk?"), "{log}");
@@ -570,7 +570,7 @@ fn a_reader_that_stands_still_holds_nothing_up() {
     let stderr = lines_of(child.stderr.take().unwrap(), usize::MAX);
     let running = Running { child, stdout: channel().1, stderr };
     // The pipe is full, and the queue before it too.
-    while !running.stderr.recv_timeout(HANGS).expect("a line of the log").contains("lines are lost") {}
+    while !running.stderr.recv_timeout(HANGS).expect("a line of the log").contains("dropping records") {}
     running.signal("TERM");
     let run = running.end();
     assert_eq!(run.code, 0, "{}", run.stderr);
@@ -692,7 +692,7 @@ fn net_files_that_are_none_are_refused() {
     refused(&run(&dir, &["--net", "nosuch.p"]), "nosuch.p: cannot be read\ncause: ", "ibnetdiscover -p");
     refused(&run(&dir, &["--net", "net.p", "--simulate", "nosuch.p"]), "nosuch.p: cannot be read", "ibnetdiscover -p");
     let nowhere = run(&dir, &["--simulate", "net.p", "-o", "nosuch/lines"]);
-    refused(&nowhere, "nosuch/lines: cannot be opened for writing\ncause: ", "-o FILE");
+    refused(&nowhere, "cannot write to nosuch/lines: it cannot be opened\ncause: ", "-o FILE");
 }
 
 #[test]
