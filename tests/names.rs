@@ -22,7 +22,6 @@ use ibnet::sweep::plan::Plan;
 use ibnet::sweep::rehearsal::Rehearsal;
 use ibnet::topology::ports_report::{self, NetFile};
 use ibnet::types::{Guid, Lid, PortNum, Printable};
-use ibnet::view::once;
 use ibnet::view::summary::Summary;
 use proptest::prelude::*;
 
@@ -246,9 +245,6 @@ proptest! {
                 prop_assert!(is_kept(port.peer.as_deref().unwrap(), &names.of(port.peer_guid.unwrap())), "{:?}", port.peer);
                 prop_assert_eq!((&port.link, &port.sampler), (&format!("4x{speed}"), &sampler.host));
             }
-            let table = once::show(&ports, &[]);
-            assert_shows(&table);
-            prop_assert_eq!(table.lines().count(), 1 + ports.len());
             let mut summary = Summary::default();
             summary.read(lines.concat().as_bytes()).unwrap();
             prop_assert_eq!(summary.unreadable, 0);

@@ -3,9 +3,21 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::once::ERRORS;
 use crate::record::reader::Port;
 use crate::types::ParseError;
+
+/// What is summed up as `errors`.
+const ERRORS: [&str; 9] = [
+    "symbol_error_counter",
+    "link_error_recovery_counter",
+    "link_downed_counter",
+    "port_rcv_errors",
+    "port_rcv_remote_physical_errors",
+    "port_rcv_switch_relay_errors",
+    "port_xmit_discards",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+];
 
 /// A quantity that every port has.
 #[derive(Clone, PartialEq, Eq, Debug)]

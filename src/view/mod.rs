@@ -15,7 +15,6 @@ pub mod latency;
 pub mod links;
 pub mod map;
 pub mod metric;
-pub mod once;
 pub mod ports;
 pub mod replay;
 pub mod summary;
