@@ -61,7 +61,8 @@ fn records_dropped_by_a_full_disk_are_reported_exactly() {
     drop(disk);
 }
 
-/// The same without a mount: the path is a symbolic link to a device that is always full, then to a file.
+/// The same without a mount: the path is a symbolic link to a device that is always full, then to a
+/// file.
 #[test]
 fn records_follow_a_symbolic_link_that_changes() {
     let sampler = Sampler::new(TWO_FILES);
@@ -123,7 +124,8 @@ fn killed_sampler_leaves_at_most_one_torn_line() {
     );
 }
 
-/// A signal ends the sampler although standard output and a reader do not accept records. The file has all of them.
+/// A signal ends the sampler although standard output and a reader do not accept records. The file
+/// has all of them.
 #[test]
 fn stop_reports_the_records_of_stalled_outputs() {
     let sampler = Sampler::new(

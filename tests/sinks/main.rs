@@ -1,7 +1,8 @@
-//! Outputs of the real `ibnet-sweep` on a simulated fabric: several outputs at once, and each of them when it is slow,
-//! full, moved, killed or unreachable.
+//! Outputs of the real `ibnet-sweep` on a simulated fabric: several outputs at once, and each of
+//! them when it is slow, full, moved, killed or unreachable.
 //!
-//! In every test one file receives all records. The records of the other outputs are compared with it line by line.
+//! In every test one file receives all records. The records of the other outputs are compared with
+//! it line by line.
 #![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
 
 mod faults;
@@ -49,7 +50,8 @@ fn every_output_receives_the_same_records() {
     assert!(!sampler.path("sock").exists(), "the socket is removed at the end");
 }
 
-/// Each file begins with `start` records; together the rotated and compressed files have all records.
+/// Each file begins with `start` records; together the rotated and compressed files have all
+/// records.
 #[test]
 fn rotation_by_size_drops_no_record() {
     let sampler = Sampler::new(

@@ -1,4 +1,5 @@
-//! A real NATS server with JetStream on the loopback interface. The tests start, kill and restart it.
+//! A real NATS server with JetStream on the loopback interface. The tests start, kill and restart
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -133,7 +134,8 @@ fn slots(sampler: &Sampler) -> usize {
     sampler.read_now("lines").matches("{\"type\":\"sweep\"").count()
 }
 
-/// Returns the number of records that were not acknowledged by the end. On a busy machine the last ones may be late.
+/// Returns the number of records that were not acknowledged by the end. On a busy machine the last
+/// ones may be late.
 #[track_caller]
 fn dropped_at_the_end(run: &Run) -> usize {
     let message = run.stderr.lines().find_map(|line| line.strip_prefix("error: "));
@@ -142,7 +144,8 @@ fn dropped_at_the_end(run: &Run) -> usize {
     records.unwrap_or(0)
 }
 
-/// Checks that the messages are the records of the file, each once, except for those dropped at the end.
+/// Checks that the messages are the records of the file, each once, except for those dropped at the
+/// end.
 #[track_caller]
 fn same(messages: BTreeMap<String, Vec<String>>, file: &Received, dropped: usize) -> Received {
     let text: String = messages.into_values().flatten().map(|line| line + "\n").collect();
@@ -158,8 +161,9 @@ fn same(messages: BTreeMap<String, Vec<String>>, file: &Received, dropped: usize
     received
 }
 
-/// The server is unreachable at first. Then it is suspended until the client gives up, and continued; suspended with
-/// records that it read and did not store, and killed; and killed while it works. Every record arrives once.
+/// The server is unreachable at first. Then it is suspended until the client gives up, and
+/// continued; suspended with records that it read and did not store, and killed; and killed while
+/// it works. Every record arrives once.
 #[test]
 fn restarted_server_has_every_record_once() {
     let Some(program) = available() else { return };
