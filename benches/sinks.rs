@@ -1,10 +1,12 @@
-//! How many lines a second go through each sink, and how large they are: slots of `examples/stria.p`, simulated, handed over as fast as they are taken.
+//! Throughput of each output in records and octets a second. The records are slots of
+//! `examples/stria.p`, simulated, and are handed over at once.
 //!
 //!     cargo bench --bench sinks
 //!
-//! Readers and the NATS server (`nats-server -js` with a store in a folder of its own) are on this machine and share its CPUs.
+//! Readers and the NATS server (`nats-server -js` with a new store) run on the same machine and
+//! share its CPUs.
 
-#![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "that is what a benchmark is for")]
+#![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark reads the clock and prints its results")]
 
 use std::io::{Read, sink};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -22,11 +24,11 @@ use ibnet::sweep::plan::SweepPlan;
 use ibnet::topology::net_file;
 use ibnet::types::PortNum;
 
-/// How often a slot is handed over.
+/// Number of slots that are handed over.
 const TIMES: usize = 200;
 
 fn main() -> anyhow::Result<()> {
-    // `cargo test --benches` calls this too, and must not measure.
+    // `cargo test --benches` runs this program too, which must not measure then.
     if !std::env::args().any(|arg| arg == "--bench") {
         return Ok(());
     }
@@ -41,7 +43,7 @@ fn main() -> anyhow::Result<()> {
         a_day(batch.bytes.len()),
         a_day(zstd)
     );
-    println!("| sink | lines a second | MB a second |");
+    println!("| output | lines a second | MB a second |");
     println!("|---|---|---|");
     let folder = tempfile::tempdir()?;
     let path = |name: &str| folder.path().join(name);
@@ -49,7 +51,7 @@ fn main() -> anyhow::Result<()> {
         Destination::File(FileOptions { path: path(name), rotate_octets: rotate, compress: rotate.is_some(), ..FileOptions::default() })
     };
     measure("file", &batch, file("lines", None), || Ok(Vec::new()))?;
-    measure("file, closed every 64 MiB, zstd beside it", &batch, file("rotated", Some(64 << 20)), || Ok(Vec::new()))?;
+    measure("file, rotated every 64 MiB, zstd on another thread", &batch, file("rotated", Some(64 << 20)), || Ok(Vec::new()))?;
     let listen = |address| Destination::Listen(ListenOptions { address, readers: 4 });
     let socket = path("sock");
     let octets = (TIMES * batch.bytes.len()) as u64;
@@ -61,7 +63,7 @@ fn main() -> anyhow::Result<()> {
     nats(folder.path(), &batch)
 }
 
-/// The lines of one slot that is as any other.
+/// Returns the port records of a slot in the steady state.
 fn slot() -> anyhow::Result<String> {
     let net = net_file::read(Path::new("examples/stria.p"))?;
     let (sampler, _) = Sampler::everything(&net.fabric, "bench");
@@ -89,7 +91,7 @@ fn slot() -> anyhow::Result<String> {
 
 type Reading = std::thread::JoinHandle<()>;
 
-/// Reads so many octets, and forgets them.
+/// Reads and discards this number of octets on a thread.
 fn read(from: impl Read + Send + 'static, octets: u64) -> Reading {
     std::thread::spawn(move || {
         let _ = std::io::copy(&mut from.take(octets), &mut sink());
@@ -100,16 +102,16 @@ fn free_port() -> std::io::Result<u16> {
     Ok(std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-/// Hands over all at once and waits until it was taken.
+/// Hands over all slots at once, and waits until they were written.
 fn measure(name: &str, batch: &Batch, to: Destination, connect: impl FnOnce() -> std::io::Result<Vec<Reading>>) -> anyhow::Result<()> {
     let (outlet, mut writers) = outputs::open(&[Output { to, buffer: 16 << 30 }])?;
     let readers = connect()?;
     let writer = writers.pop().map(|writer| std::thread::spawn(|| writer.run()));
-    // Readers are let in.
+    // Time to accept the readers.
     std::thread::sleep(Duration::from_millis(100));
     let begin = Instant::now();
     (0..TIMES).for_each(|_| outlet.offer(batch.clone()));
-    // Until they have all: in the end nobody waits for them.
+    // Each reader ends when it has all records.
     for reader in readers {
         reader.join().map_err(|_| anyhow::anyhow!("a reader ended early"))?;
     }
@@ -127,7 +129,7 @@ fn nats(_: &Path, _: &Batch) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A server that is killed in the end.
+/// A server that is killed when this is dropped.
 #[cfg(feature = "nats")]
 struct Server(std::process::Child);
 
@@ -139,7 +141,7 @@ impl Drop for Server {
     }
 }
 
-/// One slot after another, as the last lines have a moment only.
+/// Measures a NATS server until its stream has all records.
 #[cfg(feature = "nats")]
 fn nats(folder: &Path, batch: &Batch) -> anyhow::Result<()> {
     use std::process::{Command, Stdio};

@@ -46,8 +46,8 @@ const RULES: &[Rule] = &[
     rule("config", &["mad::pma", "metrics", "output", "sweep::engine", "types"], &[]),
     rule("cli", &["types"], &[]),
     rule("view", &["drawing", "record", "types"], &[]),
-    rule("view::input", &["cli", "types"], &[]),
-    rule("view::replay", &["cli", "types"], &[]),
+    rule("view::input", &["cli", "record", "types"], &[]),
+    rule("view::replay", &["cli", "record", "types"], &[]),
 ];
 
 /// The only room that may say `unsafe`.

@@ -1,4 +1,5 @@
-//! `docs/records.md` against what is written: its tables against the code's, its fields against those of real sweeps, and the length of lines.
+//! `docs/records.md` against the code: its tables, the fields of real sweeps, and the lengths of
+//! lines.
 #![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,23 +25,25 @@ use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 const DOCUMENT: &str = include_str!("../docs/records.md");
 const RENEW: &str = "cargo run --no-default-features --example counters -- docs/records.md";
 
-/// Of every record.
+/// Heading of the fields that every record has.
 const COMMON: &str = "Common fields";
 
-/// What is there only where there is something to tell.
+/// Fields that may be missing.
 const ABSENT: [&str; 3] = ["mad_status", "errno", "saturated"];
 
-/// Octets of a line: with the default groups, and with all.
+/// Largest length of a line in octets with the default groups.
 const SHORT: usize = 4 << 10;
+
+/// Largest length of a line in octets with all groups.
 const LONG: usize = 16 << 10;
 
 #[test]
-fn the_tables_of_counters_are_those_of_the_code() {
-    let renewed = tables::update(DOCUMENT).expect("it has a place for them");
-    assert!(renewed == DOCUMENT, "docs/records.md does not have the counters of the code; renew it:\n\n    {RENEW}\n");
+fn documented_counters_are_those_of_the_code() {
+    let renewed = tables::update(DOCUMENT).expect("the document has a place for the tables");
+    assert!(renewed == DOCUMENT, "docs/records.md does not have the counters of the code; update it:\n\n    {RENEW}\n");
 }
 
-/// The rows of the tables below a heading, down to the next one, without the names of the columns.
+/// Returns the rows of the tables between a heading and the next one, without the column names.
 #[track_caller]
 fn rows(heading: &str) -> Vec<Vec<&'static str>> {
     let title = |line: &&str| line.starts_with('#') && line.trim_start_matches('#').trim().trim_matches('`') == heading;
@@ -51,18 +54,19 @@ fn rows(heading: &str) -> Vec<Vec<&'static str>> {
     rows
 }
 
-/// The names in the first column: what is between backquotes.
+/// Returns the names between backquotes in the first column.
 fn names(heading: &str) -> BTreeSet<&'static str> {
     rows(heading).iter().filter_map(|row| row[0].strip_prefix('`')?.strip_suffix('`')).collect()
 }
 
-/// The fields that the document gives a type of record, but for counters, each with its type in JSON, in the order of the document.
+/// Returns the documented fields of a record type with their JSON types, in order, without
+/// counters.
 fn fields(kind: &str) -> Vec<(&'static str, &'static str)> {
     let rows = [rows(COMMON), rows(kind)].concat();
     rows.into_iter().filter_map(|row| Some((row[0].strip_prefix('`')?.strip_suffix('`')?, row[1]))).collect()
 }
 
-/// Whether a value has the type that the document gives its field; null is of any.
+/// Returns whether a value has the documented type. Null has every type.
 fn is_of_type(value: &serde_json::Value, name: &str) -> bool {
     let is_text = |value: &serde_json::Value| value.is_string();
     value.is_null()
@@ -71,7 +75,7 @@ fn is_of_type(value: &serde_json::Value, name: &str) -> bool {
             "integer" => value.is_u64() || value.is_i64(),
             "float" => value.is_f64(),
             "array of strings" => value.as_array().is_some_and(|values| values.iter().all(is_text)),
-            _ => panic!("docs/records.md has a type {name}"),
+            _ => panic!("docs/records.md has an unknown type: {name}"),
         }
 }
 
@@ -89,8 +93,8 @@ fn kind(record: &Line) -> &'static str {
     }
 }
 
-/// Checks a line against the document: what is in either is in the other, in the same order and of the same type, but for what may be absent. Gives the
-/// names of its counters, too.
+/// Checks that a line has the documented fields in the documented order, with the documented types.
+/// Returns the record and the names of its counters.
 #[track_caller]
 fn check(line: &str, most: usize) -> (Line, BTreeSet<String>) {
     assert!(line.len() < most, "{} octets: {line}", line.len());
@@ -101,28 +105,28 @@ fn check(line: &str, most: usize) -> (Line, BTreeSet<String>) {
     let mut end = 0;
     for (name, of_type) in fields(kind) {
         let Some(value) = found.remove(name) else {
-            assert!(ABSENT.contains(&name), "docs/records.md says that {name} is in {line}");
+            assert!(ABSENT.contains(&name), "{name} is documented and missing in {line}");
             continue;
         };
-        assert!(is_of_type(&value, of_type), "{name} is no {of_type} in {line}");
+        assert!(is_of_type(&value, of_type), "{name} is not a {of_type} in {line}");
         let place = line.find(&format!("\"{name}\":")).unwrap();
-        assert!(place > end, "{name} comes later in docs/records.md than in {line}");
+        assert!(place > end, "{name} is out of the documented order in {line}");
         end = place;
     }
     let others: BTreeSet<String> = found.into_iter().map(|(name, _)| name).collect();
-    assert!(kind == "port" || others.is_empty(), "docs/records.md does not have {others:?} of {line}");
+    assert!(kind == "port" || others.is_empty(), "{others:?} is not documented: {line}");
     let counters = counters();
-    assert!(others.iter().all(|name| counters.contains(name.as_str())), "docs/records.md does not have all of {others:?}");
+    assert!(others.iter().all(|name| counters.contains(name.as_str())), "not all of {others:?} are documented");
     if let Line::Event(event) = &record {
         let is_of = (event.guid.is_some(), event.lid.is_some(), event.port.is_some());
-        let of = Of::event(&event.event).expect("the mirror knows it");
+        let of = Of::event(&event.event).expect("the strict reader accepted the name");
         assert_eq!(is_of, (of != Of::Sampler, of != Of::Sampler, of == Of::Port), "{line}");
     }
     (record, others)
 }
 
 #[test]
-fn every_field_of_a_sweep_is_in_the_document_and_the_other_way_round() {
+fn records_of_a_sweep_have_exactly_the_documented_fields() {
     let dir = tempfile::tempdir().unwrap();
     let tree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
     fs::write(dir.path().join("net.p"), tree.blueprint().ports_report()).unwrap();
@@ -144,12 +148,13 @@ fn every_field_of_a_sweep_is_in_the_document_and_the_other_way_round() {
     }
 }
 
-/// 64 characters that JSON writes with six each.
+/// Returns 64 characters, each of which takes six octets in JSON.
 fn name() -> String {
     "\u{1}".repeat(64)
 }
 
-/// Answers all that an engine asks with all ones: counters are full, agents claim everything but what `capabilities` say.
+/// Answers every request of an engine with all ones: counters are saturated, and agents have these
+/// capabilities.
 fn answer_all(engine: &mut Engine, capabilities: Capabilities, fec_mode: u64, now: Instant) {
     let mut mad: Mad = [0; MAD_LEN];
     while let Some((target, tid)) = engine.poll_transmit(now, &mut mad) {
@@ -161,7 +166,7 @@ fn answer_all(engine: &mut Engine, capabilities: Capabilities, fec_mode: u64, no
             (CLASS_SUBN_LID_ROUTED, PORT_INFO_EXTENDED) => FEC_MODE_ACTIVE.set_raw(data, 0, fec_mode),
             (CLASS_SUBN_LID_ROUTED, _) => {}
             (_, 0x0001) => capabilities.emit(data),
-            // Behind PortSelect, which is repeated.
+            // The first two octets repeat PortSelect.
             _ => data[2..].fill(0xff),
         }
         engine.handle_completion(&Completion { tid, outcome: Outcome::Reply { slid: target.lid, len: MAD_LEN } }, &mad, now);
@@ -169,7 +174,7 @@ fn answer_all(engine: &mut Engine, capabilities: Capabilities, fec_mode: u64, no
     while engine.poll_event().is_some() {}
 }
 
-/// The longest line of a port whose agent can do this, without its line feed.
+/// Returns the longest line of a port with these groups and capabilities, without its line feed.
 fn longest_port(groups: &[Group], capabilities: Capabilities, fec_mode: u64) -> String {
     let (guid, lid, port) = (Guid(u64::MAX), Lid(49151), PortNum(254));
     let plan = DevicePlan { guid, lid, kind: NodeKind::Switch, ports: vec![port] };
@@ -181,7 +186,7 @@ fn longest_port(groups: &[Group], capabilities: Capabilities, fec_mode: u64) -> 
     answer_all(&mut engine, capabilities, fec_mode, now);
     let mut sample = engine.sample(0);
     assert_eq!((sample.status, sample.verified), (Status::Ok, true));
-    // What no port can have all at once.
+    // No real port has all of these at once.
     (sample.status, sample.verified, sample.mads, sample.rtt) = (Status::WrongDevice, false, u32::MAX, Duration::MAX);
     (sample.mad_status, sample.errno) = (Some(MadStatus(u16::MAX)), Some(i32::MIN));
     let columns = Columns::new(groups);
@@ -214,7 +219,7 @@ fn longest_port(groups: &[Group], capabilities: Capabilities, fec_mode: u64) -> 
     text(&record)
 }
 
-/// A record's line without its line feed.
+/// Returns the line of a record without its line feed.
 fn text(record: &impl serde::Serialize) -> String {
     let mut line = Vec::new();
     record::write(record, &mut line);
@@ -223,7 +228,7 @@ fn text(record: &impl serde::Serialize) -> String {
 }
 
 #[test]
-fn no_port_has_a_longer_line_than_promised_and_every_counter_of_the_document_can_be_in_one() {
+fn longest_port_lines_fit_and_have_every_documented_counter() {
     let all = |mask2| Capabilities { mask: u16::MAX, mask2, option_mask: None };
     let narrow = Capabilities { mask: 1 << 12 | 1 << 15, mask2: 0, option_mask: None };
     let mut seen = BTreeSet::new();
@@ -241,16 +246,16 @@ fn no_port_has_a_longer_line_than_promised_and_every_counter_of_the_document_can
         }
     }
     assert_eq!(seen.iter().map(String::as_str).collect::<BTreeSet<_>>(), counters());
-    // All counters of fewer than 64 bits, and nothing else: what the column `full at` says.
+    // Exactly the counters with a value in the last column: those of fewer than 64 bits.
     let can_be_full =
         Group::ALL.into_iter().flat_map(|group| rows(group.as_str())).filter(|row| row[5] != "-").map(|row| row[0].trim_matches('`'));
     assert_eq!(saturated.iter().map(String::as_str).collect::<BTreeSet<_>>(), can_be_full.collect());
 }
 
 #[test]
-fn no_other_record_has_a_longer_line_than_promised() {
+fn longest_event_and_histogram_lines_fit() {
     for (groups, most) in [(&Group::DEFAULT[..], SHORT), (&Group::ALL, LONG)] {
-        // Everything fell at once.
+        // A reset of all counters at once.
         let names: BTreeSet<_> = groups.iter().flat_map(|group| group.fields()).map(|field| field.json).collect();
         let detail = names.into_iter().collect::<Vec<_>>().join(" ");
         let (guid, port, lid) = (Some(Guid(u64::MAX)), Some(PortNum(254)), Some(Lid(49151)));
@@ -273,12 +278,12 @@ fn no_other_record_has_a_longer_line_than_promised() {
             most,
         );
     }
-    // Every place of the histogram has a count, and no two alike: no minute of a sampler is like that.
+    // Every bucket of the histogram has a different count, which no real minute has.
     let mut histogram = stats::durations();
     let mut random = fastrand::Rng::with_seed(1);
     let values: Vec<u64> = histogram.iter_all().map(|value| value.value_iterated_to()).collect();
     values.iter().for_each(|value| histogram.saturating_record_n(*value, random.u64(1..=20_000)));
-    let v2 = stats::encoded(&histogram).expect("it can be written");
+    let v2 = stats::encoded(&histogram).expect("the histogram can be encoded");
     let (kind, device_kind, count, sampler) = ("rtt", Some("switch"), u64::MAX, name());
     let (ca, ca_port) = (name(), PortNum(254));
     let (ts, slot, guid, lid, mean_ns) = (u64::MAX, u64::MAX, Some(Guid(u64::MAX)), Some(Lid(49151)), u64::MAX);
@@ -303,22 +308,22 @@ fn no_other_record_has_a_longer_line_than_promised() {
 }
 
 #[test]
-fn the_words_of_the_document_are_those_of_the_code() {
+fn documented_words_are_those_of_the_code() {
     assert_eq!(names("Status"), Status::ALL.map(Status::as_str).into());
-    let whose = |of| match of {
+    let subject = |of| match of {
         Of::Sampler => "sampler",
         Of::Device => "device",
         Of::Port => "port",
     };
-    let told: BTreeMap<_, _> = rows("Events").into_iter().map(|row| (row[0].trim_matches('`'), row[1])).collect();
-    assert_eq!(told, EVENTS.map(|(name, of)| (name, whose(of))).into());
+    let documented: BTreeMap<_, _> = rows("Events").into_iter().map(|row| (row[0].trim_matches('`'), row[1])).collect();
+    assert_eq!(documented, EVENTS.map(|(name, of)| (name, subject(of))).into());
     for record in ["start", "port", "sweep", "event", "histogram"] {
         assert!(DOCUMENT.contains(&format!("| [`{record}`](#{record}) |")), "{record} is not in the first table");
     }
 }
 
 #[test]
-fn the_figures_of_the_document_are_those_of_the_code() {
+fn documented_link_rates_and_ticks_are_those_of_the_code() {
     let rates = rows("Link rates");
     assert_eq!(rates.len(), 9);
     for row in rates {
@@ -328,7 +333,7 @@ fn the_figures_of_the_document_are_those_of_the_code() {
     // Of the two tables there the one with five columns, without their names.
     let families: Vec<_> = rows("Derived values").into_iter().filter(|row| row.len() == 5).skip(1).collect();
     let is_in = |cell: &str, id: u32| {
-        cell.starts_with("any") || cell.split(", ").any(|told| u32::from_str_radix(told.trim_start_matches("0x"), 16) == Ok(id))
+        cell.starts_with("any") || cell.split(", ").any(|id_text| u32::from_str_radix(id_text.trim_start_matches("0x"), 16) == Ok(id))
     };
     for (vendor_id, device_id) in [0x2c9, 0x258b, 0x8f1, 0x66a].into_iter().flat_map(|vendor| (0..=u16::MAX).map(move |id| (vendor, id))) {
         let row = families.iter().find(|row| is_in(row[1], vendor_id) && is_in(row[2], device_id.into())).unwrap();

@@ -1,7 +1,8 @@
 //! Rotated files: their names, their compression, and the removal of the oldest.
 //!
-//! `lines.jsonl` is renamed to `lines-20261121T131144Z.jsonl`, with the time of the rotation, and compressed to
-//! `lines-20261121T131144Z.jsonl.zst`. The pattern `lines*.jsonl*` matches all of them, in order of time.
+//! `lines.jsonl` is renamed to `lines-20261121T131144Z.jsonl`, with the time of the rotation, and
+//! compressed to `lines-20261121T131144Z.jsonl.zst`. The pattern `lines*.jsonl*` matches all of
+//! them, in order of time.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader};
@@ -112,8 +113,8 @@ impl Archive {
         if self.compressor.is_none() {
             let (sender, files) = channel::<PathBuf>();
             let work = move || {
-                // Compression must not delay the threads that send MADs. On Linux the value applies to the thread alone.
-                // A refusal is harmless.
+                // Compression must not delay the threads that send MADs. On Linux the value applies
+                // to the thread alone. A refusal is harmless.
                 let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LEAST_PRIORITY);
                 for path in files {
                     if let Err(error) = compress(&path) {

@@ -1,7 +1,8 @@
 //! Records of one slot, as the driver hands them over.
 //!
-//! Two records differ from output to output: the `sweep` record has the number of records that the output dropped, and
-//! a `lines_lost` event reports the same number. Both are handed over as values; each output writes its own lines.
+//! Two records differ from output to output: the `sweep` record has the number of records that the
+//! output dropped, and a `lines_lost` event reports the same number. Both are handed over as
+//! values; each output writes its own lines.
 
 use crate::record::{self, EventRecord, SweepRecord};
 
@@ -14,7 +15,8 @@ pub struct Batch {
     pub lines: u64,
     /// Time at which the batch was made, in nanoseconds since 1970 (UTC). Files are rotated by it.
     pub ts: u64,
-    /// `sweep` record and its place: the number of octets of `bytes` before it. The output sets `lines_lost`.
+    /// `sweep` record and its place: the number of octets of `bytes` before it. The output sets
+    /// `lines_lost`.
     pub sweep: Option<(usize, SweepRecord<String>)>,
     /// Event that is written before the batch if records were dropped. The output sets `detail`.
     pub gap: Option<EventRecord<String>>,
@@ -68,7 +70,8 @@ pub(super) mod short {
         SweepRecord { slot, role: "primary".to_owned(), ..SweepRecord::default() }
     }
 
-    /// Returns a text with every record abbreviated: `start NAME seq=N`, `sweep SLOT lost=N`, `gap=N`.
+    /// Returns a text with every record abbreviated: `start NAME seq=N`, `sweep SLOT lost=N`,
+    /// `gap=N`.
     pub(crate) fn of(text: &str) -> String {
         let line = |line: &str| match strict::parse(line.trim_end_matches('\n')) {
             Ok(Line::Start(start)) => format!("start {} seq={}\n", start.sampler, start.file_seq),

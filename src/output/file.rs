@@ -1,7 +1,7 @@
 //! A file: records are appended, and the file is rotated by a rename. It is never truncated.
 //!
-//! Before each write the output checks whether another program renamed, removed or truncated the file. If so, it begins
-//! a new file of that name, with `start` records at its head.
+//! Before each write the output checks whether another program renamed, removed or truncated the
+//! file. If so, it begins a new file of that name, with `start` records at its head.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -42,7 +42,8 @@ struct Opened {
 }
 
 impl FileOutput {
-    /// Opens the file, ends its last line if that is torn, and compresses leftovers of an earlier run.
+    /// Opens the file, ends its last line if that is torn, and compresses leftovers of an earlier
+    /// run.
     pub(super) fn open(options: FileOptions) -> io::Result<Self> {
         let archive = Archive::new(&options);
         let mut output = Self { options, archive, file: None, stream: Stream::default(), is_failing: false, cannot_rotate: false };

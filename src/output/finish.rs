@@ -1,7 +1,8 @@
 //! The threads of the outputs, and how they end.
 //!
-//! An output that cannot write, for example to a full pipe, must not delay the end of the program without limit. So a
-//! stop waits for a given time and then reports, for every output, how many records it did not write.
+//! An output that cannot write, for example to a full pipe, must not delay the end of the program
+//! without limit. So a stop waits for a given time and then reports, for every output, how many
+//! records it did not write.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,7 +16,8 @@ use super::queue::Stopper;
 /// Default time that outputs have to write the remaining records after a signal.
 pub const DRAIN: Duration = Duration::from_secs(4);
 
-/// Time for outputs that wait for a peer, not for a write, to return their counts after the drain time.
+/// Time for outputs that wait for a peer, not for a write, to return their counts after the drain
+/// time.
 const LAST_COUNT: Duration = Duration::from_millis(100);
 
 /// Result of an output.
@@ -27,8 +29,9 @@ pub struct Finished {
     pub kind: Kind,
     /// State of the output.
     pub end: End,
-    /// Number of records that were not written and that no `lines_lost` event reports: still queued, or dropped after
-    /// the last record that was written. For a socket, the sum over the readers that are connected.
+    /// Number of records that were not written and that no `lines_lost` event reports: still
+    /// queued, or dropped after the last record that was written. For a socket, the sum over the
+    /// readers that are connected.
     pub dropped: u64,
 }
 
@@ -48,7 +51,8 @@ pub enum End {
 impl Finished {
     /// Returns whether the stop failed for this output: records are missing that a reader expects.
     ///
-    /// Readers of a socket may leave at any time, so their records only count. So do those of a closed pipe.
+    /// Readers of a socket may leave at any time, so their records only count. So do those of a
+    /// closed pipe.
     pub fn is_failure(&self) -> bool {
         match self.end {
             End::Crashed => true,
@@ -75,8 +79,10 @@ struct Board {
 impl Running {
     /// Starts a thread for each writer.
     ///
-    /// `on_end` is called on the writer's thread when the writer returns. It returns early only if nobody reads standard
-    /// output any more ([`End::ReaderGone`]).
+    /// `on_end` is called on the writer's thread when the writer returns. It returns early only if
+    /// the reader of standard output closed the pipe ([`End::ReaderGone`]).
+    ///
+    /// Each thread drops its clone of `on_end` after its result is stored, also after a panic.
     ///
     /// # Errors
     /// When a thread cannot be started.
@@ -92,6 +98,8 @@ impl Running {
                 let finished = writer.run();
                 on_end(&finished);
                 posted.finished = Some(finished);
+                drop(posted);
+                drop(on_end);
             })?;
         }
         Ok(Self { stoppers, board })
@@ -102,8 +110,9 @@ impl Running {
         self.board.lock().iter().all(Option::is_some)
     }
 
-    /// Ends all outputs: each writes the records that were handed over before this call. Returns as soon as all have
-    /// returned, or when `drain` is over, with one result for each output in their order.
+    /// Ends all outputs: each writes the records that were handed over before this call. Returns as
+    /// soon as all have returned, or when `drain` is over, with one result for each output in their
+    /// order.
     ///
     /// Give the rest of the drain time after a signal. The call blocks the thread.
     pub fn finish(self, drain: Duration) -> Vec<Finished> {

@@ -1,9 +1,10 @@
 //! Outputs of the records: standard output, files, sockets with readers, NATS servers.
 //!
-//! The driver hands over whole batches and never waits. Each output has a queue ([`Output::buffer`] octets) and a thread.
-//! An output that is slow, full or unreachable drops the records that do not fit and does not affect the others. It
-//! reports the number of dropped records in its own stream: in a `lines_lost` event before the next records, and in
-//! their `sweep` record. At a stop [`Running::finish`] reports what was not written.
+//! The driver hands over whole batches and never waits. Each output has a queue ([`Output::buffer`]
+//! octets) and a thread. An output that is slow, full or unreachable drops the records that do not
+//! fit and does not affect the others. It reports the number of dropped records in its own stream:
+//! in a `lines_lost` event before the next records, and in their `sweep` record. At a stop
+//! [`Running::finish`] reports what was not written.
 //!
 //! | module | contents |
 //! |---|---|
@@ -130,7 +131,8 @@ impl Writer {
         self.kind
     }
 
-    /// Writes until all outlets are dropped, the output is ended, or nobody reads standard output any more.
+    /// Writes until all outlets are dropped, the output is ended, or the reader closes the pipe of
+    /// standard output.
     pub fn run(self) -> Finished {
         let stopper = self.stopper();
         match self.open {

@@ -1,9 +1,11 @@
-//! A NATS server with JetStream: each record is a message and is kept until the server acknowledges it.
+//! A NATS server with JetStream: each record is a message and is kept until the server acknowledges
+//! it.
 //!
-//! While the server is unreachable records wait in the queue, up to [`Output::buffer`](super::Output::buffer) octets. Records that do
-//! not fit are dropped and reported as by any output. A record whose acknowledgement is missing is sent again with the
-//! same `Nats-Msg-Id`, so that a stream with a duplicate window (two minutes by default) stores it once. The stream
-//! belongs to the administrator: its subjects, its limits and its storage.
+//! While the server is unreachable records wait in the queue, up to
+//! [`Output::buffer`](super::Output::buffer) octets. Records that do not fit are dropped and
+//! reported as by any output. A record whose acknowledgement is missing is sent again with the same
+//! `Nats-Msg-Id`, so that a stream with a duplicate window (two minutes by default) stores it once.
+//! The stream belongs to the administrator: its subjects, its limits and its storage.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -87,7 +89,8 @@ struct Pending {
 }
 
 impl NatsOutput {
-    /// Prepares the connection. A server that is unreachable is not an error: the client keeps trying.
+    /// Prepares the connection. A server that is unreachable is not an error: the client keeps
+    /// trying.
     pub(super) fn open(options: &NatsOptions) -> Result<Self, OutputError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(OutputError::Runtime)?;
         let server = options.shown_server();
@@ -119,7 +122,8 @@ impl NatsOutput {
         Ok(Self { runtime, publisher })
     }
 
-    /// Publishes until all outlets are dropped and every record is acknowledged, or the drain time of a stop is over.
+    /// Publishes until all outlets are dropped and every record is acknowledged, or the drain time
+    /// of a stop is over.
     pub(super) fn run(self, mut inbox: Inbox) {
         let Self { runtime, mut publisher } = self;
         let stopper = inbox.stopper();
@@ -243,7 +247,8 @@ impl Publisher {
             self.pending.push_back(Pending { subject: subject(&self.fabric, &sampler, &text), id, text, is_acknowledged: false });
             self.next += 1;
         }
-        // The messages are kept until they are acknowledged, so none of the records is dropped here.
+        // The messages are kept until they are acknowledged, so none of the records is dropped
+        // here.
         self.stream.wrote(usize::MAX);
     }
 
@@ -251,7 +256,8 @@ impl Publisher {
         while self.client.connection_state() != State::Connected {
             let error = self.connection.error().clone();
             self.log_failure(error.as_deref().unwrap_or(NOT_CONNECTED));
-            // The timeout covers an event that the client dropped because its queue of events was full.
+            // The timeout covers an event that the client dropped because its queue of events was
+            // full.
             let _ = tokio::time::timeout(LONGEST_PAUSE, self.connection.connected.notified()).await;
         }
     }

@@ -79,13 +79,15 @@ pub enum Address {
 /// Settings of the connection to a NATS server.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NatsOptions {
-    /// Address of the server, `nats://host:4222` or `tls://host:4222`. Servers of a cluster are separated by commas.
+    /// Address of the server, `nats://host:4222` or `tls://host:4222`. Servers of a cluster are
+    /// separated by commas.
     pub server: String,
     /// Name of the fabric in the subjects.
     pub fabric: String,
     /// Credentials file as written by `nsc`.
     pub credentials: Option<PathBuf>,
-    /// Certificates of the authorities that may sign the server's certificate, if not those of the host.
+    /// Certificates of the authorities that may sign the server's certificate, if not those of the
+    /// host.
     pub ca_file: Option<PathBuf>,
     /// Client certificate and its key, if the server requires one.
     pub certificate: Option<(PathBuf, PathBuf)>,

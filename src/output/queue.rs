@@ -15,7 +15,8 @@ use crate::record::Start;
 /// Octets that a batch takes in memory beside its lines, estimated generously.
 const OVERHEAD: u64 = 1024;
 
-/// Entry to the queues of all outputs. Each clone is a source of records with its own `start` record.
+/// Entry to the queues of all outputs. Each clone is a source of records with its own `start`
+/// record.
 #[derive(Debug)]
 pub struct Outlet {
     queues: Arc<[Queue]>,
@@ -108,15 +109,15 @@ impl Outlet {
         Self { queues: queues.into(), next_source: Arc::new(AtomicU32::new(1)), source: 0, refused: Arc::default() }
     }
 
-    /// Sets the `start` record of this source. It is never dropped, and every file or connection that begins later
-    /// starts with it. Each output sets its own `file_seq`.
+    /// Sets the `start` record of this source. It is never dropped, and every file or connection
+    /// that begins later starts with it. Each output sets its own `file_seq`.
     pub fn start(&self, start: Start<String>) {
         let start = Arc::new(start);
         self.queues.iter().for_each(|queue| queue.put(Message::Start(self.source, Arc::clone(&start))));
     }
 
-    /// Hands records over without blocking. An output whose queue is full drops them and reports the number before the
-    /// next records that fit.
+    /// Hands records over without blocking. An output whose queue is full drops them and reports
+    /// the number before the next records that fit.
     pub fn offer(&self, batch: Batch) {
         if batch.lines == 0 {
             return;
@@ -156,7 +157,8 @@ impl Queue {
     pub(super) fn offer(&self, source: SourceId, batch: &Arc<Batch>) -> u64 {
         let shared = &*self.shared;
         if self.sender.is_closed() {
-            // The output has ended: these records count as dropped, but not as refused by a full queue.
+            // The output has ended: these records count as dropped, but not as refused by a full
+            // queue.
             shared.refused.fetch_add(batch.lines, Ordering::Relaxed);
             return 0;
         }
@@ -236,7 +238,8 @@ impl Inbox {
         self.took(message)
     }
 
-    /// Returns the next message and blocks the thread until there is one; `None` after the last one.
+    /// Returns the next message and blocks the thread until there is one; `None` after the last
+    /// one.
     pub(super) fn wait(&mut self) -> Option<Message> {
         if self.has_ended {
             return None;
@@ -254,7 +257,8 @@ impl Inbox {
         self.took(message)
     }
 
-    /// Takes note that a message was written or dropped, and how many dropped records are not reported yet.
+    /// Takes note that a message was written or dropped, and how many dropped records are not
+    /// reported yet.
     pub(super) fn settle(&self, message: &Message, unreported: u64) {
         self.set_unreported(unreported);
         if let Message::Lines(_, batch, refused) = message {

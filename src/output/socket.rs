@@ -1,11 +1,12 @@
 //! A Unix or TCP socket: each reader that connects receives its own stream.
 //!
-//! A reader first receives the `start` records, then every slot from the next one on. A slow reader loses records, which
-//! its own stream reports; other readers are not affected. A reader that does not accept a batch within
-//! [`WRITE_TIMEOUT`] is disconnected, so that another can connect. Data from readers is not read.
+//! A reader first receives the `start` records, then every slot from the next one on. A slow reader
+//! loses records, which its own stream reports; other readers are not affected. A reader that does
+//! not accept a batch within [`WRITE_TIMEOUT`] is disconnected, so that another can connect. Data
+//! from readers is not read.
 //!
-//! Everyone who can connect can read the records: a Unix socket has mode 0660, a TCP socket is open to every user of the
-//! host at least.
+//! Every user that can connect can read the records: a Unix socket has mode 0660, a TCP socket is
+//! open to every user of the host at least.
 
 use std::fs;
 use std::io;
@@ -98,8 +99,9 @@ impl SocketOutput {
         Ok(Self { runtime, socket, options: options.clone(), buffer: buffer / options.readers.max(1) as u64 })
     }
 
-    /// Serves readers until all outlets are dropped and every reader has its records, or the drain time of a stop is
-    /// over. Returns the number of records that connected readers did not receive.
+    /// Serves readers until all outlets are dropped and every reader has its records, or the drain
+    /// time of a stop is over. Returns the number of records that connected readers did not
+    /// receive.
     pub(super) fn run(self, inbox: Inbox) -> u64 {
         let Self { runtime, socket, options, buffer } = self;
         let readers = Readers {
@@ -232,7 +234,8 @@ fn listen_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     Ok((socket.listen(BACKLOG)?, file))
 }
 
-/// Removes the socket of a killed program. Other files and symbolic links are not touched and give an error.
+/// Removes the socket of a killed program. Other files and symbolic links are not touched and give
+/// an error.
 fn remove_unused(path: &Path) -> Result<(), OutputError> {
     let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
     let is_unused = metadata.file_type().is_socket()

@@ -13,7 +13,8 @@ use super::queue::Inbox;
 use super::stream::Stream;
 use super::write_counted;
 
-/// Standard output, without the buffer of [`io::stdout`], which would hide how many octets were written.
+/// Standard output, without the buffer of [`io::stdout`], which would hide how many octets were
+/// written.
 #[derive(Debug)]
 pub(super) struct StdoutOutput(File);
 
@@ -25,7 +26,7 @@ impl StdoutOutput {
         if is_closed(&stdout).map_err(failed)? { Err(OutputError::StdoutClosed) } else { Ok(Self(stdout)) }
     }
 
-    /// Writes until all outlets are dropped or nobody reads any more.
+    /// Writes until all outlets are dropped, the output is ended, or the reader closes the pipe.
     pub(super) fn run(mut self, mut inbox: Inbox) -> End {
         let (mut stream, mut is_failing) = (Stream::default(), false);
         while let Some(message) = inbox.wait() {
@@ -52,8 +53,8 @@ impl StdoutOutput {
 
 /// Returns whether the descriptor cannot have been given to the program for writing.
 ///
-/// Rust's runtime opens `/dev/null` for reading and writing in the place of a standard descriptor that is closed at the
-/// start. A shell's `>/dev/null` opens it for writing only.
+/// Rust's runtime opens `/dev/null` for reading and writing in the place of a standard descriptor
+/// that is closed at the start. A shell's `>/dev/null` opens it for writing only.
 fn is_closed(stdout: &File) -> io::Result<bool> {
     let access = fcntl_getfl(stdout)? & OFlags::ACCMODE;
     let metadata = stdout.metadata()?;

@@ -1,4 +1,5 @@
-//! The text of one stream: `start` records first, then whole lines, and after each gap the event that reports it.
+//! The text of one stream: `start` records first, then whole lines, and after each gap the event
+//! that reports it.
 
 use std::sync::Arc;
 
@@ -92,7 +93,8 @@ impl Stream {
         &self.text
     }
 
-    /// Updates the state after the first `octets` octets of the text were written. The other records are dropped.
+    /// Updates the state after the first `octets` octets of the text were written. The other
+    /// records are dropped.
     pub(super) fn wrote(&mut self, octets: usize) {
         let written = &self.text[..octets.min(self.text.len())];
         if let Some(last) = written.last() {

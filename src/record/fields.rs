@@ -1,17 +1,20 @@
-//! The fields of `start`, `sweep`, `histogram` and `event` records, each listed once, in the order of the line.
+//! The fields of `start`, `sweep`, `histogram` and `event` records, each listed once, in the order
+//! of the line.
 //!
-//! The writer, the strict reader and the tolerant reader use the same types and differ in `Text` only: `&str` when a
-//! record is written, [`String`] in [`strict`](super::strict), [`Cow`](std::borrow::Cow) in [`reader`](super::reader).
-//! Deserialization skips unknown fields. A field marked `default` may be missing in the lines of another version.
+//! The writer, the strict reader and the tolerant reader use the same types and differ in `Text`
+//! only: `&str` when a record is written, [`String`] in [`strict`](super::strict),
+//! [`Cow`](std::borrow::Cow) in [`reader`](super::reader). Deserialization skips unknown fields. A
+//! field marked `default` may be missing in the lines of another version.
 //!
-//! `ts` is in nanoseconds since 1970 (UTC). A slot number is the start of the slot divided by the interval: all
-//! samplers give the same number to the same slot. Durations are in nanoseconds.
+//! `ts` is in nanoseconds since 1970 (UTC). A slot number is the start of the slot divided by the
+//! interval: all samplers give the same number to the same slot. Durations are in nanoseconds.
 
 use serde::{Deserialize, Serialize};
 
 use crate::types::{Guid, Lid, PortNum};
 
-/// First record of a stream, and again after a change of the assignments. No two first lines are alike.
+/// First record of a stream, and again after a change of the assignments. No two first lines are
+/// alike.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "start")]
 pub struct Start<Text> {
@@ -40,7 +43,8 @@ pub struct Start<Text> {
     /// Number of the sending HCA port.
     #[serde(default)]
     pub ca_port: PortNum,
-    /// Role of the sampler: `primary`, or `secondary` for the second sampler of ports that have two.
+    /// Role of the sampler: `primary`, or `secondary` for the second sampler of ports that have
+    /// two.
     #[serde(default)]
     pub role: Text,
     /// Time between the starts of two slots.
@@ -53,7 +57,8 @@ pub struct Start<Text> {
     pub ports: usize,
     /// SHA-256 of the assignments file in hexadecimal; null without a file.
     pub assignments_sha256: Option<Text>,
-    /// Time that one read of the clock takes. Every measured duration includes it. `None` only where a line lacks it.
+    /// Time that one read of the clock takes. Every measured duration includes it. `None` only
+    /// where a line lacks it.
     pub clock_ns: Option<u64>,
     /// Number of the file or stream, counted from 0 by each output of a process.
     #[serde(default)]
@@ -135,7 +140,8 @@ pub struct SweepRecord<Text> {
     /// Number of replies with an error status.
     #[serde(default)]
     pub mads_refused: u64,
-    /// Octets of the requests on each link of their path, 288 for one request. Replies take as many again.
+    /// Octets of the requests on each link of their path, 288 for one request. Replies take as many
+    /// again.
     #[serde(default)]
     pub load_bytes: u64,
     /// Number of slots that could not start since the previous `sweep` record.
@@ -173,8 +179,8 @@ pub struct HistogramRecord<Text> {
     /// Role of the sampler: `primary` or `secondary`.
     #[serde(default)]
     pub role: Text,
-    /// Measured quantity: `rtt` (round trips by kind of device), `service` (round trips of one device) or `sweep`
-    /// (durations of slots).
+    /// Measured quantity: `rtt` (round trips by kind of device), `service` (round trips of one
+    /// device) or `sweep` (durations of slots).
     pub kind: Text,
     /// Kind of the devices that replied: `switch` or `hca`; null for `sweep`.
     pub device_kind: Option<Text>,

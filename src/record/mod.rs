@@ -11,7 +11,8 @@
 //! | [`reader`] | a fast reader that skips unknown fields |
 //! | [`text`] | JSON strings that are safe on a terminal |
 //!
-//! `type` is the first field of every record. Numbers are integers unless `docs/records.md` names another type.
+//! `type` is the first field of every record. Numbers are integers unless `docs/records.md` names
+//! another type.
 
 use serde::Serialize;
 

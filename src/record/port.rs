@@ -1,7 +1,8 @@
-//! The fields of a `port` record, listed once: the struct, its writer and its reader are generated from one list.
+//! The fields of a `port` record, listed once: the struct, its writer and its reader are generated
+//! from one list.
 //!
-//! The counters stand in the middle of the line, each under its own name, so serde's `flatten` would be needed. It
-//! buffers the whole record and is several times slower than the visitor here.
+//! The counters stand in the middle of the line, each under its own name, so serde's `flatten`
+//! would be needed. It buffers the whole record and is several times slower than the visitor here.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -46,13 +47,15 @@ pub(super) trait Read<'de>: Sized {
 
 /// Generates the struct, `Serialize` and the visitor from the list of fields.
 ///
-/// Each field has one of these words before it: `required` (a line without it is rejected), `always` (written in every
-/// line; a reader fills in the default), `optional` (written only if present), `flat` (the counters).
+/// Each field has one of these words before it: `required` (a line without it is rejected),
+/// `always` (written in every line; a reader fills in the default), `optional` (written only if
+/// present), `flat` (the counters).
 macro_rules! port_fields {
     ($( $(#[$doc:meta])* $presence:ident $field:ident: $type:ty, )*) => {
         /// One port in one slot: all fields in the order of the line.
         ///
-        /// `Text` and `Link` are strings, `Counters` is a set of counters, `Names` a list of strings.
+        /// `Text` and `Link` are strings, `Counters` is a set of counters, `Names` a list of
+        /// strings.
         #[derive(Clone, PartialEq, Debug)]
         pub struct PortFields<Text, Counters, Names = Vec<Text>, Link = Text> {
             $( $(#[$doc])* pub $field: $type, )*
@@ -130,7 +133,8 @@ macro_rules! port_fields {
 const REQUIRED: [Option<&str>; 3] = [Some("ts"), Some("guid"), Some("port")];
 
 port_fields! {
-    /// Time of the last reply of the port, in nanoseconds since 1970 (UTC); of the slot's start without a reply.
+    /// Time of the last reply of the port, in nanoseconds since 1970 (UTC); of the slot's start
+    /// without a reply.
     required ts: u64,
     /// Slot number.
     always slot: u64,
@@ -146,7 +150,8 @@ port_fields! {
     always node: Text,
     /// Kind of the node; `None` for a kind that this version does not have.
     always kind: Option<NodeKind>,
-    /// Distance in hops by the plan: 0 for the sampler host's HCA, 1 for its switch; null without a plan.
+    /// Distance in hops by the plan: 0 for the sampler host's HCA, 1 for its switch; null without a
+    /// plan.
     always hops: Option<u16>,
     /// Port GUID of the peer; null without a peer.
     always peer_guid: Option<Guid>,
@@ -174,7 +179,8 @@ port_fields! {
     flat counters: Counters,
     /// Names of saturated counters; missing if there are none.
     optional saturated: Names,
-    /// Time since the previous reading, in nanoseconds; null without one. The rates below are means over it.
+    /// Time since the previous reading, in nanoseconds; null without one. The rates below are means
+    /// over it.
     always dt_ns: Option<u64>,
     /// Transmitted data in Gb/s; null without a previous reading.
     always xmit_gbps: Option<f64>,

@@ -1,7 +1,8 @@
 //! The tolerant reader: fast, and able to read records of other versions.
 //!
-//! It skips unknown fields and fills in missing ones, as `docs/records.md` asks of readers. [`strict`](super::strict)
-//! does neither. The strings of a port record are borrowed from the line unless they have escapes.
+//! It skips unknown fields and fills in missing ones, as `docs/records.md` asks of readers.
+//! [`strict`](super::strict) does neither. The strings of a port record are borrowed from the line
+//! unless they have escapes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -97,7 +98,8 @@ impl Head {
         Ok(Self { kind: Type::named(r#type.as_bytes()), ts })
     }
 
-    /// Reads a line in the layout of ibnet-sweep, `{"type":"port","ts":1,...}`; `None` for any other layout.
+    /// Reads a line in the layout of ibnet-sweep, `{"type":"port","ts":1,...}`; `None` for any
+    /// other layout.
     ///
     /// Only the beginning and the last character are checked.
     pub fn of_written(line: &[u8]) -> Option<Self> {

@@ -1,8 +1,10 @@
-//! JSON strings that are safe on a terminal: characters that do not show are written as `\\u` and four hexadecimal digits.
+//! JSON strings that are safe on a terminal: characters that do not show are written as `\\u` and
+//! four hexadecimal digits.
 //!
-//! JSON requires this for the first 32 characters only. Other characters also act on terminals (U+009B starts a command),
-//! break lines (U+0085, U+2028) or change the direction of the rest of a line (U+202E). Node names may contain any
-//! character. Every JSON reader turns an escape back into the same character.
+//! JSON requires this for the first 32 characters only. Other characters also act on terminals
+//! (U+009B starts a command), break lines (U+0085, U+2028) or change the direction of the rest of a
+//! line (U+202E). Node names may contain any character. Every JSON reader turns an escape back into
+//! the same character.
 
 use std::io::{self, Write};
 
@@ -12,7 +14,8 @@ use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 
 use crate::types::misleads;
 
-/// Formatter for [`serde_json::Serializer`] that escapes the characters of [`misleads`]; `F` sets the layout.
+/// Formatter for [`serde_json::Serializer`] that escapes the characters of [`misleads`]; `F` sets
+/// the layout.
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<F>(pub F);
 
@@ -59,8 +62,9 @@ impl<F: Formatter> Formatter for Escaped<F> {
 
     #[inline]
     fn write_string_fragment<W: Write + ?Sized>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        // serde_json escapes the characters before the blank. Of the others, an octet is 0x7f or part of a character
-        // outside ASCII exactly if its highest bit or that of its successor value is set.
+        // serde_json escapes the characters before the blank. Of the others, an octet is 0x7f or
+        // part of a character outside ASCII exactly if its highest bit or that of its successor
+        // value is set.
         let high = fragment.bytes().fold(0, |bits, octet| bits | octet | octet.wrapping_add(1));
         if high & 0x80 == 0 {
             return writer.write_all(fragment.as_bytes());

@@ -1,4 +1,5 @@
-//! A real Prometheus scrapes two samplers, one in the clear and one with TLS and a password, and answers what the dashboards ask.
+//! A real Prometheus scrapes two samplers, one without and one with TLS and a password, and answers
+//! the queries of the dashboards.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,17 +14,19 @@ use std::time::Duration;
 use ibnet::record::strict::{self, Line};
 use serde_json::Value;
 
-use super::tools::{self, HANGS, SWEEP};
+use super::tools::{self, SWEEP, TIMEOUT};
 
 const DASHBOARD: &str = include_str!("../../packaging/grafana/ibnet.json");
 
 const PASSWORD: &str = "a-password-of-the-test";
 
-/// Between two looks at what Prometheus knows, and how many there are.
+/// Pause between two queries that are repeated until Prometheus has the values.
 const WAIT: Duration = Duration::from_millis(100);
-const LOOKS: u128 = HANGS.as_millis() / WAIT.as_millis();
 
-/// A program that ends with the test.
+/// Largest number of such queries.
+const QUERIES: u128 = TIMEOUT.as_millis() / WAIT.as_millis();
+
+/// A program that is killed when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -33,21 +36,21 @@ impl Drop for Running {
     }
 }
 
-/// A sampler that serves metrics, and where.
+/// Starts a sampler that serves metrics. Returns its address.
 fn sampler(dir: &Path, config: &str, lines: &str) -> (Running, SocketAddr) {
     let name = format!("{lines}.toml");
     fs::write(dir.join(&name), format!("simulate = \"net.p\"\ninterval = \"100ms\"\noutput = \"{lines}\"\n{config}")).unwrap();
     let mut child = Command::new(SWEEP).current_dir(dir).args(["-c", &name]).stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let mut log = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let running = Running(child);
-    let told = said.find_map(|line| Some(line.split_once("metrics are served at ")?.1.to_owned())).expect("it says where");
-    // Whatever else it says shall not block it.
-    thread::spawn(move || said.for_each(drop));
-    let address = told.split("://").nth(1).and_then(|rest| rest.strip_suffix("/metrics")).unwrap();
+    let address = log.find_map(|line| Some(line.split_once("metrics are served at ")?.1.to_owned())).expect("the address is logged");
+    // A full pipe would block the sampler.
+    thread::spawn(move || log.for_each(drop));
+    let address = address.split("://").nth(1).and_then(|rest| rest.strip_suffix("/metrics")).unwrap();
     (running, address.parse().unwrap())
 }
 
-/// Prometheus, which scrapes both.
+/// A running Prometheus.
 struct Prometheus {
     _running: Running,
     address: SocketAddr,
@@ -56,7 +59,8 @@ struct Prometheus {
 impl Prometheus {
     fn start(program: &Path, dir: &Path, jobs: &str) -> Self {
         fs::write(dir.join("prometheus.yml"), format!("global:\n  scrape_interval: 500ms\nscrape_configs:\n{jobs}")).unwrap();
-        // It cannot tell which port it took; so one is taken that was free a moment ago.
+        // Prometheus does not report the port of `:0`, so the test takes one that was free a moment
+        // ago.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let child = Command::new(program)
             .current_dir(dir)
@@ -69,34 +73,34 @@ impl Prometheus {
         Self { _running: Running(child), address }
     }
 
-    /// What it answers to a query: JSON, if it is there already.
-    fn ask(&self, query: &str) -> Option<Value> {
+    /// Returns the response to a query; `None` if Prometheus does not accept connections yet.
+    fn query(&self, query: &str) -> Option<Value> {
         let mut stream = TcpStream::connect(self.address).ok()?;
-        stream.set_read_timeout(Some(HANGS)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let escaped: String = query.bytes().map(|octet| format!("%{octet:02x}")).collect();
         let request = format!("GET /api/v1/query?query={escaped} HTTP/1.0\r\nHost: {}\r\n\r\n", self.address);
         stream.write_all(request.as_bytes()).unwrap();
-        let mut said = String::new();
-        stream.read_to_string(&mut said).unwrap();
-        serde_json::from_str(said.split_once("\r\n\r\n")?.1).ok()
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        serde_json::from_str(text.split_once("\r\n\r\n")?.1).ok()
     }
 
-    /// The series of a query, by their labels, as soon as they are as wished.
+    /// Repeats a query until its series satisfy the condition. Returns labels and values.
     #[track_caller]
-    fn wait(&self, query: &str, wished: impl Fn(&[(BTreeMap<String, String>, f64)]) -> bool) -> Vec<(BTreeMap<String, String>, f64)> {
+    fn wait(&self, query: &str, is_expected: impl Fn(&[(BTreeMap<String, String>, f64)]) -> bool) -> Vec<(BTreeMap<String, String>, f64)> {
         let mut last = None;
-        for _ in 0..LOOKS {
-            if let Some(answer) = self.ask(query) {
+        for _ in 0..QUERIES {
+            if let Some(answer) = self.query(query) {
                 assert_eq!(answer["status"], "success", "{query}: {answer}");
                 let series = series(&answer);
-                if wished(&series) {
+                if is_expected(&series) {
                     return series;
                 }
                 last = Some(series);
             }
             thread::sleep(WAIT);
         }
-        panic!("{query} gives {last:?}");
+        panic!("{query} returned {last:?}");
     }
 }
 
@@ -113,7 +117,7 @@ fn series(answer: &Value) -> Vec<(BTreeMap<String, String>, f64)> {
 }
 
 #[test]
-fn a_real_prometheus_scrapes_and_answers_what_the_dashboards_ask() {
+fn prometheus_scrapes_samplers_and_answers_every_query_of_the_dashboards() {
     let Some(program) = tools::prometheus() else { return };
     let dir = tools::small();
     let write = |name: &str, text: &str| {
@@ -137,12 +141,12 @@ fn a_real_prometheus_scrapes_and_answers_what_the_dashboards_ask() {
         job("plain", "", plain),
         job("token", &format!("{tls}  authorization: {{credentials_file: password}}\n"), closed),
         job("user", &format!("{tls}  basic_auth: {{username: ibnet, password_file: password}}\n"), closed),
-        job("stranger", tls, closed),
+        job("no_password", tls, closed),
         job("clear", "  authorization: {credentials_file: password}\n", closed),
     ];
     let prometheus = Prometheus::start(&program, dir.path(), &jobs.concat());
 
-    for (job, up) in [("plain", 1.0), ("token", 1.0), ("user", 1.0), ("stranger", 0.0), ("clear", 0.0)] {
+    for (job, up) in [("plain", 1.0), ("token", 1.0), ("user", 1.0), ("no_password", 0.0), ("clear", 0.0)] {
         prometheus.wait(&format!("up{{job='{job}'}}"), |series| series.len() == 1 && series[0].1 == up);
     }
     // 5 ports of each leaf and 2 of a spine; the other spine is dead, and so is one of six hosts.
@@ -152,7 +156,7 @@ fn a_real_prometheus_scrapes_and_answers_what_the_dashboards_ask() {
     count("count(infiniband_switch_port_transmit_data_bytes_total{job='token'})", 14.0);
     count("sum(ibnet_up{job='plain'})", 2.0);
     count("sum(infiniband_switch_up{job='plain'})", 3.0);
-    // As the dashboards of the exporter whose names these are join them.
+    // The join of the dashboards made for infiniband_exporter, whose metric names these are.
     let joined = "rate(infiniband_switch_port_transmit_data_bytes_total{job='token'}[30s]) * on(guid,port) \
                   group_left(switch,uplink,uplink_port) infiniband_switch_uplink_info{job='token'}";
     let joined = prometheus.wait(joined, |series| series.len() == 14 && series.iter().any(|(_, rate)| *rate > 0.0));
@@ -162,17 +166,17 @@ fn a_real_prometheus_scrapes_and_answers_what_the_dashboards_ask() {
     assert!(expressions.len() > 20, "{}", expressions.len());
     for expression in expressions {
         let expression = expression.replace("$__rate_interval", "30s").replace("$instance", ".*");
-        assert!(!expression.contains('$'), "{expression} has a variable that is not known");
-        // Two jobs scrape the same process: a dashboard sees one of them.
+        assert!(!expression.contains('$'), "{expression} has an unknown variable");
+        // Two jobs scrape the same process; a dashboard selects one of them.
         let expression = expression.replace("instance=~\".*\"", "job=\"plain\"").replace("_uplink_info", "_uplink_info{job=\"plain\"}");
         prometheus.wait(&expression, |series| series.iter().any(|(_, value)| value.is_finite()));
     }
-    the_values_are_those_of_the_lines(&prometheus, dir.path());
+    check_values_against_records(&prometheus, dir.path());
     let log = fs::read_to_string(dir.path().join("prometheus.log")).unwrap();
-    assert!(!log.contains("ingest"), "samples were thrown away: {log}");
+    assert!(!log.contains("ingest"), "Prometheus dropped samples: {log}");
 }
 
-/// The queries of the dashboard's panels.
+/// Returns the queries of the dashboard's panels.
 fn expressions() -> Vec<String> {
     let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
     let panels = dashboard["panels"].as_array().unwrap().iter();
@@ -180,8 +184,8 @@ fn expressions() -> Vec<String> {
     targets.map(|target| target["expr"].as_str().unwrap().to_owned()).collect()
 }
 
-/// What was scraped last of a port is what a line says of it.
-fn the_values_are_those_of_the_lines(prometheus: &Prometheus, dir: &Path) {
+/// Checks that every scraped value is in a record of its port.
+fn check_values_against_records(prometheus: &Prometheus, dir: &Path) {
     let query = "infiniband_switch_port_transmit_data_bytes_total{job='plain'}";
     let scraped = prometheus.wait(query, |series| series.len() == 12);
     let text = fs::read_to_string(dir.join("plain.jsonl")).unwrap();
@@ -193,6 +197,6 @@ fn the_values_are_those_of_the_lines(prometheus: &Prometheus, dir: &Path) {
             .filter(of)
             .filter_map(|line| if let Line::Port(port) = line { port.counter("port_xmit_data_bytes") } else { None })
             .collect();
-        assert!(values.iter().any(|written| *written as f64 == value), "{labels:?}: {value} is in no line");
+        assert!(values.iter().any(|written| *written as f64 == value), "{labels:?}: {value} is in no record");
     }
 }

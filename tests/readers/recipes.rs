@@ -1,4 +1,5 @@
-//! The recipes of `docs/outputs.md`, taken out of it, on lines that `ibnet-sweep` wrote; the answers against sums of the same lines.
+//! The recipes of `docs/outputs.md`, run on records of `ibnet-sweep`. The results are compared with
+//! sums over the records.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,28 +12,28 @@ use ibnet::record::strict::{self, Line, Port, Value as Counter};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::tools::{self, HANGS, SWEEP};
+use super::tools::{self, SWEEP, TIMEOUT};
 
 const DOCUMENT: &str = include_str!("../../docs/outputs.md");
 
 const SQL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/readers/sql.py");
 
-/// Groups that the tables have columns for.
+/// Counter groups with columns in the tables.
 const GROUPS: &str = "extended,base,xmtdisc,rcverr,xmtsl,rcvsl";
 
-/// Types of records that have a table.
+/// Types of records with a table.
 const KINDS: [&str; 4] = ["port", "sweep", "event", "histogram"];
 
 type Rows = Vec<Vec<Value>>;
 
-/// A block of code: its language, what its first line says that it is, and all of it.
+/// A code block: its language, the title in its first line, and its text.
 struct Recipe {
     language: &'static str,
     name: &'static str,
     text: &'static str,
 }
 
-/// The recipes of a section.
+/// Returns the recipes of a section.
 fn recipes(section: &str) -> Vec<Recipe> {
     let (_, rest) = DOCUMENT.split_once(&format!("\n## {section}\n")).unwrap();
     let section = rest.split("\n## ").next().unwrap();
@@ -45,7 +46,7 @@ fn recipes(section: &str) -> Vec<Recipe> {
     fenced.map(recipe).collect()
 }
 
-/// What was recorded: a directory with `lines.jsonl`, and its lines.
+/// A recording: a directory with `lines.jsonl`, and its records.
 struct Recorded {
     dir: TempDir,
     text: String,
@@ -53,12 +54,13 @@ struct Recorded {
 }
 
 impl Recorded {
-    /// Records some slots of a fabric in which one host is dead, and makes one counter as large as it can be.
+    /// Records some slots of a fabric with one dead host, and sets one counter to its largest
+    /// value.
     fn new() -> Self {
         let dir = tools::small();
         fs::write(dir.path().join("ibnet.toml"), "simulate = \"net.p\"\n[simulated]\ndead = [\"node00002\"]\n").unwrap();
         let args = ["-c", "ibnet.toml", "--groups", GROUPS, "--interval", "300ms", "--sweeps", "5", "-o", "lines.jsonl"];
-        assert_cmd::Command::new(SWEEP).current_dir(dir.path()).args(args).timeout(HANGS).assert().success();
+        assert_cmd::Command::new(SWEEP).current_dir(dir.path()).args(args).timeout(TIMEOUT).assert().success();
         let text = fs::read_to_string(dir.path().join("lines.jsonl")).unwrap();
         let (before, rest) = text.rsplit_once("\"port_rcv_data_bytes\":").unwrap();
         let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -72,7 +74,7 @@ impl Recorded {
         self.lines.iter().filter_map(|line| if let Line::Port(port) = line { Some(&**port) } else { None })
     }
 
-    /// By GUID and port, all that was read of a port, in order.
+    /// Returns the records of each port in order, by GUID and port number.
     fn by_port(&self) -> BTreeMap<(String, u8), Vec<&Port>> {
         let mut by_port = BTreeMap::<_, Vec<_>>::new();
         self.ports().for_each(|port| by_port.entry((port.guid.to_string(), port.port.0)).or_default().push(port));
@@ -87,7 +89,7 @@ impl Recorded {
         self.by_port().iter().map(|((guid, port), ports)| vec![json!(guid), json!(port), json!(of(ports))]).collect()
     }
 
-    /// Of each port that has any: its node, its number, and its mean.
+    /// Returns node, port number and mean `xmit_blocked` of each port that has values.
     fn blocked(&self) -> Rows {
         let of = |ports: &[&Port]| {
             let shares: Vec<_> = ports.iter().filter_map(|port| port.xmit_blocked).collect();
@@ -148,7 +150,7 @@ impl Recorded {
         vec![vec![json!(times().min()), json!(times().max()), json!(u64::MAX)]]
     }
 
-    /// Asserts that the rows of a recipe are those of the lines; whether it is one that asks.
+    /// Checks the rows of a recipe against the records.
     #[track_caller]
     fn check(&self, name: &str, mut rows: Rows) {
         let sort = |rows: &mut Rows| rows.sort_by_key(|row| row.iter().map(ToString::to_string).collect::<Vec<_>>());
@@ -179,29 +181,29 @@ impl Recorded {
             "How each sampler fared" => assert_eq!(rows, self.samplers()),
             "What happened" => assert_eq!(rows, self.events()),
             "First and last reading" => assert_eq!(rows, self.readings()),
-            _ => panic!("the test does not know the answer of: {name}"),
+            _ => panic!("the test has no expected rows for the recipe: {name}"),
         }
     }
 
-    /// Runs recipes one after another and checks the answers; how many there were.
+    /// Runs recipes in order and checks their rows. Returns the number of queries.
     #[track_caller]
     fn run(&self, python: &Path, store: &str, recipes: &[Recipe]) -> usize {
         let statements =
             |recipe: &Recipe| recipe.text.split_inclusive(";\n").map(|text| text.trim_end().trim_end_matches(';')).collect::<Vec<_>>();
         let all: Vec<_> = recipes.iter().flat_map(statements).collect();
         let mut rows = sql(python, store, self.dir.path(), &all).into_iter();
-        let mut asked = 0;
+        let mut queries = 0;
         for recipe in recipes {
             let answers: Vec<_> = rows.by_ref().take(statements(recipe).len()).collect();
-            if asks(recipe) {
+            if is_query(recipe) {
                 self.check(recipe.name, answers.into_iter().next().unwrap());
-                asked += 1;
+                queries += 1;
             }
         }
-        asked
+        queries
     }
 
-    /// Asserts that every field of every line has a column, but for those of `start` lines, which have no table.
+    /// Checks that every field of every record has a column. `start` records have no table.
     #[track_caller]
     fn check_columns(&self, of_kinds: &[Rows]) {
         for (kind, columns) in KINDS.iter().zip(of_kinds) {
@@ -216,7 +218,7 @@ impl Recorded {
     }
 }
 
-/// The rows of each statement.
+/// Runs statements. Returns the rows of each.
 #[track_caller]
 fn sql(python: &Path, store: &str, dir: &Path, statements: &[&str]) -> Vec<Rows> {
     let mut child = Command::new(python)
@@ -248,29 +250,29 @@ fn shell(dir: &Path, text: &str, environment: &[(&str, String)]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Whether a recipe asks for something, instead of making a place for it.
-fn asks(recipe: &Recipe) -> bool {
+/// Returns whether a recipe is a query, not the definition of a table or view.
+fn is_query(recipe: &Recipe) -> bool {
     recipe.text.contains("\nSELECT") && !recipe.text.contains("CREATE")
 }
 
 #[test]
-fn the_recipes_for_duckdb_answer_what_the_lines_say() {
+fn duckdb_recipes_return_the_sums_of_the_records() {
     let Some(python) = tools::python() else { return };
     let recorded = Recorded::new();
     let recipes = recipes("DuckDB");
     assert!(recipes.iter().all(|recipe| recipe.language == "sql"));
-    let asked = recorded.run(&python, "duckdb", &recipes);
-    assert_eq!(asked, 7);
+    let queries = recorded.run(&python, "duckdb", &recipes);
+    assert_eq!(queries, 7);
     let describe = KINDS.map(|kind| format!("DESCRIBE {kind}"));
     recorded.check_columns(&sql(&python, "duckdb", recorded.dir.path(), &describe.each_ref().map(String::as_str)));
 }
 
 #[test]
-fn the_recipes_for_clickhouse_answer_what_the_lines_say() {
+fn clickhouse_recipes_return_the_sums_of_the_records() {
     let Some(python) = tools::python() else { return };
     let recorded = Recorded::new();
     let dir = recorded.dir.path();
-    // What stands in for the client of a server.
+    // A substitute for the client of a server.
     let client = dir.join("bin/clickhouse-client");
     fs::create_dir(dir.join("bin")).unwrap();
     fs::write(&client, format!("#!/bin/sh\nexec '{}' '{SQL}' \"$@\"\n", python.display())).unwrap();
@@ -279,10 +281,10 @@ fn the_recipes_for_clickhouse_answer_what_the_lines_say() {
     let environment = [("PATH", path), ("CLICKHOUSE_FOLDER", dir.display().to_string())];
     let recipes = recipes("ClickHouse");
     let sh = recipes.iter().position(|recipe| recipe.language == "sh").unwrap();
-    assert_eq!(recorded.run(&python, "clickhouse", &recipes[..sh]), 0, "there is nothing in it yet");
+    assert_eq!(recorded.run(&python, "clickhouse", &recipes[..sh]), 0, "the tables are empty");
     shell(dir, recipes[sh].text, &environment);
-    let asked = recorded.run(&python, "clickhouse", &recipes[sh + 1..]);
-    assert_eq!(asked, 7);
+    let queries = recorded.run(&python, "clickhouse", &recipes[sh + 1..]);
+    assert_eq!(queries, 7);
     let counts = KINDS.map(|kind| format!("SELECT count() FROM ibnet_{kind}"));
     let describe =
         KINDS.map(|kind| format!("SELECT name FROM system.columns WHERE database = currentDatabase() AND table = 'ibnet_{kind}'"));
@@ -294,15 +296,15 @@ fn the_recipes_for_clickhouse_answer_what_the_lines_say() {
 }
 
 #[test]
-fn the_recipes_for_jq_answer_what_the_lines_say() {
+fn jq_recipes_return_the_sums_of_the_records() {
     if tools::jq().is_none() {
         return;
     }
     let recorded = Recorded::new();
     for recipe in recipes("jq") {
-        let said = shell(recorded.dir.path(), recipe.text, &[]);
+        let text = shell(recorded.dir.path(), recipe.text, &[]);
         let words = |line: &str| line.split('\t').map(str::to_owned).collect::<Vec<_>>();
-        let rows: Vec<_> = said.lines().map(words).collect();
+        let rows: Vec<_> = text.lines().map(words).collect();
         match recipe.name {
             "What happened" => {
                 let expected: Vec<_> =
@@ -314,7 +316,7 @@ fn the_recipes_for_jq_answer_what_the_lines_say() {
                 let blanks = |line: &str| line.trim_start().replace('\t', " ");
                 let expected: Vec<_> =
                     expected.iter().map(|row| format!("{} {} {}", row[2], row[0].as_str().unwrap(), row[1].as_str().unwrap())).collect();
-                assert_eq!(said.lines().map(blanks).collect::<Vec<_>>(), expected);
+                assert_eq!(text.lines().map(blanks).collect::<Vec<_>>(), expected);
             }
             "Ports that waited for more than a hundredth of the time" => {
                 let waited = recorded.ports().filter(|port| port.xmit_blocked.is_some_and(|share| share > 0.01));
@@ -322,13 +324,13 @@ fn the_recipes_for_jq_answer_what_the_lines_say() {
                 let parse = |row: &Vec<String>| (row[0].parse().unwrap(), row[1].clone(), row[2].parse().unwrap(), row[3].parse().unwrap());
                 assert_eq!(rows.iter().map(parse).collect::<Vec<(u64, String, u8, f64)>>(), expected);
             }
-            other => panic!("the test does not know the answer of: {other}"),
+            other => panic!("the test has no expected rows for the recipe: {other}"),
         }
     }
 }
 
 #[test]
-fn what_is_there_for_vector_is_toml() {
+fn vector_recipe_is_valid_toml() {
     let recipes = recipes("Vector");
     assert_eq!(recipes.iter().map(|recipe| recipe.language).collect::<Vec<_>>(), ["toml"]);
     let config: toml::Table = toml::from_str(recipes[0].text).unwrap();

@@ -1,4 +1,4 @@
-//! The readers, where `make test` puts them or where they are installed.
+//! Paths of the readers: where `make tools` puts them, or where they are installed.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use ibnet::topology::synthetic::FatTree;
 
 pub(crate) const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
 
-/// A guard against a program that hangs, not a measure of how fast it is.
-pub(crate) const HANGS: Duration = Duration::from_secs(120);
+/// Time after which a test fails. It is a guard against a hang, not a limit for the speed.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// 20 linked ports: 6 hosts on 2 leaves (5 linked ports each), 2 spines.
 pub(crate) const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
@@ -21,22 +21,23 @@ pub(crate) fn small() -> tempfile::TempDir {
     dir
 }
 
-/// Prometheus; `None`, aloud, where it is not there and nobody insists.
+/// Returns the path of Prometheus; `None` with a notice if it is not installed.
 pub(crate) fn prometheus() -> Option<PathBuf> {
     find("prometheus", "prometheus")
 }
 
-/// A Python with DuckDB and ClickHouse in it; `None` likewise.
+/// Returns the path of a Python with DuckDB and ClickHouse; `None` with a notice if it is not
+/// installed.
 pub(crate) fn python() -> Option<PathBuf> {
     find("python/bin/python3", "")
 }
 
-/// jq; `None` likewise.
+/// Returns the path of jq; `None` with a notice if it is not installed.
 pub(crate) fn jq() -> Option<PathBuf> {
     find("jq", "jq")
 }
 
-/// A tool in `out/tools`, or by this name on the path.
+/// Finds a tool by name in `PATH`, or in `out/tools`.
 fn find(ours: &str, name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).filter(|_| !name.is_empty());
@@ -44,9 +45,9 @@ fn find(ours: &str, name: &str) -> Option<PathBuf> {
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("out/tools").join(ours);
     let found = installed.or_else(|| ours.is_file().then_some(ours.clone()));
     if found.is_none() {
-        assert!(std::env::var_os("IBNET_REQUIRE_IBSIM").is_none(), "{} is not there: run `make deps tools`", ours.display());
-        // Not by the macro: the test runner would keep that to itself.
-        let _ = writeln!(std::io::stderr(), "SKIPPED: {} is not there; `make deps tools` fetches it", ours.display());
+        assert!(std::env::var_os("IBNET_REQUIRE_IBSIM").is_none(), "{} is missing: run `make deps tools`", ours.display());
+        // The test runner would capture the output of `eprintln!`.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {} is missing; `make deps tools` fetches it", ours.display());
     }
     found
 }
