@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use ibnet::assignments::{Assignments, Header, Sampler};
 use ibnet::mad::transport::sim::{Options, SimFabric};
-use ibnet::partition::facts::Facts;
-use ibnet::partition::report::Detail;
-use ibnet::partition::{self, Report, Request, hosts};
+use ibnet::partition::report::facts::Facts;
+use ibnet::partition::report::text::{Detail, Report};
+use ibnet::partition::{self, Request, hosts};
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::Plan;

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use ibnet::cli;
-use ibnet::partition::adopt::{self, Adopted};
+use ibnet::partition::formats::adopt::{self, Adopted};
 use ibnet::partition::hosts::{Place, Wanted};
-use ibnet::partition::{Plan, ldms};
+use ibnet::partition::Plan;
+use ibnet::partition::formats::ldms;
 use ibnet::topology::Fabric;
 use ibnet::types::{Guid, Printable};
 

@@ -9,27 +9,28 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use ibnet::assignments::{Assignments, AssignmentsError, Header, sha256_hex};
 use ibnet::cli::{self, InputError, OutputError, Staged};
-use ibnet::partition::adopt::AdoptError;
-use ibnet::partition::facts::{self, Facts};
-use ibnet::partition::ldms::LidFileError;
-use ibnet::partition::notes::Notes;
-use ibnet::partition::picture::Picture;
-use ibnet::partition::report::Detail;
-use ibnet::partition::suggest::SuggestError;
-use ibnet::partition::{self, HostsError, Plan, PlanError, Report, Request, WeightsError, hosts, rails};
+use ibnet::partition::formats::adopt::AdoptError;
+use ibnet::partition::report::facts::{self, Facts};
+use ibnet::partition::formats::ldms::LidFileError;
+use ibnet::partition::report::sections::Notes;
+use ibnet::partition::report::picture::Picture;
+use ibnet::partition::report::text::{Detail, Report};
+use ibnet::partition::report::suggest::SuggestError;
+use ibnet::partition::{self, HostsError, Plan, PlanError, Request, WeightsError, hosts, rails};
 use ibnet::topology::name_map::{NameMap, NameMapError};
 use ibnet::topology::{NetFile, NetFileError, net_file};
 use ibnet::types::{Guid, Printable};
 use miette::Diagnostic;
 
 use files::{Named, Use};
-use wishes::Wishes;
+use options::Wishes;
 
 mod anonymise;
 mod files;
 mod ldms;
+mod options;
 mod suggest;
-mod wishes;
+
 
 /// Gives every port of an InfiniBand fabric to exactly one sampler, near it and not too many to any.
 #[derive(Debug, Parser)]

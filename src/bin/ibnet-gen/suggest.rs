@@ -7,10 +7,10 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use ibnet::cli;
-use ibnet::partition::facts::Facts;
+use ibnet::partition::report::facts::Facts;
 use ibnet::partition::hosts;
-use ibnet::partition::report::{Detail, Report};
-use ibnet::partition::suggest::{self, Suggested, Wish};
+use ibnet::partition::report::text::{Detail, Report};
+use ibnet::partition::report::suggest::{self, Suggested, Wish};
 use ibnet::topology::{Fabric, net_file};
 use ibnet::types::Printable;
 

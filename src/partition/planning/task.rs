@@ -9,15 +9,15 @@ use crate::topology::{Device, DeviceId, Fabric, Graph};
 use crate::types::NodeKind;
 
 /// The sampler of each device, by index; `None` where nobody samples it.
-pub(super) type Owners = Vec<Option<usize>>;
+pub(crate) type Owners = Vec<Option<usize>>;
 
-pub(super) struct Task<'a> {
-    pub(super) fabric: &'a Fabric,
-    pub(super) graph: &'a Graph,
-    pub(super) samplers: &'a [Host],
-    pub(super) cap: u32,
+pub(crate) struct Task<'a> {
+    pub(crate) fabric: &'a Fabric,
+    pub(crate) graph: &'a Graph,
+    pub(crate) samplers: &'a [Host],
+    pub(crate) cap: u32,
     /// Whether the switches form no tiers: more links join two leaves than lead up from one.
-    pub(super) flat: bool,
+    pub(crate) flat: bool,
     distances: Distances<'a>,
     tiers: Vec<u16>,
     /// Linked ports that somebody must sample, by device; 0 if the device is left out.
@@ -33,7 +33,7 @@ pub(super) struct Task<'a> {
 }
 
 impl<'a> Task<'a> {
-    pub(super) fn new(fabric: &'a Fabric, graph: &'a Graph, samplers: &'a [Host], cap: u32, weights: Option<&Weights>) -> Self {
+    pub(crate) fn new(fabric: &'a Fabric, graph: &'a Graph, samplers: &'a [Host], cap: u32, weights: Option<&Weights>) -> Self {
         let ports = |device: &Device| if Reason::of(fabric, device).is_none() { device.linked_ports() as u32 } else { 0 };
         let ports: Vec<_> = fabric.devices().iter().map(ports).collect();
         let (mut attached, mut own) = (vec![Vec::new(); ports.len()], vec![None; ports.len()]);
@@ -69,27 +69,27 @@ impl<'a> Task<'a> {
     }
 
     /// Links from a sampler to a device, [`UNREACHABLE`](crate::topology::graph::UNREACHABLE) where no way leads there.
-    pub(super) fn hops(&self, sampler: usize, device: DeviceId) -> u16 {
+    pub(crate) fn hops(&self, sampler: usize, device: DeviceId) -> u16 {
         self.distances.hops(sampler, device)
     }
 
     /// How many devices the fabric has.
-    pub(super) fn devices(&self) -> usize {
+    pub(crate) fn devices(&self) -> usize {
         self.ports.len()
     }
 
     /// All devices.
-    pub(super) fn ids(&self) -> impl Iterator<Item = DeviceId> + use<> {
+    pub(crate) fn ids(&self) -> impl Iterator<Item = DeviceId> + use<> {
         (0..self.ports.len() as u32).map(DeviceId)
     }
 
     /// Switches that somebody must sample.
-    pub(super) fn switches(&self) -> impl Iterator<Item = DeviceId> + '_ {
+    pub(crate) fn switches(&self) -> impl Iterator<Item = DeviceId> + '_ {
         self.of_kind(NodeKind::Switch)
     }
 
     /// Ports of adapters that somebody must sample.
-    pub(super) fn adapters(&self) -> impl Iterator<Item = DeviceId> + '_ {
+    pub(crate) fn adapters(&self) -> impl Iterator<Item = DeviceId> + '_ {
         self.of_kind(NodeKind::Hca)
     }
 
@@ -98,42 +98,42 @@ impl<'a> Task<'a> {
     }
 
     /// Whether a device is a switch that somebody must sample.
-    pub(super) fn is_switch(&self, device: DeviceId) -> bool {
+    pub(crate) fn is_switch(&self, device: DeviceId) -> bool {
         self.port_count(device) > 0 && self.fabric.device(device).kind == NodeKind::Switch
     }
 
     /// Ports to sample of a device.
-    pub(super) fn port_count(&self, device: DeviceId) -> u32 {
+    pub(crate) fn port_count(&self, device: DeviceId) -> u32 {
         self.ports[device.0 as usize]
     }
 
     /// What they cost.
-    pub(super) fn cost(&self, device: DeviceId) -> u64 {
+    pub(crate) fn cost(&self, device: DeviceId) -> u64 {
         self.costs[device.0 as usize]
     }
 
     /// 1 for a leaf switch, more above; 0 where no leaf can be reached.
-    pub(super) fn tier(&self, switch: DeviceId) -> u16 {
+    pub(crate) fn tier(&self, switch: DeviceId) -> u16 {
         self.tiers[switch.0 as usize]
     }
 
     /// Samplers that hang on a switch, ascending.
-    pub(super) fn attached(&self, switch: DeviceId) -> impl Iterator<Item = usize> + Clone + '_ {
+    pub(crate) fn attached(&self, switch: DeviceId) -> impl Iterator<Item = usize> + Clone + '_ {
         self.attached[switch.0 as usize].iter().copied()
     }
 
     /// The switch that an adapter hangs on.
-    pub(super) fn switch_of(&self, adapter: DeviceId) -> Option<DeviceId> {
+    pub(crate) fn switch_of(&self, adapter: DeviceId) -> Option<DeviceId> {
         self.switches[adapter.0 as usize]
     }
 
     /// The sampler that an adapter is an adapter of.
-    pub(super) fn own(&self, adapter: DeviceId) -> Option<usize> {
+    pub(crate) fn own(&self, adapter: DeviceId) -> Option<usize> {
         self.own[adapter.0 as usize]
     }
 
     /// Adapters that are with another sampler than their switch, but for those that are a sampler's own and with it.
-    pub(super) fn strays<'o>(&'o self, owners: &'o Owners) -> impl Iterator<Item = DeviceId> + 'o {
+    pub(crate) fn strays<'o>(&'o self, owners: &'o Owners) -> impl Iterator<Item = DeviceId> + 'o {
         let owner = |device: DeviceId| owners[device.0 as usize];
         let strayed = move |adapter: &DeviceId| {
             let at_home = self.own(*adapter).is_some_and(|own| owner(*adapter) == Some(own));
@@ -143,23 +143,23 @@ impl<'a> Task<'a> {
     }
 
     /// Switches with hosts that somebody must sample.
-    pub(super) fn leaves(&self) -> impl Iterator<Item = DeviceId> + '_ {
+    pub(crate) fn leaves(&self) -> impl Iterator<Item = DeviceId> + '_ {
         self.switches().filter(|switch| self.tier(*switch) == 1)
     }
 
     /// The ports of a switch and of the adapters on it.
-    pub(super) fn weight(&self, switch: DeviceId) -> u32 {
+    pub(crate) fn weight(&self, switch: DeviceId) -> u32 {
         let adapters = self.graph.neighbours(switch).iter().filter(|id| self.fabric.device(**id).kind == NodeKind::Hca);
         self.port_count(switch) + adapters.map(|adapter| self.port_count(*adapter)).sum::<u32>()
     }
 
     /// Linked ports that somebody must sample.
-    pub(super) fn all_ports(&self) -> u32 {
+    pub(crate) fn all_ports(&self) -> u32 {
         self.ports.iter().sum()
     }
 
     /// The fewest samplers with which the rules, or at the worst room alone, come to an end.
-    pub(super) fn samplers_needed(&self, cap: u32) -> usize {
+    pub(crate) fn samplers_needed(&self, cap: u32) -> usize {
         let mut sizes: Vec<_> = self.switches().map(|switch| self.port_count(switch)).collect();
         sizes.sort_unstable_by_key(|size| Reverse(*size));
         let oversized = sizes.partition_point(|size| *size > cap);
@@ -175,7 +175,7 @@ impl<'a> Task<'a> {
     }
 
     /// A cap with which that many samplers are enough, the least but for the odd case.
-    pub(super) fn cap_needed(&self, samplers: usize) -> u32 {
+    pub(crate) fn cap_needed(&self, samplers: usize) -> u32 {
         let (mut too_low, mut enough) = (self.cap, self.all_ports());
         while too_low + 1 < enough {
             let middle = too_low + (enough - too_low) / 2;
@@ -186,7 +186,7 @@ impl<'a> Task<'a> {
 
     /// What the sampler with most to do has at the least, however switches are divided: the mean, and what whole switches enforce. Of `k * samplers + 1`
     /// switches some sampler has `k + 1`. If no adapter is to be parted from its switch, a switch counts with those that follow it.
-    pub(super) fn lower_bound(&self, with_adapters: bool) -> u64 {
+    pub(crate) fn lower_bound(&self, with_adapters: bool) -> u64 {
         let samplers = self.samplers.len().max(1);
         let mean = self.costs.iter().sum::<u64>().div_ceil(samplers as u64);
         let mut sizes = self.costs.clone();

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::previous::{Changes, Moved, Ported};
-use super::{BadLine, Figures, Measured, Plan, Unit};
+use crate::partition::previous::{Changes, Moved, Ported};
+use crate::partition::{BadLine, Figures, Measured, Plan, Unit};
 use crate::types::Printable;
 
 /// Lines of a report, each with its heading.

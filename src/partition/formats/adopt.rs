@@ -9,11 +9,12 @@ use std::fmt;
 
 use miette::Diagnostic;
 
-use super::cover::{self, Uncovered};
-use super::hosts::{self, Host, HostsError, Wanted};
+use crate::partition::proof::{self, Uncovered};
+use crate::partition::hosts::{self, Host, HostsError, Wanted};
 use super::ldms::LidLine;
-use super::task::Task;
-use super::{Plan, PlanError, Reason, plan_of, something_to_sample};
+use crate::partition::planning::plan_of;
+use crate::partition::planning::task::Task;
+use crate::partition::{Plan, PlanError, Reason, something_to_sample};
 use crate::topology::{DeviceId, Fabric, Graph};
 use crate::types::{Guid, NodeKind, PortNum, Printable};
 
@@ -106,7 +107,7 @@ pub fn adopt(fabric: &Fabric, lines: &[LidLine], guids: &[(String, Guid)], cap: 
         let (host, ports, list) = (share.host.name.clone(), share.ports, hosts::fold(&names));
         return Err(AdoptError::OverCap { host, ports, cap, enough: ports, list });
     }
-    cover::prove(fabric, cap, plan.given(fabric))?;
+    proof::prove(fabric, cap, plan.given(fabric))?;
     Ok(Adopted { plan, mended })
 }
 
@@ -232,7 +233,7 @@ impl fmt::Display for Mended {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::partition::ldms::{lid_file, parse};
+    use crate::partition::formats::ldms::{lid_file, parse};
     use crate::partition::{Options, Request, plan_with};
     use crate::topology::{ports_report, synthetic};
 

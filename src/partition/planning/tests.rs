@@ -244,7 +244,7 @@ proptest! {
         match planned(&fabric, &names.join(","), cap) {
             Ok(plan) => {
                 // The prover is another witness than the plan: it has its own tests.
-                prop_assert_eq!(cover::prove(&fabric, cap, plan.given(&fabric)), Ok(()));
+                prop_assert_eq!(proof::prove(&fabric, cap, plan.given(&fabric)), Ok(()));
                 prop_assert_eq!(plan.given(&fabric).count(), fabric.linked_ports());
                 let alone = |share: &Share| share.ports <= cap || share.devices.len() == 1;
                 prop_assert!(plan.shares.iter().all(alone));

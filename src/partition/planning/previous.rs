@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::task::{Owners, Task};
-use super::{Share, cover};
+use super::{Share, proof};
 use crate::topology::{DeviceId, Fabric};
 use crate::types::{Guid, PortNum};
 
@@ -218,7 +218,7 @@ impl Changes {
         let before: BTreeSet<&str> = previous.primary.values().chain(previous.secondary.values()).map(|(host, _)| &**host).collect();
         let now: BTreeSet<&str> = shares.iter().map(|share| &*share.host.name).collect();
         let names = |names: Vec<&&str>| names.into_iter().map(|name| (*name).to_owned()).collect();
-        let sampled: BTreeSet<_> = cover::given(fabric, shares).map(|given| (given.guid, given.port)).collect();
+        let sampled: BTreeSet<_> = proof::given(fabric, shares).map(|given| (given.guid, given.port)).collect();
         let name = |guid, port| fabric.find(guid, port).map(|id| &*fabric.device(id).name).unwrap_or_default();
         let new = sampled.iter().filter(|key| !previous.primary.contains_key(key)).map(|(guid, port)| (*guid, *port, name(*guid, *port)));
         let gone =

@@ -9,7 +9,7 @@ use super::*;
 fn past(plan: &Plan, fabric: &Fabric) -> Previous {
     let ports = |shares: &[Share]| {
         let name = |guid, port| fabric.device(fabric.find(guid, port).unwrap()).name.clone();
-        let given = cover::given(fabric, shares);
+        let given = proof::given(fabric, shares);
         given.map(|given| ((given.guid, given.port), (shares[given.sampler].host.name.clone(), name(given.guid, given.port)))).collect()
     };
     Previous { primary: ports(&plan.shares), secondary: ports(&plan.secondary) }

@@ -1,7 +1,7 @@
 //! What must be true of any plan, on fabrics of all shapes.
 
 use super::*;
-use crate::partition::task::Owners;
+use crate::partition::planning::task::Owners;
 use crate::topology::shapes::{Dragonfly, Grid, Rails, ThreeTiers};
 
 pub(super) fn any_fabric() -> impl Strategy<Value = Fabric> {
@@ -66,7 +66,7 @@ proptest! {
             Ok(plan) => {
                 prop_assert_eq!(plan.prove(&fabric), Ok(()));
                 prop_assert_eq!(plan.given(&fabric).count(), fabric.linked_ports());
-                prop_assert_eq!(cover::given(&fabric, &plan.secondary).count(), if redundant { fabric.linked_ports() } else { 0 });
+                prop_assert_eq!(proof::given(&fabric, &plan.secondary).count(), if redundant { fabric.linked_ports() } else { 0 });
                 prop_assert!(plan.figures.greatest >= plan.lower_bound);
                 prop_assert_eq!(plan.figures.greatest, plan.shares.iter().map(|share| share.load).max().unwrap());
             }

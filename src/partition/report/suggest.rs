@@ -11,8 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use miette::Diagnostic;
 use rayon::prelude::*;
 
-use super::hosts::{self, HostsError};
-use super::{Plan, PlanError, Reason, Request, count, plan, something_to_sample};
+use crate::partition::hosts::{self, HostsError};
+use crate::partition::planning::count;
+use crate::partition::{Plan, PlanError, Reason, Request, plan, something_to_sample};
 use crate::topology::graph::UNREACHABLE;
 use crate::topology::{Device, DeviceId, Fabric, Graph};
 use crate::types::NodeKind;

@@ -6,7 +6,8 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 
 use super::facts::{Assigned, Balance, Facts, LeftOut, LeftOutDevice, Oversized, Read, Remark, Sampler};
-use super::{Reason, notes};
+use super::sections as notes;
+use crate::partition::Reason;
 use crate::topology::RemarkKind;
 use crate::types::Printable;
 

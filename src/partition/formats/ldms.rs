@@ -19,8 +19,8 @@ use std::path::Path;
 
 use miette::Diagnostic;
 
-use super::Share;
-use super::hosts::{self, HostsError, Place, Wanted};
+use crate::partition::Share;
+use crate::partition::hosts::{self, HostsError, Place, Wanted};
 use crate::topology::Fabric;
 use crate::types::{Guid, Lid, NodeKind, PortNum, Printable};
 

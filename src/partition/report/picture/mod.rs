@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Plan;
+use crate::partition::Plan;
 use crate::topology::{DeviceId, Fabric, Graph};
 use crate::types::{Guid, NodeKind};
 

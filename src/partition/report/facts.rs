@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use super::{Changes, Held, Plan, Reason, Share, Unit};
+use crate::partition::{self, Changes, Held, Plan, Reason, Share, Unit};
 use crate::topology::{Device, DeviceId, Fabric, NetFile, Place, RemarkKind};
 use crate::types::{Guid, Lid, NodeKind, PortNum, misleads};
 
@@ -320,8 +320,8 @@ impl Read {
 
 impl LeftOut {
     fn of(net: &NetFile, plan: &Plan) -> Self {
-        let place = |out: &super::LeftOut| Place { file: out.file, line: out.line };
-        let device = |out: &super::LeftOut| LeftOutDevice {
+        let place = |out: &partition::LeftOut| Place { file: out.file, line: out.line };
+        let device = |out: &partition::LeftOut| LeftOutDevice {
             reason: out.reason,
             file: name_of(net, place(out)),
             line: out.line,
@@ -381,7 +381,7 @@ impl<'a> View<'a> {
 
     fn measured(self) -> Option<Measured> {
         let Plan { measured, figures, lower_bound, .. } = self.plan;
-        let super::Measured { devices, bad } = measured.as_ref()?;
+        let partition::Measured { devices, bad } = measured.as_ref()?;
         Some(Measured { devices: *devices, bad_lines: bad.len(), greatest_load_ns: figures.greatest, lower_bound_load_ns: *lower_bound })
     }
 
@@ -539,7 +539,7 @@ mod tests {
         assert_eq!(value["samplers"][0]["switches"][11]["name"], nasty, "it reads as it was");
         assert_eq!((&value["schema"], &value["assigned"]["ports"]), (&Value::from(1), &Value::from(968)));
         // Each of these names stands in docs/report.md, and programs rely on it.
-        let document = include_str!("../../docs/report.md");
+        let document = include_str!("../../../docs/report.md");
         let mut names = Vec::new();
         keys(&value, &mut names);
         names.extend(["line", "kind", "loses_a_port", "text", "reason", "guid", "lid", "name", "ports", "host"].map(str::to_owned));
