@@ -10,8 +10,8 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use ibnet::assignments::{Assignments, Header};
-use ibnet::partition::{self, Options, Plan, Request, hosts};
+use ibnet::assignments::Header;
+use ibnet::partition::{self, Plan, PlanOptions, Request, hosts};
 use ibnet::topology::shapes::ThreeTiers;
 use ibnet::topology::{Fabric, ports_report};
 use ibnet::types::NodeKind;
@@ -58,12 +58,12 @@ fn measure(size: usize) {
     let samplers = spread(&fabric, samplers);
     let count = samplers.len();
     let request = Request { fabric: &fabric, samplers, cap: CAP };
-    let planned = |options: &Options<'_>| partition::plan_with(&request, options).expect("there is room");
-    let (rules, _) = timed(|| planned(&Options { optimize: false, ..Options::default() }));
-    let (planning, plan) = timed(|| planned(&Options::default()));
+    let planned = |options: &PlanOptions<'_>| partition::plan_with(&request, options).expect("there is room");
+    let (rules, _) = timed(|| planned(&PlanOptions { optimize: false, ..PlanOptions::default() }));
+    let (planning, plan) = timed(|| planned(&PlanOptions::default()));
     let (writing, _) = timed(|| written(&plan, &fabric));
     let peak = peak();
-    let (second, _) = timed(|| planned(&Options { redundant: true, ..Options::default() }));
+    let (second, _) = timed(|| planned(&PlanOptions { redundant: true, ..PlanOptions::default() }));
     let switches = fabric.devices().iter().filter(|device| device.kind == NodeKind::Switch).count();
     println!(
         "| {} | {switches} | {count} | {} | {} | {} | {} | {} | {} | {without:.0} MB | {:.0} MB | {} | {} |",
@@ -88,7 +88,7 @@ fn spread(fabric: &Fabric, samplers: usize) -> Vec<hosts::Host> {
 }
 
 fn written(plan: &Plan, fabric: &Fabric) -> String {
-    Assignments::of(plan, fabric).to_toml(&Header { sources: Vec::new(), command: "bench".to_owned() })
+    partition::assignments_of(plan, fabric).to_toml(&Header { sources: Vec::new(), command: "bench".to_owned() })
 }
 
 /// The median of some turns, and the last result.

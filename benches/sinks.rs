@@ -13,8 +13,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ibnet::assignments::Sampler;
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
+use ibnet::partition::whole_fabric;
 use ibnet::sink::{self as sinks, Address, Batch, Blank, Destination, FileOptions, ListenOptions, Output};
 use ibnet::sweep::driver::{Control, Driver, Settings};
 use ibnet::sweep::engine;
@@ -64,7 +64,7 @@ fn main() -> anyhow::Result<()> {
 /// The lines of one slot that is as any other.
 fn slot() -> anyhow::Result<String> {
     let net = net_file::read(Path::new("examples/stria.p"))?;
-    let (sampler, _) = Sampler::everything(&net.fabric, "bench");
+    let (sampler, _) = whole_fabric(&net.fabric, "bench");
     let settings = Settings {
         sampler: sampler.host.clone(),
         ca: "sim".to_owned(),

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ibnet::assignments::Sampler;
 use ibnet::mad::pma::Group;
 use ibnet::mad::smp::PortInfo;
 use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
+use ibnet::partition::whole_fabric;
 use ibnet::sink::Destination;
 use ibnet::sweep::driver::{Control, Driver, Settings};
 use ibnet::sweep::engine::Config;
@@ -47,7 +47,7 @@ fn swept_on(sim: SimFabric, slots: u64, groups: &[Group], mut meddle: impl FnMut
         assignments_sha256: None,
         engine: Config { groups: groups.to_vec(), identity_every: Duration::from_millis(600), ..Config::default() },
     };
-    let plan = Plan::new(&Sampler::everything(&fabric(), "here").0);
+    let plan = Plan::new(&whole_fabric(&fabric(), "here").0);
     let driver = Driver::new(plan, settings, SimTransport::new(Arc::clone(&sim)), outlet, 1);
     let mut text = String::new();
     driver

@@ -340,7 +340,7 @@ fn an_anonymised_file_is_planned_like_the_original() {
         assert_eq!(generate(&dir, "stage[110,112,121]").code, 0);
         assert_eq!(generate(&nameless, &stand_ins.join(",")).code, 0);
         let shape = |dir: &TempDir| {
-            let device = |device: &ibnet::assignments::Device| {
+            let device = |device: &ibnet::assignments::AssignedDevice| {
                 (device.lid, device.hops, device.ports.iter().map(|port| port.num).collect::<Vec<_>>())
             };
             let of_sampler = |sampler: &ibnet::assignments::Sampler| sampler.devices.iter().map(device).collect::<Vec<_>>();

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use ibnet::assignments::Sampler;
 use ibnet::mad::Mad;
 use ibnet::mad::exchange::{Completion, Local, Target};
 use ibnet::mad::header::Header;
 use ibnet::mad::smp;
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
 use ibnet::mad::transport::{Transport, TransportError};
+use ibnet::partition::whole_fabric;
 use ibnet::sink::Destination;
 use ibnet::sweep::driver::{Control, Driver, OpenError, Opened, Settings};
 use ibnet::sweep::engine::Config;
@@ -225,7 +225,7 @@ fn swept(
         assignments_sha256: None,
         engine: Config::default(),
     };
-    let plan = Plan::new(&Sampler::everything(&fabric(), "here").0);
+    let plan = Plan::new(&whole_fabric(&fabric(), "here").0);
     let ports = plan.ports.len();
     let driver = Driver::new(plan, settings, hca.open(), outlet, 1).reopening(open);
     let (control, mut told) = (Control::default(), Told::default());
@@ -362,7 +362,7 @@ fn one_that_flaps_is_opened_ever_more_rarely() {
 fn where_we_are_is_looked_at_anew_and_every_device_is_asked_who_it_is() {
     let hca = Hca::new();
     let for_opener = Arc::clone(&hca);
-    let devices = Plan::new(&Sampler::everything(&fabric(), "here").0).devices.len() as u32;
+    let devices = Plan::new(&whole_fabric(&fabric(), "here").0).devices.len() as u32;
     let told = swept(
         &hca,
         move || {

@@ -149,7 +149,7 @@ impl Stage {
 }
 
 fn plan() -> Plan {
-    Plan::new(&Sampler::everything(&fabric(), "here").0)
+    Plan::new(&ibnet::partition::whole_fabric(&fabric(), "here").0)
 }
 
 fn ports(lines: &[Line]) -> impl Iterator<Item = &Port> {
@@ -227,7 +227,7 @@ fn metrics_say_what_the_records_of_the_slot_say() {
 #[test]
 fn a_host_in_both_roles_has_no_series_twice() {
     let stage = Stage::new(Peers::new());
-    let (all, _) = Sampler::everything(&fabric(), "here");
+    let (all, _) = ibnet::partition::whole_fabric(&fabric(), "here");
     let [first, second] = <[Sampler; 2]>::try_from(all.divided(2)).unwrap();
     let mut seen = 0;
     stage.sweep(Plan::new(&first), &Group::DEFAULT, 1, |_, _, _| {

@@ -146,9 +146,9 @@ fn assigned(net: &NetFile, nasty: &str) -> Assignments {
     for detail in [Detail::Brief, Detail::Full] {
         assert_shows(&Report { name: nasty, facts: &Facts::of(net, &plan), detail }.to_string());
     }
-    let mut assignments = Assignments::of(&plan, &net.fabric);
+    let mut assignments = partition::assignments_of(&plan, &net.fabric);
     // One more sampler, whose own name is a stranger's: it stands in for the first.
-    let (mut everything, _) = Sampler::everything(&net.fabric, nasty);
+    let (mut everything, _) = partition::whole_fabric(&net.fabric, nasty);
     everything.role = Some("secondary".to_owned());
     assignments.samplers.push(everything);
     let header = Header { sources: vec![(nasty.to_owned(), String::new())], command: nasty.to_owned() };

@@ -52,7 +52,8 @@ fn a_second_sampler_asks_half_an_interval_later() {
     let owners = |samplers: &[&Sampler]| {
         let of = |sampler: &Sampler| {
             let host = sampler.host.clone();
-            let ports = |device: &ibnet::assignments::Device| device.ports.iter().map(|port| (device.guid, port.num)).collect::<Vec<_>>();
+            let ports =
+                |device: &ibnet::assignments::AssignedDevice| device.ports.iter().map(|port| (device.guid, port.num)).collect::<Vec<_>>();
             sampler.devices.iter().flat_map(ports).map(move |port| (port, host.clone())).collect::<Vec<_>>()
         };
         samplers.iter().flat_map(|sampler| of(sampler)).collect::<BTreeMap<_, _>>()

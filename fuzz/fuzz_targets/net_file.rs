@@ -33,7 +33,7 @@ fuzz_target!(|bytes: &[u8]| {
     for remark in &net.remarks {
         assert_printable(&Printable(&remark.to_string()).to_string());
     }
-    let (sampler, _) = Sampler::everything(&net.fabric, "here");
+    let (sampler, _) = ibnet::partition::whole_fabric(&net.fabric, "here");
     let assignments = Assignments { version: VERSION, cap: 1, samplers: vec![sampler] };
     let toml = assignments.to_toml(&Header { sources: Vec::new(), command: String::new() });
     assert_eq!(Assignments::parse(&toml, "out.toml").expect("as it was written"), assignments);

@@ -1,10 +1,20 @@
-//! Assigns each port to exactly one sampler that is close to it and has room for it.
+//! Assigns every port to exactly one sampler that is near and has room for it.
 //!
-//! [`planning`] makes a plan and proves it, [`report`] describes it to people and programs, and
-//! [`formats`] reads and writes the files of other samplers.
+//! [`planning`] makes a plan and proves it before anything is written. [`report`] describes a plan to
+//! people and programs, and suggests sampler hosts. [`formats`] reads and writes the lid files of
+//! LDMS. [`conversion`] turns a plan into the [assignments file](crate::assignments) and back.
+//!
+//! All linked ports are sampled, except those of the devices that [`Reason`] names.
 
+pub mod conversion;
 pub mod formats;
 pub mod planning;
 pub mod report;
 
-pub use planning::*;
+pub use conversion::{assignments_of, previous_of, whole_fabric};
+pub use planning::changes::{Changes, Previous};
+pub use planning::error::{PlanError, Suggestion};
+pub use planning::hosts::{Host, HostsError};
+pub use planning::plan::{Figures, LeftOut, Measured, Plan, PlanOptions, PlannedDevice, Reason, Request, Share, Unit, left_out};
+pub use planning::weights::{BadLine, Weights, WeightsError};
+pub use planning::{hosts, plan, plan_with, rails, something_to_sample};

@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ibnet::assignments::Device;
+use ibnet::assignments::AssignedDevice;
 use ibnet::cli::{self, Progress};
 use ibnet::config::{Config, Plan as Source};
 use ibnet::mad::header::MadStatus;
@@ -306,7 +306,7 @@ impl Report {
     fn devices<T: Transport>(&mut self, lane: &Lane, mut asker: DeviceAsker<T>, verbose: bool) -> Result<(), Failure> {
         let devices = &lane.share.devices;
         let bar = Progress::new(devices.len() as u64, "devices");
-        let mut faults: [Vec<(&Device, String)>; FAULTS.len()] = Default::default();
+        let mut faults: [Vec<(&AssignedDevice, String)>; FAULTS.len()] = Default::default();
         let mut well = Vec::new();
         for device in devices {
             match look(&mut asker, device).map_err(Failure::Lost)?.fault() {
@@ -316,7 +316,7 @@ impl Report {
             bar.advance();
         }
         bar.finish();
-        let name = |device: &Device| format!("{} (LID {}, {})", device.name, device.lid, device.guid);
+        let name = |device: &AssignedDevice| format!("{} (LID {}, {})", device.name, device.lid, device.guid);
         for device in well.iter().filter(|_| verbose) {
             self.line(Verdict::Ok, "device", &name(device), None)?;
         }
@@ -341,7 +341,7 @@ impl Report {
 }
 
 /// Asks a device who it is, and whether its counters can be asked.
-fn look<T: Transport>(asker: &mut DeviceAsker<T>, device: &Device) -> Result<Found, TransportError> {
+fn look<T: Transport>(asker: &mut DeviceAsker<T>, device: &AssignedDevice) -> Result<Found, TransportError> {
     asker.turn_to(device.lid);
     let subnet = |attribute| Query::Smp(smp::Query { attribute, port: PortNum(0) });
     let info = asker.ask(&subnet(smp::NODE_INFO))?.answer.map(|(_, data)| NodeInfo::parse(&data));

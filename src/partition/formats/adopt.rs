@@ -1,58 +1,59 @@
-//! A plan out of what LDMS samples already: whoever moves over keeps who asks what.
+//! Makes a plan from the lid files of LDMS, so that a site can change samplers and keep its assignments.
 //!
-//! Each device stays with the sampler that has most of its ports. What the lid files cannot know or lack is mended, and said: a switch that was split goes
-//! whole to one, and devices that are in no file go to their switch's sampler, or to the nearest with room. Where the cap is too low for it nothing is
-//! moved behind anyone's back: the error names the cap that it would take.
+//! Each device stays with the sampler that has most of its ports. Repairs are counted and reported: a
+//! split switch gets one sampler, and devices without a lid file go to the sampler of their switch, or
+//! to the nearest one with room. If the cap is too low, nothing is moved: the error names the cap that
+//! is needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use miette::Diagnostic;
 
-use crate::partition::proof::{self, Uncovered};
-use crate::partition::hosts::{self, Host, HostsError, Wanted};
 use super::ldms::LidLine;
+use crate::partition::hosts::{self, Host, HostsError, SamplerSpec};
 use crate::partition::planning::plan_of;
+use crate::partition::planning::proof::{self, ProofError};
 use crate::partition::planning::task::Task;
 use crate::partition::{Plan, PlanError, Reason, something_to_sample};
 use crate::topology::{DeviceId, Fabric, Graph};
 use crate::types::{Guid, NodeKind, PortNum, Printable};
 
-/// A plan, and how it differs from the lid files.
+/// A plan made from lid files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Adopted {
-    /// Who samples what from now on.
+    /// The plan.
     pub plan: Plan,
-    /// What had to be mended.
-    pub mended: Mended,
+    /// Differences to the lid files.
+    pub repairs: Repairs,
 }
 
-/// How a plan differs from the lid files that it was made of.
+/// Differences between a plan and its lid files.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Mended {
-    /// Lines of the files.
+pub struct Repairs {
+    /// Number of lines of the files.
     pub lines: usize,
-    /// Ports that are sampled by the host that had them.
+    /// Number of ports that keep their host.
     pub kept: usize,
-    /// Ports that another host had too, or alone: of switches that were split.
+    /// Number of ports of split devices that another host had, alone or as well.
     pub moved: usize,
-    /// Ports that no file had.
+    /// Number of ports that are in no file.
     pub added: usize,
-    /// Switches that several samplers had.
+    /// Names of switches that several samplers had.
     pub split: Vec<String>,
-    /// Lines whose GUID no device has, and which device has their LID; nothing if none has.
-    pub strangers: Vec<String>,
-    /// Lines whose device has another LID now.
+    /// Lines whose GUID is not in the net file, each with the device that has their LID, if any.
+    pub unknown: Vec<String>,
+    /// Number of lines whose device has another LID now.
     pub new_lids: usize,
-    /// Ports in the files that have no link now, or that are left out.
+    /// Number of ports in the files that have no link now, or are left out.
     pub dropped: usize,
 }
 
-/// Why there is no such plan.
+/// Reason why there is no such plan.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum AdoptError {
-    /// Nothing to sample.
+    /// There is nothing to sample.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Plan(#[from] PlanError),
@@ -60,46 +61,46 @@ pub enum AdoptError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Hosts(#[from] HostsError),
-    /// An error of this program.
+    /// The proof found an error of this program.
     #[error(transparent)]
     #[diagnostic(transparent)]
-    Uncovered(#[from] Uncovered),
-    /// Not one line fits the net file.
-    #[error("no line of the lid files tells of a device of the net file")]
+    Proof(#[from] ProofError),
+    /// No line matches the net file.
+    #[error("cannot use the lid files: none of their devices is in the net file")]
     #[diagnostic(help("give the net file of the fabric that these lid files were made for"))]
     OtherFabric,
-    /// Somebody has more than the cap.
+    /// A sampler has more ports than the cap.
     #[error("`{}` samples {ports} ports in the lid files, more than the cap of {cap}", Printable(host))]
-    #[diagnostic(help("keep it so with `--cap {enough}`, or plan anew with `--samplers '{list}'`"))]
+    #[diagnostic(help("keep the assignments with `--cap {enough}`, or make a new plan with `--samplers '{list}'`"))]
     OverCap {
-        /// The sampler with most.
+        /// Sampler with most ports.
         host: String,
-        /// Its ports.
+        /// Number of its ports.
         ports: u32,
         /// The cap.
         cap: u32,
-        /// A cap that would do.
+        /// Cap that is large enough.
         enough: u32,
-        /// All samplers.
+        /// All samplers as a host list.
         list: String,
     },
 }
 
-/// Makes a plan of lid files.
+/// Makes a plan from lid files.
 ///
 /// # Errors
-/// When a sampler is not in the fabric, nothing fits, or the cap is too low.
+/// When a sampler is not in the fabric, no line matches the fabric, or the cap is too low.
 pub fn adopt(fabric: &Fabric, lines: &[LidLine], guids: &[(String, Guid)], cap: u32) -> Result<Adopted, AdoptError> {
     let left_out = something_to_sample(fabric)?;
     let samplers = hosts::locate(&samplers(lines), guids, fabric)?;
     let graph = Graph::new(fabric);
     let task = Task::new(fabric, &graph, &samplers, cap, None);
-    let mut mended = Mended { lines: lines.len(), ..Mended::default() };
-    let told = votes(fabric, lines, &samplers, &mut mended);
-    if told.is_empty() {
+    let mut repairs = Repairs { lines: lines.len(), ..Repairs::default() };
+    let listed = listed_ports(fabric, lines, &samplers, &mut repairs);
+    if listed.is_empty() {
         return Err(AdoptError::OtherFabric);
     }
-    let owners = owners(&task, &told, &mut mended);
+    let owners = owners(&task, &listed, &mut repairs);
     let plan = plan_of(&task, &owners, left_out);
     let most = plan.shares.iter().rev().filter(|share| share.devices.len() > 1).max_by_key(|share| share.ports);
     if let Some(share) = most.filter(|share| share.ports > cap) {
@@ -107,36 +108,36 @@ pub fn adopt(fabric: &Fabric, lines: &[LidLine], guids: &[(String, Guid)], cap: 
         let (host, ports, list) = (share.host.name.clone(), share.ports, hosts::fold(&names));
         return Err(AdoptError::OverCap { host, ports, cap, enough: ports, list });
     }
-    proof::prove(fabric, cap, plan.given(fabric))?;
-    Ok(Adopted { plan, mended })
+    proof::prove(fabric, cap, plan.port_assignments(fabric))?;
+    Ok(Adopted { plan, repairs })
 }
 
-/// The samplers of all lines, each once.
-fn samplers(lines: &[LidLine]) -> Vec<Wanted> {
-    let mut by_host: BTreeMap<&str, &Wanted> = BTreeMap::new();
+/// Returns the samplers of all lines, each once.
+fn samplers(lines: &[LidLine]) -> Vec<SamplerSpec> {
+    let mut by_host: BTreeMap<&str, &SamplerSpec> = BTreeMap::new();
     for line in lines {
         by_host.entry(&line.sampler.host).or_insert(&line.sampler);
     }
     by_host.into_values().cloned().collect()
 }
 
-/// Ports of each device that is to be sampled, with the samplers that have them.
-type Votes = BTreeMap<DeviceId, BTreeMap<PortNum, BTreeSet<usize>>>;
+/// Ports of each sampled device in the lid files, with the indices of their samplers.
+type ListedPorts = BTreeMap<DeviceId, BTreeMap<PortNum, BTreeSet<usize>>>;
 
-fn votes(fabric: &Fabric, lines: &[LidLine], samplers: &[Host], mended: &mut Mended) -> Votes {
+fn listed_ports(fabric: &Fabric, lines: &[LidLine], samplers: &[Host], repairs: &mut Repairs) -> ListedPorts {
     let by_lid: BTreeMap<_, _> = fabric.iter().map(|(id, device)| (device.lid, id)).collect();
-    let mut told = Votes::new();
+    let mut listed = ListedPorts::new();
     for line in lines {
         let Ok(sampler) = samplers.binary_search_by(|host| host.name.cmp(&line.sampler.host)) else { continue };
         let by_guid = line.ports.iter().find_map(|port| fabric.find(line.guid, *port));
-        // LDMS asks by LID, and takes any GUID: a node's for a port's, too.
+        // LDMS queries by LID and accepts any GUID, also a node GUID in place of a port GUID.
         let found = by_guid.or_else(|| by_lid.get(&line.lid).copied());
         if by_guid.is_none() {
             let place = format!("{}:{}: {}", Printable(&line.name), line.line, line.guid);
-            let instead = found.map(|id| format!(", taken for `{}` by its LID {}", Printable(&fabric.device(id).name), line.lid));
-            mended.strangers.push(place + &instead.unwrap_or_default());
+            let instead = found.map(|id| format!(", used as `{}` by its LID {}", Printable(&fabric.device(id).name), line.lid));
+            repairs.unknown.push(place + &instead.unwrap_or_default());
         } else if found.is_some_and(|id| fabric.device(id).lid != line.lid) {
-            mended.new_lids += 1;
+            repairs.new_lids += 1;
         }
         for port in &line.ports {
             let is_sampled = |id: &DeviceId| {
@@ -144,32 +145,32 @@ fn votes(fabric: &Fabric, lines: &[LidLine], samplers: &[Host], mended: &mut Men
                 Reason::of(fabric, device).is_none() && device.port(*port).is_some_and(|port| port.peer.is_some())
             };
             match found.filter(is_sampled) {
-                Some(id) => drop(told.entry(id).or_default().entry(*port).or_default().insert(sampler)),
-                None => mended.dropped += 1,
+                Some(id) => drop(listed.entry(id).or_default().entry(*port).or_default().insert(sampler)),
+                None => repairs.dropped += 1,
             }
         }
     }
-    told
+    listed
 }
 
-fn owners(task: &Task<'_>, told: &Votes, mended: &mut Mended) -> Vec<Option<usize>> {
+fn owners(task: &Task<'_>, listed: &ListedPorts, repairs: &mut Repairs) -> Vec<Option<usize>> {
     let fabric = task.fabric;
     let mut owners = vec![None; fabric.devices().len()];
     let mut load = vec![0_u32; task.samplers.len()];
-    for (id, ports) in told {
+    for (id, ports) in listed {
         let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
         ports.values().flatten().for_each(|sampler| *counts.entry(*sampler).or_default() += 1);
-        // Of equals the first.
+        // Of equal counts the first sampler.
         let Some((owner, _)) = counts.iter().rev().max_by_key(|(_, count)| **count) else { continue };
         let device = fabric.device(*id);
         owners[id.0 as usize] = Some(*owner);
         load[*owner] += device.linked_ports() as u32;
         let kept = ports.values().filter(|samplers| samplers.len() == 1 && samplers.contains(owner)).count();
-        mended.kept += kept;
-        mended.moved += ports.len() - kept;
-        mended.added += device.linked_ports() - ports.len();
+        repairs.kept += kept;
+        repairs.moved += ports.len() - kept;
+        repairs.added += device.linked_ports() - ports.len();
         if counts.len() > 1 && device.kind == NodeKind::Switch {
-            mended.split.push(device.name.clone());
+            repairs.split.push(device.name.clone());
         }
     }
     let is_open = |owners: &[Option<usize>], id: DeviceId| {
@@ -178,7 +179,7 @@ fn owners(task: &Task<'_>, told: &Votes, mended: &mut Mended) -> Vec<Option<usiz
     };
     let switches = fabric.iter().filter(|(_, device)| device.kind == NodeKind::Switch);
     let others = fabric.iter().filter(|(_, device)| device.kind != NodeKind::Switch);
-    // Switches first, so that their adapters can follow.
+    // Switches come first, so that their HCA ports can follow.
     for (id, device) in switches.chain(others) {
         if is_open(&owners, id) {
             let ports = device.linked_ports() as u32;
@@ -190,39 +191,32 @@ fn owners(task: &Task<'_>, told: &Votes, mended: &mut Mended) -> Vec<Option<usiz
             let nearest = (0..load.len()).min_by_key(key).unwrap_or_default();
             owners[id.0 as usize] = Some(nearest);
             load[nearest] += ports;
-            mended.added += device.linked_ports();
+            repairs.added += device.linked_ports();
         }
     }
     owners
 }
 
-impl fmt::Display for Mended {
-    /// Lines for a report.
+impl fmt::Display for Repairs {
+    /// Writes the lines of a report.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const MOST: usize = 10;
+        const MAX_ITEMS: usize = 10;
         let count = |number: usize, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
         let Self { lines, kept, moved, added, new_lids, dropped, .. } = self;
-        writeln!(f, "\nLDMS      {}: {} as they were", count(*lines, "line", "lines"), count(*kept, "port stays", "ports stay"))?;
+        writeln!(f, "\nLDMS      {}: {} kept", count(*lines, "line", "lines"), count(*kept, "port", "ports"))?;
         let mut note = |number: usize, text: String| if number > 0 { writeln!(f, "          {text}") } else { Ok(()) };
-        note(
-            *added,
-            format!(
-                "{} in no lid file: with their device or switch now, else with the nearest sampler",
-                count(*added, "port was", "ports were")
-            ),
-        )?;
-        note(
-            *moved,
-            format!("{} with several samplers, or with another than the rest of the device", count(*moved, "port was", "ports were")),
-        )?;
-        note(*new_lids, format!("{} of devices that have another LID now", count(*new_lids, "line tells", "lines tell")))?;
-        note(*dropped, format!("{} not sampled: no link now, or left out", count(*dropped, "port of them is", "ports of them are")))?;
-        for (heading, items) in [("split between samplers, now with one", &self.split), ("GUID not in the net file", &self.strangers)] {
+        let in_no_file = count(*added, "port was", "ports were");
+        note(*added, format!("{in_no_file} in no lid file: added to the sampler of the device or switch, else to the nearest one"))?;
+        let split = count(*moved, "port", "ports");
+        note(*moved, format!("{split} of split devices moved: several samplers had them, or another one than the rest"))?;
+        note(*new_lids, format!("{} of devices with another LID now", count(*new_lids, "line", "lines")))?;
+        note(*dropped, format!("{} dropped: no link now, or left out", count(*dropped, "port", "ports")))?;
+        for (heading, items) in [("split between samplers, now with one", &self.split), ("GUID not in the net file", &self.unknown)] {
             if !items.is_empty() {
                 writeln!(f, "          {heading}: {}", items.len())?;
-                items.iter().take(MOST).try_for_each(|item| writeln!(f, "            {}", Printable(item)))?;
-                if items.len() > MOST {
-                    writeln!(f, "            and {} more", items.len() - MOST)?;
+                items.iter().take(MAX_ITEMS).try_for_each(|item| writeln!(f, "            {}", Printable(item)))?;
+                if items.len() > MAX_ITEMS {
+                    writeln!(f, "            and {} more", items.len() - MAX_ITEMS)?;
                 }
             }
         }
@@ -234,7 +228,7 @@ impl fmt::Display for Mended {
 mod tests {
     use super::*;
     use crate::partition::formats::ldms::{lid_file, parse};
-    use crate::partition::{Options, Request, plan_with};
+    use crate::partition::{PlanOptions, Request, plan_with};
     use crate::topology::{ports_report, synthetic};
 
     const EIGHT: &str = "node[00001,00025,00049,00073,00097,00121],admin1,oss1";
@@ -245,7 +239,7 @@ mod tests {
 
     fn planned(fabric: &Fabric) -> Plan {
         let samplers = hosts::locate(&hosts::parse_list(EIGHT).unwrap(), &[], fabric).unwrap();
-        plan_with(&Request { fabric, samplers, cap: 150 }, &Options { optimize: false, ..Options::default() }).unwrap()
+        plan_with(&Request { fabric, samplers, cap: 150 }, &PlanOptions { optimize: false, ..PlanOptions::default() }).unwrap()
     }
 
     fn written(fabric: &Fabric, plan: &Plan) -> String {
@@ -257,23 +251,23 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_was_written_as_lid_files_comes_back() {
+    fn plan_survives_lid_files() {
         let fabric = stria();
         let plan = planned(&fabric);
         let adopted = adopted(&fabric, &written(&fabric, &plan), 150).unwrap();
         assert_eq!(adopted.plan, plan);
-        assert_eq!(adopted.mended, Mended { lines: 338, kept: 968, ..Mended::default() });
+        assert_eq!(adopted.repairs, Repairs { lines: 338, kept: 968, ..Repairs::default() });
     }
 
     #[test]
-    fn what_the_lid_files_lack_is_added_and_what_is_split_is_joined() {
+    fn missing_devices_are_added_and_split_switches_joined() {
         let fabric = stria();
         let plan = planned(&fabric);
         let text = written(&fabric, &plan);
         let leaf = fabric.iter().find(|(_, device)| device.name == "leaf01").unwrap().1;
         let whole = format!("{} {} 36 *\n", leaf.lid, leaf.guid);
         assert!(text.contains(&whole));
-        // LDMS's own generator loses links of unknown speed; hands split a switch; a device is gone; a LID moved; a node's GUID stands for a port's.
+        // A split switch, a device in no file, another LID, and a node GUID in place of a port GUID.
         let host = fabric.iter().find(|(_, device)| device.name == "node00002 mlx5_0").unwrap().1;
         let gone = fabric.iter().find(|(_, device)| device.name == "node00003 mlx5_0").unwrap().1;
         let line = |device: &crate::topology::Device| format!("{} {} 1 1\n", device.lid, device.guid);
@@ -283,31 +277,32 @@ mod tests {
             .replace(&line(host), &format!("{} 0x1234 1 1\n", host.lid))
             .replace(&line(gone), "")
             + &format!("4711 {} 3 21,22,23\n48000 0x77 1 1\n", leaf.guid);
-        let Adopted { plan: found, mended } = adopted(&fabric, &text, 150).unwrap();
-        assert_eq!(found, plan, "the last file's sampler had three ports of a leaf that is another's");
-        assert_eq!((mended.kept, mended.moved, mended.added, mended.dropped, mended.new_lids), (968 - 16 - 1, 3, 14, 1, 1));
-        assert_eq!(mended.split, ["leaf01"]);
-        assert_eq!(mended.strangers.len(), 2);
-        assert!(mended.strangers[0].ends_with(&format!("0x0000000000001234, taken for `node00002 mlx5_0` by its LID {}", host.lid)));
-        let told = mended.to_string();
+        let Adopted { plan: found, repairs } = adopted(&fabric, &text, 150).unwrap();
+        assert_eq!(found, plan, "the sampler of the last file had three ports of another sampler's leaf");
+        assert_eq!((repairs.kept, repairs.moved, repairs.added, repairs.dropped, repairs.new_lids), (968 - 16 - 1, 3, 14, 1, 1));
+        assert_eq!(repairs.split, ["leaf01"]);
+        assert_eq!(repairs.unknown.len(), 2);
+        assert!(repairs.unknown[0].ends_with(&format!("0x0000000000001234, used as `node00002 mlx5_0` by its LID {}", host.lid)));
+        let report = repairs.to_string();
         assert!(
-            told.contains("14 ports were in no lid file") && told.contains("split between samplers, now with one: 1\n            leaf01"),
-            "{told}"
+            report.contains("14 ports were in no lid file")
+                && report.contains("split between samplers, now with one: 1\n            leaf01"),
+            "{report}"
         );
     }
 
     #[test]
-    fn a_cap_that_is_too_low_is_said_with_one_that_would_do() {
+    fn too_low_cap_error_names_a_sufficient_cap() {
         let fabric = stria();
         let text = written(&fabric, &planned(&fabric));
         let error = adopted(&fabric, &text, 100).unwrap_err();
         assert_eq!(error.to_string(), "`admin1` samples 136 ports in the lid files, more than the cap of 100");
         assert_eq!(
             error.help().unwrap().to_string(),
-            "keep it so with `--cap 136`, or plan anew with `--samplers 'admin1,node[00001,00025,00049,00073,00097,00121],oss1'`"
+            "keep the assignments with `--cap 136`, or make a new plan with `--samplers 'admin1,node[00001,00025,00049,00073,00097,00121],oss1'`"
         );
         assert!(adopted(&fabric, &text, 136).is_ok());
-        let strange = "# ibnet-gen: LID, port GUID, number of ports, ports\n# sampler oss1\n48000 0x77 1 1\n";
-        assert!(matches!(adopted(&fabric, strange, 100), Err(AdoptError::OtherFabric)));
+        let other = "# ibnet-gen: LID, port GUID, number of ports, ports\n# sampler oss1\n48000 0x77 1 1\n";
+        assert!(matches!(adopted(&fabric, other, 100), Err(AdoptError::OtherFabric)));
     }
 }

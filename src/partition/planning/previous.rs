@@ -1,86 +1,29 @@
-//! A plan that stays as it was, but for what must change: whoever draws lines over weeks wants a port to be with the same sampler.
+//! Keeps as much of the previous plan as possible. A site that plots counters over weeks wants a port to
+//! stay with its sampler.
 //!
-//! Everything stays with its sampler, but:
+//! Every device stays with its sampler, except:
 //!
-//! - what was with a host that is no sampler any more;
-//! - the adapters of a new sampler, and of the switches that it hangs on as many as it has room for, with their adapters: those are its own;
-//! - what a sampler has above the cap, since links were added: first adapters that are not with their switch, then the smallest switch that is enough, last
-//!   what is its own.
+//! - devices whose host is no sampler any more;
+//! - the HCA ports of a new sampler, and as many of the switches it is attached to, with their HCA
+//!   ports, as it has room for: they are the sampler's own devices;
+//! - devices of a sampler above the cap, because links were added: first HCA ports that are separated
+//!   from their switch, then the smallest switch that is enough, last the sampler's own devices.
 //!
-//! What is free then, and what is new, goes by the rules, and is all that the search may move. Where that leads to no plan, only what is a sampler's own
-//! stays at first, or nothing; then devices go back to where they were as far as they can.
+//! The rules assign the free and the new devices, and the search moves only those. If that gives no
+//! plan, only the samplers' own devices stay, or none. Then devices return to their previous sampler
+//! as far as possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
-
+use super::changes::{ChangedPorts, Changes, Moved, Previous, PreviousPorts};
+use super::plan::Share;
+use super::proof;
 use super::task::{Owners, Task};
-use super::{Share, proof};
 use crate::topology::{DeviceId, Fabric};
 use crate::types::{Guid, PortNum};
 
-/// Who sampled what.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Previous {
-    /// The host and the device's name, by port: of the first role.
-    pub primary: Ports,
-    /// Of the second one; empty if there was none.
-    pub secondary: Ports,
-}
-
-/// The sampler's host and the device's name, by port.
-pub type Ports = BTreeMap<(Guid, PortNum), (String, String)>;
-
-/// What is no more as it was.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Changes {
-    /// Whether what could stay left no room for the rest, so that more had to move.
-    pub anew: bool,
-    /// Samplers that were not there before.
-    pub new_samplers: Vec<String>,
-    /// Samplers that are not there any more.
-    pub gone_samplers: Vec<String>,
-    /// Ports that were in no plan before, by device.
-    pub new_ports: Vec<Ported>,
-    /// Ports that are in no plan any more, by device.
-    pub gone_ports: Vec<Ported>,
-    /// Devices that went to another sampler.
-    pub moved: Vec<Moved>,
-    /// Devices whose second sampler is another one.
-    pub moved_secondary: Vec<Moved>,
-    /// Ports that are where they were, in the first role.
-    #[serde(rename = "kept_ports")]
-    pub kept: u32,
-}
-
-/// A device and some of its ports.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Ported {
-    /// The device.
-    pub guid: Guid,
-    /// Its name; written by strangers.
-    pub name: String,
-    /// The ports.
-    pub ports: Vec<PortNum>,
-}
-
-/// A device that went to another sampler.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Moved {
-    /// The device.
-    pub guid: Guid,
-    /// Its name; written by strangers.
-    pub name: String,
-    /// Its ports that were sampled before.
-    pub ports: u32,
-    /// Whose it was.
-    pub from: String,
-    /// Whose it is now.
-    pub to: String,
-}
-
-/// The sampler that each device had, as far as it is a sampler still.
-pub(super) fn owners(task: &Task<'_>, ports: &Ports) -> Owners {
+/// Returns the previous sampler of each device, if it is still a sampler.
+pub(super) fn owners(task: &Task<'_>, ports: &PreviousPorts) -> Owners {
     let samplers: BTreeMap<&str, usize> = task.samplers.iter().enumerate().map(|(index, host)| (&*host.name, index)).collect();
     let of = |device: DeviceId| {
         let sampled = task.fabric.device(device);
@@ -90,8 +33,8 @@ pub(super) fn owners(task: &Task<'_>, ports: &Ports) -> Owners {
     task.ids().map(of).collect()
 }
 
-/// What of it may stay.
-pub(super) fn kept(task: &Task<'_>, ports: &Ports) -> Owners {
+/// Returns the devices that stay, with their samplers.
+pub(super) fn kept(task: &Task<'_>, ports: &PreviousPorts) -> Owners {
     let mut keeping = Keeping { task, owners: owners(task, ports), load: vec![0; task.samplers.len()] };
     keeping.task.ids().zip(&keeping.owners).for_each(|(device, owner)| {
         if let Some(sampler) = owner {
@@ -100,7 +43,7 @@ pub(super) fn kept(task: &Task<'_>, ports: &Ports) -> Owners {
     });
     let hosts: BTreeSet<&str> = ports.values().map(|(host, _)| &**host).collect();
     for (sampler, host) in task.samplers.iter().enumerate().filter(|(_, host)| !hosts.contains(&*host.name)) {
-        host.own.iter().for_each(|adapter| keeping.claim(sampler, &[*adapter]));
+        host.own.iter().for_each(|hca| keeping.claim(sampler, &[*hca]));
     }
     for switch in task.switches() {
         keeping.claim_switch(switch, &hosts);
@@ -111,7 +54,8 @@ pub(super) fn kept(task: &Task<'_>, ports: &Ports) -> Owners {
     keeping.owners
 }
 
-/// Of what may stay the samplers' own adapters, and the switches that they hang on with their adapters.
+/// Returns the devices among `kept` that are a sampler's own: its HCA ports, and the switches that it is
+/// attached to with their HCA ports.
 pub(super) fn own_only(task: &Task<'_>, kept: &Owners) -> Owners {
     let is_own = |device: DeviceId, sampler: usize| {
         let switch = task.switch_of(device).unwrap_or(device);
@@ -127,27 +71,27 @@ struct Keeping<'a> {
 }
 
 impl Keeping<'_> {
-    /// A new sampler takes what is its own, if it has room.
+    /// Assigns devices to a sampler that has room for them.
     fn claim(&mut self, sampler: usize, devices: &[DeviceId]) {
         let ports: u32 = devices.iter().map(|device| self.task.port_count(*device)).sum();
         if ports > 0 && self.load[sampler] + ports <= self.task.cap {
-            devices.iter().for_each(|device| self.give(*device, Some(sampler)));
+            devices.iter().for_each(|device| self.assign(*device, Some(sampler)));
         }
     }
 
-    /// A switch with no old sampler on it goes to a new one.
-    fn claim_switch(&mut self, switch: DeviceId, old: &BTreeSet<&str>) {
+    /// Assigns a switch without an attached previous sampler to an attached new one.
+    fn claim_switch(&mut self, switch: DeviceId, previous: &BTreeSet<&str>) {
         let task = self.task;
-        let is_old = |sampler: usize| old.contains(&*task.samplers[sampler].name);
+        let was_sampler = |sampler: usize| previous.contains(&*task.samplers[sampler].name);
         let with_owner = self.followers(switch);
-        let of_new = task.attached(switch).filter(|sampler| !is_old(*sampler)).min_by_key(|sampler| self.load[*sampler]);
-        if let Some(sampler) = of_new.filter(|_| !task.attached(switch).any(is_old)) {
+        let of_new = task.attached(switch).filter(|sampler| !was_sampler(*sampler)).min_by_key(|sampler| self.load[*sampler]);
+        if let Some(sampler) = of_new.filter(|_| !task.attached(switch).any(was_sampler)) {
             let whole = [&[switch], &with_owner[..]].concat();
             self.claim(sampler, &whole);
         }
     }
 
-    /// Gives up what is too much.
+    /// Takes devices from a sampler above the cap.
     fn relieve(&mut self, sampler: usize) {
         let task = self.task;
         let mut held: Vec<_> = task.ids().filter(|id| self.owners[id.0 as usize] == Some(sampler)).collect();
@@ -155,14 +99,14 @@ impl Keeping<'_> {
         if self.load[sampler] <= task.cap || is_alone {
             return;
         }
-        // A switch that outgrew the cap needs a sampler to itself.
+        // A switch that is larger than the cap needs a sampler to itself.
         for switch in held.iter().copied().filter(|id| task.port_count(*id) > task.cap) {
-            self.give(switch, None);
+            self.assign(switch, None);
         }
-        let strays: BTreeSet<_> = task.strays(&self.owners).collect();
-        for adapter in held.iter().copied().filter(|id| strays.contains(id)) {
+        let separated: BTreeSet<_> = task.separated(&self.owners).collect();
+        for hca in held.iter().copied().filter(|id| separated.contains(id)) {
             if self.load[sampler] > task.cap {
-                self.give(adapter, None);
+                self.assign(hca, None);
             }
         }
         held.retain(|id| task.is_switch(*id) && self.owners[id.0 as usize] == Some(sampler));
@@ -176,33 +120,33 @@ impl Keeping<'_> {
                 units.sort_by_key(|switch| (size(switch) < excess, size(switch).abs_diff(excess), **switch));
                 let switch = *units.remove(0);
                 let followers = self.followers(switch);
-                // Of its own switch, adapters go first.
+                // The HCA ports of the sampler's own switch go before the switch.
                 if own && followers.iter().map(|id| task.port_count(*id)).sum::<u32>() >= excess {
-                    followers.into_iter().rev().for_each(|adapter| {
+                    followers.into_iter().rev().for_each(|hca| {
                         if self.load[sampler] > task.cap {
-                            self.give(adapter, None);
+                            self.assign(hca, None);
                         }
                     });
                 } else {
-                    followers.into_iter().chain([switch]).for_each(|id| self.give(id, None));
+                    followers.into_iter().chain([switch]).for_each(|id| self.assign(id, None));
                 }
             }
         }
     }
 
-    /// Adapters that are with their switch, but for those of its sampler.
+    /// Returns the HCA ports with the sampler of their switch, except the sampler's own ones.
     fn followers(&self, switch: DeviceId) -> Vec<DeviceId> {
         let owner = self.owners[switch.0 as usize];
-        let follows = |adapter: &DeviceId| {
-            self.task.switch_of(*adapter) == Some(switch)
+        let follows = |hca: &DeviceId| {
+            self.task.switch_of(*hca) == Some(switch)
                 && owner.is_some()
-                && self.owners[adapter.0 as usize] == owner
-                && self.task.own(*adapter) != owner
+                && self.owners[hca.0 as usize] == owner
+                && self.task.own(*hca) != owner
         };
         self.task.graph.neighbours(switch).iter().copied().filter(follows).collect()
     }
 
-    fn give(&mut self, device: DeviceId, to: Option<usize>) {
+    fn assign(&mut self, device: DeviceId, to: Option<usize>) {
         let ports = self.task.port_count(device);
         if let Some(from) = std::mem::replace(&mut self.owners[device.0 as usize], to) {
             self.load[from] -= ports;
@@ -213,55 +157,54 @@ impl Keeping<'_> {
     }
 }
 
-impl Changes {
-    pub(super) fn new(fabric: &Fabric, previous: &Previous, shares: &[Share], secondary: &[Share], anew: bool) -> Self {
-        let before: BTreeSet<&str> = previous.primary.values().chain(previous.secondary.values()).map(|(host, _)| &**host).collect();
-        let now: BTreeSet<&str> = shares.iter().map(|share| &*share.host.name).collect();
-        let names = |names: Vec<&&str>| names.into_iter().map(|name| (*name).to_owned()).collect();
-        let sampled: BTreeSet<_> = proof::given(fabric, shares).map(|given| (given.guid, given.port)).collect();
-        let name = |guid, port| fabric.find(guid, port).map(|id| &*fabric.device(id).name).unwrap_or_default();
-        let new = sampled.iter().filter(|key| !previous.primary.contains_key(key)).map(|(guid, port)| (*guid, *port, name(*guid, *port)));
-        let gone =
-            previous.primary.iter().filter(|(key, _)| !sampled.contains(key)).map(|((guid, port), (_, name))| (*guid, *port, &**name));
-        let moved = moved(fabric, &previous.primary, shares);
-        let were = sampled.iter().filter(|key| previous.primary.contains_key(key)).count() as u32;
-        Self {
-            anew,
-            new_samplers: names(now.difference(&before).collect()),
-            gone_samplers: names(before.difference(&now).collect()),
-            new_ports: by_device(new),
-            gone_ports: by_device(gone),
-            kept: were - moved.iter().map(|moved| moved.ports).sum::<u32>(),
-            moved,
-            moved_secondary: self::moved(fabric, &previous.secondary, secondary),
-        }
+/// Returns the differences between the previous plan and this one.
+pub(super) fn changes(fabric: &Fabric, previous: &Previous, shares: &[Share], secondary: &[Share], moved_more: bool) -> Changes {
+    let before: BTreeSet<&str> = previous.primary.values().chain(previous.secondary.values()).map(|(host, _)| &**host).collect();
+    let now: BTreeSet<&str> = shares.iter().map(|share| &*share.host.name).collect();
+    let names = |names: Vec<&&str>| names.into_iter().map(|name| (*name).to_owned()).collect();
+    let sampled: BTreeSet<_> = proof::port_assignments(fabric, shares).map(|assigned| (assigned.guid, assigned.port)).collect();
+    let name = |guid, port| fabric.find(guid, port).map(|id| &*fabric.device(id).name).unwrap_or_default();
+    let new = sampled.iter().filter(|key| !previous.primary.contains_key(key)).map(|(guid, port)| (*guid, *port, name(*guid, *port)));
+    let gone = previous.primary.iter().filter(|(key, _)| !sampled.contains(key));
+    let gone = gone.map(|((guid, port), (_, name))| (*guid, *port, &**name));
+    let moved = moved_devices(fabric, &previous.primary, shares);
+    let in_both = sampled.iter().filter(|key| previous.primary.contains_key(key)).count() as u32;
+    Changes {
+        moved_more,
+        new_samplers: names(now.difference(&before).collect()),
+        gone_samplers: names(before.difference(&now).collect()),
+        new_ports: by_device(new),
+        gone_ports: by_device(gone),
+        kept: in_both - moved.iter().map(|moved| moved.ports).sum::<u32>(),
+        moved,
+        moved_secondary: moved_devices(fabric, &previous.secondary, secondary),
     }
 }
 
-fn moved(fabric: &Fabric, before: &Ports, shares: &[Share]) -> Vec<Moved> {
+fn moved_devices(fabric: &Fabric, before: &PreviousPorts, shares: &[Share]) -> Vec<Moved> {
     let mut all = Vec::new();
     for share in shares {
-        for device in share.devices.iter().map(|held| fabric.device(held.id)) {
-            let were = device.linked().filter_map(|(port, _)| before.get(&(device.guid, port.num))).map(|(host, _)| host);
-            let elsewhere: Vec<_> = were.filter(|host| **host != share.host.name).collect();
-            if let Some(from) = elsewhere.first() {
+        for device in share.devices.iter().map(|planned| fabric.device(planned.id)) {
+            let previous = device.linked().filter_map(|(port, _)| before.get(&(device.guid, port.num))).map(|(host, _)| host);
+            let others: Vec<_> = previous.filter(|host| **host != share.host.name).collect();
+            if let Some(from) = others.first() {
                 let (name, from, to) = (device.name.clone(), (*from).clone(), share.host.name.clone());
-                all.push(Moved { guid: device.guid, name, ports: elsewhere.len() as u32, from, to });
+                all.push(Moved { guid: device.guid, name, ports: others.len() as u32, from, to });
             }
         }
     }
-    // The largest first: a switch before the adapters that came with it.
+    // The largest first: a switch before the HCA ports that moved with it.
     all.sort_by(|a, b| (b.ports, &a.from, &a.to, a.guid).cmp(&(a.ports, &b.from, &b.to, b.guid)));
     all
 }
 
-/// Ports that come in the order of (GUID, port).
-fn by_device<'a>(ports: impl Iterator<Item = (Guid, PortNum, &'a str)>) -> Vec<Ported> {
-    let mut devices: Vec<Ported> = Vec::new();
+/// Groups ports, which are sorted by GUID and number, by device.
+fn by_device<'a>(ports: impl Iterator<Item = (Guid, PortNum, &'a str)>) -> Vec<ChangedPorts> {
+    let mut devices: Vec<ChangedPorts> = Vec::new();
     for (guid, port, name) in ports {
         match devices.last_mut() {
             Some(last) if last.guid == guid => last.ports.push(port),
-            _ => devices.push(Ported { guid, name: name.to_owned(), ports: vec![port] }),
+            _ => devices.push(ChangedPorts { guid, name: name.to_owned(), ports: vec![port] }),
         }
     }
     devices

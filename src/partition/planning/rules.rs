@@ -1,25 +1,27 @@
-//! The rules by which devices are given to samplers. They are those of the LDMS paper, in its order:
+//! The rules that assign devices to samplers. They follow the LDMS paper in this order:
 //!
-//! 1. A switch belongs to one sampler; it is never split.
-//! 2. A sampler's own adapters and the switches that it hangs on are its own, as far as the cap allows. If several samplers hang
-//!    on one switch, the least loaded takes it.
-//! 3. Switches of the higher tiers, from the second up, go round among the least loaded samplers that have room.
-//! 4. Switches that are left go to the least loaded sampler that has room.
-//! 5. Adapters follow their switch. Those that do not fit go to the nearest sampler with room.
+//! 1. A switch has one sampler; it is never split.
+//! 2. A sampler gets the HCA ports of its own host and the switches that its host is attached to, as
+//!    far as the cap allows. If several samplers are attached to one switch, the least loaded gets it.
+//! 3. Switches of the higher tiers, from the second upwards, go in turn to the least loaded sampler
+//!    that has room.
+//! 4. The remaining switches go to the least loaded sampler that has room.
+//! 5. HCA ports follow their switch. Those that do not fit go to the nearest sampler with room.
 //! 6. Aggregation nodes (SHARP) do not count for the hierarchy.
 //!
-//! Ties go to the nearer sampler, then to the earlier one in the list. Where the rules leave the order open, larger switches come
-//! first. A sampler's load counts the adapters that will follow its switches, so that the result comes out even. A sampler to
-//! which no way leads is taken only if no other is left.
+//! Ties go to the nearer sampler, then to the earlier one in the list. Where the rules leave the order
+//! open, larger switches come first. The load of a sampler counts the HCA ports that will follow its
+//! switches, so that the result is even. A sampler without a path to the device is the last choice.
 //!
-//! Where the rules collide, the order is: every port exactly once, the cap, a switch is never split, own adapters, own switches,
-//! adapters follow their switch, balance, hops. Hence:
+//! If rules contradict each other, the order of precedence is: every port exactly once, the cap, whole
+//! switches, own HCA ports, own switches, HCA ports with their switch, balance, hops. This means:
 //!
-//! - A switch whose followers do not fit anywhere is still placed, by the room that itself needs.
-//! - If rules 3 and 4 in this order part adapters from their switches, rule 4 is tried before rule 3, and what parts fewer stands.
-//! - Where there are no tiers, as in a torus, a mesh or a plain dragonfly, the switches of rule 4 go to the nearest sampler that has room, those first
-//!   that have one near.
-//! - If a switch is left without room, all starts anew by room alone, and neighbourhood is given up.
+//! - A switch whose HCA ports fit nowhere is still placed, by the room that the switch itself needs.
+//! - If rules 3 and 4 in this order separate HCA ports from their switches, rule 4 is also tried before
+//!   rule 3. The result that separates fewer HCA ports is used.
+//! - In a fabric without tiers (torus, mesh, plain dragonfly) the switches of rule 4 go to the nearest
+//!   sampler with room. Switches with a near sampler come first.
+//! - If a switch finds no room, all devices are placed again by size alone, without regard to distance.
 //! - A switch that is larger than the cap has a sampler to itself.
 
 use std::cmp::Reverse;
@@ -28,59 +30,60 @@ use super::task::{Owners, Task};
 use crate::topology::DeviceId;
 use crate::topology::graph::UNREACHABLE;
 
-/// Gives devices by the rules, but for those that are kept where they are; `None` if a switch found no room.
+/// Assigns all devices by the rules, except `kept` ones, which stay; `None` if a switch found no room.
 pub(super) fn by_the_rules(task: &Task<'_>, kept: &Owners) -> Option<Owners> {
-    let in_order = placed(task, kept, |placing| placing.higher_tiers().and_then(|()| placing.switches_left()));
+    let in_order = placed(task, kept, |placing| placing.higher_tiers().and_then(|()| placing.remaining_switches()));
     let best = match in_order {
-        Some(placing) if placing.parted() == 0 => Some(placing),
+        Some(placing) if placing.separated() == 0 => Some(placing),
         in_order => {
             let leaves_first = placed(task, kept, |placing| placing.lowest_tiers().and_then(|()| placing.higher_tiers()));
-            // Of equals the first, which kept the order.
-            in_order.into_iter().chain(leaves_first).min_by_key(Placing::parted)
+            // Of equal results the first one, which has the order of the rules.
+            in_order.into_iter().chain(leaves_first).min_by_key(Placing::separated)
         }
     };
     best.map(|placing| placing.owners)
 }
 
-/// All rules, with the order of the third and the fourth left open.
+/// Applies all rules. The caller selects the order of rules 3 and 4.
 fn placed<'a>(task: &'a Task<'a>, kept: &Owners, switches: impl FnOnce(&mut Placing<'a>) -> Option<()>) -> Option<Placing<'a>> {
     let mut placing = Placing::new(task);
     placing.keep(kept);
     placing.oversized()?;
-    placing.own_adapters();
+    placing.own_hcas();
     placing.count_followers();
     placing.own_switches();
     switches(&mut placing)?;
-    placing.adapters();
+    placing.hcas();
     Some(placing)
 }
 
-/// Gives switches by room alone, largest first to the first sampler that has it, then adapters by the rules.
+/// Assigns switches by size alone, the largest first, to the first sampler with room; then HCA ports
+/// by the rules.
 ///
-/// The caller has seen to it that there are [`Task::samplers_needed`].
-pub(super) fn room_first(task: &Task<'_>) -> Owners {
+/// The caller ensures that there are [`Task::samplers_needed`].
+pub(super) fn by_size(task: &Task<'_>) -> Owners {
     let mut placing = Placing::new(task);
-    placing.oversized().expect("a sampler each for the oversized was counted");
+    placing.oversized().expect("samplers_needed counts one sampler for each oversized switch");
     for switch in placing.open_switches() {
         let first = (0..task.samplers.len()).find(|sampler| placing.has_room(*sampler, task.port_count(switch)));
-        placing.give(switch, first.expect("as many samplers as this order needs were counted"));
+        placing.assign(switch, first.expect("samplers_needed places the switches in the same order"));
     }
-    placing.own_adapters();
-    placing.adapters();
+    placing.own_hcas();
+    placing.hcas();
     placing.owners
 }
 
-/// The state while devices are being given.
+/// State of the assignment.
 struct Placing<'a> {
     task: &'a Task<'a>,
     owners: Owners,
-    /// Ports given so far, by sampler.
+    /// Assigned ports, by sampler.
     load: Vec<u32>,
-    /// The same and the adapters that will follow the switches, by sampler.
+    /// Assigned ports and the HCA ports that will follow the assigned switches, by sampler.
     promised: Vec<u32>,
-    /// What that costs.
+    /// Cost of the promised ports, by sampler.
     expected: Vec<u64>,
-    /// Ports of adapters that nobody has yet and that would follow, and what they cost, by device.
+    /// Number and cost of the unassigned HCA ports that would follow a switch, by device.
     followers: Vec<(u32, u64)>,
 }
 
@@ -92,45 +95,46 @@ impl<'a> Placing<'a> {
         Self { task, owners: vec![None; devices], load, promised, expected, followers: vec![(0, 0); devices] }
     }
 
-    /// What stays where it is.
+    /// Assigns the kept devices to their samplers.
     fn keep(&mut self, kept: &Owners) {
         for (device, owner) in self.task.ids().zip(kept) {
             if let Some(sampler) = owner {
-                self.give(device, *sampler);
+                self.assign(device, *sampler);
             }
         }
     }
 
-    /// Switches larger than the cap come first: each takes a whole sampler, one that hangs on it if there is one.
+    /// Assigns each switch that is larger than the cap to a sampler of its own, if possible to one that
+    /// is attached to the switch.
     fn oversized(&mut self) -> Option<()> {
         for switch in self.open_switches().into_iter().filter(|switch| self.task.port_count(*switch) > self.task.cap) {
             let own = self.task.attached(switch).filter(|sampler| self.load[*sampler] == 0).min();
             let free = (0..self.load.len()).filter(|sampler| self.load[*sampler] == 0);
             let nearest = own.or_else(|| free.min_by_key(|sampler| (self.task.hops(*sampler, switch), *sampler)))?;
-            self.give(switch, nearest);
+            self.assign(switch, nearest);
         }
         Some(())
     }
 
-    /// Rule 2, its first half.
-    fn own_adapters(&mut self) {
+    /// Applies the first half of rule 2.
+    fn own_hcas(&mut self) {
         for (sampler, host) in self.task.samplers.iter().enumerate() {
-            for adapter in &host.own {
-                if self.is_open(*adapter) && self.has_room(sampler, self.task.port_count(*adapter)) {
-                    self.give(*adapter, sampler);
+            for hca in &host.own {
+                if self.is_open(*hca) && self.has_room(sampler, self.task.port_count(*hca)) {
+                    self.assign(*hca, sampler);
                 }
             }
         }
     }
 
-    /// How many adapters would follow each switch.
+    /// Counts the HCA ports that would follow each switch.
     fn count_followers(&mut self) {
-        for adapter in self.open_adapters() {
-            if let Some(switch) = self.task.switch_of(adapter) {
-                let (ports, cost) = (self.task.port_count(adapter), self.task.cost(adapter));
+        for hca in self.open_hcas() {
+            if let Some(switch) = self.task.switch_of(hca) {
+                let (ports, cost) = (self.task.port_count(hca), self.task.cost(hca));
                 let followers = &mut self.followers[switch.0 as usize];
                 *followers = (followers.0 + ports, followers.1 + cost);
-                // Of a switch that is kept.
+                // A kept switch already has its sampler.
                 if let Some(owner) = self.owners[switch.0 as usize] {
                     self.promised[owner] += ports;
                     self.expected[owner] += cost;
@@ -139,16 +143,16 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// Rule 2, its second half.
+    /// Applies the second half of rule 2.
     fn own_switches(&mut self) {
         for switch in self.open_switches() {
             if let Some(sampler) = self.least_loaded(switch, self.task.attached(switch)) {
-                self.give(switch, sampler);
+                self.assign(switch, sampler);
             }
         }
     }
 
-    /// Rule 3.
+    /// Applies rule 3.
     fn higher_tiers(&mut self) -> Option<()> {
         if self.task.flat {
             return Some(());
@@ -156,56 +160,59 @@ impl<'a> Placing<'a> {
         let tier = |switch: &DeviceId| self.task.tier(*switch);
         let mut higher: Vec<_> = self.open_switches().into_iter().filter(|switch| tier(switch) >= 2).collect();
         higher.sort_by_key(tier);
-        self.give_to_least_loaded(higher)
+        self.assign_to_least_loaded(higher)
     }
 
-    /// Rule 4 for those that rule 3 leaves.
+    /// Applies rule 4 to the switches that rule 3 does not cover.
     fn lowest_tiers(&mut self) -> Option<()> {
         let mut lowest = self.switches_by_nearness();
         lowest.retain(|switch| self.task.flat || self.task.tier(*switch) < 2);
-        self.give_to_least_loaded(lowest)
+        self.assign_to_least_loaded(lowest)
     }
 
-    /// Rule 4.
-    fn switches_left(&mut self) -> Option<()> {
-        let left = self.switches_by_nearness();
-        self.give_to_least_loaded(left)
+    /// Applies rule 4.
+    fn remaining_switches(&mut self) -> Option<()> {
+        let remaining = self.switches_by_nearness();
+        self.assign_to_least_loaded(remaining)
     }
 
-    /// Switches that nobody has yet. Where there are no tiers, those come first that have a sampler near: so what a sampler gets hangs together.
+    /// Returns the unassigned switches. In a fabric without tiers, switches with a near sampler come
+    /// first, so that the switches of a sampler are connected.
     fn switches_by_nearness(&self) -> Vec<DeviceId> {
-        let mut left = self.open_switches();
+        let mut open = self.open_switches();
         if self.task.flat {
-            left.sort_by_cached_key(|switch| (0..self.load.len()).map(|sampler| self.task.hops(sampler, *switch)).min());
+            open.sort_by_cached_key(|switch| (0..self.load.len()).map(|sampler| self.task.hops(sampler, *switch)).min());
         }
-        left
+        open
     }
 
-    fn give_to_least_loaded(&mut self, switches: Vec<DeviceId>) -> Option<()> {
+    fn assign_to_least_loaded(&mut self, switches: Vec<DeviceId>) -> Option<()> {
         for switch in switches {
             let sampler = self.least_loaded(switch, 0..self.load.len())?;
-            self.give(switch, sampler);
+            self.assign(switch, sampler);
         }
         Some(())
     }
 
-    /// Rule 5. First those that find room with their switch, so that no stranger takes it from them.
-    fn adapters(&mut self) {
-        for adapter in self.open_adapters() {
-            let owner = self.task.switch_of(adapter).and_then(|switch| self.owners[switch.0 as usize]);
-            if let Some(sampler) = owner.filter(|sampler| self.has_room(*sampler, self.task.port_count(adapter))) {
-                self.give(adapter, sampler);
+    /// Applies rule 5. HCA ports that fit with their switch come first, so that others do not take
+    /// their room.
+    fn hcas(&mut self) {
+        for hca in self.open_hcas() {
+            let owner = self.task.switch_of(hca).and_then(|switch| self.owners[switch.0 as usize]);
+            if let Some(sampler) = owner.filter(|sampler| self.has_room(*sampler, self.task.port_count(hca))) {
+                self.assign(hca, sampler);
             }
         }
-        for adapter in self.open_adapters() {
-            let ports = self.task.port_count(adapter);
+        for hca in self.open_hcas() {
+            let ports = self.task.port_count(hca);
             let with_room = (0..self.load.len()).filter(|sampler| self.has_room(*sampler, ports));
-            let nearest = with_room.min_by_key(|sampler| (self.task.hops(*sampler, adapter), self.load[*sampler], *sampler));
-            self.give(adapter, nearest.expect("the ports fit in all, and an adapter's port takes any room"));
+            let nearest = with_room.min_by_key(|sampler| (self.task.hops(*sampler, hca), self.load[*sampler], *sampler));
+            self.assign(hca, nearest.expect("all ports fit in total, and an HCA port is one port"));
         }
     }
 
-    /// The sampler that a switch should go to: with room for it and its followers, else with room for itself.
+    /// Returns the sampler for a switch: the least loaded with room for the switch and its followers,
+    /// else the least loaded with room for the switch.
     fn least_loaded(&self, switch: DeviceId, samplers: impl Iterator<Item = usize> + Clone) -> Option<usize> {
         let (ports, (followers, _)) = (self.task.port_count(switch), self.followers[switch.0 as usize]);
         let key = |sampler: &usize| {
@@ -219,16 +226,15 @@ impl<'a> Placing<'a> {
         for_both.min_by_key(key).or_else(|| for_itself.min_by_key(key))
     }
 
-    /// Adapters that are with another sampler than their switch, but for those that are a sampler's own.
-    fn parted(&self) -> usize {
-        self.task.strays(&self.owners).count()
+    fn separated(&self) -> usize {
+        self.task.separated(&self.owners).count()
     }
 
     fn has_room(&self, sampler: usize, ports: u32) -> bool {
         self.load[sampler] + ports <= self.task.cap
     }
 
-    fn give(&mut self, device: DeviceId, sampler: usize) {
+    fn assign(&mut self, device: DeviceId, sampler: usize) {
         let (ports, (followers, following)) = (self.task.port_count(device), self.followers[device.0 as usize]);
         self.owners[device.0 as usize] = Some(sampler);
         self.load[sampler] += ports;
@@ -240,14 +246,14 @@ impl<'a> Placing<'a> {
         self.owners[device.0 as usize].is_none() && self.task.port_count(device) > 0
     }
 
-    /// Switches that nobody has yet: the largest with its followers first.
+    /// Returns the unassigned switches, the largest with its followers first.
     fn open_switches(&self) -> Vec<DeviceId> {
         let mut open: Vec<_> = self.task.switches().filter(|switch| self.is_open(*switch)).collect();
         open.sort_by_key(|switch| (Reverse(self.task.cost(*switch) + self.followers[switch.0 as usize].1), *switch));
         open
     }
 
-    fn open_adapters(&self) -> Vec<DeviceId> {
-        self.task.adapters().filter(|adapter| self.is_open(*adapter)).collect()
+    fn open_hcas(&self) -> Vec<DeviceId> {
+        self.task.hcas().filter(|hca| self.is_open(*hca)).collect()
     }
 }

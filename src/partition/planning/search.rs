@@ -1,27 +1,32 @@
-//! What the rules leave open is improved by local search: the greatest load, then the hops. Nothing gets worse by it.
+//! Local search that improves the result of the rules: first the largest load, then the hops. No
+//! figure gets worse.
 //!
-//! What moves is a switch with the adapters that are with it, or an adapter that found no room with its switch. It moves to another sampler, or
-//! changes places with another unit. The order of precedence stands: the cap, whole switches, own adapters, own switches (which move among the samplers
-//! that hang on them only), adapters with their switch. In three steps:
+//! A unit moves as one: a switch with the HCA ports that share its sampler, or an HCA port that found
+//! no room with its switch. A unit moves to another sampler or swaps places with another unit. The
+//! order of precedence of the [rules](super::rules) holds. A sampler's own switches move only among
+//! the samplers that are attached to them. The search has three steps:
 //!
-//! 1. Adapters go back to their switch, or switches to where there is room for them and all of their adapters.
-//! 2. The samplers with the greatest load give away or change. A step down counts only when all of them have made it, and is undone otherwise.
-//! 3. Whatever shortens the ways without exceeding the greatest load that was reached.
+//! 1. HCA ports return to their switch, or a switch moves to a sampler with room for it and all of its
+//!    HCA ports.
+//! 2. The samplers with the largest load give units away or swap them. A lower level counts only when
+//!    all of them have reached it; otherwise the changes are undone.
+//! 3. Changes that reduce the hops without exceeding the largest load reached in step 2.
 //!
-//! All choices are made in the order of numbers, so the same input gives the same result.
+//! All choices are made in the order of indices, so equal input gives an equal result.
 
-use super::Figures;
+use super::plan::Figures;
 use super::task::{Owners, Task};
 use crate::topology::DeviceId;
 use crate::topology::graph::UNREACHABLE;
 
-/// Steps down for each sampler, at most: times in ns are many levels.
-const STEPS: usize = 10;
+/// Largest number of changes per sampler in step 2. Loads in nanoseconds have many levels.
+const MAX_CHANGES: usize = 10;
 
-/// How often all is looked through for shorter ways, at most.
-const ROUNDS: usize = 8;
+/// Largest number of passes over all units in step 3.
+const MAX_PASSES: usize = 8;
 
-/// Brings back to the samplers that they had before what can go there, even if it must change places with something that moves anyway.
+/// Returns devices to the samplers that they had before, as far as possible, also by swapping them
+/// with other units that moved.
 pub(super) fn restore(task: &Task<'_>, owners: &mut Owners, kept: &Owners, before: &Owners) {
     let mut search = Search::new(task, std::mem::take(owners), kept);
     search.find_units();
@@ -29,17 +34,17 @@ pub(super) fn restore(task: &Task<'_>, owners: &mut Owners, kept: &Owners, befor
     *owners = search.owners;
 }
 
-/// Improves a plan, but for what is kept where it is.
+/// Improves a plan. Devices in `kept` do not move.
 pub(super) fn improve(task: &Task<'_>, owners: &mut Owners, kept: &Owners) {
     let mut search = Search::new(task, std::mem::take(owners), kept);
-    search.gather();
+    search.reunite();
     search.find_units();
-    search.level();
-    search.shorten();
+    search.reduce_load();
+    search.reduce_hops();
     *owners = search.owners;
 }
 
-/// How good a plan is.
+/// Returns the quality of a plan.
 pub(super) fn figures(task: &Task<'_>, owners: &Owners) -> Figures {
     let mut loads = vec![0; task.samplers.len()];
     let mut hops = 0;
@@ -52,40 +57,42 @@ pub(super) fn figures(task: &Task<'_>, owners: &Owners) -> Figures {
 
 struct Search<'a> {
     task: &'a Task<'a>,
+    /// Devices that must not move, with their samplers.
     kept: &'a Owners,
     owners: Owners,
     /// Ports, by sampler.
     load: Vec<u32>,
-    /// What they cost, by sampler.
+    /// Cost of these ports, by sampler.
     cost: Vec<u64>,
     units: Vec<Unit>,
-    /// Units by sampler, ascending.
+    /// Indices of the units, by sampler, in ascending order.
     of: Vec<Vec<usize>>,
 }
 
-/// What moves as one.
+/// Devices that move as one.
 struct Unit {
     id: DeviceId,
-    /// Of a switch: adapters that are with it, but for those of their own sampler.
+    /// HCA ports that share the sampler of the switch, except the sampler's own ones.
     followers: Vec<DeviceId>,
     owner: usize,
-    /// Of all of it.
+    /// Ports of the device and its followers.
     ports: u32,
+    /// Cost of these ports.
     cost: u64,
-    /// Ports of the followers if each of them hangs on this switch only, so that ways need not be sought one by one.
-    hanging: Option<u32>,
-    may: May,
+    /// Ports of the followers if this switch is their only neighbour: their hops follow from the switch.
+    single_homed: Option<u32>,
+    scope: Scope,
 }
 
-/// Where a unit may go.
+/// Samplers that a unit may move to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum May {
+enum Scope {
     Anywhere,
-    /// Only to samplers that hang on the switch.
+    /// Samplers that are attached to the switch.
     Attached,
 }
 
-/// A step.
+/// A change of the plan.
 #[derive(Clone, Copy)]
 enum Change {
     Move { unit: usize, to: usize },
@@ -102,53 +109,52 @@ impl<'a> Search<'a> {
         Self { task, kept, owners, load, cost, units: Vec::new(), of: vec![Vec::new(); task.samplers.len()] }
     }
 
-    /// The first step.
-    fn gather(&mut self) {
+    /// Performs step 1.
+    fn reunite(&mut self) {
         let task = self.task;
-        let strays: Vec<_> = task.strays(&self.owners).filter(|adapter| self.is_free(*adapter)).collect();
-        let misplaced = task.adapters().filter(|adapter| task.own(*adapter).is_some() && self.is_free(*adapter)).collect::<Vec<_>>();
-        for adapter in misplaced {
-            self.send_home(adapter, task.own(adapter));
+        let separated: Vec<_> = task.separated(&self.owners).filter(|hca| self.is_free(*hca)).collect();
+        let misplaced = task.hcas().filter(|hca| task.own(*hca).is_some() && self.is_free(*hca)).collect::<Vec<_>>();
+        for hca in misplaced {
+            self.move_if_room(hca, task.own(hca));
         }
-        for adapter in &strays {
-            let home = task.switch_of(*adapter).and_then(|switch| self.owners[switch.0 as usize]);
-            self.send_home(*adapter, home);
+        for hca in &separated {
+            let with_switch = task.switch_of(*hca).and_then(|switch| self.owners[switch.0 as usize]);
+            self.move_if_room(*hca, with_switch);
         }
-        let still: Vec<_> = task.strays(&self.owners).filter(|adapter| self.is_free(*adapter)).collect();
-        let mut switches: Vec<_> = still.iter().filter_map(|adapter| task.switch_of(*adapter)).collect();
+        let still: Vec<_> = task.separated(&self.owners).filter(|hca| self.is_free(*hca)).collect();
+        let mut switches: Vec<_> = still.iter().filter_map(|hca| task.switch_of(*hca)).collect();
         switches.sort_unstable();
         switches.dedup();
         for switch in switches {
-            self.bring_together(switch);
+            self.move_with_hcas(switch);
         }
     }
 
-    /// A home is where nothing is asked but room.
-    fn send_home(&mut self, adapter: DeviceId, home: Option<usize>) {
-        if let Some(home) = home.filter(|home| self.owners[adapter.0 as usize] != Some(*home))
-            && self.load[home] + self.task.port_count(adapter) <= self.task.cap
+    fn move_if_room(&mut self, hca: DeviceId, to: Option<usize>) {
+        if let Some(to) = to.filter(|to| self.owners[hca.0 as usize] != Some(*to))
+            && self.load[to] + self.task.port_count(hca) <= self.task.cap
         {
-            self.hand_over(adapter, home);
+            self.hand_over(hca, to);
         }
     }
 
-    /// Gives a switch and all of its adapters to a sampler that has room for all.
-    fn bring_together(&mut self, switch: DeviceId) {
+    /// Moves a switch and all of its HCA ports to a sampler that has room for them.
+    fn move_with_hcas(&mut self, switch: DeviceId) {
         let task = self.task;
-        let Some((owner, may)) = self.owner_of_free(switch) else { return };
-        let follows = |adapter: &DeviceId| {
-            let owner = self.owners[adapter.0 as usize];
-            task.switch_of(*adapter) == Some(switch) && self.is_free(*adapter) && owner.is_some() && task.own(*adapter) != owner
+        let Some((owner, scope)) = self.owner_of_free(switch) else { return };
+        let follows = |hca: &DeviceId| {
+            let owner = self.owners[hca.0 as usize];
+            task.switch_of(*hca) == Some(switch) && self.is_free(*hca) && owner.is_some() && task.own(*hca) != owner
         };
-        let adapters = task.graph.neighbours(switch).iter().copied().filter(follows).filter(|adapter| task.port_count(*adapter) > 0);
-        let all: Vec<_> = adapters.chain([switch]).collect();
+        let hcas = task.graph.neighbours(switch).iter().copied().filter(follows).filter(|hca| task.port_count(*hca) > 0);
+        let all: Vec<_> = hcas.chain([switch]).collect();
         let ports: u32 = all.iter().map(|device| task.port_count(*device)).sum();
         let has_room = |sampler: &usize| {
             let there = all.iter().filter(|device| self.owners[device.0 as usize] == Some(*sampler));
             let there: u32 = there.map(|device| task.port_count(*device)).sum();
             self.load[*sampler] - there + ports <= task.cap
         };
-        let with_room = (0..self.load.len()).filter(|sampler| self.may_go(switch, may, *sampler)).filter(has_room);
+        let with_room = (0..self.load.len()).filter(|sampler| self.is_allowed(switch, scope, *sampler)).filter(has_room);
         if let Some(sampler) = with_room.min_by_key(|sampler| (*sampler != owner, self.cost[*sampler], task.hops(*sampler, switch))) {
             all.into_iter().for_each(|device| self.hand_over(device, sampler));
         }
@@ -158,49 +164,49 @@ impl<'a> Search<'a> {
         self.kept[device.0 as usize].is_none()
     }
 
-    /// The sampler of a switch that may move at all.
-    fn owner_of_free(&self, switch: DeviceId) -> Option<(usize, May)> {
+    /// Returns the sampler and the scope of a switch that may move.
+    fn owner_of_free(&self, switch: DeviceId) -> Option<(usize, Scope)> {
         let owner = self.owners[switch.0 as usize].filter(|_| self.is_free(switch) && self.task.port_count(switch) <= self.task.cap)?;
         let is_own = self.task.attached(switch).any(|sampler| sampler == owner);
-        Some((owner, if is_own { May::Attached } else { May::Anywhere }))
+        Some((owner, if is_own { Scope::Attached } else { Scope::Anywhere }))
     }
 
     fn find_units(&mut self) {
         let task = self.task;
         let mut followers = vec![Vec::new(); task.devices()];
         let mut alone = Vec::new();
-        for adapter in task.adapters().filter(|adapter| task.own(*adapter).is_none_or(|own| self.owners[adapter.0 as usize] != Some(own))) {
-            let owner = self.owners[adapter.0 as usize];
-            match task.switch_of(adapter) {
-                Some(switch) if self.owners[switch.0 as usize] == owner => followers[switch.0 as usize].push(adapter),
-                _ if self.is_free(adapter) => alone.push(adapter),
+        for hca in task.hcas().filter(|hca| task.own(*hca).is_none_or(|own| self.owners[hca.0 as usize] != Some(own))) {
+            let owner = self.owners[hca.0 as usize];
+            match task.switch_of(hca) {
+                Some(switch) if self.owners[switch.0 as usize] == owner => followers[switch.0 as usize].push(hca),
+                _ if self.is_free(hca) => alone.push(hca),
                 _ => {}
             }
         }
         for switch in task.switches() {
             let followers = std::mem::take(&mut followers[switch.0 as usize]);
-            // An adapter that is kept keeps its switch.
-            let all_free = followers.iter().all(|adapter| self.is_free(*adapter));
-            if let Some((owner, may)) = self.owner_of_free(switch).filter(|_| all_free) {
-                self.add_unit(switch, followers, owner, may);
+            // A kept HCA port keeps its switch in place.
+            let all_free = followers.iter().all(|hca| self.is_free(*hca));
+            if let Some((owner, scope)) = self.owner_of_free(switch).filter(|_| all_free) {
+                self.add_unit(switch, followers, owner, scope);
             }
         }
-        for adapter in alone {
-            if let Some(owner) = self.owners[adapter.0 as usize] {
-                self.add_unit(adapter, Vec::new(), owner, May::Anywhere);
+        for hca in alone {
+            if let Some(owner) = self.owners[hca.0 as usize] {
+                self.add_unit(hca, Vec::new(), owner, Scope::Anywhere);
             }
         }
     }
 
-    fn add_unit(&mut self, id: DeviceId, followers: Vec<DeviceId>, owner: usize, may: May) {
+    fn add_unit(&mut self, id: DeviceId, followers: Vec<DeviceId>, owner: usize, scope: Scope) {
         let task = self.task;
-        let ports = followers.iter().map(|adapter| task.port_count(*adapter)).sum::<u32>();
-        let cost = followers.iter().map(|adapter| task.cost(*adapter)).sum::<u64>();
-        let hangs = |adapter: &DeviceId| task.own(*adapter).is_none() && task.graph.neighbours(*adapter).len() == 1;
-        let hanging = followers.iter().all(hangs).then_some(ports);
+        let ports = followers.iter().map(|hca| task.port_count(*hca)).sum::<u32>();
+        let cost = followers.iter().map(|hca| task.cost(*hca)).sum::<u64>();
+        let has_one_neighbour = |hca: &DeviceId| task.own(*hca).is_none() && task.graph.neighbours(*hca).len() == 1;
+        let single_homed = followers.iter().all(has_one_neighbour).then_some(ports);
         let (ports, cost) = (ports + task.port_count(id), cost + task.cost(id));
         self.of[owner].push(self.units.len());
-        self.units.push(Unit { id, followers, owner, ports, cost, hanging, may });
+        self.units.push(Unit { id, followers, owner, ports, cost, single_homed, scope });
     }
 
     fn return_to(&mut self, before: &Owners) {
@@ -208,18 +214,16 @@ impl<'a> Search<'a> {
         let mut done = false;
         while !std::mem::replace(&mut done, true) {
             for unit in 0..self.units.len() {
-                let Some(to) = was(self, unit).filter(|to| *to != self.units[unit].owner && self.places(unit).any(|place| place == *to))
-                else {
-                    continue;
-                };
+                let is_possible = |to: &usize| *to != self.units[unit].owner && self.targets(unit).any(|target| target == *to);
+                let Some(to) = was(self, unit).filter(is_possible) else { continue };
                 let from = self.units[unit].owner;
-                let settled = |other: usize| was(self, other) == Some(to);
-                let returns = |other: usize| was(self, other) == Some(from);
+                let has_returned = |other: usize| was(self, other) == Some(to);
+                let would_return = |other: usize| was(self, other) == Some(from);
                 let change = match self.load[to] + self.units[unit].ports <= self.task.cap {
                     true => Some(Change::Move { unit, to }),
                     false => {
-                        let others = self.of[to].iter().copied().filter(|other| !settled(*other) && self.may_change(unit, *other));
-                        others.min_by_key(|other| (!returns(*other), *other)).map(|other| Change::Swap { unit, other })
+                        let others = self.of[to].iter().copied().filter(|other| !has_returned(*other) && self.can_swap(unit, *other));
+                        others.min_by_key(|other| (!would_return(*other), *other)).map(|other| Change::Swap { unit, other })
                     }
                 };
                 if let Some(change) = change {
@@ -230,17 +234,17 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The second step.
-    fn level(&mut self) {
-        let mut steps = STEPS * self.load.len();
-        let bound = self.task.lower_bound(self.task.strays(&self.owners).next().is_none());
+    /// Performs step 2.
+    fn reduce_load(&mut self) {
+        let mut remaining = MAX_CHANGES * self.load.len();
+        let bound = self.task.lower_bound(self.task.separated(&self.owners).next().is_none());
         while let Some(level) = self.greatest().filter(|level| *level > bound) {
             let mut undo = Vec::new();
             let done = loop {
                 let highest = (0..self.cost.len()).find(|sampler| self.cost[*sampler] >= level && self.takes_part(*sampler));
                 let Some(sampler) = highest else { break true };
-                let Some(change) = self.relief(sampler, level).filter(|_| steps > 0) else { break false };
-                steps -= 1;
+                let Some(change) = self.relief(sampler, level).filter(|_| remaining > 0) else { break false };
+                remaining -= 1;
                 undo.push(self.apply(change));
             };
             if !done {
@@ -252,30 +256,33 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The greatest load of a sampler.
+    /// Returns the largest load of a sampler that takes part.
     fn greatest(&self) -> Option<u64> {
         (0..self.cost.len()).filter(|sampler| self.takes_part(*sampler)).map(|sampler| self.cost[sampler]).max()
     }
 
-    /// Not if it has a switch that is larger than the cap, and nothing else.
+    /// Returns whether a sampler takes part in the search. A sampler above the cap has one switch that is
+    /// larger than the cap and no other device.
     fn takes_part(&self, sampler: usize) -> bool {
         self.load[sampler] <= self.task.cap
     }
 
-    /// What brings a sampler below a level and nobody to it: the most even first, then the shorter ways.
+    /// Returns the change that brings a sampler below a level and no other sampler to it. The most even
+    /// change is best, then the one with the fewest hops.
     fn relief(&self, from: usize, level: u64) -> Option<Change> {
         let mut best = Best::default();
         for &unit in self.of[from].iter().filter(|unit| self.units[**unit].cost > 0) {
             let Unit { ports, cost, .. } = self.units[unit];
-            for to in self.places(unit) {
+            for to in self.targets(unit) {
                 let (here, there) = (self.cost[from] - cost, self.cost[to] + cost);
                 if there < level && self.load[to] + ports <= self.task.cap {
-                    best.offer(here.max(there), || self.longer(unit, to), Change::Move { unit, to });
+                    best.offer(here.max(there), || self.more_hops(unit, to), Change::Move { unit, to });
                 }
                 for &other in self.of[to].iter().filter(|other| self.units[**other].cost < cost) {
-                    let (here, there) = self.costs_after(unit, other);
-                    if here.max(there) < level && self.may_change(unit, other) {
-                        best.offer(here.max(there), || self.longer(unit, to) + self.longer(other, from), Change::Swap { unit, other });
+                    let (here, there) = self.costs_after_swap(unit, other);
+                    if here.max(there) < level && self.can_swap(unit, other) {
+                        let more_hops = || self.more_hops(unit, to) + self.more_hops(other, from);
+                        best.offer(here.max(there), more_hops, Change::Swap { unit, other });
                     }
                 }
             }
@@ -283,10 +290,10 @@ impl<'a> Search<'a> {
         best.change
     }
 
-    /// The third step.
-    fn shorten(&mut self) {
+    /// Performs step 3.
+    fn reduce_hops(&mut self) {
         let Some(level) = self.greatest() else { return };
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_PASSES {
             let mut done = true;
             for unit in 0..self.units.len() {
                 if let Some(change) = self.nearer(unit, level) {
@@ -300,25 +307,25 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The change of a unit that shortens the ways most.
+    /// Returns the change of a unit that saves most hops.
     fn nearer(&self, unit: usize, level: u64) -> Option<Change> {
         let Unit { owner: from, ports, cost, .. } = self.units[unit];
         let mut best = (0, None);
-        for to in self.places(unit) {
-            // Of two that change places one at least gets nearer.
-            let longer = self.longer(unit, to);
-            if longer >= 0 {
+        for to in self.targets(unit) {
+            // A swap that saves hops brings at least one of both units nearer. It is found from that unit.
+            let more_hops = self.more_hops(unit, to);
+            if more_hops >= 0 {
                 continue;
             }
-            if longer < best.0 && self.load[to] + ports <= self.task.cap && self.cost[to] + cost <= level {
-                best = (longer, Some(Change::Move { unit, to }));
+            if more_hops < best.0 && self.load[to] + ports <= self.task.cap && self.cost[to] + cost <= level {
+                best = (more_hops, Some(Change::Move { unit, to }));
             }
             for &other in &self.of[to] {
-                let (here, there) = self.costs_after(unit, other);
-                if here.max(there) <= level && self.may_change(unit, other) {
-                    let longer = longer + self.longer(other, from);
-                    if longer < best.0 {
-                        best = (longer, Some(Change::Swap { unit, other }));
+                let (here, there) = self.costs_after_swap(unit, other);
+                if here.max(there) <= level && self.can_swap(unit, other) {
+                    let more_hops = more_hops + self.more_hops(other, from);
+                    if more_hops < best.0 {
+                        best = (more_hops, Some(Change::Swap { unit, other }));
                     }
                 }
             }
@@ -326,63 +333,65 @@ impl<'a> Search<'a> {
         best.1
     }
 
-    /// Samplers that a unit may go to.
-    fn places(&self, unit: usize) -> impl Iterator<Item = usize> + '_ {
-        let Unit { id, owner, may, .. } = self.units[unit];
-        (0..self.load.len()).filter(move |to| *to != owner && self.may_go(id, may, *to))
+    /// Returns the samplers that a unit may move to.
+    fn targets(&self, unit: usize) -> impl Iterator<Item = usize> + '_ {
+        let Unit { id, owner, scope, .. } = self.units[unit];
+        (0..self.load.len()).filter(move |to| *to != owner && self.is_allowed(id, scope, *to))
     }
 
-    fn may_go(&self, device: DeviceId, may: May, to: usize) -> bool {
-        let is_allowed = may == May::Anywhere || self.task.attached(device).any(|sampler| sampler == to);
-        is_allowed && self.takes_part(to) && self.task.hops(to, device) != UNREACHABLE
+    fn is_allowed(&self, device: DeviceId, scope: Scope, to: usize) -> bool {
+        let in_scope = scope == Scope::Anywhere || self.task.attached(device).any(|sampler| sampler == to);
+        in_scope && self.takes_part(to) && self.task.hops(to, device) != UNREACHABLE
     }
 
-    /// Whether two units of two samplers may change places and find room there; the first may, that is known.
-    fn may_change(&self, unit: usize, other: usize) -> bool {
+    /// Returns whether two units can swap places under the cap. The caller has checked that the first
+    /// one may move to the sampler of the other.
+    fn can_swap(&self, unit: usize, other: usize) -> bool {
         let (one, two) = (&self.units[unit], &self.units[other]);
-        let fits = |sampler: usize, goes: u32, comes: u32| self.load[sampler] - goes + comes <= self.task.cap;
-        fits(one.owner, one.ports, two.ports) && fits(two.owner, two.ports, one.ports) && self.may_go(two.id, two.may, one.owner)
+        let fits = |sampler: usize, leaving: u32, arriving: u32| self.load[sampler] - leaving + arriving <= self.task.cap;
+        fits(one.owner, one.ports, two.ports) && fits(two.owner, two.ports, one.ports) && self.is_allowed(two.id, two.scope, one.owner)
     }
 
-    /// What their samplers would cost then.
-    fn costs_after(&self, unit: usize, other: usize) -> (u64, u64) {
+    /// Returns the costs of both samplers after a swap.
+    fn costs_after_swap(&self, unit: usize, other: usize) -> (u64, u64) {
         let (one, two) = (&self.units[unit], &self.units[other]);
         (self.cost[one.owner] - one.cost + two.cost, self.cost[two.owner] - two.cost + one.cost)
     }
 
-    /// By how much the ways get longer, by ports, when a unit goes there; negative if shorter.
-    fn longer(&self, unit: usize, to: usize) -> i64 {
-        self.ways(unit, to) - self.ways(unit, self.units[unit].owner)
+    /// Returns the additional hops of all ports of a unit at another sampler; negative if it is nearer.
+    fn more_hops(&self, unit: usize, to: usize) -> i64 {
+        self.hops(unit, to) - self.hops(unit, self.units[unit].owner)
     }
 
-    fn ways(&self, unit: usize, sampler: usize) -> i64 {
-        let Unit { id, ref followers, hanging, .. } = self.units[unit];
+    /// Returns the sum of the hops of all ports of a unit at a sampler.
+    fn hops(&self, unit: usize, sampler: usize) -> i64 {
+        let Unit { id, ref followers, single_homed, .. } = self.units[unit];
         let hops = self.task.hops(sampler, id);
         let own = i64::from(self.task.port_count(id)) * i64::from(hops);
-        own + match hanging {
+        own + match single_homed {
             Some(ports) => i64::from(ports) * i64::from(hops.saturating_add(1)),
             None => followers.iter().map(|id| i64::from(self.task.port_count(*id)) * i64::from(self.task.hops(sampler, *id))).sum(),
         }
     }
 
-    /// Makes a change, and says what undoes it.
+    /// Applies a change and returns the change that undoes it.
     fn apply(&mut self, change: Change) -> Change {
         match change {
             Change::Move { unit, to } => {
                 let back = self.units[unit].owner;
-                self.go(unit, to);
+                self.move_unit(unit, to);
                 Change::Move { unit, to: back }
             }
             Change::Swap { unit, other } => {
                 let (from, to) = (self.units[unit].owner, self.units[other].owner);
-                self.go(unit, to);
-                self.go(other, from);
+                self.move_unit(unit, to);
+                self.move_unit(other, from);
                 change
             }
         }
     }
 
-    fn go(&mut self, unit: usize, to: usize) {
+    fn move_unit(&mut self, unit: usize, to: usize) {
         let from = std::mem::replace(&mut self.units[unit].owner, to);
         let followers = std::mem::take(&mut self.units[unit].followers);
         followers.iter().chain([&self.units[unit].id]).copied().collect::<Vec<_>>().into_iter().for_each(|id| self.hand_over(id, to));
@@ -403,7 +412,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The best change so far: of the most even ones that with the shortest ways, of those the first.
+/// The best change so far: the most even one, then the one with the fewest hops, then the first one.
 #[derive(Default)]
 struct Best {
     key: Option<(u64, i64)>,
@@ -411,10 +420,10 @@ struct Best {
 }
 
 impl Best {
-    /// Ways are looked at only where they decide.
-    fn offer(&mut self, cost: u64, longer: impl FnOnce() -> i64, change: Change) {
+    /// Compares a change with the best one. Hops are computed only if they decide.
+    fn offer(&mut self, cost: u64, more_hops: impl FnOnce() -> i64, change: Change) {
         if self.key.is_none_or(|(least, _)| cost <= least) {
-            let key = (cost, longer());
+            let key = (cost, more_hops());
             if self.key.is_none_or(|least| key < least) {
                 (self.key, self.change) = (Some(key), Some(change));
             }

@@ -1,14 +1,15 @@
-//! What the rules, the search and the choice of stand-ins look at: a fabric and its samplers, counted once.
+//! The planning task: a fabric and its samplers with the numbers that rules and search use.
 
 use std::cmp::Reverse;
 
+use super::hosts::Host;
+use super::plan::Reason;
 use super::weights::Weights;
-use super::{Host, Reason};
 use crate::topology::graph::Distances;
 use crate::topology::{Device, DeviceId, Fabric, Graph};
 use crate::types::NodeKind;
 
-/// The sampler of each device, by index; `None` where nobody samples it.
+/// Index of the sampler of each device; `None` if the device has no sampler.
 pub(crate) type Owners = Vec<Option<usize>>;
 
 pub(crate) struct Task<'a> {
@@ -16,19 +17,19 @@ pub(crate) struct Task<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) samplers: &'a [Host],
     pub(crate) cap: u32,
-    /// Whether the switches form no tiers: more links join two leaves than lead up from one.
+    /// Whether the switches form no tiers: more links join two leaf switches than lead up from one.
     pub(crate) flat: bool,
     distances: Distances<'a>,
     tiers: Vec<u16>,
-    /// Linked ports that somebody must sample, by device; 0 if the device is left out.
+    /// Linked ports to sample, by device; 0 if the device is left out.
     ports: Vec<u32>,
-    /// What these ports cost: as many as they are, or the nanoseconds that they take.
+    /// Cost of these ports, by device: their number, or their measured time in nanoseconds.
     costs: Vec<u64>,
-    /// Samplers that hang on a switch, by device; ascending.
+    /// Samplers attached to a switch, by device, in ascending order.
     attached: Vec<Vec<usize>>,
-    /// The switch of an adapter, by device.
+    /// Switch of an HCA port, by device.
     switches: Vec<Option<DeviceId>>,
-    /// The sampler that an adapter is an adapter of, by device.
+    /// Sampler to whose host an HCA port belongs, by device.
     own: Vec<Option<usize>>,
 }
 
@@ -38,11 +39,11 @@ impl<'a> Task<'a> {
         let ports: Vec<_> = fabric.devices().iter().map(ports).collect();
         let (mut attached, mut own) = (vec![Vec::new(); ports.len()], vec![None; ports.len()]);
         for (sampler, host) in samplers.iter().enumerate() {
-            for switch in host.at.iter().flat_map(|port| graph.neighbours(*port)) {
+            for switch in host.sending.iter().flat_map(|port| graph.neighbours(*port)) {
                 attached[switch.0 as usize].push(sampler);
             }
-            for adapter in &host.own {
-                own[adapter.0 as usize].get_or_insert(sampler);
+            for hca in &host.own {
+                own[hca.0 as usize].get_or_insert(sampler);
             }
         }
         attached.iter_mut().for_each(Vec::dedup);
@@ -58,7 +59,7 @@ impl<'a> Task<'a> {
             samplers,
             cap,
             flat: is_flat(graph, &tiers),
-            distances: graph.distances(samplers.iter().map(|host| host.at.iter().copied())),
+            distances: graph.distances(samplers.iter().map(|host| host.sending.iter().copied())),
             tiers,
             costs: weights.map_or_else(|| ports.iter().map(|ports| u64::from(*ports)).collect(), |weights| weights.costs(fabric, &ports)),
             ports,
@@ -68,28 +69,29 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Links from a sampler to a device, [`UNREACHABLE`](crate::topology::graph::UNREACHABLE) where no way leads there.
+    /// Returns the links from a sampler to a device; [`UNREACHABLE`](crate::topology::graph::UNREACHABLE)
+    /// without a path.
     pub(crate) fn hops(&self, sampler: usize, device: DeviceId) -> u16 {
         self.distances.hops(sampler, device)
     }
 
-    /// How many devices the fabric has.
+    /// Returns the number of devices of the fabric.
     pub(crate) fn devices(&self) -> usize {
         self.ports.len()
     }
 
-    /// All devices.
+    /// Returns all devices.
     pub(crate) fn ids(&self) -> impl Iterator<Item = DeviceId> + use<> {
         (0..self.ports.len() as u32).map(DeviceId)
     }
 
-    /// Switches that somebody must sample.
+    /// Returns the switches to sample.
     pub(crate) fn switches(&self) -> impl Iterator<Item = DeviceId> + '_ {
         self.of_kind(NodeKind::Switch)
     }
 
-    /// Ports of adapters that somebody must sample.
-    pub(crate) fn adapters(&self) -> impl Iterator<Item = DeviceId> + '_ {
+    /// Returns the HCA ports to sample.
+    pub(crate) fn hcas(&self) -> impl Iterator<Item = DeviceId> + '_ {
         self.of_kind(NodeKind::Hca)
     }
 
@@ -97,68 +99,69 @@ impl<'a> Task<'a> {
         self.ids().filter(move |id| self.port_count(*id) > 0 && self.fabric.device(*id).kind == kind)
     }
 
-    /// Whether a device is a switch that somebody must sample.
+    /// Returns whether a device is a switch to sample.
     pub(crate) fn is_switch(&self, device: DeviceId) -> bool {
         self.port_count(device) > 0 && self.fabric.device(device).kind == NodeKind::Switch
     }
 
-    /// Ports to sample of a device.
+    /// Returns the number of ports to sample of a device.
     pub(crate) fn port_count(&self, device: DeviceId) -> u32 {
         self.ports[device.0 as usize]
     }
 
-    /// What they cost.
+    /// Returns the cost of a device.
     pub(crate) fn cost(&self, device: DeviceId) -> u64 {
         self.costs[device.0 as usize]
     }
 
-    /// 1 for a leaf switch, more above; 0 where no leaf can be reached.
+    /// Returns the tier of a switch: 1 for a leaf, more above; 0 if no leaf can be reached.
     pub(crate) fn tier(&self, switch: DeviceId) -> u16 {
         self.tiers[switch.0 as usize]
     }
 
-    /// Samplers that hang on a switch, ascending.
+    /// Returns the samplers attached to a switch, in ascending order.
     pub(crate) fn attached(&self, switch: DeviceId) -> impl Iterator<Item = usize> + Clone + '_ {
         self.attached[switch.0 as usize].iter().copied()
     }
 
-    /// The switch that an adapter hangs on.
-    pub(crate) fn switch_of(&self, adapter: DeviceId) -> Option<DeviceId> {
-        self.switches[adapter.0 as usize]
+    /// Returns the switch of an HCA port.
+    pub(crate) fn switch_of(&self, hca: DeviceId) -> Option<DeviceId> {
+        self.switches[hca.0 as usize]
     }
 
-    /// The sampler that an adapter is an adapter of.
-    pub(crate) fn own(&self, adapter: DeviceId) -> Option<usize> {
-        self.own[adapter.0 as usize]
+    /// Returns the sampler to whose host an HCA port belongs.
+    pub(crate) fn own(&self, hca: DeviceId) -> Option<usize> {
+        self.own[hca.0 as usize]
     }
 
-    /// Adapters that are with another sampler than their switch, but for those that are a sampler's own and with it.
-    pub(crate) fn strays<'o>(&'o self, owners: &'o Owners) -> impl Iterator<Item = DeviceId> + 'o {
+    /// Returns the HCA ports whose sampler is not the sampler of their switch. Ports of a sampler host
+    /// that this sampler queries do not count.
+    pub(crate) fn separated<'o>(&'o self, owners: &'o Owners) -> impl Iterator<Item = DeviceId> + 'o {
         let owner = |device: DeviceId| owners[device.0 as usize];
-        let strayed = move |adapter: &DeviceId| {
-            let at_home = self.own(*adapter).is_some_and(|own| owner(*adapter) == Some(own));
-            !at_home && self.switch_of(*adapter).and_then(owner).is_some_and(|with| owner(*adapter) != Some(with))
+        let is_separated = move |hca: &DeviceId| {
+            let is_own = self.own(*hca).is_some_and(|own| owner(*hca) == Some(own));
+            !is_own && self.switch_of(*hca).and_then(owner).is_some_and(|with| owner(*hca) != Some(with))
         };
-        self.adapters().filter(strayed)
+        self.hcas().filter(is_separated)
     }
 
-    /// Switches with hosts that somebody must sample.
+    /// Returns the leaf switches to sample.
     pub(crate) fn leaves(&self) -> impl Iterator<Item = DeviceId> + '_ {
         self.switches().filter(|switch| self.tier(*switch) == 1)
     }
 
-    /// The ports of a switch and of the adapters on it.
+    /// Returns the number of ports of a switch and of the HCA ports on it.
     pub(crate) fn weight(&self, switch: DeviceId) -> u32 {
-        let adapters = self.graph.neighbours(switch).iter().filter(|id| self.fabric.device(**id).kind == NodeKind::Hca);
-        self.port_count(switch) + adapters.map(|adapter| self.port_count(*adapter)).sum::<u32>()
+        let hcas = self.graph.neighbours(switch).iter().filter(|id| self.fabric.device(**id).kind == NodeKind::Hca);
+        self.port_count(switch) + hcas.map(|hca| self.port_count(*hca)).sum::<u32>()
     }
 
-    /// Linked ports that somebody must sample.
+    /// Returns the number of linked ports to sample.
     pub(crate) fn all_ports(&self) -> u32 {
         self.ports.iter().sum()
     }
 
-    /// The fewest samplers with which the rules, or at the worst room alone, come to an end.
+    /// Returns a number of samplers with which the placement by size always succeeds.
     pub(crate) fn samplers_needed(&self, cap: u32) -> usize {
         let mut sizes: Vec<_> = self.switches().map(|switch| self.port_count(switch)).collect();
         sizes.sort_unstable_by_key(|size| Reverse(*size));
@@ -174,7 +177,7 @@ impl<'a> Task<'a> {
         oversized + loads.len().max(rest.div_ceil(cap) as usize)
     }
 
-    /// A cap with which that many samplers are enough, the least but for the odd case.
+    /// Returns a cap with which that many samplers are enough. It is the smallest one in nearly all cases.
     pub(crate) fn cap_needed(&self, samplers: usize) -> u32 {
         let (mut too_low, mut enough) = (self.cap, self.all_ports());
         while too_low + 1 < enough {
@@ -184,15 +187,18 @@ impl<'a> Task<'a> {
         enough
     }
 
-    /// What the sampler with most to do has at the least, however switches are divided: the mean, and what whole switches enforce. Of `k * samplers + 1`
-    /// switches some sampler has `k + 1`. If no adapter is to be parted from its switch, a switch counts with those that follow it.
-    pub(crate) fn lower_bound(&self, with_adapters: bool) -> u64 {
+    /// Returns a lower bound of the largest load of a sampler in any plan that splits no switch.
+    ///
+    /// The bound is the larger of the mean load and the load that whole switches enforce: of
+    /// `k * samplers + 1` switches some sampler has `k + 1`. With `with_hcas` a switch counts with the
+    /// HCA ports on it.
+    pub(crate) fn lower_bound(&self, with_hcas: bool) -> u64 {
         let samplers = self.samplers.len().max(1);
         let mean = self.costs.iter().sum::<u64>().div_ceil(samplers as u64);
         let mut sizes = self.costs.clone();
-        for adapter in self.adapters() {
-            let size = std::mem::take(&mut sizes[adapter.0 as usize]);
-            if let Some(switch) = self.switch_of(adapter).filter(|_| with_adapters && self.own(adapter).is_none()) {
+        for hca in self.hcas() {
+            let size = std::mem::take(&mut sizes[hca.0 as usize]);
+            if let Some(switch) = self.switch_of(hca).filter(|_| with_hcas && self.own(hca).is_none()) {
                 sizes[switch.0 as usize] += size;
             }
         }
@@ -203,14 +209,14 @@ impl<'a> Task<'a> {
     }
 }
 
-/// Whether a fabric has no tiers.
+/// Returns whether a fabric has no tiers.
 fn is_flat(graph: &Graph, tiers: &[u16]) -> bool {
     let leaves = (0..tiers.len()).filter(|index| tiers[*index] == 1);
     let (mut beside, mut up) = (0, 0);
     for neighbour in leaves.flat_map(|leaf| graph.neighbours(DeviceId(leaf as u32))) {
         match tiers[neighbour.0 as usize] {
             0 => {}
-            // Seen from both ends.
+            // Both ends of such a link are leaves: it is counted twice.
             1 => beside += 1,
             _ => up += 2,
         }

@@ -1,11 +1,15 @@
-//! Plans of invented fabrics, and what must be true of any.
+//! Plans of synthetic fabrics, and properties of every plan.
 
+use miette::Diagnostic;
 use proptest::prelude::*;
 
+use super::error::*;
+use super::plan::*;
+use super::weights::Weights;
 use super::*;
-use crate::topology::ports_report;
 use crate::topology::synthetic::{self, Blueprint, FatTree};
-use crate::types::PortNum;
+use crate::topology::{Device, DeviceId, ports_report};
+use crate::types::{Guid, NodeKind, PortNum};
 
 mod change;
 mod measured;
@@ -21,39 +25,39 @@ fn planned(fabric: &Fabric, samplers: &str, cap: u32) -> Result<Plan, PlanError>
     plan(&Request { fabric, samplers, cap })
 }
 
-fn planned_with(fabric: &Fabric, samplers: &str, cap: u32, options: &Options<'_>) -> Result<Plan, PlanError> {
+fn planned_with(fabric: &Fabric, samplers: &str, cap: u32, options: &PlanOptions<'_>) -> Result<Plan, PlanError> {
     let samplers = hosts::locate(&hosts::parse_list(samplers).unwrap(), &[], fabric).unwrap();
     plan_with(&Request { fabric, samplers, cap }, options)
 }
 
-/// The host that samples each device, by the device's name.
+/// Returns the host that samples the device with a name.
 fn sampler_of<'a>(plan: &'a Plan, fabric: &Fabric, name: &str) -> &'a str {
-    let has = |share: &&Share| share.devices.iter().any(|held| fabric.device(held.id).name == name);
+    let has = |share: &&Share| share.devices.iter().any(|planned| fabric.device(planned.id).name == name);
     &plan.shares.iter().find(has).unwrap_or_else(|| panic!("{name} is sampled")).host.name
 }
 
 const EIGHT: &str = "node[00001,00025,00049,00073,00097,00121],admin1,oss1";
 
 #[test]
-fn the_fabric_of_the_paper_on_eight_samplers() {
+fn paper_fabric_on_eight_samplers() {
     let fabric = read(&synthetic::stria());
     let ports = |plan: &Plan| plan.shares.iter().map(|share| share.ports).collect::<Vec<_>>();
-    let plain = planned_with(&fabric, EIGHT, 150, &Options { optimize: false, ..Options::default() }).unwrap();
+    let plain = planned_with(&fabric, EIGHT, 150, &PlanOptions { optimize: false, ..PlanOptions::default() }).unwrap();
     assert_eq!(ports(&plain), [136, 108, 108, 120, 120, 120, 120, 136]);
     let plan = planned(&fabric, EIGHT, 150).unwrap();
     assert_eq!((ports(&plan).iter().sum::<u32>(), plan.packed, plan.left_out.len()), (968, false, 0));
-    // As even as switches that stay whole with their adapters allow: 121 would be the mean.
+    // The mean is 121. Whole switches with their HCA ports allow no smaller largest load than 128.
     assert_eq!(ports(&plan), [128, 116, 116, 120, 120, 120, 120, 128]);
     assert_eq!((plan.lower_bound, plan.figures.greatest, plan.by_rules), (121, 128, Some(plain.figures)));
     for (host, leaf) in [("node00001", "leaf01"), ("node00121", "leaf06")] {
         assert_eq!(sampler_of(&plan, &fabric, leaf), host);
         assert_eq!(sampler_of(&plan, &fabric, &format!("{host} mlx5_0")), host);
     }
-    assert_eq!(sampler_of(&plan, &fabric, "node00002 mlx5_0"), "node00001", "an adapter follows its switch");
+    assert_eq!(sampler_of(&plan, &fabric, "node00002 mlx5_0"), "node00001", "an HCA port follows its switch");
 }
 
 #[test]
-fn of_several_samplers_on_a_switch_the_least_loaded_takes_it() {
+fn least_loaded_of_the_attached_samplers_gets_the_switch() {
     let mut net = Blueprint::new("EDR");
     let (a, b) = (net.switch("a", 8), net.switch("b", 8));
     let one = net.adapter("one mlx5_0", 2);
@@ -65,12 +69,12 @@ fn of_several_samplers_on_a_switch_the_least_loaded_takes_it() {
     let fabric = read(&net);
     let plan = planned(&fabric, "one,two", 150).unwrap();
     assert_eq!((sampler_of(&plan, &fabric, "b"), sampler_of(&plan, &fabric, "a")), ("two", "one"));
-    let hops: Vec<_> = plan.shares[1].devices.iter().map(|held| held.hops).collect();
+    let hops: Vec<_> = plan.shares[1].devices.iter().map(|planned| planned.hops).collect();
     assert_eq!(hops, [Some(0), Some(1)]);
 }
 
 #[test]
-fn higher_tiers_go_round() {
+fn higher_tiers_are_assigned_in_turn() {
     let fabric = read(&FatTree { leaves: 4, hosts: 4, spines: 4, trunk: 1, radix: 8 }.blueprint());
     let plan = planned(&fabric, "node[00001,00005,00009,00013]", 150).unwrap();
     let spines: Vec<_> = (1..=4).map(|n| sampler_of(&plan, &fabric, &format!("spine{n:02}"))).collect();
@@ -78,7 +82,7 @@ fn higher_tiers_go_round() {
 }
 
 #[test]
-fn a_host_with_many_rails_takes_as_many_leaves_as_the_cap_allows() {
+fn host_with_many_rails_gets_as_many_leaves_as_the_cap_allows() {
     let mut net = Blueprint::new("NDR");
     let leaves: Vec<_> = (0..4).map(|n| net.switch(&format!("leaf{n}"), 16)).collect();
     for host in 0..8 {
@@ -88,17 +92,17 @@ fn a_host_with_many_rails_takes_as_many_leaves_as_the_cap_allows() {
         }
     }
     let fabric = read(&net);
-    // 4 leaves of 8 ports, 8 hosts of 4 ports: 64 ports; own adapters 4, then two leaves of 8 fit into 20.
+    // 4 leaves of 8 ports, 8 hosts of 4 ports: 64 ports. The own 4 HCA ports and two leaves of 8 fit into 20.
     let plan = planned(&fabric, "gpu[0-3]", 20).unwrap();
-    let switches = |share: &Share| share.devices.iter().filter(|held| fabric.device(held.id).kind == NodeKind::Switch).count();
+    let switches = |share: &Share| share.devices.iter().filter(|planned| fabric.device(planned.id).kind == NodeKind::Switch).count();
     assert!(plan.shares.iter().all(|share| switches(share) <= 2 && share.ports <= 20));
     assert_eq!(plan.shares.iter().map(switches).sum::<usize>(), 4);
-    let own = |share: &Share| share.host.own.iter().all(|own| share.devices.iter().any(|held| held.id == *own));
-    assert!(plan.shares.iter().all(own), "own adapters go before own switches");
+    let own = |share: &Share| share.host.own.iter().all(|own| share.devices.iter().any(|planned| planned.id == *own));
+    assert!(plan.shares.iter().all(own), "own HCA ports come before own switches");
 }
 
 #[test]
-fn what_cannot_or_should_not_be_asked_is_left_out_with_its_reason() {
+fn devices_are_left_out_with_their_reason() {
     let text = "\
 SW     4  1 0x0000000000200006 4x EDR - CA    17  1 0x0000000000100001 ( 'leaf0' - 'node1 mlx5_0' )
 SW     4  2 0x0000000000200006 4x EDR - CA    18  1 0x000000000020000e ( 'leaf0' - 'Mellanox Technologies Aggregation Node' )
@@ -113,34 +117,37 @@ CA    20  1 0x0000000000100002 4x EDR - SW     0  2 0x0000000000400001 ( 'node2 
 ";
     let fabric = ports_report::parse(text.as_bytes(), "net.p").unwrap().fabric;
     let plan = planned(&fabric, "node1", 150).unwrap();
-    let told: Vec<_> = plan.left_out.iter().map(|out| (out.line, out.ports, out.reason)).collect();
-    assert_eq!(told, [(6, 1, Reason::AggregationNode), (7, 1, Reason::Router), (8, 2, Reason::NoLid)]);
-    // The leaf's ports that lead to them are sampled, and so is the adapter behind a switch without a LID.
+    let left_out: Vec<_> = plan.left_out.iter().map(|out| (out.line, out.ports, out.reason)).collect();
+    assert_eq!(left_out, [(6, 1, Reason::AggregationNode), (7, 1, Reason::Router), (8, 2, Reason::NoLid)]);
+    // The ports of the leaf that lead to them are sampled, and also the HCA behind the switch without a LID.
     assert_eq!(plan.shares[0].ports, 6);
 }
 
 #[test]
-fn nothing_to_sample_is_said() {
+fn fabric_without_links_is_rejected() {
     let down = b"SW     4  2 0x0000000000200006 4x SDR                                    'leaf0'\n";
     let fabric = ports_report::parse(down, "net.p").unwrap().fabric;
     let error = plan(&Request { fabric: &fabric, samplers: Vec::new(), cap: 150 }).unwrap_err();
-    assert_eq!(error.to_string(), "nothing to sample: the net file tells of no linked port");
+    assert_eq!(error.to_string(), "nothing to sample: the net file has no linked port");
 }
 
 #[test]
-fn too_few_samplers_are_told_how_many_more_and_where() {
+fn too_few_samplers_error_has_number_and_places() {
     let fabric = read(&synthetic::stria());
     let error = planned(&fabric, "node[00001,00025]", 150).unwrap_err();
-    assert_eq!(error.to_string(), "968 ports do not fit on 2 samplers with at most 150 ports each: at least 5 are missing");
+    assert_eq!(
+        error.to_string(),
+        "cannot place 968 ports: they do not fit on 2 samplers with at most 150 ports each; missing samplers: at least 5"
+    );
     let help = error.help().unwrap().to_string();
     assert!(help.contains("add 5 samplers, best on leaf switches without one: node00049 (on leaf03), node00073 (on leaf04)"), "{help}");
-    assert!(help.contains("2 samplers would do with `--cap 484`"), "{help}");
+    assert!(help.contains("`--cap 484` is enough for 2 samplers"), "{help}");
     assert!(planned(&fabric, "node[00001,00025]", 484).is_ok());
     assert!(planned(&fabric, "node[00001,00025,00049,00073,00097,00121,00145]", 150).is_ok());
 }
 
 #[test]
-fn a_switch_larger_than_the_cap_has_a_sampler_to_itself() {
+fn switch_larger_than_the_cap_has_a_sampler_to_itself() {
     let fabric = read(&FatTree { leaves: 1, hosts: 20, spines: 1, trunk: 1, radix: 36 }.blueprint());
     let plan = planned(&fabric, "node[00001-00004]", 15).unwrap();
     let over: Vec<_> = plan.shares.iter().filter(|share| share.ports > 15).collect();
@@ -148,8 +155,7 @@ fn a_switch_larger_than_the_cap_has_a_sampler_to_itself() {
 }
 
 #[test]
-fn room_goes_before_neighbourhood() {
-    // 16 leaves of 4 ports and 8 ports of spines and 32 adapters in 104 ports: not one may stay free.
+fn size_comes_before_distance_if_the_cap_is_tight() {
     let fabric = read(&FatTree { leaves: 8, hosts: 4, spines: 2, trunk: 1, radix: 8 }.blueprint());
     for cap in 8..=104 {
         let most = 96_u32.div_ceil(cap);
@@ -162,7 +168,7 @@ fn room_goes_before_neighbourhood() {
 }
 
 #[test]
-fn leaves_go_before_spines_where_that_keeps_adapters_with_their_switch() {
+fn leaves_come_before_spines_if_that_keeps_hca_ports_with_their_switch() {
     let fabric = read(&FatTree { leaves: 4, hosts: 4, spines: 4, trunk: 2, radix: 12 }.blueprint());
     let plan = planned(&fabric, "node[00001,00002,00005]", 34).unwrap();
     for n in (1..=16).filter(|n| ![1, 2, 5].contains(n)) {
@@ -172,7 +178,7 @@ fn leaves_go_before_spines_where_that_keeps_adapters_with_their_switch() {
 }
 
 #[test]
-fn adapters_without_room_go_to_the_nearest_sampler() {
+fn hca_ports_without_room_go_to_the_nearest_sampler() {
     let mut net = Blueprint::new("EDR");
     let row: Vec<_> = ["a", "b", "c"].iter().map(|name| net.switch(name, 12)).collect();
     net.cable((row[0], 12), (row[1], 11));
@@ -185,12 +191,12 @@ fn adapters_without_room_go_to_the_nearest_sampler() {
     }
     let fabric = read(&net);
     let plan = planned(&fabric, "a1,b1,c1", 10).unwrap();
-    // The sampler at c has less to do, but is one hop farther.
+    // The sampler at c has a smaller load, but is one hop farther.
     assert_eq!(plan.shares.iter().map(|share| share.ports).collect::<Vec<_>>(), [10, 7, 3]);
 }
 
 #[test]
-fn a_tie_goes_to_the_nearer_sampler() {
+fn tie_goes_to_the_nearer_sampler() {
     let mut net = Blueprint::new("EDR");
     let (a, b, far) = (net.switch("a", 8), net.switch("b", 8), net.switch("far", 8));
     net.cable((a, 8), (b, 8));
@@ -201,12 +207,12 @@ fn a_tie_goes_to_the_nearer_sampler() {
         net.cable((host, 1), (switch, port));
     }
     let fabric = read(&net);
-    // Both have five ports before `far` is given; `a1` is the earlier name.
+    // Both have five ports before `far` is assigned; `a1` is the earlier name.
     assert_eq!(sampler_of(&planned(&fabric, "a1,b1", 150).unwrap(), &fabric, "far"), "b1");
 }
 
 #[test]
-fn a_host_with_many_rails_is_suggested_once() {
+fn host_with_many_rails_is_suggested_once() {
     let mut net = Blueprint::new("EDR");
     let (top, one, two) = (net.switch("top", 8), net.switch("one", 8), net.switch("two", 8));
     let admin = net.adapter("admin mlx5_0", 1);
@@ -235,7 +241,7 @@ fn trees() -> impl Strategy<Value = FatTree> {
 
 proptest! {
     #[test]
-    fn every_plan_covers_each_port_once_under_the_cap_and_splits_no_switch(
+    fn plan_covers_every_port_once(
         (tree, picks) in trees().prop_flat_map(|tree| (Just(tree), proptest::collection::btree_set(1..=tree.leaves * tree.hosts, 1..12))),
         cap in 1..80_u32,
     ) {
@@ -243,12 +249,12 @@ proptest! {
         let names: Vec<_> = picks.iter().map(|n| format!("node{n:05}")).collect();
         match planned(&fabric, &names.join(","), cap) {
             Ok(plan) => {
-                // The prover is another witness than the plan: it has its own tests.
-                prop_assert_eq!(proof::prove(&fabric, cap, plan.given(&fabric)), Ok(()));
-                prop_assert_eq!(plan.given(&fabric).count(), fabric.linked_ports());
+                // The proof does not use the planner and has its own tests.
+                prop_assert_eq!(proof::prove(&fabric, cap, plan.port_assignments(&fabric)), Ok(()));
+                prop_assert_eq!(plan.port_assignments(&fabric).count(), fabric.linked_ports());
                 let alone = |share: &Share| share.ports <= cap || share.devices.len() == 1;
                 prop_assert!(plan.shares.iter().all(alone));
-                let counted = |share: &Share| share.devices.iter().map(|held| fabric.device(held.id).linked_ports() as u32).sum::<u32>();
+                let counted = |share: &Share| share.devices.iter().map(|planned| fabric.device(planned.id).linked_ports() as u32).sum::<u32>();
                 prop_assert!(plan.shares.iter().all(|share| counted(share) == share.ports));
             }
             Err(PlanError::TooFewSamplers { missing, enough, .. }) => {
@@ -264,7 +270,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_lines_and_names_changes_nothing(
+    fn order_of_lines_and_names_does_not_matter(
         tree in trees(),
         shuffled in Just((0..400).collect::<Vec<usize>>()).prop_shuffle(),
     ) {
@@ -273,9 +279,9 @@ proptest! {
         let other: Vec<_> = shuffled.iter().chain(&(400..lines.len()).collect::<Vec<_>>()).filter_map(|n| lines.get(*n).copied()).collect();
         let hosts = tree.leaves * tree.hosts;
         let names: Vec<_> = (1..=hosts.min(5)).map(|n| format!("node{n:05}")).collect();
-        let backwards: Vec<_> = names.iter().rev().cloned().collect();
+        let reversed: Vec<_> = names.iter().rev().cloned().collect();
         let (one, two) = (read(&tree.blueprint()), ports_report::parse(other.join("\n").as_bytes(), "net.p").unwrap().fabric);
-        let (one, two) = (planned(&one, &names.join(","), 500).unwrap(), planned(&two, &backwards.join(","), 500).unwrap());
+        let (one, two) = (planned(&one, &names.join(","), 500).unwrap(), planned(&two, &reversed.join(","), 500).unwrap());
         prop_assert_eq!(one, two);
     }
 }

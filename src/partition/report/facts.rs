@@ -1,311 +1,262 @@
-//! The facts of a plan, counted once: for the report that people read, and as JSON for programs.
+//! The facts of a plan, for the text report and the JSON report.
 //!
-//! `docs/report.md` describes each field; units are in the names. A field that cannot be known is null.
+//! `docs/report.md` describes each field; units are in the names. A field whose value is unknown is
+//! null.
 
 use serde::Serialize;
 
-use crate::partition::{self, Changes, Held, Plan, Reason, Share, Unit};
-use crate::topology::{Device, DeviceId, Fabric, NetFile, Place, RemarkKind};
-use crate::types::{Guid, Lid, NodeKind, PortNum, misleads};
+use crate::partition::{self, Changes, Plan, PlannedDevice, Reason, Share, Unit};
+use crate::topology::{Device, DeviceId, Fabric, NetFile, Place, Remark, RemarkKind};
+use crate::types::{Guid, Lid, NodeKind, PortNum};
 
-/// The version of the JSON.
-pub const SCHEMA: u32 = 1;
-
-/// All that there is to tell of a plan.
+/// The facts of a plan.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Facts {
-    /// What the subnet is called; absent if it is the only one.
+    /// Name of the subnet; absent if there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subnet: Option<String>,
-    /// The most ports that a sampler was to get.
+    /// Largest number of ports that a sampler may get in one role.
     pub cap_ports: u32,
-    /// What was read.
-    pub read: Read,
-    /// What was given to samplers.
-    pub assigned: Assigned,
-    /// What was given to nobody.
-    pub left_out: LeftOut,
-    /// How even it came out.
+    /// Lines of the net file.
+    pub read: ReadFacts,
+    /// Devices that have a sampler.
+    pub assigned: AssignedFacts,
+    /// Devices without a sampler.
+    pub left_out: LeftOutFacts,
+    /// Balance of the primary role.
     pub balance: Balance,
-    /// Where the plan had to give way.
-    pub gave_way: GaveWay,
-    /// How the second role came out; null if there is none.
-    pub second: Option<Second>,
-    /// What was known of service times; null if ports were balanced.
-    pub measured: Option<Measured>,
-    /// What is no more as in the plan before; null if none was given.
+    /// Rules that the plan could not follow.
+    #[serde(rename = "gave_way")]
+    pub compromises: Compromises,
+    /// Secondary role; null without redundancy.
+    pub second: Option<SecondFacts>,
+    /// Measured service times; null if the plan balances ports.
+    pub measured: Option<MeasuredFacts>,
+    /// Differences to the previous plan; null without one.
     pub changes: Option<Changes>,
-    /// One a sampler, in the order of their names.
-    pub samplers: Vec<Sampler>,
+    /// Samplers, in the order of their names.
+    pub samplers: Vec<SamplerFacts>,
 }
 
-/// How the second role came out.
+/// Balance of the secondary role.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Second {
-    /// The least that a sampler has in it.
+pub struct SecondFacts {
+    /// Smallest number of ports of a sampler.
     pub least_ports: u32,
-    /// The most that a sampler has in it.
+    /// Largest number of ports of a sampler.
     pub greatest_ports: u32,
-    /// Ports whose two samplers both hang on some leaf switch, and on another one besides.
+    /// Ports whose two samplers share a leaf switch. Another leaf switch keeps these samplers apart.
     pub sharing_a_leaf_ports: u32,
 }
 
-/// What was known of service times.
+/// Measured service times.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Measured {
-    /// Devices that were measured.
+pub struct MeasuredFacts {
+    /// Number of measured devices.
     pub devices: usize,
-    /// Lines that are no record and were skipped.
+    /// Lines that are not records and were skipped.
     pub bad_lines: usize,
-    /// The most that a sampler has: one MAD to each of its ports, one after another.
+    /// Largest load of a sampler: the time of one MAD to each of its ports, one after another.
     pub greatest_load_ns: u64,
-    /// However the switches are divided, some sampler has this at least.
+    /// Lower bound of the largest load, in any plan that splits no switch.
     pub lower_bound_load_ns: u64,
 }
 
-/// What was read.
+/// Lines of the net file.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Read {
-    /// Lines that told of a port.
+pub struct ReadFacts {
+    /// Number of lines that describe a port.
     pub port_lines: usize,
-    /// Those of them that told of a link.
+    /// Number of lines that describe a linked port.
     pub linked_lines: usize,
-    /// What a person should know of single lines.
-    pub remarks: Vec<Remark>,
-    /// What a person should know beyond single lines.
+    /// Remarks about single lines.
+    pub remarks: Vec<RemarkFacts>,
+    /// Remarks about the files.
     pub notes: Vec<String>,
 }
 
-/// Something about one line of the net file.
+/// A remark about one line of the net file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Remark {
-    /// The file's name.
+pub struct RemarkFacts {
+    /// Name of the file.
     pub file: String,
-    /// The line's number, from 1.
+    /// Line number, from 1.
     pub line: u32,
-    /// Both in words, as short as they can be.
+    /// File and line as short text.
     #[serde(skip)]
     pub place: String,
-    /// What it is.
+    /// Kind of the remark.
     pub kind: RemarkKind,
-    /// Whether the line gave no port.
+    /// Whether the line was skipped.
     pub loses_a_port: bool,
-    /// What was found, in words; may hold names that strangers wrote.
+    /// Description. It may contain node descriptions, which are not trusted.
     pub text: String,
 }
 
-/// What was given to samplers.
+/// Devices that have a sampler.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Assigned {
-    /// Linked ports.
+pub struct AssignedFacts {
+    /// Number of linked ports.
     pub ports: u32,
-    /// Switches.
+    /// Number of switches.
     pub switches: usize,
-    /// Ports of adapters.
+    /// Number of HCA ports.
     pub adapter_ports: usize,
 }
 
-/// What was given to nobody.
+/// Devices without a sampler.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct LeftOut {
-    /// Linked ports.
+pub struct LeftOutFacts {
+    /// Number of linked ports.
     pub ports: u32,
-    /// The devices that have them.
+    /// Devices of these ports.
     pub devices: Vec<LeftOutDevice>,
 }
 
-/// A device that nobody samples.
+/// A device without a sampler.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct LeftOutDevice {
-    /// Why.
+    /// Reason.
     pub reason: Reason,
-    /// The name of the file that tells of it.
+    /// Name of the net file.
     pub file: String,
-    /// The line of its first linked port.
+    /// Line of the first linked port.
     pub line: u32,
-    /// Both in words, as short as they can be.
+    /// File and line as short text.
     #[serde(skip)]
     pub place: String,
-    /// Its port GUID.
+    /// Port GUID.
     pub guid: Guid,
-    /// Its LID; 0 if none was known.
+    /// LID; 0 if the net file had none.
     pub lid: Lid,
-    /// What it is.
+    /// Kind of the device.
     pub kind: NodeKind,
-    /// Its name; written by strangers.
+    /// Node description. The text is not trusted.
     pub name: String,
-    /// Its linked ports.
+    /// Number of linked ports.
     pub ports: u32,
 }
 
-/// How even a plan came out.
+/// Balance of the primary role.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Balance {
-    /// The least that a sampler has.
+    /// Smallest number of ports of a sampler.
     pub least_ports: u32,
-    /// The most that a sampler has.
+    /// Largest number of ports of a sampler.
     pub greatest_ports: u32,
-    /// All ports by all samplers.
+    /// Mean number of ports of a sampler.
     pub mean_ports: f64,
-    /// No plan with these samplers has a lower greatest load: their mean, rounded up, or what switches come to that stay whole, each with its adapters
-    /// where none had to be parted from it.
+    /// Lower bound of the largest number of ports, in any plan with these samplers that splits no
+    /// switch. If no HCA port is separated from its switch, the bound also assumes that.
     pub lower_bound_ports: u32,
-    /// How much greater the greatest load is.
+    /// Difference between the largest number of ports and the lower bound.
     pub above_lower_bound_ports: u32,
-    /// Links from a port's sampler to its device, on average over the ports to which a way is known.
+    /// Mean number of links between a port's device and its sampler, over the ports with a known path.
     pub mean_hops: Option<f64>,
-    /// The greatest of these numbers.
+    /// Largest number of links between a device and its sampler.
     pub greatest_hops: Option<u16>,
 }
 
-/// Where a plan had to give way.
+/// Rules that a plan could not follow.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct GaveWay {
-    /// Room was so scarce that switches were placed by size, not by neighbourhood.
+pub struct Compromises {
+    /// Whether switches were placed by size, not by distance, because the cap leaves little room.
     pub packed: bool,
-    /// Devices with more ports than the cap; each has a sampler to itself.
+    /// Devices with more ports than the cap. Each has a sampler to itself.
     pub oversized: Vec<Oversized>,
-    /// Switches next to one sampler only that went to another.
+    /// Number of switches that are next to one sampler only and have another one.
     pub own_switches_elsewhere: usize,
-    /// Adapter ports, but for samplers' own, that are with another sampler than their switch.
+    /// Number of HCA ports with another sampler than their switch, without those of sampler hosts.
     pub parted_adapter_ports: usize,
-    /// Devices to which no way leads from their sampler.
+    /// Number of devices without a known path to their sampler.
     pub devices_without_way: usize,
-    /// Samplers that got nothing.
+    /// Number of samplers without ports.
     pub idle_samplers: usize,
 }
 
-/// A device that is larger than the cap.
+/// A device with more ports than the cap.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Oversized {
-    /// Its port GUID.
+    /// Port GUID.
     pub guid: Guid,
-    /// Its name; written by strangers.
+    /// Node description. The text is not trusted.
     pub name: String,
-    /// Its linked ports.
+    /// Number of linked ports.
     pub ports: u32,
-    /// Its sampler.
+    /// Host of its sampler.
     pub host: String,
 }
 
-/// What one sampler got.
+/// Devices of one sampler.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Sampler {
-    /// The host.
+pub struct SamplerFacts {
+    /// Name of the host.
     pub host: String,
-    /// The adapter that sends, if the administrator named it.
+    /// HCA that sends, if the administrator named it.
     pub ca: Option<String>,
-    /// Its port, if the administrator named it.
+    /// Port of the HCA, if the administrator named it.
     pub ca_port: Option<PortNum>,
-    /// Linked ports.
+    /// Number of linked ports.
     pub ports: u32,
-    /// Linked ports in the second role; null if there is none.
+    /// Number of linked ports in the secondary role; null without redundancy.
     pub second_ports: Option<u32>,
-    /// What one MAD to each of its ports takes, one after another; null if ports were balanced.
+    /// Time of one MAD to each of its ports, one after another; null if the plan balances ports.
     pub load_ns: Option<u64>,
-    /// The same by the cap: 1 is full.
+    /// Number of linked ports divided by the cap: 1 is full.
     pub share_of_cap: f64,
-    /// Ports of adapters.
+    /// Number of HCA ports.
     pub adapter_ports: usize,
-    /// As in [`Balance`].
+    /// Mean number of links between a port's device and the sampler.
     pub mean_hops: Option<f64>,
-    /// As in [`Balance`].
+    /// Largest number of links between a device and the sampler.
     pub greatest_hops: Option<u16>,
-    /// Its switches, by GUID.
-    pub switches: Vec<Switch>,
+    /// Switches of the sampler, by GUID.
+    pub switches: Vec<SwitchFacts>,
 }
 
 /// A switch of a sampler.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Switch {
-    /// Its port GUID.
+pub struct SwitchFacts {
+    /// Port GUID.
     pub guid: Guid,
-    /// Its LID.
+    /// LID.
     pub lid: Lid,
-    /// Its name; written by strangers.
+    /// Node description. The text is not trusted.
     pub name: String,
-    /// Its linked ports.
+    /// Number of linked ports.
     pub ports: u32,
-    /// Links between the sampler and it.
+    /// Links between the sampler and the switch; null without a known path.
     pub hops: Option<u16>,
 }
 
-/// The whole of a JSON report: where the facts come from, and the facts.
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: u32,
-    version: &'static str,
-    command: &'a str,
-    sources: Vec<Source<'a>>,
-    #[serde(flatten)]
-    facts: OneOrMore<'a>,
-}
-
-/// Of one subnet, or of each.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum OneOrMore<'a> {
-    One(&'a Facts),
-    More { subnets: Vec<&'a Facts> },
-}
-
-#[derive(Serialize)]
-struct Source<'a> {
-    name: &'a str,
-    sha256: &'a str,
-}
-
-/// The report as JSON, of one subnet or of several; `sources` are names and SHA-256 of what was read, `command` is what was typed.
-pub fn to_json<'a>(subnets: impl IntoIterator<Item = &'a Facts>, sources: &[(String, String)], command: &str) -> String {
-    let sources = sources.iter().map(|(name, sha256)| Source { name, sha256 }).collect();
-    let subnets: Vec<_> = subnets.into_iter().collect();
-    let facts = if let [only] = subnets[..] { OneOrMore::One(only) } else { OneOrMore::More { subnets } };
-    let document = Document { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), command, sources, facts };
-    // Numbers, texts and lists only: nothing in it can fail.
-    shown(&serde_json::to_string_pretty(&document).unwrap_or_default()) + "\n"
-}
-
-/// The name of the file where something stands.
+/// Returns the name of the file of a place.
 fn name_of(net: &NetFile, place: Place) -> String {
     net.names.get(usize::from(place.file)).cloned().unwrap_or_default()
 }
 
 impl Facts {
-    /// Counts.
+    /// Returns the facts of a plan.
     pub fn of(net: &NetFile, plan: &Plan) -> Self {
         let view = View { fabric: &net.fabric, plan };
         Self {
             subnet: None,
             cap_ports: plan.cap,
-            read: Read::of(net),
+            read: ReadFacts::of(net),
             assigned: view.assigned(),
-            left_out: LeftOut::of(net, plan),
+            left_out: LeftOutFacts::of(net, plan),
             balance: view.balance(),
-            gave_way: view.gave_way(),
+            compromises: view.compromises(),
             second: view.second(),
             measured: view.measured(),
             changes: plan.changes.clone(),
-            samplers: (0..).zip(&plan.shares).map(|(place, share)| view.sampler(place, share)).collect(),
+            samplers: (0..).zip(&plan.shares).map(|(index, share)| view.sampler(index, share)).collect(),
         }
     }
 }
 
-/// JSON whose texts no terminal obeys: what does not show is written as `\u` and four digits. Outside of texts only line feeds are such.
-fn shown(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
-    for c in json.chars() {
-        if c == '\n' || !misleads(c) {
-            out.push(c);
-        } else {
-            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
-        }
-    }
-    out
-}
-
-impl Read {
+impl ReadFacts {
     fn of(net: &NetFile) -> Self {
-        let remark = |remark: &crate::topology::Remark| Remark {
+        let remark = |remark: &Remark| RemarkFacts {
             file: name_of(net, remark.place()),
             line: remark.line,
             place: net.place(remark.place()),
@@ -318,7 +269,7 @@ impl Read {
     }
 }
 
-impl LeftOut {
+impl LeftOutFacts {
     fn of(net: &NetFile, plan: &Plan) -> Self {
         let place = |out: &partition::LeftOut| Place { file: out.file, line: out.line };
         let device = |out: &partition::LeftOut| LeftOutDevice {
@@ -345,9 +296,9 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn assigned(self) -> Assigned {
-        let of_kind = |kind| self.held().filter(|held| self.device(held).kind == kind).count();
-        Assigned {
+    fn assigned(self) -> AssignedFacts {
+        let of_kind = |kind| self.planned().filter(|planned| self.device(planned).kind == kind).count();
+        AssignedFacts {
             ports: self.plan.shares.iter().map(|share| share.ports).sum(),
             switches: of_kind(NodeKind::Switch),
             adapter_ports: of_kind(NodeKind::Hca),
@@ -358,10 +309,10 @@ impl<'a> View<'a> {
         let loads = self.plan.shares.iter().map(|share| share.ports);
         let (all, samplers) = (loads.clone().sum::<u32>(), self.plan.shares.len().max(1) as u32);
         let greatest_ports = loads.clone().max().unwrap_or(0);
-        let largest = self.held().map(|held| self.device(held).linked_ports() as u32).max().unwrap_or(0);
+        let largest = self.planned().map(|planned| self.device(planned).linked_ports() as u32).max().unwrap_or(0);
         let whole = if self.plan.unit == Unit::Ports { self.plan.lower_bound as u32 } else { 0 };
         let lower_bound_ports = all.div_ceil(samplers).max(largest).max(whole);
-        let (mean_hops, greatest_hops) = self.hops(self.held());
+        let (mean_hops, greatest_hops) = self.hops(self.planned());
         Balance {
             least_ports: loads.min().unwrap_or(0),
             greatest_ports,
@@ -373,32 +324,43 @@ impl<'a> View<'a> {
         }
     }
 
-    fn second(self) -> Option<Second> {
+    fn second(self) -> Option<SecondFacts> {
         let ports = self.plan.secondary.iter().map(|share| share.ports);
         let (least_ports, greatest_ports) = (ports.clone().min()?, ports.max()?);
-        Some(Second { least_ports, greatest_ports, sharing_a_leaf_ports: self.plan.sharing_a_leaf })
+        Some(SecondFacts { least_ports, greatest_ports, sharing_a_leaf_ports: self.plan.sharing_a_leaf })
     }
 
-    fn measured(self) -> Option<Measured> {
+    fn measured(self) -> Option<MeasuredFacts> {
         let Plan { measured, figures, lower_bound, .. } = self.plan;
         let partition::Measured { devices, bad } = measured.as_ref()?;
-        Some(Measured { devices: *devices, bad_lines: bad.len(), greatest_load_ns: figures.greatest, lower_bound_load_ns: *lower_bound })
+        Some(MeasuredFacts {
+            devices: *devices,
+            bad_lines: bad.len(),
+            greatest_load_ns: figures.greatest,
+            lower_bound_load_ns: *lower_bound,
+        })
     }
 
-    fn sampler(self, place: usize, share: &Share) -> Sampler {
+    fn sampler(self, index: usize, share: &Share) -> SamplerFacts {
         let (mean_hops, greatest_hops) = self.hops(share.devices.iter());
-        let (switches, others): (Vec<&Held>, Vec<&Held>) =
-            share.devices.iter().partition(|held| self.device(held).kind == NodeKind::Switch);
-        let switch = |held: &&Held| {
-            let Device { guid, lid, name, .. } = self.device(held);
-            Switch { guid: *guid, lid: *lid, name: name.clone(), ports: self.device(held).linked_ports() as u32, hops: held.hops }
+        let (switches, others): (Vec<&PlannedDevice>, Vec<&PlannedDevice>) =
+            share.devices.iter().partition(|planned| self.device(planned).kind == NodeKind::Switch);
+        let switch = |planned: &&PlannedDevice| {
+            let Device { guid, lid, name, .. } = self.device(planned);
+            SwitchFacts {
+                guid: *guid,
+                lid: *lid,
+                name: name.clone(),
+                ports: self.device(planned).linked_ports() as u32,
+                hops: planned.hops,
+            }
         };
-        Sampler {
+        SamplerFacts {
             host: share.host.name.clone(),
             ca: share.host.ca.clone(),
             ca_port: share.host.ca_port,
             ports: share.ports,
-            second_ports: self.plan.secondary.get(place).map(|share| share.ports),
+            second_ports: self.plan.secondary.get(index).map(|share| share.ports),
             load_ns: (self.plan.unit == Unit::Nanoseconds).then_some(share.load),
             share_of_cap: f64::from(share.ports) / f64::from(self.plan.cap),
             adapter_ports: others.len(),
@@ -408,35 +370,35 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Mean and greatest, by port since that is what travels; nothing where no way is known.
-    fn hops<'b>(self, held: impl Iterator<Item = &'b Held>) -> (Option<f64>, Option<u16>) {
-        let (mut way, mut ports, mut greatest) = (0, 0, None);
-        for held in held {
-            if let Some(hops) = held.hops {
-                let of_device = self.device(held).linked_ports() as u64;
-                (way, ports, greatest) = (way + u64::from(hops) * of_device, ports + of_device, greatest.max(Some(hops)));
+    /// Returns the mean over the ports and the maximum of the hops. Devices without a known path do not count.
+    fn hops<'b>(self, planned: impl Iterator<Item = &'b PlannedDevice>) -> (Option<f64>, Option<u16>) {
+        let (mut sum, mut ports, mut greatest) = (0, 0, None);
+        for planned in planned {
+            if let Some(hops) = planned.hops {
+                let of_device = self.device(planned).linked_ports() as u64;
+                (sum, ports, greatest) = (sum + u64::from(hops) * of_device, ports + of_device, greatest.max(Some(hops)));
             }
         }
-        ((ports > 0).then(|| way as f64 / ports as f64), greatest)
+        ((ports > 0).then(|| sum as f64 / ports as f64), greatest)
     }
 
-    fn gave_way(self) -> GaveWay {
+    fn compromises(self) -> Compromises {
         let owners = self.owners();
         let owner = |device: DeviceId| owners[device.0 as usize];
         let elsewhere = self.own_switches().into_iter().filter(|(sampler, switch)| owner(*switch) != Some(*sampler));
-        GaveWay {
+        Compromises {
             packed: self.plan.packed,
             oversized: self.oversized(),
             own_switches_elsewhere: elsewhere.count(),
-            parted_adapter_ports: self.followers().filter(|(adapter, switch)| owner(*adapter) != owner(*switch)).count(),
-            devices_without_way: self.held().filter(|held| held.hops.is_none()).count(),
+            parted_adapter_ports: self.followers().filter(|(hca, switch)| owner(*hca) != owner(*switch)).count(),
+            devices_without_way: self.planned().filter(|planned| planned.hops.is_none()).count(),
             idle_samplers: self.plan.shares.iter().filter(|share| share.ports == 0).count(),
         }
     }
 
     fn oversized(self) -> Vec<Oversized> {
         let cap = self.plan.cap;
-        let of_share = move |share: &'a Share| share.devices.iter().map(move |held| (share, self.device(held)));
+        let of_share = move |share: &'a Share| share.devices.iter().map(move |planned| (share, self.device(planned)));
         let over = self.plan.shares.iter().flat_map(of_share).filter(|(_, device)| device.linked_ports() as u32 > cap);
         over.map(|(share, device)| Oversized {
             guid: device.guid,
@@ -447,46 +409,45 @@ impl<'a> View<'a> {
         .collect()
     }
 
-    fn held(self) -> impl Iterator<Item = &'a Held> {
+    fn planned(self) -> impl Iterator<Item = &'a PlannedDevice> {
         self.plan.shares.iter().flat_map(|share| &share.devices)
     }
 
-    fn device(self, held: &Held) -> &'a Device {
-        self.fabric.device(held.id)
+    fn device(self, planned: &PlannedDevice) -> &'a Device {
+        self.fabric.device(planned.id)
     }
 
-    /// The sampler of each device, by index.
+    /// Returns the index of the sampler of each device.
     fn owners(self) -> Vec<Option<usize>> {
         let mut owners = vec![None; self.fabric.devices().len()];
         for (sampler, share) in self.plan.shares.iter().enumerate() {
-            share.devices.iter().for_each(|held| owners[held.id.0 as usize] = Some(sampler));
+            share.devices.iter().for_each(|planned| owners[planned.id.0 as usize] = Some(sampler));
         }
         owners
     }
 
-    /// Sampled switches on which one sampler hangs and no other, with that sampler.
+    /// Returns the sampled switches with exactly one attached sampler, and that sampler.
     fn own_switches(self) -> Vec<(usize, DeviceId)> {
         let mut pairs: Vec<(DeviceId, usize)> = Vec::new();
         for (sampler, share) in self.plan.shares.iter().enumerate() {
-            pairs.extend(share.host.at.iter().filter_map(|port| self.switch_of(*port)).map(|switch| (switch, sampler)));
+            pairs.extend(share.host.sending.iter().filter_map(|port| self.switch_of(*port)).map(|switch| (switch, sampler)));
         }
         pairs.sort_unstable();
         pairs.dedup();
         pairs.chunk_by(|a, b| a.0 == b.0).filter(|group| group.len() == 1).map(|group| (group[0].1, group[0].0)).collect()
     }
 
-    /// Sampled adapters with their sampled switches, but for the adapters of samplers.
+    /// Returns the sampled HCA ports with their sampled switches, without those of sampler hosts.
     fn followers(self) -> impl Iterator<Item = (DeviceId, DeviceId)> {
         let mut own: Vec<_> = self.plan.shares.iter().flat_map(|share| &share.host.own).copied().collect();
         own.sort_unstable();
-        let adapters =
-            self.fabric.iter().filter(move |(_, device)| device.kind == NodeKind::Hca && Reason::of(self.fabric, device).is_none());
-        let others = adapters.map(|(id, _)| id).filter(move |id| own.binary_search(id).is_err());
+        let hcas = self.fabric.iter().filter(move |(_, device)| device.kind == NodeKind::Hca && Reason::of(self.fabric, device).is_none());
+        let others = hcas.map(|(id, _)| id).filter(move |id| own.binary_search(id).is_err());
         others.filter_map(move |id| self.switch_of(id).map(|switch| (id, switch)))
     }
 
-    fn switch_of(self, adapter: DeviceId) -> Option<DeviceId> {
-        let (_, peer) = self.fabric.device(adapter).linked().next()?;
+    fn switch_of(self, hca: DeviceId) -> Option<DeviceId> {
+        let (_, peer) = self.fabric.device(hca).linked().next()?;
         let switch = self.fabric.find(peer.guid, peer.port)?;
         let device = self.fabric.device(switch);
         (device.kind == NodeKind::Switch && Reason::of(self.fabric, device).is_none()).then_some(switch)
@@ -494,14 +455,12 @@ impl<'a> View<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::Value;
-
+pub(super) mod tests {
     use super::*;
-    use crate::partition::{Options, Previous, Request, hosts, plan, plan_with};
+    use crate::partition::{PlanOptions, Previous, Request, hosts, plan, plan_with};
     use crate::topology::{ports_report, synthetic};
 
-    fn of(text: &str, samplers: &str, cap: u32) -> (Facts, Plan) {
+    pub(in super::super) fn of(text: &str, samplers: &str, cap: u32) -> (Facts, Plan) {
         let net = ports_report::parse(text.as_bytes(), "net.p").unwrap();
         let samplers = hosts::locate(&hosts::parse_list(samplers).unwrap(), &[], &net.fabric).unwrap();
         let plan = plan(&Request { fabric: &net.fabric, samplers, cap }).unwrap();
@@ -509,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sums_of_a_plan_are_those_of_its_samplers() {
+    fn totals_are_the_sums_of_the_samplers() {
         let (facts, plan) = of(&synthetic::stria().ports_report(), "node[00001,00025,00049,00073,00097,00121],admin1,oss1", 150);
         assert_eq!(facts.samplers.iter().map(|sampler| sampler.ports).sum::<u32>(), facts.assigned.ports);
         assert_eq!(facts.samplers.iter().map(|sampler| sampler.switches.len()).sum::<usize>(), facts.assigned.switches);
@@ -523,63 +482,25 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_switch_with_its_adapters_is_a_lower_bound() {
+    fn largest_switch_with_its_hca_ports_is_a_lower_bound() {
         let (facts, _) = of(&synthetic::stria().ports_report(), "node[00001-00048]", 150);
         assert_eq!(facts.balance.lower_bound_ports, 36 + 24);
     }
 
     #[test]
-    fn json_has_stable_names_and_texts_that_no_terminal_obeys() {
-        let nasty = "x\" \u{1b}[2J\u{9b}\u{202e}\u{e0001} <y>";
-        let text = synthetic::stria().ports_report().replace("'leaf12'", &format!("'{nasty}'"));
-        let (facts, _) = of(&text, "node00001", 968);
-        let json = to_json([&facts], &[("net.p".to_owned(), "ab".to_owned())], "ibnet-gen --net net.p");
-        assert!(!json.contains(|c| c != '\n' && misleads(c)));
-        let value: Value = serde_json::from_str(&json).unwrap();
-        assert_eq!(value["samplers"][0]["switches"][11]["name"], nasty, "it reads as it was");
-        assert_eq!((&value["schema"], &value["assigned"]["ports"]), (&Value::from(1), &Value::from(968)));
-        // Each of these names stands in docs/report.md, and programs rely on it.
-        let document = include_str!("../../../docs/report.md");
-        let mut names = Vec::new();
-        keys(&value, &mut names);
-        names.extend(["line", "kind", "loses_a_port", "text", "reason", "guid", "lid", "name", "ports", "host"].map(str::to_owned));
-        let unknown: Vec<_> = names.iter().filter(|name| !document.contains(&format!("`{name}`"))).collect();
-        assert!(unknown.is_empty(), "docs/report.md does not describe {unknown:?}");
-    }
-
-    #[test]
-    fn a_second_role_times_and_changes_are_facts_too() {
+    fn facts_have_the_secondary_role_and_the_changes() {
         let net = ports_report::parse(synthetic::stria().ports_report().as_bytes(), "net.p").unwrap();
         let samplers =
             hosts::locate(&hosts::parse_list("node[00001,00025,00049,00073,00097,00121],admin1,oss1").unwrap(), &[], &net.fabric).unwrap();
         let request = Request { fabric: &net.fabric, samplers, cap: 150 };
-        let plan = plan_with(&request, &Options { redundant: true, previous: Some(&Previous::default()), ..Options::default() }).unwrap();
+        let plan =
+            plan_with(&request, &PlanOptions { redundant: true, previous: Some(&Previous::default()), ..PlanOptions::default() }).unwrap();
         let facts = Facts::of(&net, &plan);
         assert_eq!(facts.samplers.iter().filter_map(|sampler| sampler.second_ports).sum::<u32>(), 968);
         let second = facts.second.unwrap();
         assert!(second.least_ports <= 121 && (121..=150).contains(&second.greatest_ports));
         let new = facts.changes.unwrap().new_ports;
-        assert_eq!(new.iter().map(|device| device.ports.len()).sum::<usize>(), 968, "nothing was there before");
+        assert_eq!(new.iter().map(|device| device.ports.len()).sum::<usize>(), 968, "the previous plan was empty");
         assert!(facts.measured.is_none() && facts.samplers.iter().all(|sampler| sampler.load_ns.is_none()));
-    }
-
-    #[test]
-    fn of_several_subnets_each_has_its_facts() {
-        let (facts, _) = of(&synthetic::stria().ports_report(), "node00001", 968);
-        let rails = ["rail0", "rail1"].map(|name| Facts { subnet: Some(name.to_owned()), ..facts.clone() });
-        let value: Value = serde_json::from_str(&to_json(&rails, &[], "")).unwrap();
-        assert_eq!((&value["subnets"][1]["subnet"], &value["subnets"][1]["assigned"]["ports"]), (&"rail1".into(), &968.into()));
-        assert!(value.get("assigned").is_none() && value["schema"] == 1);
-    }
-
-    fn keys(value: &Value, to: &mut Vec<String>) {
-        match value {
-            Value::Object(fields) => fields.iter().for_each(|(name, value)| {
-                to.push(name.clone());
-                keys(value, to);
-            }),
-            Value::Array(values) => values.iter().for_each(|value| keys(value, to)),
-            _ => {}
-        }
     }
 }

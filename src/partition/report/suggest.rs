@@ -1,9 +1,10 @@
-//! How many samplers a fabric needs at least, and which hosts they had best be.
+//! Suggests sampler hosts, as few as possible.
 //!
-//! One host a leaf switch, spread over the tree: each next leaf is the farthest from those that have a sampler; of equally far ones
-//! that in whose neighbourhood a sampler has most to share. A second host of a leaf comes only when every leaf has one.
+//! The suggestion has one host per leaf switch, spread over the tree. The next leaf is the one with the
+//! most hops to all leaves that have a sampler; of equal ones, the one whose neighbourhood has most
+//! ports per sampler. A second host on a leaf is suggested only when each leaf has one.
 //!
-//! What is suggested is true: the plan with these hosts was made, and is part of the answer.
+//! The suggestion is verified: the plan with these hosts was made and is part of the result.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,71 +13,71 @@ use miette::Diagnostic;
 use rayon::prelude::*;
 
 use crate::partition::hosts::{self, HostsError};
-use crate::partition::planning::count;
+use crate::partition::planning::error::counted;
 use crate::partition::{Plan, PlanError, Reason, Request, plan, something_to_sample};
 use crate::topology::graph::UNREACHABLE;
 use crate::topology::{Device, DeviceId, Fabric, Graph};
 use crate::types::NodeKind;
 
-/// Hosts that would do as samplers, and what comes of it.
+/// Suggested sampler hosts and their plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Suggested {
-    /// The hosts as a HOSTLIST: what `--samplers` takes.
+    /// Hosts as a host list for `--samplers`.
     pub list: String,
-    /// How many samplers no plan can do without: as many as it takes to hold all ports.
+    /// Lower bound of the number of samplers.
     pub at_least: usize,
-    /// The plan with these hosts.
+    /// Plan with these hosts.
     pub plan: Plan,
-    /// Where each of them sits: names of switches, in the order of the plan's shares. Written by strangers.
+    /// Name of the leaf switch of each host, in the order of the shares. The texts are not trusted.
     pub switches: Vec<String>,
-    /// Hosts whose name is also another's, or that no HOSTLIST can name; they were not considered.
+    /// Number of names that several hosts share, or that a host list cannot contain. These hosts were skipped.
     pub unnamable: usize,
 }
 
-/// Why no hosts can be suggested.
+/// Reason why no hosts can be suggested.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum SuggestError {
-    /// No plan, whoever samples.
+    /// There is no plan with any samplers.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Plan(#[from] PlanError),
-    /// A suggestion could not be read back: an error of this program.
+    /// A suggestion cannot be parsed: an error of this program.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Hosts(#[from] HostsError),
-    /// More samplers are wanted than hosts are there.
-    #[error("{wanted} samplers are needed, to choose from: {}{}", count(*hosts, "host"), other_names(*unnamable))]
+    /// There are fewer hosts than needed samplers.
+    #[error("cannot suggest {wanted} samplers: only {} to choose from{}", counted(*hosts, "host"), other_names(*unnamable))]
     #[diagnostic(help("{}", remedies(*enough, *unnamable)))]
     TooFewHosts {
-        /// How many it would take.
+        /// Number of needed samplers.
         wanted: usize,
-        /// How many there are.
+        /// Number of hosts.
         hosts: usize,
-        /// Hosts without a name of their own.
+        /// Number of names that were skipped.
         unnamable: usize,
-        /// The cap with which these hosts would do, if a greater one helps.
+        /// Cap with which these hosts are enough, if a larger cap helps.
         enough: Option<u32>,
     },
 }
 
-/// What kind of suggestion is wanted.
+/// Options of a suggestion.
 #[derive(Clone, Debug)]
-pub struct Wish {
-    /// The most ports of a sampler.
+pub struct SuggestOptions {
+    /// Largest number of ports of a sampler.
     pub cap: u32,
-    /// So many hosts, else as few as can be.
+    /// Number of hosts; `None` for as few as possible.
     pub count: Option<usize>,
-    /// Of these hosts only.
+    /// Hosts to choose from; `None` for all.
     pub among: Option<BTreeSet<String>>,
 }
 
-/// Picks hosts.
+/// Suggests hosts.
 ///
 /// # Errors
 /// When there is nothing to sample, or the hosts are too few for the cap.
-pub fn suggest(fabric: &Fabric, wish: &Wish) -> Result<Suggested, SuggestError> {
-    let Wish { cap, count, ref among } = *wish;
+pub fn suggest(fabric: &Fabric, options: &SuggestOptions) -> Result<Suggested, SuggestError> {
+    let SuggestOptions { cap, count, ref among } = *options;
     something_to_sample(fabric)?;
     let at_least = fewest(fabric, cap);
     let candidates = Candidates::of(fabric, among.as_ref());
@@ -101,43 +102,44 @@ pub fn suggest(fabric: &Fabric, wish: &Wish) -> Result<Suggested, SuggestError> 
     }
 }
 
-/// With fewer samplers than these no plan is possible: one for each device that is larger than the cap, and room for all others.
+/// Returns a lower bound of the number of samplers: one for each device that is larger than the cap, and
+/// room for all others.
 fn fewest(fabric: &Fabric, cap: u32) -> usize {
     let sampled = fabric.devices().iter().filter(|device| Reason::of(fabric, device).is_none());
     let (large, others): (Vec<u32>, Vec<u32>) = sampled.map(|device| device.linked_ports() as u32).partition(|ports| *ports > cap);
     large.len() + others.iter().sum::<u32>().div_ceil(cap) as usize
 }
 
-/// A host that was picked.
+/// A suggested host.
 #[derive(Clone, Debug)]
 struct Pick {
     host: String,
-    /// As a HOSTLIST has it: with adapter and port if the host has several.
+    /// Part of the host list: with HCA and port if the host has several.
     part: String,
     leaf: DeviceId,
 }
 
-/// A host on a leaf.
+/// A host on a leaf switch.
 #[derive(Clone, Debug)]
 struct Candidate {
     host: String,
     part: String,
-    /// The leaves on which it will sit, by index.
+    /// Indices of the leaves from which the host would send.
     leaves: Vec<usize>,
 }
 
-/// Hosts that may be picked, by leaf.
+/// Hosts to choose from, by leaf.
 struct Candidates {
-    /// The switches; a host without one stands for itself.
+    /// Leaf switches. A host without a switch is its own leaf.
     leaves: Vec<DeviceId>,
-    /// Ports of each leaf and its adapters.
+    /// Number of ports of each leaf and its HCA ports.
     weights: Vec<u64>,
-    /// [leaf], best first.
+    /// `[leaf]`, best hosts first.
     hosts: Vec<Vec<Candidate>>,
-    /// [leaf][leaf]: links between them, at most [`Self::farthest`].
+    /// `[leaf][leaf]`: links between both, at most [`Self::farthest`].
     hops: Vec<Vec<u16>>,
     farthest: u16,
-    /// How many different hosts there are.
+    /// Number of different hosts.
     count: usize,
     unnamable: usize,
 }
@@ -152,8 +154,8 @@ impl Candidates {
 
         let mut by_host: BTreeMap<&str, Vec<DeviceId>> = BTreeMap::new();
         let mut weights: BTreeMap<DeviceId, u64> = BTreeMap::new();
-        let adapters = fabric.iter().filter(|(id, device)| device.kind == NodeKind::Hca && device.linked_ports() > 0 && sampled(id));
-        for (id, device) in adapters {
+        let hcas = fabric.iter().filter(|(id, device)| device.kind == NodeKind::Hca && device.linked_ports() > 0 && sampled(id));
+        for (id, device) in hcas {
             by_host.entry(device.host()).or_default().push(id);
             let leaf = leaf_of(id);
             *weights.entry(leaf).or_insert_with(|| if leaf == id { 0 } else { ports(leaf) }) += ports(id);
@@ -179,7 +181,7 @@ impl Candidates {
                 hosts[leaf].push(Candidate { host: (*host).to_owned(), part, leaves });
             }
         }
-        // One port is better than many, which leave open who sends; then in the order in which people count.
+        // Hosts with one port come first, because their sending port is clear; then by number.
         let rails = |host: &str| by_host.get(host).map_or(0, Vec::len);
         for on_leaf in &mut hosts {
             on_leaf.sort_by_key(|candidate| (rails(&candidate.host), candidate.host.len(), candidate.host.clone()));
@@ -189,11 +191,11 @@ impl Candidates {
         Self { leaves, weights, hosts, hops, farthest, count, unnamable }
     }
 
-    /// So many hosts, fewer if there are not as many.
+    /// Picks up to `wanted` hosts.
     fn pick(&self, wanted: usize) -> Vec<Pick> {
         let within = self.weights_within();
         let steps = usize::from(self.farthest) + 2;
-        // [leaf][hops]: samplers that far away.
+        // [leaf][hops]: number of samplers at this distance.
         let mut samplers = vec![vec![0_u64; steps]; self.leaves.len()];
         let mut left: Vec<_> = self.hosts.iter().map(|hosts| hosts.iter()).collect();
         let mut taken: BTreeSet<&str> = BTreeSet::new();
@@ -209,7 +211,7 @@ impl Candidates {
                 let nearest = samplers[*leaf].iter().position(|count| *count > 0).unwrap_or(steps - 1);
                 let sharing = samplers[*leaf][nearest] + 1;
                 let closer = if nearest == 0 { 0 } else { within[*leaf][nearest - 1] };
-                // A share in millionths of a port: whole numbers compare alike everywhere.
+                // The share is in millionths of a port: integers compare exactly.
                 (nearest, within[*leaf][nearest] * 1_000_000 / sharing, closer, self.weights[*leaf], Reverse(*leaf))
             };
             let Some(leaf) = (0..self.leaves.len()).filter(|leaf| next[*leaf].is_some()).max_by_key(key) else { break };
@@ -225,7 +227,7 @@ impl Candidates {
         picked
     }
 
-    /// [leaf][hops]: ports of all leaves that are no farther.
+    /// Returns `[leaf][hops]`: number of ports of all leaves within this distance.
     fn weights_within(&self) -> Vec<Vec<u64>> {
         let of_leaf = |hops: &Vec<u16>| {
             let mut within = vec![0; usize::from(self.farthest) + 2];
@@ -241,7 +243,7 @@ impl Candidates {
         SuggestError::TooFewHosts { wanted, hosts: self.count, unnamable: self.unnamable, enough }
     }
 
-    /// The cap with which all hosts together would do, as the planner tells it.
+    /// Returns the cap with which all hosts together are enough.
     fn cap_for_all(&self, fabric: &Fabric, cap: u32) -> Option<u32> {
         let parts: Vec<_> = self.pick(self.count).into_iter().map(|pick| pick.part).collect();
         let samplers = hosts::locate(&hosts::parse_list(&hosts::fold(&parts)).ok()?, &[], fabric).ok()?;
@@ -252,7 +254,8 @@ impl Candidates {
     }
 }
 
-/// Links between leaves, and the most that there are; what cannot be reached is one farther than that.
+/// Returns the links between all leaves, and the largest number. An unreachable leaf counts as one link more
+/// than the farthest reachable one.
 fn distances(graph: &Graph, leaves: &[DeviceId]) -> (Vec<Vec<u16>>, u16) {
     let from = |leaf: &DeviceId| -> Vec<u16> {
         let hops = graph.hops_from([*leaf]);
@@ -265,7 +268,8 @@ fn distances(graph: &Graph, leaves: &[DeviceId]) -> (Vec<Vec<u16>>, u16) {
     (hops, farthest)
 }
 
-/// Whether a HOSTLIST can name the host, and it alone: hosts that were never given a name share that of their adapter's model.
+/// Returns whether a host list can name this host and no other. Hosts without a configured node
+/// description share the name of their HCA model.
 fn is_namable(host: &str, devices: &[DeviceId], fabric: &Fabric) -> bool {
     let alone = hosts::parse_list(host).is_ok_and(|list| matches!(&list[..], [only] if only.host == host && only.ca.is_none()));
     let key = |id: &DeviceId| {
@@ -276,7 +280,7 @@ fn is_namable(host: &str, devices: &[DeviceId], fabric: &Fabric) -> bool {
     alone && keys.len() == devices.len()
 }
 
-/// `mlx5_1:1`, if the description's second word and last one is the name of a device.
+/// Returns HCA and port, `mlx5_1:1`, if the second and last word of the node description is a device name.
 fn sender(device: &Device) -> Option<String> {
     let mut words = device.name.split_whitespace().skip(1);
     let ca = words.next().filter(|_| words.next().is_none())?;
@@ -288,14 +292,14 @@ fn sender(device: &Device) -> Option<String> {
 fn other_names(unnamable: usize) -> String {
     match unnamable {
         0 => String::new(),
-        1 => " (one name is shared by several hosts, or is none)".to_owned(),
-        _ => format!(" ({unnamable} names are shared by several hosts, or are none)"),
+        1 => "; 1 name was skipped, because several hosts share it or a host list cannot contain it".to_owned(),
+        _ => format!("; {unnamable} names were skipped, because several hosts share them or a host list cannot contain them"),
     }
 }
 
 fn remedies(enough: Option<u32>, unnamable: usize) -> String {
-    let first = enough.map_or_else(|| "ask for fewer".to_owned(), |cap| format!("raise the cap: `--cap {cap}` would do"));
-    let names = ";\nor give each host a name of its own in its node description (`rdma-ndd` does)";
+    let first = enough.map_or_else(|| "ask for fewer hosts".to_owned(), |cap| format!("raise the cap: `--cap {cap}` is enough"));
+    let names = ";\nor give each host its own name in its node description (`rdma-ndd` does this)";
     first + if unnamable > 0 { names } else { "" }
 }
 
@@ -308,21 +312,21 @@ mod tests {
     use crate::topology::synthetic::{self, Blueprint, FatTree};
 
     fn suggest(fabric: &Fabric, cap: u32, count: Option<usize>) -> Result<Suggested, SuggestError> {
-        super::suggest(fabric, &Wish { cap, count, among: None })
+        super::suggest(fabric, &SuggestOptions { cap, count, among: None })
     }
 
     fn read(blueprint: &Blueprint) -> Fabric {
         ports_report::parse(blueprint.ports_report().as_bytes(), "net.p").unwrap().fabric
     }
 
-    /// The list planned anew, as an administrator would who pastes it.
+    /// Plans with a list, as an administrator who pastes it.
     fn pasted(fabric: &Fabric, list: &str, cap: u32) -> Result<Plan, PlanError> {
         let samplers = hosts::locate(&hosts::parse_list(list).unwrap(), &[], fabric).unwrap();
         plan(&Request { fabric, samplers, cap })
     }
 
     #[test]
-    fn seven_hosts_on_seven_leaves_hold_the_fabric_of_the_paper() {
+    fn seven_hosts_on_seven_leaves_are_enough_for_the_paper_fabric() {
         let fabric = read(&synthetic::stria());
         let suggested = suggest(&fabric, 150, None).unwrap();
         assert_eq!((suggested.plan.shares.len(), suggested.at_least), (7, 7));
@@ -332,9 +336,9 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_are_wanted_one_a_leaf_and_only_then_a_second() {
+    fn each_leaf_gets_one_host_before_a_second() {
         let fabric = read(&synthetic::stria());
-        // 12 compute leaves; the servers of the island have a port on both switches of a pair: one of 14 on each pair is enough.
+        // There are 12 compute leaves. The servers of the island have a port on both switches of a pair.
         for count in 7..=40 {
             let suggested = suggest(&fabric, 150, Some(count)).unwrap();
             assert_eq!(suggested.plan.shares.len(), count);
@@ -342,21 +346,24 @@ mod tests {
             assert_eq!(leaves.len(), count.min(16), "{count}: {}", suggested.list);
         }
         let error = suggest(&fabric, 150, Some(6)).unwrap_err().to_string();
-        assert_eq!(error, "968 ports do not fit on 6 samplers with at most 150 ports each: at least 1 is missing");
+        assert_eq!(
+            error,
+            "cannot place 968 ports: they do not fit on 6 samplers with at most 150 ports each; missing samplers: at least 1"
+        );
         let error = suggest(&fabric, 150, Some(400)).unwrap_err().to_string();
-        assert_eq!(error, "400 samplers are needed, to choose from: 302 hosts");
+        assert_eq!(error, "cannot suggest 400 samplers: only 302 hosts to choose from");
     }
 
     #[test]
-    fn only_hosts_that_may_are_suggested() {
+    fn only_permitted_hosts_are_suggested() {
         let fabric = read(&synthetic::stria());
         let among = ["admin1", "admin2", "oss1", "oss2", "node00002", "node00026", "node00050"].map(str::to_owned);
-        let wish = Wish { cap: 150, count: None, among: Some(among.into()) };
-        assert_eq!(super::suggest(&fabric, &wish).unwrap().list, "node[00002,00026,00050],oss[1-2]:mlx5_0:1,admin[1-2]:mlx5_0:2");
-        let error = super::suggest(&fabric, &Wish { cap: 100, ..wish.clone() }).unwrap_err();
-        assert_eq!(error.to_string(), "10 samplers are needed, to choose from: 7 hosts");
+        let options = SuggestOptions { cap: 150, count: None, among: Some(among.into()) };
+        assert_eq!(super::suggest(&fabric, &options).unwrap().list, "node[00002,00026,00050],oss[1-2]:mlx5_0:1,admin[1-2]:mlx5_0:2");
+        let error = super::suggest(&fabric, &SuggestOptions { cap: 100, ..options.clone() }).unwrap_err();
+        assert_eq!(error.to_string(), "cannot suggest 10 samplers: only 7 hosts to choose from");
         let SuggestError::TooFewHosts { enough: Some(cap), .. } = error else { panic!("{error}") };
-        assert!(super::suggest(&fabric, &Wish { cap, ..wish }).is_ok(), "the cap that is named would do");
+        assert!(super::suggest(&fabric, &SuggestOptions { cap, ..options }).is_ok(), "the named cap is enough");
     }
 
     #[test]
@@ -369,18 +376,18 @@ mod tests {
         }
         let counts: Vec<_> = of_pod.values().copied().collect();
         assert_eq!(counts.iter().sum::<usize>(), suggested.plan.shares.len());
-        // Six whole pods and one of half the size.
+        // There are six complete pods and one of half the size.
         assert!(counts[..6].iter().all(|count| (7..=8).contains(count)) && (3..=4).contains(&counts[6]), "{counts:?}");
     }
 
     #[test]
-    fn a_host_with_several_adapters_is_named_with_the_one_that_sends() {
+    fn host_with_several_hcas_is_named_with_its_sending_port() {
         let mut net = Blueprint::new("NDR");
         let leaves: Vec<_> = (0..4).map(|n| net.switch(&format!("leaf{n}"), 16)).collect();
         for host in 1..=8 {
             for (rail, leaf) in leaves.iter().enumerate() {
-                let adapter = net.adapter(&format!("gpu{host} mlx5_{rail}"), 1);
-                net.cable((adapter, 1), (*leaf, host));
+                let hca = net.adapter(&format!("gpu{host} mlx5_{rail}"), 1);
+                net.cable((hca, 1), (*leaf, host));
             }
         }
         let suggested = suggest(&read(&net), 16, None).unwrap();
@@ -389,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_several_hosts_share_are_passed_over() {
+    fn shared_names_are_skipped() {
         let mut net = Blueprint::new("NDR");
         let leaf = net.switch("leaf", 16);
         for (port, name) in
@@ -397,19 +404,22 @@ mod tests {
                 .iter()
                 .enumerate()
         {
-            let adapter = net.adapter(name, 1);
-            net.cable((adapter, 1), (leaf, port + 1));
+            let hca = net.adapter(name, 1);
+            net.cable((hca, 1), (leaf, port + 1));
         }
         let fabric = read(&net);
         let suggested = suggest(&fabric, 150, None).unwrap();
         assert_eq!((suggested.list.as_str(), suggested.unnamable), ("n1", 2));
         let error = suggest(&fabric, 5, None).unwrap_err();
-        assert_eq!(error.to_string(), "2 samplers are needed, to choose from: 1 host (2 names are shared by several hosts, or are none)");
-        assert!(error.help().unwrap().to_string().starts_with("raise the cap: `--cap 8` would do"));
+        assert_eq!(
+            error.to_string(),
+            "cannot suggest 2 samplers: only 1 host to choose from; 2 names were skipped, because several hosts share them or a host list cannot contain them"
+        );
+        assert!(error.help().unwrap().to_string().starts_with("raise the cap: `--cap 8` is enough"));
     }
 
     #[test]
-    fn hosts_without_a_switch_between_them_can_be_samplers() {
+    fn directly_connected_hosts_can_be_samplers() {
         let mut net = Blueprint::new("NDR");
         let (one, two) = (net.adapter("one mlx5_0", 1), net.adapter("two mlx5_0", 1));
         net.cable((one, 1), (two, 1));
@@ -419,7 +429,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_suggested_can_be_planned_and_no_fewer_would_do(
+        fn suggestion_can_be_planned_and_is_minimal(
             (leaves, hosts, spines, trunk) in (1..8_usize, 1..7_usize, 1..4_usize, 1..3_usize),
             cap in 4..80_u32,
         ) {

@@ -1,38 +1,38 @@
-//! The report for people: what was read, what was assigned, what was left out and why, and how even it came out.
+//! The report as text: lines that were read, assigned ports, ports that are left out, and balance.
 
 use std::fmt;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 
-use super::facts::{Assigned, Balance, Facts, LeftOut, LeftOutDevice, Oversized, Read, Remark, Sampler};
-use super::sections as notes;
+use super::facts::{AssignedFacts, Balance, Facts, LeftOutDevice, LeftOutFacts, Oversized, ReadFacts, RemarkFacts, SamplerFacts};
+use super::sections;
 use crate::partition::Reason;
 use crate::topology::RemarkKind;
 use crate::types::Printable;
 
-/// The facts of a plan, told to people by its [`Display`](fmt::Display).
+/// The facts of a plan as text, by its [`Display`](fmt::Display).
 #[derive(Clone, Copy, Debug)]
 pub struct Report<'a> {
-    /// The name of the net file.
+    /// Name of the net file.
     pub name: &'a str,
-    /// What was read, and what came of it.
+    /// Facts to describe.
     pub facts: &'a Facts,
-    /// How much is told.
+    /// Length of the lists.
     pub detail: Detail,
 }
 
-/// How long a report may get.
+/// Length of the lists of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Detail {
-    /// For a terminal: a few lines of each kind.
+    /// A few lines of each list, for a terminal.
     Brief,
-    /// Everything, for a file.
+    /// All lines, for a file.
     Full,
 }
 
 impl Detail {
-    /// Lines of one kind.
+    /// Returns the largest number of lines of a list.
     pub const fn lines(self) -> usize {
         match self {
             Self::Brief => 10,
@@ -40,7 +40,7 @@ impl Detail {
         }
     }
 
-    /// Rows of the table.
+    /// Returns the largest number of rows of the table.
     const fn rows(self) -> usize {
         match self {
             Self::Brief => 40,
@@ -61,74 +61,75 @@ impl fmt::Display for Report<'_> {
 
 impl Report<'_> {
     fn read(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Read { port_lines, linked_lines, remarks, notes } = &self.facts.read;
+        let ReadFacts { port_lines, linked_lines, remarks, notes } = &self.facts.read;
         let lines = counted(*port_lines, "port line");
         writeln!(f, "read      {}: {lines}, {linked_lines} with a link", Printable(self.name))?;
         for kind in RemarkKind::ALL {
             let of_kind: Vec<_> = remarks.iter().filter(|remark| remark.kind == kind).collect();
             if !of_kind.is_empty() {
-                let lost = if kind.loses_a_port() { ", gave no port" } else { "" };
-                writeln!(f, "          {}: {}{lost}", kind.as_str(), counted(of_kind.len(), "line"))?;
-                self.list(f, &of_kind, |remark: &&Remark| format!("{}: {}", Printable(&remark.place), Printable(&remark.text)))?;
+                let skipped = if kind.loses_a_port() { ", skipped" } else { "" };
+                writeln!(f, "          {}: {}{skipped}", kind.as_str(), counted(of_kind.len(), "line"))?;
+                self.list(f, &of_kind, |remark: &&RemarkFacts| format!("{}: {}", Printable(&remark.place), Printable(&remark.text)))?;
             }
         }
         self.list(f, notes, |note: &String| Printable(note).to_string())
     }
 
     fn assigned(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Assigned { ports, switches, adapter_ports } = self.facts.assigned;
-        let devices = format!("{}, {}", notes::counted(switches, "switch", "switches"), counted(adapter_ports, "adapter port"));
+        let AssignedFacts { ports, switches, adapter_ports } = self.facts.assigned;
+        let devices = format!("{} and {}", sections::counted(switches, "switch", "switches"), counted(adapter_ports, "HCA port"));
         let samplers = counted(self.facts.samplers.len(), "sampler");
         writeln!(f, "assigned  {} of {devices} to {samplers} (cap {})", counted(ports as usize, "port"), self.facts.cap_ports)
     }
 
     fn left_out(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LeftOut { ports, devices } = &self.facts.left_out;
-        writeln!(f, "left out  {}", if devices.is_empty() { "nothing".to_owned() } else { counted(*ports as usize, "port") })?;
+        let LeftOutFacts { ports, devices } = &self.facts.left_out;
+        writeln!(f, "left out  {}", counted(*ports as usize, "port"))?;
         for reason in Reason::ALL {
             let of_reason: Vec<_> = devices.iter().filter(|device| device.reason == reason).collect();
             if !of_reason.is_empty() {
                 let ports = of_reason.iter().map(|device| device.ports as usize).sum();
                 writeln!(f, "          {}: {}", reason.as_str(), counted(ports, "port"))?;
-                let told = |device: &&LeftOutDevice| {
+                let line = |device: &&LeftOutDevice| {
                     let LeftOutDevice { place, guid, name, ports, .. } = device;
                     format!("{}: {guid} `{}`, {}", Printable(place), Printable(name), counted(*ports as usize, "port"))
                 };
-                self.list(f, &of_reason, told)?;
+                self.list(f, &of_reason, line)?;
             }
         }
         Ok(())
     }
 
-    /// Where the plan had to give way.
+    /// Writes the rules that the plan could not follow.
     fn notes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let facts = &self.facts.gave_way;
+        let facts = &self.facts.compromises;
         if facts.packed {
-            writeln!(f, "note      room is so scarce that switches were placed by size, not by neighbourhood")?;
+            writeln!(f, "note      the cap leaves little room: switches were placed by size, not by distance")?;
         }
         if !facts.oversized.is_empty() {
-            let devices = notes::counted(facts.oversized.len(), "device has", "devices have");
-            writeln!(f, "note      {devices} more ports than the cap, and a sampler alone:")?;
+            let devices = sections::counted(facts.oversized.len(), "device has", "devices have");
+            writeln!(f, "note      {devices} more ports than the cap and a sampler to itself:")?;
             self.list(f, &facts.oversized, |Oversized { guid, name, ports, host }| {
                 format!("{guid} `{}`, {ports} ports: {}", Printable(name), Printable(host))
             })?;
         }
         let mut note = |number: usize, text: String| if number > 0 { writeln!(f, "note      {text}") } else { Ok(()) };
-        let strangers = facts.own_switches_elsewhere;
-        note(strangers, format!("{} next to a sampler went to another one", notes::counted(strangers, "switch", "switches")))?;
-        let parted = facts.parted_adapter_ports;
-        let adapters = notes::counted(parted, "adapter is", "adapters are");
-        note(parted, format!("{adapters} with another sampler than their switch, which had no room left"))?;
-        let cut_off = facts.devices_without_way;
-        let devices = notes::counted(cut_off, "device has a sampler to which there is", "devices have samplers to which there is");
-        note(cut_off, format!("{devices} no way that the net file tells of"))?;
+        let elsewhere = facts.own_switches_elsewhere;
+        let switches = sections::counted(elsewhere, "switch is", "switches are");
+        note(elsewhere, format!("{switches} next to a sampler but assigned to another one"))?;
+        let separated = facts.parted_adapter_ports;
+        let hcas = sections::counted(separated, "HCA port has", "HCA ports have");
+        note(separated, format!("{hcas} another sampler than their switch, whose sampler had no room left"))?;
+        let unreachable = facts.devices_without_way;
+        let devices = sections::counted(unreachable, "device has", "devices have");
+        note(unreachable, format!("{devices} no path to the sampler in the net file"))?;
         let idle = facts.idle_samplers;
-        note(idle, format!("{} nothing: fewer would do", notes::counted(idle, "sampler got", "samplers got")))
+        note(idle, format!("{} no ports: fewer samplers are enough", sections::counted(idle, "sampler has", "samplers have")))
     }
 
     fn balance(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = Table::new();
-        table.load_preset(NOTHING).set_header(["sampler", "switches", "adapters", "ports", "of cap", "mean hops", "max hops"]);
+        table.load_preset(NOTHING).set_header(["sampler", "switches", "HCA ports", "ports", "of cap", "mean hops", "max hops"]);
         for column in table.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -141,26 +142,19 @@ impl Report<'_> {
         if more > 0 {
             writeln!(f, " and {}: --report FILE has all", counted(more, "more sampler"))?;
         }
-        let Balance { least_ports, greatest_ports, mean_ports, .. } = self.facts.balance;
-        match least_ports == greatest_ports {
-            true => writeln!(f, "\nbalance   {greatest_ports} ports on each sampler")?,
-            false => writeln!(f, "\nbalance   {least_ports} to {greatest_ports} ports a sampler, {mean_ports:.1} on average")?,
-        }
-        let Balance { lower_bound_ports, above_lower_bound_ports, mean_hops, greatest_hops, .. } = self.facts.balance;
-        let samplers = counted(samplers.len(), "sampler");
-        match above_lower_bound_ports {
-            0 => writeln!(f, "          with {samplers} none could have fewer than {lower_bound_ports} at most: as even as can be")?,
-            above => writeln!(f, "          with {samplers} the most could not be less than {lower_bound_ports}: {above} above that")?,
-        }
+        let Balance { least_ports, greatest_ports, mean_ports, lower_bound_ports, mean_hops, greatest_hops, .. } = self.facts.balance;
+        writeln!(f, "\nbalance   {least_ports} to {greatest_ports} ports per sampler, mean {mean_ports:.1}")?;
+        let largest = counted(greatest_ports as usize, "port");
+        writeln!(f, "          largest load: {largest} (lower bound {lower_bound_ports})")?;
         match (mean_hops, greatest_hops) {
-            (Some(mean), Some(greatest)) => writeln!(f, "hops      {mean:.2} on average over the ports, {greatest} at most"),
+            (Some(mean), Some(greatest)) => writeln!(f, "hops      mean {mean:.2} per port, maximum {greatest}"),
             _ => Ok(()),
         }
     }
 
-    fn list<T>(&self, f: &mut fmt::Formatter<'_>, items: &[T], told: impl Fn(&T) -> String) -> fmt::Result {
+    fn list<T>(&self, f: &mut fmt::Formatter<'_>, items: &[T], line: impl Fn(&T) -> String) -> fmt::Result {
         for item in items.iter().take(self.detail.lines()) {
-            writeln!(f, "            {}", told(item))?;
+            writeln!(f, "            {}", line(item))?;
         }
         match items.len().saturating_sub(self.detail.lines()) {
             0 => Ok(()),
@@ -169,7 +163,7 @@ impl Report<'_> {
     }
 }
 
-fn row(sampler: &Sampler) -> [String; 7] {
+fn row(sampler: &SamplerFacts) -> [String; 7] {
     let known = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     [
         Printable(&sampler.host).to_string(),
@@ -183,5 +177,5 @@ fn row(sampler: &Sampler) -> [String; 7] {
 }
 
 fn counted(number: usize, what: &str) -> String {
-    notes::counted(number, what, &format!("{what}s"))
+    sections::counted(number, what, &format!("{what}s"))
 }

@@ -1,26 +1,27 @@
-//! Plans that stay as they were.
+//! Tests of plans that keep a previous plan.
 
 use std::collections::BTreeSet;
 
+use super::changes::{ChangedPorts, Changes, Previous};
 use super::shapes::{any_fabric, names, some_hosts};
 use super::*;
 
-/// A plan as one of the past.
+/// Returns a plan as the previous plan.
 fn past(plan: &Plan, fabric: &Fabric) -> Previous {
     let ports = |shares: &[Share]| {
         let name = |guid, port| fabric.device(fabric.find(guid, port).unwrap()).name.clone();
-        let given = proof::given(fabric, shares);
-        given.map(|given| ((given.guid, given.port), (shares[given.sampler].host.name.clone(), name(given.guid, given.port)))).collect()
+        let assigned = proof::port_assignments(fabric, shares);
+        assigned.map(|port| ((port.guid, port.port), (shares[port.sampler].host.name.clone(), name(port.guid, port.port)))).collect()
     };
     Previous { primary: ports(&plan.shares), secondary: ports(&plan.secondary) }
 }
 
-/// Both plans, the second knowing the first.
+/// Returns two plans; the first is the previous plan of the second.
 fn twice(before: (&Fabric, &str), after: (&Fabric, &str), cap: u32, redundant: bool) -> Option<(Plan, Plan)> {
-    let options = Options { redundant, ..Options::default() };
+    let options = PlanOptions { redundant, ..PlanOptions::default() };
     let first = planned_with(before.0, before.1, cap, &options).ok()?;
     let previous = past(&first, before.0);
-    let second = planned_with(after.0, after.1, cap, &Options { previous: Some(&previous), ..options }).ok()?;
+    let second = planned_with(after.0, after.1, cap, &PlanOptions { previous: Some(&previous), ..options }).ok()?;
     Some((first, second))
 }
 
@@ -28,7 +29,7 @@ fn changes(plan: &Plan) -> &Changes {
     plan.changes.as_ref().unwrap()
 }
 
-/// Ports that are with another host in the second plan, counted from the plans alone.
+/// Counts the ports with another host in the second plan, from the plans alone.
 fn moved(one: (&Plan, &Fabric), two: (&Plan, &Fabric)) -> u32 {
     let (before, after) = (past(one.0, one.1).primary, past(two.0, two.1).primary);
     after.iter().filter(|(key, (host, _))| before.get(key).is_some_and(|(was, _)| was != host)).count() as u32
@@ -37,57 +38,57 @@ fn moved(one: (&Plan, &Fabric), two: (&Plan, &Fabric)) -> u32 {
 const SEVEN: &str = "node[00001,00025,00049,00073,00097,00121,00145]";
 
 #[test]
-fn a_new_sampler_takes_what_is_its_own_and_nothing_else_moves() {
+fn only_its_own_devices_move_to_a_new_sampler() {
     let fabric = read(&synthetic::stria());
     let (first, second) = twice((&fabric, SEVEN), (&fabric, &format!("{SEVEN},node00169")), 150, false).unwrap();
-    let told = changes(&second);
-    assert_eq!((told.anew, &told.new_samplers[..], told.gone_samplers.len()), (false, &["node00169".to_owned()][..], 0));
-    // leaf08 and its 24 adapters.
-    assert_eq!((moved((&first, &fabric), (&second, &fabric)), told.moved.len(), told.kept), (60, 25, 908));
-    assert_eq!((&*told.moved[0].name, told.moved[0].ports, &*told.moved[0].to), ("leaf08", 36, "node00169"));
-    assert!(told.new_ports.is_empty() && told.gone_ports.is_empty());
+    let changes = changes(&second);
+    assert_eq!((changes.moved_more, &changes.new_samplers[..], changes.gone_samplers.len()), (false, &["node00169".to_owned()][..], 0));
+    // leaf08 and its 24 HCA ports move.
+    assert_eq!((moved((&first, &fabric), (&second, &fabric)), changes.moved.len(), changes.kept), (60, 25, 908));
+    assert_eq!((&*changes.moved[0].name, changes.moved[0].ports, &*changes.moved[0].to), ("leaf08", 36, "node00169"));
+    assert!(changes.new_ports.is_empty() && changes.gone_ports.is_empty());
 }
 
 #[test]
-fn what_a_gone_sampler_had_goes_to_others_and_little_else_moves() {
+fn devices_of_a_gone_sampler_move_and_few_others() {
     let fabric = read(&synthetic::stria());
     let (first, second) = twice((&fabric, &format!("{SEVEN},node00169")), (&fabric, SEVEN), 200, false).unwrap();
     let gone = first.shares.iter().find(|share| share.host.name == "node00169").unwrap().ports;
-    assert_eq!((changes(&second).gone_samplers.clone(), changes(&second).anew), (vec!["node00169".to_owned()], false));
+    assert_eq!((changes(&second).gone_samplers.clone(), changes(&second).moved_more), (vec!["node00169".to_owned()], false));
     assert_eq!(moved((&first, &fabric), (&second, &fabric)), gone);
-    // Room is scarce: more has to move, and most stays nevertheless.
+    // With a tight cap more devices have to move, but most stay.
     let (first, second) = twice((&fabric, &format!("{SEVEN},node00169")), (&fabric, SEVEN), 150, false).unwrap();
     assert!(changes(&second).kept > 968 / 2, "{}", changes(&second).kept);
     assert_eq!(changes(&second).kept, 968 - moved((&first, &fabric), (&second, &fabric)));
 }
 
 #[test]
-fn new_and_gone_ports_are_told() {
+fn new_and_gone_ports_are_listed() {
     let tree = |hosts| read(&FatTree { leaves: 3, hosts, spines: 2, trunk: 1, radix: 8 }.blueprint());
     let net = tree(4).devices().to_vec();
     let report = FatTree { leaves: 3, hosts: 4, spines: 2, trunk: 1, radix: 8 }.blueprint().ports_report();
     assert_eq!(net.len(), 17);
-    // A host whose cable was pulled: both ends have no line of it.
+    // The cable of a host is unplugged: neither end has a line.
     let without: String = report.lines().filter(|line| !line.contains("node00004")).map(|line| format!("{line}\n")).collect();
     let (whole, less) = (tree(4), ports_report::parse(without.as_bytes(), "less").unwrap().fabric);
     let (_, second) = twice((&whole, "node[00001,00005]"), (&less, "node[00001,00005]"), 150, false).unwrap();
-    let names = |ports: &[previous::Ported]| ports.iter().map(|ported| (ported.name.clone(), ported.ports.clone())).collect::<Vec<_>>();
+    let names = |ports: &[ChangedPorts]| ports.iter().map(|changed| (changed.name.clone(), changed.ports.clone())).collect::<Vec<_>>();
     let expected = [("node00004 mlx5_0".to_owned(), vec![PortNum(1)]), ("leaf01".to_owned(), vec![PortNum(4)])];
     assert_eq!((names(&changes(&second).gone_ports), changes(&second).moved.len()), (expected.to_vec(), 0));
     let (_, second) = twice((&less, "node[00001,00005]"), (&whole, "node[00001,00005]"), 150, false).unwrap();
     assert_eq!((names(&changes(&second).new_ports), changes(&second).moved.len()), (expected.to_vec(), 0));
-    // What is new is with what it hangs on.
+    // The new HCA port has the sampler of its switch.
     assert_eq!(sampler_of(&second, &whole, "node00004 mlx5_0"), sampler_of(&second, &whole, "leaf01"));
 }
 
 #[test]
-fn a_lower_cap_moves_only_what_is_too_much() {
+fn lower_cap_moves_only_the_excess() {
     let fabric = read(&synthetic::stria());
     let nine = format!("{SEVEN},admin1,oss1");
-    let first = planned_with(&fabric, &nine, 150, &Options { optimize: false, ..Options::default() }).unwrap();
+    let first = planned_with(&fabric, &nine, 150, &PlanOptions { optimize: false, ..PlanOptions::default() }).unwrap();
     let previous = past(&first, &fabric);
     let cap = 125;
-    let second = planned_with(&fabric, &nine, cap, &Options { previous: Some(&previous), ..Options::default() }).unwrap();
+    let second = planned_with(&fabric, &nine, cap, &PlanOptions { previous: Some(&previous), ..PlanOptions::default() }).unwrap();
     let excess: u32 = first.shares.iter().map(|share| share.ports.saturating_sub(cap)).sum();
     assert!(second.shares.iter().all(|share| share.ports <= cap));
     let moved = moved((&first, &fabric), (&second, &fabric));
@@ -96,7 +97,7 @@ fn a_lower_cap_moves_only_what_is_too_much() {
 
 proptest! {
     #[test]
-    fn nothing_moves_where_nothing_changed(fabric in any_fabric(), picks in some_hosts(), cap in 4..150_u32, redundant in any::<bool>()) {
+    fn equal_input_moves_no_device(fabric in any_fabric(), picks in some_hosts(), cap in 4..150_u32, redundant in any::<bool>()) {
         let names = names(&fabric, &picks);
         if let Some((first, second)) = twice((&fabric, &names), (&fabric, &names), cap, redundant) {
             prop_assert_eq!(&second.shares, &first.shares);
@@ -108,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_changed_the_plan_is_proved_and_the_report_counts_right(
+    fn changed_plan_is_proved_and_changes_are_counted(
         (before, after) in (any_fabric(), any_fabric()), same in any::<bool>(),
         picks in (some_hosts(), some_hosts()), cap in 4..150_u32, redundant in any::<bool>(),
     ) {
@@ -116,14 +117,14 @@ proptest! {
         let (one, two) = (names(&before, &picks.0), names(&after, &picks.1));
         if let Some((first, second)) = twice((&before, &one), (&after, &two), cap, redundant) {
             prop_assert_eq!(second.prove(&after), Ok(()));
-            let told = changes(&second);
-            let moved_ports: u32 = told.moved.iter().map(|moved| moved.ports).sum();
+            let changes = changes(&second);
+            let moved_ports: u32 = changes.moved.iter().map(|moved| moved.ports).sum();
             prop_assert_eq!(moved_ports, moved((&first, &before), (&second, &after)));
-            let new: usize = told.new_ports.iter().map(|ported| ported.ports.len()).sum();
-            prop_assert_eq!(told.kept as usize + moved_ports as usize + new, after.linked_ports());
-            // Who was a sampler and is one still keeps its adapters.
+            let new: usize = changes.new_ports.iter().map(|changed| changed.ports.len()).sum();
+            prop_assert_eq!(changes.kept as usize + moved_ports as usize + new, after.linked_ports());
+            // A host that was a sampler before is not a new sampler.
             let hosts: BTreeSet<_> = first.shares.iter().map(|share| &share.host.name).collect();
-            prop_assert!(told.new_samplers.iter().all(|name| !hosts.contains(name)));
+            prop_assert!(changes.new_samplers.iter().all(|name| !hosts.contains(name)));
         }
     }
 }

@@ -1,7 +1,6 @@
-//! What must be true of any plan, on fabrics of all shapes.
+//! Properties of every plan, on fabrics of all shapes.
 
 use super::*;
-use crate::partition::planning::task::Owners;
 use crate::topology::shapes::{Dragonfly, Grid, Rails, ThreeTiers};
 
 pub(super) fn any_fabric() -> impl Strategy<Value = Fabric> {
@@ -17,7 +16,7 @@ pub(super) fn any_fabric() -> impl Strategy<Value = Fabric> {
     prop_oneof![trees, tall, dragonflies, grids, rails].prop_map(|net| read(&net))
 }
 
-/// The names of some hosts, by places that are taken modulo their number.
+/// Returns the names of some hosts, by indices modulo their number.
 pub(super) fn names(fabric: &Fabric, picks: &[usize]) -> String {
     let mut all: Vec<_> = fabric.devices().iter().filter(|device| device.kind == NodeKind::Hca).map(Device::host).collect();
     all.dedup();
@@ -36,49 +35,49 @@ pub(super) fn some_hosts() -> impl Strategy<Value = Vec<usize>> {
 fn owners(fabric: &Fabric, shares: &[Share]) -> Owners {
     let mut owners = vec![None; fabric.devices().len()];
     for (sampler, share) in shares.iter().enumerate() {
-        share.devices.iter().for_each(|held| owners[held.id.0 as usize] = Some(sampler));
+        share.devices.iter().for_each(|planned| owners[planned.id.0 as usize] = Some(sampler));
     }
     owners
 }
 
-/// What is worse the greater it is, in the order of precedence.
+/// Returns the quality of a plan in the order of precedence; smaller is better.
 fn faults(fabric: &Fabric, plan: &Plan) -> (usize, usize, usize, Figures) {
     let graph = Graph::new(fabric);
     let hosts: Vec<_> = plan.shares.iter().map(|share| share.host.clone()).collect();
     let task = Task::new(fabric, &graph, &hosts, plan.cap, None);
     let owners = owners(fabric, &plan.shares);
     let owner = |id: DeviceId| owners[id.0 as usize];
-    let adapters_elsewhere = task.adapters().filter(|id| task.own(*id).is_some_and(|own| owner(*id) != Some(own))).count();
+    let hcas_elsewhere = task.hcas().filter(|id| task.own(*id).is_some_and(|own| owner(*id) != Some(own))).count();
     let switches_elsewhere = task.switches().filter(|id| {
         let mut own = task.attached(*id).peekable();
         own.peek().is_some() && !own.any(|sampler| owner(*id) == Some(sampler))
     });
-    (adapters_elsewhere, switches_elsewhere.count(), task.strays(&owners).count(), plan.figures)
+    (hcas_elsewhere, switches_elsewhere.count(), task.separated(&owners).count(), plan.figures)
 }
 
 proptest! {
     #[test]
-    fn a_plan_of_any_fabric_is_proved_in_both_roles_or_refused(
+    fn plan_of_any_fabric_is_proved_or_rejected(
         fabric in any_fabric(), picks in some_hosts(), cap in 1..120_u32, optimize in any::<bool>(), redundant in any::<bool>(),
     ) {
-        let options = Options { optimize, redundant, ..Options::default() };
+        let options = PlanOptions { optimize, redundant, ..PlanOptions::default() };
         match planned_with(&fabric, &names(&fabric, &picks), cap, &options) {
             Ok(plan) => {
                 prop_assert_eq!(plan.prove(&fabric), Ok(()));
-                prop_assert_eq!(plan.given(&fabric).count(), fabric.linked_ports());
-                prop_assert_eq!(proof::given(&fabric, &plan.secondary).count(), if redundant { fabric.linked_ports() } else { 0 });
+                prop_assert_eq!(plan.port_assignments(&fabric).count(), fabric.linked_ports());
+                prop_assert_eq!(proof::port_assignments(&fabric, &plan.secondary).count(), if redundant { fabric.linked_ports() } else { 0 });
                 prop_assert!(plan.figures.greatest >= plan.lower_bound);
                 prop_assert_eq!(plan.figures.greatest, plan.shares.iter().map(|share| share.load).max().unwrap());
             }
             Err(PlanError::TooFewSamplers { missing, enough, .. }) => prop_assert!(missing > 0 && enough > cap),
-            Err(PlanError::NoStandIn { ports, .. }) => prop_assert!(redundant && ports > 0),
+            Err(PlanError::NoSecondary { ports, .. }) => prop_assert!(redundant && ports > 0),
             Err(error) => prop_assert!(false, "{}", error),
         }
     }
 
     #[test]
-    fn search_makes_nothing_worse(fabric in any_fabric(), picks in some_hosts(), cap in 4..150_u32) {
-        let planned = |optimize| planned_with(&fabric, &names(&fabric, &picks), cap, &Options { optimize, ..Options::default() });
+    fn search_makes_no_figure_worse(fabric in any_fabric(), picks in some_hosts(), cap in 4..150_u32) {
+        let planned = |optimize| planned_with(&fabric, &names(&fabric, &picks), cap, &PlanOptions { optimize, ..PlanOptions::default() });
         if let (Ok(plain), Ok(improved)) = (planned(false), planned(true)) {
             prop_assert!(faults(&fabric, &improved) <= faults(&fabric, &plain), "{:?} > {:?}", faults(&fabric, &improved), faults(&fabric, &plain));
             prop_assert_eq!(improved.by_rules, Some(plain.figures));
@@ -87,61 +86,64 @@ proptest! {
     }
 
     #[test]
-    fn threads_change_nothing(fabric in any_fabric(), picks in some_hosts(), redundant in any::<bool>()) {
+    fn number_of_threads_does_not_matter(fabric in any_fabric(), picks in some_hosts(), redundant in any::<bool>()) {
         let on = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| planned_with(&fabric, &names(&fabric, &picks), 300, &Options { redundant, ..Options::default() }).ok())
+            pool.install(|| planned_with(&fabric, &names(&fabric, &picks), 300, &PlanOptions { redundant, ..PlanOptions::default() }).ok())
         };
         prop_assert_eq!(on(1), on(4));
     }
 }
 
 #[test]
-fn without_tiers_a_switch_goes_to_the_nearest_sampler() {
+fn without_tiers_switches_go_to_the_nearest_sampler() {
     let grid = |wrapped| read(&Grid { sizes: vec![6, 5], wrapped, hosts: 2 }.blueprint());
     let dragonfly = read(&Dragonfly { groups: 6, leaves: 4, spines: 0, hosts: 2 }.blueprint());
     for fabric in [grid(true), grid(false), dragonfly] {
-        let plan =
-            planned_with(&fabric, "node[00001,00017,00030,00044]", 1000, &Options { optimize: false, ..Options::default() }).unwrap();
+        let plan = planned_with(&fabric, "node[00001,00017,00030,00044]", 1000, &PlanOptions { optimize: false, ..PlanOptions::default() })
+            .unwrap();
         let graph = Graph::new(&fabric);
-        let from: Vec<_> = plan.shares.iter().map(|share| graph.hops_from(share.host.at.iter().copied())).collect();
-        for held in plan.shares.iter().flat_map(|share| &share.devices).filter(|held| fabric.device(held.id).kind == NodeKind::Switch) {
-            assert_eq!(held.hops, from.iter().map(|hops| hops[held.id.0 as usize]).min(), "{}", fabric.device(held.id).name);
+        let from: Vec<_> = plan.shares.iter().map(|share| graph.hops_from(share.host.sending.iter().copied())).collect();
+        for planned in
+            plan.shares.iter().flat_map(|share| &share.devices).filter(|planned| fabric.device(planned.id).kind == NodeKind::Switch)
+        {
+            assert_eq!(planned.hops, from.iter().map(|hops| hops[planned.id.0 as usize]).min(), "{}", fabric.device(planned.id).name);
         }
     }
 }
 
 #[test]
-fn the_spines_of_a_dragonfly_plus_are_a_tier_and_go_round() {
+fn spines_of_a_dragonfly_plus_are_a_tier() {
     let fabric = read(&Dragonfly { groups: 4, leaves: 2, spines: 2, hosts: 4 }.blueprint());
-    let plan = planned_with(&fabric, "node[00001,00009,00017,00025]", 150, &Options { optimize: false, ..Options::default() }).unwrap();
-    let spines = |share: &Share| share.devices.iter().filter(|held| fabric.device(held.id).name.starts_with("spine")).count();
+    let plan =
+        planned_with(&fabric, "node[00001,00009,00017,00025]", 150, &PlanOptions { optimize: false, ..PlanOptions::default() }).unwrap();
+    let spines = |share: &Share| share.devices.iter().filter(|planned| fabric.device(planned.id).name.starts_with("spine")).count();
     assert_eq!(plan.shares.iter().map(spines).collect::<Vec<_>>(), [2, 2, 2, 2]);
 }
 
 #[test]
-fn a_host_with_eight_rails_owns_as_many_of_its_leaves_as_the_cap_allows() {
+fn host_with_eight_rails_gets_as_many_leaves_as_the_cap_allows() {
     let fabric = read(&Rails { units: 1, hosts: 16, rails: 8, spines: 8 }.blueprint());
-    // 8 leaves of 24 ports, 128 adapters, 8 spines of 8 ports: 384 ports.
+    // 8 leaves of 24 ports, 128 HCA ports, 8 spines of 8 ports: 384 ports.
     let plan = planned(&fabric, "node[00001-00004]", 100).unwrap();
     for share in &plan.shares {
-        let of_kind = |kind| share.devices.iter().filter(|held| fabric.device(held.id).kind == kind).count();
-        assert_eq!((share.ports, of_kind(NodeKind::Switch)), (96, 4), "two leaves with their adapters and two spines");
-        assert!(share.host.own.iter().all(|own| share.devices.iter().any(|held| held.id == *own)));
+        let of_kind = |kind| share.devices.iter().filter(|planned| fabric.device(planned.id).kind == kind).count();
+        assert_eq!((share.ports, of_kind(NodeKind::Switch)), (96, 4), "two leaves with their HCA ports and two spines");
+        assert!(share.host.own.iter().all(|own| share.devices.iter().any(|planned| planned.id == *own)));
     }
-    // Alone it has the eight adapters, then leaves of 24 ports under a cap of 100: three.
+    // A host alone in its unit has eight HCA ports of its own. Three leaves of 24 ports fit into the rest.
     let two = read(&Rails { units: 2, hosts: 16, rails: 8, spines: 8 }.blueprint());
     let plan = planned(&two, "node[00001,00017-00024]", 100).unwrap();
-    let own = plan.shares[0].devices.iter().filter(|held| two.device(held.id).name.starts_with("leaf1-")).count();
+    let own = plan.shares[0].devices.iter().filter(|planned| two.device(planned.id).name.starts_with("leaf1-")).count();
     assert_eq!((&*plan.shares[0].host.name, own), ("node00001", 3));
 }
 
 #[test]
-fn both_halves_of_a_card_and_both_ports_of_an_adapter_are_their_host_s() {
+fn all_devices_of_a_host_are_its_own() {
     let mut net = Blueprint::new("HDR");
     let leaves: Vec<_> = ["a", "b", "c"].iter().map(|name| net.switch(name, 12)).collect();
     let top = net.switch("top", 8);
-    // Socket Direct: two devices of one card on the same leaf, at half the width each. An adapter with two ports: on two leaves.
+    // Socket Direct: two devices of one card on the same leaf. `dual` has two ports on two leaves.
     for (name, port, leaf) in [("split mlx5_0", 1, 0), ("split mlx5_1", 2, 0), ("other mlx5_0", 3, 2)] {
         let half = net.adapter(name, 1);
         net.cable((half, 1), (leaves[leaf], port));
@@ -159,13 +161,13 @@ fn both_halves_of_a_card_and_both_ports_of_an_adapter_are_their_host_s() {
     }
     let own = |host: &str| plan.shares.iter().find(|share| share.host.name == host).unwrap().host.own.len();
     assert_eq!((own("split"), own("dual")), (2, 2));
-    // They are on leaves of their own, so each stands in for the other.
-    let plan = planned_with(&fabric, "split,dual", 150, &Options { redundant: true, ..Options::default() }).unwrap();
+    // Both hosts are on different leaves, so each is the second sampler of the other.
+    let plan = planned_with(&fabric, "split,dual", 150, &PlanOptions { redundant: true, ..PlanOptions::default() }).unwrap();
     assert_eq!(plan.sharing_a_leaf, 0);
 }
 
 #[test]
-fn on_regular_fat_trees_the_greatest_load_is_within_one_switch_of_the_lower_bound() {
+fn largest_load_of_fat_trees_is_within_one_switch_of_the_lower_bound() {
     let mut checked = 0;
     let mut check = |net: &Blueprint, hosts_of_leaf: usize, leaves: usize, radix: u64| {
         let fabric = read(net);
@@ -175,7 +177,7 @@ fn on_regular_fat_trees_the_greatest_load_is_within_one_switch_of_the_lower_boun
             let plan = planned(&fabric, &names(&fabric, &picks), ports as u32).unwrap();
             assert!(
                 plan.figures.greatest < plan.lower_bound + radix,
-                "{ports} ports, {samplers} samplers: {} is far from {}",
+                "{ports} ports, {samplers} samplers: largest load {}, lower bound {}",
                 plan.figures.greatest,
                 plan.lower_bound
             );

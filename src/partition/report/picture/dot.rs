@@ -1,12 +1,12 @@
-//! The picture as a graph for Graphviz: `dot -Tsvg plan.dot`.
+//! Writes the picture as a graph for Graphviz: `dot -Tsvg plan.dot`.
 
 use std::fmt::Write;
 
-use super::{MOST_COUNTS, Picture, fill, stroke};
+use super::{MAX_COUNTS, Picture, fill, stroke};
 use crate::types::Printable;
 
 impl Picture {
-    /// The text of a `.dot` file.
+    /// Returns the text of a `.dot` file.
     pub fn to_dot(&self) -> String {
         let mut text = String::from("graph ibnet {\n");
         // Writing to a String does not fail.
@@ -23,24 +23,24 @@ impl Picture {
             if of_tier.is_empty() {
                 continue;
             }
-            // Where there is one tier only, a rank of its own would be one long line.
+            // With a single tier, one rank would be one long line.
             let rank = if tiers > 1 { "rank=same; " } else { "" };
             writeln!(to, "  {{ {rank}// tier {tier}")?;
             for (place, switch) in of_tier {
-                let sampler = switch.sampler.map_or_else(|| "nobody".to_owned(), |sampler| format!("#{}", sampler + 1));
-                let adapters = switch.adapter_ports();
-                let label = format!("{}\n{} ports, {adapters} adapters\n{sampler}", switch.name, switch.ports);
-                let (label, told, color) = (quoted(&label), quoted(&self.told(switch)), fill(switch.sampler));
-                writeln!(to, "    s{place} [label={label}, tooltip={told}, fillcolor=\"{color}\"]")?;
+                let sampler = switch.sampler.map_or_else(|| "no sampler".to_owned(), |sampler| format!("#{}", sampler + 1));
+                let hcas = switch.hca_ports();
+                let label = format!("{}\n{} ports, {hcas} HCA ports\n{sampler}", switch.name, switch.ports);
+                let (label, tooltip, color) = (quoted(&label), quoted(&self.description(switch)), fill(switch.sampler));
+                writeln!(to, "    s{place} [label={label}, tooltip={tooltip}, fillcolor=\"{color}\"]")?;
             }
             writeln!(to, "  }}")?;
         }
-        let with_counts = self.links.len() <= MOST_COUNTS;
+        let with_counts = self.links.len() <= MAX_COUNTS;
         for ((one, other), cables) in &self.links {
             let label = if *cables > 1 && with_counts { format!(", label=\"{cables}\"") } else { String::new() };
             let both = self.switches[*one].sampler.filter(|sampler| self.switches[*other].sampler == Some(*sampler));
             let color = both.map(|sampler| format!(", color=\"{}\"", stroke(sampler))).unwrap_or_default();
-            // The higher one first: dot draws it above.
+            // dot draws the first switch above the second.
             let (top, bottom) = if self.switches[*one].tier >= self.switches[*other].tier { (one, other) } else { (other, one) };
             writeln!(to, "  s{top} -- s{bottom} [penwidth={:.1}{label}{color}]", (*cables as f64).sqrt())?;
         }
@@ -52,7 +52,7 @@ impl Picture {
     }
 }
 
-/// A string as Graphviz has it; lines stay lines, and no escape of a label (`\N`, `\G`) is obeyed.
+/// Returns a Graphviz string. Line feeds are kept; the escapes of labels (`\N`, `\G`) have no effect.
 fn quoted(text: &str) -> String {
     let lines: Vec<_> = text.split('\n').map(|line| Printable(line).to_string().replace('\\', "\\\\").replace('"', "\\\"")).collect();
     format!("\"{}\"", lines.join("\\n"))
@@ -64,7 +64,7 @@ mod tests {
     use crate::topology::synthetic;
 
     #[test]
-    fn every_switch_and_every_link_is_there() {
+    fn graph_has_every_switch_and_link() {
         let picture = picture(&synthetic::stria(), "node[00001-00008]", 150);
         let dot = picture.to_dot();
         let count = |part: &str| dot.lines().filter(|line| line.contains(part)).count();
@@ -74,9 +74,9 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_s_name_stays_a_text() {
-        let nasty = "\"]; evil [label=\\N \\\" \u{1b}[2J";
-        let text = synthetic::stria().ports_report().replace("'leaf12'", &format!("'{nasty}'"));
+    fn hostile_name_stays_a_text() {
+        let hostile = "\"]; evil [label=\\N \\\" \u{1b}[2J";
+        let text = synthetic::stria().ports_report().replace("'leaf12'", &format!("'{hostile}'"));
         let dot = picture_of(&text, "node00001", 968).to_dot();
         let line = dot.lines().find(|line| line.contains("evil")).unwrap();
         assert!(line.contains(r#"[label="\"]; evil [label=\\N \\\" \\u{1b}[2J\n36 ports"#), "{line}");

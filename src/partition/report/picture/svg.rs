@@ -1,16 +1,17 @@
-//! The picture as SVG: read by any browser, no script, no font of its own, nothing fetched.
+//! Writes the picture as SVG for any browser. It has no script, no embedded font and no external link.
 //!
-//! All texts go through the writer's escaping, and through [`Printable`](crate::types::Printable) before it: XML has no room for control characters.
+//! [`Printable`](crate::types::Printable) replaces control characters, which XML cannot contain. The writer
+//! escapes all texts.
 
-use super::{MOST_COUNTS, Picture, Switch, fill, stroke};
+use super::{DrawnSwitch, MAX_COUNTS, Picture, fill, stroke};
 use crate::drawing::canvas::{Canvas, FONT, px, shortened};
 use crate::drawing::sheet::{BOX, MARGIN, NAME, Sheet};
 
-/// Width and height of an entry of the legend.
+/// Width and height of a legend entry.
 const ENTRY: (f64, f64) = (250.0, 20.0);
 
 impl Picture {
-    /// The text of a `.svg` file.
+    /// Returns the text of a `.svg` file.
     pub fn to_svg(&self) -> String {
         Drawing { picture: self, sheet: Sheet::new(&self.net()) }.draw()
     }
@@ -54,15 +55,15 @@ impl Drawing<'_> {
 
     fn heading(&self, canvas: &mut Canvas) {
         let at = |y: &'static str, size: &'static str| [("x", "24"), ("y", y), ("font-size", size)];
-        canvas.text("text", &[&at("30", "18")[..], &[("font-weight", "bold")]].concat(), "Who samples what");
+        canvas.text("text", &[&at("30", "18")[..], &[("font-weight", "bold")]].concat(), "Sampling plan");
         canvas.text("text", &at("50", "12"), &self.picture.summary());
     }
 
     fn links(&self, canvas: &mut Canvas) {
-        let with_counts = self.picture.links.len() <= MOST_COUNTS;
-        // Many lines are faint, so that what lies behind each other still shows.
+        let with_counts = self.picture.links.len() <= MAX_COUNTS;
+        // With many links the lines are fainter, so that crossing lines stay visible.
         let opacity = format!("{:.2}", (30.0 / self.picture.links.len().max(1) as f64).sqrt().clamp(0.25, 0.8));
-        // Those within one sampler come last, and so on top.
+        // Links within one sampler are drawn last, on top of the others.
         let within =
             |ends: &(usize, usize)| self.picture.switches[ends.0].sampler.filter(|own| self.picture.switches[ends.1].sampler == Some(*own));
         let (own, others): (Vec<_>, Vec<_>) = self.picture.links.iter().partition(|(ends, _)| within(ends).is_some());
@@ -73,8 +74,8 @@ impl Drawing<'_> {
             let width = format!("{:.1}", (*cables as f64).sqrt());
             let (path, middle) = self.sheet.path(*ends);
             canvas.open("g", &[("class", "link")]);
-            let cables_told = if *cables == 1 { "1 cable".to_owned() } else { format!("{cables} cables") };
-            canvas.text("title", &[], &format!("{} \u{2013} {}: {cables_told}", one.name, other.name));
+            let cable_count = if *cables == 1 { "1 cable".to_owned() } else { format!("{cables} cables") };
+            canvas.text("title", &[], &format!("{} \u{2013} {}: {cable_count}", one.name, other.name));
             canvas.empty(
                 "path",
                 &[("d", &path), ("fill", "none"), ("stroke", &color), ("stroke-width", &width), ("stroke-opacity", opacity)],
@@ -88,9 +89,9 @@ impl Drawing<'_> {
         }
     }
 
-    fn switch(&self, canvas: &mut Canvas, switch: &Switch, label: &str, (x, y): (f64, f64)) {
+    fn switch(&self, canvas: &mut Canvas, switch: &DrawnSwitch, label: &str, (x, y): (f64, f64)) {
         canvas.open("g", &[("class", "switch"), ("transform", &format!("translate({x:.0} {y:.0})"))]);
-        canvas.text("title", &[], &self.picture.told(switch));
+        canvas.text("title", &[], &self.picture.description(switch));
         let (width, height, color) = (px(BOX.0), px(BOX.1), fill(switch.sampler));
         let dashes = if switch.sampler.is_some() { "none" } else { "4 3" };
         let size = [("width", &*width), ("height", &*height), ("rx", "4")];
@@ -101,29 +102,30 @@ impl Drawing<'_> {
             canvas.text("text", &[("x", &x), ("y", "14"), ("font-size", "11"), ("text-anchor", "end")], &(sampler + 1).to_string());
         }
         let counted = |ports: usize, what: &str| format!("{ports} {what}{}", if ports == 1 { "" } else { "s" });
-        let ports = match switch.adapter_ports() {
+        let ports = match switch.hca_ports() {
             0 => counted(switch.ports, "port"),
-            adapters => format!("{}, {}", counted(switch.ports, "port"), counted(adapters, "HCA port")),
+            hcas => format!("{}, {}", counted(switch.ports, "port"), counted(hcas, "HCA port")),
         };
         canvas.text("text", &[("x", "5"), ("y", "26"), ("font-size", "9")], &ports);
-        if let [first, others @ ..] = &switch.seats[..] {
-            let sits = match others.len() {
+        if let [first, others @ ..] = &switch.attached[..] {
+            let label = match others.len() {
                 0 => shortened(&self.picture.samplers[*first].host, NAME + 3),
                 more => format!("{} +{more}", shortened(&self.picture.samplers[*first].host, NAME)),
             };
-            canvas.text("text", &[("x", "5"), ("y", "37"), ("font-size", "9"), ("font-style", "italic")], &format!("\u{25b2} {sits}"));
+            canvas.text("text", &[("x", "5"), ("y", "37"), ("font-size", "9"), ("font-style", "italic")], &format!("\u{25b2} {label}"));
         }
         self.strip(canvas, switch);
         canvas.close("g");
     }
 
-    /// At the foot of a box whose adapters are not all with the switch's sampler: who has how many of them.
-    fn strip(&self, canvas: &mut Canvas, switch: &Switch) {
-        if switch.adapters.keys().all(|sampler| *sampler == switch.sampler) {
+    /// Draws a strip at the bottom of a box whose HCA ports do not all have the sampler of the switch: the
+    /// share of each sampler.
+    fn strip(&self, canvas: &mut Canvas, switch: &DrawnSwitch) {
+        if switch.hcas.keys().all(|sampler| *sampler == switch.sampler) {
             return;
         }
-        let (mut x, all) = (0.0, switch.adapter_ports() as f64);
-        for (sampler, ports) in &switch.adapters {
+        let (mut x, all) = (0.0, switch.hca_ports() as f64);
+        for (sampler, ports) in &switch.hcas {
             let width = BOX.0 * *ports as f64 / all;
             let place = [("x", &*px(x)), ("y", "39"), ("width", &*px(width)), ("height", "5")];
             canvas.empty("rect", &[&place[..], &[("fill", &*fill(*sampler)), ("stroke", "#333333"), ("stroke-width", "0.7")]].concat());
@@ -134,13 +136,13 @@ impl Drawing<'_> {
     fn legend(&self, canvas: &mut Canvas, top: f64, across: usize) {
         const BAR: f64 = 50.0;
         let key = [
-            "Number and colour: the sampler. \u{25b2} a sampler hangs on this switch. Strip at a box's foot: who samples its hosts, where it is not the switch's sampler alone.",
-            "Coloured line: both ends have the same sampler; thicker: more cables. Pointing at a switch or a line tells more.",
+            "Number and colour: sampler. \u{25b2}: a sampler is attached to this switch. Strip at the bottom of a box: samplers of its HCA ports, if they differ from the sampler of the switch.",
+            "Coloured line: both ends have the same sampler. Line width: number of cables. Point at a switch or a line for details.",
         ];
         for (text, y) in key.iter().zip([top, top + 15.0]) {
             canvas.text("text", &[("x", &px(MARGIN)), ("y", &px(y)), ("font-size", "11"), ("fill", "#444444")], text);
         }
-        // Down the columns, as lists are read.
+        // Entries fill one column after another.
         let down = self.picture.samplers.len().div_ceil(across).max(1);
         for (place, sampler) in self.picture.samplers.iter().enumerate() {
             let (x, y) = (MARGIN + (place / down) as f64 * ENTRY.0, top + 32.0 + (place % down) as f64 * ENTRY.1);
@@ -153,8 +155,8 @@ impl Drawing<'_> {
                 .empty("rect", &[("x", "36"), ("y", "2"), ("width", &px(BAR)), ("height", "11"), ("fill", "none"), ("stroke", "#999999")]);
             let bar = px(BAR * share.min(1.0));
             canvas.empty("rect", &[("x", "36"), ("y", "2"), ("width", &bar), ("height", "11"), ("fill", "#777777")]);
-            let told = format!("{}: {} ports, {:.0} %", shortened(&sampler.host, 18), sampler.ports, 100.0 * share);
-            canvas.text("text", &[("x", "92"), ("y", "11.5"), ("font-size", "10")], &told);
+            let text = format!("{}: {} ports, {:.0} %", shortened(&sampler.host, 18), sampler.ports, 100.0 * share);
+            canvas.text("text", &[("x", "92"), ("y", "11.5"), ("font-size", "10")], &text);
             canvas.text("title", &[], &self.picture.sampler_name(place));
             canvas.close("g");
         }
@@ -174,7 +176,7 @@ mod tests {
 
     const EIGHT: &str = "node[00001,00025,00049,00073,00097,00121],admin1,oss1";
 
-    /// How often each element occurs, and all texts, as a reader of XML sees them.
+    /// Returns the number of each element and all texts, as an XML parser finds them.
     fn read(svg: &str) -> (BTreeMap<String, usize>, Vec<String>) {
         let mut reader = Reader::from_str(svg);
         let (mut elements, mut texts) = (BTreeMap::new(), vec![String::new()]);
@@ -208,7 +210,7 @@ mod tests {
     fn every_switch_link_and_sampler_is_drawn() {
         let (elements, texts) = read(&picture(&synthetic::stria(), EIGHT, 150).to_svg());
         assert_eq!(elements["path"], 96);
-        // Switches, links and entries of the legend, and the picture itself.
+        // Groups are switches, links and legend entries. Titles also include the picture itself.
         assert_eq!((elements["g"], elements["title"]), (22 + 96 + 8, 1 + 22 + 96 + 8));
         for text in ["core06", "36 ports, 24 HCA ports", "\u{25b2} node00001", "tier 2", "admin1: 128 ports, 85 %"] {
             assert!(texts.iter().any(|found| found == text), "{text} is nowhere");
@@ -216,20 +218,21 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_s_name_is_a_text_and_nothing_else() {
-        let nasty = "</text><script>a&b</script>\u{1b}[2J\" x=\"]]>";
-        let text = synthetic::stria().ports_report().replace("'leaf12'", &format!("'{nasty}'")).replace("node00001 mlx5_0", "<&\"' mlx5_0");
+    fn hostile_name_stays_a_text() {
+        let hostile = "</text><script>a&b</script>\u{1b}[2J\" x=\"]]>";
+        let text =
+            synthetic::stria().ports_report().replace("'leaf12'", &format!("'{hostile}'")).replace("node00001 mlx5_0", "<&\"' mlx5_0");
         let svg = picture_of(&text, "node00025", 968).to_svg();
         let (elements, texts) = read(&svg);
         let plain = picture(&synthetic::stria(), "node00025", 968).to_svg();
         assert_eq!(elements, read(&plain).0, "the same elements as with a plain name");
-        let shown = Printable(nasty).to_string();
+        let shown = Printable(hostile).to_string();
         assert!(texts.iter().any(|text| text.starts_with(&shown)));
         assert!(!svg.contains(|c: char| c.is_control() && c != '\n'));
     }
 
     #[test]
-    fn same_input_same_bytes() {
+    fn equal_input_gives_equal_octets() {
         assert_eq!(picture(&synthetic::stria(), EIGHT, 150).to_svg(), picture(&synthetic::stria(), EIGHT, 150).to_svg());
     }
 }

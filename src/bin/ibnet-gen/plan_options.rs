@@ -1,32 +1,35 @@
-//! What a plan can be wished to be, beyond who samples.
+//! Arguments for the options of a plan.
 
 use std::path::PathBuf;
 
 use ibnet::assignments::Assignments;
 use ibnet::cli;
-use ibnet::partition::{Options, Previous, Weights};
+use ibnet::partition::{PlanOptions, Previous, Weights};
 use ibnet::topology::Fabric;
 
 use crate::Failure;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Wishes {
-    /// Samplers of each port: with 2 a second one on another leaf switch asks it half an interval later. The cap holds for each of the two roles
+pub(crate) struct PlanArgs {
+    /// Number of samplers of each port: with 2, a second one on another leaf switch queries it half an interval
+    /// later. The cap holds for each of the two roles
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "from_ldms", value_parser = clap::value_parser!(u8).range(1..=2))]
     pub(crate) redundancy: u8,
-    /// The plain rules, without the search that improves what they leave open
+    /// Use the rules only, without the search that improves their result
     #[arg(long, conflicts_with = "from_ldms")]
     no_optimize: bool,
-    /// Lines that ibnet-sweep recorded: balance measured seconds instead of ports; the cap stays in ports (may be repeated)
+    /// Records of ibnet-sweep: balance measured time instead of ports; the cap still counts ports (may be
+    /// repeated)
     #[arg(long, value_name = "FILE|-", conflicts_with = "from_ldms")]
     pub(crate) weights: Vec<PathBuf>,
-    /// The assignments file before this one: keep what need not move, and report what did; may be the output, too
+    /// Previous assignments file: keep as many assignments as possible and report the changes; may be the same
+    /// file as the output
     #[arg(long, value_name = "FILE", conflicts_with = "from_ldms")]
     pub(crate) previous: Option<PathBuf>,
 }
 
-impl Wishes {
-    /// What was measured of the devices of these subnets.
+impl PlanArgs {
+    /// Returns the measured service times, if there are any.
     pub(crate) fn weights(&self, fabrics: &[&Fabric]) -> Result<Option<Weights>, Failure> {
         let mut weights = Weights::default();
         for path in &self.weights {
@@ -37,12 +40,12 @@ impl Wishes {
         Ok(weights)
     }
 
-    /// The plan before this one.
-    pub(crate) fn before(&self) -> Result<Option<Assignments>, Failure> {
+    /// Returns the previous assignments, if there are any.
+    pub(crate) fn previous(&self) -> Result<Option<Assignments>, Failure> {
         Ok(self.previous.as_deref().map(Assignments::read).transpose()?.map(|loaded| loaded.assignments))
     }
 
-    pub(crate) fn options<'a>(&self, weights: Option<&'a Weights>, previous: Option<&'a Previous>) -> Options<'a> {
-        Options { optimize: !self.no_optimize, redundant: self.redundancy == 2, weights, previous }
+    pub(crate) fn options<'a>(&self, weights: Option<&'a Weights>, previous: Option<&'a Previous>) -> PlanOptions<'a> {
+        PlanOptions { optimize: !self.no_optimize, redundant: self.redundancy == 2, weights, previous }
     }
 }
