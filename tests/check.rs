@@ -100,7 +100,7 @@ fn what_is_missing_is_told_and_the_walk_goes_on_where_it_can() {
     for (args, found, remedy) in [
         (&["--simulate", "net.p", "--window", "0"][..], "configuration  window: \"0\" is not", "--window"),
         (&[], "configuration  nothing says which ports to sweep", "--assignments FILE"),
-        (&["--simulate", "net.p", "--assignments", "nosuch.toml"], "assignments    nosuch.toml: cannot be read: No such file", "ibnet-gen"),
+        (&["--simulate", "net.p", "--assignments", "nosuch.toml"], "assignments    cannot read nosuch.toml: No such file", "ibnet-gen"),
         (
             &["--simulate", "net.p", "--assignments", "plan.toml", "--sampler", "node9"],
             "assignments    the sampler `node9` is not",

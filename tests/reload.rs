@@ -194,7 +194,7 @@ fn what_is_broken_or_half_written_is_refused_with_its_place_and_the_old_plan_sta
         (format!("{config}cpus = [1000]\n"), "cpus: a thread cannot be kept on CPU 1000"),
         (config.replace("\"lines\"", "\"other\""), "output: only a start can change it"),
         (config.replace("node00001", "node00009"), "the sampler `node00009` is not in the assignments"),
-        (config.replace("plan.toml", "nosuch.toml"), "nosuch.toml: cannot be read"),
+        (config.replace("plan.toml", "nosuch.toml"), "cannot read nosuch.toml"),
     ] {
         let before = details(&service.lines()).len();
         service.replace("ibnet.toml", text.as_bytes());

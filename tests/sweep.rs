@@ -663,7 +663,7 @@ fn plans_that_are_missing_or_contradict_are_refused() {
     let both = run(&dir, &["--net", "net.p", "--assignments", "plan.toml", "--simulate", "net.p"]);
     refused(&both, "both an assignments file and a net file", "give either --assignments or --net");
     let missing = run(&dir, &["--assignments", "plan.toml", "--simulate", "net.p"]);
-    refused(&missing, "plan.toml: cannot be read\ncause: ", "ibnet-gen -o FILE");
+    refused(&missing, "cannot read plan.toml\ncause: ", "ibnet-gen -o FILE");
     refused(&run(&dir, &["--assignments", "net.p", "--simulate", "net.p"]), "net.p:1: ", "ibnet-gen");
     let made = run_program(GEN, dir.path(), &["--net", "net.p", "--samplers", "node00001,node00004", "-o", "plan.toml"]);
     assert_eq!(made.code, 0, "{}", made.stderr);

@@ -173,8 +173,8 @@ enum Failure {
     #[error("{argument}: cannot be used with {subnets} subnets")]
     #[diagnostic(help("give the net files of one subnet, and run the program once for each subnet"))]
     OneSubnet { argument: &'static str, subnets: usize },
-    #[error("{}: is given for both {first} and {second}", path.display())]
-    #[diagnostic(help("give each argument its own file"))]
+    #[error("{}: is given for {first} and for {second}", path.display())]
+    #[diagnostic(help("give each its own file"))]
     SameFile { path: PathBuf, first: &'static str, second: &'static str },
 }
 

@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(hosts_of("# sampler evil\n4 0x200006 1 1\n", "x.oss1.conf").unwrap(), ["oss1"]);
         assert!(matches!(hosts_of("# nothing\n\n", "x.oss1.conf"), Err(LidFileError::Empty { .. })));
         let error = hosts_of("\n4 0x200006 1 1\n4 0x2 x\n", "x.oss1.conf").unwrap_err();
-        assert_eq!(error.to_string(), "x.oss1.conf:3: no number of ports stands after the GUID");
+        assert_eq!(error.to_string(), "x.oss1.conf:3: there is no number of ports after the GUID");
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub enum WeightsError {
         source: io::Error,
     },
     /// The file has no service time.
-    #[error("{}: no measured service time in {lines} lines{}", Printable(name), first(bad))]
+    #[error("{}: no measured service time (lines read: {lines}){}", Printable(name), first(bad))]
     #[diagnostic(help(
         "give the records of ibnet-sweep of more than a minute, or until it was stopped: it writes service times in records of type `histogram`, kind `service`"
     ))]
@@ -66,7 +66,7 @@ pub enum WeightsError {
         bad: Option<BadLine>,
     },
     /// The file describes another fabric.
-    #[error("--weights: none of the {measured} measured devices is in the net file")]
+    #[error("--weights: no measured device is in the net file (measured devices: {measured})")]
     #[diagnostic(help("give records of this fabric"))]
     Foreign {
         /// Number of measured devices.
@@ -219,7 +219,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .starts_with("lines: no measured service time in 2 lines; the first line that is not a record is 2: expected "),
+                .starts_with("lines: no measured service time (lines read: 2); the first line that is not a record is 2: expected "),
             "{error}"
         );
         assert!(matches!(read(""), Err(WeightsError::Nothing { lines: 0, bad: None, .. })));
