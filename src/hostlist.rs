@@ -1,9 +1,9 @@
 //! Host lists in the notation of Slurm and ClusterShell: `node[001-100/2,200],admin1`.
 //!
 //! Commas and blanks separate parts. A part is a name in which each pair of brackets holds numbers
-//! and ranges, separated by commas: `rack[1-2]n[01-16]` is the product of both brackets. A range may
-//! have a step, `[2-10/2]`. A lower bound with leading zeros pads all numbers of its range to its
-//! width. Groups (`@rack1`) and set operations (`!`, `&`, `^`) of ClusterShell are rejected.
+//! and ranges, separated by commas: `rack[1-2]n[01-16]` is the product of both brackets. A range
+//! may have a step, `[2-10/2]`. A lower bound with leading zeros pads all numbers of its range to
+//! its width. Groups (`@rack1`) and set operations (`!`, `&`, `^`) of ClusterShell are rejected.
 //!
 //! A parsed list keeps its ranges. [`HostList::count`] and [`HostList::names`] do not expand it, so
 //! that the caller can reject a list that is too long before any name is allocated.
@@ -107,7 +107,8 @@ impl HostList {
         if list.count() > limit { Err(HostListError::TooMany { text: text.to_owned(), limit }) } else { Ok(list) }
     }
 
-    /// Returns the number of names, `u64::MAX` if there are more. Repeated names are counted each time.
+    /// Returns the number of names, `u64::MAX` if there are more. Repeated names are counted each
+    /// time.
     pub fn count(&self) -> u64 {
         self.parts.iter().map(Part::count).fold(0, u64::saturating_add)
     }
@@ -331,8 +332,8 @@ fn token_of(width: usize, numbers: &BTreeSet<u64>) -> Token {
 }
 
 /// Returns the host name that is most similar to `wanted`, if one is similar at all. A name that
-/// differs only in case, leading zeros or its domain is the best match. Of equally similar names the
-/// first one is returned.
+/// differs only in case, leading zeros or its domain is the best match. Of equally similar names
+/// the first one is returned.
 pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     /// Smallest Jaro-Winkler similarity of a suggestion.
     const SIMILAR: f64 = 0.8;

@@ -388,7 +388,8 @@ fn name_map_gives_names_and_its_errors_are_reported() {
     rejected(&dir, &run(dir.path(), &args, b""), "samplers:1: \"leaf6 x\" is not a GUID", "a line looks like: 0x");
 }
 
-/// Returns a fabric of 2 leaves with 4 hosts each. GUIDs and HCA names depend on the rail; LIDs and host names do not.
+/// Returns a fabric of 2 leaves with 4 hosts each. GUIDs and HCA names depend on the rail; LIDs and
+/// host names do not.
 fn rail(number: u32) -> String {
     let tree = synthetic::FatTree { leaves: 2, hosts: 4, spines: 1, trunk: 1, radix: 8 };
     let text = tree.blueprint().ports_report();

@@ -1,4 +1,5 @@
-//! Runs `ibnet-gen` with the options of a plan: second samplers, measured weights, the previous plan.
+//! Runs `ibnet-gen` with the options of a plan: second samplers, measured weights, the previous
+//! plan.
 #![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
 
 use std::collections::BTreeMap;
@@ -61,7 +62,8 @@ fn second_sampler_queries_half_an_interval_later() {
     let (first, second) = (owners(&first), owners(&second));
     assert_eq!((first.len(), second.len()), (968, 968));
     assert!(first.iter().all(|(port, host)| second[port] != *host));
-    // One host sweeps all ports of both roles; those of the second role not before half of the interval.
+    // One host sweeps all ports of both roles; those of the second role not before half of the
+    // interval.
     let ports_of = |owners: &BTreeMap<_, String>| owners.values().filter(|host| *host == "node00001").count();
     let mut swept = [0, 0];
     for line in sweep(dir.path(), "node00001") {

@@ -25,8 +25,8 @@
 //! In a plan of several subnets each sampler has `subnet = "rail0"` after its host. A host with
 //! ports in two subnets has one block for each.
 //!
-//! [`Assignments::parse`] guarantees: the counts are right, each LID is a unicast LID and belongs to
-//! one GUID within its subnet, and no port is assigned twice within a role. A truncated file is
+//! [`Assignments::parse`] guarantees: the counts are right, each LID is a unicast LID and belongs
+//! to one GUID within its subnet, and no port is assigned twice within a role. A truncated file is
 //! rejected.
 //!
 //! This module is the format only. [`crate::partition`] converts a plan to assignments.
@@ -228,9 +228,9 @@ impl Assignments {
         all
     }
 
-    /// Returns the blocks of a host, primary roles first. A host has several blocks if it sends from
-    /// several HCA ports, samples several subnets, or has both roles. `host@subnet` selects the blocks
-    /// of one subnet.
+    /// Returns the blocks of a host, primary roles first. A host has several blocks if it sends
+    /// from several HCA ports, samples several subnets, or has both roles. `host@subnet` selects
+    /// the blocks of one subnet.
     ///
     /// # Errors
     /// [`AssignmentsError::UnknownSampler`] with some of the hosts of the file.

@@ -9,8 +9,8 @@ use super::has_colours;
 /// Level of the log without `RUST_LOG`.
 const DEFAULT_FILTER: &str = "info,async_nats=off";
 
-/// Sends the log to standard error, filtered by `RUST_LOG`. Only a terminal gets times: a journal adds its
-/// own.
+/// Sends the log to standard error, filtered by `RUST_LOG`. Only a terminal gets times: a journal
+/// adds its own.
 pub fn log_to_stderr() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
     // A failed write of the log must not disturb the sweep.

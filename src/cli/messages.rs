@@ -17,21 +17,21 @@ const WIDTH: usize = 80;
 
 /// Prints an error to standard error and returns exit code 1.
 ///
-/// The format is one line `error: ...`, one line for each cause, then `help: ...`. On a terminal the word
-/// `error:` is red unless `NO_COLOR` is set.
+/// The format is one line `error: ...`, one line for each cause, then `help: ...`. On a terminal
+/// the word `error:` is red unless `NO_COLOR` is set.
 pub fn fail(error: &dyn Diagnostic) -> ExitCode {
     show(&explain(error), true);
     ExitCode::FAILURE
 }
 
-/// Prints a text to standard error. A terminal gets lines of at most 80 columns; other outputs get the
-/// text unchanged, so that it can be searched.
+/// Prints a text to standard error. A terminal gets lines of at most 80 columns; other outputs get
+/// the text unchanged, so that it can be searched.
 pub fn note(text: &str) {
     show(text, false);
 }
 
-/// Breaks a line between words at 80 columns. Continuation lines are indented by `indent` columns. A word
-/// that is longer than a line is not broken.
+/// Breaks a line between words at 80 columns. Continuation lines are indented by `indent` columns.
+/// A word that is longer than a line is not broken.
 pub fn fill(line: &str, indent: usize) -> String {
     let indent = " ".repeat(indent);
     let options = Options::new(WIDTH)
@@ -59,7 +59,8 @@ fn explain(error: &dyn Diagnostic) -> String {
     text
 }
 
-/// Appends a text after its heading. Further lines are indented, and control characters are escaped.
+/// Appends a text after its heading. Further lines are indented, and control characters are
+/// escaped.
 fn paragraph(to: &mut String, text: &str) {
     for (number, line) in text.lines().enumerate() {
         let lead = if number == 0 { " " } else { "      " };
@@ -82,8 +83,8 @@ fn wrapped(text: &str) -> String {
     text.lines().map(|line| fill(line.trim_end(), text_column(line)) + "\n").collect()
 }
 
-/// Returns the column of the text of a line: after the indentation, after a heading and several blanks, or
-/// after `error:`.
+/// Returns the column of the text of a line: after the indentation, after a heading and several
+/// blanks, or after `error:`.
 fn text_column(line: &str) -> usize {
     const AFTER_HELP: usize = "help: ".len();
     let blanks = line.len() - line.trim_start_matches(' ').len();

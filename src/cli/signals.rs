@@ -29,8 +29,8 @@ impl Signals {
     }
 }
 
-/// The signal that makes a service read its configuration again: SIGHUP. With a terminal the signal means
-/// that the terminal was closed, and it ends the program.
+/// The signal that makes a service read its configuration again: SIGHUP. With a terminal the signal
+/// means that the terminal was closed, and it ends the program.
 #[derive(Debug)]
 pub struct Hangups(Option<Signal>);
 

@@ -27,8 +27,8 @@ pub fn assignments_of(plan: &Plan, fabric: &Fabric) -> Assignments {
     Assignments { version: VERSION, cap: plan.cap, samplers: primary.chain(secondary).collect() }
 }
 
-/// Returns the previous plan that assignments describe. With `subnet`, only the blocks of that subnet
-/// and those without a subnet count.
+/// Returns the previous plan that assignments describe. With `subnet`, only the blocks of that
+/// subnet and those without a subnet count.
 pub fn previous_of(assignments: &Assignments, subnet: Option<&str>) -> Previous {
     let mut previous = Previous::default();
     let is_of_subnet = |sampler: &&Sampler| subnet.is_none() || sampler.subnet.is_none() || sampler.subnet.as_deref() == subnet;
@@ -42,8 +42,8 @@ pub fn previous_of(assignments: &Assignments, subnet: Option<&str>) -> Previous 
     previous
 }
 
-/// Returns one sampler block with all ports of a fabric that can be sampled, and the devices that are
-/// left out. With it one host sweeps the fabric without a plan.
+/// Returns one sampler block with all ports of a fabric that can be sampled, and the devices that
+/// are left out. With it one host sweeps the fabric without a plan.
 ///
 /// Hops are known if an HCA of the fabric has the name of the host.
 pub fn whole_fabric(fabric: &Fabric, host: &str) -> (Sampler, Vec<LeftOut>) {

@@ -1,8 +1,8 @@
 //! Assigns every port to exactly one sampler that is near and has room for it.
 //!
-//! [`planning`] makes a plan and proves it before anything is written. [`report`] describes a plan to
-//! people and programs, and suggests sampler hosts. [`formats`] reads and writes the lid files of
-//! LDMS. [`conversion`] turns a plan into the [assignments file](crate::assignments) and back.
+//! [`planning`] makes a plan and proves it before anything is written. [`report`] describes a plan
+//! to people and programs, and suggests sampler hosts. [`formats`] reads and writes the lid files
+//! of LDMS. [`conversion`] turns a plan into the [assignments file](crate::assignments) and back.
 //!
 //! All linked ports are sampled, except those of the devices that [`Reason`] names.
 

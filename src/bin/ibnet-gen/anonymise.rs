@@ -10,8 +10,8 @@ use super::{Failure, NET};
 
 /// Rewrite a net file without the site's names and GUIDs, so that it can be published
 ///
-/// Each line keeps its format, and the result gives the same plan as the original. Comments and unreadable
-/// lines are removed. LIDs, ports, links, speeds and device ids do not change.
+/// Each line keeps its format, and the result gives the same plan as the original. Comments and
+/// unreadable lines are removed. LIDs, ports, links, speeds and device ids do not change.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Output of `ibnetdiscover`, with or without `-p`; `-` is standard input

@@ -1,4 +1,5 @@
-//! Checks that no file is used for two arguments: a wrong output path must not overwrite the net file.
+//! Checks that no file is used for two arguments: a wrong output path must not overwrite the net
+//! file.
 
 use std::path::{Path, PathBuf};
 
@@ -16,8 +17,8 @@ pub(crate) enum Use {
 /// An argument with its file and the use of the file.
 pub(crate) type Named<'a> = (&'static str, &'a Path, Use);
 
-/// Rejects files that are given twice. Standard input can be read once; standard input and standard output are
-/// different files, although `-` names both.
+/// Rejects files that are given twice. Standard input can be read once; standard input and standard
+/// output are different files, although `-` names both.
 pub(crate) fn check(files: &[Named<'_>]) -> Result<(), Failure> {
     let locations: Vec<_> = files.iter().map(|(_, path, _)| location(path)).collect();
     for (at, (second, path, used)) in files.iter().enumerate() {
@@ -34,8 +35,8 @@ pub(crate) fn check(files: &[Named<'_>]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the absolute path of a file that exists or can be created; `None` for special files such as
-/// `/dev/null`.
+/// Returns the absolute path of a file that exists or can be created; `None` for special files such
+/// as `/dev/null`.
 fn location(path: &Path) -> Option<PathBuf> {
     if let Ok(there) = path.canonicalize() {
         return Some(there).filter(|path| path.is_file());

@@ -1,7 +1,7 @@
 //! `ibnet-gen`: assigns every port of a fabric to exactly one sampler.
 //!
-//! The program parses arguments, calls the library, and writes files. Subcommands use a net file for other
-//! purposes.
+//! The program parses arguments, calls the library, and writes files. Subcommands use a net file
+//! for other purposes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -33,15 +33,16 @@ mod ldms;
 mod plan_options;
 mod suggest;
 
-/// Assigns every port of an InfiniBand fabric to exactly one sampler that is near and has room for it
+/// Assigns every port of an InfiniBand fabric to exactly one sampler that is near and has room for
+/// it
 #[derive(Debug, Parser)]
 #[command(name = "ibnet-gen", version, after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_subcommand = true)]
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Output of `ibnetdiscover`, with or without `-p`; `-` is standard input. May be repeated: files of one
-    /// subnet are merged, and each subnet gets its own plan
+    /// Output of `ibnetdiscover`, with or without `-p`; `-` is standard input. May be repeated:
+    /// files of one subnet are merged, and each subnet gets its own plan
     #[arg(long, value_name = "FILE|-", required = true)]
     net: Vec<PathBuf>,
     /// Node name map of rdma-core; its names replace those of the net file
@@ -60,15 +61,15 @@ struct Args {
     sample_sharp: bool,
     #[command(flatten)]
     options: PlanArgs,
-    /// Write the complete report to FILE, as JSON if its name ends in .json; the report on standard error is
-    /// limited to a few lines of each kind
+    /// Write the complete report to FILE, as JSON if its name ends in .json; the report on standard
+    /// error is limited to a few lines of each kind
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Draw the plan: FILE.svg for a browser, FILE.dot for Graphviz
     #[arg(long, value_name = "FILE.svg|FILE.dot", value_parser = drawing)]
     graph: Option<PathBuf>,
-    /// Format of the output: the assignments file, or lid files of the LDMS sampler `ibnet`, one per sampler
-    /// with the name OUTPUT.HOST.conf
+    /// Format of the output: the assignments file, or lid files of the LDMS sampler `ibnet`, one
+    /// per sampler with the name OUTPUT.HOST.conf
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Toml)]
     format: Format,
     /// Assignments file to write; `-` is standard output
@@ -86,14 +87,15 @@ enum Command {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct Samplers {
-    /// Sampler hosts: `node[001-012],admin1`, each with an HCA and its port if needed, `admin1:mlx5_1:1`
+    /// Sampler hosts: `node[001-012],admin1`, each with an HCA and its port if needed,
+    /// `admin1:mlx5_1:1`
     #[arg(long, value_name = "HOSTLIST")]
     samplers: Option<String>,
     /// File with a host or host list on each line; `#` starts a comment; `-` is standard input
     #[arg(long, value_name = "FILE|-")]
     samplers_file: Option<PathBuf>,
-    /// Lid files of the LDMS sampler `ibnet` whose assignments to keep. The host of a file is given here, in
-    /// the file, or in its name PREFIX.HOST.conf
+    /// Lid files of the LDMS sampler `ibnet` whose assignments to keep. The host of a file is given
+    /// here, in the file, or in its name PREFIX.HOST.conf
     #[arg(long, value_name = "[HOST=]FILE", num_args = 1.., value_parser = ldms::source)]
     from_ldms: Vec<ldms::Source>,
 }
@@ -206,7 +208,8 @@ struct Subnet {
 }
 
 fn run(args: &Args) -> Result<(), Failure> {
-    // The output may replace the previous plan, which is read before. So --previous is checked only here.
+    // The output may replace the previous plan, which is read before. So --previous is checked only
+    // here.
     let previous = args.options.previous.iter().map(|path| ("--previous", &**path, Use::Read));
     files::check(&args.files().into_iter().chain(previous).collect::<Vec<_>>())?;
     if args.format == Format::Ldms && args.options.redundancy > 1 {
@@ -342,7 +345,8 @@ impl Args {
         Ok(nets.into_iter().zip(plans).zip(names).map(planned).collect())
     }
 
-    /// Returns all files of the arguments except the output, which is many files in the format of LDMS.
+    /// Returns all files of the arguments except the output, which is many files in the format of
+    /// LDMS.
     fn files(&self) -> Vec<Named<'_>> {
         let graph = self.graph.iter().map(|path| ("--graph", &**path, Use::Write));
         self.inputs().into_iter().chain(self.reports()).chain(graph).collect()
@@ -364,8 +368,8 @@ impl Args {
 
 const NET: &str = "--net";
 
-/// Returns the names of the subnets in the plan: the stem of their first file, or its full name if two stems
-/// are equal.
+/// Returns the names of the subnets in the plan: the stem of their first file, or its full name if
+/// two stems are equal.
 fn subnet_names(nets: &[NetFile]) -> Vec<String> {
     let stem = |name: &str| Path::new(name).file_stem().map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned());
     let names: Vec<_> = nets.iter().map(NetFile::first_name).collect();

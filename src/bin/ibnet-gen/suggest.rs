@@ -1,7 +1,7 @@
 //! `ibnet-gen suggest`: suggests sampler hosts.
 //!
-//! Standard output has the host list only, so that another command can use it. Standard error has the
-//! explanation.
+//! Standard output has the host list only, so that another command can use it. Standard error has
+//! the explanation.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

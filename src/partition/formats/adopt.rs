@@ -1,9 +1,10 @@
-//! Makes a plan from the lid files of LDMS, so that a site can change samplers and keep its assignments.
+//! Makes a plan from the lid files of LDMS, so that a site can change samplers and keep its
+//! assignments.
 //!
-//! Each device stays with the sampler that has most of its ports. Repairs are counted and reported: a
-//! split switch gets one sampler, and devices without a lid file go to the sampler of their switch, or
-//! to the nearest one with room. If the cap is too low, nothing is moved: the error names the cap that
-//! is needed.
+//! Each device stays with the sampler that has most of its ports. Repairs are counted and reported:
+//! a split switch gets one sampler, and devices without a lid file go to the sampler of their
+//! switch, or to the nearest one with room. If the cap is too low, nothing is moved: the error
+//! names the cap that is needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -267,7 +268,8 @@ mod tests {
         let leaf = fabric.iter().find(|(_, device)| device.name == "leaf01").unwrap().1;
         let whole = format!("{} {} 36 *\n", leaf.lid, leaf.guid);
         assert!(text.contains(&whole));
-        // A split switch, a device in no file, another LID, and a node GUID in place of a port GUID.
+        // A split switch, a device in no file, another LID, and a node GUID in place of a port
+        // GUID.
         let host = fabric.iter().find(|(_, device)| device.name == "node00002 mlx5_0").unwrap().1;
         let gone = fabric.iter().find(|(_, device)| device.name == "node00003 mlx5_0").unwrap().1;
         let line = |device: &crate::topology::Device| format!("{} {} 1 1\n", device.lid, device.guid);

@@ -7,14 +7,15 @@
 //! 9 0x0000000000200107 3 1,2,33
 //! ```
 //!
-//! A line has a LID, a port GUID, the number of ports and the ports, separated by blanks. Commas or tabs
-//! separate the ports. `*` stands for all ports from 1 to their number. The manual of the sampler also
-//! describes commas between the columns and ranges of ports. Its parser (`parse_lid_file` in
-//! `ibnet_data.c`) supports neither, and rejects a file with an empty line. This module writes what the
-//! parser accepts and reads files as the parser does, but skips empty lines.
+//! A line has a LID, a port GUID, the number of ports and the ports, separated by blanks. Commas or
+//! tabs separate the ports. `*` stands for all ports from 1 to their number. The manual of the
+//! sampler also describes commas between the columns and ranges of ports. Its parser
+//! (`parse_lid_file` in `ibnet_data.c`) supports neither, and rejects a file with an empty line.
+//! This module writes what the parser accepts and reads files as the parser does, but skips empty
+//! lines.
 //!
-//! Each sampler has its own file, and the format has no field for the host. This module finds the host in
-//! this order: the argument given with the file; a heading, of this program or of
+//! Each sampler has its own file, and the format has no field for the host. This module finds the
+//! host in this order: the argument given with the file; a heading, of this program or of
 //! `ldms-ibnet-sampler-gen`; the name of the file, `PREFIX.HOST.conf`.
 
 use std::fmt::Write;
@@ -27,7 +28,8 @@ use crate::partition::hosts::{self, HostsError, Origin, SamplerSpec};
 use crate::topology::Fabric;
 use crate::types::{Guid, Lid, NodeKind, PortNum, Printable};
 
-/// First line of a lid file of this program. Only below it a line [`SAMPLER`] sets the host of the next lines.
+/// First line of a lid file of this program. Only below it a line [`SAMPLER`] sets the host of the
+/// next lines.
 const OWN_HEADING: &str = "# ibnet-gen: LID, port GUID, number of ports, ports";
 const SAMPLER: &str = "# sampler ";
 /// First line of a file of `ldms-ibnet-sampler-gen`.
@@ -107,7 +109,8 @@ pub fn lid_file(fabric: &Fabric, share: &Share) -> String {
     text
 }
 
-/// Parses a lid file. `name` is the name of the file in messages; `sampler` is its host, if that was given.
+/// Parses a lid file. `name` is the name of the file in messages; `sampler` is its host, if that
+/// was given.
 ///
 /// # Errors
 /// When a line is not valid, or the host is unknown.
@@ -146,7 +149,8 @@ pub fn one_host(host: &str, origin: Origin) -> Result<SamplerSpec, HostsError> {
     Ok(SamplerSpec { origin, ..spec })
 }
 
-/// Returns the host in a heading of `ldms-ibnet-sampler-gen`: the first word of its node description.
+/// Returns the host in a heading of `ldms-ibnet-sampler-gen`: the first word of its node
+/// description.
 fn heading(text: &str) -> Option<&str> {
     let first = text.lines().next()?;
     LDMS_HEADINGS.iter().find_map(|heading| first.strip_prefix(heading)).and_then(|name| name.split_whitespace().next())
@@ -194,7 +198,8 @@ fn entry(line: &str) -> Result<Option<(Lid, Guid, Vec<PortNum>)>, String> {
     }
 }
 
-/// Parses the integer at the start of a text, as `scanf` does, and returns it with the rest of the text.
+/// Parses the integer at the start of a text, as `scanf` does, and returns it with the rest of the
+/// text.
 fn number(text: &str, radix: u32) -> Option<(i64, &str)> {
     let text = text.trim_start();
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);

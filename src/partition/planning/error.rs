@@ -114,7 +114,8 @@ impl PlanError {
 fn suggestions(task: &Task<'_>, max: usize) -> Vec<Suggestion> {
     let mut free: Vec<_> = task.leaves().filter(|leaf| task.attached(*leaf).next().is_none()).collect();
     free.sort_by_key(|leaf| (std::cmp::Reverse(task.weight(*leaf)), *leaf));
-    // Each host is suggested once, however many leaves it is on, and never if it is a sampler already.
+    // Each host is suggested once, however many leaves it is on, and never if it is a sampler
+    // already.
     let mut taken: BTreeSet<&str> = task.samplers.iter().map(|host| &*host.name).chain([""]).collect();
     let mut suggestion = |leaf| {
         let on_leaf = task.graph.neighbours(leaf).iter().map(|id| task.fabric.device(*id));

@@ -1,9 +1,9 @@
 //! Finds the samplers in the fabric.
 //!
-//! The argument `--samplers` is a [host list](crate::hostlist): `node[001-012],admin1`. Each part may name
-//! the HCA that sends, `host:mlx5_1`, and its port, `host:mlx5_1:1`. A samplers file has such a list on
-//! each line, usually one name; `#` starts a comment. Only text of the administrator is expanded, never
-//! a name from the fabric.
+//! The argument `--samplers` is a [host list](crate::hostlist): `node[001-012],admin1`. Each part
+//! may name the HCA that sends, `host:mlx5_1`, and its port, `host:mlx5_1:1`. A samplers file has
+//! such a list on each line, usually one name; `#` starts a comment. Only text of the administrator
+//! is expanded, never a name from the fabric.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,11 +23,11 @@ pub struct SamplerSpec {
     pub ca: Option<String>,
     /// Port of the HCA, if it was named.
     pub ca_port: Option<PortNum>,
-    /// Where the sampler was named.
+    /// Origin of the name.
     pub origin: Origin,
 }
 
-/// Where a list stands: a line of a file, or the command line.
+/// Origin of a list: a line of a file, or the command line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// Argument of the command.
@@ -50,7 +50,8 @@ pub struct Host {
     pub ca: Option<String>,
     /// Port of the HCA, if it was named.
     pub ca_port: Option<PortNum>,
-    /// Ports that may send: those of the named HCA, else all of the host. In ascending order, never empty.
+    /// Ports that may send: those of the named HCA, else all of the host. In ascending order, never
+    /// empty.
     pub sending: Vec<DeviceId>,
     /// All HCA ports of the host, in ascending order.
     pub own: Vec<DeviceId>,
@@ -64,7 +65,7 @@ pub enum HostsError {
     #[error("{origin}: no sampler is named")]
     #[diagnostic(help("name at least one host of the fabric, for example `node[001-008],admin1`"))]
     Empty {
-        /// Where the list stands.
+        /// Origin of the list.
         origin: Origin,
     },
     /// The text is not a list of hosts.
@@ -73,7 +74,7 @@ pub enum HostsError {
         "write names and ranges separated by commas, `node[001-012],admin1`, each with an HCA if needed, `admin1:mlx5_1:1`"
     ))]
     Syntax {
-        /// Where the list stands.
+        /// Origin of the list.
         origin: Origin,
         /// Part of the list that cannot be read.
         part: String,
@@ -86,7 +87,7 @@ pub enum HostsError {
     #[error("{origin}: with `{}` the list stands for more than {MAX_HOSTS} hosts", Printable(part))]
     #[diagnostic(help("check the numbers within the brackets"))]
     TooMany {
-        /// Where the list stands.
+        /// Origin of the list.
         origin: Origin,
         /// Part of the list that exceeds the limit.
         part: String,
@@ -97,9 +98,9 @@ pub enum HostsError {
     Twice {
         /// Name of the host.
         host: String,
-        /// Where the host is listed first.
+        /// Origin of the first entry.
         first: Origin,
-        /// Where the host is listed again.
+        /// Origin of the second entry.
         origin: Origin,
     },
     /// No HCA has the name of the host.
@@ -109,7 +110,7 @@ pub enum HostsError {
         nearest.as_ref().map(|name| format!("did you mean `{}`? ", Printable(name))).unwrap_or_default()
     ))]
     Unknown {
-        /// Where the host is listed.
+        /// Origin of the entry.
         origin: Origin,
         /// Name of the host.
         host: String,
@@ -122,7 +123,7 @@ pub enum HostsError {
     #[error("{origin}: `{host}` has no port `{wanted}`; there are: {}", Printable(known))]
     #[diagnostic(help("name one of these, or none to use the active port, or give `--sampler-guid {host}=0x...`"))]
     UnknownCa {
-        /// Where the host is listed.
+        /// Origin of the entry.
         origin: Origin,
         /// Name of the host.
         host: String,
@@ -159,8 +160,8 @@ pub fn parse_list(text: &str) -> Result<Vec<SamplerSpec>, HostsError> {
     finish(all, Origin::Argument)
 }
 
-/// Parses a samplers file. `name` is the name of the file in messages. [`MAX_HOSTS`] bounds all lines
-/// together.
+/// Parses a samplers file. `name` is the name of the file in messages. [`MAX_HOSTS`] bounds all
+/// lines together.
 ///
 /// # Errors
 /// The errors of [`parse_list`], with the line.
@@ -174,8 +175,8 @@ pub fn parse_file(text: &str, name: &str) -> Result<Vec<SamplerSpec>, HostsError
     finish(all, origin(1))
 }
 
-/// Folds samplers, each `host`, `host:hca` or `host:hca:port`, into a short list. [`parse_list`] expands
-/// the list to the same samplers.
+/// Folds samplers, each `host`, `host:hca` or `host:hca:port`, into a short list. [`parse_list`]
+/// expands the list to the same samplers.
 pub fn fold(parts: &[String]) -> String {
     let mut by_hca: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for part in parts {
@@ -189,8 +190,8 @@ pub fn fold(parts: &[String]) -> String {
     folded.collect::<Vec<_>>().join(",")
 }
 
-/// Finds each sampler in the fabric. The result is sorted by name. `guids` gives the port GUID of hosts
-/// whose node description does not begin with their name.
+/// Finds each sampler in the fabric. The result is sorted by name. `guids` gives the port GUID of
+/// hosts whose node description does not begin with their name.
 ///
 /// # Errors
 /// When a sampler is not in the fabric.
@@ -271,7 +272,8 @@ fn finish(all: Vec<SamplerSpec>, origin: Origin) -> Result<Vec<SamplerSpec>, Hos
     Ok(all)
 }
 
-/// Appends the samplers of a list. The number of all samplers is checked before a name is allocated.
+/// Appends the samplers of a list. The number of all samplers is checked before a name is
+/// allocated.
 fn expand(list: &str, origin: &Origin, to: &mut Vec<SamplerSpec>) -> Result<(), HostsError> {
     for (start, part) in hostlist::split(list) {
         let before = list[..start].chars().count();

@@ -59,8 +59,8 @@ pub struct Plan {
     pub figures: Figures,
     /// Quality of the result of the rules, if local search was used.
     pub by_rules: Option<Figures>,
-    /// Lower bound of the largest load, in any plan that splits no switch. If no HCA of this plan is
-    /// separated from its switch, the bound also assumes that.
+    /// Lower bound of the largest load, in any plan that splits no switch. If no HCA of this plan
+    /// is separated from its switch, the bound also assumes that.
     pub lower_bound: u64,
     /// Ports whose two samplers share a leaf switch. Another switch keeps these samplers apart.
     pub sharing_a_leaf: u32,
@@ -80,7 +80,8 @@ pub enum Unit {
 /// Extent of the measured service times.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Measured {
-    /// Sampled devices with a measured time. The planner assumes the median of their kind for the others.
+    /// Sampled devices with a measured time. The planner assumes the median of their kind for the
+    /// others.
     pub devices: usize,
     /// Lines that are not records and were skipped.
     pub bad: Vec<BadLine>,
@@ -146,7 +147,8 @@ pub enum Reason {
     NoLid,
     /// The device is a router, which also belongs to another administrator.
     Router,
-    /// The device is the SHARP engine of a switch. The port of the switch that leads to it is sampled.
+    /// The device is the SHARP engine of a switch. The port of the switch that leads to it is
+    /// sampled.
     AggregationNode,
 }
 

@@ -1,17 +1,18 @@
-//! Keeps as much of the previous plan as possible. A site that plots counters over weeks wants a port to
-//! stay with its sampler.
+//! Keeps as much of the previous plan as possible. Counters that are plotted over weeks are
+//! easier to compare if a port stays with its sampler.
 //!
 //! Every device stays with its sampler, except:
 //!
-//! - devices whose host is no sampler any more;
+//! - devices of hosts that are no longer samplers;
 //! - the HCA ports of a new sampler, and as many of the switches it is attached to, with their HCA
 //!   ports, as it has room for: they are the sampler's own devices;
-//! - devices of a sampler above the cap, because links were added: first HCA ports that are separated
-//!   from their switch, then the smallest switch that is enough, last the sampler's own devices.
+//! - devices of a sampler above the cap, because links were added: first HCA ports that are
+//!   separated from their switch, then the smallest switch that is enough, last the sampler's own
+//!   devices.
 //!
 //! The rules assign the free and the new devices, and the search moves only those. If that gives no
-//! plan, only the samplers' own devices stay, or none. Then devices return to their previous sampler
-//! as far as possible.
+//! plan, only the samplers' own devices stay, or none. Then devices return to their previous
+//! sampler as far as possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,8 +55,8 @@ pub(super) fn kept(task: &Task<'_>, ports: &PreviousPorts) -> Owners {
     keeping.owners
 }
 
-/// Returns the devices among `kept` that are a sampler's own: its HCA ports, and the switches that it is
-/// attached to with their HCA ports.
+/// Returns the devices among `kept` that are a sampler's own: its HCA ports, and the switches that
+/// it is attached to with their HCA ports.
 pub(super) fn own_only(task: &Task<'_>, kept: &Owners) -> Owners {
     let is_own = |device: DeviceId, sampler: usize| {
         let switch = task.switch_of(device).unwrap_or(device);

@@ -1,9 +1,9 @@
-//! The proof of a plan, before anything is written: each linked port that is not left out has exactly
-//! one sampler, the cap holds, and no switch is split.
+//! The proof of a plan, before anything is written: each linked port that is not left out has
+//! exactly one sampler, the cap holds, and no switch is split.
 //!
-//! The proof does not use the rules: it counts ports instead of devices and reads the fabric only. With
-//! redundancy it proves both roles, and that the two samplers of a port are neither the same host nor
-//! hosts that one switch disconnects together.
+//! The proof does not use the rules: it counts ports instead of devices and reads the fabric only.
+//! With redundancy it proves both roles, and that the two samplers of a port are neither the same
+//! host nor hosts that one switch disconnects together.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,17 +1,17 @@
 //! Finds samplers in several subnets: rails of one machine, or separate fabrics.
 //!
-//! Each subnet has its own plan, because a sampler reaches one subnet only and LIDs repeat. A host samples
-//! in each subnet in which it has a port, unless its HCA was named.
+//! Each subnet has its own plan, because a sampler reaches one subnet only and LIDs repeat. A host
+//! samples in each subnet in which it has a port, unless its HCA was named.
 
 use super::hosts::{self, Host, HostsError, SamplerSpec};
 use crate::topology::{Device, Fabric};
 use crate::types::{Guid, NodeKind};
 
-/// Finds the samplers of each subnet. The result has one list for each subnet, sorted by name; a list may
-/// be empty.
+/// Finds the samplers of each subnet. The result has one list for each subnet, sorted by name; a
+/// list may be empty.
 ///
-/// A host in several subnets has several active ports. In each subnet it gets the name of its HCA, if the
-/// node description has it.
+/// A host in several subnets has several active ports. In each subnet it gets the name of its HCA,
+/// if the node description has it.
 ///
 /// # Errors
 /// When a sampler is in no subnet.
@@ -77,7 +77,8 @@ impl<'a> Hcas<'a> {
     }
 }
 
-/// Returns the error for samplers that are in no subnet: of the errors of all subnets, the most helpful.
+/// Returns the error for samplers that are in no subnet: of the errors of all subnets, the most
+/// helpful.
 fn not_found(missing: &[SamplerSpec], guids: &[(String, Guid)], fabrics: &[&Fabric]) -> HostsError {
     let of_missing: Vec<_> = guids.iter().filter(|(host, _)| missing.iter().any(|wanted| wanted.host == *host)).cloned().collect();
     let errors = fabrics.iter().filter_map(|fabric| hosts::locate(missing, &of_missing, fabric).err());
@@ -90,8 +91,8 @@ fn not_found(missing: &[SamplerSpec], guids: &[(String, Guid)], fabrics: &[&Fabr
     best.unwrap_or_else(|| HostsError::Empty { origin: missing[0].origin.clone() })
 }
 
-/// Returns the HCA of all ports of a host in this fabric, if their node descriptions have one device name
-/// such as `mlx5_0`.
+/// Returns the HCA of all ports of a host in this fabric, if their node descriptions have one
+/// device name such as `mlx5_0`.
 fn hca_name(host: &Host, fabric: &Fabric) -> Option<String> {
     let mut words = host.sending.iter().map(|id| second_word(fabric.device(*id)));
     let first = words.next()??;

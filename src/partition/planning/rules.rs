@@ -1,27 +1,32 @@
 //! The rules that assign devices to samplers. They follow the LDMS paper in this order:
 //!
 //! 1. A switch has one sampler; it is never split.
-//! 2. A sampler gets the HCA ports of its own host and the switches that its host is attached to, as
-//!    far as the cap allows. If several samplers are attached to one switch, the least loaded gets it.
+//! 2. A sampler gets the HCA ports of its own host and the switches that its host is attached to,
+//!    as far as the cap allows. If several samplers are attached to one switch, the least loaded
+//!    gets it.
 //! 3. Switches of the higher tiers, from the second upwards, go in turn to the least loaded sampler
 //!    that has room.
 //! 4. The remaining switches go to the least loaded sampler that has room.
 //! 5. HCA ports follow their switch. Those that do not fit go to the nearest sampler with room.
 //! 6. Aggregation nodes (SHARP) do not count for the hierarchy.
 //!
-//! Ties go to the nearer sampler, then to the earlier one in the list. Where the rules leave the order
-//! open, larger switches come first. The load of a sampler counts the HCA ports that will follow its
-//! switches, so that the result is even. A sampler without a path to the device is the last choice.
+//! Ties go to the nearer sampler, then to the earlier one in the list. Where the rules leave the
+//! order open, larger switches come first. The load of a sampler counts the HCA ports that will
+//! follow its switches, so that the result is even. A sampler without a path to the device is the
+//! last choice.
 //!
-//! If rules contradict each other, the order of precedence is: every port exactly once, the cap, whole
-//! switches, own HCA ports, own switches, HCA ports with their switch, balance, hops. This means:
+//! If rules contradict each other, the order of precedence is: every port exactly once, the cap,
+//! whole switches, own HCA ports, own switches, HCA ports with their switch, balance, hops. This
+//! means:
 //!
-//! - A switch whose HCA ports fit nowhere is still placed, by the room that the switch itself needs.
-//! - If rules 3 and 4 in this order separate HCA ports from their switches, rule 4 is also tried before
-//!   rule 3. The result that separates fewer HCA ports is used.
-//! - In a fabric without tiers (torus, mesh, plain dragonfly) the switches of rule 4 go to the nearest
-//!   sampler with room. Switches with a near sampler come first.
-//! - If a switch finds no room, all devices are placed again by size alone, without regard to distance.
+//! - A switch whose HCA ports fit nowhere is still placed, by the room that the switch itself
+//!   needs.
+//! - If rules 3 and 4 in this order separate HCA ports from their switches, rule 4 is also tried
+//!   before rule 3. The result that separates fewer HCA ports is used.
+//! - In a fabric without tiers (torus, mesh, plain dragonfly) the switches of rule 4 go to the
+//!   nearest sampler with room. Switches with a near sampler come first.
+//! - If a switch finds no room, all devices are placed again by size alone, without regard to
+//!   distance.
 //! - A switch that is larger than the cap has a sampler to itself.
 
 use std::cmp::Reverse;
@@ -30,7 +35,8 @@ use super::task::{Owners, Task};
 use crate::topology::DeviceId;
 use crate::topology::graph::UNREACHABLE;
 
-/// Assigns all devices by the rules, except `kept` ones, which stay; `None` if a switch found no room.
+/// Assigns all devices by the rules, except `kept` ones, which stay; `None` if a switch found no
+/// room.
 pub(super) fn by_the_rules(task: &Task<'_>, kept: &Owners) -> Option<Owners> {
     let in_order = placed(task, kept, |placing| placing.higher_tiers().and_then(|()| placing.remaining_switches()));
     let best = match in_order {
@@ -57,8 +63,8 @@ fn placed<'a>(task: &'a Task<'a>, kept: &Owners, switches: impl FnOnce(&mut Plac
     Some(placing)
 }
 
-/// Assigns switches by size alone, the largest first, to the first sampler with room; then HCA ports
-/// by the rules.
+/// Assigns switches by size alone, the largest first, to the first sampler with room; then HCA
+/// ports by the rules.
 ///
 /// The caller ensures that there are [`Task::samplers_needed`].
 pub(super) fn by_size(task: &Task<'_>) -> Owners {
@@ -104,8 +110,8 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// Assigns each switch that is larger than the cap to a sampler of its own, if possible to one that
-    /// is attached to the switch.
+    /// Assigns each switch that is larger than the cap to a sampler of its own, if possible to one
+    /// that is attached to the switch.
     fn oversized(&mut self) -> Option<()> {
         for switch in self.open_switches().into_iter().filter(|switch| self.task.port_count(*switch) > self.task.cap) {
             let own = self.task.attached(switch).filter(|sampler| self.load[*sampler] == 0).min();
@@ -176,8 +182,8 @@ impl<'a> Placing<'a> {
         self.assign_to_least_loaded(remaining)
     }
 
-    /// Returns the unassigned switches. In a fabric without tiers, switches with a near sampler come
-    /// first, so that the switches of a sampler are connected.
+    /// Returns the unassigned switches. In a fabric without tiers, switches with a near sampler
+    /// come first, so that the switches of a sampler are connected.
     fn switches_by_nearness(&self) -> Vec<DeviceId> {
         let mut open = self.open_switches();
         if self.task.flat {
@@ -211,8 +217,8 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// Returns the sampler for a switch: the least loaded with room for the switch and its followers,
-    /// else the least loaded with room for the switch.
+    /// Returns the sampler for a switch: the least loaded with room for the switch and its
+    /// followers, else the least loaded with room for the switch.
     fn least_loaded(&self, switch: DeviceId, samplers: impl Iterator<Item = usize> + Clone) -> Option<usize> {
         let (ports, (followers, _)) = (self.task.port_count(switch), self.followers[switch.0 as usize]);
         let key = |sampler: &usize| {

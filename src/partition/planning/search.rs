@@ -1,15 +1,15 @@
 //! Local search that improves the result of the rules: first the largest load, then the hops. No
 //! figure gets worse.
 //!
-//! A unit moves as one: a switch with the HCA ports that share its sampler, or an HCA port that found
-//! no room with its switch. A unit moves to another sampler or swaps places with another unit. The
-//! order of precedence of the [rules](super::rules) holds. A sampler's own switches move only among
-//! the samplers that are attached to them. The search has three steps:
+//! A unit moves as one: a switch with the HCA ports that share its sampler, or an HCA port that
+//! found no room with its switch. A unit moves to another sampler or swaps places with another
+//! unit. The order of precedence of the [rules](super::rules) holds. A sampler's own switches move
+//! only among the samplers that are attached to them. The search has three steps:
 //!
-//! 1. HCA ports return to their switch, or a switch moves to a sampler with room for it and all of its
-//!    HCA ports.
-//! 2. The samplers with the largest load give units away or swap them. A lower level counts only when
-//!    all of them have reached it; otherwise the changes are undone.
+//! 1. HCA ports return to their switch, or a switch moves to a sampler with room for it and all of
+//!    its HCA ports.
+//! 2. The samplers with the largest load give units away or swap them. A lower level counts only
+//!    when all of them have reached it; otherwise the changes are undone.
 //! 3. Changes that reduce the hops without exceeding the largest load reached in step 2.
 //!
 //! All choices are made in the order of indices, so equal input gives an equal result.
@@ -79,7 +79,8 @@ struct Unit {
     ports: u32,
     /// Cost of these ports.
     cost: u64,
-    /// Ports of the followers if this switch is their only neighbour: their hops follow from the switch.
+    /// Ports of the followers if this switch is their only neighbour: their hops follow from the
+    /// switch.
     single_homed: Option<u32>,
     scope: Scope,
 }
@@ -261,14 +262,14 @@ impl<'a> Search<'a> {
         (0..self.cost.len()).filter(|sampler| self.takes_part(*sampler)).map(|sampler| self.cost[sampler]).max()
     }
 
-    /// Returns whether a sampler takes part in the search. A sampler above the cap has one switch that is
-    /// larger than the cap and no other device.
+    /// Returns whether a sampler takes part in the search. A sampler above the cap has one switch
+    /// that is larger than the cap and no other device.
     fn takes_part(&self, sampler: usize) -> bool {
         self.load[sampler] <= self.task.cap
     }
 
-    /// Returns the change that brings a sampler below a level and no other sampler to it. The most even
-    /// change is best, then the one with the fewest hops.
+    /// Returns the change that brings a sampler below a level and no other sampler to it. The most
+    /// even change is best, then the one with the fewest hops.
     fn relief(&self, from: usize, level: u64) -> Option<Change> {
         let mut best = Best::default();
         for &unit in self.of[from].iter().filter(|unit| self.units[**unit].cost > 0) {
@@ -312,7 +313,8 @@ impl<'a> Search<'a> {
         let Unit { owner: from, ports, cost, .. } = self.units[unit];
         let mut best = (0, None);
         for to in self.targets(unit) {
-            // A swap that saves hops brings at least one of both units nearer. It is found from that unit.
+            // A swap that saves hops brings at least one of both units nearer. It is found from
+            // that unit.
             let more_hops = self.more_hops(unit, to);
             if more_hops >= 0 {
                 continue;
@@ -344,8 +346,8 @@ impl<'a> Search<'a> {
         in_scope && self.takes_part(to) && self.task.hops(to, device) != UNREACHABLE
     }
 
-    /// Returns whether two units can swap places under the cap. The caller has checked that the first
-    /// one may move to the sampler of the other.
+    /// Returns whether two units can swap places under the cap. The caller has checked that the
+    /// first one may move to the sampler of the other.
     fn can_swap(&self, unit: usize, other: usize) -> bool {
         let (one, two) = (&self.units[unit], &self.units[other]);
         let fits = |sampler: usize, leaving: u32, arriving: u32| self.load[sampler] - leaving + arriving <= self.task.cap;
@@ -358,7 +360,8 @@ impl<'a> Search<'a> {
         (self.cost[one.owner] - one.cost + two.cost, self.cost[two.owner] - two.cost + one.cost)
     }
 
-    /// Returns the additional hops of all ports of a unit at another sampler; negative if it is nearer.
+    /// Returns the additional hops of all ports of a unit at another sampler; negative if it is
+    /// nearer.
     fn more_hops(&self, unit: usize, to: usize) -> i64 {
         self.hops(unit, to) - self.hops(unit, self.units[unit].owner)
     }
@@ -412,7 +415,8 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The best change so far: the most even one, then the one with the fewest hops, then the first one.
+/// The best change so far: the most even one, then the one with the fewest hops, then the first
+/// one.
 #[derive(Default)]
 struct Best {
     key: Option<(u64, i64)>,

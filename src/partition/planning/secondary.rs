@@ -1,14 +1,14 @@
-//! Finds a second sampler for each port, on a host of another leaf switch. The loss of one sampler, or
-//! of the leaf switch that it is attached to, then hides no port.
+//! Finds a second sampler for each port, on a host of another leaf switch. The loss of one sampler,
+//! or of the leaf switch that it is attached to, then hides no port.
 //!
-//! In most plans each sampler is the second sampler for all ports of exactly one other sampler. Then
-//! the cap holds and no switch is split, because both are true of the primary role. The pairs are
-//! chosen so that as few ports as possible change their previous second sampler, then so that hops are
-//! few. Without such pairs (if more than half of the samplers are on one leaf) devices are assigned one
-//! by one, to the permitted sampler with the smallest load.
+//! In most plans each sampler is the second sampler for all ports of exactly one other sampler.
+//! Then the cap holds and no switch is split, because both are true of the primary role. The pairs
+//! are chosen so that as few ports as possible change their previous second sampler, then so that
+//! hops are few. Without such pairs (if more than half of the samplers are on one leaf) devices are
+//! assigned one by one, to the permitted sampler with the smallest load.
 //!
-//! Two hosts are apart if no switch has both. Hosts with many rails may share all leaf switches with
-//! all other hosts. Then it is enough that no single switch disconnects both.
+//! Two hosts are apart if no switch has both. Hosts with many rails may share all leaf switches
+//! with all other hosts. Then it is enough that no single switch disconnects both.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -30,7 +30,8 @@ pub(super) struct Unpaired {
     pub(super) missing: usize,
 }
 
-/// Returns the second sampler of each device, given the first samplers and the previous second ones.
+/// Returns the second sampler of each device, given the first samplers and the previous second
+/// ones.
 pub(super) fn second(task: &Task<'_>, owners: &Owners, before: &Owners) -> Result<Owners, Unpaired> {
     let permitted = Permitted::new(task);
     let samplers = task.samplers.len();
@@ -80,7 +81,8 @@ impl Permitted {
         self.table[first].iter().filter(|allowed| **allowed).count()
     }
 
-    /// Returns the error for a sampler. All samplers on its leaf switch share the same permitted ones.
+    /// Returns the error for a sampler. All samplers on its leaf switch share the same permitted
+    /// ones.
     fn unpaired(&self, task: &Task<'_>, owners: &Owners, sampler: usize) -> Unpaired {
         let permitted = self.count(sampler);
         let beside = task.ids().zip(owners).filter(|(_, owner)| owner.is_some_and(|owner| !self.table[sampler][owner]));
@@ -142,8 +144,8 @@ impl<'a> Pairing<'a> {
         self.first_of[second] = Some(first);
     }
 
-    /// Changes other pairs until a second sampler is free for `first`: an augmenting path, found breadth
-    /// first, so that the fewest pairs change.
+    /// Changes other pairs until a second sampler is free for `first`: an augmenting path, found
+    /// breadth first, so that the fewest pairs change.
     fn augment(&mut self, first: usize) -> Option<()> {
         let mut came_from = vec![None; self.second_of.len()];
         let mut queue = VecDeque::from([first]);
@@ -197,8 +199,8 @@ impl<'a> Pairing<'a> {
     }
 }
 
-/// Assigns second samplers device by device. A switch goes to the permitted sampler with room and the
-/// smallest load. An HCA port goes with its switch, or else to the nearest sampler.
+/// Assigns second samplers device by device. A switch goes to the permitted sampler with room and
+/// the smallest load. An HCA port goes with its switch, or else to the nearest sampler.
 fn one_by_one(task: &Task<'_>, permitted: &Permitted, owners: &Owners, before: &Owners) -> Result<Owners, Unpaired> {
     let mut seconds: Owners = vec![None; task.devices()];
     let mut load = vec![0_u32; task.samplers.len()];

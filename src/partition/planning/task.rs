@@ -69,8 +69,8 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Returns the links from a sampler to a device; [`UNREACHABLE`](crate::topology::graph::UNREACHABLE)
-    /// without a path.
+    /// Returns the links from a sampler to a device;
+    /// [`UNREACHABLE`](crate::topology::graph::UNREACHABLE) without a path.
     pub(crate) fn hops(&self, sampler: usize, device: DeviceId) -> u16 {
         self.distances.hops(sampler, device)
     }
@@ -134,8 +134,8 @@ impl<'a> Task<'a> {
         self.own[hca.0 as usize]
     }
 
-    /// Returns the HCA ports whose sampler is not the sampler of their switch. Ports of a sampler host
-    /// that this sampler queries do not count.
+    /// Returns the HCA ports whose sampler is not the sampler of their switch. Ports of a sampler
+    /// host that this sampler queries do not count.
     pub(crate) fn separated<'o>(&'o self, owners: &'o Owners) -> impl Iterator<Item = DeviceId> + 'o {
         let owner = |device: DeviceId| owners[device.0 as usize];
         let is_separated = move |hca: &DeviceId| {
@@ -177,7 +177,8 @@ impl<'a> Task<'a> {
         oversized + loads.len().max(rest.div_ceil(cap) as usize)
     }
 
-    /// Returns a cap with which that many samplers are enough. It is the smallest one in nearly all cases.
+    /// Returns a cap with which that many samplers are enough. It is the smallest one in nearly all
+    /// cases.
     pub(crate) fn cap_needed(&self, samplers: usize) -> u32 {
         let (mut too_low, mut enough) = (self.cap, self.all_ports());
         while too_low + 1 < enough {
@@ -189,8 +190,8 @@ impl<'a> Task<'a> {
 
     /// Returns a lower bound of the largest load of a sampler in any plan that splits no switch.
     ///
-    /// The bound is the larger of the mean load and the load that whole switches enforce: of
-    /// `k * samplers + 1` switches some sampler has `k + 1`. With `with_hcas` a switch counts with the
+    /// The bound is the larger of the mean load and the load that whole switches enforce: of `k *
+    /// samplers + 1` switches some sampler has `k + 1`. With `with_hcas` a switch counts with the
     /// HCA ports on it.
     pub(crate) fn lower_bound(&self, with_hcas: bool) -> u64 {
         let samplers = self.samplers.len().max(1);

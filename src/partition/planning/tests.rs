@@ -92,7 +92,8 @@ fn host_with_many_rails_gets_as_many_leaves_as_the_cap_allows() {
         }
     }
     let fabric = read(&net);
-    // 4 leaves of 8 ports, 8 hosts of 4 ports: 64 ports. The own 4 HCA ports and two leaves of 8 fit into 20.
+    // 4 leaves of 8 ports, 8 hosts of 4 ports: 64 ports. The own 4 HCA ports and two leaves of 8
+    // fit into 20.
     let plan = planned(&fabric, "gpu[0-3]", 20).unwrap();
     let switches = |share: &Share| share.devices.iter().filter(|planned| fabric.device(planned.id).kind == NodeKind::Switch).count();
     assert!(plan.shares.iter().all(|share| switches(share) <= 2 && share.ports <= 20));
@@ -119,7 +120,8 @@ CA    20  1 0x0000000000100002 4x EDR - SW     0  2 0x0000000000400001 ( 'node2 
     let plan = planned(&fabric, "node1", 150).unwrap();
     let left_out: Vec<_> = plan.left_out.iter().map(|out| (out.line, out.ports, out.reason)).collect();
     assert_eq!(left_out, [(6, 1, Reason::AggregationNode), (7, 1, Reason::Router), (8, 2, Reason::NoLid)]);
-    // The ports of the leaf that lead to them are sampled, and also the HCA behind the switch without a LID.
+    // The ports of the leaf that lead to them are sampled, and also the HCA behind the switch
+    // without a LID.
     assert_eq!(plan.shares[0].ports, 6);
 }
 

@@ -1,13 +1,14 @@
-//! Measured service times from the records of earlier sweeps: a plan can balance time instead of ports.
+//! Measured service times from the records of earlier sweeps: a plan can balance time instead of
+//! ports.
 //!
-//! Once a minute a sweep writes the service time of one MAD for each of its devices: records of type
-//! `histogram` and kind `service`. Other records are ignored, so that whole recordings can be given.
-//! Devices are identified by their GUID, because LIDs change.
+//! Once a minute a sweep writes the service time of one MAD for each of its devices: records of
+//! type `histogram` and kind `service`. Other records are ignored, so that whole recordings can be
+//! given. Devices are identified by their GUID, because LIDs change.
 //!
-//! The cost of a device is its number of ports times the mean time of one MAD: the time to query each
-//! port once, one after another. The number of MADs per port depends on the configured counter groups
-//! and is about the same for all ports. For a device without a measured time the planner assumes the
-//! median of its kind in this fabric.
+//! The cost of a device is its number of ports times the mean time of one MAD: the time to query
+//! each port once, one after another. The number of MADs per port depends on the configured counter
+//! groups and is about the same for all ports. For a device without a measured time the planner
+//! assumes the median of its kind in this fabric.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
@@ -145,8 +146,8 @@ impl Weights {
     }
 }
 
-/// Returns the service time of a record: GUID of the device, mean in nanoseconds and number of MADs.
-/// `None` for other records and empty lines.
+/// Returns the service time of a record: GUID of the device, mean in nanoseconds and number of
+/// MADs. `None` for other records and empty lines.
 ///
 /// # Errors
 /// When the line is not a record, or its values are not plausible.

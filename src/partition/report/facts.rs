@@ -45,7 +45,8 @@ pub struct SecondFacts {
     pub least_ports: u32,
     /// Largest number of ports of a sampler.
     pub greatest_ports: u32,
-    /// Ports whose two samplers share a leaf switch. Another leaf switch keeps these samplers apart.
+    /// Ports whose two samplers share a leaf switch. Another leaf switch keeps these samplers
+    /// apart.
     pub sharing_a_leaf_ports: u32,
 }
 
@@ -151,7 +152,8 @@ pub struct Balance {
     pub lower_bound_ports: u32,
     /// Difference between the largest number of ports and the lower bound.
     pub above_lower_bound_ports: u32,
-    /// Mean number of links between a port's device and its sampler, over the ports with a known path.
+    /// Mean number of links between a port's device and its sampler, over the ports with a known
+    /// path.
     pub mean_hops: Option<f64>,
     /// Largest number of links between a device and its sampler.
     pub greatest_hops: Option<u16>,
@@ -370,7 +372,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns the mean over the ports and the maximum of the hops. Devices without a known path do not count.
+    /// Returns the mean over the ports and the maximum of the hops. Devices without a known path do
+    /// not count.
     fn hops<'b>(self, planned: impl Iterator<Item = &'b PlannedDevice>) -> (Option<f64>, Option<u16>) {
         let (mut sum, mut ports, mut greatest) = (0, 0, None);
         for planned in planned {

@@ -33,8 +33,8 @@ struct Source<'a> {
     sha256: &'a str,
 }
 
-/// Returns the JSON report of one or several subnets. `sources` has the name and SHA-256 of each net
-/// file; `command` is the command line.
+/// Returns the JSON report of one or several subnets. `sources` has the name and SHA-256 of each
+/// net file; `command` is the command line.
 pub fn to_json<'a>(subnets: impl IntoIterator<Item = &'a Facts>, sources: &[(String, String)], command: &str) -> String {
     let sources = sources.iter().map(|(name, sha256)| Source { name, sha256 }).collect();
     let subnets: Vec<_> = subnets.into_iter().collect();
@@ -44,8 +44,8 @@ pub fn to_json<'a>(subnets: impl IntoIterator<Item = &'a Facts>, sources: &[(Str
     escaped(&serde_json::to_string_pretty(&document).unwrap_or_default()) + "\n"
 }
 
-/// Escapes characters that change how a terminal shows a text, as `\u` and four hexadecimal digits. Outside
-/// of its texts, JSON has only line feeds of this kind.
+/// Escapes characters that change how a terminal shows a text, as `\u` and four hexadecimal digits.
+/// Outside of its texts, JSON has only line feeds of this kind.
 fn escaped(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {

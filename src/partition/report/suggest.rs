@@ -1,8 +1,8 @@
 //! Suggests sampler hosts, as few as possible.
 //!
-//! The suggestion has one host per leaf switch, spread over the tree. The next leaf is the one with the
-//! most hops to all leaves that have a sampler; of equal ones, the one whose neighbourhood has most
-//! ports per sampler. A second host on a leaf is suggested only when each leaf has one.
+//! The suggestion has one host per leaf switch, spread over the tree. The next leaf is the one with
+//! the most hops to all leaves that have a sampler; of equal ones, the one whose neighbourhood has
+//! most ports per sampler. A second host on a leaf is suggested only when each leaf has one.
 //!
 //! The suggestion is verified: the plan with these hosts was made and is part of the result.
 
@@ -30,7 +30,8 @@ pub struct Suggested {
     pub plan: Plan,
     /// Name of the leaf switch of each host, in the order of the shares. The texts are not trusted.
     pub switches: Vec<String>,
-    /// Number of names that several hosts share, or that a host list cannot contain. These hosts were skipped.
+    /// Number of names that several hosts share, or that a host list cannot contain. These hosts
+    /// were skipped.
     pub unnamable: usize,
 }
 
@@ -102,8 +103,8 @@ pub fn suggest(fabric: &Fabric, options: &SuggestOptions) -> Result<Suggested, S
     }
 }
 
-/// Returns a lower bound of the number of samplers: one for each device that is larger than the cap, and
-/// room for all others.
+/// Returns a lower bound of the number of samplers: one for each device that is larger than the
+/// cap, and room for all others.
 fn fewest(fabric: &Fabric, cap: u32) -> usize {
     let sampled = fabric.devices().iter().filter(|device| Reason::of(fabric, device).is_none());
     let (large, others): (Vec<u32>, Vec<u32>) = sampled.map(|device| device.linked_ports() as u32).partition(|ports| *ports > cap);
@@ -254,8 +255,8 @@ impl Candidates {
     }
 }
 
-/// Returns the links between all leaves, and the largest number. An unreachable leaf counts as one link more
-/// than the farthest reachable one.
+/// Returns the links between all leaves, and the largest number. An unreachable leaf counts as one
+/// link more than the farthest reachable one.
 fn distances(graph: &Graph, leaves: &[DeviceId]) -> (Vec<Vec<u16>>, u16) {
     let from = |leaf: &DeviceId| -> Vec<u16> {
         let hops = graph.hops_from([*leaf]);
@@ -280,7 +281,8 @@ fn is_namable(host: &str, devices: &[DeviceId], fabric: &Fabric) -> bool {
     alone && keys.len() == devices.len()
 }
 
-/// Returns HCA and port, `mlx5_1:1`, if the second and last word of the node description is a device name.
+/// Returns HCA and port, `mlx5_1:1`, if the second and last word of the node description is a
+/// device name.
 fn sender(device: &Device) -> Option<String> {
     let mut words = device.name.split_whitespace().skip(1);
     let ca = words.next().filter(|_| words.next().is_none())?;
@@ -338,7 +340,8 @@ mod tests {
     #[test]
     fn each_leaf_gets_one_host_before_a_second() {
         let fabric = read(&synthetic::stria());
-        // There are 12 compute leaves. The servers of the island have a port on both switches of a pair.
+        // There are 12 compute leaves. The servers of the island have a port on both switches of a
+        // pair.
         for count in 7..=40 {
             let suggested = suggest(&fabric, 150, Some(count)).unwrap();
             assert_eq!(suggested.plan.shares.len(), count);

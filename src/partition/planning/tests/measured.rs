@@ -26,13 +26,15 @@ fn slow_switches_are_spread_and_the_cap_counts_ports() {
     assert_eq!(by_time.unit, Unit::Nanoseconds);
     assert_eq!(by_time.measured, Some(Measured { devices: 28, bad: Vec::new() }));
     assert!(by_time.shares.iter().all(|share| share.ports <= 40));
-    // A load is the sum of the times of its ports. The plan by ports gives both slow spines to one sampler.
+    // A load is the sum of the times of its ports. The plan by ports gives both slow spines to one
+    // sampler.
     let of_device = |device: &Device| device.linked_ports() as u64 * weights.mean_ns(device.guid).unwrap();
     let time = |share: &Share| share.devices.iter().map(|planned| of_device(fabric.device(planned.id))).sum::<u64>();
     let greatest = |plan: &Plan| plan.shares.iter().map(time).max().unwrap();
     assert!(by_time.shares.iter().all(|share| time(share) == share.load));
     assert_eq!((greatest(&by_time), greatest(&by_ports)), (by_time.figures.greatest, 4_800_000));
-    // A leaf of 12 ports with its 4 HCA ports takes 800 us, a slow spine 2 ms, another spine 200 us.
+    // A leaf of 12 ports with its 4 HCA ports takes 800 us, a slow spine 2 ms, another spine 200
+    // us.
     assert_eq!(by_time.figures.greatest, 2_800_000);
     assert_ne!(sampler_of(&by_time, &fabric, "spine01"), sampler_of(&by_time, &fabric, "spine05"));
 }

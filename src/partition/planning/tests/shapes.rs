@@ -131,7 +131,8 @@ fn host_with_eight_rails_gets_as_many_leaves_as_the_cap_allows() {
         assert_eq!((share.ports, of_kind(NodeKind::Switch)), (96, 4), "two leaves with their HCA ports and two spines");
         assert!(share.host.own.iter().all(|own| share.devices.iter().any(|planned| planned.id == *own)));
     }
-    // A host alone in its unit has eight HCA ports of its own. Three leaves of 24 ports fit into the rest.
+    // A host alone in its unit has eight HCA ports of its own. Three leaves of 24 ports fit into
+    // the rest.
     let two = read(&Rails { units: 2, hosts: 16, rails: 8, spines: 8 }.blueprint());
     let plan = planned(&two, "node[00001,00017-00024]", 100).unwrap();
     let own = plan.shares[0].devices.iter().filter(|planned| two.device(planned.id).name.starts_with("leaf1-")).count();

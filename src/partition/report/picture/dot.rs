@@ -52,7 +52,8 @@ impl Picture {
     }
 }
 
-/// Returns a Graphviz string. Line feeds are kept; the escapes of labels (`\N`, `\G`) have no effect.
+/// Returns a Graphviz string. Line feeds are kept; the escapes of labels (`\N`, `\G`) have no
+/// effect.
 fn quoted(text: &str) -> String {
     let lines: Vec<_> = text.split('\n').map(|line| Printable(line).to_string().replace('\\', "\\\\").replace('"', "\\\"")).collect();
     format!("\"{}\"", lines.join("\\n"))

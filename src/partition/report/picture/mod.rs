@@ -1,12 +1,12 @@
 //! A picture of a plan: the switches in rows by tier, in the colour of their sampler.
 //!
-//! HCA ports are counts on their switch, and parallel cables are one line, so that a picture of a hundred
-//! switches is readable. [`drawing`](crate::drawing) places the switches, [`svg`] draws them, and [`dot`]
-//! writes a graph for Graphviz. In a fabric without tiers (torus, mesh) the rows are distances from a
-//! switch at the rim.
+//! HCA ports are counts on their switch, and parallel cables are one line, so that a picture of a
+//! hundred switches is readable. [`drawing`](crate::drawing) places the switches, [`svg`] draws
+//! them, and [`dot`] writes a graph for Graphviz. In a fabric without tiers (torus, mesh) the rows
+//! are distances from a switch at the rim.
 //!
-//! Node descriptions are not trusted: [`Printable`](crate::types::Printable) shows them, and each format
-//! escapes them.
+//! Node descriptions are not trusted: [`Printable`](crate::types::Printable) shows them, and each
+//! format escapes them.
 
 use std::collections::BTreeMap;
 
@@ -151,7 +151,8 @@ fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// Returns the cables between switches. Both ends list each cable; in a truncated file only one may do so.
+/// Returns the cables between switches. Both ends list each cable; in a truncated file only one may
+/// do so.
 fn links(fabric: &Fabric, ids: &[DeviceId]) -> BTreeMap<(usize, usize), usize> {
     let mut listed: BTreeMap<(usize, usize), [usize; 2]> = BTreeMap::new();
     for (from, id) in ids.iter().enumerate() {
@@ -168,8 +169,8 @@ fn links(fabric: &Fabric, ids: &[DeviceId]) -> BTreeMap<(usize, usize), usize> {
 /// Largest number of links for which each link shows its number of cables.
 const MAX_COUNTS: usize = 60;
 
-/// Fill colours that are distinct for every kind of colour vision and light enough for black text: the
-/// "light" scheme of P. Tol, *Colour Schemes* (SRON/EPS/TN/09-002), without its grey.
+/// Fill colours that are distinct for every kind of colour vision and light enough for black text:
+/// the "light" scheme of P. Tol, *Colour Schemes* (SRON/EPS/TN/09-002), without its grey.
 const FILLS: [[u8; 3]; 8] = [
     [0x77, 0xaa, 0xdd],
     [0xee, 0x88, 0x66],
@@ -181,8 +182,8 @@ const FILLS: [[u8; 3]; 8] = [
     [0xaa, 0xaa, 0x00],
 ];
 
-/// Returns the fill colour of a sampler's switches; white without a sampler. Samplers may share a colour; their
-/// numbers differ.
+/// Returns the fill colour of a sampler's switches; white without a sampler. Samplers may share a
+/// colour; their numbers differ.
 fn fill(sampler: Option<usize>) -> String {
     let [r, g, b] = sampler.map_or([0xff; 3], |sampler| FILLS[sampler % FILLS.len()]);
     format!("#{r:02x}{g:02x}{b:02x}")

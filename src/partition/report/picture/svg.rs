@@ -1,7 +1,8 @@
-//! Writes the picture as SVG for any browser. It has no script, no embedded font and no external link.
+//! Writes the picture as SVG for any browser. It has no script, no embedded font and no external
+//! link.
 //!
-//! [`Printable`](crate::types::Printable) replaces control characters, which XML cannot contain. The writer
-//! escapes all texts.
+//! [`Printable`](crate::types::Printable) replaces control characters, which XML cannot contain.
+//! The writer escapes all texts.
 
 use super::{DrawnSwitch, MAX_COUNTS, Picture, fill, stroke};
 use crate::drawing::canvas::{Canvas, FONT, px, shortened};
@@ -118,8 +119,8 @@ impl Drawing<'_> {
         canvas.close("g");
     }
 
-    /// Draws a strip at the bottom of a box whose HCA ports do not all have the sampler of the switch: the
-    /// share of each sampler.
+    /// Draws a strip at the bottom of a box whose HCA ports do not all have the sampler of the
+    /// switch: the share of each sampler.
     fn strip(&self, canvas: &mut Canvas, switch: &DrawnSwitch) {
         if switch.hcas.keys().all(|sampler| *sampler == switch.sampler) {
             return;
