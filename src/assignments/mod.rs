@@ -218,16 +218,6 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
 }
 
 impl Assignments {
-    /// Combines the assignments of several subnets, each with its name. The cap is the largest one.
-    pub fn of_subnets(subnets: impl IntoIterator<Item = (String, Self)>) -> Self {
-        let mut all = Self { version: VERSION, cap: 0, samplers: Vec::new() };
-        for (name, Self { cap, samplers, .. }) in subnets {
-            all.cap = all.cap.max(cap);
-            all.samplers.extend(samplers.into_iter().map(|sampler| Sampler { subnet: Some(name.clone()), ..sampler }));
-        }
-        all
-    }
-
     /// Returns the blocks of a host, primary roles first. A host has several blocks if it sends
     /// from several HCA ports, samples several subnets, or has both roles. `host@subnet` selects
     /// the blocks of one subnet.

@@ -27,6 +27,16 @@ pub fn assignments_of(plan: &Plan, fabric: &Fabric) -> Assignments {
     Assignments { version: VERSION, cap: plan.cap, samplers: primary.chain(secondary).collect() }
 }
 
+/// Combines the assignments of several subnets, each with its name. The cap is the largest one.
+pub fn assignments_of_subnets(subnets: impl IntoIterator<Item = (String, Assignments)>) -> Assignments {
+    let mut all = Assignments { version: VERSION, cap: 0, samplers: Vec::new() };
+    for (name, Assignments { cap, samplers, .. }) in subnets {
+        all.cap = all.cap.max(cap);
+        all.samplers.extend(samplers.into_iter().map(|sampler| Sampler { subnet: Some(name.clone()), ..sampler }));
+    }
+    all
+}
+
 /// Returns the previous plan that assignments describe. With `subnet`, only the blocks of that
 /// subnet and those without a subnet count.
 pub fn previous_of(assignments: &Assignments, subnet: Option<&str>) -> Previous {

@@ -11,7 +11,7 @@ pub mod formats;
 pub mod planning;
 pub mod report;
 
-pub use conversion::{assignments_of, previous_of, whole_fabric};
+pub use conversion::{assignments_of, assignments_of_subnets, previous_of, whole_fabric};
 pub use planning::changes::{Changes, Previous};
 pub use planning::error::{PlanError, Suggestion};
 pub use planning::hosts::{Host, HostsError};

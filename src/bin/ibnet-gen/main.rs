@@ -251,7 +251,7 @@ fn assignments(subnets: &[Subnet]) -> Assignments {
     let of = |subnet: &Subnet| partition::assignments_of(&subnet.plan, &subnet.net.fabric);
     match subnets {
         [only] => of(only),
-        several => Assignments::of_subnets(several.iter().map(|subnet| (subnet.name.clone().unwrap_or_default(), of(subnet)))),
+        several => partition::assignments_of_subnets(several.iter().map(|subnet| (subnet.name.clone().unwrap_or_default(), of(subnet)))),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Suggests sampler hosts, as few as possible.
 //!
 //! The suggestion has one host per leaf switch, spread over the tree. The next leaf is the one with
-//! the most hops to all leaves that have a sampler; of equal ones, the one whose neighbourhood has
-//! most ports per sampler. A second host on a leaf is suggested only when each leaf has one.
+//! the most hops to its nearest sampler; of equal ones, the one whose neighbourhood has most ports
+//! per sampler. A second host on a leaf is suggested only when each leaf has one.
 //!
 //! The suggestion is verified: the plan with these hosts was made and is part of the result.
 
