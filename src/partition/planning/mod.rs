@@ -31,7 +31,7 @@ pub mod weights;
 
 use error::PlanError;
 use hosts::Host;
-use plan::{Figures, LeftOut, Measured, Plan, PlanOptions, PlannedDevice, Request, Share, Unit, left_out};
+use plan::{Figures, LeftOut, LoadUnit, Measured, Plan, PlanOptions, PlannedDevice, Request, Share, left_out};
 use task::{Owners, Task};
 
 /// Makes a plan with the default options: by the rules, then improved by search.
@@ -71,7 +71,7 @@ pub fn plan_with(request: &Request<'_>, options: &PlanOptions<'_>) -> Result<Pla
     }
     (plan.packed, plan.by_rules) = (packed, by_rules);
     if let Some(weights) = options.weights {
-        plan.unit = Unit::Nanoseconds;
+        plan.unit = LoadUnit::Nanoseconds;
         let sampled = task.switches().chain(task.hcas()).map(|id| fabric.device(id));
         plan.measured = Some(Measured { devices: weights.measured(sampled), bad: weights.bad.clone() });
     }
@@ -88,7 +88,7 @@ pub(crate) fn plan_of(task: &Task<'_>, owners: &Owners, left_out: Vec<LeftOut>) 
         secondary: Vec::new(),
         left_out,
         packed: false,
-        unit: Unit::Ports,
+        unit: LoadUnit::Ports,
         measured: None,
         figures: search::figures(task, owners),
         by_rules: None,

@@ -52,7 +52,7 @@ pub struct Plan {
     /// Whether the rules found no plan under the cap, so that switches were placed by size alone.
     pub packed: bool,
     /// Unit of the loads.
-    pub unit: Unit,
+    pub unit: LoadUnit,
     /// Number of measured devices, if the plan balances time.
     pub measured: Option<Measured>,
     /// Quality of the primary role.
@@ -70,7 +70,7 @@ pub struct Plan {
 
 /// Unit of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unit {
+pub enum LoadUnit {
     /// Number of ports.
     Ports,
     /// Nanoseconds: the measured time of one MAD to each port, one after another.

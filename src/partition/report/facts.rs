@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use crate::partition::{self, Changes, Plan, PlannedDevice, Reason, Share, Unit};
+use crate::partition::{self, Changes, LoadUnit, Plan, PlannedDevice, Reason, Share};
 use crate::topology::{Device, DeviceId, Fabric, NetFile, Place, Remark, RemarkKind};
 use crate::types::{Guid, Lid, NodeKind, PortNum};
 
@@ -312,7 +312,7 @@ impl<'a> View<'a> {
         let (all, samplers) = (loads.clone().sum::<u32>(), self.plan.shares.len().max(1) as u32);
         let greatest_ports = loads.clone().max().unwrap_or(0);
         let largest = self.planned().map(|planned| self.device(planned).linked_ports() as u32).max().unwrap_or(0);
-        let whole = if self.plan.unit == Unit::Ports { self.plan.lower_bound as u32 } else { 0 };
+        let whole = if self.plan.unit == LoadUnit::Ports { self.plan.lower_bound as u32 } else { 0 };
         let lower_bound_ports = all.div_ceil(samplers).max(largest).max(whole);
         let (mean_hops, greatest_hops) = self.hops(self.planned());
         Balance {
@@ -363,7 +363,7 @@ impl<'a> View<'a> {
             ca_port: share.host.ca_port,
             ports: share.ports,
             second_ports: self.plan.secondary.get(index).map(|share| share.ports),
-            load_ns: (self.plan.unit == Unit::Nanoseconds).then_some(share.load),
+            load_ns: (self.plan.unit == LoadUnit::Nanoseconds).then_some(share.load),
             share_of_cap: f64::from(share.ports) / f64::from(self.plan.cap),
             adapter_ports: others.len(),
             mean_hops,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::partition::planning::changes::{ChangedPorts, Changes, Moved};
-use crate::partition::{BadLine, Figures, Measured, Plan, Unit};
+use crate::partition::{BadLine, Figures, LoadUnit, Measured, Plan};
 use crate::types::Printable;
 
 /// The sections of a report that only plans with certain options have.
@@ -40,7 +40,7 @@ impl Sections<'_> {
         let Plan { by_rules, figures: Figures { greatest, hops }, unit, lower_bound, .. } = self.plan;
         let load = |load: u64| Load(load, *unit);
         // Loads in ports are in the table of the report.
-        if *unit == Unit::Nanoseconds {
+        if *unit == LoadUnit::Nanoseconds {
             writeln!(f, "load      largest: {} (lower bound {})", load(*greatest), load(*lower_bound))?;
             self.list(f, &self.plan.shares, |share| format!("{}: {}", Printable(&share.host.name), load(share.load)))?;
         }
@@ -114,13 +114,13 @@ impl Sections<'_> {
 
 /// A load with its unit: `128 ports`, `7.25 ms`.
 #[derive(Clone, Copy, Debug)]
-pub struct Load(pub u64, pub Unit);
+pub struct Load(pub u64, pub LoadUnit);
 
 impl fmt::Display for Load {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.1 {
-            Unit::Ports => f.pad(&counted(self.0 as usize, "port", "ports")),
-            Unit::Nanoseconds => f.pad(&format!("{:.2} ms", self.0 as f64 / 1e6)),
+            LoadUnit::Ports => f.pad(&counted(self.0 as usize, "port", "ports")),
+            LoadUnit::Nanoseconds => f.pad(&format!("{:.2} ms", self.0 as f64 / 1e6)),
         }
     }
 }

@@ -23,7 +23,7 @@ fn slow_switches_are_spread_and_the_cap_counts_ports() {
     let names = "node[00001,00005,00009,00013]";
     let by_time = planned_with(&fabric, names, 40, &PlanOptions { weights: Some(&weights), ..PlanOptions::default() }).unwrap();
     let by_ports = planned(&fabric, names, 40).unwrap();
-    assert_eq!(by_time.unit, Unit::Nanoseconds);
+    assert_eq!(by_time.unit, LoadUnit::Nanoseconds);
     assert_eq!(by_time.measured, Some(Measured { devices: 28, bad: Vec::new() }));
     assert!(by_time.shares.iter().all(|share| share.ports <= 40));
     // A load is the sum of the times of its ports. The plan by ports gives both slow spines to one
