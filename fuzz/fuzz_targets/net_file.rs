@@ -2,7 +2,7 @@
 //! Arbitrary bytes as a net file of either format: read or refused, and what is read goes on into an assignments file, the texts for people, and a file
 //! without names.
 
-use ibnet::assignments::{Assignments, Header, Sampler, VERSION};
+use ibnet::assignments::{Assignments, Header, VERSION};
 use ibnet::topology::anonymise::anonymise;
 use ibnet::topology::{NetFile, net_file, ports_report};
 use ibnet::types::Printable;
