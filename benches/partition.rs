@@ -1,32 +1,34 @@
-//! How long a plan takes, and how much memory, from 1,000 to 100,000 linked ports.
+//! Measures time and memory of planning, from 1,000 to 100,000 linked ports.
 //!
 //!     cargo bench --bench partition --no-default-features
 //!
-//! Fat trees of three tiers, made up in `topology::shapes`, with one sampler for about 133 ports under the cap of 150. Each size has a process of its own, so
-//! that its peak of memory is its own; *memory before* is what making up the file took. What is timed is what ibnet-gen does: read, plan and prove, write.
+//! The fabrics are fat trees of three tiers from `topology::shapes`, with one sampler for about 133
+//! ports and a cap of 150. Each size runs in its own process, so that peak memory is measured for
+//! it alone; *memory before* is the peak after the net file was made. Timed are the steps of
+//! ibnet-gen: read, plan with proof, and write.
 
-#![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "that is what a benchmark is for")]
+#![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark prints and measures time")]
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use ibnet::assignments::{Assignments, Header};
-use ibnet::partition::{self, Options, Plan, Request, hosts};
+use ibnet::assignments::Header;
+use ibnet::partition::{self, Plan, PlanOptions, Request, hosts};
 use ibnet::topology::shapes::ThreeTiers;
 use ibnet::topology::{Fabric, ports_report};
 use ibnet::types::NodeKind;
 
-/// Radix and pods, and how many samplers.
+/// Radix, pods and number of samplers.
 const SIZES: [(usize, usize, usize); 6] = [(12, 5, 8), (16, 9, 26), (24, 12, 78), (32, 16, 185), (48, 15, 390), (48, 29, 750)];
 
-/// Times each step is taken; the median counts.
+/// Number of runs of each step; the median is reported.
 const TURNS: usize = 5;
 
 const CAP: u32 = 150;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    // `cargo test --benches` calls this too, and must not measure.
+    // `cargo test --benches` also runs this program, and must not measure.
     if !args.iter().any(|arg| arg == "--bench") {
         return;
     }
@@ -38,7 +40,7 @@ fn main() {
 
 fn table() {
     println!(
-        "| ports | switches | samplers | read | plan by the rules | plan, improved | with a second role | write | in all | memory before | at most | greatest load | its bound |"
+        "| ports | switches | samplers | read | plan by the rules | plan, improved | with redundancy | write | total | memory before | peak memory | largest load | lower bound |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
     for size in 0..SIZES.len() {
@@ -51,19 +53,19 @@ fn table() {
 fn measure(size: usize) {
     let (radix, pods, samplers) = SIZES[size];
     let text = ThreeTiers { radix, pods }.blueprint().ports_report();
-    // What making it up took does not count.
+    // The memory to make the net file is reported separately.
     let without = peak();
-    let read = || ports_report::parse(text.as_bytes(), "net").expect("our own format").fabric;
+    let read = || ports_report::parse(text.as_bytes(), "net").expect("the format of this crate").fabric;
     let (reading, fabric) = timed(read);
     let samplers = spread(&fabric, samplers);
     let count = samplers.len();
     let request = Request { fabric: &fabric, samplers, cap: CAP };
-    let planned = |options: &Options<'_>| partition::plan_with(&request, options).expect("there is room");
-    let (rules, _) = timed(|| planned(&Options { optimize: false, ..Options::default() }));
-    let (planning, plan) = timed(|| planned(&Options::default()));
+    let planned = |options: &PlanOptions<'_>| partition::plan_with(&request, options).expect("enough samplers");
+    let (rules, _) = timed(|| planned(&PlanOptions { optimize: false, ..PlanOptions::default() }));
+    let (planning, plan) = timed(|| planned(&PlanOptions::default()));
     let (writing, _) = timed(|| written(&plan, &fabric));
     let peak = peak();
-    let (second, _) = timed(|| planned(&Options { redundant: true, ..Options::default() }));
+    let (second, _) = timed(|| planned(&PlanOptions { redundant: true, ..PlanOptions::default() }));
     let switches = fabric.devices().iter().filter(|device| device.kind == NodeKind::Switch).count();
     println!(
         "| {} | {switches} | {count} | {} | {} | {} | {} | {} | {} | {without:.0} MB | {:.0} MB | {} | {} |",
@@ -80,7 +82,7 @@ fn measure(size: usize) {
     );
 }
 
-/// Hosts from all over the fabric.
+/// Returns hosts that are spread over the fabric.
 fn spread(fabric: &Fabric, samplers: usize) -> Vec<hosts::Host> {
     let all: Vec<_> = fabric.devices().iter().filter(|device| device.kind == NodeKind::Hca).collect();
     let names: Vec<_> = (0..samplers).map(|n| all[n * all.len() / samplers].host()).collect();
@@ -88,10 +90,10 @@ fn spread(fabric: &Fabric, samplers: usize) -> Vec<hosts::Host> {
 }
 
 fn written(plan: &Plan, fabric: &Fabric) -> String {
-    Assignments::of(plan, fabric).to_toml(&Header { sources: Vec::new(), command: "bench".to_owned() })
+    partition::assignments_of(plan, fabric).to_toml(&Header { sources: Vec::new(), command: "bench".to_owned() })
 }
 
-/// The median of some turns, and the last result.
+/// Returns the median time of some runs, and the last result.
 fn timed<T>(step: impl Fn() -> T) -> (Duration, T) {
     let mut times = Vec::new();
     let mut turn = || {
@@ -112,9 +114,9 @@ fn ms(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1e3)
 }
 
-/// The peak of this process's memory, in MB.
+/// Returns the peak memory of this process in MB.
 fn peak() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the peak is told");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel reports the peak");
     line.trim().trim_end_matches(" kB").trim().parse::<f64>().expect("a number of kB") / 1e3
 }

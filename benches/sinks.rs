@@ -15,7 +15,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ibnet::assignments::Sampler;
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
 use ibnet::output::{self as outputs, Address, Batch, Destination, FileOptions, ListenOptions, Output};
 use ibnet::sweep::driver::{Control, Driver, DriverSettings, SystemClock};
@@ -66,7 +65,7 @@ fn main() -> anyhow::Result<()> {
 /// Returns the port records of a slot in the steady state.
 fn slot() -> anyhow::Result<String> {
     let net = net_file::read(Path::new("examples/stria.p"))?;
-    let (sampler, _) = Sampler::everything(&net.fabric, "bench");
+    let (sampler, _) = ibnet::partition::whole_fabric(&net.fabric, "bench");
     let settings = DriverSettings {
         sampler: sampler.host.clone(),
         ca: "sim".to_owned(),

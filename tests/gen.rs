@@ -1,4 +1,4 @@
-//! The real `ibnet-gen`, run as an administrator would, in a directory of its own.
+//! Runs `ibnet-gen` as an administrator would, in its own directory.
 #![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
 
 use std::fs;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 const EIGHT: &str = "node[00001,00025,00049,00073,00097,00121],admin1,oss1";
 
-/// A directory with the fabric of the paper in `net.p`.
+/// Returns a directory with the fabric of the paper in `net.p`.
 fn stria() -> TempDir {
     with_net(synthetic::stria().ports_report().as_bytes())
 }
@@ -22,7 +22,7 @@ fn with_net(bytes: &[u8]) -> TempDir {
     dir
 }
 
-/// What a run left behind.
+/// The result of a run.
 struct Run {
     code: i32,
     stdout: String,
@@ -35,18 +35,18 @@ fn run(dir: &Path, args: &[&str], stdin: &[u8]) -> Run {
     Run { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// The common command on `net.p`.
+/// Runs the usual command on `net.p`.
 fn generate(dir: &TempDir, samplers: &str) -> Run {
     run(dir.path(), &["--net", "net.p", "--samplers", samplers, "-o", "out.toml"], b"")
 }
 
-/// Exit code 1, one message with a remedy, nothing written.
+/// Asserts exit code 1, one message with a remedy, and no written file.
 #[track_caller]
-fn refused(dir: &TempDir, run: &Run, message: &str, help: &str) {
+fn rejected(dir: &TempDir, run: &Run, message: &str, help: &str) {
     assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{}", run.stderr);
     assert!(run.stderr.starts_with("error: ") && run.stderr.matches("error: ").count() == 1, "{}", run.stderr);
     assert!(run.stderr.contains(message), "{message:?} is not in {}", run.stderr);
-    assert!(run.stderr.split_once("\nhelp: ").is_some_and(|(_, said)| said.contains(help)), "{help:?} is not the help of {}", run.stderr);
+    assert!(run.stderr.split_once("\nhelp: ").is_some_and(|(_, found)| found.contains(help)), "{help:?} is not the help of {}", run.stderr);
     assert!(!run.stderr.contains("panicked"));
     let names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(names.iter().all(|name| name == "net.p" || name == "samplers"), "{names:?}");
@@ -66,7 +66,7 @@ fn row<'a>(stderr: &'a str, sampler: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn the_fabric_of_the_paper_on_eight_samplers() {
+fn paper_fabric_on_eight_samplers() {
     let dir = stria();
     let run = generate(&dir, EIGHT);
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
@@ -74,7 +74,7 @@ fn the_fabric_of_the_paper_on_eight_samplers() {
     assert_eq!((assignments.cap, ports(&assignments).iter().sum::<u32>()), (150, 968));
     assert!(ports(&assignments).iter().all(|ports| (1..=150).contains(ports)));
     assert!(run.stderr.contains("1108 port lines, 968 with a link\n"), "{}", run.stderr);
-    assert!(run.stderr.contains("assigned  968 ports of 22 switches, 316 adapter ports to 8 samplers (cap 150)\n"));
+    assert!(run.stderr.contains("assigned  968 ports of 22 switches and 316 HCA ports to 8 samplers (cap 150)\n"));
     for sampler in &assignments.samplers {
         assert_eq!(row(&run.stderr, &sampler.host)[3], sampler.port_count.to_string());
     }
@@ -82,17 +82,17 @@ fn the_fabric_of_the_paper_on_eight_samplers() {
     let sha256 = sha256_hex(&fs::read(dir.path().join("net.p")).unwrap());
     assert!(text.contains(&format!("# source:  net.p (SHA-256 {sha256})\n")), "{}", &text[..400]);
     assert!(text.contains("# command: ibnet-gen --net net.p --samplers 'node[00001,"));
-    // Once more gives the same bytes in the same place.
+    // A second run writes the same octets.
     assert_eq!(generate(&dir, EIGHT).code, 0);
     assert_eq!(fs::read_to_string(dir.path().join("out.toml")).unwrap(), text);
 }
 
 #[test]
-fn standard_input_standard_output_and_a_samplers_file() {
+fn standard_input_and_samplers_file_give_the_same_plan() {
     let dir = stria();
     fs::write(
         dir.path().join("samplers"),
-        "# who samples\nnode[00001,00025]\nnode00049 # the third\n\nnode[00073,00097,00121]\nadmin1\noss1\n",
+        "# samplers\nnode[00001,00025]\nnode00049 # the third\n\nnode[00073,00097,00121]\nadmin1\noss1\n",
     )
     .unwrap();
     assert_eq!(generate(&dir, EIGHT).code, 0);
@@ -101,11 +101,11 @@ fn standard_input_standard_output_and_a_samplers_file() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(Assignments::parse(&run.stdout, "stdout").unwrap(), assigned(&dir));
     assert!(run.stdout.contains("# source:  standard input (SHA-256 "));
-    assert_eq!(fs::read_to_string(dir.path().join("report")).unwrap(), run.stderr, "so short a report is told in full");
+    assert_eq!(fs::read_to_string(dir.path().join("report")).unwrap(), run.stderr, "a short report is complete on standard error");
 }
 
 #[test]
-fn a_closed_pipe_is_a_quiet_end() {
+fn closed_pipe_is_no_error() {
     let dir = stria();
     let script =
         format!("{} --net net.p --samplers '{EIGHT}' 2>stderr | head -1 >first; echo ${{PIPESTATUS[0]}}", env!("CARGO_BIN_EXE_ibnet-gen"));
@@ -116,7 +116,7 @@ fn a_closed_pipe_is_a_quiet_end() {
 }
 
 #[test]
-fn wrong_arguments_are_told_with_code_2() {
+fn wrong_arguments_exit_with_2() {
     let dir = stria();
     for args in [
         &["--net", "net.p"][..],
@@ -133,27 +133,27 @@ fn wrong_arguments_are_told_with_code_2() {
 }
 
 #[test]
-fn samplers_that_are_wrong_are_refused() {
+fn wrong_samplers_are_rejected() {
     let dir = stria();
-    refused(&dir, &generate(&dir, "node00001,nodd00002"), "named `nodd00002`", "did you mean `node00002`?");
-    refused(&dir, &generate(&dir, "node00001,node00001"), "`node00001` is listed twice", "list each sampler once");
-    refused(&dir, &generate(&dir, "n[0-99999999]"), "stands for more than 100000 hosts", "brackets");
-    refused(&dir, &generate(&dir, "admin1:mlx5_9"), "no port `mlx5_9`; there are: mlx5_0:1, mlx5_0:2", "name one of these");
+    rejected(&dir, &generate(&dir, "node00001,nodd00002"), "named `nodd00002`", "did you mean `node00002`?");
+    rejected(&dir, &generate(&dir, "node00001,node00001"), "`node00001` is listed twice", "list each sampler once");
+    rejected(&dir, &generate(&dir, "n[0-99999999]"), "stands for more than 100000 hosts", "brackets");
+    rejected(&dir, &generate(&dir, "admin1:mlx5_9"), "no port `mlx5_9`; there are: mlx5_0:1, mlx5_0:2", "name one of these");
     fs::write(dir.path().join("samplers"), "node00001\n\nnosuch\n").unwrap();
     let run = run(dir.path(), &["--net", "net.p", "--samplers-file", "samplers", "-o", "out.toml"], b"");
-    refused(&dir, &run, "samplers:3: no adapter of the fabric is named `nosuch`", "--sampler-guid nosuch=0x");
+    rejected(&dir, &run, "samplers:3: cannot find a sampler: no HCA of the fabric is named `nosuch`", "--sampler-guid nosuch=0x");
 }
 
 #[test]
-fn too_few_samplers_are_told_how_many_more_and_where() {
+fn too_few_samplers_error_has_number_and_places() {
     let dir = stria();
-    refused(&dir, &generate(&dir, "node[00001,00025]"), "at least 5 are missing", "node00049 (on leaf03)");
+    rejected(&dir, &generate(&dir, "node[00001,00025]"), "missing samplers: at least 5", "node00049 (on leaf03)");
     let run = run(dir.path(), &["--net", "net.p", "--samplers", EIGHT, "--cap", "100", "-o", "out.toml"], b"");
-    refused(&dir, &run, "do not fit on 8 samplers with at most 100 ports each: at least 2 are missing", "--cap ");
+    rejected(&dir, &run, "do not fit on 8 samplers with at most 100 ports each; missing samplers: at least 2", "--cap ");
 }
 
 #[test]
-fn a_sampler_with_another_name_is_found_by_its_guid() {
+fn sampler_with_another_name_is_found_by_its_guid() {
     let dir = stria();
     let guid = "mgmt=0x0000000000100131";
     let run =
@@ -165,7 +165,7 @@ fn a_sampler_with_another_name_is_found_by_its_guid() {
 }
 
 #[test]
-fn files_that_are_no_ports_report_are_refused() {
+fn other_files_are_rejected() {
     for (bytes, message, help) in [
         (&b""[..], "cannot use net.p as a net file: the file is empty", "ibnetdiscover -p > FILE"),
         (&[0, 159, 146, 150, 10, 255, 0, 27][..], "cannot use net.p as a net file: none of its ", "ibnetdiscover -p > FILE"),
@@ -176,15 +176,15 @@ fn files_that_are_no_ports_report_are_refused() {
         ),
     ] {
         let dir = with_net(bytes);
-        refused(&dir, &generate(&dir, "a"), message, help);
+        rejected(&dir, &generate(&dir, "a"), message, help);
     }
     let dir = stria();
     let run = run(dir.path(), &["--net", "nosuch", "--samplers", "a", "-o", "out.toml"], b"");
-    refused(&dir, &run, "nosuch: cannot be read\ncause: ", "give the path of a file");
+    rejected(&dir, &run, "cannot read nosuch\ncause: ", "give the path of a file");
 }
 
 #[test]
-fn carriage_returns_change_nothing() {
+fn carriage_returns_are_ignored() {
     let dir = stria();
     assert_eq!(generate(&dir, EIGHT).code, 0);
     let crlf = with_net(synthetic::stria().ports_report().replace('\n', "\r\n").as_bytes());
@@ -193,7 +193,7 @@ fn carriage_returns_change_nothing() {
 }
 
 #[test]
-fn lines_of_standard_error_are_named_and_skipped() {
+fn lines_of_standard_error_are_listed_and_skipped() {
     let dir = stria();
     assert_eq!(generate(&dir, EIGHT).code, 0);
     let noise = "ibwarn: [4711] mad_rpc: _do_madrpc failed; dport (DR path slid 0; dlid 0; 0,1,3)\u{1b}[2J";
@@ -203,18 +203,14 @@ fn lines_of_standard_error_are_named_and_skipped() {
     let noisy = with_net(mixed.as_bytes());
     let run = generate(&noisy, EIGHT);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert!(
-        run.stderr.contains("unreadable: 23 lines, gave no port\n            line 8: \"ibwarn:\" is not a node type"),
-        "{}",
-        run.stderr
-    );
+    assert!(run.stderr.contains("unreadable: 23 lines, skipped\n            line 8: \"ibwarn:\" is not a node type"), "{}", run.stderr);
     assert!(run.stderr.contains("            and 13 more\n"));
     assert!(!run.stderr.contains('\u{1b}'));
     assert_eq!(assigned(&noisy), assigned(&dir));
 }
 
 #[test]
-fn a_file_that_was_cut_is_used_as_far_as_it_goes_and_said_to_be_cut() {
+fn truncated_file_is_used_and_reported() {
     let report = synthetic::stria().ports_report();
     let dir = with_net(&report.as_bytes()[..report.len() / 2]);
     let run = generate(&dir, "oss[1-6]");
@@ -225,26 +221,26 @@ fn a_file_that_was_cut_is_used_as_far_as_it_goes_and_said_to_be_cut() {
 }
 
 #[test]
-fn the_net_file_is_never_written_over() {
+fn net_file_is_never_overwritten() {
     let dir = stria();
     let same = run(dir.path(), &["--net", "net.p", "--samplers", EIGHT, "-o", "./net.p"], b"");
-    refused(&dir, &same, "is given for --net and for --output", "give each its own file");
+    rejected(&dir, &same, "is given for --net and for --output", "give each its own file");
     let nowhere = run(dir.path(), &["--net", "net.p", "--samplers", EIGHT, "--report", "report", "-o", "nosuch/out.toml"], b"");
-    refused(&dir, &nowhere, "nosuch/out.toml: cannot be written\ncause: ", "give a path");
+    rejected(&dir, &nowhere, "cannot write nosuch/out.toml\ncause: ", "give a path");
     assert_eq!(fs::read_to_string(dir.path().join("net.p")).unwrap(), synthetic::stria().ports_report());
 }
 
 #[test]
-fn names_that_strangers_wrote_stay_names() {
-    let nasty = "'; rm -rf / ' - 'x\" [0-99999999] \u{1b}]0;owned\u{7} #<script>";
-    let text = synthetic::stria().ports_report().replace("'leaf12'", &format!("'{nasty}'"));
+fn hostile_names_stay_names() {
+    let hostile = "'; rm -rf / ' - 'x\" [0-99999999] \u{1b}]0;owned\u{7} #<script>";
+    let text = synthetic::stria().ports_report().replace("'leaf12'", &format!("'{hostile}'"));
     let dir = with_net(text.as_bytes());
     let run = generate(&dir, EIGHT);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(!run.stderr.contains('\u{1b}'));
     let assignments = assigned(&dir);
     let names: Vec<_> = assignments.samplers.iter().flat_map(|sampler| &sampler.devices).map(|device| &*device.name).collect();
-    assert!(names.contains(&nasty), "the name comes through as it was");
+    assert!(names.contains(&hostile), "the name is unchanged");
     assert!(!fs::read_to_string(dir.path().join("out.toml")).unwrap().contains('\u{1b}'));
 }
 
@@ -257,7 +253,7 @@ fn fabrics(extension: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn captures_of_other_projects_give_a_whole_result_or_a_clear_message() {
+fn captures_of_other_projects_are_planned_or_rejected() {
     let samplers = [
         ("loginoff-fdr10-qdr.reconstructed.p", "stage[112,121]", 384),
         ("treydock-test.p", "o0001", 7),
@@ -271,7 +267,7 @@ fn captures_of_other_projects_give_a_whole_result_or_a_clear_message() {
         let dir = with_net(&fs::read(path).unwrap());
         let run = run(dir.path(), &["--net", "net.p", "--samplers", samplers, "--cap", "200", "-o", "out.toml"], b"");
         if expected == 0 {
-            refused(&dir, &run, "(line 1: \"Infiniscale-IV Mellanox Technologies\" is not a name in single quotes", "a line looks like");
+            rejected(&dir, &run, "net.p:1: \"Infiniscale-IV Mellanox Technologies\" is not a name in single quotes", "a line looks like");
         } else {
             assert_eq!(run.code, 0, "{name}: {}", run.stderr);
             assert_eq!(ports(&assigned(&dir)).iter().sum::<u32>(), expected, "{name}: {}", run.stderr);
@@ -280,7 +276,7 @@ fn captures_of_other_projects_give_a_whole_result_or_a_clear_message() {
 }
 
 #[test]
-fn plain_topologies_of_other_projects_too() {
+fn plain_topologies_of_other_projects_are_planned_or_rejected() {
     let samplers = [
         ("ibtopotool-1.topo", "MT23108", 14),
         ("ibtopotool-2.topo", "compute-00-00", 4),
@@ -298,7 +294,7 @@ fn plain_topologies_of_other_projects_too() {
         let dir = with_net(&text);
         let run = run(dir.path(), &["--net", "net.p", "--samplers", samplers, "--cap", "200", "-o", "out.toml"], b"");
         if expected == 0 {
-            refused(&dir, &run, "nothing to sample: the net file tells of no linked port", "while the fabric is up");
+            rejected(&dir, &run, "nothing to sample: the net file has no linked port", "while the fabric is up");
         } else {
             assert_eq!(run.code, 0, "{name}: {}", run.stderr);
             assert_eq!(ports(&assigned(&dir)).iter().sum::<u32>(), expected, "{name}: {}", run.stderr);
@@ -308,7 +304,7 @@ fn plain_topologies_of_other_projects_too() {
 }
 
 #[test]
-fn both_formats_of_one_fabric_give_one_plan() {
+fn both_formats_of_one_fabric_give_the_same_plan() {
     let read = |name: &str| fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fabrics").join(name)).unwrap();
     let [plain, report] = ["loginoff-fdr10-qdr.topo", "loginoff-fdr10-qdr.reconstructed.p"].map(|name| {
         let dir = with_net(&read(name));
@@ -319,14 +315,14 @@ fn both_formats_of_one_fabric_give_one_plan() {
 }
 
 #[test]
-fn an_anonymised_file_is_planned_like_the_original() {
+fn anonymised_file_is_planned_like_the_original() {
     let fabric = |name: &str| fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fabrics").join(name)).unwrap();
     for name in ["loginoff-fdr10-qdr.topo", "loginoff-fdr10-qdr.reconstructed.p"] {
         let (dir, nameless) = (with_net(&fabric(name)), with_net(b""));
         let out = nameless.path().join("net.p");
         let done = run(dir.path(), &["anonymise", "--net", "net.p", "-o", out.to_str().unwrap()], b"");
         assert_eq!((done.code, done.stdout.as_str(), done.stderr.as_str()), (0, "", ""));
-        // The same three hosts, of those that stand there in their order.
+        // The same three hosts, by their position in the sorted list of hosts.
         let host = |host: &str, dir: &TempDir| {
             let net = ibnet::topology::net_file::read(&dir.path().join("net.p")).unwrap();
             let of_hca = net.fabric.devices().iter().filter(|device| device.kind == ibnet::types::NodeKind::Hca);
@@ -335,12 +331,12 @@ fn an_anonymised_file_is_planned_like_the_original() {
             hosts.dedup();
             (hosts.iter().position(|found| found == host), hosts)
         };
-        let stand_ins: Vec<_> =
+        let renamed: Vec<_> =
             ["stage110", "stage112", "stage121"].map(|name| host("", &nameless).1[host(name, &dir).0.unwrap()].clone()).into();
         assert_eq!(generate(&dir, "stage[110,112,121]").code, 0);
-        assert_eq!(generate(&nameless, &stand_ins.join(",")).code, 0);
+        assert_eq!(generate(&nameless, &renamed.join(",")).code, 0);
         let shape = |dir: &TempDir| {
-            let device = |device: &ibnet::assignments::Device| {
+            let device = |device: &ibnet::assignments::AssignedDevice| {
                 (device.lid, device.hops, device.ports.iter().map(|port| port.num).collect::<Vec<_>>())
             };
             let of_sampler = |sampler: &ibnet::assignments::Sampler| sampler.devices.iter().map(device).collect::<Vec<_>>();
@@ -351,27 +347,27 @@ fn an_anonymised_file_is_planned_like_the_original() {
     }
     let dir = stria();
     let same = run(dir.path(), &["anonymise", "--net", "net.p", "-o", "net.p"], b"");
-    refused(&dir, &same, "is given for --net and for --output", "give each its own file");
+    rejected(&dir, &same, "is given for --net and for --output", "give each its own file");
     assert_eq!(run(dir.path(), &["anonymise", "--net", "net.p", "--samplers", "a"], b"").code, 2);
     assert_eq!(run(dir.path(), &["--net", "net.p", "anonymise", "--net", "net.p"], b"").code, 2);
 }
 
 #[test]
-fn aggregation_nodes_are_sampled_on_request_only() {
+fn aggregation_nodes_are_sampled_on_request() {
     let dir = with_net(&fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fabrics/treydock-test2.p")).unwrap());
     let without = generate(&dir, "worker20");
     assert_eq!(ports(&assigned(&dir)), [2]);
     assert!(without.stderr.contains("aggregation node (SHARP): 1 port\n"), "{}", without.stderr);
     let with = run(dir.path(), &["--net", "net.p", "--samplers", "worker20", "--sample-sharp", "-o", "out.toml"], b"");
     assert_eq!(ports(&assigned(&dir)), [3]);
-    assert!(with.stderr.contains("left out  nothing\n"), "{}", with.stderr);
-    // It is no host to sample from.
+    assert!(with.stderr.contains("left out  0 ports\n"), "{}", with.stderr);
+    // An aggregation node cannot be a sampler.
     let on_it = run(dir.path(), &["--net", "net.p", "--samplers", "Mellanox", "--sample-sharp", "-o", "out.toml"], b"");
     assert_eq!(on_it.code, 1, "{}", on_it.stderr);
 }
 
 #[test]
-fn a_name_map_gives_names_and_says_what_is_wrong_with_it() {
+fn name_map_gives_names_and_its_errors_are_reported() {
     let dir = with_net(&fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fabrics/loginoff-fdr10-qdr.topo")).unwrap());
     fs::write(
         dir.path().join("samplers"),
@@ -389,10 +385,11 @@ fn a_name_map_gives_names_and_says_what_is_wrong_with_it() {
     assert!(devices().any(|device| device.name == "lea\u{1b}[2Jf5") && devices().any(|device| device.name == "zeus mlx4_0"));
     fs::remove_file(dir.path().join("out.toml")).unwrap();
     fs::write(dir.path().join("samplers"), "leaf6 x\n").unwrap();
-    refused(&dir, &run(dir.path(), &args, b""), "(line 1: \"leaf6 x\" is not a GUID", "a line looks like: 0x");
+    rejected(&dir, &run(dir.path(), &args, b""), "samplers:1: \"leaf6 x\" is not a GUID", "a line looks like: 0x");
 }
 
-/// A fabric of 2 leaves with 4 hosts each whose GUIDs and adapters are those of a rail; LIDs and names are the same on all.
+/// Returns a fabric of 2 leaves with 4 hosts each. GUIDs and HCA names depend on the rail; LIDs and
+/// host names do not.
 fn rail(number: u32) -> String {
     let tree = synthetic::FatTree { leaves: 2, hosts: 4, spines: 1, trunk: 1, radix: 8 };
     let text = tree.blueprint().ports_report();
@@ -400,7 +397,7 @@ fn rail(number: u32) -> String {
 }
 
 #[test]
-fn rails_are_planned_one_by_one_into_one_file() {
+fn each_rail_gets_its_own_plan_in_one_file() {
     let dir = with_net(rail(0).as_bytes());
     fs::create_dir(dir.path().join("rails")).unwrap();
     fs::write(dir.path().join("rails/rail1.p"), rail(1)).unwrap();
@@ -410,15 +407,15 @@ fn rails_are_planned_one_by_one_into_one_file() {
     assert_eq!(done.code, 0, "{}", done.stderr);
     assert!(done.stderr.contains("read      net.p: ") && done.stderr.contains("\nread      rails/rail1.p: "), "{}", done.stderr);
     let assignments = assigned(&dir);
-    let told: Vec<_> = assignments.samplers.iter().map(|s| (&*s.host, s.subnet.as_deref().unwrap(), s.ca.as_deref())).collect();
+    let blocks: Vec<_> = assignments.samplers.iter().map(|s| (&*s.host, s.subnet.as_deref().unwrap(), s.ca.as_deref())).collect();
     let (zero, one) = (Some("mlx5_0"), Some("mlx5_1"));
-    assert_eq!(told, [("node00001", "net", zero), ("node00001", "rail1", one), ("node00005", "rail1", one)]);
+    assert_eq!(blocks, [("node00001", "net", zero), ("node00001", "rail1", one), ("node00005", "rail1", one)]);
     let first = assignments.of_host("node00001@rail1").unwrap()[0];
     assert!(first.devices.iter().all(|device| device.guid.0 >> 40 == 1));
     assert_eq!(assignments.of_host("node00005").unwrap()[0].subnet.as_deref(), Some("rail1"));
     let both = assignments.of_host("node00001").unwrap();
     assert_eq!(both.iter().map(|block| block.subnet.as_deref()).collect::<Vec<_>>(), [Some("net"), Some("rail1")]);
-    // The bytes name both files, and both are sampled whole.
+    // The header names both files, and all ports of both are assigned.
     let text = fs::read_to_string(dir.path().join("out.toml")).unwrap();
     assert_eq!(text.matches("# source:  ").count(), 2);
     assert_eq!(ports(&assignments).iter().sum::<u32>(), 40);
@@ -428,13 +425,13 @@ fn rails_are_planned_one_by_one_into_one_file() {
     let both = |samplers: &str, cap: &str| {
         run(dir.path(), &["--net", "net.p", "--net", "samplers/rail1.p", "--samplers", samplers, "--cap", cap, "-o", "out.toml"], b"")
     };
-    refused(&dir, &both("node00001:mlx5_0", "150"), "samplers/rail1.p: none of the samplers has a port in this subnet", "add a host of it");
-    refused(&dir, &both("node00001", "5"), "net.p: 20 ports do not fit on 1 sampler with at most 5 ports each", "add ");
-    refused(&dir, &both("nodd00001", "50"), "named `nodd00001`", "did you mean `node00001`?");
+    rejected(&dir, &both("node00001:mlx5_0", "150"), "samplers/rail1.p: no sampler has a port in this subnet", "add a host of it");
+    rejected(&dir, &both("node00001", "5"), "net.p: cannot place 20 ports: they do not fit on 1 sampler with at most 5 ports each", "add ");
+    rejected(&dir, &both("nodd00001", "50"), "named `nodd00001`", "did you mean `node00001`?");
 }
 
 #[test]
-fn parts_of_one_subnet_are_merged_into_one_plan() {
+fn parts_of_one_subnet_are_merged() {
     let dir = stria();
     assert_eq!(generate(&dir, EIGHT).code, 0);
     let whole = assigned(&dir);
@@ -447,15 +444,15 @@ fn parts_of_one_subnet_are_merged_into_one_plan() {
     assert!(done.stderr.contains("read      net.p, standard input: 1108 port lines"), "{}", done.stderr);
     assert!(done.stderr.contains("standard input: 607 ports that no earlier file has"), "{}", done.stderr);
     fs::remove_file(dir.path().join("out.toml")).unwrap();
-    refused(
+    rejected(
         &dir,
         &run(dir.path(), &["--net", "-", "--net", "-", "--samplers", "a"], b""),
         "-: is given for --net and for --net",
         "own file",
     );
-    // All LIDs are others.
+    // All LIDs differ.
     let words: Vec<String> = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     fs::write(dir.path().join("samplers"), words.join("\n").replace("SW ", "SW 10").replace("CA ", "CA 10")).unwrap();
     let args = ["--net", "net.p", "--net", "samplers", "--samplers", EIGHT, "-o", "out.toml"];
-    refused(&dir, &run(dir.path(), &args, b""), "cannot merge samplers with net.p: ", "give the newer file only");
+    rejected(&dir, &run(dir.path(), &args, b""), "of net.p under another LID, and none under the same", "give the newer file only");
 }

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use ibnet::assignments::Sampler;
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::output::{Destination, Lines};
 use ibnet::sweep::driver::{Clock, Control, Driver, DriverSettings, Notice};
@@ -47,7 +46,7 @@ fn driver(sim: &Arc<Mutex<SimFabric>>, sweeps: Option<u64>) -> (Driver<VirtualTr
         assignments_sha256: None,
         engine: Config::default(),
     };
-    let plan = SweepPlan::new(&Sampler::everything(&fabric(), "here").0);
+    let plan = SweepPlan::new(&ibnet::partition::whole_fabric(&fabric(), "here").0);
     let transport = VirtualTransport::new(Arc::clone(sim), clock.clone(), 1);
     (Driver::new(plan, settings, transport, clock.clone(), outlet, 1), clock, lines)
 }

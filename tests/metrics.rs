@@ -150,7 +150,7 @@ impl Harness {
 }
 
 fn plan() -> SweepPlan {
-    SweepPlan::new(&Sampler::everything(&fabric(), "here").0)
+    SweepPlan::new(&ibnet::partition::whole_fabric(&fabric(), "here").0)
 }
 
 fn ports(lines: &[Line]) -> impl Iterator<Item = &Port> {
@@ -228,7 +228,7 @@ fn metrics_equal_the_records_of_the_slot() {
 #[test]
 fn host_in_both_roles_has_every_series_once() {
     let harness = Harness::new(Peers::new());
-    let (all, _) = Sampler::everything(&fabric(), "here");
+    let (all, _) = ibnet::partition::whole_fabric(&fabric(), "here");
     let [first, second] = <[Sampler; 2]>::try_from(all.divided(2)).unwrap();
     let mut seen = 0;
     harness.sweep(SweepPlan::new(&first), &Group::DEFAULT, 1, |_, _, _| {

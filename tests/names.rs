@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use ibnet::assignments::{Assignments, Header, Sampler};
 use ibnet::mad::transport::sim::{Options, SimFabric};
-use ibnet::partition::facts::Facts;
-use ibnet::partition::report::Detail;
-use ibnet::partition::{self, Report, Request, hosts};
+use ibnet::partition::report::facts::Facts;
+use ibnet::partition::report::text::{Detail, Report};
+use ibnet::partition::{self, Request, hosts};
 use ibnet::record::strict::{self, Line};
 use ibnet::record::{self, EventRecord, PortRecord};
 use ibnet::sweep::counter::{Columns, Reading};
@@ -148,9 +148,9 @@ fn assigned(net: &NetFile, nasty: &str) -> Assignments {
     for detail in [Detail::Brief, Detail::Full] {
         assert_visible(&Report { name: nasty, facts: &Facts::of(net, &plan), detail }.to_string());
     }
-    let mut assignments = Assignments::of(&plan, &net.fabric);
+    let mut assignments = partition::assignments_of(&plan, &net.fabric);
     // A second sampler with a hostile name is the secondary of the first.
-    let (mut everything, _) = Sampler::everything(&net.fabric, nasty);
+    let (mut everything, _) = partition::whole_fabric(&net.fabric, nasty);
     everything.role = Some("secondary".to_owned());
     assignments.samplers.push(everything);
     let header = Header { sources: vec![(nasty.to_owned(), String::new())], command: nasty.to_owned() };

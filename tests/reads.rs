@@ -7,7 +7,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ibnet::assignments::Sampler;
 use ibnet::mad::exchange::{Completion, Target};
 use ibnet::mad::header::METHOD_GET;
 use ibnet::mad::pma::Group;
@@ -76,7 +75,7 @@ impl Transport for Spy {
 fn whatever_happens_in_a_sweep_only_gets_are_sent() {
     let tree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
     let net = ports_report::parse(tree.blueprint().ports_report().as_bytes(), "net.p").unwrap();
-    let (mut sampler, _) = Sampler::everything(&net.fabric, "node00001");
+    let (mut sampler, _) = ibnet::partition::whole_fabric(&net.fabric, "node00001");
     // Two hosts at one another's LIDs: the right ones are sought through the subnet manager.
     let hosts: Vec<usize> = (0..sampler.devices.len()).filter(|place| sampler.devices[*place].name.starts_with("node")).collect();
     (sampler.devices[hosts[0]].lid, sampler.devices[hosts[1]].lid) = (sampler.devices[hosts[1]].lid, sampler.devices[hosts[0]].lid);

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use ibnet::assignments::Sampler;
 use ibnet::mad::Mad;
 use ibnet::mad::exchange::{Completion, Target};
 use ibnet::mad::header::Header;
@@ -39,7 +38,7 @@ fn fabric() -> Fabric {
 }
 
 fn plan() -> SweepPlan {
-    SweepPlan::new(&Sampler::everything(&fabric(), "here").0)
+    SweepPlan::new(&ibnet::partition::whole_fabric(&fabric(), "here").0)
 }
 
 /// The call that fails, and its error.

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ibnet::assignments::Sampler;
 use ibnet::mad::transport::sim::faults::{Defect, Faults, Forgery, ReceiveQueue};
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::output::Destination;
@@ -42,7 +41,7 @@ fn fabric() -> Fabric {
 fn sweep(seed: u64) -> String {
     let (fabric, clock) = (fabric(), VirtualClock::default());
     clock.set_wall_offset(WALL);
-    let plan = SweepPlan::new(&Sampler::everything(&fabric, "here").0);
+    let plan = SweepPlan::new(&ibnet::partition::whole_fabric(&fabric, "here").0);
     assert_eq!(plan.ports.len(), PORTS);
     let leaf = fabric.iter().find(|(_, device)| device.host() == "leaf03").expect("a leaf").0;
     let sim = Arc::new(Mutex::new(SimFabric::new(fabric, Options { seed, loss: 0.02, ..Options::default() })));

@@ -6,7 +6,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ibnet::assignments::{Assignments, Header, Sampler};
+use ibnet::assignments::{Assignments, Header};
 use ibnet::record::strict::{self, Line};
 use ibnet::topology::net_file;
 use ibnet::topology::synthetic::FatTree;
@@ -85,7 +85,7 @@ fn hca_ports_share_the_devices_and_every_port_has_one_record_a_slot() {
 fn every_block_of_a_host_is_swept_each_by_its_own_hca() {
     let dir = small();
     let fabric = net_file::read(&dir.path().join("net.p")).unwrap().fabric;
-    let (all, _) = Sampler::everything(&fabric, "node00001");
+    let (all, _) = ibnet::partition::whole_fabric(&fabric, "node00001");
     let mut blocks = all.divided(2);
     (blocks[0].ca, blocks[1].ca, blocks[1].ca_port) = (Some("rail0".to_owned()), Some("rail1".to_owned()), Some(PortNum(2)));
     let ports: Vec<usize> = blocks.iter().map(|block| block.port_count as usize).collect();

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ibnet::assignments::Sampler;
 use ibnet::mad::Mad;
 use ibnet::mad::exchange::{Completion, Outcome, Target};
 use ibnet::mad::transport::umad::{UmadTransport, ports};
@@ -68,7 +67,7 @@ impl Transport for Muted {
 /// Sweeps `net.p` at 10 Hz, lines to standard output; those of [`LIDS`] fall silent after [`HEALTHY`] slots.
 pub(crate) fn run() {
     let fabric = net_file::read("net.p".as_ref()).expect("a net file").fabric;
-    let (sampler, _) = Sampler::everything(&fabric, "node00001");
+    let (sampler, _) = ibnet::partition::whole_fabric(&fabric, "node00001");
     let lids = fs::read_to_string(LIDS).expect("a list of LIDs").lines().map(|lid| Lid(lid.parse().expect("a LID"))).collect();
     let port = ports::find(&HcaName::default()).expect("ibsim's HCA");
     let silent = Arc::new(AtomicBool::new(false));

@@ -2,7 +2,7 @@
 //! Any bytes as a net file of either format: parsed or refused. A parsed file is converted to an
 //! assignments file, to messages and to an anonymous net file.
 
-use ibnet::assignments::{Assignments, Header, Sampler, VERSION};
+use ibnet::assignments::{Assignments, Header, VERSION};
 use ibnet::topology::anonymise::anonymise;
 use ibnet::topology::{NetFile, net_file, ports_report};
 use ibnet::types::Printable;
@@ -33,7 +33,7 @@ fuzz_target!(|bytes: &[u8]| {
     for remark in &net.remarks {
         assert_printable(&Printable(&remark.to_string()).to_string());
     }
-    let (sampler, _) = Sampler::everything(&net.fabric, "here");
+    let (sampler, _) = ibnet::partition::whole_fabric(&net.fabric, "here");
     let assignments = Assignments { version: VERSION, cap: 1, samplers: vec![sampler] };
     let toml = assignments.to_toml(&Header { sources: Vec::new(), command: String::new() });
     assert_eq!(Assignments::parse(&toml, "out.toml").expect("a written file is valid"), assignments);

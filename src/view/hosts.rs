@@ -2,12 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use nodeset::{IdRangeList, NodeSet, Parser};
-
 use super::error::ViewError;
-
-/// More names than any fabric has hosts: a longer list is a slip of the finger.
-const MOST_NAMES: u128 = 100_000;
+use crate::hostlist::{HostList, MAX_HOSTS};
 
 /// Some hosts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -20,16 +16,8 @@ impl Hosts {
     /// When it is no such list, names nobody, or far too many.
     pub fn parse(text: &str) -> Result<Self, ViewError> {
         let wrong = |why: &str| ViewError::Hosts { text: text.to_owned(), why: why.to_owned() };
-        if text.contains(['@', '!', '&', '^']) {
-            return Err(wrong("groups and set operations are not known here"));
-        }
-        if width(text) > MOST_NAMES {
-            return Err(wrong("it stands for more than 100000 hosts"));
-        }
-        let set: NodeSet<IdRangeList> =
-            Parser::default().parse(text).map_err(|_| wrong("expected names and ranges such as node[001-120,130]"))?;
-        let hosts: BTreeSet<String> = set.iter().collect();
-        if hosts.is_empty() { Err(wrong("no host is named")) } else { Ok(Self(hosts)) }
+        let list = HostList::parse_bounded(text, MAX_HOSTS).map_err(|error| wrong(&error.to_string()))?;
+        if list.count() == 0 { Err(wrong("no host is named")) } else { Ok(Self(list.names().collect())) }
     }
 
     /// Whether a node is on one of them, by the first word of its description.
@@ -46,28 +34,6 @@ impl Hosts {
 /// The host of an adapter: the first word of its description.
 pub fn host_of(node: &str) -> &str {
     node.split_whitespace().next().unwrap_or("")
-}
-
-/// At least as many names as the ranges of a list stand for, found without writing them out: the product of all brackets of a word.
-fn width(text: &str) -> u128 {
-    let mut most: u128 = 0;
-    let mut word: u128 = 1;
-    let mut rest = text;
-    while let Some(open) = rest.find('[') {
-        let Some(close) = rest[open..].find(']') else { break };
-        if rest[..open].contains([',', ' ']) {
-            most = most.saturating_add(word);
-            word = 1;
-        }
-        let parts = rest[open + 1..open + close].split(',').map(|range| {
-            let (first, last) = range.split_once('-').unwrap_or((range, range));
-            let number = |digits: &str| digits.split('/').next().and_then(|digits| digits.trim().parse::<u128>().ok()).unwrap_or(0);
-            number(last).saturating_sub(number(first)).saturating_add(1)
-        });
-        word = word.saturating_mul(parts.fold(0, u128::saturating_add));
-        rest = &rest[open + close + 1..];
-    }
-    most.saturating_add(word)
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ impl Large {
         let graph = Graph::new(&self.fabric);
         let mut mads: BTreeMap<(DeviceId, PortNum), u64> = BTreeMap::new();
         for share in &self.plan.shares {
-            let hops = graph.hops_from([share.host.at[0]]);
+            let hops = graph.hops_from([share.host.sending[0]]);
             for held in &share.devices {
                 let count = swept.to[held.id.0 as usize];
                 self.way(held.id, &hops).into_iter().for_each(|cable| *mads.entry(cable).or_default() += count);

@@ -1,4 +1,4 @@
-//! `ibnet-gen anonymise`: a net file that can be sent to somebody.
+//! `ibnet-gen anonymise`: rewrites a net file without the names of the site.
 
 use std::path::PathBuf;
 
@@ -8,16 +8,16 @@ use ibnet::topology::anonymise::anonymise;
 use super::files::{self, Use};
 use super::{Failure, NET};
 
-/// Rewrite a net file without the site's names and GUIDs, so that it can be sent to somebody
+/// Rewrite a net file without the site's names and GUIDs, so that it can be published
 ///
-/// Each line is written anew in the format that it had; the result is planned like the original. Left out are comments and what cannot be read. LIDs,
-/// ports, links, speeds and device ids stay as they are.
+/// Each line keeps its format, and the result gives the same plan as the original. Comments and
+/// unreadable lines are removed. LIDs, ports, links, speeds and device ids do not change.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// What `ibnetdiscover -p` or `ibnetdiscover` printed; `-` is standard input
+    /// Output of `ibnetdiscover`, with or without `-p`; `-` is standard input
     #[arg(long, value_name = "FILE|-")]
     net: PathBuf,
-    /// The rewritten file; `-` is standard output
+    /// Rewritten file; `-` is standard output
     #[arg(short, long, value_name = "FILE|-", default_value = "-")]
     output: PathBuf,
 }

@@ -1,4 +1,5 @@
-//! Which files a run reads and writes: none is used for two things, a slip that would cost the net file.
+//! Checks that no file is used for two arguments: a wrong output path must not overwrite the net
+//! file.
 
 use std::path::{Path, PathBuf};
 
@@ -6,24 +7,25 @@ use ibnet::cli;
 
 use crate::Failure;
 
-/// What is done with a file.
+/// Use of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Use {
     Read,
     Write,
 }
 
-/// A file with the argument that names it.
+/// An argument with its file and the use of the file.
 pub(crate) type Named<'a> = (&'static str, &'a Path, Use);
 
-/// Refuses what is given twice. Standard input can be read once; standard input and output are two things.
+/// Rejects files that are given twice. Standard input can be read once; standard input and standard
+/// output are different files, although `-` names both.
 pub(crate) fn check(files: &[Named<'_>]) -> Result<(), Failure> {
-    let places: Vec<_> = files.iter().map(|(_, path, _)| place(path)).collect();
+    let locations: Vec<_> = files.iter().map(|(_, path, _)| location(path)).collect();
     for (at, (second, path, used)) in files.iter().enumerate() {
         for (before, (first, other, other_use)) in files[..at].iter().enumerate() {
             let same = match cli::is_dash(path) || cli::is_dash(other) {
                 true => path == other && used == other_use,
-                false => places[at].is_some() && places[at] == places[before],
+                false => locations[at].is_some() && locations[at] == locations[before],
             };
             if same {
                 return Err(Failure::SameFile { path: path.to_path_buf(), first, second });
@@ -33,12 +35,13 @@ pub(crate) fn check(files: &[Named<'_>]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where a file is, or will be; nothing for what is no file, such as `/dev/null`.
-fn place(path: &Path) -> Option<PathBuf> {
+/// Returns the absolute path of a file that exists or can be created; `None` for special files such
+/// as `/dev/null`.
+fn location(path: &Path) -> Option<PathBuf> {
     if let Ok(there) = path.canonicalize() {
         return Some(there).filter(|path| path.is_file());
     }
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    // In a directory that is not there nothing will be written either.
+    // If the directory does not exist, writing fails later.
     Some(parent.canonicalize().unwrap_or_else(|_| parent.to_owned()).join(path.file_name()?))
 }

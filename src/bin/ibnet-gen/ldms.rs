@@ -1,35 +1,36 @@
-//! Lid files of the LDMS sampler `ibnet`: read for `--from-ldms`, written for `--format ldms`.
+//! Lid files of the LDMS sampler `ibnet`: `--from-ldms` reads them, `--format ldms` writes them.
 
 use std::path::{Path, PathBuf};
 
 use ibnet::cli;
-use ibnet::partition::adopt::{self, Adopted};
-use ibnet::partition::hosts::{Place, Wanted};
-use ibnet::partition::{Plan, ldms};
+use ibnet::partition::Plan;
+use ibnet::partition::formats::adopt::{self, Adopted};
+use ibnet::partition::formats::ldms;
+use ibnet::partition::hosts::{Origin, SamplerSpec};
 use ibnet::topology::Fabric;
 use ibnet::types::{Guid, Printable};
 
 use crate::Failure;
 
-/// A lid file, and whose it is if that was said.
+/// A lid file and its host, if the argument has one.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
-    host: Option<Wanted>,
+    host: Option<SamplerSpec>,
     pub(crate) path: PathBuf,
 }
 
-/// Reads `FILE` or `HOST=FILE`.
+/// Parses `FILE` or `HOST=FILE`.
 pub(crate) fn source(text: &str) -> Result<Source, String> {
     match text.split_once('=').filter(|(host, _)| !host.contains('/')) {
         Some((host, path)) => {
-            let host = ldms::wanted(host, Place::Argument).map_err(|_| format!("`{}` is no host", Printable(host)))?;
+            let host = ldms::one_host(host, Origin::Argument).map_err(|_| format!("`{}` is not a host", Printable(host)))?;
             Ok(Source { host: Some(host), path: path.into() })
         }
         None => Ok(Source { host: None, path: text.into() }),
     }
 }
 
-/// The plan of these lid files.
+/// Returns the plan of lid files.
 pub(crate) fn adopted(sources: &[Source], guids: &[(String, Guid)], fabric: &Fabric, cap: u32) -> Result<Adopted, Failure> {
     let mut lines = Vec::new();
     for Source { host, path } in sources {
@@ -39,7 +40,8 @@ pub(crate) fn adopted(sources: &[Source], guids: &[(String, Guid)], fabric: &Fab
     Ok(adopt::adopt(fabric, &lines, guids, cap)?)
 }
 
-/// Each file with its text: one a sampler, `PREFIX.HOST.conf` as `ldms-ibnet-sampler-gen` names them; on standard output one after the other.
+/// Returns the path and text of each lid file: `PREFIX.HOST.conf` for each sampler, as
+/// `ldms-ibnet-sampler-gen` names them. On standard output all files are concatenated.
 pub(crate) fn files(plan: &Plan, fabric: &Fabric, output: &Path) -> Vec<(PathBuf, String)> {
     let texts = plan.shares.iter().map(|share| (share, ldms::lid_file(fabric, share)));
     if cli::is_dash(output) {
@@ -48,7 +50,7 @@ pub(crate) fn files(plan: &Plan, fabric: &Fabric, output: &Path) -> Vec<(PathBuf
     }
     let named = |host: &str| {
         let mut path = output.as_os_str().to_owned();
-        // A host is a name, whatever stands in it.
+        // A slash in a host name must not become a directory.
         path.push(format!(".{}.conf", host.replace('/', "_")));
         PathBuf::from(path)
     };

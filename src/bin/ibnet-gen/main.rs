@@ -1,6 +1,7 @@
-//! `ibnet-gen`: gives every port of a fabric to exactly one sampler.
+//! `ibnet-gen`: assigns every port of a fabric to exactly one sampler.
 //!
-//! Arguments in, library calls, files and exit code out. The subcommands do something else with a net file.
+//! The program parses arguments, calls the library, and writes files. Subcommands use a net file
+//! for other purposes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,70 +10,74 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use ibnet::assignments::{Assignments, AssignmentsError, Header, sha256_hex};
 use ibnet::cli::{self, InputError, OutputError, Staged};
-use ibnet::partition::adopt::AdoptError;
-use ibnet::partition::facts::{self, Facts};
-use ibnet::partition::ldms::LidFileError;
-use ibnet::partition::notes::Notes;
-use ibnet::partition::picture::Picture;
-use ibnet::partition::report::Detail;
-use ibnet::partition::suggest::SuggestError;
-use ibnet::partition::{self, HostsError, Plan, PlanError, Report, Request, WeightsError, hosts, rails};
+use ibnet::partition::formats::adopt::AdoptError;
+use ibnet::partition::formats::ldms::LidFileError;
+use ibnet::partition::report::facts::Facts;
+use ibnet::partition::report::json;
+use ibnet::partition::report::picture::Picture;
+use ibnet::partition::report::sections::Sections;
+use ibnet::partition::report::suggest::SuggestError;
+use ibnet::partition::report::text::{Detail, Report};
+use ibnet::partition::{self, HostsError, Plan, PlanError, Request, WeightsError, hosts, rails};
 use ibnet::topology::name_map::{NameMap, NameMapError};
 use ibnet::topology::{NetFile, NetFileError, net_file};
 use ibnet::types::{Guid, Printable};
 use miette::Diagnostic;
 
 use files::{Named, Use};
-use wishes::Wishes;
+use plan_options::PlanArgs;
 
 mod anonymise;
 mod files;
 mod ldms;
+mod plan_options;
 mod suggest;
-mod wishes;
 
-/// Gives every port of an InfiniBand fabric to exactly one sampler, near it and not too many to any.
+/// Assigns every port of an InfiniBand fabric to exactly one sampler that is near and has room for
+/// it
 #[derive(Debug, Parser)]
 #[command(name = "ibnet-gen", version, after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_subcommand = true)]
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// What `ibnetdiscover -p` or `ibnetdiscover` printed; `-` is standard input. More than one: files of one subnet are merged, subnets are planned
-    /// one by one
+    /// Output of `ibnetdiscover`, with or without `-p`; `-` is standard input. May be repeated:
+    /// files of one subnet are merged, and each subnet gets its own plan
     #[arg(long, value_name = "FILE|-", required = true)]
     net: Vec<PathBuf>,
-    /// Names of nodes by node GUID, as rdma-core's tools read them; they stand in for those of the net file
+    /// Node name map of rdma-core; its names replace those of the net file
     #[arg(long, value_name = "FILE|-")]
     node_name_map: Option<PathBuf>,
     #[command(flatten)]
     samplers: Samplers,
-    /// Where a sampler sits whose node description does not begin with its name: the GUID of its port (may be repeated)
+    /// Port GUID of a sampler whose node description does not begin with its name (may be repeated)
     #[arg(long, value_name = "HOST=0x...", value_parser = host_and_guid)]
     sampler_guid: Vec<(String, Guid)>,
-    /// The most ports of one sampler
+    /// Largest number of ports of a sampler
     #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..))]
     cap: u32,
-    /// Sample the aggregation nodes of SHARP, too
+    /// Also sample the aggregation nodes of SHARP
     #[arg(long)]
     sample_sharp: bool,
     #[command(flatten)]
-    wishes: Wishes,
-    /// Write the whole report here, as JSON if the name ends in .json; the one on standard error is cut to a few lines of each kind
+    options: PlanArgs,
+    /// Write the complete report to FILE, as JSON if its name ends in .json; the report on standard
+    /// error is limited to a few lines of each kind
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Draw who samples what: FILE.svg for a browser, FILE.dot for Graphviz
+    /// Draw the plan: FILE.svg for a browser, FILE.dot for Graphviz
     #[arg(long, value_name = "FILE.svg|FILE.dot", value_parser = drawing)]
     graph: Option<PathBuf>,
-    /// What to write: our assignments, or the lid files of the LDMS sampler `ibnet`, one a sampler, OUTPUT.HOST.conf
+    /// Format of the output: the assignments file, or lid files of the LDMS sampler `ibnet`, one
+    /// per sampler with the name OUTPUT.HOST.conf
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Toml)]
     format: Format,
-    /// The assignments file; `-` is standard output
+    /// Assignments file to write; `-` is standard output
     #[arg(short, long, value_name = "FILE|-", default_value = "-")]
     output: PathBuf,
 }
 
-/// What else there is to do than to plan.
+/// Other uses of a net file.
 #[derive(Debug, Subcommand)]
 enum Command {
     Suggest(suggest::Args),
@@ -82,13 +87,15 @@ enum Command {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct Samplers {
-    /// Hosts that sample: `node[001-012],admin1`, each with an adapter and its port if need be, `admin1:mlx5_1:1`
+    /// Sampler hosts: `node[001-012],admin1`, each with an HCA and its port if needed,
+    /// `admin1:mlx5_1:1`
     #[arg(long, value_name = "HOSTLIST")]
     samplers: Option<String>,
-    /// A file with such a host or list on each line, `#` begins a comment; `-` is standard input
+    /// File with a host or host list on each line; `#` starts a comment; `-` is standard input
     #[arg(long, value_name = "FILE|-")]
     samplers_file: Option<PathBuf>,
-    /// Lid files of the LDMS sampler `ibnet`: keep who samples what there. Whose a file is stands in it, in its name PREFIX.HOST.conf, or here
+    /// Lid files of the LDMS sampler `ibnet` whose assignments to keep. The host of a file is given
+    /// here, in the file, or in its name PREFIX.HOST.conf
     #[arg(long, value_name = "[HOST=]FILE", num_args = 1.., value_parser = ldms::source)]
     from_ldms: Vec<ldms::Source>,
 }
@@ -114,14 +121,13 @@ Examples:
   ibnet-gen --net fabric.p --samplers 'node[001-008]' --format ldms -o lids
   ibnet-gen --net fabric.p --samplers mgmt --sampler-guid mgmt=0x0002c9030045fd01
 
-A sampler is found by the first word of its adapter's node description. Routers,
-the aggregation nodes of SHARP (but with --sample-sharp) and devices without a LID
-are left out; the report on standard error counts them.
+A sampler is found by the first word of its node description. Routers, aggregation
+nodes of SHARP (unless --sample-sharp is given) and devices without a LID are left
+out; the report on standard error counts them.
 
-Exit codes: 0 done; 1 the input is wrong, nothing was written; 2 the arguments
-are wrong.";
+Exit codes: 0 success; 1 wrong input, nothing was written; 2 wrong arguments.";
 
-/// Whatever ends the program with exit code 1.
+/// Error that ends the program with exit code 1.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 enum Failure {
     #[error(transparent)]
@@ -157,17 +163,17 @@ enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Previous(#[from] AssignmentsError),
-    #[error("the lid files of LDMS have one role only, and --redundancy 2 makes two")]
-    #[diagnostic(help("give --format toml, or leave --redundancy away"))]
+    #[error("cannot write lid files: LDMS has one role only, and --redundancy 2 needs two")]
+    #[diagnostic(help("give --format toml, or omit --redundancy"))]
     OneRole,
     #[error("{net}: {error}")]
     #[diagnostic(forward(error))]
     InSubnet { net: String, error: PlanError },
-    #[error("{net}: none of the samplers has a port in this subnet")]
-    #[diagnostic(help("no other sampler reaches it: add a host of it to the samplers, or leave the file out"))]
+    #[error("{net}: no sampler has a port in this subnet")]
+    #[diagnostic(help("only hosts of this subnet can sample it: add a host of it to the samplers, or omit the file"))]
     NoSampler { net: String },
-    #[error("{argument}: the net files tell of {subnets} subnets, which do not fit into one run of it")]
-    #[diagnostic(help("give the net files of one subnet only, one subnet after the other"))]
+    #[error("{argument}: cannot be used with {subnets} subnets")]
+    #[diagnostic(help("give the net files of one subnet, and run the program once for each subnet"))]
     OneSubnet { argument: &'static str, subnets: usize },
     #[error("{}: is given for {first} and for {second}", path.display())]
     #[diagnostic(help("give each its own file"))]
@@ -190,22 +196,23 @@ fn main() -> ExitCode {
     }
 }
 
-/// What was read of a subnet, and what came of it.
-struct Planned {
-    /// What it is called in the plan; nothing if it is the only one.
-    subnet: Option<String>,
+/// A subnet with its plan.
+struct Subnet {
+    /// Name in the plan; `None` if it is the only subnet.
+    name: Option<String>,
     net: NetFile,
     plan: Plan,
     facts: Facts,
-    /// What was mended in lid files.
-    mended: String,
+    /// Report of the repairs to lid files.
+    repairs: String,
 }
 
 fn run(args: &Args) -> Result<(), Failure> {
-    // An output may replace the previous file: that is read before, and only then.
-    let previous = args.wishes.previous.iter().map(|path| ("--previous", &**path, Use::Read));
+    // The output may replace the previous plan, which is read before. So --previous is checked only
+    // here.
+    let previous = args.options.previous.iter().map(|path| ("--previous", &**path, Use::Read));
     files::check(&args.files().into_iter().chain(previous).collect::<Vec<_>>())?;
-    if args.format == Format::Ldms && args.wishes.redundancy > 1 {
+    if args.format == Format::Ldms && args.options.redundancy > 1 {
         return Err(Failure::OneRole);
     }
     let files = args.net.iter().map(|path| Ok((cli::name_of(path), cli::read(path)?))).collect::<Result<Vec<_>, InputError>>()?;
@@ -214,19 +221,21 @@ fn run(args: &Args) -> Result<(), Failure> {
 
     let plans = match args.format {
         Format::Toml => vec![(args.output.clone(), assignments(&subnets).to_toml(&header))],
-        Format::Ldms => subnets.iter().flat_map(|of| ldms::files(&of.plan, &of.net.fabric, &of.place(&args.output))).collect(),
+        Format::Ldms => {
+            subnets.iter().flat_map(|subnet| ldms::files(&subnet.plan, &subnet.net.fabric, &subnet.path(&args.output))).collect()
+        }
     };
-    let drawn: Vec<_> = args.graph.iter().flat_map(|path| subnets.iter().map(|of| (of.place_of_picture(path), of.drawn(path)))).collect();
+    let pictures: Vec<_> = args.graph.iter().flat_map(|path| subnets.iter().map(|of| (of.picture_path(path), of.picture(path)))).collect();
     let written = plans.iter().map(|(path, _)| ("--output", &**path, Use::Write));
-    let written = written.chain(drawn.iter().map(|(path, _)| ("--graph", &**path, Use::Write)));
+    let written = written.chain(pictures.iter().map(|(path, _)| ("--graph", &**path, Use::Write)));
     files::check(&args.inputs().into_iter().chain(args.reports()).chain(written).collect::<Vec<_>>())?;
     let report = |detail| subnets.iter().map(|of| of.report(detail)).collect::<Vec<_>>().join("\n");
-    let told = args.report.as_deref().map(|path| match ends_in(path, "json") {
-        true => (path.to_owned(), facts::to_json(subnets.iter().map(|of| &of.facts), &header.sources, &header.command)),
+    let full_report = args.report.as_deref().map(|path| match ends_in(path, "json") {
+        true => (path.to_owned(), json::to_json(subnets.iter().map(|of| &of.facts), &header.sources, &header.command)),
         false => (path.to_owned(), report(Detail::Full)),
     });
-    // All that can fail comes first, and the plan stands in its place when the rest does.
-    let all = told.iter().chain(&drawn).chain(&plans);
+    // Files are staged first, because that can fail. The plan is the last file to be replaced.
+    let all = full_report.iter().chain(&pictures).chain(&plans);
     let staged: Vec<_> = all.map(|(path, text)| Staged::new(path, text.as_bytes())).collect::<Result<_, _>>()?;
     cli::note(&report(Detail::Brief));
     staged.into_iter().try_for_each(Staged::commit)?;
@@ -237,46 +246,46 @@ fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One file of all subnets.
-fn assignments(subnets: &[Planned]) -> Assignments {
-    let of = |planned: &Planned| Assignments::of(&planned.plan, &planned.net.fabric);
+/// Returns the assignments of all subnets.
+fn assignments(subnets: &[Subnet]) -> Assignments {
+    let of = |subnet: &Subnet| partition::assignments_of(&subnet.plan, &subnet.net.fabric);
     match subnets {
         [only] => of(only),
-        several => Assignments::of_subnets(several.iter().map(|planned| (planned.subnet.clone().unwrap_or_default(), of(planned)))),
+        several => partition::assignments_of_subnets(several.iter().map(|subnet| (subnet.name.clone().unwrap_or_default(), of(subnet)))),
     }
 }
 
-impl Planned {
-    /// Where to write what is of this subnet alone.
-    fn place(&self, path: &Path) -> PathBuf {
-        match &self.subnet {
+impl Subnet {
+    /// Returns the path of an output for this subnet alone.
+    fn path(&self, path: &Path) -> PathBuf {
+        match &self.name {
             Some(subnet) if !cli::is_dash(path) => PathBuf::from(format!("{}.{}", path.display(), subnet.replace('/', "_"))),
             _ => path.to_owned(),
         }
     }
 
-    /// `plan.svg`, or `plan.rail0.svg`.
-    fn place_of_picture(&self, path: &Path) -> PathBuf {
+    /// Returns the path of a picture: `plan.svg`, or `plan.rail0.svg`.
+    fn picture_path(&self, path: &Path) -> PathBuf {
         let extension = path.extension().unwrap_or_default();
-        match &self.subnet {
-            Some(_) => PathBuf::from(format!("{}.{}", self.place(&path.with_extension("")).display(), extension.display())),
+        match &self.name {
+            Some(_) => PathBuf::from(format!("{}.{}", self.path(&path.with_extension("")).display(), extension.display())),
             None => path.to_owned(),
         }
     }
 
-    fn drawn(&self, path: &Path) -> String {
+    fn picture(&self, path: &Path) -> String {
         let picture = Picture::of(&self.net.fabric, &self.plan, &self.net.name());
         if ends_in(path, "svg") { picture.to_svg() } else { picture.to_dot() }
     }
 
     fn report(&self, detail: Detail) -> String {
-        let notes = Notes { plan: &self.plan, most: detail.lines() };
-        format!("{}{notes}{}", Report { name: &self.net.name(), facts: &self.facts, detail }, self.mended)
+        let sections = Sections { plan: &self.plan, max_lines: detail.lines() };
+        format!("{}{sections}{}", Report { name: &self.net.name(), facts: &self.facts, detail }, self.repairs)
     }
 }
 
 impl Samplers {
-    fn read(&self) -> Result<Vec<hosts::Wanted>, Failure> {
+    fn read(&self) -> Result<Vec<hosts::SamplerSpec>, Failure> {
         match (&self.samplers, &self.samplers_file) {
             (_, Some(path)) => {
                 let bytes = cli::read(path)?;
@@ -288,7 +297,7 @@ impl Samplers {
 }
 
 impl Args {
-    /// One net file a subnet, with all that the arguments say of them.
+    /// Parses the net files, one result per subnet, and applies the node name map.
     fn read(&self, files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, Failure> {
         let mut nets = net_file::parse_all(files)?;
         if self.sample_sharp {
@@ -300,11 +309,11 @@ impl Args {
         Ok(nets)
     }
 
-    /// Who samples what in each subnet.
-    fn planned(&self, nets: Vec<NetFile>) -> Result<Vec<Planned>, Failure> {
+    /// Makes the plan of each subnet.
+    fn planned(&self, nets: Vec<NetFile>) -> Result<Vec<Subnet>, Failure> {
         let count = nets.len();
         let in_subnet = |net: &NetFile, error| if count == 1 { Failure::Plan(error) } else { Failure::InSubnet { net: net.name(), error } };
-        // Told before any sampler is looked for: where nothing is linked none is found either.
+        // Without links no sampler is found either: this error is the better message.
         for net in &nets {
             partition::something_to_sample(&net.fabric).map_err(|error| in_subnet(net, error))?;
         }
@@ -313,30 +322,31 @@ impl Args {
         if self.samplers.from_ldms.is_empty() {
             let fabrics: Vec<_> = nets.iter().map(|net| &net.fabric).collect();
             let samplers = rails::locate(&self.samplers.read()?, &self.sampler_guid, &fabrics)?;
-            let (weights, before) = (self.wishes.weights(&fabrics)?, self.wishes.before()?);
+            let (weights, previous) = (self.options.weights(&fabrics)?, self.options.previous()?);
             for ((net, samplers), name) in nets.iter().zip(samplers).zip(&names) {
                 if samplers.is_empty() {
                     return Err(Failure::NoSampler { net: net.name() });
                 }
-                let previous = before.as_ref().map(|before| before.as_previous((count > 1).then_some(name)));
-                let options = self.wishes.options(weights.as_ref(), previous.as_ref());
+                let previous = previous.as_ref().map(|previous| partition::previous_of(previous, (count > 1).then_some(name)));
+                let options = self.options.options(weights.as_ref(), previous.as_ref());
                 let plan = partition::plan_with(&Request { fabric: &net.fabric, samplers, cap: self.cap }, &options);
                 plans.push((plan.map_err(|error| in_subnet(net, error))?, String::new()));
             }
         } else {
             let [net] = &nets[..] else { return Err(Failure::OneSubnet { argument: "--from-ldms", subnets: count }) };
             let adopted = ldms::adopted(&self.samplers.from_ldms, &self.sampler_guid, &net.fabric, self.cap)?;
-            plans.push((adopted.plan, adopted.mended.to_string()));
+            plans.push((adopted.plan, adopted.repairs.to_string()));
         }
-        let planned = |((net, (plan, mended)), name): ((NetFile, (Plan, String)), String)| {
-            let subnet = (count > 1).then_some(name);
-            let facts = Facts { subnet: subnet.clone(), ..Facts::of(&net, &plan) };
-            Planned { subnet, facts, net, plan, mended }
+        let planned = |((net, (plan, repairs)), name): ((NetFile, (Plan, String)), String)| {
+            let name = (count > 1).then_some(name);
+            let facts = Facts { subnet: name.clone(), ..Facts::of(&net, &plan) };
+            Subnet { name, facts, net, plan, repairs }
         };
         Ok(nets.into_iter().zip(plans).zip(names).map(planned).collect())
     }
 
-    /// All files that the arguments name, but for the output: in the format of LDMS it is many.
+    /// Returns all files of the arguments except the output, which is many files in the format of
+    /// LDMS.
     fn files(&self) -> Vec<Named<'_>> {
         let graph = self.graph.iter().map(|path| ("--graph", &**path, Use::Write));
         self.inputs().into_iter().chain(self.reports()).chain(graph).collect()
@@ -346,7 +356,7 @@ impl Args {
         let mut files: Vec<Named<'_>> = self.net.iter().map(|path| (NET, &**path, Use::Read)).collect();
         files.extend(self.node_name_map.iter().map(|path| ("--node-name-map", &**path, Use::Read)));
         files.extend(self.samplers.samplers_file.iter().map(|path| ("--samplers-file", &**path, Use::Read)));
-        files.extend(self.wishes.weights.iter().map(|path| ("--weights", &**path, Use::Read)));
+        files.extend(self.options.weights.iter().map(|path| ("--weights", &**path, Use::Read)));
         files.extend(self.samplers.from_ldms.iter().map(|source| ("--from-ldms", &*source.path, Use::Read)));
         files
     }
@@ -358,7 +368,8 @@ impl Args {
 
 const NET: &str = "--net";
 
-/// What the subnets are called in the plan: their first file without its path and its ending, unless two would be called the same.
+/// Returns the names of the subnets in the plan: the stem of their first file, or its full name if
+/// two stems are equal.
 fn subnet_names(nets: &[NetFile]) -> Vec<String> {
     let stem = |name: &str| Path::new(name).file_stem().map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned());
     let names: Vec<_> = nets.iter().map(NetFile::first_name).collect();
@@ -366,7 +377,7 @@ fn subnet_names(nets: &[NetFile]) -> Vec<String> {
     if short.len() == names.len() { names.into_iter().map(stem).collect() } else { names.into_iter().map(str::to_owned).collect() }
 }
 
-/// The name of a picture tells its format.
+/// Parses the path of a picture, whose extension selects the format.
 fn drawing(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     let known = ["svg", "dot", "gv"].iter().any(|extension| ends_in(&path, extension));
@@ -382,13 +393,13 @@ fn host_and_guid(text: &str) -> Result<(String, Guid), String> {
     Ok((host.to_owned(), guid.parse().map_err(|error: ibnet::types::ParseError| error.to_string())?))
 }
 
-/// A word as a shell takes it.
+/// Returns a word quoted for a shell.
 fn quoted(text: &str) -> String {
     let plain = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c));
     if plain { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// The command as it was typed, so that it can be given again.
+/// Returns the command line, quoted for a shell.
 fn command() -> String {
     let words = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
     std::iter::once("ibnet-gen".to_owned()).chain(words).collect::<Vec<_>>().join(" ")

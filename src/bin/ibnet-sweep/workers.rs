@@ -58,7 +58,7 @@ impl Work {
             }
             Source::Net(path) => {
                 let net = read_net(path)?;
-                let (sampler, left_out) = Sampler::everything(&net.fabric, &host);
+                let (sampler, left_out) = ibnet::partition::whole_fabric(&net.fabric, &host);
                 if !left_out.is_empty() {
                     tracing::info!(devices = left_out.len(), "left out: routers, aggregation nodes, devices without a LID");
                 }

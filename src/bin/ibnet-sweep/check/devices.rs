@@ -1,6 +1,6 @@
 //! Queries each device of a share once, and reports faults of one kind together.
 
-use ibnet::assignments::Device;
+use ibnet::assignments::AssignedDevice;
 use ibnet::cli::Progress;
 use ibnet::mad::header::MadStatus;
 use ibnet::mad::pma::{self, CLASS_PORT_INFO};
@@ -72,7 +72,7 @@ impl Report {
     pub(super) fn devices<T: Transport>(&mut self, share: &Share, mut client: DeviceClient<T>, verbose: bool) -> Result<(), Failure> {
         let devices = &share.block.devices;
         let bar = Progress::new(devices.len() as u64, "devices");
-        let mut faults: [Vec<(&Device, String)>; FAULTS.len()] = Default::default();
+        let mut faults: [Vec<(&AssignedDevice, String)>; FAULTS.len()] = Default::default();
         let mut good = Vec::new();
         for device in devices {
             match query(&mut client, device).map_err(Failure::TransportLost)?.fault() {
@@ -82,7 +82,7 @@ impl Report {
             bar.advance();
         }
         bar.finish();
-        let name = |device: &Device| format!("{} (LID {}, {})", device.name, device.lid, device.guid);
+        let name = |device: &AssignedDevice| format!("{} (LID {}, {})", device.name, device.lid, device.guid);
         for device in good.iter().filter(|_| verbose) {
             self.line(Verdict::Ok, "device", &name(device), None)?;
         }
@@ -108,7 +108,7 @@ impl Report {
 }
 
 /// Queries NodeInfo and ClassPortInfo of a device.
-fn query<T: Transport>(client: &mut DeviceClient<T>, device: &Device) -> Result<Found, TransportError> {
+fn query<T: Transport>(client: &mut DeviceClient<T>, device: &AssignedDevice) -> Result<Found, TransportError> {
     client.turn_to(device.lid);
     let subnet = |attribute| Query::Smp(smp::Query { attribute, port: PortNum(0) });
     let info = client.ask(&subnet(smp::NODE_INFO))?.answer.map(|(_, data)| NodeInfo::parse(&data));

@@ -1,0 +1,275 @@
+//! The assignments file: which sampler queries which ports. `ibnet-gen` writes it, `ibnet-sweep`
+//! reads it.
+//!
+//! The file is TOML, version 1. Equal assignments with an equal header give equal octets:
+//!
+//! ```toml
+//! version = 1
+//! cap = 150
+//! [[sampler]]
+//! host = "node00001"
+//! port_count = 1
+//!   [[sampler.device]]
+//!   guid = "0x0000000000200006"   # port GUID as ibnetdiscover prints it (a switch: port 0)
+//!   lid = 4
+//!   kind = "switch"
+//!   name = "rack0-leaf0"
+//!   hops = 1                       # links between the sampler and the device
+//!     [[sampler.device.port]]
+//!     num = 1
+//!     width = "4x"
+//!     speed = "EDR"
+//!     peer = { guid = "0x0000000000100001", lid = 17, port = 1, name = "node00001 mlx5_0" }
+//! ```
+//!
+//! In a plan of several subnets each sampler has `subnet = "rail0"` after its host. A host with
+//! ports in two subnets has one block for each.
+//!
+//! [`Assignments::parse`] guarantees: the counts are right, each LID is a unicast LID and belongs
+//! to one GUID within its subnet, and no port is assigned twice within a role. A truncated file is
+//! rejected.
+//!
+//! This module is the format only. [`crate::partition`] converts a plan to assignments.
+
+use std::cmp::Reverse;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use miette::Diagnostic;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use crate::hostlist;
+use crate::types::{Guid, Lid, NodeKind, PortNum, Printable};
+
+mod read;
+mod write;
+
+/// Version of the file that this program writes and reads.
+pub const VERSION: u32 = 1;
+
+/// Content of an assignments file.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Assignments {
+    /// Version of the file: [`VERSION`].
+    pub version: u32,
+    /// Largest number of ports that a sampler may get in one role.
+    pub cap: u32,
+    /// Blocks of the samplers.
+    #[serde(rename = "sampler", default)]
+    pub samplers: Vec<Sampler>,
+}
+
+/// A block of the file: one sampler in one role, and the devices that it queries.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sampler {
+    /// Short name of the host.
+    pub host: String,
+    /// Name of the subnet in a plan of several subnets. LIDs are unique within a subnet only.
+    pub subnet: Option<String>,
+    /// HCA that sends, if the administrator named it.
+    pub ca: Option<String>,
+    /// Port of the HCA, if the administrator named it.
+    pub ca_port: Option<PortNum>,
+    /// `secondary` for the second sampler of the ports; absent or `primary` for the first.
+    pub role: Option<String>,
+    /// Start of the queries within the interval, as a share of the interval from 0 to below 1.
+    pub offset: Option<f64>,
+    /// Number of ports of all devices of the block.
+    pub port_count: u32,
+    /// Devices to query.
+    #[serde(rename = "device", default)]
+    pub devices: Vec<AssignedDevice>,
+}
+
+/// A device and its ports that are to be queried.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AssignedDevice {
+    /// Port GUID; of a switch that of port 0.
+    pub guid: Guid,
+    /// LID at which the device answered when the net file was made.
+    pub lid: Lid,
+    /// Kind of the device.
+    pub kind: NodeKind,
+    /// Node description, for people. The text is not trusted.
+    pub name: String,
+    /// Links between the sampler and the device, if known.
+    pub hops: Option<u16>,
+    /// Ports to query, in ascending order.
+    #[serde(rename = "port", default)]
+    pub ports: Vec<AssignedPort>,
+}
+
+/// A port to query.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AssignedPort {
+    /// Port number.
+    pub num: PortNum,
+    /// Width of the link when the net file was made: `4x`.
+    pub width: String,
+    /// Speed of the link when the net file was made: `EDR`.
+    pub speed: String,
+    /// Peer of the port when the net file was made.
+    pub peer: Option<AssignedPeer>,
+}
+
+/// The port at the other end of a link when the net file was made.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AssignedPeer {
+    /// Port GUID.
+    pub guid: Guid,
+    /// LID; 0 if the net file had none.
+    pub lid: Lid,
+    /// Port number.
+    pub port: PortNum,
+    /// Node description, for people. The text is not trusted.
+    pub name: String,
+}
+
+/// A file with its digest.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Loaded {
+    /// Content of the file.
+    pub assignments: Assignments,
+    /// SHA-256 of the octets of the file, in hexadecimal digits.
+    pub sha256: String,
+}
+
+/// The comment at the top of the file: the origin of the plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Net files: name and [`sha256_hex`] of each.
+    pub sources: Vec<(String, String)>,
+    /// Command that wrote the file.
+    pub command: String,
+}
+
+/// Reason why an assignments file is rejected, or has no block for a host.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[non_exhaustive]
+pub enum AssignmentsError {
+    /// The file cannot be read.
+    #[error("cannot read {}", path.display())]
+    #[diagnostic(help("give the file that `ibnet-gen -o FILE` wrote"))]
+    Io {
+        /// Path of the file.
+        path: PathBuf,
+        /// Error of the operating system.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The text is not an assignments file.
+    #[error("{place}: {problem}")]
+    #[diagnostic(help(
+        "an assignments file is what `ibnet-gen -o FILE` writes; if this is one, it was truncated or edited: write it again"
+    ))]
+    NotAssignments {
+        /// Name and line of the file.
+        place: String,
+        /// Description of the problem.
+        problem: String,
+    },
+    /// The file has another version.
+    #[error("{place}: cannot read version {found} of an assignments file (expected version {VERSION})")]
+    #[diagnostic(help("use ibnet-gen and ibnet-sweep of the same release"))]
+    Version {
+        /// Name and line of the file.
+        place: String,
+        /// Version of the file.
+        found: i64,
+    },
+    /// The file contradicts itself.
+    #[error("{place}: {problem}")]
+    #[diagnostic(help("the file was truncated or edited: write it again with `ibnet-gen -o FILE`"))]
+    Inconsistent {
+        /// Name and line of the file.
+        place: String,
+        /// Description of the problem.
+        problem: String,
+    },
+    /// The file has no block for a host.
+    #[error("the sampler `{}` is not in the assignments; there are: {}", Printable(host), known)]
+    #[diagnostic(help(
+        "{}give one of these with --sampler HOST, or add this host to the samplers of ibnet-gen",
+        nearest.as_ref().map(|name| format!("did you mean `{}`? ", Printable(name))).unwrap_or_default()
+    ))]
+    UnknownSampler {
+        /// Name that was given.
+        host: String,
+        /// Most similar name in the file.
+        nearest: Option<String>,
+        /// Some of the names in the file.
+        known: String,
+    },
+}
+
+/// Returns the SHA-256 of some octets in hexadecimal digits.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        // Writing to a String does not fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+impl Assignments {
+    /// Returns the blocks of a host, primary roles first. A host has several blocks if it sends
+    /// from several HCA ports, samples several subnets, or has both roles. `host@subnet` selects
+    /// the blocks of one subnet.
+    ///
+    /// # Errors
+    /// [`AssignmentsError::UnknownSampler`] with some of the hosts of the file.
+    pub fn of_host(&self, host: &str) -> Result<Vec<&Sampler>, AssignmentsError> {
+        const MAX_NAMES: usize = 8;
+        let at = |sampler: &Sampler| sampler.subnet.as_ref().is_some_and(|subnet| host == format!("{}@{subnet}", sampler.host));
+        let mut of_host: Vec<_> = self.samplers.iter().filter(|sampler| sampler.host == host || at(sampler)).collect();
+        of_host.sort_by_key(|sampler| sampler.is_secondary());
+        if !of_host.is_empty() {
+            return Ok(of_host);
+        }
+        let mut names: Vec<_> = self.samplers.iter().map(|sampler| &*sampler.host).collect();
+        names.sort_unstable();
+        names.dedup();
+        let more = names.len().saturating_sub(MAX_NAMES);
+        let some: Vec<_> = names.iter().take(MAX_NAMES).map(|name| Printable(name).to_string()).collect();
+        let known = match (names.is_empty(), more) {
+            (true, _) => "none".to_owned(),
+            (_, 0) => some.join(", "),
+            _ => format!("{} and {more} more", some.join(", ")),
+        };
+        let nearest = hostlist::nearest(host, names.into_iter()).map(str::to_owned);
+        Err(AssignmentsError::UnknownSampler { host: host.to_owned(), nearest, known })
+    }
+}
+
+impl Sampler {
+    /// Divides the block into `parts` blocks with about equal numbers of ports, for HCA ports that
+    /// share the work. A device is never split: two parts differ by at most one device.
+    pub fn divided(&self, parts: usize) -> Vec<Self> {
+        let Self { host, subnet, ca, ca_port, role, offset, .. } = self.clone();
+        let mut shares = vec![Self { host, subnet, ca, ca_port, role, offset, port_count: 0, devices: Vec::new() }; parts];
+        let mut devices: Vec<_> = self.devices.iter().enumerate().collect();
+        // Each device, the largest first, goes to the part with the fewest ports.
+        devices.sort_by_key(|(_, device)| Reverse(device.ports.len()));
+        let mut owners = vec![0; self.devices.len()];
+        for (at, device) in devices {
+            let least = (0..parts).min_by_key(|part| shares[*part].port_count).unwrap_or(0);
+            (owners[at], shares[least].port_count) = (least, shares[least].port_count + device.ports.len() as u32);
+        }
+        self.devices.iter().zip(owners).for_each(|(device, owner)| shares[owner].devices.push(device.clone()));
+        shares
+    }
+
+    /// Returns whether the block has the secondary role.
+    pub fn is_secondary(&self) -> bool {
+        self.role.as_deref() == Some("secondary")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! Writes an assignments file.
+
+use std::fmt::{Result, Write};
+
+use super::{AssignedDevice, AssignedPeer, AssignedPort, Assignments, Header, Sampler};
+use crate::types::Printable;
+
+impl Assignments {
+    /// Returns the text of the file.
+    pub fn to_toml(&self, header: &Header) -> String {
+        let mut text = String::new();
+        // Writing to a String does not fail.
+        let _ = self.write(header, &mut text);
+        text
+    }
+
+    fn write(&self, header: &Header, to: &mut String) -> Result {
+        writeln!(to, "# Who samples which ports. Written by ibnet-gen; edit its arguments rather than this file.")?;
+        for (name, sha256) in &header.sources {
+            writeln!(to, "# source:  {} (SHA-256 {sha256})", Printable(name))?;
+        }
+        writeln!(to, "# command: {}", Printable(&header.command))?;
+        writeln!(to, "\nversion = {}\ncap = {}", self.version, self.cap)?;
+        self.samplers.iter().try_for_each(|sampler| sampler.write(to))
+    }
+}
+
+impl Sampler {
+    fn write(&self, to: &mut String) -> Result {
+        writeln!(to, "\n[[sampler]]\nhost = {}", quoted(&self.host))?;
+        if let Some(subnet) = &self.subnet {
+            writeln!(to, "subnet = {}", quoted(subnet))?;
+        }
+        if let Some(ca) = &self.ca {
+            writeln!(to, "ca = {}", quoted(ca))?;
+        }
+        if let Some(port) = self.ca_port {
+            writeln!(to, "ca_port = {port}")?;
+        }
+        if let Some(role) = &self.role {
+            writeln!(to, "role = {}", quoted(role))?;
+        }
+        if let Some(offset) = self.offset {
+            writeln!(to, "offset = {}", toml::Value::Float(offset))?;
+        }
+        writeln!(to, "port_count = {}", self.port_count)?;
+        self.devices.iter().try_for_each(|device| device.write(to))
+    }
+}
+
+impl AssignedDevice {
+    fn write(&self, to: &mut String) -> Result {
+        writeln!(to, "  [[sampler.device]]\n  guid = \"{}\"\n  lid = {}\n  kind = \"{}\"", self.guid, self.lid, self.kind)?;
+        writeln!(to, "  name = {}", quoted(&self.name))?;
+        if let Some(hops) = self.hops {
+            writeln!(to, "  hops = {hops}")?;
+        }
+        self.ports.iter().try_for_each(|port| port.write(to))
+    }
+}
+
+impl AssignedPort {
+    fn write(&self, to: &mut String) -> Result {
+        let (width, speed) = (quoted(&self.width), quoted(&self.speed));
+        writeln!(to, "    [[sampler.device.port]]\n    num = {}\n    width = {width}\n    speed = {speed}", self.num)?;
+        if let Some(AssignedPeer { guid, lid, port, name }) = &self.peer {
+            writeln!(to, "    peer = {{ guid = \"{guid}\", lid = {lid}, port = {port}, name = {} }}", quoted(name))?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns a TOML string with its quotes.
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}

@@ -1,0 +1,51 @@
+//! Arguments for the options of a plan.
+
+use std::path::PathBuf;
+
+use ibnet::assignments::Assignments;
+use ibnet::cli;
+use ibnet::partition::{PlanOptions, Previous, Weights};
+use ibnet::topology::Fabric;
+
+use crate::Failure;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PlanArgs {
+    /// Number of samplers of each port: with 2, a second one on another leaf switch queries it half
+    /// an interval later. The cap holds for each of the two roles
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "from_ldms", value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub(crate) redundancy: u8,
+    /// Use the rules only, without the search that improves their result
+    #[arg(long, conflicts_with = "from_ldms")]
+    no_optimize: bool,
+    /// Records of ibnet-sweep: balance measured time instead of ports; the cap still counts ports
+    /// (may be repeated)
+    #[arg(long, value_name = "FILE|-", conflicts_with = "from_ldms")]
+    pub(crate) weights: Vec<PathBuf>,
+    /// Previous assignments file: keep as many assignments as possible and report the changes; may
+    /// be the same file as the output
+    #[arg(long, value_name = "FILE", conflicts_with = "from_ldms")]
+    pub(crate) previous: Option<PathBuf>,
+}
+
+impl PlanArgs {
+    /// Returns the measured service times, if there are any.
+    pub(crate) fn weights(&self, fabrics: &[&Fabric]) -> Result<Option<Weights>, Failure> {
+        let mut weights = Weights::default();
+        for path in &self.weights {
+            weights.add(cli::open(path)?, &cli::name_of(path))?;
+        }
+        let weights = Some(weights).filter(|_| !self.weights.is_empty());
+        weights.as_ref().map_or(Ok(()), |weights| weights.check(fabrics))?;
+        Ok(weights)
+    }
+
+    /// Returns the previous assignments, if there are any.
+    pub(crate) fn previous(&self) -> Result<Option<Assignments>, Failure> {
+        Ok(self.previous.as_deref().map(Assignments::read).transpose()?.map(|loaded| loaded.assignments))
+    }
+
+    pub(crate) fn options<'a>(&self, weights: Option<&'a Weights>, previous: Option<&'a Previous>) -> PlanOptions<'a> {
+        PlanOptions { optimize: !self.no_optimize, redundant: self.redundancy == 2, weights, previous }
+    }
+}

@@ -1,0 +1,55 @@
+//! Input files; `-` is standard input.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use miette::Diagnostic;
+
+/// A file cannot be read.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[error("cannot read {}", name_of(path))]
+#[diagnostic(help("give the path of a file that you may read, or `-` for standard input"))]
+pub struct InputError {
+    /// Path of the file.
+    pub path: PathBuf,
+    /// Error of the operating system.
+    #[source]
+    pub source: io::Error,
+}
+
+/// Returns whether a path means standard input or standard output.
+pub fn is_dash(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Returns the name of an input in messages.
+pub fn name_of(path: &Path) -> String {
+    if is_dash(path) { "standard input".to_owned() } else { path.display().to_string() }
+}
+
+/// Opens a file, or standard input for `-`, to read it line by line.
+///
+/// # Errors
+/// The error of the operating system.
+pub fn open(path: &Path) -> Result<Box<dyn BufRead>, InputError> {
+    if is_dash(path) {
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    let opened = File::open(path).map_err(|source| InputError { path: path.to_owned(), source })?;
+    Ok(Box::new(BufReader::new(opened)))
+}
+
+/// Reads a whole file, or standard input for `-`.
+///
+/// # Errors
+/// The error of the operating system.
+pub fn read(path: &Path) -> Result<Vec<u8>, InputError> {
+    let mut bytes = Vec::new();
+    let done = if is_dash(path) {
+        io::stdin().lock().read_to_end(&mut bytes)
+    } else {
+        File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
+    };
+    done.map(|_| bytes).map_err(|source| InputError { path: path.to_owned(), source })
+}

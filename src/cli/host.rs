@@ -1,0 +1,16 @@
+//! This host: its name and its source of random numbers.
+
+use std::fs;
+
+/// Returns the name of this host up to its first dot.
+pub fn short_host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().split('.').next().unwrap_or_default().to_owned()
+}
+
+/// Returns a random number of the operating system, as the start of transaction IDs.
+pub fn random_seed() -> u64 {
+    // Linux fails only where the system call is blocked. Then a number from the clock is
+    // sufficient.
+    getrandom::u64().unwrap_or_else(|_| fastrand::u64(..))
+}

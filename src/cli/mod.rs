@@ -1,0 +1,30 @@
+//! Functions that the programs share: messages, input, output, progress, log and signals.
+//!
+//! Besides the programs, only this module writes to standard output and standard error.
+
+mod arguments;
+mod files;
+mod host;
+mod log;
+mod messages;
+mod progress;
+mod signals;
+mod staged;
+mod stdout;
+
+pub use arguments::arguments;
+pub use files::{InputError, is_dash, name_of, open, read};
+pub use host::{random_seed, short_host_name};
+pub use log::log_to_stderr;
+pub use messages::{fail, fill, note};
+pub use progress::Progress;
+pub use signals::{Hangups, Signals};
+pub use staged::{OutputError, Staged};
+pub use stdout::{colours_stdout, print, print_line};
+
+use std::io::IsTerminal;
+
+/// Returns whether a stream is a terminal that shows colours: not if `NO_COLOR` is set.
+fn has_colours(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}

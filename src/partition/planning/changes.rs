@@ -1,0 +1,69 @@
+//! The previous plan, and the differences between two plans.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::types::{Guid, PortNum};
+
+/// The samplers of all ports in the previous plan.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Previous {
+    /// Ports of the primary role.
+    pub primary: PreviousPorts,
+    /// Ports of the secondary role; empty if the plan had none.
+    pub secondary: PreviousPorts,
+}
+
+/// Host of the sampler and name of the device, by port.
+pub type PreviousPorts = BTreeMap<(Guid, PortNum), (String, String)>;
+
+/// Differences between the previous plan and this one.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Changes {
+    /// Whether devices that could have stayed had to move, because they left no room for the
+    /// others.
+    #[serde(rename = "anew")]
+    pub moved_more: bool,
+    /// Hosts that are samplers in this plan only.
+    pub new_samplers: Vec<String>,
+    /// Hosts that were samplers in the previous plan only.
+    pub gone_samplers: Vec<String>,
+    /// Ports that are in this plan only, by device.
+    pub new_ports: Vec<ChangedPorts>,
+    /// Ports that were in the previous plan only, by device.
+    pub gone_ports: Vec<ChangedPorts>,
+    /// Devices with another primary sampler.
+    pub moved: Vec<Moved>,
+    /// Devices with another secondary sampler.
+    pub moved_secondary: Vec<Moved>,
+    /// Number of ports that kept their primary sampler.
+    #[serde(rename = "kept_ports")]
+    pub kept: u32,
+}
+
+/// Some ports of a device.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ChangedPorts {
+    /// Port GUID of the device.
+    pub guid: Guid,
+    /// Node description. The text is not trusted.
+    pub name: String,
+    /// Port numbers.
+    pub ports: Vec<PortNum>,
+}
+
+/// A device with another sampler than in the previous plan.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Moved {
+    /// Port GUID.
+    pub guid: Guid,
+    /// Node description. The text is not trusted.
+    pub name: String,
+    /// Number of its ports that were in the previous plan with another sampler.
+    pub ports: u32,
+    /// Host of the previous sampler.
+    pub from: String,
+    /// Host of the new sampler.
+    pub to: String,
+}

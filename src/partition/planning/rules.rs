@@ -1,0 +1,265 @@
+//! The rules that assign devices to samplers. They follow the LDMS paper in this order:
+//!
+//! 1. A switch has one sampler; it is never split.
+//! 2. A sampler gets the HCA ports of its own host and the switches that its host is attached to,
+//!    as far as the cap allows. If several samplers are attached to one switch, the least loaded
+//!    gets it.
+//! 3. Switches of the higher tiers, from the second upwards, go in turn to the least loaded sampler
+//!    that has room.
+//! 4. The remaining switches go to the least loaded sampler that has room.
+//! 5. HCA ports follow their switch. Those that do not fit go to the nearest sampler with room.
+//! 6. Aggregation nodes (SHARP) do not count for the hierarchy.
+//!
+//! Ties go to the nearer sampler, then to the earlier one in the list. Where the rules leave the
+//! order open, larger switches come first. The load of a sampler counts the HCA ports that will
+//! follow its switches, so that the result is even. A sampler without a path to the device is the
+//! last choice.
+//!
+//! If rules contradict each other, the order of precedence is: every port exactly once, the cap,
+//! whole switches, own HCA ports, own switches, HCA ports with their switch, balance, hops. This
+//! means:
+//!
+//! - A switch whose HCA ports fit nowhere is still placed, by the room that the switch itself
+//!   needs.
+//! - If rules 3 and 4 in this order separate HCA ports from their switches, rule 4 is also tried
+//!   before rule 3. The result that separates fewer HCA ports is used.
+//! - In a fabric without tiers (torus, mesh, plain dragonfly) the switches of rule 4 go to the
+//!   nearest sampler with room. Switches with a near sampler come first.
+//! - If a switch finds no room, all devices are placed again by size alone, without regard to
+//!   distance.
+//! - A switch that is larger than the cap has a sampler to itself.
+
+use std::cmp::Reverse;
+
+use super::task::{Owners, Task};
+use crate::topology::DeviceId;
+use crate::topology::graph::UNREACHABLE;
+
+/// Assigns all devices by the rules, except `kept` ones, which stay; `None` if a switch found no
+/// room.
+pub(super) fn by_the_rules(task: &Task<'_>, kept: &Owners) -> Option<Owners> {
+    let in_order = placed(task, kept, |placing| placing.higher_tiers().and_then(|()| placing.remaining_switches()));
+    let best = match in_order {
+        Some(placing) if placing.separated() == 0 => Some(placing),
+        in_order => {
+            let leaves_first = placed(task, kept, |placing| placing.lowest_tiers().and_then(|()| placing.higher_tiers()));
+            // Of equal results the first one, which has the order of the rules.
+            in_order.into_iter().chain(leaves_first).min_by_key(Placing::separated)
+        }
+    };
+    best.map(|placing| placing.owners)
+}
+
+/// Applies all rules. The caller selects the order of rules 3 and 4.
+fn placed<'a>(task: &'a Task<'a>, kept: &Owners, switches: impl FnOnce(&mut Placing<'a>) -> Option<()>) -> Option<Placing<'a>> {
+    let mut placing = Placing::new(task);
+    placing.keep(kept);
+    placing.oversized()?;
+    placing.own_hcas();
+    placing.count_followers();
+    placing.own_switches();
+    switches(&mut placing)?;
+    placing.hcas();
+    Some(placing)
+}
+
+/// Assigns switches by size alone, the largest first, to the first sampler with room; then HCA
+/// ports by the rules.
+///
+/// The caller ensures that there are [`Task::samplers_needed`].
+pub(super) fn by_size(task: &Task<'_>) -> Owners {
+    let mut placing = Placing::new(task);
+    placing.oversized().expect("samplers_needed counts one sampler for each oversized switch");
+    for switch in placing.open_switches() {
+        let first = (0..task.samplers.len()).find(|sampler| placing.has_room(*sampler, task.port_count(switch)));
+        placing.assign(switch, first.expect("samplers_needed places the switches in the same order"));
+    }
+    placing.own_hcas();
+    placing.hcas();
+    placing.owners
+}
+
+/// State of the assignment.
+struct Placing<'a> {
+    task: &'a Task<'a>,
+    owners: Owners,
+    /// Assigned ports, by sampler.
+    load: Vec<u32>,
+    /// Assigned ports and the HCA ports that will follow the assigned switches, by sampler.
+    promised: Vec<u32>,
+    /// Cost of the promised ports, by sampler.
+    expected: Vec<u64>,
+    /// Number and cost of the unassigned HCA ports that would follow a switch, by device.
+    followers: Vec<(u32, u64)>,
+}
+
+impl<'a> Placing<'a> {
+    fn new(task: &'a Task<'a>) -> Self {
+        let (samplers, devices) = (task.samplers.len(), task.devices());
+        let zeros = vec![0; samplers];
+        let (load, promised, expected) = (zeros.clone(), zeros, vec![0; samplers]);
+        Self { task, owners: vec![None; devices], load, promised, expected, followers: vec![(0, 0); devices] }
+    }
+
+    /// Assigns the kept devices to their samplers.
+    fn keep(&mut self, kept: &Owners) {
+        for (device, owner) in self.task.ids().zip(kept) {
+            if let Some(sampler) = owner {
+                self.assign(device, *sampler);
+            }
+        }
+    }
+
+    /// Assigns each switch that is larger than the cap to a sampler of its own, if possible to one
+    /// that is attached to the switch.
+    fn oversized(&mut self) -> Option<()> {
+        for switch in self.open_switches().into_iter().filter(|switch| self.task.port_count(*switch) > self.task.cap) {
+            let own = self.task.attached(switch).filter(|sampler| self.load[*sampler] == 0).min();
+            let free = (0..self.load.len()).filter(|sampler| self.load[*sampler] == 0);
+            let nearest = own.or_else(|| free.min_by_key(|sampler| (self.task.hops(*sampler, switch), *sampler)))?;
+            self.assign(switch, nearest);
+        }
+        Some(())
+    }
+
+    /// Applies the first half of rule 2.
+    fn own_hcas(&mut self) {
+        for (sampler, host) in self.task.samplers.iter().enumerate() {
+            for hca in &host.own {
+                if self.is_open(*hca) && self.has_room(sampler, self.task.port_count(*hca)) {
+                    self.assign(*hca, sampler);
+                }
+            }
+        }
+    }
+
+    /// Counts the HCA ports that would follow each switch.
+    fn count_followers(&mut self) {
+        for hca in self.open_hcas() {
+            if let Some(switch) = self.task.switch_of(hca) {
+                let (ports, cost) = (self.task.port_count(hca), self.task.cost(hca));
+                let followers = &mut self.followers[switch.0 as usize];
+                *followers = (followers.0 + ports, followers.1 + cost);
+                // A kept switch already has its sampler.
+                if let Some(owner) = self.owners[switch.0 as usize] {
+                    self.promised[owner] += ports;
+                    self.expected[owner] += cost;
+                }
+            }
+        }
+    }
+
+    /// Applies the second half of rule 2.
+    fn own_switches(&mut self) {
+        for switch in self.open_switches() {
+            if let Some(sampler) = self.least_loaded(switch, self.task.attached(switch)) {
+                self.assign(switch, sampler);
+            }
+        }
+    }
+
+    /// Applies rule 3.
+    fn higher_tiers(&mut self) -> Option<()> {
+        if self.task.flat {
+            return Some(());
+        }
+        let tier = |switch: &DeviceId| self.task.tier(*switch);
+        let mut higher: Vec<_> = self.open_switches().into_iter().filter(|switch| tier(switch) >= 2).collect();
+        higher.sort_by_key(tier);
+        self.assign_to_least_loaded(higher)
+    }
+
+    /// Applies rule 4 to the switches that rule 3 does not cover.
+    fn lowest_tiers(&mut self) -> Option<()> {
+        let mut lowest = self.switches_by_nearness();
+        lowest.retain(|switch| self.task.flat || self.task.tier(*switch) < 2);
+        self.assign_to_least_loaded(lowest)
+    }
+
+    /// Applies rule 4.
+    fn remaining_switches(&mut self) -> Option<()> {
+        let remaining = self.switches_by_nearness();
+        self.assign_to_least_loaded(remaining)
+    }
+
+    /// Returns the unassigned switches. In a fabric without tiers, switches with a near sampler
+    /// come first, so that the switches of a sampler are connected.
+    fn switches_by_nearness(&self) -> Vec<DeviceId> {
+        let mut open = self.open_switches();
+        if self.task.flat {
+            open.sort_by_cached_key(|switch| (0..self.load.len()).map(|sampler| self.task.hops(sampler, *switch)).min());
+        }
+        open
+    }
+
+    fn assign_to_least_loaded(&mut self, switches: Vec<DeviceId>) -> Option<()> {
+        for switch in switches {
+            let sampler = self.least_loaded(switch, 0..self.load.len())?;
+            self.assign(switch, sampler);
+        }
+        Some(())
+    }
+
+    /// Applies rule 5. HCA ports that fit with their switch come first, so that others do not take
+    /// their room.
+    fn hcas(&mut self) {
+        for hca in self.open_hcas() {
+            let owner = self.task.switch_of(hca).and_then(|switch| self.owners[switch.0 as usize]);
+            if let Some(sampler) = owner.filter(|sampler| self.has_room(*sampler, self.task.port_count(hca))) {
+                self.assign(hca, sampler);
+            }
+        }
+        for hca in self.open_hcas() {
+            let ports = self.task.port_count(hca);
+            let with_room = (0..self.load.len()).filter(|sampler| self.has_room(*sampler, ports));
+            let nearest = with_room.min_by_key(|sampler| (self.task.hops(*sampler, hca), self.load[*sampler], *sampler));
+            self.assign(hca, nearest.expect("all ports fit in total, and an HCA port is one port"));
+        }
+    }
+
+    /// Returns the sampler for a switch: the least loaded with room for the switch and its
+    /// followers, else the least loaded with room for the switch.
+    fn least_loaded(&self, switch: DeviceId, samplers: impl Iterator<Item = usize> + Clone) -> Option<usize> {
+        let (ports, (followers, _)) = (self.task.port_count(switch), self.followers[switch.0 as usize]);
+        let key = |sampler: &usize| {
+            let (hops, expected) = (self.task.hops(*sampler, switch), self.expected[*sampler]);
+            let nearness = if self.task.flat { (u64::from(hops), expected) } else { (expected, u64::from(hops)) };
+            (hops == UNREACHABLE, nearness, *sampler)
+        };
+        let for_both =
+            samplers.clone().filter(|sampler| self.promised[*sampler].max(self.load[*sampler]) + ports + followers <= self.task.cap);
+        let for_itself = samplers.filter(|sampler| self.has_room(*sampler, ports));
+        for_both.min_by_key(key).or_else(|| for_itself.min_by_key(key))
+    }
+
+    fn separated(&self) -> usize {
+        self.task.separated(&self.owners).count()
+    }
+
+    fn has_room(&self, sampler: usize, ports: u32) -> bool {
+        self.load[sampler] + ports <= self.task.cap
+    }
+
+    fn assign(&mut self, device: DeviceId, sampler: usize) {
+        let (ports, (followers, following)) = (self.task.port_count(device), self.followers[device.0 as usize]);
+        self.owners[device.0 as usize] = Some(sampler);
+        self.load[sampler] += ports;
+        self.promised[sampler] += ports + followers;
+        self.expected[sampler] += self.task.cost(device) + following;
+    }
+
+    fn is_open(&self, device: DeviceId) -> bool {
+        self.owners[device.0 as usize].is_none() && self.task.port_count(device) > 0
+    }
+
+    /// Returns the unassigned switches, the largest with its followers first.
+    fn open_switches(&self) -> Vec<DeviceId> {
+        let mut open: Vec<_> = self.task.switches().filter(|switch| self.is_open(*switch)).collect();
+        open.sort_by_key(|switch| (Reverse(self.task.cost(*switch) + self.followers[switch.0 as usize].1), *switch));
+        open
+    }
+
+    fn open_hcas(&self) -> Vec<DeviceId> {
+        self.task.hcas().filter(|hca| self.is_open(*hca)).collect()
+    }
+}

@@ -1,0 +1,136 @@
+//! Report sections about measured times, the search, second samplers, and changes.
+
+use std::fmt;
+
+use crate::partition::planning::changes::{ChangedPorts, Changes, Moved};
+use crate::partition::{BadLine, Figures, LoadUnit, Measured, Plan};
+use crate::types::Printable;
+
+/// The sections of a report that only plans with certain options have.
+#[derive(Clone, Copy, Debug)]
+pub struct Sections<'a> {
+    /// Plan to describe.
+    pub plan: &'a Plan,
+    /// Largest number of lines of each list.
+    pub max_lines: usize,
+}
+
+impl fmt::Display for Sections<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.weights(f)?;
+        self.search(f)?;
+        self.secondary(f)?;
+        self.plan.changes.as_ref().map_or(Ok(()), |changes| self.changes(f, changes))
+    }
+}
+
+impl Sections<'_> {
+    fn weights(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(Measured { devices: measured, bad }) = &self.plan.measured else { return Ok(()) };
+        let devices = self.plan.shares.iter().map(|share| share.devices.len()).sum::<usize>();
+        writeln!(f, "weights   {measured} of {devices} devices were measured; the others count as the median of their kind")?;
+        if !bad.is_empty() {
+            writeln!(f, "          unreadable: {}", counted(bad.len(), "line", "lines"))?;
+            self.list(f, bad, |BadLine { name, line, why }| format!("{} line {line}: {}", Printable(name), Printable(why)))?;
+        }
+        Ok(())
+    }
+
+    fn search(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plan { by_rules, figures: Figures { greatest, hops }, unit, lower_bound, .. } = self.plan;
+        let load = |load: u64| Load(load, *unit);
+        // Loads in ports are in the table of the report.
+        if *unit == LoadUnit::Nanoseconds {
+            writeln!(f, "load      largest: {} (lower bound {})", load(*greatest), load(*lower_bound))?;
+            self.list(f, &self.plan.shares, |share| format!("{}: {}", Printable(&share.host.name), load(share.load)))?;
+        }
+        match by_rules {
+            Some(rules) if rules.greatest > *greatest => {
+                writeln!(f, "search    largest load reduced from {} to {}", load(rules.greatest), load(*greatest))
+            }
+            Some(rules) if rules.hops > *hops => {
+                writeln!(f, "search    hops reduced by {} %", percent(rules.hops, *hops))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn secondary(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plan { secondary, sharing_a_leaf, cap, .. } = self.plan;
+        let ports = secondary.iter().map(|share| share.ports);
+        let (Some(least), Some(most)) = (ports.clone().min(), ports.max()) else { return Ok(()) };
+        writeln!(f, "second    each port has a second sampler on another leaf switch, half an interval later")?;
+        writeln!(f, "          {least} to {most} ports per sampler; the cap of {cap} holds for each of the two roles")?;
+        if *sharing_a_leaf > 0 {
+            let ports = counted(*sharing_a_leaf as usize, "port has", "ports have");
+            writeln!(f, "          {ports} two samplers that share a leaf switch; another leaf switch keeps them apart")?;
+        }
+        Ok(())
+    }
+
+    fn changes(&self, f: &mut fmt::Formatter<'_>, changes: &Changes) -> fmt::Result {
+        let moved: u32 = changes.moved.iter().map(|moved| moved.ports).sum();
+        let sum = |devices: &[ChangedPorts]| devices.iter().map(|device| device.ports.len()).sum::<usize>();
+        let (new, gone) = (sum(&changes.new_ports), sum(&changes.gone_ports));
+        writeln!(f, "changed   {} kept: {moved} moved, {new} new, {gone} gone", counted(changes.kept as usize, "port", "ports"))?;
+        if changes.moved_more {
+            writeln!(f, "          devices that could have stayed had to move: the others found no room")?;
+        }
+        for (what, names) in [("new samplers", &changes.new_samplers), ("gone samplers", &changes.gone_samplers)] {
+            if !names.is_empty() {
+                writeln!(f, "          {what}: {}", names.len())?;
+                self.list(f, names, |name| Printable(name).to_string())?;
+            }
+        }
+        for (what, devices) in [("moved", &changes.moved), ("moved in the secondary role", &changes.moved_secondary)] {
+            if !devices.is_empty() {
+                writeln!(f, "          {what}: {}", counted(devices.len(), "device", "devices"))?;
+                self.list(f, devices, |Moved { guid, name, ports, from, to }| {
+                    let ports = counted(*ports as usize, "port", "ports");
+                    format!("{guid} `{}`, {ports}: {} to {}", Printable(name), Printable(from), Printable(to))
+                })?;
+            }
+        }
+        for (what, devices) in [("new", &changes.new_ports), ("gone", &changes.gone_ports)] {
+            if !devices.is_empty() {
+                writeln!(f, "          {what}: {}", counted(sum(devices), "port", "ports"))?;
+                self.list(f, devices, |ChangedPorts { guid, name, ports }| {
+                    let numbers: Vec<_> = ports.iter().map(ToString::to_string).collect();
+                    format!("{guid} `{}`, port {}", Printable(name), numbers.join(" "))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn list<T>(&self, f: &mut fmt::Formatter<'_>, items: &[T], line: impl Fn(&T) -> String) -> fmt::Result {
+        items.iter().take(self.max_lines).try_for_each(|item| writeln!(f, "            {}", line(item)))?;
+        match items.len().saturating_sub(self.max_lines) {
+            0 => Ok(()),
+            more => writeln!(f, "            and {more} more"),
+        }
+    }
+}
+
+/// A load with its unit: `128 ports`, `7.25 ms`.
+#[derive(Clone, Copy, Debug)]
+pub struct Load(pub u64, pub LoadUnit);
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.1 {
+            LoadUnit::Ports => f.pad(&counted(self.0 as usize, "port", "ports")),
+            LoadUnit::Nanoseconds => f.pad(&format!("{:.2} ms", self.0 as f64 / 1e6)),
+        }
+    }
+}
+
+/// Returns the reduction in percent, rounded to a tenth.
+fn percent(before: u64, now: u64) -> String {
+    format!("{:.1}", 100.0 * (before - now) as f64 / before.max(1) as f64)
+}
+
+/// Returns a number with the singular or plural of what it counts.
+pub(super) fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
