@@ -28,6 +28,7 @@ pub mod drawing;
 pub mod mad;
 pub mod metrics;
 pub mod partition;
+pub mod record_reader;
 pub mod sink;
 pub mod sweep;
 pub mod time;

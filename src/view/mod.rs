@@ -1,25 +1,4 @@
-//! Pictures and tables of what was recorded. Reads [`sweep::record`](crate::sweep::record) only, never a fabric.
-//!
-//! [`input`] reads gigabytes of lines and hands each [`record::Record`] to a [`input::Fold`]; [`when`] reads and shows times; [`draw`] makes files of
-//! pictures. On these stand the commands of `ibnet-view`: [`heat`] and [`latency`] by themselves, and what is made of [`ports`]: [`errors`], [`links`],
-//! [`trees`], [`map`], [`job`].
+//! The table of one sweep: `ibnet-sweep --once`.
 
-pub mod draw;
-pub mod error;
-pub mod errors;
-pub mod heat;
-pub mod hosts;
-pub mod input;
-pub mod job;
-pub mod latency;
-pub mod links;
-pub mod map;
-pub mod metric;
 pub mod once;
-pub mod ports;
-pub mod record;
-pub mod replay;
-pub mod summary;
 mod table;
-pub mod trees;
-pub mod when;
