@@ -25,7 +25,11 @@ use ibnet::sweep::plan::Plan;
 use ibnet::time::Instant;
 use ibnet::topology::{DeviceId, net_file};
 use ibnet::types::{NodeKind, PortNum, Printable};
-use ibnet::view::summary::Summary;
+
+#[path = "demo/summary.rs"]
+mod summary;
+
+use summary::Summary;
 
 /// So many hosts send to one server at once, for the middle half of the time.
 const INCAST: usize = 32;

@@ -23,8 +23,12 @@ use ibnet::sweep::rehearsal::Rehearsal;
 use ibnet::topology::ports_report::{self, NetFile};
 use ibnet::types::{Guid, Lid, PortNum, Printable};
 use ibnet::view::once;
-use ibnet::view::summary::Summary;
 use proptest::prelude::*;
+
+#[path = "../examples/demo/summary.rs"]
+mod summary;
+
+use summary::Summary;
 
 /// Octets of a name that are kept at most; a device gives 64.
 const LONGEST: usize = 256;
