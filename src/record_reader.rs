@@ -179,7 +179,7 @@ impl Head {
             r#type: Cow<'a, str>,
             ts: u64,
         }
-        if let Some(head) = Self::at_once(line) {
+        if let Some(head) = Self::of_written(line) {
             return Ok(head);
         }
         let Slow { r#type, ts } = serde_json::from_slice(line)?;
@@ -187,7 +187,7 @@ impl Head {
     }
 
     /// As our own programs write it: `{"type":"port","ts":1,`, and closed at the end.
-    pub(super) fn at_once(line: &[u8]) -> Option<Self> {
+    pub fn of_written(line: &[u8]) -> Option<Self> {
         let rest = line.strip_prefix(br#"{"type":""#).filter(|rest| rest.ends_with(b"}"))?;
         let (kind, rest) = rest.split_at(memchr::memchr(b'"', rest)?);
         let rest = rest.strip_prefix(br#"","ts":"#)?;

@@ -1,98 +1,90 @@
-//! Why nothing can be shown.
+//! Errors of reading and evaluating records.
 
 use std::io;
 
+use ibnet::types::Printable;
 use miette::Diagnostic;
 
-use ibnet::types::Printable;
-
-/// What was wrong with the input, or with what was asked of it.
+/// A fault of the input or of an argument.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
-pub enum ViewError {
-    /// No such file, or no permission, or damaged while it was read.
-    #[error("{}: cannot be read", Printable(name))]
-    #[diagnostic(help("give files that you may read, whole if they are compressed, or `-` for standard input"))]
+pub enum AnalysisError {
+    /// A file that does not exist, is not readable, or has damaged compressed data.
+    #[error("cannot read {}", Printable(name))]
+    #[diagnostic(help("give readable files; compressed files must be complete; `-` is standard input"))]
     Read {
-        /// The file.
+        /// Path of the file.
         name: String,
-        /// What the operating system or zstd said.
+        /// The error of the operating system or of zstd.
         #[source]
         source: io::Error,
     },
-    /// A pattern that stands for no file.
-    #[error("{}: no file has such a name", Printable(pattern))]
-    #[diagnostic(help("give the files that `ibnet-sweep -o FILE` wrote, each by its name or by a pattern such as `lines/*.jsonl`"))]
+    /// A file name pattern without a matching file.
+    #[error("cannot find a file: nothing matches {}", Printable(pattern))]
+    #[diagnostic(help("give files written by `ibnet-sweep -o FILE`, by name or by a pattern such as `lines/*.jsonl`"))]
     NoFile {
         /// The pattern.
         pattern: String,
     },
-    /// A pattern that cannot be read.
-    #[error("{}: is no pattern of file names: {why}", Printable(pattern))]
-    #[diagnostic(help("`*` stands for any characters, `?` for one, `[ab]` for one of these; a file of just that name needs no pattern"))]
+    /// A malformed file name pattern.
+    #[error("cannot read the file name pattern {}: {why}", Printable(pattern))]
+    #[diagnostic(help("`*` matches any characters, `?` one character, `[ab]` one of those listed; an existing file needs no pattern"))]
     Pattern {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The syntax error.
         why: String,
     },
     /// A file without a single record.
-    #[error("{}: there is no record in it{}", Printable(name), first(why.as_deref()))]
-    #[diagnostic(help("give what `ibnet-sweep` wrote: JSON lines that begin with `{{\"type\":`, plain or compressed by zstd"))]
+    #[error("cannot use {}: it has no record{}", Printable(name), first(why.as_deref()))]
+    #[diagnostic(help("give files written by `ibnet-sweep`: JSON lines that begin with `{{\"type\":`, plain or compressed by zstd"))]
     NoRecord {
-        /// The file.
+        /// Path of the file.
         name: String,
-        /// What is wrong with its first line; `None` if it has none.
+        /// The fault of the first line; `None` if the file is empty.
         why: Option<String>,
     },
-    /// A moment that is none.
-    #[error("`{}` is no time that can be read", Printable(text))]
+    /// An argument that is not a point in time.
+    #[error("cannot read `{}` as a time", Printable(text))]
     #[diagnostic(help(
-        "write `2026-11-21 12:00` (here), `2026-11-21T12:00:00Z`, `12:00` (today), seconds since 1970, `-10m` (before now) or `now`"
+        "write `2026-11-21 12:00` (local), `2026-11-21T12:00:00Z`, `12:00` (today), seconds since 1970, `-10m` (before now) or `now`"
     ))]
     Time {
-        /// What stood there.
+        /// The argument.
         text: String,
     },
-    /// Not a list of hosts.
-    #[error("`{}` is no host list: {why}", Printable(text))]
-    #[diagnostic(help("write names and ranges with commas between: `node[001-012],admin1`"))]
+    /// An argument that is not a host list.
+    #[error("cannot read `{}` as a host list: {why}", Printable(text))]
+    #[diagnostic(help("write names and ranges, separated by commas: `node[001-012],admin1`"))]
     Hosts {
-        /// What stood there.
+        /// The argument.
         text: String,
-        /// What is wrong with it.
+        /// The syntax error.
         why: String,
     },
-    /// A counter that no record has.
-    #[error("no record has a counter `{}`", Printable(name))]
+    /// A counter that is in no record.
+    #[error("cannot show the counter `{}`: no record has it", Printable(name))]
     #[diagnostic(help("{}", nearest.as_ref().map_or_else(
-        || "a counter is there only if its group was asked: see the groups of `ibnet-sweep --groups`".to_owned(),
-        |name| format!("did you mean `{}`? A counter is there only if its group was asked", Printable(name))
+        || "a counter is recorded only if its group is swept: see `ibnet-sweep --groups`".to_owned(),
+        |name| format!("did you mean `{}`? A counter is recorded only if its group is swept", Printable(name))
     )))]
     Counter {
         /// The name.
         name: String,
-        /// The one most like it.
+        /// The most similar counter of the records.
         nearest: Option<String>,
     },
-    /// Nothing is left to be shown.
+    /// A selection without any data.
     #[error("there is nothing to show: {what}")]
     #[diagnostic(help("{help}"))]
     Nothing {
-        /// What is missing.
+        /// The missing data.
         what: String,
-        /// What to do.
+        /// The remedy.
         help: String,
-    },
-    /// A picture that could not be drawn.
-    #[error("the picture cannot be drawn: {why}")]
-    #[diagnostic(help("give fewer ports with --nodes or a shorter time with --from and --to"))]
-    Draw {
-        /// What went wrong.
-        why: String,
     },
 }
 
 fn first(why: Option<&str>) -> String {
-    why.map_or_else(|| ", it is empty".to_owned(), |why| format!("; its first line: {}", Printable(why)))
+    why.map_or_else(|| " (it is empty)".to_owned(), |why| format!(" (first line: {})", Printable(why)))
 }

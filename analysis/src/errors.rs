@@ -1,92 +1,98 @@
-//! What `ibqueryerrors` is used for, from the lines: links that are down, degraded or flapping, and ports whose error counters moved.
+//! Faults of links and increases of error counters.
 //!
-//! `ibqueryerrors` shows what counters hold, whenever that came; here only what moved in the time of the input counts.
+//! `ibqueryerrors` reports the values of counters, whenever they were counted. This module reports
+//! only increases within the time range of the input.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
-use super::links::named;
-use super::ports::{DETAILS, ERRORS, Key, Seen};
-use super::table;
 use ibnet::types::Printable;
+use serde::Serialize;
 
-/// A counter is shown if it moved by more than this.
+use crate::ports::change::CounterChange;
+use crate::ports::{ERRORS, PortKey, PortName, PortSummary};
+
+/// Thresholds of the counters in [`ERRORS`]: a larger increase is reported.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Thresholds([u64; ERRORS.len()]);
 
+/// Index of `port_rcv_switch_relay_errors` in [`ERRORS`].
+const SWITCH_RELAY_ERRORS: usize = 13;
+
 impl Default for Thresholds {
-    /// Nothing is right but 0, with one exception: switches count in PortRcvSwitchRelayErrors what they refuse by design, such as multicast that would
-    /// go back to where it came from.
+    /// Returns 0 for all counters but `port_rcv_switch_relay_errors`, which gets 100. Switches count
+    /// there the packets that they discard by design, such as a multicast packet whose only way is
+    /// back through the port where it came in.
     fn default() -> Self {
         let mut thresholds = Self([0; ERRORS.len()]);
-        thresholds.0[13] = 100;
+        thresholds.0[SWITCH_RELAY_ERRORS] = 100;
         thresholds
     }
 }
 
-/// A threshold that cannot be read.
+/// A malformed threshold.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, miette::Diagnostic)]
 pub enum ThresholdError {
-    /// Not `NAME=N`.
-    #[error("`{}` is no threshold", Printable(found))]
-    #[diagnostic(help("write a counter and a number, such as `symbol_error_counter=10`; it is shown if it moved by more than that"))]
+    /// The text is not `NAME=N`.
+    #[error("cannot read the threshold `{}`: expected NAME=N", Printable(found))]
+    #[diagnostic(help("write a counter and a number, such as `symbol_error_counter=10`; larger increases are shown"))]
     Form {
-        /// What stood there.
+        /// The text.
         found: String,
     },
-    /// No such counter.
-    #[error("`{}` is no counter of errors", Printable(found))]
-    #[diagnostic(help("`{}` is the nearest; there are {}", nearest, ERRORS.join(", ")))]
+    /// No error counter has this name.
+    #[error("cannot set a threshold for `{}`: there is no error counter of this name", Printable(found))]
+    #[diagnostic(help("the most similar name is `{}`; the counters are {}", nearest, ERRORS.join(", ")))]
     Name {
-        /// What stood there.
+        /// The name.
         found: String,
-        /// What may be meant.
+        /// The counter with the most similar name.
         nearest: &'static str,
     },
 }
 
 impl Thresholds {
-    /// Takes `NAME=N`; the name as in the records, or as `perfquery` writes it, or `all`.
+    /// Sets a threshold from `NAME=N`. The name is that of the records or of `perfquery`, or `all`.
     ///
     /// # Errors
-    /// When it is none, or there is no such counter.
+    /// Returns an error if the text is malformed or names no error counter.
     pub fn set(&mut self, text: &str) -> Result<(), ThresholdError> {
         let (name, number) = text
             .split_once('=')
             .and_then(|(name, number)| Some((name.trim(), number.trim().parse().ok()?)))
             .ok_or_else(|| ThresholdError::Form { found: text.to_owned() })?;
         let plain = |name: &str| name.replace('_', "").to_lowercase();
-        let is_it = |known: &str| [plain(name), plain(name) + "counter", plain(name) + "errors"].contains(&plain(known));
+        let matches = |known: &str| [plain(name), plain(name) + "counter", plain(name) + "errors"].contains(&plain(known));
         if name == "all" {
             self.0 = [number; ERRORS.len()];
-        } else if let Some(place) = ERRORS.iter().position(|known| is_it(known)) {
-            self.0[place] = number;
+        } else if let Some(index) = ERRORS.iter().position(|known| matches(known)) {
+            self.0[index] = number;
         } else {
-            let alike = |known: &str| strsim::jaro(&plain(name), &plain(known));
-            let nearest = ERRORS.into_iter().max_by(|a, b| alike(a).total_cmp(&alike(b))).unwrap_or(ERRORS[0]);
+            let similarity = |known: &str| strsim::jaro(&plain(name), &plain(known));
+            let nearest = ERRORS.into_iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b))).unwrap_or(ERRORS[0]);
             return Err(ThresholdError::Name { found: name.to_owned(), nearest });
         }
         Ok(())
     }
 }
 
-/// What is wrong with a link, worst first.
+/// Fault of a link, worst first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum State {
-    /// It was down at last.
+pub enum LinkFault {
+    /// The link is down at the end of the time range.
     Down,
-    /// It went down more than once.
+    /// The link went down, or changed its rate, more than once.
     Flapping,
-    /// It is slower than it was, or than it should be by the net file.
+    /// The link is slower than before, or slower than in the net file.
     Degraded,
-    /// Its ends tell of different widths or speeds.
+    /// The ends report different widths or speeds.
     Mismatch,
-    /// It went down, and is up again.
+    /// The link went down once and is up again.
     WasDown,
 }
 
-impl State {
-    const fn as_str(self) -> &'static str {
+impl LinkFault {
+    /// Name in tables.
+    pub const fn title(self) -> &'static str {
         match self {
             Self::Down => "down",
             Self::Flapping => "flapping",
@@ -95,181 +101,156 @@ impl State {
             Self::WasDown => "was down",
         }
     }
+
+    /// Name in the JSON output.
+    const fn what(self) -> &'static str {
+        match self {
+            Self::Down => "link_down",
+            Self::Flapping => "flapping",
+            Self::Degraded => "degraded",
+            Self::Mismatch => "ends_differ",
+            Self::WasDown => "was_down",
+        }
+    }
 }
 
-/// A port that has to be looked at.
+/// A port with a link fault or with errors.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Bad<'a> {
-    /// Which.
-    pub key: Key,
-    /// What it did.
-    pub seen: &'a Seen,
-    /// What is wrong with its link, if anything.
-    pub state: Option<State>,
-    /// The places in [`ERRORS`] of the counters that moved by more than their thresholds.
+pub struct FaultyPort<'a> {
+    /// GUID and number of the port.
+    pub key: PortKey,
+    /// Summary of the port.
+    pub summary: &'a PortSummary,
+    /// Fault of the link, if it has one.
+    pub fault: Option<LinkFault>,
+    /// Indices in [`ERRORS`] of the counters whose increase exceeds the threshold.
     pub counters: Vec<usize>,
 }
 
-/// What was found.
+/// All faults of an input.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Errors<'a> {
-    /// Links that are not right come first, by how bad it is; then those with most errors.
-    pub bad: Vec<Bad<'a>>,
-    /// Ports in all.
+    /// Ports with link faults by severity, then ports by their number of errors.
+    pub faulty: Vec<FaultyPort<'a>>,
+    /// Number of all ports.
     pub ports: usize,
-    /// Ports with counters that moved, but none by more than its threshold.
+    /// Number of ports with increases that are all within the thresholds.
     pub below: usize,
-    /// Ports with a counter that is full: it cannot tell any more.
-    pub full: usize,
-    /// Ports that never answered.
+    /// Number of ports with a counter that was saturated from the beginning.
+    pub saturated: usize,
+    /// Number of ports that never answered.
     pub silent: usize,
 }
 
+/// A fault in the JSON output. A port has one row for its link and one for each counter.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ErrorRow {
+    /// The port.
+    #[serde(flatten)]
+    pub port: PortName,
+    /// The port at the other end of the link, if it is known.
+    pub peer: Option<PortName>,
+    /// Width and speed of the link, such as `4xEDR`.
+    pub link: String,
+    /// The fault: `link_down`, `flapping`, `degraded`, `ends_differ`, `was_down`, or the name of a counter.
+    pub what: &'static str,
+    /// Increase of the counter over the time range; null for a link fault.
+    pub increase: Option<u64>,
+    /// Whether the true increase is larger: the counter was reset in between, or it is saturated.
+    pub is_lower_bound: bool,
+    /// Increase per second; null for a link fault, and for a time range of zero length.
+    pub rate: Option<f64>,
+    /// Last value of the counter; null for a link fault.
+    pub value: Option<u64>,
+    /// Time of the first record of the port, in nanoseconds since 1970.
+    pub since_ns: u64,
+}
+
 impl<'a> Errors<'a> {
-    /// Looks at all ports.
-    pub fn of(ports: &'a BTreeMap<Key, Seen>, thresholds: &Thresholds) -> Self {
-        let mut found = Self { bad: Vec::new(), ports: ports.len(), below: 0, full: 0, silent: 0 };
-        for (key, seen) in ports {
-            let moved = |place: &usize| seen.errors[*place].map_or(0, |moved| moved.by);
-            let counters: Vec<usize> = (0..ERRORS.len()).filter(|place| moved(place) > thresholds.0[*place]).collect();
-            let peer = seen.peer.and_then(|peer| ports.get(&peer));
-            let state = state(seen, peer);
-            found.silent += usize::from(seen.records.1 == 0);
-            found.full += usize::from(seen.errors.iter().flatten().any(|moved| moved.by == 0 && moved.at_least));
-            if state.is_some() || !counters.is_empty() {
-                found.bad.push(Bad { key: *key, seen, state, counters });
+    /// Finds the faults of all ports.
+    pub fn find(ports: &'a BTreeMap<PortKey, PortSummary>, thresholds: &Thresholds) -> Self {
+        let mut found = Self { faulty: Vec::new(), ports: ports.len(), below: 0, saturated: 0, silent: 0 };
+        for (key, summary) in ports {
+            let increase = |index: &usize| summary.errors[*index].map_or(0, |change| change.increase);
+            let counters: Vec<usize> = (0..ERRORS.len()).filter(|index| increase(index) > thresholds.0[*index]).collect();
+            let peer = summary.peer.and_then(|peer| ports.get(&peer));
+            let fault = link_fault(summary, peer);
+            found.silent += usize::from(summary.records.1 == 0);
+            found.saturated +=
+                usize::from(summary.errors.iter().flatten().any(|change| change.increase == 0 && change.is_lower_bound));
+            if fault.is_some() || !counters.is_empty() {
+                found.faulty.push(FaultyPort { key: *key, summary, fault, counters });
             } else {
-                found.below += usize::from((0..ERRORS.len()).any(|place| moved(&place) > 0));
+                found.below += usize::from((0..ERRORS.len()).any(|index| increase(&index) > 0));
             }
         }
-        // Those without a state come last; equals stay in the order of their GUIDs.
-        found.bad.sort_by_key(|bad| (bad.state.is_none(), bad.state, std::cmp::Reverse(bad.seen.error_sum())));
+        // Ports without a link fault come last; equal ports stay in the order of their GUIDs.
+        found.faulty.sort_by_key(|port| (port.fault.is_none(), port.fault, std::cmp::Reverse(port.summary.error_sum())));
         found
     }
 
-    /// The table, and what was left out of it.
-    pub fn told(&self) -> String {
-        let mut text = String::new();
-        let links = self.bad.iter().filter(|bad| bad.state.is_some()).count();
-        let counting = self.bad.iter().filter(|bad| !bad.counters.is_empty()).count();
-        let _ = writeln!(text, "{} ports: {counting} with errors, {links} with a link that is or was not right", self.ports);
-        if !self.bad.is_empty() {
-            let mut table = table::new();
-            table.set_header(["state", "port", "to", "link", "counter", "by", "that is", "now"]);
-            table.add_rows(self.bad.iter().flat_map(Bad::rows));
-            let _ = writeln!(text, "\n{}", table::show(table, &[5, 6, 7]));
-        }
-        let mut notes = Vec::new();
-        if self.bad.iter().any(|bad| bad.counters.iter().any(|place| bad.seen.errors[*place].is_some_and(|moved| moved.at_least))) {
-            notes.push("\u{2265}: somebody cleared the counter in between, or it is full".to_owned());
-        }
-        if self.silent > 0 {
-            notes.push(format!("ports that never answered, of which nothing is known: {}", self.silent));
-        }
-        if self.below > 0 {
-            let ports = if self.below == 1 { "1 more port" } else { &format!("{} more ports", self.below) };
-            notes.push(format!("{ports} with counters that moved by no more than their thresholds"));
-        }
-        if self.full > 0 {
-            notes.push(format!(
-                "ports with a counter that was full all the time and cannot tell any more until it is cleared: {}",
-                self.full
-            ));
-        }
-        if !notes.is_empty() {
-            let _ = writeln!(text, "\n{}", notes.join("\n"));
-        }
-        text
+    /// Returns the rows of the JSON output.
+    pub fn rows(&self) -> Vec<ErrorRow> {
+        self.faulty.iter().flat_map(FaultyPort::rows).collect()
     }
 }
 
-/// What is wrong with a link, by one of its ports.
-fn state(seen: &Seen, peer: Option<&Seen>) -> Option<State> {
-    let changes = &seen.changes;
-    let downs = changes.downs.max(seen.errors[0].map_or(0, |moved| moved.by));
-    let differs = |peer: &Seen| seen.gbps().zip(peer.gbps()).is_some_and(|(own, its)| own < its);
-    if changes.is_down() {
-        Some(State::Down)
-    } else if downs > 1 || changes.links > 2 {
-        Some(State::Flapping)
-    } else if seen.gbps().is_some_and(|gbps| gbps < seen.fastest_gbps) {
-        Some(State::Degraded)
-    } else if peer.is_some_and(differs) {
-        Some(State::Mismatch)
+/// Returns the fault of a link as seen from one of its ports.
+fn link_fault(port: &PortSummary, peer: Option<&PortSummary>) -> Option<LinkFault> {
+    let events = &port.events;
+    let downs = events.downs.max(port.errors[0].map_or(0, |change| change.increase));
+    let is_slower = |peer: &PortSummary| port.gbps().zip(peer.gbps()).is_some_and(|(own, other)| own < other);
+    if events.is_down() {
+        Some(LinkFault::Down)
+    } else if downs > 1 || events.rate_changes > 2 {
+        Some(LinkFault::Flapping)
+    } else if port.is_degraded() {
+        Some(LinkFault::Degraded)
+    } else if peer.is_some_and(is_slower) {
+        Some(LinkFault::Mismatch)
     } else if downs == 1 {
-        Some(State::WasDown)
+        Some(LinkFault::WasDown)
     } else {
         None
     }
 }
 
-impl Bad<'_> {
-    /// The port, and below it a line for each counter.
-    fn rows(&self) -> Vec<[String; 8]> {
-        let seen = self.seen;
-        let mut what: Vec<[String; 4]> = self.counters.iter().filter_map(|place| counter(seen, *place)).collect();
-        if what.is_empty() {
-            what.push(["".into(), "".into(), "".into(), "".into()]);
-        }
-        let head = [
-            self.state.map_or("", State::as_str).to_owned(),
-            named(&seen.node, self.key),
-            seen.peer.map_or_else(String::new, |peer| named(&seen.peer_name, peer)),
-            self.rate(),
-        ];
-        let rows = what.into_iter().enumerate().map(|(line, [what, by, rate, now])| {
-            let [state, port, peer, link] = if line == 0 { head.clone() } else { Default::default() };
-            [state, port, peer, link, what, by, rate, now]
-        });
-        rows.collect()
+impl FaultyPort<'_> {
+    /// Returns the changes of the counters that exceed their thresholds, with their indices.
+    pub fn changes(&self) -> impl Iterator<Item = (usize, CounterChange)> {
+        self.counters.iter().filter_map(|index| Some((*index, self.summary.errors[*index]?)))
     }
 
-    /// Width and speed, and what they should be; how often it was down.
-    fn rate(&self) -> String {
-        let seen = self.seen;
-        let mut rate = Printable(&seen.link).to_string();
-        if seen.gbps().is_some_and(|gbps| gbps < seen.fastest_gbps) {
-            let _ = write!(rate, ", was {}", Printable(&seen.fastest));
-        }
-        match seen.changes.downs {
-            0 => {}
-            1 => rate += ", down once",
-            downs => rate += &format!(", down {downs} times"),
-        }
-        rate
+    /// Returns the rows of the JSON output.
+    pub fn rows(&self) -> Vec<ErrorRow> {
+        let Self { key, summary, fault, .. } = self;
+        let row = |what: &'static str, change: Option<CounterChange>| ErrorRow {
+            port: PortName::new(&summary.node, *key),
+            peer: summary.peer_port(),
+            link: summary.link.to_string(),
+            what,
+            increase: change.map(|change| change.increase),
+            is_lower_bound: change.is_some_and(|change| change.is_lower_bound),
+            rate: change.map(|change| change.increase as f64 / summary.seconds()).filter(|rate| rate.is_finite()),
+            value: change.map(|change| change.last),
+            since_ns: summary.span.0,
+        };
+        let of_link = fault.map(|fault| row(fault.what(), None));
+        of_link.into_iter().chain(self.changes().map(|(index, change)| row(ERRORS[index], Some(change)))).collect()
     }
-}
-
-/// What a counter did: its name, by how much it moved, how fast, what it is now.
-fn counter(seen: &Seen, place: usize) -> Option<[String; 4]> {
-    let moved = seen.errors[place]?;
-    let is_detail = DETAILS.iter().any(|range| range.contains(&place));
-    let name = if is_detail { format!("  {}", ERRORS[place]) } else { ERRORS[place].to_owned() };
-    let by = if moved.at_least { format!("\u{2265} {}", moved.by) } else { moved.by.to_string() };
-    Some([name, by, rate(moved.by, seen.seconds()), moved.last.to_string()])
-}
-
-/// A number of events in a time, by the shortest unit of time in which it is at least one.
-fn rate(events: u64, seconds: f64) -> String {
-    if seconds <= 0.0 {
-        return String::new();
-    }
-    let a_second = events as f64 / seconds;
-    let units = [("s", 1.0), ("min", 60.0), ("h", 3600.0)];
-    let (unit, length) = units.into_iter().find(|(_, length)| a_second * length >= 1.0).unwrap_or(("day", 86400.0));
-    let rate = a_second * length;
-    if rate >= 100.0 { format!("{rate:.0}/{unit}") } else { format!("{rate:.1}/{unit}") }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::ports::Ports;
-    use super::super::ports::tests::{event, fold, port};
-    use super::*;
     use ibnet::types::{Guid, PortNum};
 
-    /// Ten seconds of a leaf: port 1 counts errors, port 2 is down, port 3 lost lanes, port 4 is well, port 5 flaps, port 6 relays, port 7 is silent.
-    fn ports() -> BTreeMap<Key, Seen> {
+    use super::*;
+    use crate::fixtures::{event, fold, port};
+    use crate::ports::Ports;
+
+    /// Ten seconds of a leaf switch: port 1 has errors, port 2 is down, port 3 is degraded, port 4 has no fault,
+    /// port 5 flaps, port 6 counts relay errors, port 7 never answers.
+    fn ports() -> BTreeMap<PortKey, PortSummary> {
         let mut lines = Vec::new();
         for slot in [10, 15, 20] {
             let one = |number, rest: &[(&str, serde_json::Value)]| {
@@ -295,50 +276,58 @@ mod tests {
             event(13, (1, 5), "link_down", "down"),
             event(14, (1, 5), "link_up", "active"),
         ]);
-        fold(Ports::with_bins(1), &lines).seen()
+        fold(Ports::with_bins(1), &lines).finish()
     }
 
     #[test]
-    fn links_that_are_not_right_come_first_then_those_with_most_errors() {
+    fn link_faults_come_before_error_counters() {
         let ports = ports();
-        let errors = Errors::of(&ports, &Thresholds::default());
-        let found: Vec<_> = errors.bad.iter().map(|bad| (bad.key.1.0, bad.state)).collect();
-        assert_eq!(found, [(2, Some(State::Down)), (5, Some(State::Flapping)), (3, Some(State::Degraded)), (1, None)]);
-        assert_eq!((errors.ports, errors.below, errors.full, errors.silent), (7, 1, 1, 1));
-        assert_eq!(errors.bad[3].seen.error_sum(), 30 + 1000, "a detail is told by another one");
+        let errors = Errors::find(&ports, &Thresholds::default());
+        let found: Vec<_> = errors.faulty.iter().map(|port| (port.key.1.0, port.fault)).collect();
+        assert_eq!(found, [(2, Some(LinkFault::Down)), (5, Some(LinkFault::Flapping)), (3, Some(LinkFault::Degraded)), (1, None)]);
+        assert_eq!((errors.ports, errors.below, errors.saturated, errors.silent), (7, 1, 1, 1));
+        assert_eq!(errors.faulty[3].summary.error_sum(), 30 + 1000, "a part of a counter is not added");
     }
 
     #[test]
-    fn the_table_tells_both_ends_rates_and_what_was() {
+    fn rows_have_one_fault_each() {
         let ports = ports();
-        let text = Errors::of(&ports, &Thresholds::default()).told();
-        let row = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("no {start} in {text}"));
-        let words = |row: &str| row.split("  ").map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(words(row("down")), ["down", "leaf port 2", r"n\u{1b}[2J port 1", "4xEDR, down once"]);
-        assert_eq!(words(row("degraded"))[3], "1xEDR, was 4xEDR");
-        let symbols = text.lines().find(|line| line.contains("symbol_error_counter")).unwrap();
-        assert_eq!(words(symbols)[2..], ["4xEDR", "symbol_error_counter", "30", "3.0/s", "60"]);
-        let hoq = text.lines().find(|line| line.contains("hoq")).unwrap();
-        assert_eq!(words(hoq), ["port_sw_hoq_lifetime_limit_discards", "500", "50.0/s", "1000"], "below its port and its counter");
-        assert!(!text.contains('\u{1b}'));
+        let rows = Errors::find(&ports, &Thresholds::default()).rows();
+        let whats: Vec<_> = rows.iter().map(|row| (row.port.port.0, row.what, row.increase)).collect();
+        assert_eq!(
+            whats,
+            [
+                (2, "link_down", None),
+                (5, "flapping", None),
+                (5, "link_downed_counter", Some(2)),
+                (3, "degraded", None),
+                (1, "symbol_error_counter", Some(30)),
+                (1, "port_xmit_discards", Some(1000)),
+                (1, "port_sw_hoq_lifetime_limit_discards", Some(500)),
+            ]
+        );
+        assert_eq!((rows[4].rate, rows[4].value, rows[4].since_ns), (Some(3.0), Some(60), 10_000_000_500));
+        let json = serde_json::to_value(&rows[0]).expect("a row");
+        assert_eq!((&json["guid"], &json["port"], &json["node"]), (&"0x0000000000000001".into(), &2.into(), &"leaf".into()));
+        assert_eq!((&json["what"], &json["increase"]), (&"link_down".into(), &serde_json::Value::Null));
     }
 
     #[test]
-    fn thresholds_are_set_by_any_name_of_a_counter() {
+    fn thresholds_accept_any_name_of_a_counter() {
         let mut thresholds = Thresholds::default();
-        for (text, place) in [
+        for (text, index) in [
             ("symbol_error_counter=30", 2),
             ("SymbolErrorCounter = 30", 2),
             ("PortXmitDiscards=1000", 14),
             ("port_sw_hoq_lifetime_limit_discards=500", 18),
         ] {
             thresholds.set(text).expect("a counter");
-            assert!(thresholds.0[place] >= 30, "{text}");
+            assert!(thresholds.0[index] >= 30, "{text}");
         }
         let ports = ports();
-        assert!(Errors::of(&ports, &thresholds).bad.iter().all(|bad| bad.state.is_some()), "30 is not more than 30");
+        assert!(Errors::find(&ports, &thresholds).faulty.iter().all(|port| port.fault.is_some()), "30 is not more than 30");
         thresholds.set("all=0").expect("all of them");
-        assert_eq!(Errors::of(&ports, &thresholds).below, 0);
+        assert_eq!(Errors::find(&ports, &thresholds).below, 0);
         assert_eq!(thresholds.set("symbols=1"), Err(ThresholdError::Name { found: "symbols".to_owned(), nearest: "symbol_error_counter" }));
         for text in ["symbol_error_counter", "symbol_error_counter=-1", "=", ""] {
             assert!(thresholds.set(text).is_err(), "{text}");
@@ -346,18 +335,11 @@ mod tests {
     }
 
     #[test]
-    fn who_is_slower_than_its_peer_is_told() {
+    fn port_slower_than_its_peer_is_a_mismatch() {
         let lines =
             [port(1, (1, 1), "leaf", (0x101, 1, "n1"), &[("link", "4xQDR".into())]), port(1, (0x101, 1), "n1", (1, 1, "leaf"), &[])];
-        let ports = fold(Ports::with_bins(1), &lines).seen();
-        let errors = Errors::of(&ports, &Thresholds::default());
-        assert_eq!(errors.bad.iter().map(|bad| (bad.key, bad.state)).collect::<Vec<_>>(), [((Guid(1), PortNum(1)), Some(State::Mismatch))]);
-    }
-
-    #[test]
-    fn a_rate_is_told_by_a_unit_that_people_can_count() {
-        let told: Vec<_> =
-            [(0, 1.0), (500, 1.0), (30, 10.0), (1, 10.0), (1, 600.0), (1, 86400.0)].map(|(events, seconds)| rate(events, seconds)).into();
-        assert_eq!(told, ["0.0/day", "500/s", "3.0/s", "6.0/min", "6.0/h", "1.0/day"]);
+        let ports = fold(Ports::with_bins(1), &lines).finish();
+        let errors = Errors::find(&ports, &Thresholds::default());
+        assert_eq!(errors.faulty.iter().map(|port| (port.key, port.fault)).collect::<Vec<_>>(), [((Guid(1), PortNum(1)), Some(LinkFault::Mismatch))]);
     }
 }

@@ -1,25 +1,25 @@
-//! Which hosts are meant: a HOSTLIST as administrators type it, and the host that a node description begins with.
+//! Host lists, and the host name in a node description.
 
 use std::collections::BTreeSet;
 
 use nodeset::{IdRangeList, NodeSet, Parser};
 
-use super::error::ViewError;
+use crate::error::AnalysisError;
 
-/// More names than any fabric has hosts: a longer list is a slip of the finger.
+/// Largest number of names in a list. No fabric has so many hosts, so a longer list is a typing error.
 const MOST_NAMES: u128 = 100_000;
 
-/// Some hosts.
+/// A set of host names.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Hosts(BTreeSet<String>);
 
 impl Hosts {
-    /// Reads `node[001-012],admin1`.
+    /// Parses a host list such as `node[001-012],admin1`.
     ///
     /// # Errors
-    /// When it is no such list, names nobody, or far too many.
-    pub fn parse(text: &str) -> Result<Self, ViewError> {
-        let wrong = |why: &str| ViewError::Hosts { text: text.to_owned(), why: why.to_owned() };
+    /// Returns an error if the list is malformed, empty, or has more than 100,000 names.
+    pub fn parse(text: &str) -> Result<Self, AnalysisError> {
+        let wrong = |why: &str| AnalysisError::Hosts { text: text.to_owned(), why: why.to_owned() };
         if text.contains(['@', '!', '&', '^']) {
             return Err(wrong("groups and set operations are not known here"));
         }
@@ -32,23 +32,23 @@ impl Hosts {
         if hosts.is_empty() { Err(wrong("no host is named")) } else { Ok(Self(hosts)) }
     }
 
-    /// Whether a node is on one of them, by the first word of its description.
-    pub fn has(&self, node: &str) -> bool {
+    /// Whether the first word of a node description is one of these hosts.
+    pub fn contains_node(&self, node: &str) -> bool {
         self.0.contains(host_of(node))
     }
 
-    /// In their order.
+    /// Returns the names in alphabetical order.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
 }
 
-/// The host of an adapter: the first word of its description.
+/// Returns the host name in a node description: its first word.
 pub fn host_of(node: &str) -> &str {
     node.split_whitespace().next().unwrap_or("")
 }
 
-/// At least as many names as the ranges of a list stand for, found without writing them out: the product of all brackets of a word.
+/// Returns an upper bound for the number of names, without expanding them.
 fn width(text: &str) -> u128 {
     let mut most: u128 = 0;
     let mut word: u128 = 1;
@@ -75,14 +75,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_hosts_by_the_first_word_of_their_adapters() {
+    fn list_selects_hosts_by_the_first_word_of_a_description() {
         let hosts = Hosts::parse("node[08-11],admin1").unwrap();
         assert_eq!(hosts.iter().collect::<Vec<_>>(), ["admin1", "node08", "node09", "node10", "node11"]);
-        assert!(hosts.has("node09 mlx5_0") && !hosts.has("node9 mlx5_0") && !hosts.has(""));
+        assert!(hosts.contains_node("node09 mlx5_0") && !hosts.contains_node("node9 mlx5_0") && !hosts.contains_node(""));
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn malformed_or_huge_list_is_rejected() {
         for text in ["", "node[1-", "node[1-999999999999]", "n[1-1000]x[1-1000]", "@group"] {
             assert!(Hosts::parse(text).is_err(), "{text}");
         }

@@ -1,8 +1,8 @@
-//! Recorded lines, any number of gigabytes of them.
+//! Reads recorded lines of any total size.
 //!
-//! A file is read in chunks of whole lines. Each chunk is folded by whichever thread is free, from the empty state, and the folds are merged in
-//! the order of the chunks: so what comes out does not depend on how many threads there are, and memory is bounded by the chunks under way and
-//! by what the fold keeps.
+//! A file is read in chunks of whole lines. Any free thread folds a chunk, starting from the empty
+//! state. The folds are merged in the order of the chunks, so the result does not depend on the
+//! number of threads. Memory is bounded by the chunks in progress and by what the fold keeps.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,87 +11,85 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::error::ViewError;
-use super::record::{Head, Record, Type};
-use ibnet::cli::{self, Progress};
+use crate::error::AnalysisError;
+use crate::path;
+use crate::record::{Head, Record, Type};
 
-/// What is made of records, one after the other.
+/// A state that is built from records one after the other.
 pub trait Fold: Clone + Send {
-    /// Whether records of that type matter; others are counted, not read.
-    fn wants(&self, _kind: Type) -> bool {
+    /// Whether the fold uses records of this type; other records are counted and not parsed.
+    fn uses(&self, _kind: Type) -> bool {
         true
     }
 
-    /// Whether the counters of port records matter; without them reading is faster.
-    fn wants_counters(&self) -> bool {
+    /// Whether the fold uses the counters of port records; parsing is faster without them.
+    fn uses_counters(&self) -> bool {
         true
     }
 
-    /// Takes a record.
-    fn take(&mut self, record: &Record<'_>);
+    /// Adds one record.
+    fn add(&mut self, record: &Record<'_>);
 
-    /// Takes all that was made of the records that stand after ours: later lines of the same file, or another file's.
+    /// Merges the state of later records: later lines of the same file, or another file.
     fn merge(&mut self, later: Self);
 }
 
-/// What to read.
+/// The files to read and the time range.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Inputs {
-    /// Each once; `-` is standard input. They are read in the order of their first lines.
+    /// Files without repetitions; `-` is standard input. Read in the order of their first records.
     pub files: Vec<PathBuf>,
-    /// No record before this instant, in nanoseconds since 1970; `start` records always count.
+    /// Start of the time range in nanoseconds since 1970, inclusive; `start` records always count.
     pub from: Option<u64>,
-    /// None at or after this one.
+    /// End of the time range in nanoseconds since 1970, exclusive; `start` records always count.
     pub to: Option<u64>,
 }
 
-/// How the reading went.
+/// Counts of a finished reading.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Told {
-    /// Lines that are not blank.
+pub struct ReadSummary {
+    /// Number of lines that are not blank.
     pub lines: u64,
-    /// Those of them that are no records.
-    pub bad: u64,
-    /// The first of these.
-    pub first_bad: Option<BadLine>,
-    /// The first and the last instant of the records that were within the given times, `start` records apart.
+    /// Number of lines that are not records.
+    pub invalid: u64,
+    /// The first line that is not a record.
+    pub first_invalid: Option<InvalidLine>,
+    /// Earliest and latest `ts` of the records within the time range, without `start` records.
     pub span: Option<(u64, u64)>,
 }
 
-/// A line that is no record.
+/// A line that is not a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct BadLine {
-    /// Its file.
+pub struct InvalidLine {
+    /// Path of the file.
     pub file: String,
-    /// From 1.
+    /// Line number, from 1.
     pub line: u64,
-    /// What is wrong with it.
+    /// The parse error.
     pub why: String,
 }
 
-/// Octets that a thread takes at a time.
+/// Octets that a thread reads at a time.
 const CHUNK: usize = 4 << 20;
 
-/// A longer line is no record: they have at most 16 KiB.
+/// Longest line that is parsed, in octets. A record has at most 16 KiB.
 const LONGEST: usize = 1 << 20;
 
-/// Below so many octets nobody has to wait.
-const LONG_WORK: u64 = 64 << 20;
-
-/// What a file begins with that zstd compressed (RFC 8878, 3.1.1).
+/// First octets of a file that zstd compressed (RFC 8878, 3.1.1).
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 impl Inputs {
-    /// The files that the arguments of a command stand for: a name that exists is itself, any other is a pattern.
+    /// Expands the arguments of a command. The name of an existing file is that file; any other
+    /// argument is a pattern.
     ///
     /// # Errors
-    /// When a pattern is none, or stands for no file.
-    pub fn new(patterns: &[PathBuf]) -> Result<Self, ViewError> {
+    /// Returns an error if a pattern is malformed or matches no file.
+    pub fn new(patterns: &[PathBuf]) -> Result<Self, AnalysisError> {
         let mut files = Vec::new();
         let mut known = Vec::new();
         for pattern in patterns {
             for file in expand(pattern)? {
-                // Given twice, or matched by two patterns, it would count twice.
+                // A file that is given twice, or matches two patterns, would count twice.
                 let real = fs::canonicalize(&file).unwrap_or_else(|_| file.clone());
                 if !known.contains(&real) {
                     known.push(real);
@@ -102,50 +100,51 @@ impl Inputs {
         Ok(Self { files, from: None, to: None })
     }
 
-    fn has(&self, ts: u64) -> bool {
+    fn contains(&self, ts: u64) -> bool {
         self.from.is_none_or(|from| ts >= from) && self.to.is_none_or(|to| ts < to)
     }
 
-    /// The files by the times of their first records: what was rotated is put together again, whatever it is called.
-    pub(super) fn in_order(&self) -> Vec<PathBuf> {
+    /// The files in the order of their first records: rotated files are in order under any name.
+    pub(crate) fn in_order(&self) -> Vec<PathBuf> {
         let mut files = self.files.clone();
-        // What is no regular file can be read only once, and comes last. What cannot be read comes first, and is told then.
+        // Pipes can be read only once and come last. Unreadable files come first and fail then.
         files.sort_by_cached_key(|file| {
-            if fs::metadata(file).is_ok_and(|file| !file.is_file()) || cli::is_dash(file) { u64::MAX } else { first_ts(file).unwrap_or(0) }
+            let is_pipe = fs::metadata(file).is_ok_and(|file| !file.is_file()) || path::is_stdin(file);
+            if is_pipe { u64::MAX } else { first_ts(file).unwrap_or(0) }
         });
         files
     }
 }
 
-fn expand(pattern: &Path) -> Result<Vec<PathBuf>, ViewError> {
+fn expand(pattern: &Path) -> Result<Vec<PathBuf>, AnalysisError> {
     let text = pattern.to_string_lossy();
-    if cli::is_dash(pattern) || pattern.exists() || !text.contains(['*', '?', '[']) {
+    if path::is_stdin(pattern) || pattern.exists() || !text.contains(['*', '?', '[']) {
         return Ok(vec![pattern.to_owned()]);
     }
-    let found = glob::glob(&text).map_err(|error| ViewError::Pattern { pattern: text.clone().into_owned(), why: error.msg.to_owned() })?;
+    let found = glob::glob(&text).map_err(|error| AnalysisError::Pattern { pattern: text.clone().into_owned(), why: error.msg.to_owned() })?;
     let files: Vec<PathBuf> = found.filter_map(Result::ok).filter(|path| !path.is_dir()).collect();
-    if files.is_empty() { Err(ViewError::NoFile { pattern: text.into_owned() }) } else { Ok(files) }
+    if files.is_empty() { Err(AnalysisError::NoFile { pattern: text.into_owned() }) } else { Ok(files) }
 }
 
-/// The time of the first record among the first lines.
+/// Returns the `ts` of the first record among the first 16 lines.
 fn first_ts(file: &Path) -> Option<u64> {
     const LOOK: usize = 16;
     let lines = BufReader::new(open(file).ok()?.0).take(LONGEST as u64).split(b'\n').take(LOOK);
     lines.map_while(Result::ok).find_map(|line| Head::of(line.trim_ascii()).ok()).map(|head| head.ts)
 }
 
-/// The text of a file, in order.
-pub(super) type Lines = BufReader<Box<dyn Read + Send>>;
+/// The decompressed text of a file.
+pub(crate) type Lines = BufReader<Box<dyn Read + Send>>;
 
-/// All lines of a file without their line feeds.
-pub(super) fn lines(file: &Path) -> io::Result<io::Split<Lines>> {
+/// Returns all lines of a file without their line feeds.
+pub(crate) fn lines(file: &Path) -> io::Result<io::Split<Lines>> {
     Ok(BufReader::new(open(file)?.0).split(b'\n'))
 }
 
-/// A file as it was before it was compressed, and how many octets of it were read from the disk.
+/// Opens a file, decompresses it if necessary, and counts the octets read from the disk.
 fn open(path: &Path) -> io::Result<(Box<dyn Read + Send>, Arc<AtomicU64>)> {
     let done = Arc::new(AtomicU64::new(0));
-    let file: Box<dyn Read + Send> = if cli::is_dash(path) { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
+    let file: Box<dyn Read + Send> = if path::is_stdin(path) { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
     let mut counted = Counted { inner: file, done: Arc::clone(&done) };
     let mut magic = Vec::new();
     counted.by_ref().take(ZSTD.len() as u64).read_to_end(&mut magic)?;
@@ -170,13 +169,26 @@ impl Read for Counted {
 /// Folds all records of the inputs.
 ///
 /// # Errors
-/// When a file cannot be read, or has no record at all.
-pub fn read<F: Fold>(inputs: &Inputs, empty: &F) -> Result<(F, Told), ViewError> {
+/// Returns an error if a file is unreadable or has no record.
+pub fn read<F: Fold>(inputs: &Inputs, empty: &F) -> Result<(F, ReadSummary), AnalysisError> {
+    read_with_progress(inputs, empty, &|_, _| {})
+}
+
+/// Folds all records of the inputs. Calls `progress` after each chunk with the octets that were
+/// read so far and with the size of all files in octets.
+///
+/// # Errors
+/// Returns an error if a file is unreadable or has no record.
+pub fn read_with_progress<F: Fold>(
+    inputs: &Inputs,
+    empty: &F,
+    progress: &(dyn Fn(u64, u64) + Sync),
+) -> Result<(F, ReadSummary), AnalysisError> {
     let files = inputs.in_order();
-    let feed = Mutex::new(Feed::new(&files));
+    let feed = Mutex::new(Feed::new(&files, progress));
     let merged =
         Mutex::new(Merged { fold: empty.clone(), tallies: vec![Tally::default(); files.len()], next: 0, waiting: BTreeMap::new() });
-    // Each of the threads holds one chunk; as many again may wait for their turn to be merged.
+    // Each thread holds one chunk; the same number of folded chunks may wait to be merged.
     let threads = rayon::current_num_threads();
     let (room, failed) = (Condvar::new(), AtomicBool::new(false));
     let failure = Mutex::new(None);
@@ -194,9 +206,9 @@ pub fn read<F: Fold>(inputs: &Inputs, empty: &F) -> Result<(F, Told), ViewError>
                 }
             }
             let mut fold = empty.clone();
-            let tally = take_lines(&chunk.bytes, inputs, &mut fold);
+            let tally = add_lines(&chunk.bytes, inputs, &mut fold);
             let mut merged = locked(&merged);
-            // Whoever has the next one goes on, so this ends.
+            // The thread with the next chunk never waits, so this loop ends.
             while chunk.number > merged.next && merged.waiting.len() >= threads && !failed.load(Ordering::Relaxed) {
                 merged = room.wait(merged).unwrap_or_else(PoisonError::into_inner);
             }
@@ -210,37 +222,36 @@ pub fn read<F: Fold>(inputs: &Inputs, empty: &F) -> Result<(F, Told), ViewError>
             scope.spawn(move |_| work(&empty));
         }
     });
-    locked(&feed).bar.finish();
     if let Some(error) = locked(&failure).take() {
         return Err(error);
     }
     let merged = merged.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok((merged.fold, told(&files, merged.tallies)?))
+    Ok((merged.fold, summary(&files, merged.tallies)?))
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is known of the lines of a chunk or of a file.
+/// Counts of the lines of a chunk or of a file.
 #[derive(Clone, Debug, Default)]
 struct Tally {
-    /// All, blank ones too.
+    /// All lines, including blank ones.
     lines: u64,
     blank: u64,
-    bad: u64,
-    first_bad: Option<(u64, String)>,
+    invalid: u64,
+    first_invalid: Option<(u64, String)>,
     span: Option<(u64, u64)>,
 }
 
 impl Tally {
     fn merge(&mut self, later: Self) {
-        if self.first_bad.is_none() {
-            self.first_bad = later.first_bad.map(|(line, why)| (self.lines + line, why));
+        if self.first_invalid.is_none() {
+            self.first_invalid = later.first_invalid.map(|(line, why)| (self.lines + line, why));
         }
         self.lines += later.lines;
         self.blank += later.blank;
-        self.bad += later.bad;
+        self.invalid += later.invalid;
         self.span = joined(self.span, later.span);
     }
 }
@@ -252,25 +263,25 @@ fn joined(a: Option<(u64, u64)>, b: Option<(u64, u64)>) -> Option<(u64, u64)> {
     }
 }
 
-/// The sum over the files.
-fn told(files: &[PathBuf], tallies: Vec<Tally>) -> Result<Told, ViewError> {
-    let mut told = Told::default();
+/// Sums the counts of all files.
+fn summary(files: &[PathBuf], tallies: Vec<Tally>) -> Result<ReadSummary, AnalysisError> {
+    let mut summary = ReadSummary::default();
     for (file, tally) in files.iter().zip(tallies) {
         let lines = tally.lines - tally.blank;
-        if tally.bad == lines {
-            return Err(ViewError::NoRecord { name: cli::name_of(file), why: tally.first_bad.map(|(_, why)| why) });
+        if tally.invalid == lines {
+            return Err(AnalysisError::NoRecord { name: path::display_name(file), why: tally.first_invalid.map(|(_, why)| why) });
         }
-        told.lines += lines;
-        told.bad += tally.bad;
-        told.span = joined(told.span, tally.span);
-        if told.first_bad.is_none() {
-            told.first_bad = tally.first_bad.map(|(line, why)| BadLine { file: cli::name_of(file), line, why });
+        summary.lines += lines;
+        summary.invalid += tally.invalid;
+        summary.span = joined(summary.span, tally.span);
+        if summary.first_invalid.is_none() {
+            summary.first_invalid = tally.first_invalid.map(|(line, why)| InvalidLine { file: path::display_name(file), line, why });
         }
     }
-    Ok(told)
+    Ok(summary)
 }
 
-fn take_lines<F: Fold>(bytes: &[u8], inputs: &Inputs, fold: &mut F) -> Tally {
+fn add_lines<F: Fold>(bytes: &[u8], inputs: &Inputs, fold: &mut F) -> Tally {
     let mut tally = Tally::default();
     let mut start = 0;
     let ends = memchr::memchr_iter(b'\n', bytes).chain((!bytes.ends_with(b"\n")).then_some(bytes.len()));
@@ -280,21 +291,21 @@ fn take_lines<F: Fold>(bytes: &[u8], inputs: &Inputs, fold: &mut F) -> Tally {
         tally.lines += 1;
         if line.is_empty() {
             tally.blank += 1;
-        } else if let Err(error) = take_line(line, inputs, fold, &mut tally) {
-            tally.bad += 1;
-            tally.first_bad.get_or_insert_with(|| (tally.lines, error.to_string()));
+        } else if let Err(error) = add_line(line, inputs, fold, &mut tally) {
+            tally.invalid += 1;
+            tally.first_invalid.get_or_insert_with(|| (tally.lines, error.to_string()));
         }
     }
     tally
 }
 
-fn take_line<F: Fold>(line: &[u8], inputs: &Inputs, fold: &mut F, tally: &mut Tally) -> Result<(), serde_json::Error> {
+fn add_line<F: Fold>(line: &[u8], inputs: &Inputs, fold: &mut F, tally: &mut Tally) -> Result<(), serde_json::Error> {
     let head = Head::of(line)?;
     let Some(kind) = head.kind else { return Ok(()) };
-    let is_within = kind == Type::Start || inputs.has(head.ts);
-    if is_within && fold.wants(kind) {
-        let is_brief = kind == Type::Port && !fold.wants_counters();
-        fold.take(&if is_brief { Record::parse_without_counters(line)? } else { Record::parse(line, kind)? });
+    let is_within = kind == Type::Start || inputs.contains(head.ts);
+    if is_within && fold.uses(kind) {
+        let is_brief = kind == Type::Port && !fold.uses_counters();
+        fold.add(&if is_brief { Record::parse_without_counters(line)? } else { Record::parse(line, kind)? });
     }
     if is_within && kind != Type::Start {
         tally.span = joined(tally.span, Some((head.ts, head.ts)));
@@ -302,7 +313,7 @@ fn take_line<F: Fold>(line: &[u8], inputs: &Inputs, fold: &mut F, tally: &mut Ta
     Ok(())
 }
 
-/// The folds so far, in the order of their chunks.
+/// The merged folds, and those that wait for an earlier chunk.
 struct Merged<F> {
     fold: F,
     tallies: Vec<Tally>,
@@ -332,47 +343,49 @@ struct Chunk {
 /// Cuts the files into chunks.
 struct Feed<'a> {
     files: &'a [PathBuf],
-    /// Of the next chunk.
+    /// Index of the file of the next chunk.
     file: usize,
+    /// Number of the next chunk.
     number: u64,
-    open: Option<Open>,
-    bar: Progress,
+    open: Option<OpenFile>,
+    progress: &'a (dyn Fn(u64, u64) + Sync),
     /// Octets of the files that were read to their ends.
     done: u64,
+    /// Octets of all files.
+    total: u64,
 }
 
-struct Open {
+struct OpenFile {
     reader: Box<dyn Read + Send>,
     done: Arc<AtomicU64>,
     /// The beginning of a line whose end was not read yet.
     rest: Vec<u8>,
-    /// Whether that line is so long that the rest of it is passed over.
+    /// Whether that line is too long: its remainder is skipped.
     too_long: bool,
 }
 
 impl<'a> Feed<'a> {
-    fn new(files: &'a [PathBuf]) -> Self {
-        let octets: u64 = files.iter().filter_map(|file| fs::metadata(file).ok()).map(|metadata| metadata.len()).sum();
-        let bar = if octets >= LONG_WORK { Progress::new(octets >> 20, "MiB") } else { Progress::hidden() };
-        Self { files, file: 0, number: 0, open: None, bar, done: 0 }
+    fn new(files: &'a [PathBuf], progress: &'a (dyn Fn(u64, u64) + Sync)) -> Self {
+        let total = files.iter().filter_map(|file| fs::metadata(file).ok()).map(|metadata| metadata.len()).sum();
+        Self { files, file: 0, number: 0, open: None, progress, done: 0, total }
     }
 
-    /// The next chunk; false after the last.
-    fn next(&mut self, chunk: &mut Chunk) -> Result<bool, ViewError> {
+    /// Reads the next chunk; returns false after the last one.
+    fn next(&mut self, chunk: &mut Chunk) -> Result<bool, AnalysisError> {
         while let Some(path) = self.files.get(self.file) {
-            let failed = |source| ViewError::Read { name: cli::name_of(path), source };
+            let failed = |source| AnalysisError::Read { name: path::display_name(path), source };
             let open = match &mut self.open {
                 Some(open) => open,
                 closed => {
                     let (reader, done) = open(path).map_err(failed)?;
-                    closed.insert(Open { reader, done, rest: Vec::new(), too_long: false })
+                    closed.insert(OpenFile { reader, done, rest: Vec::new(), too_long: false })
                 }
             };
             let is_last = open.fill(&mut chunk.bytes).map_err(failed)?;
             chunk.file = self.file;
             chunk.number = self.number;
             let done = open.done.load(Ordering::Relaxed);
-            self.bar.set((self.done + done) >> 20);
+            (self.progress)(self.done + done, self.total);
             if is_last {
                 (self.open, self.done, self.file) = (None, self.done + done, self.file + 1);
             }
@@ -385,10 +398,10 @@ impl<'a> Feed<'a> {
     }
 }
 
-impl Open {
-    /// Reads whole lines; true when nothing follows.
+impl OpenFile {
+    /// Reads whole lines; returns true at the end of the file.
     fn fill(&mut self, bytes: &mut Vec<u8>) -> io::Result<bool> {
-        /// What is kept of a line that is too long: enough to be told of.
+        /// Octets that are kept of a line that is too long: enough for an error message.
         const KEPT: usize = 64;
         bytes.clear();
         bytes.append(&mut self.rest);
@@ -422,16 +435,16 @@ mod tests {
 
     use super::*;
 
-    /// What came, in its order.
+    /// The times of the records in the order of arrival; 0 for a `start` record.
     #[derive(Clone, PartialEq, Debug, Default)]
-    struct Seen(Vec<u64>);
+    struct Times(Vec<u64>);
 
-    impl Fold for Seen {
-        fn wants(&self, kind: Type) -> bool {
+    impl Fold for Times {
+        fn uses(&self, kind: Type) -> bool {
             kind != Type::Event
         }
 
-        fn take(&mut self, record: &Record<'_>) {
+        fn add(&mut self, record: &Record<'_>) {
             match record {
                 Record::Port(port) => self.0.push(port.ts),
                 Record::Start(_) => self.0.push(0),
@@ -454,14 +467,14 @@ mod tests {
         path
     }
 
-    fn seen(inputs: &Inputs) -> Result<(Vec<u64>, Told), ViewError> {
-        read(inputs, &Seen::default()).map(|(seen, told)| (seen.0, told))
+    fn times(inputs: &Inputs) -> Result<(Vec<u64>, ReadSummary), AnalysisError> {
+        read(inputs, &Times::default()).map(|(times, summary)| (times.0, summary))
     }
 
     #[test]
-    fn files_are_read_by_their_times_whole_whatever_the_number_of_threads() {
+    fn files_are_merged_by_time_with_any_number_of_threads() {
         let dir = tempfile::tempdir().unwrap();
-        // A line a hundred octets, so several chunks.
+        // More than two chunks.
         let count = 3 * CHUNK as u64 / 60;
         let text: String = (10..10 + count).map(port).collect();
         assert!(text.len() > 2 * CHUNK);
@@ -471,56 +484,56 @@ mod tests {
         let all: Vec<u64> = [1, 2].into_iter().chain(10..10 + count).collect();
         for threads in [1, 3] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            let (seen, told) = pool.install(|| seen(&inputs)).unwrap();
-            assert!(seen == all, "{threads} threads");
-            assert_eq!((told.lines, told.bad, told.span), (count + 2, 0, Some((1, 9 + count))));
+            let (times, summary) = pool.install(|| times(&inputs)).unwrap();
+            assert!(times == all, "{threads} threads");
+            assert_eq!((summary.lines, summary.invalid, summary.span), (count + 2, 0, Some((1, 9 + count))));
         }
     }
 
     #[test]
-    fn bad_lines_are_counted_and_the_first_is_told() {
+    fn invalid_lines_are_counted_and_the_first_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let long = format!("{{\"type\":\"port\",\"x\":\"{}\"}}\n", "x".repeat(LONGEST + CHUNK));
         let text = format!("{}\r\n\nnonsense\n{}{long}{}{{\"type\":\"po", port(1).trim_end(), port(2), port(3));
         let later = "{\"type\":\"weather\",\"ts\":9}\n{\"type\":\"event\",\"ts\":8,\"not\":\"looked at\"}\n";
         let inputs = Inputs::new(&[file(dir.path(), "a", text.as_bytes()), file(dir.path(), "b", later.as_bytes())]).unwrap();
-        let (seen, told) = seen(&inputs).unwrap();
-        assert_eq!((seen, told.lines, told.bad), (vec![1, 2, 3], 8, 3));
-        let bad = told.first_bad.unwrap();
-        assert!(bad.file.ends_with("/a") && bad.line == 3, "{bad:?}");
+        let (times, summary) = times(&inputs).unwrap();
+        assert_eq!((times, summary.lines, summary.invalid), (vec![1, 2, 3], 8, 3));
+        let invalid = summary.first_invalid.unwrap();
+        assert!(invalid.file.ends_with("/a") && invalid.line == 3, "{invalid:?}");
     }
 
     #[test]
-    fn times_choose_and_the_heads_of_streams_always_count() {
+    fn time_range_selects_records_and_keeps_start_records() {
         let dir = tempfile::tempdir().unwrap();
         let start = "{\"type\":\"start\",\"ts\":1,\"sampler\":\"a\",\"interval_ns\":1}\n";
         let text = [start.to_owned(), port(2), port(3), port(4)].concat();
         let mut inputs = Inputs::new(&[file(dir.path(), "a", text.as_bytes())]).unwrap();
         (inputs.from, inputs.to) = (Some(3), Some(4));
-        let (seen, told) = seen(&inputs).unwrap();
-        assert_eq!((seen, told.lines, told.span), (vec![0, 3], 4, Some((3, 3))));
+        let (times, summary) = times(&inputs).unwrap();
+        assert_eq!((times, summary.lines, summary.span), (vec![0, 3], 4, Some((3, 3))));
     }
 
     #[test]
-    fn patterns_are_files_each_once() {
+    fn patterns_expand_to_each_file_once() {
         let dir = tempfile::tempdir().unwrap();
         let (a, b) = (file(dir.path(), "a.jsonl", b""), file(dir.path(), "b[1].jsonl", b""));
         let all = dir.path().join("*.jsonl");
         assert_eq!(Inputs::new(&[b.clone(), all]).unwrap().files, [b, a]);
-        assert!(matches!(Inputs::new(&[dir.path().join("*.zst")]), Err(ViewError::NoFile { .. })));
-        assert!(matches!(Inputs::new(&[dir.path().join("[")]), Err(ViewError::Pattern { .. })));
+        assert!(matches!(Inputs::new(&[dir.path().join("*.zst")]), Err(AnalysisError::NoFile { .. })));
+        assert!(matches!(Inputs::new(&[dir.path().join("[")]), Err(AnalysisError::Pattern { .. })));
     }
 
     #[test]
-    fn a_file_without_a_record_is_an_error() {
+    fn file_without_a_record_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
-        for (text, told) in [("", "it is empty"), ("\n\n", "it is empty"), ("<html>\n", "its first line: expected value")] {
+        for (text, reason) in [("", "it is empty"), ("\n\n", "it is empty"), ("<html>\n", "first line: expected value")] {
             let inputs = Inputs::new(&[file(dir.path(), "a", port(1).as_bytes()), file(dir.path(), "b", text.as_bytes())]).unwrap();
-            let error = seen(&inputs).unwrap_err().to_string();
-            assert!(error.contains("/b: there is no record in it") && error.contains(told), "{error}");
+            let error = times(&inputs).unwrap_err().to_string();
+            assert!(error.contains("/b: it has no record") && error.contains(reason), "{error}");
         }
-        assert!(matches!(seen(&Inputs { files: vec![dir.path().join("none")], ..Inputs::default() }), Err(ViewError::Read { .. })));
+        assert!(matches!(times(&Inputs { files: vec![dir.path().join("none")], ..Inputs::default() }), Err(AnalysisError::Read { .. })));
         let cut = &zstd::encode_all(port(1).repeat(1000).as_bytes(), 0).unwrap()[..20];
-        assert!(matches!(seen(&Inputs::new(&[file(dir.path(), "c", cut)]).unwrap()), Err(ViewError::Read { .. })));
+        assert!(matches!(times(&Inputs::new(&[file(dir.path(), "c", cut)]).unwrap()), Err(AnalysisError::Read { .. })));
     }
 }

@@ -1,12 +1,13 @@
-//! What can be shown of a port: the derived values of the records, and the rate of any counter.
+//! Metrics of a port: the derived values of the records, and the rate of any counter.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::record::Port;
 use ibnet::types::ParseError;
 
-/// What is summed up as `errors`.
+use crate::record::Port;
+
+/// Counters whose sum is the metric `errors`.
 const ERRORS: [&str; 9] = [
     "symbol_error_counter",
     "link_error_recovery_counter",
@@ -19,18 +20,18 @@ const ERRORS: [&str; 9] = [
     "excessive_buffer_overrun_errors",
 ];
 
-/// A quantity that every port has.
+/// A metric of a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Metric {
     name: String,
-    of: Of,
+    source: Source,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Of {
-    /// Stands in the record.
+enum Source {
+    /// A derived value of the record.
     Derived(Derived),
-    /// So much more a second, of all these counters together.
+    /// The increase per second of the sum of these counters.
     Rate(Vec<String>),
 }
 
@@ -54,63 +55,63 @@ const DERIVED: [(&str, Derived); 6] = [
 ];
 
 impl Metric {
-    /// As it was asked for.
+    /// Returns the name as it was given.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The counters whose rate it is; none for what stands in the record.
+    /// Returns the counters of a rate; empty for a derived value.
     pub fn counters(&self) -> &[String] {
-        match &self.of {
-            Of::Derived(_) => &[],
-            Of::Rate(names) => names,
+        match &self.source {
+            Source::Derived(_) => &[],
+            Source::Rate(names) => names,
         }
     }
 
-    /// Its value in a record, if it stands there and is known.
+    /// Returns the derived value of a record, `None` if it is missing or the metric is a rate.
     pub fn value(&self, port: &Port<'_>) -> Option<f64> {
-        let value = match &self.of {
-            Of::Derived(Derived::XmitGbps) => port.xmit_gbps,
-            Of::Derived(Derived::RcvGbps) => port.rcv_gbps,
-            Of::Derived(Derived::XmitUtilization) => port.xmit_utilization,
-            Of::Derived(Derived::RcvUtilization) => port.rcv_utilization,
-            Of::Derived(Derived::XmitBlocked) => port.xmit_blocked,
-            // The record has the sum over the MADs; of some of them when others were lost.
-            Of::Derived(Derived::Rtt) => (port.mads > 0 && port.answered()).then(|| port.rtt_ns as f64 / port.mads as f64),
-            Of::Rate(_) => None,
+        let value = match &self.source {
+            Source::Derived(Derived::XmitGbps) => port.xmit_gbps,
+            Source::Derived(Derived::RcvGbps) => port.rcv_gbps,
+            Source::Derived(Derived::XmitUtilization) => port.xmit_utilization,
+            Source::Derived(Derived::RcvUtilization) => port.rcv_utilization,
+            Source::Derived(Derived::XmitBlocked) => port.xmit_blocked,
+            // `rtt_ns` is the sum over the MADs that were answered.
+            Source::Derived(Derived::Rtt) => (port.mads > 0 && port.answered()).then(|| port.rtt_ns as f64 / port.mads as f64),
+            Source::Rate(_) => None,
         };
         value.filter(|value| value.is_finite())
     }
 
-    /// Whether values of several ports make sense as a sum: rates do, shares and times do not.
+    /// Whether values of several ports can be added: rates can, shares and times cannot.
     pub fn is_additive(&self) -> bool {
-        matches!(self.of, Of::Rate(_) | Of::Derived(Derived::XmitGbps | Derived::RcvGbps))
+        matches!(self.source, Source::Rate(_) | Source::Derived(Derived::XmitGbps | Derived::RcvGbps))
     }
 
-    /// What it is, for people.
+    /// Returns the title for pictures and tables.
     pub fn title(&self) -> String {
-        match &self.of {
-            Of::Derived(Derived::XmitGbps) => "data sent".to_owned(),
-            Of::Derived(Derived::RcvGbps) => "data received".to_owned(),
-            Of::Derived(Derived::XmitUtilization) => "utilisation, sending".to_owned(),
-            Of::Derived(Derived::RcvUtilization) => "utilisation, receiving".to_owned(),
-            Of::Derived(Derived::XmitBlocked) => "time blocked".to_owned(),
-            Of::Derived(Derived::Rtt) => "round trip of a MAD".to_owned(),
-            Of::Rate(_) if self.name == "errors" => "errors of all kinds".to_owned(),
-            Of::Rate(_) => self.name.clone(),
+        match &self.source {
+            Source::Derived(Derived::XmitGbps) => "data sent".to_owned(),
+            Source::Derived(Derived::RcvGbps) => "data received".to_owned(),
+            Source::Derived(Derived::XmitUtilization) => "utilization, sending".to_owned(),
+            Source::Derived(Derived::RcvUtilization) => "utilization, receiving".to_owned(),
+            Source::Derived(Derived::XmitBlocked) => "time blocked".to_owned(),
+            Source::Derived(Derived::Rtt) => "round trip of a MAD".to_owned(),
+            Source::Rate(_) if self.name == "errors" => "errors of all kinds".to_owned(),
+            Source::Rate(_) => self.name.clone(),
         }
     }
 
-    /// Its unit.
+    /// Returns the unit.
     pub fn unit(&self) -> &'static str {
-        match &self.of {
-            Of::Derived(Derived::XmitGbps | Derived::RcvGbps) => "Gb/s",
-            Of::Derived(Derived::XmitUtilization | Derived::RcvUtilization) => "share of the link",
-            Of::Derived(Derived::XmitBlocked) => "share of the time",
-            Of::Derived(Derived::Rtt) => "ns",
-            Of::Rate(_) if self.name.ends_with("_bytes") => "octets/s",
-            Of::Rate(_) if self.name.ends_with("_ticks") => "ticks/s",
-            Of::Rate(_) => "1/s",
+        match &self.source {
+            Source::Derived(Derived::XmitGbps | Derived::RcvGbps) => "Gb/s",
+            Source::Derived(Derived::XmitUtilization | Derived::RcvUtilization) => "share of the link",
+            Source::Derived(Derived::XmitBlocked) => "share of the time",
+            Source::Derived(Derived::Rtt) => "ns",
+            Source::Rate(_) if self.name.ends_with("_bytes") => "octets/s",
+            Source::Rate(_) if self.name.ends_with("_ticks") => "ticks/s",
+            Source::Rate(_) => "1/s",
         }
     }
 }
@@ -124,7 +125,7 @@ impl fmt::Display for Metric {
 impl FromStr for Metric {
     type Err = ParseError;
 
-    /// Any name in lower case may be a counter: whether it is, the records tell.
+    /// Parses a name. Any other name in lower case may be a counter; only the records show whether it is.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let name = text.trim().to_owned();
         let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
@@ -134,31 +135,32 @@ impl FromStr for Metric {
                 "xmit_gbps, rcv_gbps, xmit_utilization, rcv_utilization, xmit_blocked, rtt_ns, errors or a counter",
             ));
         }
-        let derived = DERIVED.iter().find(|(known, _)| *known == name).map(|(_, derived)| Of::Derived(*derived));
-        let of =
-            derived.unwrap_or_else(|| Of::Rate(if name == "errors" { ERRORS.map(str::to_owned).to_vec() } else { vec![name.clone()] }));
-        Ok(Self { name, of })
+        let derived = DERIVED.iter().find(|(known, _)| *known == name).map(|(_, derived)| Source::Derived(*derived));
+        let source =
+            derived.unwrap_or_else(|| Source::Rate(if name == "errors" { ERRORS.map(str::to_owned).to_vec() } else { vec![name.clone()] }));
+        Ok(Self { name, source })
     }
 }
 
-/// A reading of the counters of a metric, kept until the next one.
+/// The counters of a metric in one record, kept until the next record.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reading {
     slot: u64,
     ts: u64,
-    /// In the order of the counters; `None` where one did not answer or is full.
+    /// Values in the order of the counters; `None` for a missing or saturated counter.
     values: Vec<Option<u64>>,
 }
 
 impl Reading {
-    /// What a record has of these counters.
+    /// Takes these counters from a record.
     pub fn new(port: &Port<'_>, counters: &[String]) -> Self {
         let value = |name: &String| port.counter(name).filter(|_| !port.is_saturated(name));
         Self { slot: port.slot, ts: port.ts, values: counters.iter().map(value).collect() }
     }
 
-    /// So much more a second than in the slot before, of all counters that both have. `None` if that is none of them, if slots are between the
-    /// two, or if a counter fell: somebody cleared it.
+    /// Returns the increase per second since the previous slot, summed over the counters that both readings
+    /// have. Returns `None` if they have none in common, if they are not of consecutive slots, or if a
+    /// counter decreased because it was reset.
     pub fn rate_since(&self, before: &Self) -> Option<f64> {
         let seconds = self.ts.checked_sub(before.ts).filter(|ns| *ns > 0)? as f64 / 1e9;
         if self.slot.checked_sub(before.slot) != Some(1) {
@@ -179,16 +181,16 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_a_difference_over_its_time() {
+    fn rate_is_the_increase_per_second() {
         let first = reading(1, &[Some(10), Some(5), None]);
         assert_eq!(reading(2, &[Some(13), Some(6), Some(9)]).rate_since(&first), Some(8.0), "4 more in half a second");
         assert_eq!(reading(2, &[Some(10), None, None]).rate_since(&first), Some(0.0));
     }
 
     #[test]
-    fn no_rate_is_made_up() {
+    fn gap_or_reset_gives_no_rate() {
         let first = reading(1, &[Some(10), None]);
-        assert_eq!(reading(2, &[Some(9), None]).rate_since(&first), None, "it was cleared");
+        assert_eq!(reading(2, &[Some(9), None]).rate_since(&first), None, "the counter was reset");
         assert_eq!(reading(3, &[Some(12), None]).rate_since(&first), None, "a slot is missing");
         assert_eq!(reading(2, &[None, Some(1)]).rate_since(&first), None, "nothing in common");
         assert_eq!(reading(1, &[Some(10), None]).rate_since(&first), None, "the same slot");
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_metrics() {
+    fn names_parse_as_metrics() {
         assert_eq!("xmit_gbps".parse::<Metric>().unwrap().unit(), "Gb/s");
         assert_eq!("errors".parse::<Metric>().unwrap().counters().len(), ERRORS.len());
         let counter: Metric = "port_xmit_data_bytes".parse().unwrap();

@@ -1,6 +1,7 @@
-//! Recorded lines once more, as if they were being written: for trying out what reads them.
+//! Replays recorded lines, to test programs that read live records.
 //!
-//! The lines of all files are put together by their times. Nothing is waited for here: each line comes with the moment at which it is due.
+//! The lines of all files are merged by time. Nothing waits here: each line is returned with the time at which
+//! it is due.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,79 +9,79 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::error::ViewError;
-use super::input::{self, Inputs};
-use super::record::{Head, Record, Type};
-use ibnet::cli;
+use crate::error::AnalysisError;
+use crate::input::{self, Inputs};
+use crate::path;
+use crate::record::{Head, Record, Type};
 
-/// How lines are played.
+/// Options of a replay.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Manner {
-    /// Seconds of the recording in one second.
+pub struct ReplayOptions {
+    /// Seconds of the recording per second of the replay.
     pub speed: f64,
-    /// The instant that the first line gets, in nanoseconds since 1970; `None` keeps all times as they are.
+    /// New `ts` of the first line in nanoseconds since 1970; `None` keeps all times.
     pub now: Option<u64>,
 }
 
-/// Plays recorded lines.
-pub struct Player {
-    files: Vec<File>,
-    /// The next line of each file: its time, and which file.
+/// A replay in progress.
+pub struct Replay {
+    files: Vec<RecordFile>,
+    /// The next line of each file: its time and the index of the file.
     next: BinaryHeap<Reverse<(u64, usize)>>,
-    manner: Manner,
+    options: ReplayOptions,
     from: Option<u64>,
     to: Option<u64>,
-    /// Of the first line that was played.
+    /// Time of the first line.
     first: Option<u64>,
-    /// Lines that are no records, or not laid out as ours are.
+    /// Number of lines that are not records, or do not have the layout of `ibnet-sweep`.
     pub skipped: u64,
 }
 
-struct File {
+struct RecordFile {
     name: String,
     lines: io::Split<input::Lines>,
-    /// The line that `next` has the time of.
+    /// The line whose time is in `Replay::next`.
     line: Vec<u8>,
     ts: u64,
-    /// As its last `start` says.
+    /// `interval_ns` of the last `start` record.
     interval_ns: Option<u64>,
 }
 
-/// A line that is to be written.
+/// A line and the time at which to write it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Due {
-    /// How long after the first one.
+pub struct ReplayLine {
+    /// Time since the first line.
     pub after: Duration,
-    /// With its line feed.
+    /// The line with its line feed.
     pub line: Vec<u8>,
 }
 
-impl Player {
+impl Replay {
     /// Opens all files.
     ///
     /// # Errors
-    /// When one cannot be read, or has no record.
-    pub fn new(inputs: &Inputs, manner: Manner) -> Result<Self, ViewError> {
-        let mut player =
-            Self { files: Vec::new(), next: BinaryHeap::new(), manner, from: inputs.from, to: inputs.to, first: None, skipped: 0 };
-        for (place, path) in inputs.in_order().into_iter().enumerate() {
-            player.files.push(File::open(path)?);
-            let before = player.skipped;
-            if !player.advance(place)? {
-                let name = player.files[place].name.clone();
-                let why = (player.skipped > before).then(|| "it begins with no `{\"type\":`".to_owned());
-                return Err(ViewError::NoRecord { name, why });
+    /// Returns an error if a file is unreadable or has no record.
+    pub fn new(inputs: &Inputs, options: ReplayOptions) -> Result<Self, AnalysisError> {
+        let mut replay =
+            Self { files: Vec::new(), next: BinaryHeap::new(), options, from: inputs.from, to: inputs.to, first: None, skipped: 0 };
+        for (index, path) in inputs.in_order().into_iter().enumerate() {
+            replay.files.push(RecordFile::open(path)?);
+            let before = replay.skipped;
+            if !replay.advance(index)? {
+                let name = replay.files[index].name.clone();
+                let why = (replay.skipped > before).then(|| "it does not begin with `{\"type\":`".to_owned());
+                return Err(AnalysisError::NoRecord { name, why });
             }
         }
-        Ok(player)
+        Ok(replay)
     }
 
-    /// Fetches the next record of a file; false at its end.
-    fn advance(&mut self, place: usize) -> Result<bool, ViewError> {
-        let file = &mut self.files[place];
+    /// Reads the next record of a file; returns false at the end of the file.
+    fn advance(&mut self, index: usize) -> Result<bool, AnalysisError> {
+        let file = &mut self.files[index];
         while let Some(line) = file.lines.next() {
-            let line = line.map_err(|source| ViewError::Read { name: file.name.clone(), source })?;
-            let Some(head) = Head::at_once(line.trim_ascii()) else {
+            let line = line.map_err(|source| AnalysisError::Read { name: file.name.clone(), source })?;
+            let Some(head) = Head::of_written(line.trim_ascii()) else {
                 self.skipped += u64::from(!line.trim_ascii().is_empty());
                 continue;
             };
@@ -89,25 +90,25 @@ impl Player {
             {
                 file.interval_ns = Some(start.interval_ns);
             }
-            // A file keeps its order, though some of its times run back.
+            // The lines of a file stay in order even if their times go back.
             file.ts = file.ts.max(head.ts);
             file.line = line;
-            self.next.push(Reverse((file.ts, place)));
+            self.next.push(Reverse((file.ts, index)));
             return Ok(true);
         }
         Ok(false)
     }
 
-    /// The next line.
+    /// Returns the next line, `None` after the last one.
     ///
     /// # Errors
-    /// When a file cannot be read on.
-    pub fn next_line(&mut self) -> Result<Option<Due>, ViewError> {
-        while let Some(Reverse((ts, place))) = self.next.pop() {
-            let line = std::mem::take(&mut self.files[place].line);
+    /// Returns an error if a file becomes unreadable.
+    pub fn next_line(&mut self) -> Result<Option<ReplayLine>, AnalysisError> {
+        while let Some(Reverse((ts, index))) = self.next.pop() {
+            let line = std::mem::take(&mut self.files[index].line);
             let is_within = self.from.is_none_or(|from| ts >= from) && self.to.is_none_or(|to| ts < to);
-            let due = is_within.then(|| self.due(ts, line.trim_ascii(), place));
-            self.advance(place)?;
+            let due = is_within.then(|| self.schedule(ts, line.trim_ascii(), index));
+            self.advance(index)?;
             if due.is_some() {
                 return Ok(due);
             }
@@ -115,53 +116,54 @@ impl Player {
         Ok(None)
     }
 
-    fn due(&mut self, ts: u64, line: &[u8], place: usize) -> Due {
+    fn schedule(&mut self, ts: u64, line: &[u8], index: usize) -> ReplayLine {
         let first = *self.first.get_or_insert(ts);
-        let after = Duration::from_nanos(scaled(ts - first, self.manner.speed));
-        let mut line = match self.manner.now {
-            Some(now) => moved(line, first, now, self.manner.speed, self.files[place].interval_ns),
+        let after = Duration::from_nanos(scaled(ts - first, self.options.speed));
+        let mut line = match self.options.now {
+            Some(now) => shifted(line, first, now, self.options.speed, self.files[index].interval_ns),
             None => line.to_owned(),
         };
         line.push(b'\n');
-        Due { after, line }
+        ReplayLine { after, line }
     }
 }
 
-impl File {
-    fn open(path: PathBuf) -> Result<Self, ViewError> {
-        let name = cli::name_of(&path);
+impl RecordFile {
+    fn open(path: PathBuf) -> Result<Self, AnalysisError> {
+        let name = path::display_name(&path);
         match input::lines(&path) {
             Ok(lines) => Ok(Self { name, lines, line: Vec::new(), ts: 0, interval_ns: None }),
-            Err(source) => Err(ViewError::Read { name, source }),
+            Err(source) => Err(AnalysisError::Read { name, source }),
         }
     }
 }
 
-/// So many nanoseconds at that speed.
+/// Converts a duration of the recording to a duration of the replay, in nanoseconds.
 fn scaled(ns: u64, speed: f64) -> u64 {
     if speed == 1.0 { ns } else { (ns as f64 / speed) as u64 }
 }
 
-/// The line as if the first one had been written now. All else stands as it was recorded, `dt_ns` and the rates too.
-fn moved(line: &[u8], first: u64, now: u64, speed: f64, interval_ns: Option<u64>) -> Vec<u8> {
-    let mut moved = Vec::with_capacity(line.len() + 8);
+/// Returns the line with `ts` and `slot` shifted to the time of the replay. All other fields stay, also `dt_ns` and
+/// the rates.
+fn shifted(line: &[u8], first: u64, now: u64, speed: f64, interval_ns: Option<u64>) -> Vec<u8> {
+    let mut shifted = Vec::with_capacity(line.len() + 8);
     let Some((before, ts, rest)) = number(line, b",\"ts\":") else { return line.to_owned() };
-    moved.extend_from_slice(before);
+    shifted.extend_from_slice(before);
     let ts = if ts >= first { now.saturating_add(scaled(ts - first, speed)) } else { now.saturating_sub(scaled(first - ts, speed)) };
-    moved.extend_from_slice(ts.to_string().as_bytes());
+    shifted.extend_from_slice(ts.to_string().as_bytes());
     match (number(rest, b",\"slot\":"), interval_ns) {
         (Some((before, slot, rest)), Some(interval_ns @ 1..)) if before.len() == b",\"slot\":".len() => {
             let slots = (i128::from(now) - i128::from(first)).div_euclid(i128::from(interval_ns));
-            moved.extend_from_slice(before);
-            moved.extend_from_slice((i128::from(slot) + slots).max(0).to_string().as_bytes());
-            moved.extend_from_slice(rest);
+            shifted.extend_from_slice(before);
+            shifted.extend_from_slice((i128::from(slot) + slots).max(0).to_string().as_bytes());
+            shifted.extend_from_slice(rest);
         }
-        _ => moved.extend_from_slice(rest),
+        _ => shifted.extend_from_slice(rest),
     }
-    moved
+    shifted
 }
 
-/// The number after a key: what stands before it, itself, what stands after it.
+/// Finds the number after a key; returns the text before it, the number, and the text after it.
 fn number<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], u64, &'a [u8])> {
     let at = memchr::memmem::find(text, key)? + key.len();
     let digits = text[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -173,16 +175,16 @@ fn number<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], u64, &'a [u8])> {
 mod tests {
     use super::*;
 
-    fn play(files: &[&str], manner: Manner, from: Option<u64>) -> Vec<(u64, String)> {
+    fn replayed(files: &[&str], options: ReplayOptions, from: Option<u64>) -> Vec<(u64, String)> {
         let dir = tempfile::tempdir().unwrap();
-        let paths = files.iter().enumerate().map(|(place, text)| {
-            let path = dir.path().join(place.to_string());
+        let paths = files.iter().enumerate().map(|(index, text)| {
+            let path = dir.path().join(index.to_string());
             std::fs::write(&path, text).unwrap();
             path
         });
-        let mut player = Player::new(&Inputs { files: paths.collect(), from, to: None }, manner).unwrap();
+        let mut replay = Replay::new(&Inputs { files: paths.collect(), from, to: None }, options).unwrap();
         let mut played = Vec::new();
-        while let Some(due) = player.next_line().unwrap() {
+        while let Some(due) = replay.next_line().unwrap() {
             played.push((due.after.as_nanos() as u64, String::from_utf8(due.line).unwrap()));
         }
         played
@@ -196,19 +198,19 @@ nonsense
     const B: &str = "{\"type\":\"port\",\"ts\":1200,\"slot\":12,\"sampler\":\"b\"}\n";
 
     #[test]
-    fn lines_of_all_files_come_by_their_times_and_are_as_they_were() {
-        let played = play(&[A, B], Manner { speed: 2.0, now: None }, None);
+    fn lines_of_all_files_are_merged_by_time_and_unchanged() {
+        let played = replayed(&[A, B], ReplayOptions { speed: 2.0, now: None }, None);
         let lines: Vec<_> = A.lines().filter(|line| line.starts_with('{')).collect();
         let expected = [(0, lines[0]), (100, B.trim_end()), (150, lines[1]), (150, lines[2])];
         assert_eq!(played, expected.map(|(after, line)| (after, format!("{line}\n"))));
     }
 
     #[test]
-    fn times_and_slots_are_moved_and_nothing_else() {
-        let played = play(&[A, B], Manner { speed: 2.0, now: Some(100_000) }, None);
+    fn only_times_and_slots_are_shifted() {
+        let played = replayed(&[A, B], ReplayOptions { speed: 2.0, now: Some(100_000) }, None);
         let lines: Vec<_> = played.iter().map(|(_, line)| line.as_str()).collect();
         assert!(lines[0].starts_with(r#"{"type":"start","ts":100000,"slot":1000,"#), "{}", lines[0]);
-        assert!(lines[1].starts_with(r#"{"type":"port","ts":100100,"slot":12,"#), "no start told the interval: {}", lines[1]);
+        assert!(lines[1].starts_with(r#"{"type":"port","ts":100100,"slot":12,"#), "without a start record the interval is not known: {}", lines[1]);
         assert!(
             lines[2].ends_with("\"ts\":100150,\"slot\":1003,\"sampler\":\"a\",\"node\":\",\\\"ts\\\":5\",\"dt_ns\":100}\n"),
             "{}",
@@ -218,8 +220,8 @@ nonsense
     }
 
     #[test]
-    fn a_part_begins_at_once() {
-        let played = play(&[A, B], Manner { speed: 1.0, now: None }, Some(1250));
+    fn selected_time_range_starts_without_delay() {
+        let played = replayed(&[A, B], ReplayOptions { speed: 1.0, now: None }, Some(1250));
         assert_eq!(played.iter().map(|(after, _)| *after).collect::<Vec<_>>(), [0, 0]);
     }
 }

@@ -1,4 +1,4 @@
-//! Instants as people write and read them, in a time zone that is named.
+//! Parses and formats points in time, in a named time zone.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use jiff::civil;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-use super::error::ViewError;
+use crate::error::AnalysisError;
 
-/// Where the reader is.
+/// A time zone.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Zone(TimeZone);
 
@@ -19,24 +19,27 @@ impl Default for Zone {
 }
 
 impl Zone {
-    /// That of this machine: `TZ`, or what it is set to; UTC where neither is.
-    pub fn here() -> Self {
+    /// Returns the zone of this machine: `TZ`, or the system setting, or UTC.
+    pub fn local() -> Self {
         Self(TimeZone::try_system().unwrap_or(TimeZone::UTC))
     }
 
-    /// UTC.
+    /// Returns UTC.
     pub const fn utc() -> Self {
         Self(TimeZone::UTC)
     }
 
-    /// Reads an instant, in nanoseconds since 1970: RFC 3339, `2026-11-21 12:00` and `12:00` in this zone, seconds (or milli-, micro- or
-    /// nanoseconds, told by their number) since 1970, `-10m` and `+1h` from `now`, and `now`.
+    /// Parses a point in time and returns nanoseconds since 1970. `now` is the current time in nanoseconds.
+    ///
+    /// Accepted are RFC 3339, `2026-11-21 12:00` and `12:00` in this zone, `-10m` and `+1h` relative to now,
+    /// `now`, and a number since 1970: seconds, milliseconds, microseconds or nanoseconds, distinguished
+    /// by the number of digits.
     ///
     /// # Errors
-    /// When it is none of these.
-    pub fn parse(&self, text: &str, now: u64) -> Result<u64, ViewError> {
+    /// Returns an error if the text has none of these forms.
+    pub fn parse(&self, text: &str, now: u64) -> Result<u64, AnalysisError> {
         let text = text.trim();
-        self.instant(text, now).ok_or_else(|| ViewError::Time { text: text.to_owned() })
+        self.instant(text, now).ok_or_else(|| AnalysisError::Time { text: text.to_owned() })
     }
 
     fn instant(&self, text: &str, now: u64) -> Option<u64> {
@@ -63,20 +66,20 @@ impl Zone {
         u64::try_from(instant.as_nanosecond()).ok()
     }
 
-    /// An instant in this zone; `None` after the year 9999.
+    /// Converts a point in time to this zone; `None` after the year 9999.
     pub fn zoned(&self, ns: u64) -> Option<Zoned> {
         Some(Timestamp::from_nanosecond(i128::from(ns)).ok()?.to_zoned(self.0.clone()))
     }
 
-    /// Shows an instant by a format of strftime.
-    pub fn show(&self, ns: u64, format: &str) -> String {
+    /// Formats a point in time by a format of strftime.
+    pub fn format(&self, ns: u64, format: &str) -> String {
         let zoned = self.zoned(ns);
         zoned.and_then(|zoned| jiff::fmt::strtime::format(format, &zoned).ok()).unwrap_or_else(|| format!("{ns} ns"))
     }
 
-    /// What the zone is called at an instant: its name if it has one, and how far it is from UTC.
+    /// Returns the name of the zone, if it has one, and its offset from UTC at a point in time.
     pub fn name(&self, ns: u64) -> String {
-        let offset = self.show(ns, "UTC%:z").replace("UTC+00:00", "UTC");
+        let offset = self.format(ns, "UTC%:z").replace("UTC+00:00", "UTC");
         match self.0.iana_name() {
             Some(name) if name != "UTC" && name != "Etc/UTC" => format!("{name}, {offset}"),
             _ => offset,
@@ -84,13 +87,14 @@ impl Zone {
     }
 }
 
-/// A length such as `10m` or `1h 30m`, in nanoseconds.
+/// Parses a duration such as `10m` or `1h 30m`; returns nanoseconds.
 fn nanos(text: &str) -> Option<u64> {
     let length: Duration = humantime::parse_duration(text.trim()).ok()?;
     u64::try_from(length.as_nanos()).ok()
 }
 
-/// A number since 1970: at most eleven digits before the point are seconds, until the year 5138, three more each are a thousandth.
+/// Parses a number since 1970. Up to eleven digits before the point are seconds (until the year 5138); each
+/// three digits more are the next smaller unit.
 fn epoch(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let unit = match whole.len() {
@@ -116,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn instants_are_read_in_any_usual_format() {
+    fn common_time_formats_are_accepted() {
         for text in [
             "now",
             "2026-11-21T12:00:00Z",
@@ -141,16 +145,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn malformed_time_is_rejected() {
         for text in ["", "noon", "2026-13-01", "25:00", "-", "-10", "1.2.3", "999999999999999999999", "1969-12-31", "-9999y"] {
             assert!(berlin().parse(text, NOON).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn a_zone_says_its_name() {
+    fn zone_has_a_name_and_an_offset() {
         assert_eq!((berlin().name(NOON), Zone::utc().name(NOON)), ("UTC+01:00".to_owned(), "UTC".to_owned()));
-        assert_eq!(berlin().show(NOON, "%H:%M:%S"), "13:00:00");
-        assert_eq!(berlin().show(u64::MAX, "%Y"), "2554");
+        assert_eq!(berlin().format(NOON, "%H:%M:%S"), "13:00:00");
+        assert_eq!(berlin().format(u64::MAX, "%Y"), "2554");
     }
 }

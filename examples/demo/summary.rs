@@ -147,7 +147,7 @@ impl fmt::Display for Summary {
         let mut statuses: Vec<_> = ["ok", "timeout"].iter().map(|status| format!("{status} {}", self.count(status))).collect();
         statuses.extend(self.by_status.iter().filter(|(status, _)| !["ok", "timeout"].contains(&status.as_str())).map(others));
 
-        let mut table = table();
+        let mut table = new_table();
         table.add_row(["ports", &format!("{} on {} samplers", self.ports(), self.samplers.len())]);
         table.add_row(["slots", &format!("{slots} each, {} missed", self.sum(|sampler| sampler.missed))]);
         table.add_row(["records", &format!("{records}: {}", statuses.join(", "))]);
@@ -164,7 +164,7 @@ impl fmt::Display for Summary {
         if busiest.is_empty() {
             return Ok(());
         }
-        let mut table = table();
+        let mut table = new_table();
         table.set_header(["busiest links", "to", "link", "mean Gb/s", "of its rate"]);
         for link in busiest {
             let readings = f64::from(link.readings);
@@ -175,7 +175,7 @@ impl fmt::Display for Summary {
     }
 }
 
-fn table() -> Table {
+fn new_table() -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     table

@@ -1,30 +1,28 @@
-//! Heat maps: what a metric was, by place and time.
+//! Heat maps: the values of metrics by port and time.
 //!
-//! Cells are means over a step of time. Steps begin fine and get coarser as the recording turns out to be long, each a multiple of the one
-//! before, so memory is bounded by the picture, however many lines there are. A cell tells apart that there is no record, that the
-//! port did not answer, that the value is not known, and a value.
+//! A cell is the mean over a column of time. Columns start fine and get coarser as the recording turns out to be
+//! longer; each length is a multiple of the shorter ones. So memory is bounded by the picture, not by the number of
+//! records. A cell is a value, or one of: the port did not answer, the value is not known, there is no record.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::error::ViewError;
-use super::hosts::Hosts;
-use super::input::Fold;
-use super::metric::{Metric, Reading};
-use super::record::{Port, Record, Type};
-use ibnet::types::{Guid, PortNum};
+use crate::error::AnalysisError;
+use crate::hosts::Hosts;
+use crate::input::Fold;
+use crate::metric::{Metric, Reading};
+use crate::ports::PortKey;
+use crate::record::{Port, Record, Type};
 
 pub mod grid;
 pub mod order;
-pub mod picture;
-pub mod terminal;
 
 use grid::Grid;
-use order::{By, Place};
+use order::{PortAndPeer, RowKind};
 
-/// How long a column can be, in milliseconds: each divides the next.
+/// Possible lengths of a column in milliseconds; each divides the next.
 const STEPS_MS: [u64; 22] = [
     1,
     2,
@@ -50,39 +48,39 @@ const STEPS_MS: [u64; 22] = [
     60_480_000_000,
 ];
 
-/// Columns: no screen has more.
+/// Largest number of columns. No screen has more pixels.
 const MOST_COLUMNS: u64 = 2000;
 
-/// Cells of a metric, 16 octets each.
+/// Largest number of cells of a metric; a cell has 16 octets.
 const MOST_CELLS: u64 = 4 << 20;
 
-/// All records so far.
+/// The heat map of all records so far.
 #[derive(Clone, Debug)]
-pub struct Heat {
+pub struct HeatMap {
     metrics: Arc<[Metric]>,
     hosts: Option<Arc<Hosts>>,
-    by_key: FxHashMap<(Guid, PortNum), usize>,
+    by_key: FxHashMap<PortKey, usize>,
     rows: Vec<Row>,
-    /// Which of `STEPS_MS`.
+    /// Index of the column length in `STEPS_MS`.
     step: usize,
-    /// The first and the last column, counted since 1970.
+    /// Numbers of the first and the last column, counted since 1970.
     span: Option<(u64, u64)>,
-    /// Whether a counter of that metric was seen at all.
+    /// Whether any record has a counter of the metric, for each metric.
     seen: Vec<bool>,
-    /// Names of counters, of the first record of each chunk: for whoever misspelt one.
+    /// Names of the counters in the first record of each chunk, to suggest a similar name.
     names: BTreeSet<String>,
 }
 
-/// A port.
+/// The cells of a port.
 #[derive(Clone, Debug)]
 struct Row {
-    place: Place,
-    /// By metric.
+    port: PortAndPeer,
+    /// Cells of each metric.
     tracks: Vec<Track>,
-    readers: Vec<Reader>,
+    samplers: Vec<SamplerState>,
 }
 
-/// Cells one after another.
+/// Consecutive cells.
 #[derive(Clone, Debug, Default)]
 struct Track {
     start: u64,
@@ -93,31 +91,31 @@ struct Track {
 struct Sum {
     sum: f64,
     values: u32,
-    /// Records without an answer.
-    dead: u16,
-    /// Records whose value is not known.
+    /// Number of records without an answer.
+    no_answer: u16,
+    /// Number of records whose value is not known.
     unknown: u16,
 }
 
-/// What one sampler last read of a port; with redundancy there are two.
+/// First and last counters that a sampler read from a port. With redundancy a port has two samplers.
 #[derive(Clone, Debug)]
-struct Reader {
+struct SamplerState {
     sampler: Box<str>,
-    first: Mark,
-    last: Mark,
+    first: CounterReading,
+    last: CounterReading,
 }
 
-/// A record that the next one is compared with.
+/// The counters of one record.
 #[derive(Clone, Debug)]
-struct Mark {
+struct CounterReading {
     time_ns: u64,
     answered: bool,
-    /// Of the metrics that are rates, in their order.
+    /// Counters of the metrics that are rates, in the order of the metrics.
     readings: Vec<Reading>,
 }
 
-impl Heat {
-    /// Nothing yet. With `hosts` only their ports count, and those that face them.
+impl HeatMap {
+    /// Creates an empty heat map. With `hosts` it has only the ports of these hosts and the peers of these ports.
     pub fn new(metrics: Vec<Metric>, hosts: Option<Hosts>) -> Self {
         Self {
             seen: vec![false; metrics.len()],
@@ -131,32 +129,32 @@ impl Heat {
         }
     }
 
-    /// The picture's numbers.
+    /// Returns the cells of all rows.
     ///
     /// # Errors
-    /// When no record is left, or none has a counter that was asked for.
-    pub fn finish(mut self, by: By) -> Result<Grid, ViewError> {
+    /// Returns an error if no record was selected, or if no record has a counter of a metric.
+    pub fn finish(mut self, by: RowKind) -> Result<Grid, AnalysisError> {
         for row in 0..self.rows.len() {
-            for reader in std::mem::take(&mut self.rows[row].readers) {
-                self.put_rates(row, &reader.first, None);
+            for sampler in std::mem::take(&mut self.rows[row].samplers) {
+                self.put_rates(row, &sampler.first, None);
             }
         }
-        let Some((first, last)) = self.span else { return Err(self.nothing()) };
+        let Some((first, last)) = self.span else { return Err(self.no_records()) };
         let missing = self.metrics.iter().zip(&self.seen).find(|(metric, seen)| !metric.counters().is_empty() && !**seen);
         if let Some((metric, _)) = missing {
             let similar = |name: &&String| strsim::jaro_winkler(name, metric.name());
             let nearest = self.names.iter().max_by(|a, b| similar(a).total_cmp(&similar(b))).cloned();
-            return Err(ViewError::Counter { name: metric.name().to_owned(), nearest });
+            return Err(AnalysisError::Counter { name: metric.name().to_owned(), nearest });
         }
-        let places: Vec<&Place> = self.rows.iter().map(|row| &row.place).collect();
-        let groups = order::groups(&places, by);
+        let ports: Vec<&PortAndPeer> = self.rows.iter().map(|row| &row.port).collect();
+        let groups = order::groups(&ports, by);
         if groups.is_empty() {
-            let help = format!("no port in these lines belongs to a {by}; try another --by");
-            return Err(ViewError::Nothing { what: format!("no {by} was sampled"), help });
+            let help = format!("no recorded port belongs to a {by}; try another --by");
+            return Err(AnalysisError::Nothing { what: format!("no {by} was sampled"), help });
         }
         let columns = (last - first + 1) as usize;
         let panel = |number: usize| {
-            let row = |place: usize| self.rows[place].tracks[number].row(first, columns);
+            let row = |index: usize| self.rows[index].tracks[number].row(first, columns);
             grid::Panel::new(self.metrics[number].clone(), by, &groups, row)
         };
         let panels = (0..self.metrics.len()).map(panel).collect();
@@ -164,13 +162,13 @@ impl Heat {
         Ok(Grid { start_ns: first * step_ns, step_ns, columns, by, rows: groups.into_iter().map(|group| group.name).collect(), panels })
     }
 
-    fn nothing(&self) -> ViewError {
+    fn no_records(&self) -> AnalysisError {
         let what = if self.hosts.is_some() {
-            "no record of a port of these hosts within these times"
+            "no record of these hosts in the time range"
         } else {
-            "no record of a port within these times"
+            "no record of a port in the time range"
         };
-        ViewError::Nothing { what: what.to_owned(), help: "look at --nodes, --from and --to, or leave them out".to_owned() }
+        AnalysisError::Nothing { what: what.to_owned(), help: "check --nodes, --from and --to, or omit them".to_owned() }
     }
 
     fn step_ns(&self) -> u64 {
@@ -178,13 +176,13 @@ impl Heat {
     }
 
     fn row(&mut self, port: &Port<'_>) -> usize {
-        *self.by_key.entry(port.key()).or_insert_with(|| {
-            self.rows.push(Row { place: Place::of(port), tracks: vec![Track::default(); self.metrics.len()], readers: Vec::new() });
+        *self.by_key.entry((port.guid, port.port)).or_insert_with(|| {
+            self.rows.push(Row { port: PortAndPeer::of(port), tracks: vec![Track::default(); self.metrics.len()], samplers: Vec::new() });
             self.rows.len() - 1
         })
     }
 
-    /// Makes room for a column, and says which it is.
+    /// Extends the span to a point in time and returns its column.
     fn column(&mut self, time_ns: u64) -> u64 {
         loop {
             let column = time_ns / self.step_ns();
@@ -207,7 +205,7 @@ impl Heat {
         }
     }
 
-    /// Steps are never shorter than the slots.
+    /// Makes the columns at least as long as a slot.
     fn fit(&mut self, interval_ns: u64) {
         if self.step_ns() < interval_ns {
             let fits = |step: &usize| STEPS_MS[*step] * 1_000_000 >= interval_ns;
@@ -215,31 +213,32 @@ impl Heat {
         }
     }
 
-    /// The rates between two readings, in the time of the later one.
-    fn put_rates(&mut self, row: usize, mark: &Mark, before: Option<&Mark>) {
-        let column = self.column(mark.time_ns);
+    /// Adds the rates between two readings at the time of the later one.
+    fn put_rates(&mut self, row: usize, reading: &CounterReading, before: Option<&CounterReading>) {
+        let column = self.column(reading.time_ns);
         let metrics = Arc::clone(&self.metrics);
         let rates = metrics.iter().enumerate().filter(|(_, metric)| !metric.counters().is_empty());
-        for ((place, _), (number, reading)) in rates.zip(mark.readings.iter().enumerate()) {
-            let rate = before.and_then(|before| reading.rate_since(before.readings.get(number)?));
-            self.rows[row].tracks[place].at(column).put(rate, mark.answered);
+        for ((metric, _), (number, counters)) in rates.zip(reading.readings.iter().enumerate()) {
+            let rate = before.and_then(|before| counters.rate_since(before.readings.get(number)?));
+            self.rows[row].tracks[metric].at(column).put(rate, reading.answered);
         }
     }
 }
 
-impl Fold for Heat {
-    fn wants(&self, kind: Type) -> bool {
+impl Fold for HeatMap {
+    fn uses(&self, kind: Type) -> bool {
         kind == Type::Port
     }
 
-    fn wants_counters(&self) -> bool {
+    fn uses_counters(&self) -> bool {
         self.metrics.iter().any(|metric| !metric.counters().is_empty())
     }
 
-    fn take(&mut self, record: &Record<'_>) {
+    fn add(&mut self, record: &Record<'_>) {
         let Record::Port(port) = record else { return };
-        let is_meant = |hosts: &Arc<Hosts>| hosts.has(&port.node) || port.peer.as_deref().is_some_and(|peer| hosts.has(peer));
-        if !self.hosts.as_ref().is_none_or(is_meant) {
+        let is_selected =
+            |hosts: &Arc<Hosts>| hosts.contains_node(&port.node) || port.peer.as_deref().is_some_and(|peer| hosts.contains_node(peer));
+        if !self.hosts.as_ref().is_none_or(is_selected) {
             return;
         }
         let (time_ns, interval_ns) = slot_start(port);
@@ -248,11 +247,11 @@ impl Fold for Heat {
         let column = self.column(time_ns);
         let metrics = Arc::clone(&self.metrics);
         let mut readings = Vec::new();
-        for (place, metric) in metrics.iter().enumerate() {
+        for (index, metric) in metrics.iter().enumerate() {
             if metric.counters().is_empty() {
-                self.rows[row].tracks[place].at(column).put(metric.value(port), port.answered());
+                self.rows[row].tracks[index].at(column).put(metric.value(port), port.answered());
             } else {
-                self.seen[place] = self.seen[place] || metric.counters().iter().any(|name| port.counter(name).is_some());
+                self.seen[index] = self.seen[index] || metric.counters().iter().any(|name| port.counter(name).is_some());
                 readings.push(Reading::new(port, metric.counters()));
             }
         }
@@ -262,14 +261,17 @@ impl Fold for Heat {
         if self.names.is_empty() {
             self.names.extend(port.counters.iter().map(|(name, _)| (*name).to_owned()));
         }
-        let mark = Mark { time_ns, answered: port.answered(), readings };
-        let reader = self.rows[row].readers.iter().position(|reader| *reader.sampler == *port.sampler);
-        match reader {
-            Some(reader) => {
-                let before = std::mem::replace(&mut self.rows[row].readers[reader].last, mark.clone());
-                self.put_rates(row, &mark, Some(&before));
+        let reading = CounterReading { time_ns, answered: port.answered(), readings };
+        let sampler = self.rows[row].samplers.iter().position(|known| *known.sampler == *port.sampler);
+        match sampler {
+            Some(sampler) => {
+                let before = std::mem::replace(&mut self.rows[row].samplers[sampler].last, reading.clone());
+                self.put_rates(row, &reading, Some(&before));
             }
-            None => self.rows[row].readers.push(Reader { sampler: (*port.sampler).into(), first: mark.clone(), last: mark }),
+            None => {
+                let state = SamplerState { sampler: (*port.sampler).into(), first: reading.clone(), last: reading };
+                self.rows[row].samplers.push(state);
+            }
         }
     }
 
@@ -281,24 +283,24 @@ impl Fold for Heat {
         self.names.append(&mut later.names);
         let span = later.span;
         let mut joints = Vec::new();
-        for Row { place, tracks, readers } in later.rows {
+        for Row { port, tracks, samplers } in later.rows {
             let fresh = self.rows.len();
-            let row = *self.by_key.entry(place.key()).or_insert(fresh);
+            let row = *self.by_key.entry(port.key()).or_insert(fresh);
             if row == fresh {
-                self.rows.push(Row { place, tracks, readers });
+                self.rows.push(Row { port, tracks, samplers });
                 continue;
             }
             for (track, later) in self.rows[row].tracks.iter_mut().zip(tracks) {
                 track.merge(later);
             }
-            for reader in readers {
-                let known = self.rows[row].readers.iter().position(|known| known.sampler == reader.sampler);
+            for sampler in samplers {
+                let known = self.rows[row].samplers.iter().position(|known| known.sampler == sampler.sampler);
                 match known {
                     Some(known) => {
-                        let before = std::mem::replace(&mut self.rows[row].readers[known].last, reader.last);
-                        joints.push((row, reader.first, before));
+                        let before = std::mem::replace(&mut self.rows[row].samplers[known].last, sampler.last);
+                        joints.push((row, sampler.first, before));
                     }
-                    None => self.rows[row].readers.push(reader),
+                    None => self.rows[row].samplers.push(sampler),
                 }
             }
         }
@@ -322,11 +324,11 @@ impl Track {
             self.cells.splice(..0, std::iter::repeat_n(Sum::default(), missing));
             self.start = column;
         }
-        let place = (column - self.start) as usize;
-        if place >= self.cells.len() {
-            self.cells.resize(place + 1, Sum::default());
+        let index = (column - self.start) as usize;
+        if index >= self.cells.len() {
+            self.cells.resize(index + 1, Sum::default());
         }
-        &mut self.cells[place]
+        &mut self.cells[index]
     }
 
     fn merge(&mut self, later: Self) {
@@ -344,13 +346,13 @@ impl Track {
         }
     }
 
-    /// All columns of the picture, empty ones too.
+    /// Returns all columns of the heat map, including empty ones.
     fn row(&self, first: u64, columns: usize) -> Vec<grid::Cell> {
         let cell = |column: u64| {
-            let place = usize::try_from(column.checked_sub(self.start)?).ok()?;
-            self.cells.get(place).map(|sum| sum.cell())
+            let index = usize::try_from(column.checked_sub(self.start)?).ok()?;
+            self.cells.get(index).map(|sum| sum.cell())
         };
-        (first..).take(columns).map(|column| cell(column).unwrap_or(grid::Cell::Absent)).collect()
+        (first..).take(columns).map(|column| cell(column).unwrap_or(grid::Cell::NoRecord)).collect()
     }
 }
 
@@ -362,29 +364,30 @@ impl Sum {
                 self.values = self.values.saturating_add(1);
             }
             None if answered => self.unknown = self.unknown.saturating_add(1),
-            None => self.dead = self.dead.saturating_add(1),
+            None => self.no_answer = self.no_answer.saturating_add(1),
         }
     }
 
     fn add(&mut self, other: Self) {
         self.sum += other.sum;
         self.values = self.values.saturating_add(other.values);
-        self.dead = self.dead.saturating_add(other.dead);
+        self.no_answer = self.no_answer.saturating_add(other.no_answer);
         self.unknown = self.unknown.saturating_add(other.unknown);
     }
 
     fn cell(&self) -> grid::Cell {
         match self {
             Self { values: 1.., .. } => grid::Cell::Value(self.sum / f64::from(self.values)),
-            Self { dead: 1.., .. } => grid::Cell::Dead,
+            Self { no_answer: 1.., .. } => grid::Cell::NoAnswer,
             Self { unknown: 1.., .. } => grid::Cell::Unknown,
-            _ => grid::Cell::Absent,
+            _ => grid::Cell::NoRecord,
         }
     }
 }
 
-/// When the slot of a record began, and how long slots are, 0 where that cannot be told. A slot's number is its start by the interval, so
-/// the quotient of both tells the interval, but for what `ts` is after the start by the number: intervals are round, so that is rounded away.
+/// Returns the start of the slot of a record, and the interval, both in nanoseconds; the interval is 0 if it is
+/// unknown. The number of a slot is its start divided by the interval, so `ts` divided by the number is slightly
+/// more than the interval. Intervals are round numbers, so the excess is rounded away.
 fn slot_start(port: &Port<'_>) -> (u64, u64) {
     const DAY: u64 = 86_400_000_000_000;
     let about = port.ts.checked_div(port.slot).unwrap_or(0);

@@ -1,65 +1,67 @@
-//! The rows of a heat map: which ports are one row, and which row stands beside which.
+//! The rows of a heat map: which ports form a row, and the order of the rows.
 //!
-//! Neighbours in the fabric are neighbours in the picture: leaf switches by name, each with its ports in their order and each host's
-//! port below the leaf's port that faces it; then the switches above, tier by tier. All of it is told by the records.
+//! Neighbours in the fabric are neighbours in the picture. Leaf switches come first, by name, each with its ports
+//! by number. The port of a host follows the switch port to which it is linked. The upper switches come next,
+//! tier by tier. The topology is that of the records.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::str::FromStr;
 
 use ibnet::types::{Guid, NodeKind, ParseError, PortNum, Printable};
+
 use crate::hosts::host_of;
 use crate::record::Port;
 
-/// What a row is.
+/// Kind of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum By {
-    /// A port.
+pub enum RowKind {
+    /// One port.
     #[default]
     Port,
-    /// A link: both of its ends.
+    /// Both ends of a link.
     Link,
     /// All ports of a switch.
     Switch,
-    /// All adapters of a host.
+    /// All HCA ports of a host.
     Host,
 }
 
-/// Who a port is, and who faces it.
+/// Identity of a port and of its peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place {
-    /// Its device.
+pub struct PortAndPeer {
+    /// GUID of the device.
     pub guid: Guid,
-    /// Its number.
+    /// Number of the port.
     pub port: PortNum,
-    /// Its node, as strangers wrote it.
+    /// Node description as the device returned it.
     pub node: String,
-    /// What its node is, if this version knows it.
+    /// Kind of the device; `None` for a kind that this version does not know.
     pub kind: Option<NodeKind>,
-    /// The other end: device, port, name.
+    /// Device, port and name of the other end of the link.
     pub peer: Option<(Guid, PortNum, String)>,
 }
 
-/// A row.
+/// The ports of a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Group {
-    /// What it is called.
-    pub name: Name,
-    /// Places of its ports in the list.
+pub struct RowGroup {
+    /// Label of the row.
+    pub name: RowLabel,
+    /// Indices of the ports in the list of ports.
     pub members: Vec<usize>,
 }
 
-/// What a row is called; no character of it misleads.
+/// Label of a row, with all control characters escaped.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Name {
-    /// The row.
+pub struct RowLabel {
+    /// Label of the row alone.
     pub row: String,
-    /// What many neighbours have in common: their leaf switch, or their tier.
+    /// Label of a block of neighbouring rows: their leaf switch, or their tier.
     pub block: String,
 }
 
-impl Place {
-    /// Of a record.
+impl PortAndPeer {
+    /// Takes identity and peer from a record.
     pub fn of(port: &Port<'_>) -> Self {
         let peer = port.peer_guid.zip(port.peer_port);
         Self {
@@ -71,7 +73,7 @@ impl Place {
         }
     }
 
-    /// What it is known by.
+    /// Returns the GUID of the device and the number of the port.
     pub fn key(&self) -> (Guid, PortNum) {
         (self.guid, self.port)
     }
@@ -81,82 +83,83 @@ impl Place {
     }
 }
 
-/// Where a port stands: tier, name and GUID of its switch (of a host's port, of the switch that faces it), the port there, and then the switch's
-/// own port before the one that faces it.
+/// Sort key of a port: tier, name and GUID of its switch, number of the switch port, whether it is the host's end,
+/// its own GUID and number. For the port of a host the switch is the one at the other end of its link.
 type Rank = (u32, String, Guid, PortNum, bool, Guid, PortNum);
 
-/// The rows, in the order of the topology.
-pub fn groups(places: &[&Place], by: By) -> Vec<Group> {
-    let tiers = tiers(places);
-    let names: BTreeMap<Guid, &str> = places.iter().map(|place| (place.guid, place.node.as_str())).collect();
-    let rank = |place: &Place| -> Rank {
+/// Returns the rows in the order of the topology.
+pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
+    let tiers = tiers(ports);
+    let names: BTreeMap<Guid, &str> = ports.iter().map(|port| (port.guid, port.node.as_str())).collect();
+    let rank = |port: &PortAndPeer| -> Rank {
         let tier = |guid: &Guid| tiers.get(guid).copied().unwrap_or(u32::MAX);
-        match &place.peer {
-            Some((guid, port, name)) if !tiers.contains_key(&place.guid) => {
+        match &port.peer {
+            Some((guid, number, name)) if !tiers.contains_key(&port.guid) => {
                 let name = names.get(guid).copied().unwrap_or(name);
-                (tier(guid), natural(name), *guid, *port, true, place.guid, place.port)
+                (tier(guid), natural(name), *guid, *number, true, port.guid, port.port)
             }
-            _ => (tier(&place.guid), natural(&place.node), place.guid, place.port, false, place.guid, place.port),
+            _ => (tier(&port.guid), natural(&port.node), port.guid, port.port, false, port.guid, port.port),
         }
     };
-    // A row by its key; its ports by their ranks, the first of which is the row's.
+    // The rows by their keys. The first rank of a row is the rank of the row.
     let mut rows: BTreeMap<(String, Guid, PortNum), BTreeSet<(Rank, usize)>> = BTreeMap::new();
-    for (number, place) in places.iter().enumerate() {
-        let is_switch = tiers.contains_key(&place.guid);
+    for (index, port) in ports.iter().enumerate() {
+        let is_switch = tiers.contains_key(&port.guid);
         let none = (String::new(), Guid(0), PortNum(0));
         let key = match by {
-            By::Port => (String::new(), place.guid, place.port),
-            By::Link => {
-                let (guid, port) = place.peer.as_ref().map_or_else(|| place.key(), |(guid, port, _)| place.key().min((*guid, *port)));
-                (String::new(), guid, port)
+            RowKind::Port => (String::new(), port.guid, port.port),
+            RowKind::Link => {
+                let (guid, number) = port.peer.as_ref().map_or_else(|| port.key(), |(guid, number, _)| port.key().min((*guid, *number)));
+                (String::new(), guid, number)
             }
-            By::Switch if is_switch => (String::new(), place.guid, PortNum(0)),
-            By::Host if !is_switch => (host_of(&place.node).to_owned(), Guid(0), PortNum(0)),
-            By::Switch | By::Host => none,
+            RowKind::Switch if is_switch => (String::new(), port.guid, PortNum(0)),
+            RowKind::Host if !is_switch => (host_of(&port.node).to_owned(), Guid(0), PortNum(0)),
+            RowKind::Switch | RowKind::Host => none,
         };
         if key != (String::new(), Guid(0), PortNum(0)) {
-            rows.entry(key).or_default().insert((rank(place), number));
+            rows.entry(key).or_default().insert((rank(port), index));
         }
     }
     let mut rows: Vec<_> = rows.into_values().collect();
     rows.sort();
-    let block = |rank: &Rank, place: &Place| match (by, rank.0) {
-        (By::Switch, u32::MAX) => "no hosts below".to_owned(),
-        (By::Switch, tier) => format!("tier {tier}"),
-        _ if rank.4 => place.peer.as_ref().map_or_else(String::new, |(guid, _, name)| shown(names.get(guid).copied().unwrap_or(name))),
-        _ => shown(&place.node),
+    let block = |rank: &Rank, port: &PortAndPeer| match (by, rank.0) {
+        (RowKind::Switch, u32::MAX) => "no hosts below".to_owned(),
+        (RowKind::Switch, tier) => format!("tier {tier}"),
+        _ if rank.4 => port.peer.as_ref().map_or_else(String::new, |(guid, _, name)| shown(names.get(guid).copied().unwrap_or(name))),
+        _ => shown(&port.node),
     };
-    let group = |ports: BTreeSet<(Rank, usize)>| {
-        let members: Vec<usize> = ports.iter().map(|(_, number)| *number).collect();
-        let (rank, place) = ports.first().map(|(rank, number)| (rank, places[*number]))?;
-        let row = match (by, &place.peer) {
-            (By::Port, _) | (By::Link, None) => place.name(),
-            (By::Link, Some((_, port, name))) => format!("{} - {}/{port}", place.name(), shown(name)),
-            (By::Switch, _) => shown(&place.node),
-            (By::Host, _) => shown(host_of(&place.node)),
+    let group = |ranked: BTreeSet<(Rank, usize)>| {
+        let members: Vec<usize> = ranked.iter().map(|(_, index)| *index).collect();
+        let (rank, port) = ranked.first().map(|(rank, index)| (rank, ports[*index]))?;
+        let row = match (by, &port.peer) {
+            (RowKind::Port, _) | (RowKind::Link, None) => port.name(),
+            (RowKind::Link, Some((_, number, name))) => format!("{} - {}/{number}", port.name(), shown(name)),
+            (RowKind::Switch, _) => shown(&port.node),
+            (RowKind::Host, _) => shown(host_of(&port.node)),
         };
-        Some(Group { name: Name { row, block: block(rank, place) }, members })
+        Some(RowGroup { name: RowLabel { row, block: block(rank, port) }, members })
     };
     rows.into_iter().filter_map(group).collect()
 }
 
-/// How far each switch is from its nearest host: a leaf switch 1. Switches without any way to a host have no number below the greatest.
-fn tiers(places: &[&Place]) -> BTreeMap<Guid, u32> {
-    let mut switches: BTreeSet<Guid> = places.iter().filter(|place| place.kind == Some(NodeKind::Switch)).map(|place| place.guid).collect();
-    // A device that nobody sampled is a switch if several of its ports are seen from the other side.
-    let mut faced: BTreeMap<Guid, BTreeSet<PortNum>> = BTreeMap::new();
-    for (guid, port, _) in places.iter().filter_map(|place| place.peer.as_ref()) {
-        faced.entry(*guid).or_default().insert(*port);
+/// Returns the distance of each switch to the nearest host; 1 for a leaf switch, `u32::MAX` if no host can be
+/// reached.
+fn tiers(ports: &[&PortAndPeer]) -> BTreeMap<Guid, u32> {
+    let mut switches: BTreeSet<Guid> = ports.iter().filter(|port| port.kind == Some(NodeKind::Switch)).map(|port| port.guid).collect();
+    // A device without records is a switch if several of its ports are peers of other ports.
+    let mut seen_as_peer: BTreeMap<Guid, BTreeSet<PortNum>> = BTreeMap::new();
+    for (guid, number, _) in ports.iter().filter_map(|port| port.peer.as_ref()) {
+        seen_as_peer.entry(*guid).or_default().insert(*number);
     }
-    let adapters: BTreeSet<Guid> = places.iter().filter(|place| place.kind == Some(NodeKind::Hca)).map(|place| place.guid).collect();
-    let is_unsampled_switch = |(guid, ports): &(&Guid, &BTreeSet<PortNum>)| ports.len() > 1 && !adapters.contains(guid);
-    switches.extend(faced.iter().filter(is_unsampled_switch).map(|(guid, _)| *guid));
+    let hcas: BTreeSet<Guid> = ports.iter().filter(|port| port.kind == Some(NodeKind::Hca)).map(|port| port.guid).collect();
+    let is_switch_without_records = |(guid, numbers): &(&Guid, &BTreeSet<PortNum>)| numbers.len() > 1 && !hcas.contains(guid);
+    switches.extend(seen_as_peer.iter().filter(is_switch_without_records).map(|(guid, _)| *guid));
 
     let mut links: BTreeMap<Guid, BTreeSet<Guid>> = BTreeMap::new();
-    for place in places {
-        if let Some((peer, ..)) = &place.peer {
-            links.entry(place.guid).or_default().insert(*peer);
-            links.entry(*peer).or_default().insert(place.guid);
+    for port in ports {
+        if let Some((peer, ..)) = &port.peer {
+            links.entry(port.guid).or_default().insert(*peer);
+            links.entry(*peer).or_default().insert(port.guid);
         }
     }
     let mut tiers: BTreeMap<Guid, u32> = switches.iter().map(|guid| (*guid, u32::MAX)).collect();
@@ -172,9 +175,9 @@ fn tiers(places: &[&Place]) -> BTreeMap<Guid, u32> {
     tiers
 }
 
-/// A name whose numbers compare by their values: `leaf2` before `leaf10`.
+/// Returns a sort key that compares numbers by value: `leaf2` before `leaf10`.
 fn natural(name: &str) -> String {
-    /// More digits than a 64-bit number has.
+    /// Number of digits of the largest 64-bit number.
     const DIGITS: usize = 20;
     let mut key = String::with_capacity(name.len() + DIGITS);
     let mut rest = name;
@@ -190,14 +193,14 @@ fn natural(name: &str) -> String {
     key
 }
 
-/// A name of strangers, of which no more is shown than fits beside a row.
+/// Escapes a node description and shortens it to 24 characters.
 fn shown(name: &str) -> String {
     const MOST: usize = 24;
     let name = Printable(name).to_string();
     if name.chars().count() <= MOST { name } else { name.chars().take(MOST - 1).chain(['…']).collect() }
 }
 
-impl fmt::Display for By {
+impl fmt::Display for RowKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Port => "port",
@@ -208,7 +211,7 @@ impl fmt::Display for By {
     }
 }
 
-impl FromStr for By {
+impl FromStr for RowKind {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
@@ -221,59 +224,59 @@ impl FromStr for By {
 mod tests {
     use super::*;
 
-    fn place(kind: NodeKind, guid: u64, node: &str, port: u8, peer: (u64, u8, &str)) -> Place {
+    fn port(kind: NodeKind, guid: u64, node: &str, port: u8, peer: (u64, u8, &str)) -> PortAndPeer {
         let peer = Some((Guid(peer.0), PortNum(peer.1), peer.2.to_owned()));
-        Place { guid: Guid(guid), port: PortNum(port), node: node.to_owned(), kind: Some(kind), peer }
+        PortAndPeer { guid: Guid(guid), port: PortNum(port), node: node.to_owned(), kind: Some(kind), peer }
     }
 
-    /// Two leaves below a spine, a host at each, all ports in no order at all.
-    fn fabric() -> Vec<Place> {
+    /// Two leaf switches with one host each, and a spine switch. The ports are in no particular order.
+    fn fabric() -> Vec<PortAndPeer> {
         use NodeKind::{Hca, Switch};
         vec![
-            place(Switch, 30, "spine", 1, (20, 2, "leaf10")),
-            place(Switch, 30, "spine", 2, (10, 2, "leaf2")),
-            place(Hca, 1, "b mlx5_0", 1, (20, 1, "leaf10")),
-            place(Hca, 2, "a mlx5_0", 1, (10, 1, "leaf2")),
-            place(Switch, 20, "leaf10", 2, (30, 1, "spine")),
-            place(Switch, 20, "leaf10", 1, (1, 1, "b mlx5_0")),
-            place(Switch, 10, "leaf2", 2, (30, 2, "spine")),
-            place(Switch, 10, "leaf2", 1, (2, 1, "a mlx5_0")),
+            port(Switch, 30, "spine", 1, (20, 2, "leaf10")),
+            port(Switch, 30, "spine", 2, (10, 2, "leaf2")),
+            port(Hca, 1, "b mlx5_0", 1, (20, 1, "leaf10")),
+            port(Hca, 2, "a mlx5_0", 1, (10, 1, "leaf2")),
+            port(Switch, 20, "leaf10", 2, (30, 1, "spine")),
+            port(Switch, 20, "leaf10", 1, (1, 1, "b mlx5_0")),
+            port(Switch, 10, "leaf2", 2, (30, 2, "spine")),
+            port(Switch, 10, "leaf2", 1, (2, 1, "a mlx5_0")),
         ]
     }
 
-    fn rows(by: By) -> Vec<(String, Vec<usize>)> {
+    fn rows(by: RowKind) -> Vec<(String, Vec<usize>)> {
         let fabric = fabric();
         groups(&fabric.iter().collect::<Vec<_>>(), by).into_iter().map(|group| (group.name.row, group.members)).collect()
     }
 
     #[test]
-    fn ports_stand_by_their_leaf_and_hosts_below_the_port_that_faces_them() {
-        let names: Vec<_> = rows(By::Port).into_iter().map(|(name, _)| name).collect();
+    fn ports_follow_their_switch_and_hosts_their_switch_port() {
+        let names: Vec<_> = rows(RowKind::Port).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["leaf2/1", "a mlx5_0/1", "leaf2/2", "leaf10/1", "b mlx5_0/1", "leaf10/2", "spine/1", "spine/2"]);
     }
 
     #[test]
-    fn ports_are_one_row_by_switch_host_and_link() {
+    fn ports_are_grouped_by_switch_host_and_link() {
         assert_eq!(
-            rows(By::Switch),
+            rows(RowKind::Switch),
             [("leaf2".to_owned(), vec![7, 6]), ("leaf10".to_owned(), vec![5, 4]), ("spine".to_owned(), vec![0, 1])]
         );
-        assert_eq!(rows(By::Host), [("a".to_owned(), vec![3]), ("b".to_owned(), vec![2])]);
-        let links = rows(By::Link);
+        assert_eq!(rows(RowKind::Host), [("a".to_owned(), vec![3]), ("b".to_owned(), vec![2])]);
+        let links = rows(RowKind::Link);
         assert_eq!(links[0], ("leaf2/1 - a mlx5_0/1".to_owned(), vec![7, 3]));
         assert_eq!(links.len(), 4);
     }
 
     #[test]
-    fn a_switch_that_nobody_sampled_is_no_host() {
+    fn switch_without_records_is_not_a_host() {
         let all = fabric();
-        let leaves: Vec<&Place> = all.iter().filter(|place| place.node.starts_with("leaf")).collect();
+        let leaves: Vec<&PortAndPeer> = all.iter().filter(|port| port.node.starts_with("leaf")).collect();
         assert_eq!(tiers(&leaves), [(Guid(10), 1), (Guid(20), 1), (Guid(30), 2)].into());
     }
 
     #[test]
-    fn hostile_names_are_shown_short_and_harmless() {
-        let name = groups(&[&place(NodeKind::Switch, 1, &format!("\u{1b}[2J{}", "x".repeat(99)), 1, (2, 1, ""))], By::Port).remove(0).name;
+    fn labels_are_short_and_escaped() {
+        let name = groups(&[&port(NodeKind::Switch, 1, &format!("\u{1b}[2J{}", "x".repeat(99)), 1, (2, 1, ""))], RowKind::Port).remove(0).name;
         assert!(name.row.starts_with("\\u{1b}[2Jxx") && name.row.chars().count() < 30, "{}", name.row);
     }
 }

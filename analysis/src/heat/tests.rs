@@ -1,11 +1,11 @@
-use super::grid::Cell::{Absent, Dead, Unknown, Value};
+use super::grid::Cell::{NoAnswer, NoRecord, Unknown, Value};
 use super::*;
 
 const SECOND: u64 = 1_000_000_000;
 /// A slot of one second.
 const SLOT: u64 = 1_795_262_400;
 
-/// A record of a port of a switch; `rest` are further fields.
+/// Returns the record of a switch port; `rest` adds fields.
 fn line(slot: u64, port: u8, status: &str, rest: &str) -> String {
     let ts = slot * SECOND + 20_000_000;
     format!(
@@ -13,20 +13,20 @@ fn line(slot: u64, port: u8, status: &str, rest: &str) -> String {
     )
 }
 
-fn heat(metrics: &[&str], lines: &[String]) -> Heat {
-    let mut heat = Heat::new(metrics.iter().map(|name| name.parse().unwrap()).collect(), None);
+fn heat(metrics: &[&str], lines: &[String]) -> HeatMap {
+    let mut heat = HeatMap::new(metrics.iter().map(|name| name.parse().unwrap()).collect(), None);
     for line in lines {
-        heat.take(&Record::parse(line.as_bytes(), Type::Port).unwrap());
+        heat.add(&Record::parse(line.as_bytes(), Type::Port).unwrap());
     }
     heat
 }
 
-fn cells(heat: Heat) -> Vec<Vec<Vec<grid::Cell>>> {
-    heat.finish(By::Port).unwrap().panels.into_iter().map(|panel| panel.cells).collect()
+fn cells(heat: HeatMap) -> Vec<Vec<Vec<grid::Cell>>> {
+    heat.finish(RowKind::Port).unwrap().panels.into_iter().map(|panel| panel.cells).collect()
 }
 
-/// Five slots of two ports: rates, a cleared counter, a dead port, a slot without a record.
-fn story() -> Vec<String> {
+/// Five slots of two ports: rates, a counter reset, a port that does not answer, a slot without a record.
+fn records() -> Vec<String> {
     let gbps =
         |slot, port, gbps: f64, count: u64| line(SLOT + slot, port, "ok", &format!(r#","port_rcv_errors":{count},"xmit_gbps":{gbps}"#));
     vec![
@@ -44,20 +44,20 @@ fn story() -> Vec<String> {
 
 fn expected() -> Vec<Vec<Vec<grid::Cell>>> {
     vec![
-        vec![vec![Unknown, Value(2.5), Value(3.0), Value(3.5), Value(4.0)], vec![Value(1.0), Dead, Value(0.0), Absent, Value(9.0)]],
-        // 4 more in a second; then it was cleared; after a gap there is no rate.
-        vec![vec![Unknown, Value(4.0), Unknown, Value(1.0), Value(0.0)], vec![Unknown, Dead, Unknown, Absent, Unknown]],
+        vec![vec![Unknown, Value(2.5), Value(3.0), Value(3.5), Value(4.0)], vec![Value(1.0), NoAnswer, Value(0.0), NoRecord, Value(9.0)]],
+        // An increase of 4 in a second; then a reset; after a gap there is no rate.
+        vec![vec![Unknown, Value(4.0), Unknown, Value(1.0), Value(0.0)], vec![Unknown, NoAnswer, Unknown, NoRecord, Unknown]],
     ]
 }
 
 #[test]
-fn cells_are_what_the_records_say() {
-    assert_eq!(cells(heat(&["xmit_gbps", "port_rcv_errors"], &story())), expected());
+fn cells_have_the_values_of_the_records() {
+    assert_eq!(cells(heat(&["xmit_gbps", "port_rcv_errors"], &records())), expected());
 }
 
 #[test]
-fn lines_may_be_cut_into_chunks_anywhere() {
-    let lines = story();
+fn result_does_not_depend_on_the_chunks() {
+    let lines = records();
     for cut in 0..=lines.len() {
         let mut whole = heat(&["xmit_gbps", "port_rcv_errors"], &[]);
         whole.merge(heat(&["xmit_gbps", "port_rcv_errors"], &lines[..cut]));
@@ -67,9 +67,9 @@ fn lines_may_be_cut_into_chunks_anywhere() {
 }
 
 #[test]
-fn a_long_recording_gets_coarser_columns_of_means() {
+fn long_recording_has_longer_columns_of_means() {
     let lines: Vec<_> = (0..3600).map(|slot| line(SLOT + slot, 2, "ok", &format!(r#","xmit_gbps":{}"#, slot % 10))).collect();
-    let grid = heat(&["xmit_gbps"], &lines).finish(By::Port).unwrap();
+    let grid = heat(&["xmit_gbps"], &lines).finish(RowKind::Port).unwrap();
     assert_eq!((grid.step_ns, grid.columns, grid.start_ns), (2 * SECOND, 1800, SLOT * SECOND));
     assert_eq!(grid.panels[0].cells[0][..6], [0.5, 2.5, 4.5, 6.5, 8.5, 0.5].map(Value));
     let sum: f64 = grid.panels[0].values().sum();
@@ -77,27 +77,26 @@ fn a_long_recording_gets_coarser_columns_of_means() {
 }
 
 #[test]
-fn a_clock_that_was_far_off_once_costs_no_memory() {
+fn wrong_time_of_a_record_does_not_cost_memory() {
     let lines = [line(1_000_001, 2, "ok", r#","xmit_gbps":1.0"#), line(SLOT, 2, "ok", r#","xmit_gbps":2.0"#)];
-    let grid = heat(&["xmit_gbps"], &lines).finish(By::Port).unwrap();
+    let grid = heat(&["xmit_gbps"], &lines).finish(RowKind::Port).unwrap();
     assert!(grid.columns <= 2000, "{} columns", grid.columns);
     assert_eq!(grid.panels[0].values().collect::<Vec<_>>(), [1.0, 2.0]);
 }
 
 #[test]
-fn the_last_instant_that_there_is_can_be_drawn() {
+fn largest_possible_time_is_accepted() {
     let last = line(SLOT, 2, "ok", r#","xmit_gbps":1.0"#)
         .replace(&format!("\"ts\":{}", SLOT * SECOND + 20_000_000), &format!("\"ts\":{}", u64::MAX));
     for lines in [&[last.clone()][..], &[line(1, 2, "ok", r#","xmit_gbps":1.0"#), last.clone()]] {
-        let grid = heat(&["xmit_gbps"], lines).finish(By::Port).unwrap();
+        let grid = heat(&["xmit_gbps"], lines).finish(RowKind::Port).unwrap();
         assert!(grid.columns <= 2000, "{} columns", grid.columns);
-        let picture = picture::HeatPicture::new(&grid, &grid::Range::default(), crate::when::Zone::utc());
-        assert!(crate::draw::render(&picture, crate::draw::Format::Svg).is_ok());
+        assert!(grid.end_ns() >= grid.start_ns, "{} to {}", grid.start_ns, grid.end_ns());
     }
 }
 
 #[test]
-fn slots_of_any_interval_are_told_from_their_numbers() {
+fn slot_start_follows_from_the_slot_number() {
     for interval in [100_000_000, 333_000_000, SECOND, 60 * SECOND, 900 * SECOND] {
         let slot = 1_795_262_400 * SECOND / interval;
         let text = line(slot, 2, "ok", "")
@@ -108,7 +107,7 @@ fn slots_of_any_interval_are_told_from_their_numbers() {
 }
 
 #[test]
-fn two_samplers_of_a_port_do_not_disturb_each_others_rates() {
+fn two_samplers_of_a_port_have_separate_rates() {
     let first: Vec<_> = (0..3).map(|slot| line(SLOT + slot, 2, "ok", &format!(r#","port_rcv_errors":{}"#, 10 * slot))).collect();
     let second: Vec<_> = first.iter().map(|line| line.replace("\"sampler\":\"s\"", "\"sampler\":\"t\"")).collect();
     let both: Vec<_> = first.iter().zip(&second).flat_map(|(a, b)| [a.clone(), b.clone()]).collect();
@@ -116,16 +115,16 @@ fn two_samplers_of_a_port_do_not_disturb_each_others_rates() {
 }
 
 #[test]
-fn a_counter_that_nobody_has_is_an_error_with_a_suggestion() {
-    let error = heat(&["port_rcv_error"], &story()).finish(By::Port).unwrap_err();
-    assert!(matches!(&error, ViewError::Counter { nearest: Some(name), .. } if name == "port_rcv_errors"), "{error:?}");
-    assert!(matches!(heat(&["xmit_gbps"], &[]).finish(By::Port), Err(ViewError::Nothing { .. })));
-    assert!(matches!(heat(&["xmit_gbps"], &story()).finish(By::Host), Err(ViewError::Nothing { .. })));
+fn unknown_counter_is_an_error_with_a_suggestion() {
+    let error = heat(&["port_rcv_error"], &records()).finish(RowKind::Port).unwrap_err();
+    assert!(matches!(&error, AnalysisError::Counter { nearest: Some(name), .. } if name == "port_rcv_errors"), "{error:?}");
+    assert!(matches!(heat(&["xmit_gbps"], &[]).finish(RowKind::Port), Err(AnalysisError::Nothing { .. })));
+    assert!(matches!(heat(&["xmit_gbps"], &records()).finish(RowKind::Host), Err(AnalysisError::Nothing { .. })));
 }
 
 #[test]
-fn only_the_hosts_that_were_asked_for() {
-    let mut heat = Heat::new(vec!["xmit_gbps".parse().unwrap()], Some(Hosts::parse("node3").unwrap()));
-    story().iter().for_each(|line| heat.take(&Record::parse(line.as_bytes(), Type::Port).unwrap()));
-    assert_eq!(heat.finish(By::Port).unwrap().rows.len(), 1);
+fn only_ports_of_the_selected_hosts_are_included() {
+    let mut heat = HeatMap::new(vec!["xmit_gbps".parse().unwrap()], Some(Hosts::parse("node3").unwrap()));
+    records().iter().for_each(|line| heat.add(&Record::parse(line.as_bytes(), Type::Port).unwrap()));
+    assert_eq!(heat.finish(RowKind::Port).unwrap().rows.len(), 1);
 }

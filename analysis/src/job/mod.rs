@@ -1,158 +1,159 @@
-//! A job's traffic: what its nodes put into the fabric and took out of it, how much of that stayed on their leaf switches, which links it loaded, how long
-//! its nodes had to wait.
+//! Traffic of a job: what its nodes injected and ejected, how much stayed on their leaf switches, the load of the links
+//! to other switches, and the time for which its nodes were blocked.
 //!
-//! Port counters do not tell destinations. So what stays on a leaf is an estimate with bounds ([`Stays`]), and what a job has of a link between switches is
-//! its part of what all hosts of that leaf sent ([`Uplink`]). Both suppose that nothing passes through a leaf on its way to another, as in a fat tree.
+//! Port counters have no destinations. So the traffic that stays on a leaf switch is an estimate with bounds
+//! ([`LocalTraffic`]). The part of a job in the traffic of a link between switches is its part in the traffic of all hosts
+//! of the leaf switch ([`Uplink`]). Both assume that no traffic passes through a leaf switch on the way to another
+//! one, as in a fat tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ibnet::types::{Guid, NodeKind, PortNum};
 use serde::Serialize;
 
-use super::ports::bins::Bins;
-use super::ports::{Key, Mean, Seen, in_step};
-use ibnet::types::{Guid, NodeKind, PortNum};
+use crate::hosts::host_of;
+use crate::ports::bins::TimeBins;
+use crate::ports::{Mean, PortKey, PortName, PortSummary, with_equal_bins};
 
 pub mod slurm;
-pub mod svg;
-mod text;
 
-/// What is known of a job.
+/// Traffic of a job. The field names are those of the JSON output.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Job {
-    /// Hosts of which at least one port is told of, by name.
+    /// Hosts with at least one recorded port, by name.
     pub nodes: Vec<Node>,
-    /// Hosts of which the lines tell nothing.
+    /// Names of hosts without records.
     pub missing: Vec<String>,
-    /// How long a step is, in nanoseconds.
+    /// Length of a step in nanoseconds.
     pub step_ns: u64,
-    /// The course of all nodes together.
+    /// Traffic of all nodes over time.
     pub steps: Vec<Step>,
-    /// What stayed on the leaf switches.
-    pub stays: Stays,
-    /// The job's leaf switches.
+    /// Traffic that stayed on the leaf switches.
+    pub stays: LocalTraffic,
+    /// Leaf switches of the job.
     pub leaves: Vec<Leaf>,
-    /// Links between these and other switches, those first to which the job gave most.
+    /// Links from the leaf switches to other switches, those with most traffic of the job first.
     pub uplinks: Vec<Uplink>,
 }
 
 /// A host of the job.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Node {
-    /// Its name.
+    /// Name of the host.
     pub host: String,
-    /// Its HCA ports.
+    /// Number of HCA ports.
     pub ports: usize,
-    /// Octets that it sent.
+    /// Octets that the host sent.
     pub injected_bytes: f64,
-    /// Octets that it received.
+    /// Octets that the host received.
     pub ejected_bytes: f64,
-    /// The mean share of time for which its ports had something to send and sent nothing; null if it was not asked.
+    /// Mean share of the time in which a port had data to send and no credit, 0 to 1; null without records.
     pub blocked: Option<f64>,
-    /// The most of that in a slot.
+    /// Largest share of a slot in which a port was blocked, 0 to 1.
     pub blocked_peak: Option<f64>,
-    /// For how many seconds that was, all its ports together.
+    /// Time for which the ports were blocked, summed over the ports, in seconds.
     pub blocked_seconds: f64,
 }
 
-/// A part of the time.
+/// Traffic of all nodes in one step of time.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Step {
-    /// Its beginning, in nanoseconds since 1970.
+    /// Start in nanoseconds since 1970.
     pub ts: u64,
-    /// All nodes together, in Gb/s.
+    /// Data rate that all nodes sent, in Gb/s.
     pub injected_gbps: f64,
-    /// Likewise.
+    /// Data rate that all nodes received, in Gb/s.
     pub ejected_gbps: f64,
-    /// The mean over the nodes' ports of the share of time for which they could not send; null if none was asked.
+    /// Share of the time in which a port was blocked, mean of the ports, 0 to 1; null without records.
     pub blocked: Option<f64>,
-    /// That of the port with most.
+    /// Share of the time in which the most blocked port was blocked, 0 to 1.
     pub blocked_most: Option<f64>,
 }
 
-/// How much of what the job injected left its leaf switch by a host port again, in octets.
+/// Traffic of a job that did not leave its leaf switches, in octets.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
-pub struct Stays {
-    /// All that the job injected.
+pub struct LocalTraffic {
+    /// Octets that the job injected.
     pub injected_bytes: f64,
-    /// At least: what does not fit into the links to other switches.
+    /// Lower bound: octets that were injected beyond those that left to other switches.
     pub least_bytes: f64,
-    /// If all hosts of a leaf send the same part to other leaves.
+    /// Estimate: all hosts of a leaf switch send the same part of their traffic to other switches.
     pub estimate_bytes: f64,
-    /// At most: what of all hosts stayed.
+    /// Upper bound: octets of all hosts that stayed.
     pub most_bytes: f64,
 }
 
 /// A leaf switch of the job.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Leaf {
-    /// Its port GUID.
+    /// Port GUID of the switch.
     pub guid: Guid,
-    /// Its name; written by strangers.
+    /// Node description as the device returned it.
     pub name: String,
-    /// HCA ports of the job on it.
+    /// Number of HCA ports of the job at this switch.
     pub job_ports: usize,
-    /// All HCA ports on it of which the lines tell.
+    /// Number of all recorded HCA ports at this switch.
     pub host_ports: usize,
-    /// What the job's ports injected here.
+    /// Octets that the job's ports injected here.
     pub injected_bytes: f64,
-    /// What they ejected here.
+    /// Octets that the job's ports ejected here.
     pub ejected_bytes: f64,
-    /// What all of its hosts injected.
+    /// Octets that all hosts of the switch injected.
     pub all_injected_bytes: f64,
-    /// What all of its hosts ejected.
+    /// Octets that all hosts of the switch ejected.
     pub all_ejected_bytes: f64,
-    /// What left it to other switches.
+    /// Octets that left to other switches.
     pub up_bytes: f64,
 }
 
 /// A link from a leaf switch of the job to another switch.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Uplink {
-    /// The leaf's port.
+    /// Port of the leaf switch.
     pub port: String,
-    /// The other end.
+    /// Port at the other end.
     pub to: String,
-    /// Sent to the other switch, in Gb/s.
+    /// Mean data rate to the other switch, in Gb/s.
     pub up_gbps: f64,
-    /// Received from it.
+    /// Mean data rate from the other switch, in Gb/s.
     pub down_gbps: f64,
-    /// The greater direction, as a share of what the link carries.
+    /// Mean share of the data rate of the link, of the direction with more, 0 to 1.
     pub used: Option<f64>,
-    /// The share of time for which it could not send.
+    /// Share of the time in which the port had data to send and no credit, 0 to 1.
     pub blocked: Option<f64>,
-    /// The part of `up_gbps` that is the job's, by its part of what the leaf's hosts injected: an estimate.
+    /// Estimated part of the job in `up_gbps`: its part in what the hosts of the leaf switch injected.
     pub job_up_gbps: f64,
-    /// Likewise of `down_gbps`, by its part of what they ejected.
+    /// Estimated part of the job in `down_gbps`: its part in what the hosts of the leaf switch ejected.
     pub job_down_gbps: f64,
 }
 
-/// Both directions of an HCA port, from whichever end told them.
+/// Traffic of an HCA port in both directions, from the records of either end.
 struct HostPort<'a> {
     host: &'a str,
     leaf: Option<Guid>,
     injected: Mean,
     ejected: Mean,
-    /// By the adapter itself.
-    own: Option<&'a Seen>,
-    /// By the switch.
-    there: Option<&'a Seen>,
+    /// Records of the HCA.
+    hca: Option<&'a PortSummary>,
+    /// Records of the switch port at the other end.
+    switch: Option<&'a PortSummary>,
 }
 
 impl Job {
-    /// What the ports tell of a job on these hosts. `names` are first words of node descriptions.
-    pub fn of(ports: &BTreeMap<Key, Seen>, names: &[String]) -> Self {
-        let ports = in_step(ports);
-        let wanted: BTreeSet<String> = names.iter().map(|name| name.to_lowercase()).collect();
+    /// Evaluates the ports for a job on these hosts. `names` are host names: the first words of node descriptions.
+    pub fn of(ports: &BTreeMap<PortKey, PortSummary>, names: &[String]) -> Self {
+        let ports = with_equal_bins(ports);
+        let selected: BTreeSet<String> = names.iter().map(|name| name.to_lowercase()).collect();
         let all = host_ports(&ports);
-        let (own, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|port| wanted.contains(&port.host.to_lowercase()));
+        let (own, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|port| selected.contains(&port.host.to_lowercase()));
         let nodes = nodes(&own);
         let found: BTreeSet<String> = nodes.iter().map(|node| node.host.to_lowercase()).collect();
         let leaves = leaves(&ports, &own, &others);
         Self {
             missing: names.iter().filter(|name| !found.contains(&name.to_lowercase())).cloned().collect(),
-            step_ns: own.iter().filter_map(|port| port.bins()).map(Bins::width_ns).max().unwrap_or(1_000_000_000),
+            step_ns: own.iter().filter_map(|port| port.bins()).map(TimeBins::width_ns).max().unwrap_or(1_000_000_000),
             steps: steps(&own),
-            stays: leaves.iter().fold(Stays::default(), Stays::plus),
+            stays: leaves.iter().fold(LocalTraffic::default(), LocalTraffic::plus),
             uplinks: uplinks(&ports, &leaves),
             nodes,
             leaves,
@@ -161,59 +162,54 @@ impl Job {
 }
 
 impl Job {
-    /// All of it as JSON; the fields are those of [`Job`].
+    /// Returns the job as JSON.
     pub fn to_json(&self) -> String {
-        // Numbers and texts only: there is nothing that JSON has no words for.
+        // Numbers and texts always have a JSON form.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 }
 
-/// The first word of a node description: the host, by custom.
-fn host(name: &str) -> &str {
-    name.split_whitespace().next().unwrap_or("")
-}
-
-/// All HCA ports, those too of which only the switch tells.
-fn host_ports(ports: &BTreeMap<Key, Seen>) -> Vec<HostPort<'_>> {
+/// Returns all HCA ports, including those that only the records of a switch show.
+fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
     let mut found = Vec::new();
-    for (key, seen) in ports {
-        let there = seen.peer.and_then(|peer| ports.get(&peer));
-        if seen.kind == Some(NodeKind::Hca) {
-            let there = there.filter(|there| there.peer == Some(*key));
-            let leaf = seen.peer.map(|(guid, _)| guid);
+    for (key, port) in ports {
+        let peer = port.peer.and_then(|peer| ports.get(&peer));
+        if port.kind == Some(NodeKind::Hca) {
+            let switch = peer.filter(|peer| peer.peer == Some(*key));
+            let leaf = port.peer.map(|(guid, _)| guid);
             let pick = |own: Mean, other: Option<Mean>| if own.mean().is_some() { own } else { other.unwrap_or(own) };
-            let injected = pick(seen.all.xmit, there.map(|there| there.all.rcv));
-            let ejected = pick(seen.all.rcv, there.map(|there| there.all.xmit));
-            found.push(HostPort { host: host(&seen.node), leaf, injected, ejected, own: Some(seen), there });
-        } else if there.is_none() && is_leaf_port(ports, seen) {
-            let (injected, ejected) = (seen.all.rcv, seen.all.xmit);
-            found.push(HostPort { host: host(&seen.peer_name), leaf: Some(key.0), injected, ejected, own: None, there: Some(seen) });
+            let injected = pick(port.all.xmit, switch.map(|switch| switch.all.rcv));
+            let ejected = pick(port.all.rcv, switch.map(|switch| switch.all.xmit));
+            found.push(HostPort { host: host_of(&port.node), leaf, injected, ejected, hca: Some(port), switch });
+        } else if peer.is_none() && is_leaf_port(ports, port) {
+            let (injected, ejected) = (port.all.rcv, port.all.xmit);
+            found.push(HostPort { host: host_of(&port.peer_name), leaf: Some(key.0), injected, ejected, hca: None, switch: Some(port) });
         }
     }
     found
 }
 
-/// Whether a switch port's peer, which nobody asked, is an HCA. Where the lines do not tell, as of one sampler alone, it is what its port says: a port of
-/// an HCA has a GUID of its own and is the first or the second.
-fn is_leaf_port(ports: &BTreeMap<Key, Seen>, seen: &Seen) -> bool {
+/// Whether the peer of a switch port is an HCA although it has no records, as in the file of one sampler. A port of an
+/// HCA has its own GUID and number 1 or 2, and only one port has it as its peer.
+fn is_leaf_port(ports: &BTreeMap<PortKey, PortSummary>, port: &PortSummary) -> bool {
     const HCA_PORTS: u8 = 2;
-    let Some((guid, port)) = seen.peer else { return false };
+    let Some((guid, number)) = port.peer else { return false };
     let is_known = ports.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX))).next().is_some();
-    let has_another = || ports.values().any(|other| other.peer.is_some_and(|(of, other)| of == guid && other != port));
-    !is_known && port.0 <= HCA_PORTS && !has_another()
+    let has_another = || ports.values().any(|other| other.peer.is_some_and(|(of, other)| of == guid && other != number));
+    !is_known && number.0 <= HCA_PORTS && !has_another()
 }
 
 impl<'a> HostPort<'a> {
-    fn bins(&self) -> Option<&'a Bins> {
-        self.own.or(self.there).map(|seen| &seen.bins)
+    fn bins(&self) -> Option<&'a TimeBins> {
+        self.hca.or(self.switch).map(|port| &port.bins)
     }
 
-    /// In a step: injected, ejected, blocked.
+    /// Returns injected and ejected Gb/s and the blocked share of a step.
     fn at(&self, number: u64) -> (Option<f64>, Option<f64>, Option<f64>) {
-        let (own, there) = (self.own.and_then(|seen| seen.bins.get(number)), self.there.and_then(|seen| seen.bins.get(number)));
-        let injected = own.and_then(|bin| bin.xmit.mean()).or_else(|| there?.rcv.mean());
-        let ejected = own.and_then(|bin| bin.rcv.mean()).or_else(|| there?.xmit.mean());
-        (injected, ejected, own.and_then(|bin| bin.blocked.mean()))
+        let (hca, switch) = (self.hca.and_then(|port| port.bins.get(number)), self.switch.and_then(|port| port.bins.get(number)));
+        let injected = hca.and_then(|bin| bin.xmit.mean()).or_else(|| switch?.rcv.mean());
+        let ejected = hca.and_then(|bin| bin.rcv.mean()).or_else(|| switch?.xmit.mean());
+        (injected, ejected, hca.and_then(|bin| bin.blocked.mean()))
     }
 }
 
@@ -222,7 +218,7 @@ fn nodes(own: &[HostPort<'_>]) -> Vec<Node> {
     own.iter().for_each(|port| by_host.entry(port.host).or_default().push(port));
     let node = |(host, ports): (&str, Vec<&HostPort<'_>>)| {
         let blocked: Vec<Mean> =
-            ports.iter().filter_map(|port| Some(port.own?.all.blocked)).filter(|blocked| blocked.mean().is_some()).collect();
+            ports.iter().filter_map(|port| Some(port.hca?.all.blocked)).filter(|blocked| blocked.mean().is_some()).collect();
         let means: Vec<f64> = blocked.iter().filter_map(Mean::mean).collect();
         Node {
             host: host.to_owned(),
@@ -243,8 +239,8 @@ fn mean(values: &[f64]) -> Option<f64> {
 
 fn steps(own: &[HostPort<'_>]) -> Vec<Step> {
     let numbers: BTreeSet<u64> =
-        own.iter().flat_map(|port| [port.own, port.there]).flatten().flat_map(|seen| seen.bins.iter().map(|bin| bin.0)).collect();
-    let width = own.iter().filter_map(|port| port.bins()).map(Bins::width_ns).max().unwrap_or(1);
+        own.iter().flat_map(|port| [port.hca, port.switch]).flatten().flat_map(|port| port.bins.iter().map(|bin| bin.0)).collect();
+    let width = own.iter().filter_map(|port| port.bins()).map(TimeBins::width_ns).max().unwrap_or(1);
     let step = |number: u64| {
         let all: Vec<_> = own.iter().map(|port| port.at(number)).collect();
         let blocked: Vec<f64> = all.iter().filter_map(|(_, _, blocked)| *blocked).collect();
@@ -256,22 +252,22 @@ fn steps(own: &[HostPort<'_>]) -> Vec<Step> {
             blocked_most: blocked.into_iter().reduce(f64::max),
         }
     };
-    // A step in which nothing was told, the first slot's, is none.
-    let is_told = |number: &u64| own.iter().any(|port| port.at(*number) != (None, None, None));
-    numbers.into_iter().filter(is_told).map(step).collect()
+    // The first slot has no rates. A step without any value is left out.
+    let has_values = |number: &u64| own.iter().any(|port| port.at(*number) != (None, None, None));
+    numbers.into_iter().filter(has_values).map(step).collect()
 }
 
-/// Ports of a switch that lead to other switches.
-fn up_ports(ports: &BTreeMap<Key, Seen>, guid: Guid) -> impl Iterator<Item = (&Key, &Seen)> {
+/// Returns the ports of a switch that lead to other switches.
+fn up_ports(ports: &BTreeMap<PortKey, PortSummary>, guid: Guid) -> impl Iterator<Item = (&PortKey, &PortSummary)> {
     let of_switch = ports.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX)));
-    let is_up = |seen: &Seen| match seen.peer.and_then(|peer| ports.get(&peer)) {
-        Some(there) => there.kind == Some(NodeKind::Switch),
-        None => seen.peer.is_some() && !is_leaf_port(ports, seen),
+    let is_up = |port: &PortSummary| match port.peer.and_then(|peer| ports.get(&peer)) {
+        Some(peer) => peer.kind == Some(NodeKind::Switch),
+        None => port.peer.is_some() && !is_leaf_port(ports, port),
     };
-    of_switch.filter(move |(_, seen)| seen.kind == Some(NodeKind::Switch) && is_up(seen))
+    of_switch.filter(move |(_, port)| port.kind == Some(NodeKind::Switch) && is_up(port))
 }
 
-fn leaves(ports: &BTreeMap<Key, Seen>, own: &[HostPort<'_>], others: &[HostPort<'_>]) -> Vec<Leaf> {
+fn leaves(ports: &BTreeMap<PortKey, PortSummary>, own: &[HostPort<'_>], others: &[HostPort<'_>]) -> Vec<Leaf> {
     let guids: BTreeSet<Guid> = own.iter().filter_map(|port| port.leaf).collect();
     let leaf = |guid: Guid| {
         let here = |all: &'_ [HostPort<'_>]| {
@@ -280,9 +276,9 @@ fn leaves(ports: &BTreeMap<Key, Seen>, own: &[HostPort<'_>], others: &[HostPort<
             (here.len(), sum(|port| port.injected.octets()), sum(|port| port.ejected.octets()))
         };
         let ((job_ports, injected, ejected), (other_ports, other_injected, other_ejected)) = (here(own), here(others));
-        let name = own.iter().filter(|port| port.leaf == Some(guid)).find_map(|port| match (port.there, port.own) {
-            (Some(there), _) => Some(there.node.to_string()),
-            (None, own) => own.map(|own| own.peer_name.to_string()),
+        let name = own.iter().filter(|port| port.leaf == Some(guid)).find_map(|port| match (port.switch, port.hca) {
+            (Some(switch), _) => Some(switch.node.to_string()),
+            (None, hca) => hca.map(|hca| hca.peer_name.to_string()),
         });
         Leaf {
             guid,
@@ -293,39 +289,39 @@ fn leaves(ports: &BTreeMap<Key, Seen>, own: &[HostPort<'_>], others: &[HostPort<
             ejected_bytes: ejected,
             all_injected_bytes: injected + other_injected,
             all_ejected_bytes: ejected + other_ejected,
-            up_bytes: up_ports(ports, guid).map(|(_, seen)| seen.all.xmit.octets()).sum(),
+            up_bytes: up_ports(ports, guid).map(|(_, port)| port.all.xmit.octets()).sum(),
         }
     };
     guids.into_iter().map(leaf).collect()
 }
 
-impl Stays {
-    /// With another leaf.
+impl LocalTraffic {
+    /// Adds the traffic of a leaf switch.
     fn plus(self, leaf: &Leaf) -> Self {
-        let all_stays = (leaf.all_injected_bytes - leaf.up_bytes).max(0.0);
-        let share = if leaf.all_injected_bytes > 0.0 { all_stays / leaf.all_injected_bytes } else { 0.0 };
+        let all_local = (leaf.all_injected_bytes - leaf.up_bytes).max(0.0);
+        let share = if leaf.all_injected_bytes > 0.0 { all_local / leaf.all_injected_bytes } else { 0.0 };
         Self {
             injected_bytes: self.injected_bytes + leaf.injected_bytes,
             least_bytes: self.least_bytes + (leaf.injected_bytes - leaf.up_bytes).max(0.0),
             estimate_bytes: self.estimate_bytes + leaf.injected_bytes * share,
-            most_bytes: self.most_bytes + leaf.injected_bytes.min(all_stays),
+            most_bytes: self.most_bytes + leaf.injected_bytes.min(all_local),
         }
     }
 }
 
-fn uplinks(ports: &BTreeMap<Key, Seen>, leaves: &[Leaf]) -> Vec<Uplink> {
+fn uplinks(ports: &BTreeMap<PortKey, PortSummary>, leaves: &[Leaf]) -> Vec<Uplink> {
     let part = |own: f64, all: f64| if all > 0.0 { own / all } else { 0.0 };
     let of_leaf = |leaf: &Leaf| {
         let (out, back) = (part(leaf.injected_bytes, leaf.all_injected_bytes), part(leaf.ejected_bytes, leaf.all_ejected_bytes));
-        let uplink = |(key, seen): (&Key, &Seen)| {
-            let (up, down) = (seen.all.xmit.mean().unwrap_or(0.0), seen.all.rcv.mean().unwrap_or(0.0));
+        let uplink = |(key, port): (&PortKey, &PortSummary)| {
+            let (up, down) = (port.all.xmit.mean().unwrap_or(0.0), port.all.rcv.mean().unwrap_or(0.0));
             Uplink {
-                port: super::links::named(&seen.node, *key),
-                to: seen.peer.map_or_else(String::new, |peer| super::links::named(&seen.peer_name, peer)),
+                port: PortName::new(&port.node, *key).to_string(),
+                to: port.peer_port().map_or_else(String::new, |peer| peer.to_string()),
                 up_gbps: up,
                 down_gbps: down,
-                used: [seen.all.xmit_used.mean(), seen.all.rcv_used.mean()].into_iter().flatten().reduce(f64::max),
-                blocked: seen.all.blocked.mean(),
+                used: [port.all.xmit_utilization.mean(), port.all.rcv_utilization.mean()].into_iter().flatten().reduce(f64::max),
+                blocked: port.all.blocked.mean(),
                 job_up_gbps: up * out,
                 job_down_gbps: down * back,
             }
@@ -339,49 +335,26 @@ fn uplinks(ports: &BTreeMap<Key, Seen>, leaves: &[Leaf]) -> Vec<Uplink> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ports::Ports;
-    use super::super::ports::tests::{fold, port};
     use super::*;
+    use crate::fixtures::{fold, job_lines};
+    use crate::ports::Ports;
 
-    /// Two seconds of a leaf with three hosts, of which n1 and N2 are the job's; n3's adapter is not asked. In the second one the job sends double.
-    pub(super) fn job() -> Job {
+    fn job() -> Job {
         job_of(true)
     }
 
     fn job_of(has_core: bool) -> Job {
-        const LEAF: u64 = 1;
-        let mut lines = Vec::new();
-        let moves = |out: f64, back: f64, blocked: f64| {
-            [
-                ("xmit_gbps", out.into()),
-                ("rcv_gbps", back.into()),
-                ("xmit_blocked", blocked.into()),
-                ("xmit_utilization", (out / 100.0).into()),
-            ]
-        };
-        for (slot, times) in [(1, 1.0), (2, 2.0)] {
-            lines.push(port(slot, (0x101, 1), "n1 mlx5_0", (LEAF, 1, "leaf"), &moves(8.0 * times, 4.0, 0.25 * times)));
-            lines.push(port(slot, (0x102, 1), "N2 mlx5_0", (LEAF, 2, "leaf"), &moves(4.0 * times, 12.0, 0.0)));
-            lines.push(port(slot, (LEAF, 3), "leaf", (0x103, 1, "n3 mlx5_0"), &moves(2.0, 6.0, 0.0)));
-            lines.push(port(slot, (LEAF, 9), "leaf", (2, 1, "core"), &moves(12.0, 6.0, 0.5)));
-            lines.push(if has_core {
-                port(slot, (2, 1), "core", (LEAF, 9, "leaf"), &moves(6.0, 12.0, 0.0))
-            } else {
-                // Two links lead there.
-                port(slot, (LEAF, 10), "leaf", (2, 2, "core"), &moves(0.0, 0.0, 0.0))
-            });
-        }
-        Job::of(&fold(Ports::with_bins(8), &lines).seen(), &["n1".to_owned(), "n2".to_owned(), "gone".to_owned()])
+        Job::of(&fold(Ports::with_bins(8), &job_lines(has_core)).finish(), &["n1".to_owned(), "n2".to_owned(), "gone".to_owned()])
     }
 
     #[test]
-    fn a_switch_of_which_the_lines_do_not_tell_is_no_host() {
+    fn switch_without_records_is_not_a_host() {
         let (whole, part) = (job_of(true), job_of(false));
         assert_eq!((part.stays, part.leaves[0].host_ports), (whole.stays, 3));
     }
 
     #[test]
-    fn injection_and_ejection_are_summed_by_node_and_by_time() {
+    fn traffic_is_summed_by_node_and_by_step() {
         let job = job();
         let gigabits = |bytes: f64| bytes * 8.0 / 1e9;
         let nodes: Vec<_> =
@@ -395,34 +368,24 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_on_the_leaf_is_bounded_by_what_left_it() {
+    fn local_traffic_is_bounded_by_the_traffic_to_other_switches() {
         let job = job();
         let leaf = &job.leaves[0];
         let gigabits = |bytes: f64| bytes * 8.0 / 1e9;
-        // n1 24, n2 12, n3 12 (the leaf received it); 24 went up.
+        // n1 24, n2 12, n3 12 (counted by the leaf switch); 24 to the core switch.
         assert_eq!((&*leaf.name, leaf.job_ports, leaf.host_ports), ("leaf", 2, 3));
         assert_eq!([leaf.injected_bytes, leaf.all_injected_bytes, leaf.up_bytes].map(gigabits), [36.0, 48.0, 24.0]);
-        let Stays { injected_bytes, least_bytes, estimate_bytes, most_bytes } = job.stays;
+        let LocalTraffic { injected_bytes, least_bytes, estimate_bytes, most_bytes } = job.stays;
         assert_eq!([injected_bytes, least_bytes, estimate_bytes, most_bytes].map(gigabits), [36.0, 12.0, 18.0, 24.0]);
     }
 
     #[test]
-    fn links_to_other_switches_carry_the_job_s_part() {
+    fn links_to_other_switches_have_the_part_of_the_job() {
         let job = job();
         assert_eq!(job.uplinks.len(), 1);
         let up = &job.uplinks[0];
         assert_eq!((&*up.port, &*up.to, up.up_gbps, up.blocked), ("leaf port 9", "core port 1", 12.0, Some(0.5)));
-        // 36 of 48 of what was injected; 32 of 36 of what was ejected.
+        // 36 of 48 injected, 32 of 36 ejected.
         assert_eq!((up.job_up_gbps, up.job_down_gbps), (9.0, 6.0 * 32.0 / 36.0));
-    }
-
-    #[test]
-    fn the_text_tells_what_it_is_and_what_it_is_not() {
-        let text = job().told();
-        for part in
-            ["2 nodes with 2 ports", "not in the lines: gone", "between 33.3 % and 66.7 %, about 50.0 %", "leaf port 9", "destinations"]
-        {
-            assert!(text.contains(part), "{part}: {text}");
-        }
     }
 }

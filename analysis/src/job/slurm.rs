@@ -1,53 +1,54 @@
-//! Jobs as Slurm prints them: `sacct` and `squeue`, in their plain form.
+//! Jobs from the plain text output of Slurm's `sacct` and `squeue`.
 //!
-//! Read are `sacct -P -X --format=JobID,State,Start,End,NodeList` and `squeue -o '%i|%T|%N|%S'`, with any columns in any order as long as their names are in the
-//! first line (so without `-n` and `-h`); without names `JobID|User|State|Start|End|NodeList` and `%i|%u|%T|%N|%S`. The JSON of both changes from version to
-//! version and is not read.
+//! Accepted are `sacct -P -X --format=JobID,State,Start,End,NodeList` and `squeue -o '%i|%T|%N|%S'`. With column names
+//! in the first line (without `-n` and `-h`) the columns may have any order, and there may be others. Without names the
+//! columns must be `JobID|User|State|Start|End|NodeList` or `%i|%u|%T|%N|%S`. The JSON output of both tools changes
+//! between versions and is not read.
 
+use ibnet::types::Printable;
 use miette::Diagnostic;
 
-use super::super::when::Zone;
-use ibnet::types::Printable;
+use crate::when::Zone;
 
-/// A job's nodes and times.
+/// Nodes and times of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SlurmJob {
-    /// A HOSTLIST.
+    /// Host list.
     pub nodes: String,
-    /// When it began.
+    /// Start in nanoseconds since 1970.
     pub from: Option<u64>,
-    /// When it ended; `None` while it runs.
+    /// End in nanoseconds since 1970; `None` while the job runs.
     pub to: Option<u64>,
 }
 
-/// Why a job cannot be found.
+/// A job that is missing, or a malformed line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Diagnostic)]
 pub enum SlurmError {
-    /// The job is not there.
-    #[error("{}: there is no job {}", Printable(name), Printable(id))]
-    #[diagnostic(help("give what `sacct -P -X --format=JobID,State,Start,End,NodeList -j ID` printed"))]
+    /// The file does not have the job.
+    #[error("cannot find job {}: it is not in {}", Printable(id), Printable(name))]
+    #[diagnostic(help("give the output of `sacct -P -X --format=JobID,State,Start,End,NodeList -j ID`"))]
     NoJob {
-        /// The file.
+        /// Name of the file.
         name: String,
-        /// The job.
+        /// Job ID.
         id: String,
     },
-    /// The line cannot be read.
-    #[error("{}:{line}: {what}: `{}`", Printable(name), Printable(found))]
-    #[diagnostic(help("give what `sacct -P -X --format=JobID,State,Start,End,NodeList -j ID` printed: with -P nothing is cut"))]
+    /// The line of the job is malformed.
+    #[error("cannot read the job at {}:{line}: {what} (found `{}`)", Printable(name), Printable(found))]
+    #[diagnostic(help("give the output of `sacct -P -X --format=JobID,State,Start,End,NodeList -j ID`; -P prevents truncation"))]
     Line {
-        /// The file.
+        /// Name of the file.
         name: String,
-        /// From 1.
+        /// Line number, from 1.
         line: usize,
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
-        /// What stood there.
+        /// The text.
         found: String,
     },
 }
 
-/// The places of the columns.
+/// Indices of the columns.
 struct Columns {
     id: usize,
     nodes: usize,
@@ -56,14 +57,14 @@ struct Columns {
 }
 
 impl Columns {
-    /// By the names in a first line.
+    /// Finds the columns by the names in the first line.
     fn named(fields: &[&str]) -> Option<Self> {
-        let place = |names: &[&str]| fields.iter().position(|field| names.iter().any(|name| field.eq_ignore_ascii_case(name)));
-        let (id, nodes) = (place(&["JobID", "JOBID"])?, place(&["NodeList", "NODELIST(REASON)"])?);
-        Some(Self { id, nodes, start: place(&["Start", "START_TIME"]), end: place(&["End"]) })
+        let index = |names: &[&str]| fields.iter().position(|field| names.iter().any(|name| field.eq_ignore_ascii_case(name)));
+        let (id, nodes) = (index(&["JobID", "JOBID"])?, index(&["NodeList", "NODELIST(REASON)"])?);
+        Some(Self { id, nodes, start: index(&["Start", "START_TIME"]), end: index(&["End"]) })
     }
 
-    /// By their number.
+    /// Assumes the columns by their number.
     fn counted(fields: &[&str]) -> Option<Self> {
         match fields.len() {
             6 => Some(Self { id: 0, nodes: 5, start: Some(3), end: Some(4) }),
@@ -73,10 +74,10 @@ impl Columns {
     }
 }
 
-/// Finds a job in what Slurm printed; `name` is where that stands. Times are of the zone.
+/// Finds a job in the output of Slurm. `name` is the name of the file. Times are in the given zone.
 ///
 /// # Errors
-/// When it is not there, or its line cannot be read.
+/// Returns an error if the job is missing or its line is malformed.
 pub fn find(text: &str, name: &str, id: &str, zone: &Zone) -> Result<SlurmJob, SlurmError> {
     let mut named: Option<Columns> = None;
     for (number, line) in text.lines().enumerate() {
@@ -105,11 +106,11 @@ pub fn find(text: &str, name: &str, id: &str, zone: &Zone) -> Result<SlurmJob, S
             return Err(wrong("the job has no nodes yet", nodes));
         }
         if nodes.ends_with('+') {
-            return Err(wrong("the list of nodes is cut", nodes));
+            return Err(wrong("the list of nodes is truncated", nodes));
         }
-        let time = |place: Option<usize>| match place.and_then(|place| fields.get(place)).copied() {
+        let time = |column: Option<usize>| match column.and_then(|column| fields.get(column)).copied() {
             None | Some("" | "Unknown" | "N/A" | "None") => Ok(None),
-            // Without a time of the day it would be read as one of today.
+            // A text without a date would be parsed as a time of today.
             Some(text) if !text.contains('T') => Err(wrong("expected a time such as 2026-11-21T12:00:00", text)),
             Some(text) => zone.parse(text, 0).map(Some).map_err(|_| wrong("expected a time such as 2026-11-21T12:00:00", text)),
         };
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_are_found_in_what_slurm_prints() {
+    fn jobs_are_found_in_the_output_of_slurm() {
         let whole = SlurmJob { nodes: "n[1-2,7]".to_owned(), from: Some(NOON), to: Some(NOON + 60_000_000_000) };
         let running = SlurmJob { to: None, ..whole.clone() };
         let sacct = "JobID|State|Start|End|NodeList\n6|COMPLETED|Unknown|Unknown|n9\n7|COMPLETED|2026-11-21T12:00:00|2026-11-21T12:01:00|n[1-2,7]\n";
@@ -142,10 +143,10 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_with_its_line() {
+    fn malformed_line_is_reported_with_its_number() {
         assert_eq!(found("", "7"), Err(SlurmError::NoJob { name: "jobs".to_owned(), id: "7".to_owned() }));
         for (text, what) in [
-            ("JobID|NodeList\n7|n[1-2+\n", "the list of nodes is cut"),
+            ("JobID|NodeList\n7|n[1-2+\n", "the list of nodes is truncated"),
             ("JobID|NodeList\n7|None assigned\n", "the job has no nodes yet"),
             ("JobID|NodeList|Start\n7|n1|yesterday\n", "expected a time such as 2026-11-21T12:00:00"),
             ("JobID|NodeList\n7\n", "the list of nodes is missing"),

@@ -1,7 +1,9 @@
-//! How long answers take, as empirical distributions: after Settlemyer et al. (Confidence), and figures 4 and 5 of the LDMS paper.
+//! Round-trip times of MADs as empirical distributions, after Settlemyer et al. (Confidence) and figures 4 and 5 of
+//! the LDMS paper.
 //!
-//! Round trips of single MADs are in the `histogram` records, by device kind and sampler. Distances and devices are in the port records, each
-//! with the mean round trip of its MADs. Where there is no histogram the port records stand for all.
+//! The `histogram` records have the times of single MADs, by device kind and sampler. The port records have the mean
+//! time of the MADs of a port in a slot, and the distance of the port. Without `histogram` records all distributions
+//! come from the port records.
 
 use std::collections::BTreeMap;
 
@@ -10,44 +12,44 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
-use super::error::ViewError;
-use super::input::Fold;
-use super::record::{self, Port, Record, Type};
-use ibnet::types::{Guid, PortNum};
+use serde::Serialize;
+
+use crate::error::AnalysisError;
+use crate::input::Fold;
+use crate::ports::PortKey;
+use crate::record::{self, Port, Record, Type};
 
 pub mod distribution;
-pub mod picture;
-pub mod text;
 
-use distribution::Distribution;
+use distribution::{Distribution, Moments};
 
-/// All records so far. Each distribution in nanoseconds.
+/// The distributions of all records so far, in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Latency {
     by_kind: BTreeMap<String, Distribution>,
     by_sampler: BTreeMap<String, Distribution>,
-    /// Mean round trips of a port's MADs in one slot: by distance, or by kind where it is not known.
+    /// Mean round-trip times of the MADs of a port in a slot, by distance.
     ports: BTreeMap<Distance, Distribution>,
     ports_by_kind: BTreeMap<String, Distribution>,
     ports_by_sampler: BTreeMap<String, Distribution>,
-    least: BTreeMap<(Guid, PortNum), u64>,
-    /// What it takes to read the clock, by sampler.
+    least: BTreeMap<PortKey, u64>,
+    /// Time to read the clock in nanoseconds, by sampler.
     clocks: BTreeMap<String, u64>,
-    /// `histogram` records that could not be decoded.
+    /// Number of `histogram` records that could not be decoded.
     pub undecoded: u64,
 }
 
-/// How far a device is from whoever asks.
+/// Distance of a device from the sampler.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Distance {
-    /// Switches on the way, the device's own included; 0 is the sampler's own adapter.
+    /// Number of switches on the path, including the device itself; 0 for the sampler's own HCA.
     Hops(u16),
-    /// No plan told.
+    /// The distance is not in the records.
     Unknown,
 }
 
 impl Distance {
-    /// For people.
+    /// Returns the name for tables.
     pub fn name(self) -> String {
         match self {
             Self::Hops(1) => "1 hop".to_owned(),
@@ -57,46 +59,121 @@ impl Distance {
     }
 }
 
-/// A distribution and what it is of.
+/// A distribution with a name.
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// What it is of.
+    /// Device kind, distance or sampler.
     pub name: String,
-    /// The values.
+    /// Values in nanoseconds.
     pub values: Distribution,
 }
 
-/// What a recording says of latency.
+/// All distributions of a recording.
 #[derive(Clone, Debug)]
 pub struct Latencies {
-    /// Round trips of single MADs, or of ports where `is_of_ports`.
+    /// Round-trip times of single MADs, or means per port if `is_of_ports`.
     pub all: Distribution,
-    /// Whether no histogram was recorded, so that each value is the mean of a port's MADs in one slot.
+    /// Whether each value is the mean over the MADs of a port in a slot, for lack of histograms.
     pub is_of_ports: bool,
-    /// By device kind.
+    /// Distributions by device kind.
     pub kinds: Vec<Named>,
-    /// By distance, each value the mean of a port's MADs in one slot.
+    /// Distributions by distance; each value is the mean over the MADs of a port in a slot.
     pub distances: Vec<Named>,
-    /// By sampler.
+    /// Distributions by sampler.
     pub samplers: Vec<Named>,
-    /// The least of each port: what is left without queues on the way is the hardware's own part.
+    /// The smallest value of each port: the time without queues on the path.
     pub least: Distribution,
-    /// What it takes to read the clock, by sampler: every duration has it in it.
+    /// Time to read the clock in nanoseconds, by sampler. Every measured time includes it.
     pub clocks: BTreeMap<String, u64>,
 }
 
+/// A distribution in the JSON output. Times are in nanoseconds.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct LatencyRow {
+    /// `all`, a device kind, a distance, `from SAMPLER`, or `smallest of each port`.
+    pub name: String,
+    /// Number of values.
+    pub count: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Standard deviation.
+    pub sd_ns: f64,
+    /// Skewness; 0 for a symmetric distribution.
+    pub skew: f64,
+    /// Kurtosis; 3 for a normal distribution.
+    pub kurtosis: f64,
+    /// Most frequent value.
+    pub mode_ns: f64,
+    /// All modes, ascending.
+    pub modes: Vec<f64>,
+    /// 1st percentile.
+    pub p1_ns: u64,
+    /// 25th percentile.
+    pub p25_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 75th percentile.
+    pub p75_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p999_ns: u64,
+    /// Largest value.
+    pub max_ns: u64,
+}
+
+impl LatencyRow {
+    /// Evaluates a distribution.
+    pub fn of(name: String, values: &Distribution) -> Self {
+        let Moments { mean, deviation, skewness, kurtosis } = values.moments();
+        Self {
+            name,
+            count: values.count(),
+            mean_ns: mean,
+            sd_ns: deviation,
+            skew: skewness,
+            kurtosis,
+            mode_ns: values.mode(),
+            modes: values.modes(),
+            p1_ns: values.percentile(1.0),
+            p25_ns: values.percentile(25.0),
+            p50_ns: values.percentile(50.0),
+            p75_ns: values.percentile(75.0),
+            p90_ns: values.percentile(90.0),
+            p99_ns: values.percentile(99.0),
+            p999_ns: values.percentile(99.9),
+            max_ns: values.percentile(100.0),
+        }
+    }
+}
+
+impl Latencies {
+    /// Returns the rows of the JSON output: all values, then by kind, distance and sampler.
+    pub fn rows(&self) -> Vec<LatencyRow> {
+        let mut rows = vec![LatencyRow::of("all".to_owned(), &self.all)];
+        rows.extend(self.kinds.iter().chain(&self.distances).map(|named| LatencyRow::of(named.name.clone(), &named.values)));
+        rows.extend(self.samplers.iter().map(|named| LatencyRow::of(format!("from {}", named.name), &named.values)));
+        if !self.least.is_empty() {
+            rows.push(LatencyRow::of("smallest of each port".to_owned(), &self.least));
+        }
+        rows
+    }
+}
+
 impl Latency {
-    fn take_port(&mut self, port: &Port<'_>) {
-        // A port of which only a part answered has the sum over that part, and the number of all.
+    fn add_port(&mut self, port: &Port<'_>) {
+        // With lost MADs `rtt_ns` is the sum over the answered ones, while `mads` counts all.
         let Some(mean) = port.rtt_ns.checked_div(port.mads).filter(|mean| *mean > 0 && port.answered()) else { return };
         self.ports.entry(port.hops.map_or(Distance::Unknown, Distance::Hops)).or_default().record(mean);
         entry(&mut self.ports_by_sampler, &port.sampler).record(mean);
         let kind = port.kind.map_or("other", |kind| kind.as_str());
         entry(&mut self.ports_by_kind, kind).record(mean);
-        self.least.entry(port.key()).and_modify(|least| *least = mean.min(*least)).or_insert(mean);
+        self.least.entry((port.guid, port.port)).and_modify(|least| *least = mean.min(*least)).or_insert(mean);
     }
 
-    fn take_histogram(&mut self, record: &record::Histogram<'_>) {
+    fn add_histogram(&mut self, record: &record::Histogram<'_>) {
         if record.kind != "rtt" {
             return;
         }
@@ -108,19 +185,19 @@ impl Latency {
         entry(&mut self.by_sampler, &record.sampler).add(&values);
     }
 
-    /// The distributions.
+    /// Returns the distributions.
     ///
     /// # Errors
-    /// When no round trip was recorded.
-    pub fn finish(self) -> Result<Latencies, ViewError> {
+    /// Returns an error if there is no round-trip time.
+    pub fn finish(self) -> Result<Latencies, AnalysisError> {
         let is_of_ports = self.by_kind.is_empty();
         let (kinds, samplers) = if is_of_ports { (self.ports_by_kind, self.ports_by_sampler) } else { (self.by_kind, self.by_sampler) };
         let named = |(name, values)| Named { name, values };
         let mut all = Distribution::default();
         kinds.values().for_each(|values: &Distribution| all.merge(values));
         if all.is_empty() {
-            let help = "give lines of ports that answered, and look at --from and --to".to_owned();
-            return Err(ViewError::Nothing { what: "no round trip was recorded within these times".to_owned(), help });
+            let help = "give records of ports that answered, and check --from and --to".to_owned();
+            return Err(AnalysisError::Nothing { what: "no round-trip time in the time range".to_owned(), help });
         }
         let mut least = Distribution::default();
         self.least.values().for_each(|ns| least.record(*ns));
@@ -147,18 +224,18 @@ fn decoded(v2: &str) -> Option<Histogram<u64>> {
 }
 
 impl Fold for Latency {
-    fn wants(&self, kind: Type) -> bool {
+    fn uses(&self, kind: Type) -> bool {
         matches!(kind, Type::Port | Type::Histogram | Type::Start)
     }
 
-    fn wants_counters(&self) -> bool {
+    fn uses_counters(&self) -> bool {
         false
     }
 
-    fn take(&mut self, record: &Record<'_>) {
+    fn add(&mut self, record: &Record<'_>) {
         match record {
-            Record::Port(port) => self.take_port(port),
-            Record::Histogram(histogram) => self.take_histogram(histogram),
+            Record::Port(port) => self.add_port(port),
+            Record::Histogram(histogram) => self.add_histogram(histogram),
             Record::Start(start) => {
                 self.clocks.extend(start.clock_ns.map(|ns| (start.sampler.clone().into_owned(), ns)));
             }
@@ -211,13 +288,13 @@ mod tests {
         let mut latency = Latency::default();
         for line in lines {
             let kind = record::Head::of(line.as_bytes()).unwrap().kind.unwrap();
-            latency.take(&Record::parse(line.as_bytes(), kind).unwrap());
+            latency.add(&Record::parse(line.as_bytes(), kind).unwrap());
         }
         latency
     }
 
     #[test]
-    fn ports_tell_distances_and_the_least_of_each() {
+    fn port_records_give_distances_and_smallest_values() {
         let lines = [
             port(1, "1", "ok", 40_000, 2),
             port(1, "1", "ok", 30_000, 2),
@@ -236,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn histograms_tell_single_round_trips_where_they_are() {
+    fn histograms_give_times_of_single_mads() {
         let start = r#"{"type":"start","ts":1,"sampler":"s","interval_ns":1,"clock_ns":27}"#.to_owned();
         let lines = [
             start,
@@ -252,10 +329,13 @@ mod tests {
             [("hca", 1), ("switch", 3)]
         );
         assert_eq!(latency(&[lines[1].replace("\"v2\":\"", "\"v2\":\"x")]).undecoded, 1);
+        let rows: Vec<_> = all.rows().into_iter().map(|row| (row.name, row.count)).collect();
+        let expected = [("all", 4), ("hca", 1), ("switch", 3), ("1 hop", 1), ("from s", 4), ("smallest of each port", 1)];
+        assert_eq!(rows, expected.map(|(name, count)| (name.to_owned(), count)));
     }
 
     #[test]
-    fn without_a_round_trip_there_is_nothing() {
-        assert!(matches!(latency(&[port(1, "1", "timeout", 0, 1)]).finish(), Err(ViewError::Nothing { .. })));
+    fn no_round_trip_time_is_an_error() {
+        assert!(matches!(latency(&[port(1, "1", "timeout", 0, 1)]).finish(), Err(AnalysisError::Nothing { .. })));
     }
 }

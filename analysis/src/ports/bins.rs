@@ -1,72 +1,72 @@
-//! What a port did, time by time: bins of a second, or of two, four, eight seconds and so on, so that there are never more than so many.
+//! Means of a port by interval of time. Intervals have 1 s, or 2, 4, 8 s and so on, so that their number is bounded.
 
 use super::Mean;
 use crate::record::Port;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A port's course.
+/// Means of a port by interval of time.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Bins {
-    /// Ascending by their numbers.
-    bins: Vec<(u64, Bin)>,
-    /// A bin is a second times two to the power of this.
+pub struct TimeBins {
+    /// Intervals in the order of their numbers.
+    bins: Vec<(u64, TimeBin)>,
+    /// The length of an interval is 1 s << `shift`.
     shift: u32,
     most: usize,
 }
 
-/// What a port did in a part of the time.
+/// Means of a port over an interval of time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Bin {
-    /// Transmitted, in Gb/s.
+pub struct TimeBin {
+    /// Data transmitted, in Gb/s.
     pub xmit: Mean,
-    /// Received, in Gb/s.
+    /// Data received, in Gb/s.
     pub rcv: Mean,
-    /// Transmitted, as a share of what the link carries.
-    pub xmit_used: Mean,
-    /// Received, likewise.
-    pub rcv_used: Mean,
-    /// The share of time for which it had something to send and sent nothing.
+    /// Data transmitted, as a share of the data rate of the link, 0 to 1.
+    pub xmit_utilization: Mean,
+    /// Data received, as a share of the data rate of the link, 0 to 1.
+    pub rcv_utilization: Mean,
+    /// Share of the time in which the port had data to send and no credit, 0 to 1.
     pub blocked: Mean,
 }
 
-impl Bins {
+impl TimeBins {
     pub(super) const fn new(most: usize) -> Self {
         Self { bins: Vec::new(), shift: 0, most }
     }
 
-    /// How long a bin is, in nanoseconds.
+    /// Length of an interval in nanoseconds.
     pub const fn width_ns(&self) -> u64 {
         SECOND << self.shift
     }
 
-    /// How often that was doubled.
+    /// Number of times that the length was doubled.
     pub const fn shift(&self) -> u32 {
         self.shift
     }
 
-    /// The bins that have anything: the number of each is its beginning / [`Self::width_ns`].
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &Bin)> {
+    /// Returns the intervals with values. Their number is the start divided by [`Self::width_ns`].
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &TimeBin)> {
         self.bins.iter().map(|(number, bin)| (*number, bin))
     }
 
-    /// The bin of this number.
-    pub fn get(&self, number: u64) -> Option<&Bin> {
-        self.bins.binary_search_by_key(&number, |(number, _)| *number).ok().map(|place| &self.bins[place].1)
+    /// Returns the interval of this number.
+    pub fn get(&self, number: u64) -> Option<&TimeBin> {
+        self.bins.binary_search_by_key(&number, |(number, _)| *number).ok().map(|index| &self.bins[index].1)
     }
 
-    pub(super) fn take(&mut self, port: &Port<'_>) {
+    pub(super) fn add(&mut self, port: &Port<'_>) {
         let dt = port.dt_ns.unwrap_or(0);
-        let mut bin = Bin::default();
-        bin.take(port, dt);
-        // The time before the reading is meant: it counts to where its middle is.
-        self.add((port.ts.saturating_sub(dt / 2) / SECOND) >> self.shift, bin);
+        let mut bin = TimeBin::default();
+        bin.add(port, dt);
+        // The record describes the time before it. The middle of that time selects the interval.
+        self.add_bin((port.ts.saturating_sub(dt / 2) / SECOND) >> self.shift, bin);
     }
 
-    fn add(&mut self, number: u64, bin: Bin) {
+    fn add_bin(&mut self, number: u64, bin: TimeBin) {
         match self.bins.binary_search_by_key(&number, |(number, _)| *number) {
-            Ok(place) => self.bins[place].1.merge(bin),
-            Err(place) => self.bins.insert(place, (number, bin)),
+            Ok(index) => self.bins[index].1.merge(bin),
+            Err(index) => self.bins.insert(index, (number, bin)),
         }
         while self.bins.len() > self.most.max(1) {
             self.widen_to(self.shift + 1);
@@ -77,11 +77,11 @@ impl Bins {
         let shift = self.shift.max(later.shift);
         self.widen_to(shift);
         later.widen_to(shift);
-        // Adding may widen ours further.
-        later.bins.into_iter().for_each(|(number, bin)| self.add(number >> (self.shift - shift), bin));
+        // `add_bin` may widen these intervals further.
+        later.bins.into_iter().for_each(|(number, bin)| self.add_bin(number >> (self.shift - shift), bin));
     }
 
-    /// Makes the bins so wide, if they are not.
+    /// Widens the intervals to 1 s << `shift`, unless they are wider already.
     pub fn widen_to(&mut self, shift: u32) {
         let by = shift.saturating_sub(self.shift);
         if by == 0 {
@@ -99,21 +99,21 @@ impl Bins {
     }
 }
 
-impl Bin {
-    pub(super) fn take(&mut self, port: &Port<'_>, dt: u64) {
-        self.xmit.take(port.xmit_gbps, dt);
-        self.rcv.take(port.rcv_gbps, dt);
-        self.xmit_used.take(port.xmit_utilization, dt);
-        self.rcv_used.take(port.rcv_utilization, dt);
-        // Without a time of its own it counts for next to nothing.
-        self.blocked.take(port.xmit_blocked, dt.max(1));
+impl TimeBin {
+    pub(super) fn add(&mut self, port: &Port<'_>, dt: u64) {
+        self.xmit.add(port.xmit_gbps, dt);
+        self.rcv.add(port.rcv_gbps, dt);
+        self.xmit_utilization.add(port.xmit_utilization, dt);
+        self.rcv_utilization.add(port.rcv_utilization, dt);
+        // Without `dt_ns` the value gets the least possible weight.
+        self.blocked.add(port.xmit_blocked, dt.max(1));
     }
 
     pub(super) fn merge(&mut self, later: Self) {
         self.xmit.merge(later.xmit);
         self.rcv.merge(later.rcv);
-        self.xmit_used.merge(later.xmit_used);
-        self.rcv_used.merge(later.rcv_used);
+        self.xmit_utilization.merge(later.xmit_utilization);
+        self.rcv_utilization.merge(later.rcv_utilization);
         self.blocked.merge(later.blocked);
     }
 }
@@ -122,20 +122,20 @@ impl Bin {
 mod tests {
     use super::*;
 
-    fn bin(gbps: f64) -> Bin {
-        let mut bin = Bin::default();
-        bin.xmit.take(Some(gbps), SECOND);
+    fn bin(gbps: f64) -> TimeBin {
+        let mut bin = TimeBin::default();
+        bin.xmit.add(Some(gbps), SECOND);
         bin
     }
 
-    fn bins(numbers: impl Iterator<Item = u64>, most: usize) -> Bins {
-        let mut bins = Bins::new(most);
-        numbers.for_each(|number| bins.add(number >> bins.shift, bin(number as f64)));
+    fn bins(numbers: impl Iterator<Item = u64>, most: usize) -> TimeBins {
+        let mut bins = TimeBins::new(most);
+        numbers.for_each(|number| bins.add_bin(number >> bins.shift, bin(number as f64)));
         bins
     }
 
     #[test]
-    fn bins_double_when_there_are_too_many() {
+    fn intervals_double_when_there_are_too_many() {
         let bins = bins(0..10, 4);
         let means: Vec<_> = bins.iter().map(|(number, bin)| (number, bin.xmit.mean())).collect();
         // 0 to 3, 4 to 7, 8 and 9.
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_merge_to_the_whole() {
+    fn merged_parts_equal_the_whole() {
         let whole = bins(100..170, 8);
         for cut in [101, 130, 131, 169] {
             let mut first = bins(100..cut, 8);

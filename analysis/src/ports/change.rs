@@ -1,34 +1,34 @@
-//! By how much a counter moved.
+//! Increase of a counter over a time.
 
-/// A counter over the time of the input.
+/// Increase of a counter over the time range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Moved {
-    /// By how much; where it was cleared, what it counted since then is in it.
-    pub by: u64,
-    /// Whether it moved by more than that: it was cleared in between, or it is full.
-    pub at_least: bool,
+pub struct CounterChange {
+    /// Increase, including the values that were counted after a reset.
+    pub increase: u64,
+    /// Whether the true increase is larger: the counter was reset in between, or it is saturated.
+    pub is_lower_bound: bool,
     first: u64,
-    /// What it was last.
+    /// Last value of the counter.
     pub last: u64,
 }
 
-impl Moved {
-    /// One that was read once.
-    pub const fn new(value: u64, is_full: bool) -> Self {
-        Self { by: 0, at_least: is_full, first: value, last: value }
+impl CounterChange {
+    /// Takes the first reading.
+    pub const fn new(value: u64, is_saturated: bool) -> Self {
+        Self { increase: 0, is_lower_bound: is_saturated, first: value, last: value }
     }
 
-    /// Takes the next reading.
-    pub const fn take(&mut self, value: u64, is_full: bool) {
-        self.merge(Self::new(value, is_full));
+    /// Adds the next reading.
+    pub const fn add(&mut self, value: u64, is_saturated: bool) {
+        self.merge(Self::new(value, is_saturated));
     }
 
-    /// Takes all later readings.
+    /// Merges the change of all later readings.
     pub const fn merge(&mut self, later: Self) {
-        let was_cleared = later.first < self.last;
-        let between = if was_cleared { later.first } else { later.first - self.last };
-        self.by = self.by.saturating_add(between).saturating_add(later.by);
-        self.at_least = self.at_least || later.at_least || was_cleared;
+        let was_reset = later.first < self.last;
+        let between = if was_reset { later.first } else { later.first - self.last };
+        self.increase = self.increase.saturating_add(between).saturating_add(later.increase);
+        self.is_lower_bound = self.is_lower_bound || later.is_lower_bound || was_reset;
         self.last = later.last;
     }
 }
@@ -37,34 +37,34 @@ impl Moved {
 mod tests {
     use super::*;
 
-    fn of(values: &[u64]) -> Moved {
-        let mut moved = Moved::new(values[0], false);
-        values[1..].iter().for_each(|value| moved.take(*value, false));
-        moved
+    fn change(values: &[u64]) -> CounterChange {
+        let mut change = CounterChange::new(values[0], false);
+        values[1..].iter().for_each(|value| change.add(*value, false));
+        change
     }
 
     #[test]
-    fn steps_are_summed_and_a_clear_is_none() {
-        assert_eq!(of(&[7]).by, 0);
-        assert_eq!((of(&[7, 9, 9, 12]).by, of(&[7, 9, 9, 12]).at_least), (5, false));
-        // 7 to 9, cleared, up to 3, and on to 4.
-        assert_eq!((of(&[7, 9, 3, 4]).by, of(&[7, 9, 3, 4]).at_least), (6, true));
+    fn increases_are_summed_and_a_reset_does_not_count_as_one() {
+        assert_eq!(change(&[7]).increase, 0);
+        assert_eq!((change(&[7, 9, 9, 12]).increase, change(&[7, 9, 9, 12]).is_lower_bound), (5, false));
+        // 7 to 9, reset, 0 to 3, and 3 to 4.
+        assert_eq!((change(&[7, 9, 3, 4]).increase, change(&[7, 9, 3, 4]).is_lower_bound), (6, true));
     }
 
     #[test]
-    fn parts_merge_to_the_whole() {
+    fn merged_parts_equal_the_whole() {
         let values = [7, 9, 3, 4, 4, 1, 8];
         for cut in 1..values.len() {
-            let mut first = of(&values[..cut]);
-            first.merge(of(&values[cut..]));
-            assert_eq!(first, of(&values), "cut at {cut}");
+            let mut first = change(&values[..cut]);
+            first.merge(change(&values[cut..]));
+            assert_eq!(first, change(&values), "cut at {cut}");
         }
     }
 
     #[test]
-    fn what_is_full_is_at_least_that() {
-        let mut moved = Moved::new(200, false);
-        moved.take(255, true);
-        assert_eq!((moved.by, moved.at_least), (55, true));
+    fn increase_of_a_saturated_counter_is_a_lower_bound() {
+        let mut change = CounterChange::new(200, false);
+        change.add(255, true);
+        assert_eq!((change.increase, change.is_lower_bound), (55, true));
     }
 }

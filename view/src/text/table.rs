@@ -1,19 +1,19 @@
-//! Tables as a terminal shows them: no lines, columns two blanks apart, nothing behind the last word.
+//! Tables without lines: columns are two blanks apart, no blanks at the end of a line.
 
 use comfy_table::{CellAlignment, Table, presets};
 
-/// An empty one.
+/// Creates an empty table.
 pub(super) fn new() -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     table
 }
 
-/// Its text without a final line feed; the columns `right` are aligned to the right.
-pub(super) fn show(mut table: Table, right: &[usize]) -> String {
-    for (place, column) in table.column_iter_mut().enumerate() {
+/// Formats a table without a final line feed. The columns `right` are aligned to the right.
+pub(super) fn to_text(mut table: Table, right: &[usize]) -> String {
+    for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
-        if right.contains(&place) {
+        if right.contains(&index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
