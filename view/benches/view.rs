@@ -1,7 +1,7 @@
-//! How long an hour of a thousand ports at 1 Hz takes to become a heat map, and DuckDB on the same lines beside it.
+//! Time to draw a heat map of one hour of 1,000 ports at 1 Hz, and the time of DuckDB for the same lines.
 //!
-//!     cargo bench --bench view --no-default-features -- [LINES]       (3,600,000; 1.5 kB each, written to target/tmp and removed)
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "it is a bench")]
+//!     cargo bench -p ibnet-view --bench view -- [LINES]       (3,600,000; 1.5 kB each, written to target/tmp and removed)
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints its results")]
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -9,13 +9,13 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
+use ibnet_analysis::heat::HeatMap;
+use ibnet_analysis::heat::grid::Range;
+use ibnet_analysis::heat::order::RowKind;
+use ibnet_analysis::input::{self, Inputs};
+use ibnet_analysis::when::Zone;
 use ibnet_view::draw::{Format, render};
-use ibnet_view::heat::Heat;
-use ibnet_view::heat::grid::Range;
-use ibnet_view::heat::order::By;
-use ibnet_view::heat::picture::HeatPicture;
-use ibnet_view::input::{self, Inputs};
-use ibnet_view::when::Zone;
+use ibnet_view::picture::heat::HeatPicture;
 
 const PORTS: u64 = 1000;
 const SECOND: u64 = 1_000_000_000;
@@ -38,25 +38,25 @@ fn main() {
             lines as f64 / took / 1e6
         );
     }
-    println!("memory    at most {}", most_memory());
+    println!("memory    {}", most_memory());
     duckdb(&path);
     fs::remove_file(&path).unwrap();
 }
 
-/// From the file to the octets of a PNG.
+/// Reads the file, draws a PNG and returns the time in seconds.
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 fn heat_map(path: &Path, metric: &str, lines: u64) -> f64 {
     let start = Instant::now();
     let inputs = Inputs { files: vec![path.to_owned()], ..Inputs::default() };
-    let (heat, told) = input::read(&inputs, &Heat::new(vec![metric.parse().unwrap()], None)).unwrap();
-    assert_eq!((told.lines, told.bad), (lines, 0));
-    let grid = heat.finish(By::Port).unwrap();
+    let (heat, summary) = input::read(&inputs, &HeatMap::new(vec![metric.parse().unwrap()], None)).unwrap();
+    assert_eq!((summary.lines, summary.invalid), (lines, 0));
+    let grid = heat.finish(RowKind::Port).unwrap();
     let png = render(&HeatPicture::new(&grid, &Range::default(), Zone::utc()), Format::Png).unwrap();
     assert!(png.starts_with(b"\x89PNG"));
     start.elapsed().as_secs_f64()
 }
 
-/// Of this process, as the kernel says.
+/// Returns the peak memory of this process as the kernel reports it.
 fn most_memory() -> String {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     status.lines().find_map(|line| line.strip_prefix("VmHWM:")).map_or("?", str::trim).to_owned()
@@ -64,13 +64,13 @@ fn most_memory() -> String {
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 fn duckdb(path: &Path) {
-    // Its columns are given, as docs/stores.md does: else it would read the file twice.
+    // With given columns, as in docs/stores.md, DuckDB reads the file only once.
     let columns = "{slot: 'UBIGINT', guid: 'VARCHAR', port: 'UTINYINT', xmit_gbps: 'DOUBLE'}";
     let query = format!(
         "select count(*) from (select slot, guid, port, avg(xmit_gbps) from read_json('{}', format = 'newline_delimited', columns = {columns}) group by all)",
         path.display()
     );
-    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("out/tools/python/bin/python");
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../out/tools/python/bin/python");
     let program = "import sys, duckdb; print(duckdb.sql(sys.argv[1]).fetchall())";
     let start = Instant::now();
     match Command::new(python).args(["-c", program, &query]).output() {
@@ -80,7 +80,7 @@ fn duckdb(path: &Path) {
     }
 }
 
-/// Lines as a sweep of the default groups writes them.
+/// Writes records with the counters of the default groups.
 fn write(path: &Path, lines: u64) {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path).unwrap());
     for line in 0..lines {

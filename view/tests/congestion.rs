@@ -1,5 +1,5 @@
-//! The tables and pictures of congestion as they are called, on a simulated incast of which everything is known.
-#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+//! Runs the commands of `ibnet-view` that explain congestion, on a simulated incast with known traffic.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use ibnet::topology::{DeviceId, Fabric, ports_report, synthetic};
 use ibnet::types::{NodeKind, PortNum};
 use serde_json::{Value, json};
 
-/// When everything is: an incast of four seconds in ten.
+/// Length of the recording in seconds; the incast lasts four of them.
 const SECONDS: u64 = 10;
 const START: u64 = 1_795_262_400;
 
 fn fabric() -> Fabric {
     let tree = synthetic::FatTree { leaves: 4, hosts: 16, spines: 4, trunk: 1, radix: 24 };
-    // A stranger's name, of a host that has nothing to do with it.
+    // A hostile name of a host that is not part of the incast.
     let text = tree.blueprint().ports_report().replace("node00030 mlx5_0", "node00030 </svg>\" <i>");
     ports_report::parse(text.as_bytes(), "tree").unwrap().fabric
 }
 
-/// What each port counts, second by second, as a sampler would tell it that asks all of them at once.
+/// Returns the records of each port and second, as a sampler that queries all ports at the same time writes them.
 fn lines(fabric: &Fabric, traffic: &Traffic) -> String {
     const CAPACITY: f64 = 12.5e9;
     let sent = |id: DeviceId, port: PortNum, second: u64| traffic.sent(id, port, Instant::ZERO + Duration::from_secs(second));
@@ -52,13 +52,13 @@ fn lines(fabric: &Fabric, traffic: &Traffic) -> String {
     text
 }
 
-struct Stage {
+struct Setup {
     folder: tempfile::TempDir,
     fabric: Fabric,
     incast: Incast,
 }
 
-impl Stage {
+impl Setup {
     fn new() -> Self {
         let fabric = fabric();
         let at = |second| Instant::ZERO + Duration::from_secs(second);
@@ -72,7 +72,7 @@ impl Stage {
         self.folder.path().join(name)
     }
 
-    /// What a command prints.
+    /// Runs a command and returns its output.
     fn view(&self, args: &[&str]) -> String {
         let mut args: Vec<&str> = args.to_vec();
         args.insert(1, "lines.jsonl");
@@ -82,7 +82,7 @@ impl Stage {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The switch port that leads to the server.
+    /// Returns the name of the switch port that leads to the server.
     fn root(&self) -> String {
         let (_, peer) = self.fabric.device(self.incast.to).linked().next().unwrap();
         format!("{} port {}", self.fabric.device(self.fabric.find(peer.guid, peer.port).unwrap()).name, peer.port)
@@ -94,15 +94,15 @@ fn read(path: &Path) -> String {
 }
 
 #[test]
-fn the_tree_of_an_incast_is_found_with_its_root_and_its_victims() {
-    let stage = Stage::new();
-    let text = stage.view(&["links", "--tree"]);
-    let server = &stage.fabric.device(stage.incast.to).name;
+fn tree_of_an_incast_has_its_root_and_its_victims() {
+    let setup = Setup::new();
+    let text = setup.view(&["links", "--tree"]);
+    let server = &setup.fabric.device(setup.incast.to).name;
     assert!(text.starts_with("2026-11-21 12:00:01 to 2026-11-21 12:00:10 (UTC)\n1 congestion tree in 4 s of congestion\n"), "{text}");
     assert!(
         text.contains(&format!(
-            "Tree 1: root {} -> {server} port 1\n  4xEDR, 99.5 % used, 0.0 % blocked, for 4 s: it is full",
-            stage.root()
+            "Tree 1: root {} -> {server} port 1\n  4xEDR, 99.5 % used, 0.0 % blocked, for 4 s: the port is full",
+            setup.root()
         )),
         "{text}"
     );
@@ -110,75 +110,75 @@ fn the_tree_of_an_incast_is_found_with_its_root_and_its_victims() {
 }
 
 #[test]
-fn the_root_is_the_fullest_link_and_those_who_send_wait_most() {
-    let stage = Stage::new();
+fn root_has_the_largest_utilization_and_senders_the_longest_wait() {
+    let setup = Setup::new();
     let from_to = ["--from", "2026-11-21T12:00:04Z", "--to", "2026-11-21T12:00:08Z"];
     let first = |text: String| text.lines().nth(4).unwrap().to_owned();
-    let fullest = first(stage.view(&[&["links", "--top", "1"][..], &from_to].concat()));
-    assert!(fullest.starts_with(&stage.root()) && fullest.contains("99.5 %"), "{fullest}");
-    let text = stage.view(&[&["links", "--top", "1", "--by", "blocked"][..], &from_to].concat());
+    let busiest = first(setup.view(&[&["links", "--top", "1"][..], &from_to].concat()));
+    assert!(busiest.starts_with(&setup.root()) && busiest.contains("99.5 %"), "{busiest}");
+    let text = setup.view(&[&["links", "--top", "1", "--by", "blocked"][..], &from_to].concat());
     assert!(text.ends_with("on 80 of 80 links.\n"), "{text}");
     let waiting = first(text);
-    let senders: Vec<_> = stage.incast.from.iter().map(|id| &stage.fabric.device(*id).name).collect();
+    let senders: Vec<_> = setup.incast.from.iter().map(|id| &setup.fabric.device(*id).name).collect();
     assert!(senders.iter().any(|name| waiting.starts_with(&***name)), "{waiting}");
 }
 
 #[test]
-fn the_map_shows_the_root_and_no_name_is_markup() {
-    let stage = Stage::new();
-    assert_eq!(stage.view(&["map", "-o", "map.svg", "--hosts"]), "");
-    let svg = read(&stage.path("map.svg"));
-    let port = stage.root().rsplit(' ').next().unwrap().to_owned();
+fn map_shows_the_root_and_escapes_names() {
+    let setup = Setup::new();
+    assert_eq!(setup.view(&["map", "-o", "map.svg", "--hosts"]), "");
+    let svg = read(&setup.path("map.svg"));
+    let port = setup.root().rsplit(' ').next().unwrap().to_owned();
     assert_eq!((svg.matches(">root: ").count(), svg.matches(&format!(">root: {port}<")).count()), (1, 1));
     assert!(svg.contains("node00030 &lt;/svg&gt;") && !svg.contains("<i>"));
-    assert!(svg.contains("(UTC)"), "the time zone is told");
+    assert!(svg.contains("(UTC)"), "the time zone is shown");
 }
 
 #[test]
-fn a_job_s_octets_are_those_that_its_nodes_counted() {
-    let stage = Stage::new();
-    let hosts: Vec<_> = stage.incast.from.iter().map(|id| stage.fabric.device(*id).host().to_owned()).collect();
+fn traffic_of_a_job_is_that_of_its_nodes() {
+    let setup = Setup::new();
+    let hosts: Vec<_> = setup.incast.from.iter().map(|id| setup.fabric.device(*id).host().to_owned()).collect();
     let jobs = format!("JobID|State|Start|End|NodeList\n7|COMPLETED|2026-11-21T12:00:00|2026-11-21T12:01:00|{}\n", hosts.join(","));
-    fs::write(stage.path("jobs"), jobs).unwrap();
-    let text = stage.view(&["job", "--slurm", "7", "--slurm-file", "jobs", "-o", "job.json"]);
+    fs::write(setup.path("jobs"), jobs).unwrap();
+    let text = setup.view(&["job", "--slurm", "7", "--slurm-file", "jobs", "-o", "job.json"]);
     assert!(text.contains("32 nodes with 32 ports on 4 leaf switches"), "{text}");
-    let job: Value = serde_json::from_str(&read(&stage.path("job.json"))).unwrap();
+    let job: Value = serde_json::from_str(&read(&setup.path("job.json"))).unwrap();
     let sum = |name: &str| job["nodes"].as_array().unwrap().iter().map(|node| node[name].as_f64().unwrap()).sum::<f64>();
-    let traffic = Traffic::incast(&stage.fabric, 1, &stage.incast);
+    let traffic = Traffic::incast(&setup.fabric, 1, &setup.incast);
     let end = Instant::ZERO + Duration::from_secs(SECONDS);
-    let sent: u64 = stage.incast.from.iter().map(|id| traffic.sent(*id, PortNum(1), end).packets * PACKET_OCTETS).sum();
+    let sent: u64 = setup.incast.from.iter().map(|id| traffic.sent(*id, PortNum(1), end).packets * PACKET_OCTETS).sum();
     assert!((sum("injected_bytes") / sent as f64 - 1.0).abs() < 1e-9, "{} {sent}", sum("injected_bytes"));
     let most = job["stays"]["most_bytes"].as_f64().unwrap();
     assert!(job["stays"]["least_bytes"].as_f64().unwrap() <= most && most <= sum("injected_bytes"));
-    stage.view(&["job", "--nodes", &hosts[0], "-o", "job.svg"]);
-    assert!(read(&stage.path("job.svg")).contains("2026-11-21, UTC"));
+    setup.view(&["job", "--nodes", &hosts[0], "-o", "job.svg"]);
+    assert!(read(&setup.path("job.svg")).contains("2026-11-21, UTC"));
 }
 
 #[test]
-fn errors_are_those_that_moved() {
-    let stage = Stage::new();
-    let text = stage.view(&["errors"]);
-    let device = stage.fabric.device(DeviceId(0));
+fn errors_are_the_increases_of_counters() {
+    let setup = Setup::new();
+    let text = setup.view(&["errors"]);
+    let device = setup.fabric.device(DeviceId(0));
     assert_eq!(device.kind, NodeKind::Hca);
-    assert!(text.contains("160 ports: 1 with errors, 0 with a link that is or was not right"), "{text}");
+    assert!(text.contains("160 ports; ports with errors: 1; links with faults: 0"), "{text}");
     assert!(text.lines().any(|line| line.contains(&device.name) && line.contains("port_rcv_errors   9    1.0/s   10")), "{text}");
-    assert!(stage.view(&["errors", "--threshold", "PortRcvErrors=9"]).contains("1 more port with"));
+    assert!(setup.view(&["errors", "--threshold", "PortRcvErrors=9"]).contains("ports with errors within the thresholds: 1"));
 }
 
 #[test]
-fn what_is_asked_wrongly_is_told() {
-    let stage = Stage::new();
-    for (args, code, told) in [
-        (&["errors", "lines.jsonl", "--threshold", "x=1"][..], 1, "`x` is no counter of errors"),
+fn wrong_arguments_are_reported() {
+    let setup = Setup::new();
+    for (args, code, reason) in [
+        (&["errors", "lines.jsonl", "--threshold", "x=1"][..], 1, "cannot set a threshold for `x`"),
         (&["job", "lines.jsonl", "--nodes", "n[1-"], 1, "n[1-"),
         (&["job", "lines.jsonl", "--slurm", "7"], 2, "--slurm-file"),
         (&["job", "lines.jsonl"], 2, "--nodes"),
         (&["links", "lines.jsonl", "--tree", "--waits", "2"], 2, "from 0 to 1"),
         (&["map", "nothing.jsonl", "-o", "map.svg"], 1, "nothing.jsonl"),
     ] {
-        let output = Command::cargo_bin("ibnet-view").unwrap().current_dir(stage.folder.path()).args(args).output().unwrap();
+        let output = Command::cargo_bin("ibnet-view").unwrap().current_dir(setup.folder.path()).args(args).output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
-        assert!(stderr.contains(told), "{args:?}: {stderr}");
+        assert!(stderr.contains(reason), "{args:?}: {stderr}");
     }
 }

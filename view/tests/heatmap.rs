@@ -1,5 +1,5 @@
-//! The real `ibnet-view heatmap`, `latency` and `replay`, on lines of a simulated sweep with congestion, a dead host and hostile names.
-#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+//! Runs `ibnet-view heatmap`, `latency` and `replay` on records with congestion, a silent port and hostile names.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;
 use std::io::Cursor;
@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// A guard against a program that hangs, not a measure of how fast it is.
+/// Limit for a program that hangs. It is not a limit of speed.
 const HANGS: Duration = Duration::from_secs(60);
 
 const SECOND: u64 = 1_000_000_000;
 const SLOT: u64 = 1_795_262_400;
 const SLOTS: u64 = 10;
 const PORTS: u64 = 4;
-/// A name that would close a picture, colour a terminal and end a line.
+/// A name with SVG markup, a terminal escape and a line end.
 const HOSTILE: &str = r#"\u001b[31m</text></svg><script>&\"'\r\nx"#;
 
-/// A stream: port 2 is hot from the fifth slot on, port 3 is dead in all, port 4 has no record in the sixth.
+/// Records of ten slots: port 2 is busy from slot 5 on, port 3 never answers, port 4 has no record in slot 6.
 fn lines() -> String {
     let mut text = format!(
         "{{\"type\":\"start\",\"ts\":{},\"slot\":{SLOT},\"sampler\":\"s\",\"interval_ns\":{SECOND},\"clock_ns\":25}}\n",
@@ -31,14 +31,14 @@ fn lines() -> String {
             }
             let ts = (SLOT + slot) * SECOND + port * 1000;
             let gbps = if port == 2 && slot >= 5 { 95 } else { 1 };
-            let told = match port {
+            let fields = match port {
                 3 => r#""status":"timeout","rtt_ns":0,"mads":1"#.to_owned(),
                 _ => {
                     format!(r#""status":"ok","rtt_ns":{},"mads":2,"dt_ns":{SECOND},"xmit_gbps":{gbps}.0,"xmit_blocked":0.5"#, 60_000 * port)
                 }
             };
             text += &format!(
-                "{{\"type\":\"port\",\"ts\":{ts},\"slot\":{},\"sampler\":\"s\",\"guid\":\"0x0000000000000001\",\"port\":{port},\"lid\":1,\"node\":\"{HOSTILE}\",\"kind\":\"switch\",\"hops\":{port},\"peer_guid\":\"0x00000000000000{port}0\",\"peer_port\":1,\"peer\":\"n{port} mlx5_0\",\"link\":\"4xEDR\",{told}}}\n",
+                "{{\"type\":\"port\",\"ts\":{ts},\"slot\":{},\"sampler\":\"s\",\"guid\":\"0x0000000000000001\",\"port\":{port},\"lid\":1,\"node\":\"{HOSTILE}\",\"kind\":\"switch\",\"hops\":{port},\"peer_guid\":\"0x00000000000000{port}0\",\"peer_port\":1,\"peer\":\"n{port} mlx5_0\",\"link\":\"4xEDR\",{fields}}}\n",
                 SLOT + slot
             );
         }
@@ -65,7 +65,7 @@ fn run(dir: &TempDir, args: &[&str]) -> Run {
     Run { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// Width, height, and the pixels of a PNG.
+/// Returns width, height and pixels of a PNG.
 fn pixels(path: &Path) -> (u32, u32, Vec<[u8; 3]>) {
     let mut reader = png::Decoder::new(Cursor::new(fs::read(path).unwrap())).read_info().unwrap();
     let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
@@ -74,7 +74,7 @@ fn pixels(path: &Path) -> (u32, u32, Vec<[u8; 3]>) {
 }
 
 #[test]
-fn what_is_read_is_not_written_to_and_nothing_is_no_success() {
+fn output_onto_an_input_is_rejected_and_no_data_is_an_error() {
     let dir = recorded();
     for name in ["in.svg", "in.json"] {
         fs::copy(dir.path().join("lines.jsonl"), dir.path().join(name)).unwrap();
@@ -88,7 +88,7 @@ fn what_is_read_is_not_written_to_and_nothing_is_no_success() {
     ];
     for args in commands {
         let run = run(&dir, args);
-        assert!(run.code == 1 && run.stderr.contains("is read too; nothing was written"), "{args:?}: {}", run.stderr);
+        assert!(run.code == 1 && run.stderr.contains("it is also an input"), "{args:?}: {}", run.stderr);
     }
     for name in ["lines.jsonl", "in.svg", "in.json"] {
         assert_eq!(fs::read_to_string(dir.path().join(name)).unwrap(), lines());
@@ -104,25 +104,25 @@ fn what_is_read_is_not_written_to_and_nothing_is_no_success() {
 }
 
 #[test]
-fn a_heat_map_is_drawn_and_its_hot_corner_is_hot() {
+fn heat_map_shows_large_values_in_the_last_colour() {
     let dir = recorded();
     let run = run(&dir, &["heatmap", "lines.jsonl", "-o", "heat.png", "--range", "0..95"]);
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
     assert!(
-        run.stderr.contains("most 95 at ") && run.stderr.contains("25.0 % no answer, 0.0 % not known, 2.5 % no record"),
+        run.stderr.contains("largest 95 at ") && run.stderr.contains("25.0 % no answer, 0.0 % not known, 2.5 % no record"),
         "{}",
         run.stderr
     );
     let (width, height, pixels) = pixels(&dir.path().join("heat.png"));
     assert!(width > 600 && height > 150, "{width} x {height}");
-    // The yellow end of viridis: the bar has a line of it, cells are larger.
+    // The last colour of viridis is also in one line of the colour bar.
     let hot = pixels.iter().filter(|pixel| **pixel == [0xfd, 0xe7, 0x25]).count();
     assert!(hot > 5 * 100, "{hot} pixels are hot");
-    assert!(pixels.contains(&[70, 70, 70]), "the dead port is striped");
+    assert!(pixels.contains(&[70, 70, 70]), "a port without answers is striped");
 }
 
 #[test]
-fn names_break_neither_a_picture_nor_a_terminal() {
+fn hostile_names_are_escaped_in_pictures_and_on_terminals() {
     let dir = recorded();
     let drawn = run(&dir, &["heatmap", "lines.jsonl", "-m", "xmit_gbps,xmit_blocked", "-o", "heat.svg"]);
     assert_eq!(drawn.code, 0, "{}", drawn.stderr);
@@ -138,16 +138,16 @@ fn names_break_neither_a_picture_nor_a_terminal() {
 }
 
 #[test]
-fn bad_lines_are_told_and_a_file_of_them_is_an_error() {
+fn invalid_lines_are_reported_and_a_file_without_records_is_an_error() {
     let dir = recorded();
     fs::write(dir.path().join("more.jsonl"), format!("{}nonsense\n", lines())).unwrap();
     fs::write(dir.path().join("none.jsonl"), "nonsense\n").unwrap();
-    let told = run(&dir, &["heatmap", "more.jsonl", "-o", "heat.png"]);
-    assert_eq!(told.code, 0, "{}", told.stderr);
-    assert!(told.stderr.contains("1 of 41 lines are no records; the first is more.jsonl:41"), "{}", told.stderr);
+    let run_more = run(&dir, &["heatmap", "more.jsonl", "-o", "heat.png"]);
+    assert_eq!(run_more.code, 0, "{}", run_more.stderr);
+    assert!(run_more.stderr.contains("1 of 41 lines are not records; the first is more.jsonl:41"), "{}", run_more.stderr);
     let failed = run(&dir, &["heatmap", "*.jsonl", "-o", "other.png"]);
     assert_eq!((failed.code, failed.stdout.as_str()), (1, ""));
-    assert!(failed.stderr.contains("none.jsonl: there is no record in it") && failed.stderr.contains("help: "), "{}", failed.stderr);
+    assert!(failed.stderr.contains("none.jsonl: it has no record") && failed.stderr.contains("help: "), "{}", failed.stderr);
     assert!(!dir.path().join("other.png").exists());
     for wrong in [
         &["heatmap", "lines.jsonl"][..],
@@ -159,31 +159,31 @@ fn bad_lines_are_told_and_a_file_of_them_is_an_error() {
 }
 
 #[test]
-fn latency_is_told_by_distance() {
+fn latency_is_reported_by_distance() {
     let dir = recorded();
-    let told = run(&dir, &["latency", "lines.jsonl", "-o", "latency.svg"]);
-    assert_eq!(told.code, 0, "{}", told.stderr);
-    // 30, 60 and 120 us, ten, ten and nine times.
-    let all: Vec<_> = told.stdout.lines().find(|line| line.starts_with("all ")).unwrap().split_whitespace().collect();
-    assert_eq!(all[..4], ["all", "29", "68.3", "us"], "{}", told.stdout);
+    let latency = run(&dir, &["latency", "lines.jsonl", "-o", "latency.svg"]);
+    assert_eq!(latency.code, 0, "{}", latency.stderr);
+    // 30, 60 and 120 us: ten, ten and nine values.
+    let all: Vec<_> = latency.stdout.lines().find(|line| line.starts_with("all ")).unwrap().split_whitespace().collect();
+    assert_eq!(all[..4], ["all", "29", "68.3", "us"], "{}", latency.stdout);
     assert!(
-        told.stdout.contains("three modes: ")
-            && told.stdout.contains(" at 4 hops")
-            && told.stdout.contains("Reading the clock takes 25 ns"),
+        latency.stdout.contains("three modes: ")
+            && latency.stdout.contains(" at 4 hops")
+            && latency.stdout.contains("Every time includes 25 ns to read the clock"),
         "{}",
-        told.stdout
+        latency.stdout
     );
-    assert!(fs::read_to_string(dir.path().join("latency.svg")).unwrap().contains("least of each port"));
+    assert!(fs::read_to_string(dir.path().join("latency.svg")).unwrap().contains("smallest of each port"));
     let compared = run(&dir, &["latency", "--compare", "lines.jsonl", "lines.jsonl"]);
     assert!(compared.code == 0 && compared.stdout.contains("distance 0.000"), "{}", compared.stdout);
 }
 
 #[test]
-fn replayed_lines_are_of_now_and_read_like_those_that_were_recorded() {
+fn replayed_lines_have_current_times_and_the_same_values() {
     let dir = recorded();
     let replayed = run(&dir, &["replay", "lines.jsonl", "--speed", "0"]);
     assert_eq!((replayed.code, replayed.stdout.lines().count()), (0, lines().lines().count()), "{}", replayed.stderr);
-    assert!(!replayed.stdout.contains(&format!("\"slot\":{SLOT},")), "all slots have moved");
+    assert!(!replayed.stdout.contains(&format!("\"slot\":{SLOT},")), "all slots are shifted");
     fs::write(dir.path().join("again.jsonl"), &replayed.stdout).unwrap();
     let [old, new] = ["lines.jsonl", "again.jsonl"].map(|file| run(&dir, &["heatmap", file, "--terminal"]).stdout);
     assert_eq!(old.lines().take(5).collect::<Vec<_>>(), new.lines().take(5).collect::<Vec<_>>());

@@ -1,8 +1,8 @@
-//! Where the marks of an axis stand, and what is written beside them.
+//! Marks of axes and their labels.
 
-use crate::when::Zone;
+use ibnet_analysis::when::Zone;
 
-/// Marks of a linear axis: at most so many, at round numbers.
+/// Returns the marks of a linear axis at round numbers, about `most`.
 pub fn marks(low: f64, high: f64, most: usize) -> Vec<f64> {
     let span = high - low;
     if !(span > 0.0 && span.is_finite()) {
@@ -16,7 +16,7 @@ pub fn marks(low: f64, high: f64, most: usize) -> Vec<f64> {
     (0..=most).map(|mark| (first + mark as f64) * step).take_while(|mark| *mark <= high + step * 1e-9).collect()
 }
 
-/// A number with as many digits as matter, large ones with a prefix.
+/// Formats a number with few digits; large numbers get an SI prefix.
 pub fn number(value: f64) -> String {
     let size = value.abs();
     let (scaled, prefix) = match size {
@@ -38,7 +38,7 @@ pub fn number(value: f64) -> String {
     format!("{text}{prefix}")
 }
 
-/// A length of time, in the unit that fits: `38 us`.
+/// Formats a duration with its unit: `38 us`.
 pub fn nanos(ns: f64) -> String {
     let (scaled, unit) = match ns.abs() {
         1e9.. => (ns / 1e9, "s"),
@@ -51,7 +51,7 @@ pub fn nanos(ns: f64) -> String {
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Steps of a time axis.
+/// Possible distances between the marks of a time axis, in nanoseconds.
 const STEPS: [u64; 22] = [
     SECOND / 1000,
     SECOND / 100,
@@ -77,7 +77,7 @@ const STEPS: [u64; 22] = [
     28 * 86_400 * SECOND,
 ];
 
-/// Marks of a time axis and their texts: at most so many, at round local times.
+/// Returns the marks of a time axis with their labels, at round local times, about `most`.
 pub fn times(zone: &Zone, from: u64, to: u64, most: usize) -> Vec<(u64, String)> {
     let fits = |step: &&u64| to.saturating_sub(from) / **step <= most.max(1) as u64;
     let step = STEPS.iter().find(fits).copied().unwrap_or(u64::MAX / 4);
@@ -90,11 +90,11 @@ pub fn times(zone: &Zone, from: u64, to: u64, most: usize) -> Vec<(u64, String)>
     } else {
         "%H:%M"
     };
-    // Round where the reader is: the offset of the zone counts.
+    // The marks are round in local time, so the offset of the zone is added.
     let offset = zone.zoned(from).map_or(0, |zoned| i128::from(zoned.offset().seconds()) * i128::from(SECOND));
     let first = (i128::from(from) + offset).div_euclid(i128::from(step)) * i128::from(step) - offset;
     let marks = (0..).map(|mark: i128| first + mark * i128::from(step)).take_while(|mark| *mark <= i128::from(to));
-    marks.filter_map(|mark| u64::try_from(mark).ok()).filter(|mark| *mark >= from).map(|mark| (mark, zone.show(mark, format))).collect()
+    marks.filter_map(|mark| u64::try_from(mark).ok()).filter(|mark| *mark >= from).map(|mark| (mark, zone.format(mark, format))).collect()
 }
 
 #[cfg(test)]
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_are_round() {
+    fn marks_are_at_round_numbers() {
         assert_eq!(marks(0.0, 100.0, 5), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
         assert_eq!(marks(3.0, 9.5, 4), [4.0, 6.0, 8.0]);
         assert_eq!(marks(1.0, 1.0, 4), [1.0]);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_round() {
+    fn time_marks_are_at_round_times() {
         let noon = 1_795_262_400 * SECOND;
         let marks = times(&Zone::utc(), noon + 90 * SECOND, noon + 600 * SECOND, 6);
         let texts: Vec<_> = marks.iter().map(|(_, text)| text.as_str()).collect();

@@ -1,34 +1,34 @@
-//! Pictures as files: PNG or SVG by plotters, with a font of our own, so that a machine without any draws the same.
+//! Picture files: PNG or SVG by plotters.
 //!
-//! The font is DejaVu Sans (its licence stands beside it). Large areas of cells are images: copied into a PNG, and one element of an SVG.
+//! The font is DejaVu Sans from the crate `dejavu`, so that pictures are equal on machines with other fonts or none.
+//! Large areas of cells are images: they are copied into a PNG, and are one element of an SVG.
 
 use std::path::Path;
 use std::sync::LazyLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use miette::Diagnostic;
 use plotters::coord::Shift;
 use plotters::drawing::DrawingAreaErrorKind;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{FontDesc, register_font};
 
-use super::error::ViewError;
-
 pub mod axis;
 pub mod palette;
 
-/// How a picture is written.
+/// Format of a picture file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// Pixels.
     Png,
-    /// For a browser.
+    /// Vector graphics.
     Svg,
 }
 
 impl Format {
-    /// As the name of a file ends; `None` for any other.
+    /// Returns the format by the extension of a file name; `None` for other extensions.
     pub fn of(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?;
         [("png", Self::Png), ("svg", Self::Svg)]
@@ -38,46 +38,55 @@ impl Format {
     }
 }
 
-/// Pixels that stand above all else.
+/// Pixels that are drawn above all else.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Image {
-    /// Its left upper corner.
+    /// Upper left corner in pixels.
     pub at: (i32, i32),
-    /// Width and height.
+    /// Width and height in pixels.
     pub size: (u32, u32),
-    /// Red, green and blue of each, row by row.
+    /// Red, green and blue of each pixel, row by row.
     pub rgb: Vec<u8>,
 }
 
-/// What a drawing can fail with.
+/// A picture that could not be drawn.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[error("cannot draw the picture: {why}")]
+#[diagnostic(help("give fewer ports with --nodes or a shorter time with --from and --to"))]
+pub struct DrawError {
+    /// The error of the backend or of the encoder.
+    pub why: String,
+}
+
+/// Result of drawing.
 pub type Drawn<DB> = Result<(), DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>>;
 
-/// A picture, before it is written in any format.
+/// A picture that can be written in any format.
 pub trait Drawing {
-    /// Width and height in pixels.
+    /// Returns width and height in pixels.
     fn size(&self) -> (u32, u32);
 
-    /// Draws all but the images, on white.
+    /// Draws everything but the images on a white background.
     ///
     /// # Errors
-    /// Those of the backend.
+    /// Returns the errors of the backend.
     fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Drawn<DB>;
 
-    /// Its images.
+    /// Returns the images.
     fn images(&self) -> Vec<Image> {
         Vec::new()
     }
 }
 
-/// The octets of a picture's file.
+/// Returns the contents of the picture file.
 ///
 /// # Errors
-/// When it cannot be drawn.
-pub fn render(drawing: &impl Drawing, format: Format) -> Result<Vec<u8>, ViewError> {
+/// Returns an error if the picture is too large.
+pub fn render(drawing: &impl Drawing, format: Format) -> Result<Vec<u8>, DrawError> {
     static FONT: LazyLock<bool> =
-        LazyLock::new(|| register_font("sans-serif", FontStyle::Normal, include_bytes!("DejaVuSans.ttf")).is_ok());
+        LazyLock::new(|| register_font("sans-serif", FontStyle::Normal, dejavu::sans::regular()).is_ok());
     if !*FONT {
-        return Err(ViewError::Draw { why: "its font cannot be read".to_owned() });
+        return Err(failed("the font is not readable"));
     }
     match format {
         Format::Png => png(drawing),
@@ -85,11 +94,11 @@ pub fn render(drawing: &impl Drawing, format: Format) -> Result<Vec<u8>, ViewErr
     }
 }
 
-fn failed(error: impl std::fmt::Display) -> ViewError {
-    ViewError::Draw { why: error.to_string() }
+fn failed(error: impl std::fmt::Display) -> DrawError {
+    DrawError { why: error.to_string() }
 }
 
-fn png(drawing: &impl Drawing) -> Result<Vec<u8>, ViewError> {
+fn png(drawing: &impl Drawing) -> Result<Vec<u8>, DrawError> {
     let (width, height) = drawing.size();
     let mut pixels = vec![255; width as usize * height as usize * 3];
     {
@@ -107,7 +116,7 @@ fn png(drawing: &impl Drawing) -> Result<Vec<u8>, ViewError> {
     encode((width, height), &pixels)
 }
 
-fn encode((width, height): (u32, u32), pixels: &[u8]) -> Result<Vec<u8>, ViewError> {
+fn encode((width, height): (u32, u32), pixels: &[u8]) -> Result<Vec<u8>, DrawError> {
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, width, height);
     encoder.set_color(png::ColorType::Rgb);
@@ -116,7 +125,7 @@ fn encode((width, height): (u32, u32), pixels: &[u8]) -> Result<Vec<u8>, ViewErr
     Ok(file)
 }
 
-fn svg(drawing: &impl Drawing) -> Result<String, ViewError> {
+fn svg(drawing: &impl Drawing) -> Result<String, DrawError> {
     let mut text = String::new();
     {
         let area = SVGBackend::with_string(&mut text, drawing.size()).into_drawing_area();
@@ -129,21 +138,21 @@ fn svg(drawing: &impl Drawing) -> Result<String, ViewError> {
             "<image x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" style=\"image-rendering:pixelated\" href=\"data:image/png;base64,{data}\"/>\n"
         ))
     });
-    let images = images.collect::<Result<String, ViewError>>()?;
+    let images = images.collect::<Result<String, DrawError>>()?;
     let end = text.rfind("</svg>").unwrap_or(text.len());
     text.insert_str(end, &images);
     Ok(text)
 }
 
-/// The font in a size; the letters are a fifth smaller.
+/// Returns the font. Capital letters are about a fifth smaller than `size` pixels.
 pub fn font(size: u32) -> FontDesc<'static> {
     FontDesc::new(FontFamily::SansSerif, f64::from(size), FontStyle::Normal)
 }
 
-/// Writes a text at a place: `h` and `v` say which part of it stands there.
+/// Writes a text. `at` is the point of the text that `h` and `v` select.
 ///
 /// # Errors
-/// Those of the backend.
+/// Returns the errors of the backend.
 pub fn write<DB: DrawingBackend>(
     area: &DrawingArea<DB, Shift>,
     text: &str,
@@ -155,10 +164,10 @@ pub fn write<DB: DrawingBackend>(
     area.draw_text(text, &font(size).color(color).pos(Pos::new(h, v)), at)
 }
 
-/// Draws a thin line.
+/// Draws a line of one pixel width.
 ///
 /// # Errors
-/// Those of the backend.
+/// Returns the errors of the backend.
 pub fn line<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, from: (i32, i32), to: (i32, i32), color: &RGBColor) -> Drawn<DB> {
     area.draw(&PathElement::new(vec![from, to], color))
 }
@@ -184,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn names_do_not_break_a_picture_for_browsers() {
+    fn names_are_escaped_in_svg() {
         let text = String::from_utf8(render(&Hostile, Format::Svg).unwrap()).unwrap();
         assert!(text.contains("&lt;/text&gt;&lt;script&gt;") && !text.contains("<script"), "{text}");
         let mut reader = quick_xml::Reader::from_str(&text);
@@ -200,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn pixels_have_letters_and_images() {
+    fn png_has_text_and_images() {
         let file = render(&Hostile, Format::Png).unwrap();
         let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
@@ -213,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_files_are_formats() {
+    fn extension_selects_the_format() {
         assert_eq!(Format::of(Path::new("a/b.PNG")), Some(Format::Png));
         assert_eq!(Format::of(Path::new("b.svg")), Some(Format::Svg));
         assert_eq!((Format::of(Path::new("png")), Format::of(Path::new("a.pdf"))), (None, None));

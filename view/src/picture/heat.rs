@@ -1,61 +1,62 @@
-//! A heat map as a picture: panels below each other on one time axis, each with its own bar of colours.
+//! Heat maps as pictures: one panel for each metric, with a common time axis and a colour bar for each panel.
 
+use ibnet_analysis::heat::grid::{Cell, Grid, Panel, Range};
+use ibnet_analysis::when::Zone;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
-use super::grid::{Cell, Grid, Panel, Range};
 use crate::draw::{self, Drawing, Drawn, Image, axis, palette};
-use crate::when::Zone;
+use crate::text::count;
 
-/// A heat map that is to be drawn.
+/// A heat map with its layout.
 #[derive(Clone, Debug)]
 pub struct HeatPicture {
     grid: Grid,
     ranges: Vec<(f64, f64)>,
     how: String,
     zone: Zone,
-    /// Rows that stand for one, where there are more of them than pixels.
+    /// Number of rows that are joined to one, if there are more rows than pixels.
     joined: usize,
-    /// Of a cell, in pixels.
+    /// Width and height of a cell in pixels.
     cell: (u32, u32),
     left: i32,
 }
 
-/// Above the first panel; between two; right of them; below the last.
+/// Space above the first panel, between panels, right of them and below the last one, in pixels.
 const TOP: i32 = 58;
 const BETWEEN: i32 = 40;
 const RIGHT: i32 = 110;
 const BOTTOM: i32 = 64;
 
-/// Letters of labels.
+/// Font size of labels.
 const SMALL: u32 = 12;
 
-/// Rows that a picture has at most, in all panels.
+/// Largest number of rows in all panels together.
 const MOST_ROWS: usize = 6000;
 
 const GREY: RGBColor = RGBColor(90, 90, 90);
 
-/// Of what did not answer; between the stripes.
+/// Colours of the stripes of a cell without an answer.
 const STRIPES: (palette::Rgb, palette::Rgb) = ((70, 70, 70), (235, 235, 235));
-/// Of what is not known.
+/// Colour of an unknown value.
 const UNKNOWN: palette::Rgb = (190, 190, 190);
-/// Where there is no record.
-const ABSENT: palette::Rgb = (255, 255, 255);
+/// Colour of a cell without a record.
+const NO_RECORD: palette::Rgb = (255, 255, 255);
 
-/// The colour of a cell at a pixel; `share` is where a value is within its range.
-pub(super) fn cell_color(cell: Cell, (low, high): (f64, f64), (x, y): (u32, u32)) -> palette::Rgb {
+/// Returns the colour of a cell at a pixel. `low` and `high` are the values of the first and the last colour.
+pub(crate) fn cell_color(cell: Cell, (low, high): (f64, f64), (x, y): (u32, u32)) -> palette::Rgb {
     match cell {
         Cell::Value(value) => palette::color((value - low) / (high - low)),
-        Cell::Dead if (x + y) % 6 < 3 => STRIPES.0,
-        Cell::Dead => STRIPES.1,
+        Cell::NoAnswer if (x + y) % 6 < 3 => STRIPES.0,
+        Cell::NoAnswer => STRIPES.1,
         Cell::Unknown => UNKNOWN,
-        Cell::Absent => ABSENT,
+        Cell::NoRecord => NO_RECORD,
     }
 }
 
 impl HeatPicture {
-    /// Finds the room that everything needs.
+    /// Lays out the picture.
     pub fn new(grid: &Grid, range: &Range, zone: Zone) -> Self {
         let ranges = grid.panels.iter().map(|panel| range.of(panel)).collect();
         let panels = grid.panels.len().max(1);
@@ -69,7 +70,7 @@ impl HeatPicture {
         Self { ranges, how: range.title(), zone, joined, cell: (width, height), left: 24 + 7 * longest as i32, grid }
     }
 
-    /// The width of a panel: never so narrow that titles do not fit.
+    /// Width of a panel in pixels: wide enough for the titles.
     fn width(&self) -> i32 {
         (self.grid.columns as i32 * self.cell.0 as i32).max(640)
     }
@@ -96,15 +97,15 @@ impl HeatPicture {
     }
 
     fn subtitle(&self) -> String {
-        let day = |ns| self.zone.show(ns, "%Y-%m-%d %H:%M:%S");
+        let day = |ns| self.zone.format(ns, "%Y-%m-%d %H:%M:%S");
         let step = axis::nanos(self.grid.step_ns as f64);
         let rows = if self.joined > 1 {
             format!("{} rows of {} {}s", self.grid.rows.len(), self.joined, self.grid.by)
         } else {
-            many(self.grid.rows.len(), &self.grid.by.to_string())
+            count(self.grid.rows.len(), &self.grid.by.to_string())
         };
         format!(
-            "{} to {} ({}), {step} a column, {rows}, colours {}",
+            "{} to {} ({}), {step} per column, {rows}, colours {}",
             day(self.grid.start_ns),
             day(self.end_ns()),
             self.zone.name(self.grid.start_ns),
@@ -112,17 +113,17 @@ impl HeatPicture {
         )
     }
 
-    /// What stands above a panel.
+    /// Returns the heading of a panel.
     fn heading(&self, panel: &Panel) -> String {
         let metric = &panel.metric;
-        let hottest = panel.hottest().map(|(value, row, column)| {
-            let when = self.zone.show(self.grid.start_ns + column as u64 * self.grid.step_ns, "%H:%M:%S");
-            format!("; most: {} at {}, {when}", axis::number(value), self.grid.rows[row].row)
+        let largest = panel.largest().map(|(value, row, column)| {
+            let when = self.zone.format(self.grid.start_ns + column as u64 * self.grid.step_ns, "%H:%M:%S");
+            format!("; largest: {} at {}, {when}", axis::number(value), self.grid.rows[row].row)
         });
-        format!("{} in {}{}", metric.name(), metric.unit(), hottest.unwrap_or_else(|| "; no value".to_owned()))
+        format!("{} in {}{}", metric.name(), metric.unit(), largest.unwrap_or_else(|| "; no value".to_owned()))
     }
 
-    /// Names of rows, or of blocks of rows where rows are too low.
+    /// Draws the labels of the rows, or of blocks of rows if the rows are too low for text.
     fn labels<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, top: i32) -> Drawn<DB> {
         let height = self.cell.1 as i32;
         let by_row = self.cell.1 >= SMALL - 1;
@@ -145,7 +146,7 @@ impl HeatPicture {
         Ok(())
     }
 
-    /// Which colour is which value.
+    /// Draws the colour bar of a panel.
     fn bar<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, panel: usize) -> Drawn<DB> {
         let (low, high) = self.ranges[panel];
         let (x, top) = (self.left + self.width() + 14, self.top(panel));
@@ -177,13 +178,13 @@ impl HeatPicture {
         Ok(())
     }
 
-    /// Where the samples of what is no value stand, and what they mean.
+    /// Returns position, text and sample of each entry of the legend.
     fn legend(&self) -> [(i32, &'static str, Cell); 3] {
         let left = self.left;
-        [(left, "no answer", Cell::Dead), (left + 110, "value not known", Cell::Unknown), (left + 260, "no record", Cell::Absent)]
+        [(left, "no answer", Cell::NoAnswer), (left + 110, "value not known", Cell::Unknown), (left + 260, "no record", Cell::NoRecord)]
     }
 
-    /// Pixels of so many cells.
+    /// Returns the pixels of cells.
     fn image(&self, at: (i32, i32), cells: &[Vec<Cell>], range: (f64, f64), (wide, high): (u32, u32)) -> Image {
         let columns = cells.first().map_or(0, Vec::len) as u32;
         let size = (columns * wide, cells.len() as u32 * high);
@@ -198,7 +199,7 @@ impl HeatPicture {
         Image { at, size, rgb }
     }
 
-    /// Where a cell of a panel is in the picture: the pixel in its middle.
+    /// Returns the pixel in the middle of a cell.
     pub fn pixel(&self, panel: usize, row: usize, column: usize) -> (u32, u32) {
         let (wide, high) = self.cell;
         ((self.left as u32) + column as u32 * wide + wide / 2, self.top(panel) as u32 + row as u32 * high + high / 2)
@@ -241,39 +242,28 @@ impl Drawing for HeatPicture {
     }
 }
 
-/// `1 port`, `2 ports`, `2 switches`.
-fn many(count: usize, what: &str) -> String {
-    let ending = if count == 1 {
-        ""
-    } else if what.ends_with("ch") {
-        "es"
-    } else {
-        "s"
-    };
-    format!("{count} {what}{ending}")
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::order::{By, Name};
+    use ibnet_analysis::heat::order::{RowKind, RowLabel};
+
     use super::*;
     use crate::draw::{Format, render};
 
     fn grid() -> Grid {
-        let name = |row: &str| Name { row: row.to_owned(), block: "leaf".to_owned() };
-        let cells = vec![vec![Cell::Value(0.0), Cell::Value(1.0), Cell::Dead], vec![Cell::Value(2.0), Cell::Value(40.0), Cell::Absent]];
+        let name = |row: &str| RowLabel { row: row.to_owned(), block: "leaf".to_owned() };
+        let cells = vec![vec![Cell::Value(0.0), Cell::Value(1.0), Cell::NoAnswer], vec![Cell::Value(2.0), Cell::Value(40.0), Cell::NoRecord]];
         Grid {
             start_ns: 1_795_262_400_000_000_000,
             step_ns: 1_000_000_000,
             columns: 3,
-            by: By::Port,
+            by: RowKind::Port,
             rows: vec![name("a</text>&/1"), name("b/1")],
             panels: vec![Panel { metric: "xmit_gbps".parse().unwrap(), cells }],
         }
     }
 
     #[test]
-    fn the_hot_cell_is_hot_and_the_dead_one_is_striped() {
+    fn largest_value_has_the_last_colour_and_no_answer_is_striped() {
         let picture = HeatPicture::new(&grid(), &Range::Fixed(0.0, 40.0), Zone::utc());
         let file = render(&picture, Format::Png).unwrap();
         let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
@@ -286,24 +276,24 @@ mod tests {
             (pixels[at], pixels[at + 1], pixels[at + 2])
         };
         assert_eq!((at(1, 1), at(0, 0)), (palette::color(1.0), palette::color(0.0)));
-        assert_eq!(at(1, 2), ABSENT);
+        assert_eq!(at(1, 2), NO_RECORD);
         assert!([STRIPES.0, STRIPES.1].contains(&at(0, 2)));
         let drawn = pixels.chunks(3).filter(|pixel| *pixel != [255, 255, 255]).count();
         assert!(drawn > 5000, "{drawn} pixels are not white");
     }
 
     #[test]
-    fn a_picture_says_what_it_shows() {
+    fn picture_has_title_time_range_and_legend() {
         let picture = HeatPicture::new(&grid(), &Range::default(), Zone::utc());
         let text = String::from_utf8(render(&picture, Format::Svg).unwrap()).unwrap();
-        for said in [
+        for expected in [
             "data sent, by port",
-            "2026-11-21 12:00:00 to 2026-11-21 12:00:03 (UTC), 1 s a column, 2 ports, colours up to mean + mean absolute deviation",
+            "2026-11-21 12:00:00 to 2026-11-21 12:00:03 (UTC), 1 s per column, 2 ports, colours up to mean + mean absolute deviation",
             "xmit_gbps in Gb/s; most: 40 at b/1, 12:00:01",
             "no answer",
             "a&lt;/text&gt;&amp;/1",
         ] {
-            assert!(text.contains(said), "{said} is not in {text}");
+            assert!(text.contains(expected), "{expected} is not in {text}");
         }
     }
 }

@@ -1,23 +1,23 @@
-//! Latency as two plots on one logarithmic axis: how often each value is, and how many values are no greater.
+//! Latency as two plots on one logarithmic time axis: the share of values per bin, and the cumulative share.
 
+use ibnet::types::Printable;
+use ibnet_analysis::latency::distribution::Distribution;
+use ibnet_analysis::latency::{Latencies, Named};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
-use super::distribution::Distribution;
-use super::{Latencies, Named};
-use ibnet::types::Printable;
 use crate::draw::{self, Drawing, Drawn, axis, palette};
 
-/// Distributions that are to be drawn over each other.
+/// Distributions in one picture.
 #[derive(Clone, Debug)]
 pub struct LatencyPicture {
     title: String,
     subtitle: String,
     curves: Vec<Curve>,
-    /// Ends of the axis: powers of ten of nanoseconds.
+    /// Ends of the axis as decimal logarithms of nanoseconds.
     range: (f64, f64),
-    /// The greatest share of a bin.
+    /// Largest share of a bin.
     highest: f64,
 }
 
@@ -40,11 +40,12 @@ const SMALL: u32 = 12;
 const GREY: RGBColor = RGBColor(90, 90, 90);
 const FAINT: RGBColor = RGBColor(225, 225, 225);
 
-/// Samplers that have a curve of their own.
+/// Largest number of samplers that get their own curves.
 const MOST_SAMPLERS: usize = 6;
 
 impl LatencyPicture {
-    /// One recording: all, by kind, by distance, by sampler where there are few, and the least of each port. `when` says of what time, and the time zone.
+    /// Draws one recording: all values, by kind, by distance, by sampler if there are few, and the smallest value of each
+    /// port. `when` is the time range with the time zone.
     pub fn of(latencies: &Latencies, when: &str) -> Self {
         let named = |named: &Named| Printable(&named.name).to_string();
         let mut curves = vec![Curve::new("all".to_owned(), &latencies.all, (0, 0, 0))];
@@ -52,22 +53,22 @@ impl LatencyPicture {
         if latencies.kinds.len() > 1 {
             curves.extend(latencies.kinds.iter().zip(colors).map(|(kind, color)| Curve::new(named(kind), &kind.values, color)));
         }
-        // Distances have an order, and so have their colours, but for the lightest.
+        // The colours have the order of the distances, without the lightest colour.
         let farthest = latencies.distances.len().saturating_sub(1);
-        let shades = (0..=farthest).map(|place| palette::color(0.9 * place as f64 / farthest.max(1) as f64));
+        let shades = (0..=farthest).map(|index| palette::color(0.9 * index as f64 / farthest.max(1) as f64));
         if farthest > 0 {
             curves.extend(latencies.distances.iter().zip(shades).map(|(far, color)| Curve::new(named(far), &far.values, color)));
         }
         if (2..=MOST_SAMPLERS).contains(&latencies.samplers.len()) {
-            let grey = |place: usize| (60 + 25 * place as u8, 60 + 25 * place as u8, 60 + 25 * place as u8);
+            let grey = |index: usize| (60 + 25 * index as u8, 60 + 25 * index as u8, 60 + 25 * index as u8);
             let samplers = latencies.samplers.iter().enumerate();
-            curves.extend(samplers.map(|(place, each)| Curve::new(format!("from {}", named(each)), &each.values, grey(place))));
+            curves.extend(samplers.map(|(index, each)| Curve::new(format!("from {}", named(each)), &each.values, grey(index))));
         }
-        curves.push(Curve::new("least of each port".to_owned(), &latencies.least, least));
-        Self::new("latency: round trips of MADs".to_owned(), when.to_owned(), curves)
+        curves.push(Curve::new("smallest of each port".to_owned(), &latencies.least, least));
+        Self::new("latency: round-trip times of MADs".to_owned(), when.to_owned(), curves)
     }
 
-    /// Two recordings over each other.
+    /// Draws two recordings over each other.
     pub fn compared(before: &Latencies, after: &Latencies, when: &str) -> Self {
         let distance = before.all.distance(&after.all);
         let subtitle = format!("{when}; Kolmogorov-Smirnov distance {distance:.3}");
@@ -75,7 +76,7 @@ impl LatencyPicture {
             Curve::new("before".to_owned(), &before.all, palette::LINES[0]),
             Curve::new("after".to_owned(), &after.all, palette::LINES[1]),
         ];
-        Self::new("latency: round trips of MADs, compared".to_owned(), subtitle, curves)
+        Self::new("latency: round-trip times of MADs, compared".to_owned(), subtitle, curves)
     }
 
     fn new(title: String, subtitle: String, mut curves: Vec<Curve>) -> Self {
@@ -92,7 +93,7 @@ impl LatencyPicture {
         LEFT + ((ns.max(1.0).log10() - from) / (to - from) * f64::from(PLOT)) as i32
     }
 
-    /// One of the two plots: marks of its upright axis, from 0 to `highest`.
+    /// Draws the frame of a plot. Its vertical axis goes from 0 to `highest`.
     fn frame<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, top: i32, name: &str, highest: f64) -> Drawn<DB> {
         for mark in axis::marks(0.0, highest, 5) {
             let y = up(top, mark / highest);
@@ -108,7 +109,7 @@ impl LatencyPicture {
         draw::write(area, name, 13, (LEFT, top - 4), (HPos::Left, VPos::Bottom), &BLACK)
     }
 
-    /// 1, 2 and 5 of each decade; of many decades only 1.
+    /// Returns the marks of the time axis: 1, 2 and 5 of each decade, or 1 if there are many decades.
     fn marks(&self) -> Vec<(f64, String)> {
         let steps: &[f64] = if self.range.1 - self.range.0 > 3.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
         let decades = self.range.0.floor() as i32..=self.range.1.ceil() as i32;
@@ -124,14 +125,14 @@ impl LatencyPicture {
         points.map(|(ns, share)| (self.x(ns), up(top, share / self.highest))).collect()
     }
 
-    fn cumulated(&self, curve: &Curve, top: i32) -> Vec<(i32, i32)> {
+    fn cumulative(&self, curve: &Curve, top: i32) -> Vec<(i32, i32)> {
         let mut share = 0.0;
         let mut points = Vec::new();
-        for (ns, next) in curve.values.cumulated() {
+        for (ns, next) in curve.values.cumulative() {
             points.extend([(self.x(ns), up(top, share)), (self.x(ns), up(top, next))]);
             share = next;
         }
-        // Many values fall onto one pixel.
+        // Several values share a pixel.
         points.dedup();
         points
     }
@@ -144,7 +145,7 @@ impl Curve {
     }
 }
 
-/// The height of a share in a plot.
+/// Returns the vertical position of a share in a plot.
 fn up(top: i32, share: f64) -> i32 {
     top + HEIGHT - (share * f64::from(HEIGHT)) as i32
 }
@@ -159,19 +160,19 @@ impl Drawing for LatencyPicture {
         draw::write(area, &self.title, 20, (12, 10), (HPos::Left, VPos::Top), &BLACK)?;
         draw::write(area, &self.subtitle, 13, (12, 36), (HPos::Left, VPos::Top), &GREY)?;
         let lower = TOP + HEIGHT + BETWEEN;
-        self.frame(area, TOP, "share of the values in each bin, 20 bins a decade", self.highest)?;
-        self.frame(area, lower, "share of the values that are no greater", 1.0)?;
-        for (place, curve) in self.curves.iter().enumerate() {
+        self.frame(area, TOP, "share of values per bin, 20 bins per decade", self.highest)?;
+        self.frame(area, lower, "cumulative share of values", 1.0)?;
+        for (index, curve) in self.curves.iter().enumerate() {
             let style = curve.color.stroke_width(curve.width);
             area.draw(&PathElement::new(self.density(curve, TOP), style))?;
-            area.draw(&PathElement::new(self.cumulated(curve, lower), style))?;
-            let (x, y) = (LEFT + PLOT + 16, TOP + 8 + 18 * place as i32);
+            area.draw(&PathElement::new(self.cumulative(curve, lower), style))?;
+            let (x, y) = (LEFT + PLOT + 16, TOP + 8 + 18 * index as i32);
             area.draw(&PathElement::new(vec![(x, y), (x + 22, y)], style))?;
             let name: String = curve.name.chars().take(28).collect();
             draw::write(area, &name, SMALL, (x + 28, y), (HPos::Left, VPos::Center), &BLACK)?;
         }
         let x = LEFT + PLOT / 2;
-        draw::write(area, "round trip", 13, (x, lower + HEIGHT + 28), (HPos::Center, VPos::Top), &BLACK)
+        draw::write(area, "round-trip time", 13, (x, lower + HEIGHT + 28), (HPos::Center, VPos::Top), &BLACK)
     }
 }
 
@@ -181,7 +182,7 @@ mod tests {
     use crate::draw::{Format, render};
 
     #[test]
-    fn a_picture_has_a_curve_and_a_name_for_each() {
+    fn each_distribution_with_values_has_a_curve_and_a_name() {
         let mut values = Distribution::default();
         [30_000, 40_000, 50_000].into_iter().for_each(|ns| values.record(ns));
         let named = Named { name: "</svg>&".to_owned(), values: values.clone() };
@@ -195,9 +196,9 @@ mod tests {
             clocks: [].into(),
         };
         let picture = LatencyPicture::of(&latencies, "today (UTC)");
-        assert_eq!(picture.curves.len(), 3, "what has no value has no curve");
-        // A third of the values below 31, two thirds below 41 us: the curve ends at the upper edge.
-        let curve = picture.cumulated(&picture.curves[0], 0);
+        assert_eq!(picture.curves.len(), 3, "a distribution without values has no curve");
+        // The cumulative share rises to 1 at the upper edge.
+        let curve = picture.cumulative(&picture.curves[0], 0);
         assert_eq!((curve[0].1, curve.last().unwrap().1), (HEIGHT, 0));
         let text = String::from_utf8(render(&picture, Format::Svg).unwrap()).unwrap();
         assert!(text.contains("&lt;/svg&gt;&amp;") && text.contains("today (UTC)") && text.contains("50 us"), "{text}");

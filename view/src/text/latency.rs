@@ -1,22 +1,23 @@
-//! The summary of a recording's latency, and of what changed between two.
+//! Table of latencies, and comparison of two recordings.
 
-use super::distribution::{Distribution, Moments};
-use super::{Latencies, Named};
 use ibnet::types::Printable;
-use crate::draw::axis::nanos;
-use crate::table;
+use ibnet_analysis::latency::distribution::Distribution;
+use ibnet_analysis::latency::{Latencies, LatencyRow, Named};
 
-/// Percentiles that are told.
+use super::table;
+use crate::draw::axis::nanos;
+
+/// Percentiles of the tables.
 const PERCENTILES: [f64; 8] = [1.0, 25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 100.0];
 
-/// Samplers that are told one by one; more would bury the rest.
+/// Largest number of samplers in the table.
 const MOST_SAMPLERS: usize = 24;
 
-/// A table of all distributions, then the modes, then what reading the clock takes.
-pub fn show(latencies: &Latencies) -> String {
+/// Writes a table of all distributions, then the modes and the time to read the clock.
+pub fn report(latencies: &Latencies) -> String {
     let mut table = table::new();
     let percentiles = PERCENTILES.map(|percent| if percent == 100.0 { "max".to_owned() } else { format!("p{percent}") });
-    let heads = ["round trips", "count", "mean", "mode", "sd", "skew", "kurtosis"].map(str::to_owned);
+    let heads = ["round-trip time", "count", "mean", "mode", "sd", "skew", "kurtosis"].map(str::to_owned);
     table.set_header(heads.into_iter().chain(percentiles));
     let columns = 7 + PERCENTILES.len();
     table.add_row(row("all", &latencies.all));
@@ -29,28 +30,29 @@ pub fn show(latencies: &Latencies) -> String {
     rows("", &latencies.distances, &mut table);
     rows("from ", &latencies.samplers, &mut table);
     if !latencies.least.is_empty() {
-        table.add_row(row("least of each port", &latencies.least));
+        table.add_row(row("smallest of each port", &latencies.least));
     }
-    let mut text = table::show(table, &(1..columns).collect::<Vec<_>>()) + "\n";
+    let mut text = table::to_text(table, &(1..columns).collect::<Vec<_>>()) + "\n";
     if latencies.samplers.len() > MOST_SAMPLERS {
         text += &format!("and {} more samplers\n", latencies.samplers.len() - MOST_SAMPLERS);
     }
-    let whose = if latencies.is_of_ports {
-        "No histogram was recorded: each value is the mean over the MADs of a port in a slot."
+    let note = if latencies.is_of_ports {
+        "Without histogram records each value is the mean over the MADs of a port in a slot."
     } else {
-        "Of single MADs; by distance and least of each port: the mean over the MADs of a port in a slot."
+        "Values of single MADs. By distance and smallest of each port: means over the MADs of a port in a slot."
     };
-    format!("{text}\n{whose}\n{}{}", modes(latencies), clocks(latencies))
+    format!("{text}\n{note}\n{}{}", modes(latencies), clocks(latencies))
 }
 
 fn row(name: &str, values: &Distribution) -> Vec<String> {
-    let Moments { mean, deviation, skewness, kurtosis } = values.moments();
-    let told = [nanos(mean), nanos(values.mode()), nanos(deviation), format!("{skewness:.2}"), format!("{kurtosis:.1}")];
-    let percentiles = PERCENTILES.map(|percent| nanos(values.percentile(percent) as f64));
-    [name.to_owned(), values.count().to_string()].into_iter().chain(told).chain(percentiles).collect()
+    let row = LatencyRow::of(name.to_owned(), values);
+    let moments = [nanos(row.mean_ns), nanos(row.mode_ns), nanos(row.sd_ns), format!("{:.2}", row.skew), format!("{:.1}", row.kurtosis)];
+    let percentiles =
+        [row.p1_ns, row.p25_ns, row.p50_ns, row.p75_ns, row.p90_ns, row.p99_ns, row.p999_ns, row.max_ns].map(|ns| nanos(ns as f64));
+    [row.name, row.count.to_string()].into_iter().chain(moments).chain(percentiles).collect()
 }
 
-/// `two modes: 38 us at 1 hop, 61 us at 3 hops`.
+/// Formats the modes: `two modes: 38 us at 1 hop, 61 us at 3 hops`.
 fn modes(latencies: &Latencies) -> String {
     let modes = latencies.all.modes();
     let named: Vec<String> = modes.iter().map(|ns| format!("{}{}", nanos(*ns), nearest(*ns, latencies))).collect();
@@ -59,30 +61,30 @@ fn modes(latencies: &Latencies) -> String {
     format!("{count}: {}\n", named.join(", "))
 }
 
-/// Whose mode that is: the distance that most often has such values, else the kind of device.
+/// Names a mode by the distance with most values near it, or by the device kind.
 fn nearest(ns: f64, latencies: &Latencies) -> String {
     let most = |named: &[Named]| {
         let near = named.iter().map(|named| (named.values.share_near(ns) * named.values.count() as f64, &named.name));
         near.filter(|(count, _)| *count > 0.0).reduce(|most, next| if next.0 > most.0 { next } else { most }).map(|(_, name)| name.clone())
     };
     let distance = if latencies.distances.len() > 1 { most(&latencies.distances) } else { None };
-    let whose = distance.or_else(|| if latencies.kinds.len() > 1 { most(&latencies.kinds) } else { None });
-    whose.map_or_else(String::new, |name| format!(" at {}", Printable(&name)))
+    let name = distance.or_else(|| if latencies.kinds.len() > 1 { most(&latencies.kinds) } else { None });
+    name.map_or_else(String::new, |name| format!(" at {}", Printable(&name)))
 }
 
 fn clocks(latencies: &Latencies) -> String {
     let (least, most) = (latencies.clocks.values().min(), latencies.clocks.values().max());
     match (least, most) {
-        (Some(least), Some(most)) if least == most => format!("Reading the clock takes {least} ns, which every duration has in it.\n"),
-        (Some(least), Some(most)) => format!("Reading the clock takes {least} to {most} ns, by sampler, which every duration has in it.\n"),
+        (Some(least), Some(most)) if least == most => format!("Every time includes {least} ns to read the clock.\n"),
+        (Some(least), Some(most)) => format!("Every time includes {least} to {most} ns to read the clock, depending on the sampler.\n"),
         _ => String::new(),
     }
 }
 
-/// How far two recordings are apart, and by how much each percentile moved.
+/// Writes the difference of each percentile, and the distance of the two distributions.
 pub fn compare(before: &Latencies, after: &Latencies) -> String {
     let mut table = table::new();
-    table.set_header(["round trips", "before", "after", "shift", ""]);
+    table.set_header(["round-trip time", "before", "after", "shift", ""]);
     let percentiles = PERCENTILES.map(|percent| {
         let name = if percent == 100.0 { "max".to_owned() } else { format!("p{percent}") };
         (name, before.all.percentile(percent) as f64, after.all.percentile(percent) as f64)
@@ -99,14 +101,15 @@ pub fn compare(before: &Latencies, after: &Latencies) -> String {
     let mixed = if before.is_of_ports == after.is_of_ports {
         ""
     } else {
-        "One of them has no histograms: single MADs are compared with means over ports.\n"
+        "One recording has no histogram records: times of single MADs are compared with means over ports.\n"
     };
-    format!("{}\n\nKolmogorov-Smirnov distance {distance:.3} (0 the same, 1 nothing in common)\n{mixed}", table::show(table, &[1, 2, 3, 4]))
+    format!("{}\n\nKolmogorov-Smirnov distance {distance:.3} (0: equal, 1: no overlap)\n{mixed}", table::to_text(table, &[1, 2, 3, 4]))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Distance;
+    use ibnet_analysis::latency::Distance;
+
     use super::*;
 
     fn of(values: impl IntoIterator<Item = u64>) -> Distribution {
@@ -115,7 +118,7 @@ mod tests {
         distribution
     }
 
-    /// Switches near by and hosts far away.
+    /// A distribution at 1 hop and one at 3 hops.
     fn latencies(near: u64) -> Latencies {
         let (near, far) = (of((0..100).map(|step| near + step * 20)), of((0..80).map(|step| 60_000 + step * 20)));
         let mut all = near.clone();
@@ -133,15 +136,15 @@ mod tests {
     }
 
     #[test]
-    fn modes_have_the_names_of_their_distances() {
-        let text = show(&latencies(38_000));
+    fn modes_are_named_by_their_distances() {
+        let text = report(&latencies(38_000));
         assert!(text.contains("\ntwo modes: 37.6 us at 1 hop, 59.6 us at 3 hops\n"), "{text}");
-        assert!(text.contains("Reading the clock takes 27 ns"), "{text}");
+        assert!(text.contains("Every time includes 27 ns to read the clock"), "{text}");
         assert!(text.contains(r"from s\u{1b}[2J") && !text.contains('\u{1b}'), "{text}");
     }
 
     #[test]
-    fn a_shift_is_told_by_percentile() {
+    fn comparison_has_the_shift_of_each_percentile() {
         let text = compare(&latencies(38_000), &latencies(28_000));
         let p25 = text.lines().find(|line| line.starts_with("p25")).unwrap();
         assert_eq!(p25.split_whitespace().collect::<Vec<_>>(), ["p25", "38.9", "us", "28.9", "us", "-10", "us", "-25.7", "%"], "{text}");

@@ -1,29 +1,29 @@
-//! `ibnet-view errors`: what is not right with links and ports.
+//! `ibnet-view errors`: link faults and error counters.
 
 use ibnet::cli;
-use ibnet_view::errors::{Errors, Thresholds};
-use ibnet_view::input;
-use ibnet_view::ports::Ports;
+use ibnet_analysis::errors::{Errors, Thresholds};
+use ibnet_analysis::ports::Ports;
+use ibnet_view::text;
 
 use crate::Failure;
 use crate::common::{self, Recorded};
 
-/// Links that are down, degraded or flapping, and ports whose error counters moved
+/// List links that are down, degraded or flapping, and ports whose error counters increased
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     recorded: Recorded,
-    /// Show a counter if it moved by more than N; names as in the records or as perfquery has them, or `all`
+    /// Show a counter if its increase exceeds N; NAME as in the records or in perfquery, or `all`
     #[arg(long = "threshold", value_name = "NAME=N")]
     thresholds: Vec<String>,
 }
 
 const EXAMPLES: &str = "\
-Only what moved in the time of the input counts, not what a counter held before. The
-thresholds are 0, but for port_rcv_switch_relay_errors 100: switches count there what
-they refuse by design. A link is degraded if it is slower than it was, or than it
-should be by the net file; it flaps if it went down twice.
+Only increases within the time range count, not the values from before. All thresholds
+are 0, except 100 for port_rcv_switch_relay_errors: switches count there the packets
+that they discard by design. A link is degraded if it is slower than before, or slower
+than in the net file. It is flapping if it went down twice.
 
 Examples:
   ibnet-view errors lines/*.jsonl
@@ -33,8 +33,8 @@ Examples:
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut thresholds = Thresholds::default();
     args.thresholds.iter().try_for_each(|text| thresholds.set(text))?;
-    let (ports, told) = input::read(&args.recorded.inputs()?, &Ports::with_bins(1))?;
-    common::tell(&told);
-    let ports = ports.seen();
-    Ok(cli::print_line(&format!("{}{}", common::when(&told)?, Errors::of(&ports, &thresholds).told().trim_end()))?)
+    let (ports, summary) = common::read(&args.recorded.inputs()?, &Ports::with_bins(1))?;
+    let ports = ports.finish();
+    let report = text::errors::report(&Errors::find(&ports, &thresholds));
+    Ok(cli::print_line(&format!("{}{}", common::time_range(&summary)?, report.trim_end()))?)
 }

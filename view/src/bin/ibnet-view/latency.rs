@@ -1,36 +1,37 @@
-//! `ibnet-view latency`: how long answers take.
+//! `ibnet-view latency`: round-trip times.
 
 use std::path::PathBuf;
 
 use ibnet::cli::{self, OutputError, Staged};
 use ibnet::types::Printable;
+use ibnet_analysis::error::AnalysisError;
+use ibnet_analysis::input::{Inputs, ReadSummary};
+use ibnet_analysis::latency::{Latencies, Latency};
+use ibnet_analysis::when::Zone;
 use ibnet_view::draw::{Format, render};
-use ibnet_view::error::ViewError;
-use ibnet_view::input::{self, Inputs, Told};
-use ibnet_view::latency::picture::LatencyPicture;
-use ibnet_view::latency::{Latencies, Latency, text};
-use ibnet_view::when::Zone;
+use ibnet_view::picture::latency::LatencyPicture;
+use ibnet_view::text;
 
 use crate::Failure;
 use crate::common::{self, Recorded};
 
-/// Tell how long answers take, as distributions: by kind of device, by distance, by sampler; what changed between two recordings
+/// Report round-trip times as distributions: by device kind, distance and sampler; compare two recordings
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     recorded: Recorded,
-    /// An earlier recording, a file or a pattern in quotes: tell by how much FILES differ from it
+    /// Earlier recording, a file or a pattern in quotes; report the difference between it and FILES
     #[arg(long, value_name = "BEFORE")]
     compare: Option<PathBuf>,
-    /// Draw the distributions too
+    /// Also draw the distributions
     #[arg(short, long, value_name = "FILE.svg|.png", value_parser = common::picture)]
     output: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
-Round trips of single MADs are taken from the `histogram` records, which are
-written once a minute; distances and the least of each port from the port records.
+Times of single MADs are in the `histogram` records, which are written once a minute.
+Distances and the smallest value of each port come from the port records.
 
 Examples:
   ibnet-view latency 'lines/*.jsonl'
@@ -40,17 +41,18 @@ Examples:
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
-    let (after, told) = read(&inputs)?;
-    let zone = Zone::here();
-    let (shown, picture) = match &args.compare {
-        None => (text::show(&after), LatencyPicture::of(&after, &when(&told, &zone))),
+    let (after, summary) = read(&inputs)?;
+    let zone = Zone::local();
+    let when = |summary: &ReadSummary| common::format_span(summary.span.unwrap_or_default(), &zone);
+    let (report, picture) = match &args.compare {
+        None => (text::latency::report(&after), LatencyPicture::of(&after, &when(&summary))),
         Some(pattern) => {
             let files = Inputs::new(std::slice::from_ref(pattern))?.files;
             let compared = Inputs { files, ..inputs };
             common::refuse_input(&compared, args.output.as_ref())?;
-            let (before, told_before) = read(&compared)?;
-            let when = format!("{}; then {}", when(&told_before, &zone), when(&told, &zone));
-            (text::compare(&before, &after), LatencyPicture::compared(&before, &after, &when))
+            let (before, summary_before) = read(&compared)?;
+            let when = format!("{}; then {}", when(&summary_before), when(&summary));
+            (text::latency::compare(&before, &after), LatencyPicture::compared(&before, &after, &when))
         }
     };
     if let Some(path) = &args.output {
@@ -58,22 +60,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Staged::new(path, &bytes)?.commit()?;
         cli::note(&format!("written   {}\n", Printable(&path.display().to_string())));
     }
-    cli::print(shown.as_bytes()).map_err(|source| OutputError { path: "standard output".into(), source })?;
+    cli::print(report.as_bytes()).map_err(|source| OutputError { path: "standard output".into(), source })?;
     Ok(())
 }
 
-fn read(inputs: &Inputs) -> Result<(Latencies, Told), ViewError> {
-    let (latency, told) = input::read(inputs, &Latency::default())?;
-    common::tell(&told);
+fn read(inputs: &Inputs) -> Result<(Latencies, ReadSummary), AnalysisError> {
+    let (latency, summary) = common::read(inputs, &Latency::default())?;
     if latency.undecoded > 0 {
         cli::note(&format!("skipped   {} histogram records cannot be decoded\n", latency.undecoded));
     }
-    Ok((latency.finish()?, told))
-}
-
-/// From when to when, and the time zone.
-fn when(told: &Told, zone: &Zone) -> String {
-    let (from, to) = told.span.unwrap_or_default();
-    let show = |ns| zone.show(ns, "%Y-%m-%d %H:%M:%S");
-    format!("{} to {} ({})", show(from), show(to), zone.name(from))
+    Ok((latency.finish()?, summary))
 }

@@ -1,47 +1,68 @@
-//! `ibnet-view links`: the links that matter most, and congestion trees.
+//! `ibnet-view links`: table of links, and congestion trees.
 
+use clap::ValueEnum;
 use ibnet::cli;
-use ibnet_view::input;
-use ibnet_view::links::{self, By};
-use ibnet_view::ports::Ports;
-use ibnet_view::trees::{Limits, Trees};
+use ibnet_analysis::links::{self, LinkOrder};
+use ibnet_analysis::ports::Ports;
+use ibnet_analysis::trees::{Limits, Trees};
+use ibnet_view::text;
 
 use crate::Failure;
 use crate::common::{self, Recorded};
 
-/// Links by how much they are used, how long they wait, how many errors they have; congestion trees
+/// List links by utilization, blocked time or errors; find congestion trees
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     recorded: Recorded,
-    /// How many links, or how many trees
+    /// Number of links, or of trees
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
-    /// By what they are put in order
+    /// Order of the links
     #[arg(long, value_enum, default_value_t)]
     by: By,
-    /// Find who holds up whom: roots of congestion and their victims
+    /// Find congestion trees: their roots and victims
     #[arg(long, conflicts_with = "by")]
     tree: bool,
-    /// A port waits if it is blocked for more than this share of a time
+    /// A port waits if it is blocked for more than this share of an interval
     #[arg(long, value_name = "SHARE", default_value_t = Limits::default().waits, requires = "tree", value_parser = common::share)]
     waits: f64,
-    /// A port is full if more than this share of what its link carries is used
+    /// A port is full if its utilization exceeds this share
     #[arg(long, value_name = "SHARE", default_value_t = Limits::default().full, requires = "tree", value_parser = common::share)]
     full: f64,
 }
 
-const EXAMPLES: &str = "\
-One end of a link transmits what the other receives: links on which that is not so, by
-more than the times of the readings explain, are flagged and listed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+enum By {
+    /// Used share of the data rate
+    #[default]
+    Utilization,
+    /// Share of the time in which a port was blocked
+    Blocked,
+    /// Errors of both ends
+    Errors,
+}
 
-A congestion tree begins at a port that is full and does not wait. What leads to it
-waits: the ports whose other end is that port's switch, the ports that lead to these,
-and so on, to the hosts that want to send. It is looked for in each part of the time by
-itself (in up to 64 parts), and only where both ends' names and neighbours are in the
-lines. Counters do not tell who waits for whom within a switch: a port that waits there
-may wait for any port of it that is full or waits, and is counted to each.
+impl From<By> for LinkOrder {
+    fn from(by: By) -> Self {
+        match by {
+            By::Utilization => Self::Utilization,
+            By::Blocked => Self::Blocked,
+            By::Errors => Self::Errors,
+        }
+    }
+}
+
+const EXAMPLES: &str = "\
+Both ends of a link count its traffic. Links whose ends differ by more than the times of
+the readings explain are flagged and listed.
+
+A congestion tree begins at its root: a port that is full and does not wait. The ports
+that lead to its switch wait for it. The ports that lead to these wait for them, and so
+on, up to the sending hosts. The search uses up to 64 intervals of time, one by one. It
+needs the records of both ends. Counters do not show which output an input waits for, so
+a waiting port counts for each port of the next switch that is full or waits.
 
 Examples:
   ibnet-view links lines/*.jsonl --top 10
@@ -49,13 +70,13 @@ Examples:
   ibnet-view links lines/*.jsonl --tree";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let (ports, told) = input::read(&args.recorded.inputs()?, &Ports::with_bins(if args.tree { common::PARTS } else { 1 }))?;
-    common::tell(&told);
-    let ports = ports.seen();
-    let text = if args.tree {
-        Trees::find(&ports, Limits { waits: args.waits, full: args.full }).told(args.top)
+    let (ports, summary) =
+        common::read(&args.recorded.inputs()?, &Ports::with_bins(if args.tree { common::INTERVALS } else { 1 }))?;
+    let ports = ports.finish();
+    let report = if args.tree {
+        text::trees::report(&Trees::find(&ports, Limits { waits: args.waits, full: args.full }), args.top)
     } else {
-        links::told(&links::of(&ports), args.by, args.top)
+        text::links::report(&links::find(&ports), args.by.into(), args.top)
     };
-    Ok(cli::print_line(&format!("{}{}", common::when(&told)?, text.trim_end()))?)
+    Ok(cli::print_line(&format!("{}{}", common::time_range(&summary)?, report.trim_end()))?)
 }

@@ -1,6 +1,4 @@
-//! `ibnet-view`: pictures and tables of what `ibnet-sweep` recorded.
-//!
-//! Arguments in, library calls, files and exit code out; a file a command.
+//! `ibnet-view`: tables and pictures of what `ibnet-sweep` recorded. One file for each command.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,9 +6,10 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use ibnet::cli::{self, InputError, OutputError};
 use ibnet::types::Printable;
-use ibnet_view::error::ViewError;
-use ibnet_view::errors::ThresholdError;
-use ibnet_view::job::slurm::SlurmError;
+use ibnet_analysis::error::AnalysisError;
+use ibnet_analysis::errors::ThresholdError;
+use ibnet_analysis::job::slurm::SlurmError;
+use ibnet_view::draw::DrawError;
 use miette::Diagnostic;
 
 mod common;
@@ -22,7 +21,7 @@ mod links;
 mod map;
 mod replay;
 
-/// Shows what ibnet-sweep recorded: pictures and tables that explain congestion.
+/// Show recordings of ibnet-sweep: tables and pictures that explain congestion
 #[derive(Debug, Parser)]
 #[command(name = "ibnet-view", version, after_help = EXAMPLES, disable_help_subcommand = true)]
 struct Args {
@@ -45,25 +44,28 @@ const EXAMPLES: &str = "\
 Examples:
   ibnet-view heatmap 'lines/*.jsonl' --metric xmit_gbps,xmit_blocked -o heat.png
   ibnet-view latency 'lines/*.jsonl' -o latency.svg
-  ibnet-view errors lines/*.jsonl --from -1h         what went wrong in the last hour
-  ibnet-view links lines/*.jsonl --by blocked        where it is tight
-  ibnet-view links lines/*.jsonl --tree              who holds up whom
+  ibnet-view errors lines/*.jsonl --from -1h         errors of the last hour
+  ibnet-view links lines/*.jsonl --by blocked        links with the longest waits
+  ibnet-view links lines/*.jsonl --tree              congestion trees
   ibnet-view job lines/*.jsonl --nodes 'node[001-024]' -o job.svg
   ibnet-view map lines/*.jsonl -o map.svg
   ibnet-view replay lines/*.jsonl.zst --speed 10 -o - | consumer
 
-FILES are what `ibnet-sweep -o FILE` wrote, of any number of samplers, plain or
-compressed by zstd; a pattern in quotes is expanded, `-` is standard input. A line
-that is no record is skipped and counted. Every command has its own --help.
+FILES are the files of `ibnet-sweep -o FILE`, from any number of samplers, plain or
+compressed by zstd. A pattern in quotes is expanded; `-` is standard input. Lines that
+are not records are skipped and counted. Every command has its own --help.
 
-Exit codes: 0 done; 1 the input is wrong; 2 the arguments are wrong.";
+Exit codes: 0 success; 1 wrong input; 2 wrong arguments.";
 
-/// Whatever ends the program with exit code 1.
+/// Any failure with exit code 1.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
-    View(#[from] ViewError),
+    Analysis(#[from] AnalysisError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Draw(#[from] DrawError),
     #[error(transparent)]
     #[diagnostic(transparent)]
     Threshold(#[from] ThresholdError),
@@ -76,8 +78,8 @@ enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Output(#[from] OutputError),
-    #[error("{}: is read too; nothing was written", Printable(&path.display().to_string()))]
-    #[diagnostic(help("give what is written a name of its own with -o FILE"))]
+    #[error("cannot write {}: it is also an input", Printable(&path.display().to_string()))]
+    #[diagnostic(help("give another name with -o FILE; nothing was written"))]
     OverInput { path: PathBuf },
 }
 

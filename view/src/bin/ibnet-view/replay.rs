@@ -1,4 +1,4 @@
-//! `ibnet-view replay`: recorded lines as if live.
+//! `ibnet-view replay`: recorded lines as if they were live.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -7,34 +7,34 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ibnet::cli::{self, OutputError};
-use ibnet_view::replay::{Manner, Player};
+use ibnet_analysis::replay::{Replay, ReplayOptions};
 
 use crate::Failure;
 use crate::common::{self, Recorded};
 
-/// Write recorded lines as if live, at any speed, for trying dashboards
+/// Write recorded lines as if they were live, at any speed, to test dashboards
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     recorded: Recorded,
-    /// Seconds of the recording in one second; 0 is as fast as it can be read
+    /// Speed relative to the recording; 0 means without pauses
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = speed)]
     speed: f64,
-    /// Leave `ts` and `slot` as they were recorded; otherwise the first line is of now
+    /// Keep `ts` and `slot`; otherwise the first line gets the current time
     #[arg(long)]
     keep_times: bool,
-    /// Where to, appended to if it is a file; `-` is standard output
+    /// File to append to; `-` is standard output
     #[arg(short, long, value_name = "FILE|-", default_value = "-")]
     output: PathBuf,
 }
 
 const EXAMPLES: &str = "\
-Lines of several files are put together by their times. Only `ts` and `slot` are
-written anew; rates and `dt_ns` stay those of the recording at any speed.
+Lines of several files are merged by time. Only `ts` and `slot` change; rates and
+`dt_ns` are those of the recording at any speed.
 
 Examples:
-  ibnet-view replay lines/*.jsonl                    as fast as it was recorded
+  ibnet-view replay lines/*.jsonl                    at the speed of the recording
   ibnet-view replay 'lines/*.zst' --speed 60 -o /run/ibnet/lines.jsonl
   ibnet-view replay day.jsonl --from 12:00 --to 12:10 --speed 0 --keep-times";
 
@@ -43,17 +43,17 @@ fn speed(text: &str) -> Result<f64, String> {
     if speed.is_finite() && speed >= 0.0 { Ok(speed) } else { Err("expected 0 or more".to_owned()) }
 }
 
-#[expect(clippy::disallowed_methods, reason = "lines come at their times")]
+#[expect(clippy::disallowed_methods, reason = "lines are written at their times")]
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let is_paced = args.speed > 0.0;
-    let manner = Manner { speed: if is_paced { args.speed } else { 1.0 }, now: (!args.keep_times).then(common::now) };
+    let options = ReplayOptions { speed: if is_paced { args.speed } else { 1.0 }, now: (!args.keep_times).then(common::now) };
     let inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, Some(&args.output))?;
-    let mut player = Player::new(&inputs, manner)?;
+    let mut replay = Replay::new(&inputs, options)?;
     let failed = |source| OutputError { path: args.output.clone(), source };
     let mut output = open(&args.output).map_err(failed)?;
     let start = Instant::now();
-    while let Some(due) = player.next_line()? {
+    while let Some(due) = replay.next_line()? {
         let ahead = if is_paced { due.after.saturating_sub(start.elapsed()) } else { Duration::ZERO };
         let done = if ahead.is_zero() {
             Ok(())
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             flushed
         };
         match done.and_then(|()| output.write_all(&due.line)) {
-            // Nobody reads on: a quiet end.
+            // The reader closed the pipe: a normal end.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
             done => done.map_err(failed)?,
         }
@@ -72,8 +72,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         done => done.map_err(failed)?,
     }
-    if player.skipped > 0 {
-        cli::note(&format!("skipped   {} lines are no records\n", player.skipped));
+    if replay.skipped > 0 {
+        cli::note(&format!("skipped   {} lines are not records\n", replay.skipped));
     }
     Ok(())
 }
