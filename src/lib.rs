@@ -25,6 +25,7 @@ pub mod assignments;
 pub mod cli;
 pub mod config;
 pub mod drawing;
+pub mod hostlist;
 pub mod mad;
 pub mod metrics;
 pub mod partition;
