@@ -19,9 +19,9 @@ pub struct Thresholds([u64; ERRORS.len()]);
 const SWITCH_RELAY_ERRORS: usize = 13;
 
 impl Default for Thresholds {
-    /// Returns 0 for all counters but `port_rcv_switch_relay_errors`, which gets 100. Switches count
-    /// there the packets that they discard by design, such as a multicast packet whose only way is
-    /// back through the port where it came in.
+    /// Returns 0 for all counters but `port_rcv_switch_relay_errors`, which gets 100. Switches
+    /// count there the packets that they discard by design, such as a multicast packet whose only
+    /// way is back through the port where it came in.
     fn default() -> Self {
         let mut thresholds = Self([0; ERRORS.len()]);
         thresholds.0[SWITCH_RELAY_ERRORS] = 100;
@@ -152,7 +152,8 @@ pub struct ErrorRow {
     pub peer: Option<PortName>,
     /// Width and speed of the link, such as `4xEDR`.
     pub link: String,
-    /// The fault: `link_down`, `flapping`, `degraded`, `ends_differ`, `was_down`, or the name of a counter.
+    /// The fault: `link_down`, `flapping`, `degraded`, `ends_differ`, `was_down`, or the name of a
+    /// counter.
     pub what: &'static str,
     /// Increase of the counter over the time range; null for a link fault.
     pub increase: Option<u64>,
@@ -176,8 +177,7 @@ impl<'a> Errors<'a> {
             let peer = summary.peer.and_then(|peer| ports.get(&peer));
             let fault = link_fault(summary, peer);
             found.silent += usize::from(summary.records.1 == 0);
-            found.saturated +=
-                usize::from(summary.errors.iter().flatten().any(|change| change.increase == 0 && change.is_lower_bound));
+            found.saturated += usize::from(summary.errors.iter().flatten().any(|change| change.increase == 0 && change.is_lower_bound));
             if fault.is_some() || !counters.is_empty() {
                 found.faulty.push(FaultyPort { key: *key, summary, fault, counters });
             } else {
@@ -248,8 +248,8 @@ mod tests {
     use crate::fixtures::{event, fold, port};
     use crate::ports::Ports;
 
-    /// Ten seconds of a leaf switch: port 1 has errors, port 2 is down, port 3 is degraded, port 4 has no fault,
-    /// port 5 flaps, port 6 counts relay errors, port 7 never answers.
+    /// Ten seconds of a leaf switch: port 1 has errors, port 2 is down, port 3 is degraded, port 4
+    /// has no fault, port 5 flaps, port 6 counts relay errors, port 7 never answers.
     fn ports() -> BTreeMap<PortKey, PortSummary> {
         let mut lines = Vec::new();
         for slot in [10, 15, 20] {
@@ -340,6 +340,9 @@ mod tests {
             [port(1, (1, 1), "leaf", (0x101, 1, "n1"), &[("link", "4xQDR".into())]), port(1, (0x101, 1), "n1", (1, 1, "leaf"), &[])];
         let ports = fold(Ports::with_bins(1), &lines).finish();
         let errors = Errors::find(&ports, &Thresholds::default());
-        assert_eq!(errors.faulty.iter().map(|port| (port.key, port.fault)).collect::<Vec<_>>(), [((Guid(1), PortNum(1)), Some(LinkFault::Mismatch))]);
+        assert_eq!(
+            errors.faulty.iter().map(|port| (port.key, port.fault)).collect::<Vec<_>>(),
+            [((Guid(1), PortNum(1)), Some(LinkFault::Mismatch))]
+        );
     }
 }

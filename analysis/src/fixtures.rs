@@ -5,13 +5,7 @@ use ibnet_analysis::input::Fold;
 use ibnet_analysis::record::{Head, Record};
 
 /// Returns the record of a port; `rest` adds fields or replaces their values.
-pub(crate) fn port(
-    slot: u64,
-    (guid, number): (u64, u8),
-    node: &str,
-    peer: (u64, u8, &str),
-    rest: &[(&str, serde_json::Value)],
-) -> String {
+pub(crate) fn port(slot: u64, (guid, number): (u64, u8), node: &str, peer: (u64, u8, &str), rest: &[(&str, serde_json::Value)]) -> String {
     let kind = if guid < 0x100 { "switch" } else { "hca" };
     let mut line = serde_json::json!({
         "type": "port", "ts": slot * 1_000_000_000 + 500, "slot": slot, "sampler": "s1", "guid": Guid(guid).to_string(), "port": number, "lid": 1,
@@ -41,18 +35,14 @@ pub(crate) fn fold<F: Fold>(mut fold: F, lines: &[String]) -> F {
     fold
 }
 
-/// Returns two seconds of a leaf switch with the hosts n1, N2 and n3; the HCA of n3 is not queried. In the second one n1
-/// and N2 send twice as much. Without `has_core` the core switch is not queried.
+/// Returns two seconds of a leaf switch with the hosts n1, N2 and n3; the HCA of n3 is not queried.
+/// In the second one n1 and N2 send twice as much. Without `has_core` the core switch is not
+/// queried.
 pub(crate) fn job_lines(has_core: bool) -> Vec<String> {
     const LEAF: u64 = 1;
     let mut lines = Vec::new();
     let moves = |out: f64, back: f64, blocked: f64| {
-        [
-            ("xmit_gbps", out.into()),
-            ("rcv_gbps", back.into()),
-            ("xmit_blocked", blocked.into()),
-            ("xmit_utilization", (out / 100.0).into()),
-        ]
+        [("xmit_gbps", out.into()), ("rcv_gbps", back.into()), ("xmit_blocked", blocked.into()), ("xmit_utilization", (out / 100.0).into())]
     };
     for (slot, times) in [(1, 1.0), (2, 2.0)] {
         lines.push(port(slot, (0x101, 1), "n1 mlx5_0", (LEAF, 1, "leaf"), &moves(8.0 * times, 4.0, 0.25 * times)));
@@ -69,12 +59,11 @@ pub(crate) fn job_lines(has_core: bool) -> Vec<String> {
     lines
 }
 
-/// Returns records of two leaf switches with two hosts each, and two links from each to a core switch. The name of the
-/// second leaf switch is not valid XML.
+/// Returns records of two leaf switches with two hosts each, and two links from each to a core
+/// switch. The name of the second leaf switch is not valid XML.
 pub(crate) fn map_lines() -> Vec<String> {
     let mut lines = Vec::new();
-    let used =
-        |out: f64, back: f64| [("xmit_utilization", out.into()), ("rcv_utilization", back.into()), ("xmit_blocked", 0.25.into())];
+    let used = |out: f64, back: f64| [("xmit_utilization", out.into()), ("rcv_utilization", back.into()), ("xmit_blocked", 0.25.into())];
     for (leaf, name) in [(1, "leaf1"), (2, "</text><script>\u{1b}")] {
         for host in 1..=2_u8 {
             lines.push(port(

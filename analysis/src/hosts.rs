@@ -2,12 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use nodeset::{IdRangeList, NodeSet, Parser};
+use ibnet::hostlist::{HostList, MAX_HOSTS};
 
 use crate::error::AnalysisError;
-
-/// Largest number of names in a list. No fabric has so many hosts, so a longer list is a typing error.
-const MOST_NAMES: u128 = 100_000;
 
 /// A set of host names.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -19,17 +16,9 @@ impl Hosts {
     /// # Errors
     /// Returns an error if the list is malformed, empty, or has more than 100,000 names.
     pub fn parse(text: &str) -> Result<Self, AnalysisError> {
-        let wrong = |why: &str| AnalysisError::Hosts { text: text.to_owned(), why: why.to_owned() };
-        if text.contains(['@', '!', '&', '^']) {
-            return Err(wrong("groups and set operations are not known here"));
-        }
-        if width(text) > MOST_NAMES {
-            return Err(wrong("it stands for more than 100000 hosts"));
-        }
-        let set: NodeSet<IdRangeList> =
-            Parser::default().parse(text).map_err(|_| wrong("expected names and ranges such as node[001-120,130]"))?;
-        let hosts: BTreeSet<String> = set.iter().collect();
-        if hosts.is_empty() { Err(wrong("no host is named")) } else { Ok(Self(hosts)) }
+        let wrong = |why: String| AnalysisError::Hosts { text: text.to_owned(), why };
+        let list = HostList::parse_bounded(text, MAX_HOSTS).map_err(|error| wrong(error.to_string()))?;
+        if list.count() == 0 { Err(wrong("it has no host".to_owned())) } else { Ok(Self(list.names().collect())) }
     }
 
     /// Whether the first word of a node description is one of these hosts.
@@ -46,28 +35,6 @@ impl Hosts {
 /// Returns the host name in a node description: its first word.
 pub fn host_of(node: &str) -> &str {
     node.split_whitespace().next().unwrap_or("")
-}
-
-/// Returns an upper bound for the number of names, without expanding them.
-fn width(text: &str) -> u128 {
-    let mut most: u128 = 0;
-    let mut word: u128 = 1;
-    let mut rest = text;
-    while let Some(open) = rest.find('[') {
-        let Some(close) = rest[open..].find(']') else { break };
-        if rest[..open].contains([',', ' ']) {
-            most = most.saturating_add(word);
-            word = 1;
-        }
-        let parts = rest[open + 1..open + close].split(',').map(|range| {
-            let (first, last) = range.split_once('-').unwrap_or((range, range));
-            let number = |digits: &str| digits.split('/').next().and_then(|digits| digits.trim().parse::<u128>().ok()).unwrap_or(0);
-            number(last).saturating_sub(number(first)).saturating_add(1)
-        });
-        word = word.saturating_mul(parts.fold(0, u128::saturating_add));
-        rest = &rest[open + close + 1..];
-    }
-    most.saturating_add(word)
 }
 
 #[cfg(test)]

@@ -121,7 +121,8 @@ fn expand(pattern: &Path) -> Result<Vec<PathBuf>, AnalysisError> {
     if path::is_stdin(pattern) || pattern.exists() || !text.contains(['*', '?', '[']) {
         return Ok(vec![pattern.to_owned()]);
     }
-    let found = glob::glob(&text).map_err(|error| AnalysisError::Pattern { pattern: text.clone().into_owned(), why: error.msg.to_owned() })?;
+    let found =
+        glob::glob(&text).map_err(|error| AnalysisError::Pattern { pattern: text.clone().into_owned(), why: error.msg.to_owned() })?;
     let files: Vec<PathBuf> = found.filter_map(Result::ok).filter(|path| !path.is_dir()).collect();
     if files.is_empty() { Err(AnalysisError::NoFile { pattern: text.into_owned() }) } else { Ok(files) }
 }

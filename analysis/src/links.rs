@@ -118,10 +118,8 @@ pub fn find(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<Link> {
             continue;
         }
         let other = ports.get(&peer).filter(|other| other.peer == Some(*key));
-        let far = End {
-            port: PortName::new(other.map_or(&port.peer_name, |other| &other.node), peer),
-            kind: other.and_then(|other| other.kind),
-        };
+        let far =
+            End { port: PortName::new(other.map_or(&port.peer_name, |other| &other.node), peer), kind: other.and_then(|other| other.kind) };
         links.push(Link {
             ends: [End { port: PortName::new(&port.node, *key), kind: port.kind }, far],
             rate: port.link.clone(),
@@ -293,7 +291,13 @@ mod tests {
     #[test]
     fn json_fields_of_a_row_have_documented_names() {
         let row = serde_json::to_value(links(0)[0].row()).expect("a row");
-        assert_eq!((&row["from"]["guid"], &row["from"]["port"], &row["from"]["node"]), (&"0x0000000000000001".into(), &1.into(), &"leaf".into()));
-        assert_eq!((&row["link"], &row["xmit_utilization"], &row["blocked"], &row["errors"]), (&"4xEDR".into(), &0.25.into(), &0.0.into(), &8.into()));
+        assert_eq!(
+            (&row["from"]["guid"], &row["from"]["port"], &row["from"]["node"]),
+            (&"0x0000000000000001".into(), &1.into(), &"leaf".into())
+        );
+        assert_eq!(
+            (&row["link"], &row["xmit_utilization"], &row["blocked"], &row["errors"]),
+            (&"4xEDR".into(), &0.25.into(), &0.0.into(), &8.into())
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The topology of the records: switches with their tiers and hosts, and the links between switches.
+//! The topology of the records: switches with their tiers and hosts, and the links between
+//! switches.
 //!
 //! Each record names the peer of its port, so no net file is necessary.
 
@@ -30,7 +31,8 @@ pub struct MapSwitch {
     pub guid: Guid,
     /// Node description as the device returned it.
     pub name: Box<str>,
-    /// 1 for a switch with hosts, 2 for its neighbours without hosts, and so on; 0 if no host can be reached.
+    /// 1 for a switch with hosts, 2 for its neighbours without hosts, and so on; 0 if no host can
+    /// be reached.
     pub tier: u16,
     /// Links to HCAs; the first end is the switch's port.
     pub hosts: Vec<Link>,

@@ -125,7 +125,8 @@ impl fmt::Display for Metric {
 impl FromStr for Metric {
     type Err = ParseError;
 
-    /// Parses a name. Any other name in lower case may be a counter; only the records show whether it is.
+    /// Parses a name. Any other name in lower case may be a counter; only the records show whether
+    /// it is.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let name = text.trim().to_owned();
         let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
@@ -158,9 +159,9 @@ impl Reading {
         Self { slot: port.slot, ts: port.ts, values: counters.iter().map(value).collect() }
     }
 
-    /// Returns the increase per second since the previous slot, summed over the counters that both readings
-    /// have. Returns `None` if they have none in common, if they are not of consecutive slots, or if a
-    /// counter decreased because it was reset.
+    /// Returns the increase per second since the previous slot, summed over the counters that both
+    /// readings have. Returns `None` if they have none in common, if they are not of consecutive
+    /// slots, or if a counter decreased because it was reset.
     pub fn rate_since(&self, before: &Self) -> Option<f64> {
         let seconds = self.ts.checked_sub(before.ts).filter(|ns| *ns > 0)? as f64 / 1e9;
         if self.slot.checked_sub(before.slot) != Some(1) {

@@ -1,7 +1,7 @@
 //! Replays recorded lines, to test programs that read live records.
 //!
-//! The lines of all files are merged by time. Nothing waits here: each line is returned with the time at which
-//! it is due.
+//! The lines of all files are merged by time. Nothing waits here: each line is returned with the
+//! time at which it is due.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -143,8 +143,8 @@ fn scaled(ns: u64, speed: f64) -> u64 {
     if speed == 1.0 { ns } else { (ns as f64 / speed) as u64 }
 }
 
-/// Returns the line with `ts` and `slot` shifted to the time of the replay. All other fields stay, also `dt_ns` and
-/// the rates.
+/// Returns the line with `ts` and `slot` shifted to the time of the replay. All other fields stay,
+/// also `dt_ns` and the rates.
 fn shifted(line: &[u8], first: u64, now: u64, speed: f64, interval_ns: Option<u64>) -> Vec<u8> {
     let mut shifted = Vec::with_capacity(line.len() + 8);
     let Some((before, ts, rest)) = number(line, b",\"ts\":") else { return line.to_owned() };
@@ -210,7 +210,11 @@ nonsense
         let played = replayed(&[A, B], ReplayOptions { speed: 2.0, now: Some(100_000) }, None);
         let lines: Vec<_> = played.iter().map(|(_, line)| line.as_str()).collect();
         assert!(lines[0].starts_with(r#"{"type":"start","ts":100000,"slot":1000,"#), "{}", lines[0]);
-        assert!(lines[1].starts_with(r#"{"type":"port","ts":100100,"slot":12,"#), "without a start record the interval is not known: {}", lines[1]);
+        assert!(
+            lines[1].starts_with(r#"{"type":"port","ts":100100,"slot":12,"#),
+            "without a start record the interval is not known: {}",
+            lines[1]
+        );
         assert!(
             lines[2].ends_with("\"ts\":100150,\"slot\":1003,\"sampler\":\"a\",\"node\":\",\\\"ts\\\":5\",\"dt_ns\":100}\n"),
             "{}",

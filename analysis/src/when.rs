@@ -29,11 +29,12 @@ impl Zone {
         Self(TimeZone::UTC)
     }
 
-    /// Parses a point in time and returns nanoseconds since 1970. `now` is the current time in nanoseconds.
+    /// Parses a point in time and returns nanoseconds since 1970. `now` is the current time in
+    /// nanoseconds.
     ///
-    /// Accepted are RFC 3339, `2026-11-21 12:00` and `12:00` in this zone, `-10m` and `+1h` relative to now,
-    /// `now`, and a number since 1970: seconds, milliseconds, microseconds or nanoseconds, distinguished
-    /// by the number of digits.
+    /// Accepted are RFC 3339, `2026-11-21 12:00` and `12:00` in this zone, `-10m` and `+1h`
+    /// relative to now, `now`, and a number since 1970: seconds, milliseconds, microseconds or
+    /// nanoseconds, distinguished by the number of digits.
     ///
     /// # Errors
     /// Returns an error if the text has none of these forms.
@@ -93,8 +94,8 @@ fn nanos(text: &str) -> Option<u64> {
     u64::try_from(length.as_nanos()).ok()
 }
 
-/// Parses a number since 1970. Up to eleven digits before the point are seconds (until the year 5138); each
-/// three digits more are the next smaller unit.
+/// Parses a number since 1970. Up to eleven digits before the point are seconds (until the year
+/// 5138); each three digits more are the next smaller unit.
 fn epoch(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let unit = match whole.len() {

@@ -1,4 +1,4 @@
-//! The sum of a recording: how the sweep went, and which links were busiest.
+//! Summary of a recording: statistics of the sweeps, and the busiest links.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,13 +8,13 @@ use comfy_table::{CellAlignment, Table, presets};
 use ibnet::sweep::record::line::{self, Line, Port, Sweep};
 use ibnet::types::{Guid, PortNum, Printable};
 
-/// What was read so far of any number of streams.
+/// Summary of all streams that were read so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Summary {
     samplers: BTreeMap<String, Sampler>,
     links: BTreeMap<(Guid, PortNum), Link>,
     by_status: BTreeMap<String, u64>,
-    /// Lines that are no records.
+    /// Number of lines that are not records.
     pub(crate) unreadable: u64,
 }
 
@@ -40,31 +40,31 @@ struct Link {
 }
 
 impl Summary {
-    /// Takes all lines of a stream.
+    /// Adds all lines of a stream; counts lines that are not records.
     ///
     /// # Errors
-    /// When the stream cannot be read; a line that is no record is counted.
+    /// Returns an error if the stream is unreadable.
     pub(crate) fn read(&mut self, stream: impl BufRead) -> io::Result<()> {
         for line in stream.split(b'\n') {
             match std::str::from_utf8(&line?).ok().and_then(|text| line::parse(text).ok()) {
-                Some(line) => self.take(line),
+                Some(line) => self.add(line),
                 None => self.unreadable += 1,
             }
         }
         Ok(())
     }
 
-    /// Takes one record.
-    pub(crate) fn take(&mut self, line: Line) {
+    /// Adds one record.
+    pub(crate) fn add(&mut self, line: Line) {
         match line {
             Line::Start(start) => self.samplers.entry(start.sampler).or_default().interval_ns = start.interval_ns,
-            Line::Port(port) => self.take_port(*port),
-            Line::Sweep(sweep) => self.take_sweep(sweep),
+            Line::Port(port) => self.add_port(*port),
+            Line::Sweep(sweep) => self.add_sweep(sweep),
             Line::Histogram(_) | Line::Event(_) => {}
         }
     }
 
-    fn take_port(&mut self, port: Port) {
+    fn add_port(&mut self, port: Port) {
         *self.by_status.entry(port.status).or_default() += 1;
         let Some(gbps) = port.xmit_gbps else { return };
         let link = self.links.entry((port.guid, port.port)).or_default();
@@ -81,7 +81,7 @@ impl Summary {
         link.readings += 1;
     }
 
-    fn take_sweep(&mut self, sweep: Sweep) {
+    fn add_sweep(&mut self, sweep: Sweep) {
         let sampler = self.samplers.entry(sweep.sampler).or_default();
         sampler.ports = sweep.ports;
         sampler.durations_ns.push(sweep.duration_ns);
@@ -93,35 +93,35 @@ impl Summary {
         }
     }
 
-    /// Ports of all samplers together.
+    /// Returns the number of ports of all samplers.
     pub(crate) fn ports(&self) -> u32 {
         self.samplers.values().fold(0, |sum, sampler| sum.saturating_add(sampler.ports))
     }
 
-    /// Port records of that status.
+    /// Returns the number of port records with a status.
     pub(crate) fn count(&self, status: &str) -> u64 {
         self.by_status.get(status).copied().unwrap_or(0)
     }
 
-    /// MADs a second of all samplers together.
+    /// Returns the number of MADs per second of all samplers.
     pub(crate) fn mads_per_second(&self) -> f64 {
         let rate = |sampler: &Sampler| sampler.mads as f64 * 1e9 / (sampler.slots as f64 * sampler.interval_ns as f64).max(1.0);
         self.samplers.values().map(rate).sum()
     }
 
-    /// A sum over all samplers; a number that a stranger wrote may be any.
+    /// Sums over all samplers. The sum saturates, because records can have any numbers.
     fn sum(&self, of: impl Fn(&Sampler) -> u64) -> u64 {
         self.samplers.values().map(of).fold(0, u64::saturating_add)
     }
 
-    /// Lengths of all slots in nanoseconds, ascending.
+    /// Returns the durations of all sweeps in nanoseconds, ascending.
     fn durations_ns(&self) -> Vec<u64> {
         let mut all: Vec<u64> = self.samplers.values().flat_map(|sampler| sampler.durations_ns.iter().copied()).collect();
         all.sort_unstable();
         all
     }
 
-    /// The busiest directions of links by their mean rate, the busiest first.
+    /// Returns the directions of links with the largest mean rates, largest first.
     fn busiest(&self, most: usize) -> Vec<&Link> {
         let mean = |link: &Link| link.gbps / f64::from(link.readings);
         let mut links: Vec<&Link> = self.links.values().filter(|link| link.gbps > 0.0).collect();
@@ -131,10 +131,10 @@ impl Summary {
     }
 }
 
-/// The value below which that share of ascending values lies.
+/// Returns the quantile of ascending values.
 fn quantile(ascending: &[u64], share: f64) -> u64 {
-    let place = (ascending.len() as f64 * share).ceil() as usize;
-    ascending.get(place.saturating_sub(1)).copied().unwrap_or(0)
+    let index = (ascending.len() as f64 * share).ceil() as usize;
+    ascending.get(index.saturating_sub(1)).copied().unwrap_or(0)
 }
 
 impl fmt::Display for Summary {
@@ -183,9 +183,9 @@ fn new_table() -> Table {
 
 /// The text of a table; the columns `right` are aligned to the right.
 fn text_of(mut table: Table, right: &[usize]) -> String {
-    for (place, column) in table.column_iter_mut().enumerate() {
+    for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
-        if right.contains(&place) {
+        if right.contains(&index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
@@ -198,20 +198,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_of_few_values() {
+    fn quantiles_of_a_few_values_are_exact() {
         assert_eq!(quantile(&[], 0.5), 0);
         assert_eq!([0.5, 0.99, 1.0].map(|share| quantile(&[1, 2, 3, 4], share)), [2, 4, 4]);
     }
 
     #[test]
-    fn what_is_no_record_is_counted() {
+    fn invalid_lines_are_counted() {
         let mut summary = Summary::default();
         summary.read(&b"{\"type\":\"start\"}\nnonsense\n{\"type\":\"else\"}\n"[..]).expect("read");
         assert_eq!(summary.unreadable, 3);
     }
 
     #[test]
-    fn no_word_of_a_record_is_obeyed() {
+    fn control_characters_of_records_are_escaped() {
         let line = r#"{"type":"port","ts":1,"slot":1,"sampler":"a","guid":"0x0000000000000001","port":1,"lid":1,"node":"n","kind":"hca","hops":null,"peer_guid":null,"peer_port":null,"peer":null,"link":"4x\u001b[2J","link_source":"file","status":"ok","rtt_ns":0,"mads":1,"identity":"ok","dt_ns":1,"xmit_gbps":1.0,"rcv_gbps":null,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":null}"#;
         let mut summary = Summary::default();
         summary.read(line.as_bytes()).expect("read");
@@ -220,7 +220,7 @@ mod tests {
         assert!(text.chars().all(|c| c == '\n' || matches!(c, ' '..='~')), "{text:?}");
     }
 
-    /// A `start` and two `sweep` records.
+    /// Returns a `start` and two `sweep` records.
     fn stream(interval_ns: u64, mads: u64) -> String {
         let sweep = |ts, ns| {
             format!(
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_lengths_are_those_of_the_records() {
+    fn rates_and_durations_are_those_of_the_records() {
         let mut summary = Summary::default();
         summary.read(stream(500_000_000, 28).as_bytes()).expect("read");
         assert_eq!((summary.unreadable, summary.ports(), summary.mads_per_second()), (0, 7, 56.0));
@@ -242,17 +242,17 @@ mod tests {
     }
 
     #[test]
-    fn no_number_is_too_large_to_be_summed_up() {
+    fn sums_of_large_numbers_saturate() {
         let mut summary = Summary::default();
-        let huge = stream(u64::MAX, u64::MAX).replace(r#""ports":7"#, r#""ports":4294967295"#);
+        let huge = stream(u64::MAX, u64::MAX).reindex(r#""ports":7"#, r#""ports":4294967295"#);
         summary.read(huge.as_bytes()).expect("read");
-        summary.read(huge.replace(r#""sampler":"a""#, r#""sampler":"b""#).as_bytes()).expect("read");
+        summary.read(huge.reindex(r#""sampler":"a""#, r#""sampler":"b""#).as_bytes()).expect("read");
         assert_eq!((summary.unreadable, summary.ports()), (0, u32::MAX));
         assert!(summary.mads_per_second() > 0.0 && summary.to_string().contains("slots"));
     }
 
     #[test]
-    fn a_line_that_was_torn_within_a_character_sinks_nothing() {
+    fn torn_character_costs_only_its_line() {
         let mut bytes = stream(500_000_000, 28).into_bytes();
         bytes.extend_from_slice(b"{\"type\":\"port\",\"node\":\"n\xc3\n");
         bytes.extend_from_slice(stream(500_000_000, 28).as_bytes());

@@ -1,6 +1,7 @@
 //! Writes SVG for any browser, without scripts, fonts or external files.
 //!
-//! The writer escapes all texts. Control characters are not allowed in XML, so [`Printable`] replaces them first.
+//! The writer escapes all texts. Control characters are not allowed in XML, so [`Printable`]
+//! replaces them first.
 
 use quick_xml::Writer;
 use quick_xml::events::{BytesEnd, BytesStart, BytesText, Event};
@@ -15,7 +16,8 @@ pub fn px(length: f64) -> String {
     format!("{length:.0}")
 }
 
-/// Escapes a name and shortens it to `most` characters. The middle is left out, because names differ at their ends.
+/// Escapes a name and shortens it to `most` characters. The middle is left out, because names
+/// differ at their ends.
 pub fn shortened(name: &str, most: usize) -> String {
     let shown: Vec<_> = Printable(name.trim()).to_string().chars().collect();
     if shown.len() <= most {
@@ -51,7 +53,8 @@ impl Canvas {
         self.write(Event::Empty(element(name, attributes)));
     }
 
-    /// Writes an element with text. Characters that cannot be printed are escaped; line feeds are kept.
+    /// Writes an element with text. Characters that cannot be printed are escaped; line feeds are
+    /// kept.
     pub fn text(&mut self, name: &str, attributes: &[(&str, &str)], text: &str) {
         let lines: Vec<_> = text.split('\n').map(|line| Printable(line).to_string()).collect();
         self.open(name, attributes);

@@ -1,7 +1,8 @@
-//! Puts switches in rows: one row for each tier, the highest tier on top; within a row near their neighbours.
+//! Puts switches in rows: one row for each tier, the highest tier on top; within a row near their
+//! neighbours.
 //!
-//! A row that is too long for the page is broken into lines of equal length. In a fabric without tiers a row is
-//! the distance from a switch at the rim.
+//! A row that is too long for the page is broken into lines of equal length. In a fabric without
+//! tiers a row is the distance from a switch at the rim.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -49,7 +50,8 @@ impl Layout {
     }
 }
 
-/// Returns the largest number of switches in a line. The picture is then about twice as wide as high.
+/// Returns the largest number of switches in a line. The picture is then about twice as wide as
+/// high.
 fn columns(switches: usize) -> usize {
     ((4 * switches) as f64).sqrt().ceil().clamp(16.0, 40.0) as usize
 }
@@ -119,8 +121,8 @@ fn steps(from: usize, neighbours: &[Vec<usize>]) -> Vec<u32> {
     steps
 }
 
-/// Sorts each row by the barycentre method, downwards and upwards: a switch moves to the mean position of its
-/// neighbours in other rows. Switches with equal means keep their order.
+/// Sorts each row by the barycentre method, downwards and upwards: a switch moves to the mean
+/// position of its neighbours in other rows. Switches with equal means keep their order.
 fn order(rows: &mut [Vec<usize>], neighbours: &[Vec<usize>]) {
     const SWEEPS: usize = 8;
     let mut row_of = vec![0; neighbours.len()];

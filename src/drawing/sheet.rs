@@ -10,7 +10,8 @@ pub const BOX: (f64, f64) = (120.0, 44.0);
 const GAP: f64 = 10.0;
 /// Space between the lines of a row, without and with links within the row.
 const LINE_GAP: (f64, f64) = (14.0, 50.0);
-/// Space between rows: a constant, and a part for each column of the widest line, so that links are not too flat.
+/// Space between rows: a constant, and a part for each column of the widest line, so that links are
+/// not too flat.
 const ROW_GAP: (f64, f64) = (80.0, 5.0);
 /// Margin of the page.
 pub const MARGIN: f64 = 24.0;
@@ -74,7 +75,8 @@ impl Sheet {
         }
     }
 
-    /// Returns the line between two switches and the position of its label: a curve between rows, an arc within a line.
+    /// Returns the line between two switches and the position of its label: a curve between rows,
+    /// an arc within a line.
     pub fn path(&self, (one, other): (usize, usize)) -> (String, (f64, f64)) {
         let ((ax, ay), (bx, by)) = (self.places[one], self.places[other]);
         let (a, b) = (ax + BOX.0 / 2.0, bx + BOX.0 / 2.0);

@@ -1,4 +1,4 @@
-//! The table of one sweep: `ibnet-sweep --once`.
+//! Table of one sweep for `ibnet-sweep --once`.
 
 pub mod once;
 mod table;

@@ -1,4 +1,5 @@
-//! Time to draw a heat map of one hour of 1,000 ports at 1 Hz, and the time of DuckDB for the same lines.
+//! Time to draw a heat map of one hour of 1,000 ports at 1 Hz, and the time of DuckDB for the same
+//! lines.
 //!
 //!     cargo bench -p ibnet-view --bench view -- [LINES]       (3,600,000; 1.5 kB each, written to target/tmp and removed)
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints its results")]

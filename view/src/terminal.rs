@@ -1,4 +1,5 @@
-//! Heat maps on a terminal: half blocks in 24-bit colours, two rows per line; without colours five shades.
+//! Heat maps on a terminal: half blocks in 24-bit colours, two rows per line; without colours five
+//! shades.
 
 use ibnet_analysis::heat::grid::{Cell, Grid, Panel, Range};
 use ibnet_analysis::when::Zone;
@@ -40,15 +41,15 @@ pub fn show(grid: &Grid, range: &Range, zone: &Zone, size: TerminalSize) -> Stri
     let end = grid.end_ns();
     let (from, to) = (zone.format(grid.start_ns, "%Y-%m-%d %H:%M:%S"), zone.format(end, "%H:%M:%S"));
     text += &format!(
-        "{from} to {to} ({}), {} per column; x no answer, ? not known\n",
+        "{from} to {to} ({}), {} per column; x no answer, ? unknown\n",
         zone.name(grid.start_ns),
         axis::nanos(grid.step_ns as f64)
     );
     text
 }
 
-/// Formats one or two rows in colours: the upper half of a character has the foreground colour, the lower half the
-/// background colour. A cell without a value is a letter without a background.
+/// Formats one or two rows in colours: the upper half of a character has the foreground colour, the
+/// lower half the background colour. A cell without a value is a letter without a background.
 fn halves(rows: &[Vec<Cell>], range: (f64, f64)) -> String {
     let mut line = String::new();
     for (column, upper) in rows[0].iter().enumerate() {
@@ -102,7 +103,7 @@ pub fn summary(panel: &Panel, grid: &Grid, range: &Range, zone: &Zone) -> String
         format!(", largest {} at {}, {when}", axis::number(value), grid.rows[row].row)
     });
     format!(
-        "{}: mean {} {}{largest}; colours from {} to {}; of {cells} cells {:.1} % no answer, {:.1} % not known, {:.1} % no record\n",
+        "{}: mean {} {}{largest}; colours from {} to {}; of {cells} cells {:.1} % no answer, {:.1} % unknown, {:.1} % no record\n",
         panel.metric.name(),
         axis::number(mean),
         panel.metric.unit(),
@@ -168,7 +169,7 @@ mod tests {
         let summary = summary(&grid.panels[0], &grid, &Range::default(), &Zone::utc());
         assert_eq!(
             summary,
-            "xmit_gbps: mean 1.75 Gb/s, largest 4 at b/1, 2026-11-21 12:00:00; colours from 0 to 3; of 9 cells 11.1 % no answer, 11.1 % not known, 33.3 % no record\n"
+            "xmit_gbps: mean 1.75 Gb/s, largest 4 at b/1, 2026-11-21 12:00:00; colours from 0 to 3; of 9 cells 11.1 % no answer, 11.1 % unknown, 33.3 % no record\n"
         );
     }
 }

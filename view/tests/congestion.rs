@@ -1,4 +1,5 @@
-//! Runs the commands of `ibnet-view` that explain congestion, on a simulated incast with known traffic.
+//! Runs the commands of `ibnet-view` that explain congestion, on a simulated incast with known
+//! traffic.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;
@@ -23,7 +24,8 @@ fn fabric() -> Fabric {
     ports_report::parse(text.as_bytes(), "tree").unwrap().fabric
 }
 
-/// Returns the records of each port and second, as a sampler that queries all ports at the same time writes them.
+/// Returns the records of each port and second, as a sampler that queries all ports at the same
+/// time writes them.
 fn lines(fabric: &Fabric, traffic: &Traffic) -> String {
     const CAPACITY: f64 = 12.5e9;
     let sent = |id: DeviceId, port: PortNum, second: u64| traffic.sent(id, port, Instant::ZERO + Duration::from_secs(second));

@@ -1,4 +1,5 @@
-//! Runs `ibnet-view heatmap`, `latency` and `replay` on records with congestion, a silent port and hostile names.
+//! Runs `ibnet-view heatmap`, `latency` and `replay` on records with congestion, a silent port and
+//! hostile names.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;
@@ -18,7 +19,8 @@ const PORTS: u64 = 4;
 /// A name with SVG markup, a terminal escape and a line end.
 const HOSTILE: &str = r#"\u001b[31m</text></svg><script>&\"'\r\nx"#;
 
-/// Records of ten slots: port 2 is busy from slot 5 on, port 3 never answers, port 4 has no record in slot 6.
+/// Records of ten slots: port 2 is busy from slot 5 on, port 3 never answers, port 4 has no record
+/// in slot 6.
 fn lines() -> String {
     let mut text = format!(
         "{{\"type\":\"start\",\"ts\":{},\"slot\":{SLOT},\"sampler\":\"s\",\"interval_ns\":{SECOND},\"clock_ns\":25}}\n",
@@ -109,7 +111,7 @@ fn heat_map_shows_large_values_in_the_last_colour() {
     let run = run(&dir, &["heatmap", "lines.jsonl", "-o", "heat.png", "--range", "0..95"]);
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
     assert!(
-        run.stderr.contains("largest 95 at ") && run.stderr.contains("25.0 % no answer, 0.0 % not known, 2.5 % no record"),
+        run.stderr.contains("largest 95 at ") && run.stderr.contains("25.0 % no answer, 0.0 % unknown, 2.5 % no record"),
         "{}",
         run.stderr
     );

@@ -1,4 +1,5 @@
-//! The values of a heat map: cells, their value range, and their reduction to fewer rows and columns.
+//! The values of a heat map: cells, their value range, and their reduction to fewer rows and
+//! columns.
 
 use std::str::FromStr;
 
@@ -14,7 +15,8 @@ pub enum Cell {
     Value(f64),
     /// The port was queried and did not answer.
     NoAnswer,
-    /// The port answered, and the value is not known: after a gap or a reset, or the device lacks the counter.
+    /// The port answered, and the value is not known: after a gap or a reset, or the device lacks
+    /// the counter.
     Unknown,
     /// There is no record.
     NoRecord,
@@ -49,8 +51,8 @@ pub struct Panel {
 /// How the values of the first and the last colour are chosen.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum Range {
-    /// From 0 to the mean plus the mean absolute deviation, as in Aguilar's thesis (2015). Outliers then do not
-    /// make all other values look equal.
+    /// From 0 to the mean plus the mean absolute deviation, as in Aguilar's thesis (2015). Outliers
+    /// then do not make all other values look equal.
     #[default]
     MeanDeviation,
     /// From 0 to this percentile of all values.
@@ -112,8 +114,8 @@ impl Grid {
         self.start_ns.saturating_add(self.step_ns.saturating_mul(self.columns as u64))
     }
 
-    /// Joins neighbouring rows and columns so that at most `rows` and `columns` remain. A joined cell has the
-    /// largest value of its parts.
+    /// Joins neighbouring rows and columns so that at most `rows` and `columns` remain. A joined
+    /// cell has the largest value of its parts.
     pub fn at_most(&self, rows: usize, columns: usize) -> Self {
         let (tall, wide) = (self.rows.len().div_ceil(rows.max(1)).max(1), self.columns.div_ceil(columns.max(1)).max(1));
         let join = |cells: &[Cell]| cells.iter().copied().reduce(|a, b| a.join(b, f64::max)).unwrap_or(Cell::NoRecord);
@@ -169,7 +171,8 @@ fn mean_and_deviation(panel: &Panel) -> f64 {
     mean + panel.values().map(|value| (value - mean).abs()).sum::<f64>() / count
 }
 
-/// Returns the smallest value that at least `percent` of the values do not exceed, 0 without values.
+/// Returns the smallest value that at least `percent` of the values do not exceed, 0 without
+/// values.
 fn percentile(mut values: Vec<f64>, percent: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let place = (values.len() as f64 * percent / 100.0).ceil() as usize;

@@ -1,8 +1,9 @@
 //! Heat maps: the values of metrics by port and time.
 //!
-//! A cell is the mean over a column of time. Columns start fine and get coarser as the recording turns out to be
-//! longer; each length is a multiple of the shorter ones. So memory is bounded by the picture, not by the number of
-//! records. A cell is a value, or one of: the port did not answer, the value is not known, there is no record.
+//! A cell is the mean over a column of time. Columns start fine and get coarser as the recording
+//! turns out to be longer; each length is a multiple of the shorter ones. So memory is bounded by
+//! the picture, not by the number of records. A cell is a value, or one of: the port did not
+//! answer, the value is not known, there is no record.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -97,7 +98,8 @@ struct Sum {
     unknown: u16,
 }
 
-/// First and last counters that a sampler read from a port. With redundancy a port has two samplers.
+/// First and last counters that a sampler read from a port. With redundancy a port has two
+/// samplers.
 #[derive(Clone, Debug)]
 struct SamplerState {
     sampler: Box<str>,
@@ -115,7 +117,8 @@ struct CounterReading {
 }
 
 impl HeatMap {
-    /// Creates an empty heat map. With `hosts` it has only the ports of these hosts and the peers of these ports.
+    /// Creates an empty heat map. With `hosts` it has only the ports of these hosts and the peers
+    /// of these ports.
     pub fn new(metrics: Vec<Metric>, hosts: Option<Hosts>) -> Self {
         Self {
             seen: vec![false; metrics.len()],
@@ -163,11 +166,8 @@ impl HeatMap {
     }
 
     fn no_records(&self) -> AnalysisError {
-        let what = if self.hosts.is_some() {
-            "no record of these hosts in the time range"
-        } else {
-            "no record of a port in the time range"
-        };
+        let what =
+            if self.hosts.is_some() { "no record of these hosts in the time range" } else { "no record of a port in the time range" };
         AnalysisError::Nothing { what: what.to_owned(), help: "check --nodes, --from and --to, or omit them".to_owned() }
     }
 
@@ -385,9 +385,10 @@ impl Sum {
     }
 }
 
-/// Returns the start of the slot of a record, and the interval, both in nanoseconds; the interval is 0 if it is
-/// unknown. The number of a slot is its start divided by the interval, so `ts` divided by the number is slightly
-/// more than the interval. Intervals are round numbers, so the excess is rounded away.
+/// Returns the start of the slot of a record, and the interval, both in nanoseconds; the interval
+/// is 0 if it is unknown. The number of a slot is its start divided by the interval, so `ts`
+/// divided by the number is slightly more than the interval. Intervals are round numbers, so the
+/// excess is rounded away.
 fn slot_start(port: &Port<'_>) -> (u64, u64) {
     const DAY: u64 = 86_400_000_000_000;
     let about = port.ts.checked_div(port.slot).unwrap_or(0);

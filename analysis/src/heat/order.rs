@@ -1,8 +1,8 @@
 //! The rows of a heat map: which ports form a row, and the order of the rows.
 //!
-//! Neighbours in the fabric are neighbours in the picture. Leaf switches come first, by name, each with its ports
-//! by number. The port of a host follows the switch port to which it is linked. The upper switches come next,
-//! tier by tier. The topology is that of the records.
+//! Neighbours in the fabric are neighbours in the picture. Leaf switches come first, by name, each
+//! with its ports by number. The port of a host follows the switch port to which it is linked. The
+//! upper switches come next, tier by tier. The topology is that of the records.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -83,8 +83,9 @@ impl PortAndPeer {
     }
 }
 
-/// Sort key of a port: tier, name and GUID of its switch, number of the switch port, whether it is the host's end,
-/// its own GUID and number. For the port of a host the switch is the one at the other end of its link.
+/// Sort key of a port: tier, name and GUID of its switch, number of the switch port, whether it is
+/// the host's end, its own GUID and number. For the port of a host the switch is the one at the
+/// other end of its link.
 type Rank = (u32, String, Guid, PortNum, bool, Guid, PortNum);
 
 /// Returns the rows in the order of the topology.
@@ -142,8 +143,8 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
     rows.into_iter().filter_map(group).collect()
 }
 
-/// Returns the distance of each switch to the nearest host; 1 for a leaf switch, `u32::MAX` if no host can be
-/// reached.
+/// Returns the distance of each switch to the nearest host; 1 for a leaf switch, `u32::MAX` if no
+/// host can be reached.
 fn tiers(ports: &[&PortAndPeer]) -> BTreeMap<Guid, u32> {
     let mut switches: BTreeSet<Guid> = ports.iter().filter(|port| port.kind == Some(NodeKind::Switch)).map(|port| port.guid).collect();
     // A device without records is a switch if several of its ports are peers of other ports.
@@ -229,7 +230,8 @@ mod tests {
         PortAndPeer { guid: Guid(guid), port: PortNum(port), node: node.to_owned(), kind: Some(kind), peer }
     }
 
-    /// Two leaf switches with one host each, and a spine switch. The ports are in no particular order.
+    /// Two leaf switches with one host each, and a spine switch. The ports are in no particular
+    /// order.
     fn fabric() -> Vec<PortAndPeer> {
         use NodeKind::{Hca, Switch};
         vec![
@@ -276,7 +278,8 @@ mod tests {
 
     #[test]
     fn labels_are_short_and_escaped() {
-        let name = groups(&[&port(NodeKind::Switch, 1, &format!("\u{1b}[2J{}", "x".repeat(99)), 1, (2, 1, ""))], RowKind::Port).remove(0).name;
+        let name =
+            groups(&[&port(NodeKind::Switch, 1, &format!("\u{1b}[2J{}", "x".repeat(99)), 1, (2, 1, ""))], RowKind::Port).remove(0).name;
         assert!(name.row.starts_with("\\u{1b}[2Jxx") && name.row.chars().count() < 30, "{}", name.row);
     }
 }

@@ -25,7 +25,8 @@ fn cells(heat: HeatMap) -> Vec<Vec<Vec<grid::Cell>>> {
     heat.finish(RowKind::Port).unwrap().panels.into_iter().map(|panel| panel.cells).collect()
 }
 
-/// Five slots of two ports: rates, a counter reset, a port that does not answer, a slot without a record.
+/// Five slots of two ports: rates, a counter reset, a port that does not answer, a slot without a
+/// record.
 fn records() -> Vec<String> {
     let gbps =
         |slot, port, gbps: f64, count: u64| line(SLOT + slot, port, "ok", &format!(r#","port_rcv_errors":{count},"xmit_gbps":{gbps}"#));

@@ -1,10 +1,10 @@
-//! Traffic of a job: what its nodes injected and ejected, how much stayed on their leaf switches, the load of the links
-//! to other switches, and the time for which its nodes were blocked.
+//! Traffic of a job: what its nodes injected and ejected, how much stayed on their leaf switches,
+//! the load of the links to other switches, and the time for which its nodes were blocked.
 //!
-//! Port counters have no destinations. So the traffic that stays on a leaf switch is an estimate with bounds
-//! ([`LocalTraffic`]). The part of a job in the traffic of a link between switches is its part in the traffic of all hosts
-//! of the leaf switch ([`Uplink`]). Both assume that no traffic passes through a leaf switch on the way to another
-//! one, as in a fat tree.
+//! Port counters have no destinations. So the traffic that stays on a leaf switch is an estimate
+//! with bounds ([`LocalTraffic`]). The part of a job in the traffic of a link between switches is
+//! its part in the traffic of all hosts of the leaf switch ([`Uplink`]). Both assume that no
+//! traffic passes through a leaf switch on the way to another one, as in a fat tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,8 @@ pub struct Node {
     pub injected_bytes: f64,
     /// Octets that the host received.
     pub ejected_bytes: f64,
-    /// Mean share of the time in which a port had data to send and no credit, 0 to 1; null without records.
+    /// Mean share of the time in which a port had data to send and no credit, 0 to 1; null without
+    /// records.
     pub blocked: Option<f64>,
     /// Largest share of a slot in which a port was blocked, 0 to 1.
     pub blocked_peak: Option<f64>,
@@ -64,7 +65,8 @@ pub struct Step {
     pub injected_gbps: f64,
     /// Data rate that all nodes received, in Gb/s.
     pub ejected_gbps: f64,
-    /// Share of the time in which a port was blocked, mean of the ports, 0 to 1; null without records.
+    /// Share of the time in which a port was blocked, mean of the ports, 0 to 1; null without
+    /// records.
     pub blocked: Option<f64>,
     /// Share of the time in which the most blocked port was blocked, 0 to 1.
     pub blocked_most: Option<f64>,
@@ -121,9 +123,11 @@ pub struct Uplink {
     pub used: Option<f64>,
     /// Share of the time in which the port had data to send and no credit, 0 to 1.
     pub blocked: Option<f64>,
-    /// Estimated part of the job in `up_gbps`: its part in what the hosts of the leaf switch injected.
+    /// Estimated part of the job in `up_gbps`: its part in what the hosts of the leaf switch
+    /// injected.
     pub job_up_gbps: f64,
-    /// Estimated part of the job in `down_gbps`: its part in what the hosts of the leaf switch ejected.
+    /// Estimated part of the job in `down_gbps`: its part in what the hosts of the leaf switch
+    /// ejected.
     pub job_down_gbps: f64,
 }
 
@@ -140,7 +144,8 @@ struct HostPort<'a> {
 }
 
 impl Job {
-    /// Evaluates the ports for a job on these hosts. `names` are host names: the first words of node descriptions.
+    /// Evaluates the ports for a job on these hosts. `names` are host names: the first words of
+    /// node descriptions.
     pub fn of(ports: &BTreeMap<PortKey, PortSummary>, names: &[String]) -> Self {
         let ports = with_equal_bins(ports);
         let selected: BTreeSet<String> = names.iter().map(|name| name.to_lowercase()).collect();
@@ -189,8 +194,9 @@ fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
     found
 }
 
-/// Whether the peer of a switch port is an HCA although it has no records, as in the file of one sampler. A port of an
-/// HCA has its own GUID and number 1 or 2, and only one port has it as its peer.
+/// Whether the peer of a switch port is an HCA although it has no records, as in the file of one
+/// sampler. A port of an HCA has its own GUID and number 1 or 2, and only one port has it as its
+/// peer.
 fn is_leaf_port(ports: &BTreeMap<PortKey, PortSummary>, port: &PortSummary) -> bool {
     const HCA_PORTS: u8 = 2;
     let Some((guid, number)) = port.peer else { return false };

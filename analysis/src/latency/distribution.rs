@@ -1,4 +1,5 @@
-//! Empirical distributions: moments, percentiles, logarithmic bins, modes, and the distance of two of them.
+//! Empirical distributions: moments, percentiles, logarithmic bins, modes, and the distance of two
+//! of them.
 
 use hdrhistogram::Histogram;
 
@@ -98,7 +99,8 @@ impl Distribution {
         Moments { mean, deviation, skewness: scaled(3), kurtosis: scaled(4) }
     }
 
-    /// Returns logarithmic bins from the first to the last one with a value, including empty ones in between.
+    /// Returns logarithmic bins from the first to the last one with a value, including empty ones
+    /// in between.
     pub fn bins(&self) -> Vec<LogBin> {
         let index = |value: u64| ((value.max(1) as f64).log10() * BINS_PER_DECADE).floor() as i64;
         let (Some(first), Some(last)) = (self.values().next(), self.values().last()) else { return Vec::new() };
@@ -128,8 +130,8 @@ impl Distribution {
         most.map_or(0.0, |bin| (bin.from * bin.to).sqrt())
     }
 
-    /// Returns the peaks of the smoothed bins, as middles of bins in nanoseconds, ascending. Small peaks and peaks
-    /// without a deep valley between them are not modes.
+    /// Returns the peaks of the smoothed bins, as middles of bins in nanoseconds, ascending. Small
+    /// peaks and peaks without a deep valley between them are not modes.
     pub fn modes(&self) -> Vec<f64> {
         /// Smallest height of a peak, as a share of the highest one.
         const LEAST: f64 = 0.05;
@@ -173,7 +175,8 @@ impl Distribution {
         near.map(|(_, count)| count as f64).sum::<f64>() / self.count().max(1) as f64
     }
 
-    /// Returns the Kolmogorov-Smirnov distance: the largest difference of the cumulative shares, 0 to 1.
+    /// Returns the Kolmogorov-Smirnov distance: the largest difference of the cumulative shares, 0
+    /// to 1.
     pub fn distance(&self, other: &Self) -> f64 {
         let (ours, theirs) = (self.cumulative(), other.cumulative());
         let (mut here, mut there, mut most) = (0, 0, 0.0_f64);
@@ -201,7 +204,8 @@ mod tests {
 
     #[test]
     fn moments_of_a_few_values_are_exact() {
-        // 1, 2, 3, 10: mean 4, squares 9 + 4 + 1 + 36 = 50, cubes -27 - 8 - 1 + 216 = 180, fourths 81 + 16 + 1 + 1296 = 1394.
+        // 1, 2, 3, 10: mean 4, squares 9 + 4 + 1 + 36 = 50, cubes -27 - 8 - 1 + 216 = 180, fourths
+        // 81 + 16 + 1 + 1296 = 1394.
         let Moments { mean, deviation, skewness, kurtosis } = of(&[1, 2, 3, 10]).moments();
         assert_eq!((mean, deviation), (4.0, 12.5_f64.sqrt()));
         assert!((skewness - 45.0 / 12.5_f64.powf(1.5)).abs() < 1e-12 && (kurtosis - 348.5 / 156.25).abs() < 1e-12);

@@ -1,4 +1,5 @@
-//! Means of a port by interval of time. Intervals have 1 s, or 2, 4, 8 s and so on, so that their number is bounded.
+//! Means of a port by interval of time. Intervals have 1 s, or 2, 4, 8 s and so on, so that their
+//! number is bounded.
 
 use super::Mean;
 use crate::record::Port;

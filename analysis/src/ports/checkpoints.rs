@@ -1,14 +1,15 @@
 //! Octets that a port sent and received at certain slots.
 //!
-//! They are used to compare what one end of a link sent with what the other end received in the same slots.
+//! They are used to compare what one end of a link sent with what the other end received in the
+//! same slots.
 
 use crate::record::Port;
 
 /// Largest number of checkpoints of a port.
 const MOST: usize = 32;
 
-/// Readings at the slots whose numbers are multiples of a power of two. Both ends of a link then keep the same
-/// slots, or one end keeps a subset of the other's.
+/// Readings at the slots whose numbers are multiples of a power of two. Both ends of a link then
+/// keep the same slots, or one end keeps a subset of the other's.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Checkpoints {
     /// Readings in the order of their slots.
@@ -75,16 +76,19 @@ impl Checkpoints {
         later.all.into_iter().for_each(|checkpoint| self.put(checkpoint));
     }
 
-    /// Compares the two ends of a link with this data rate over the longest time that both cover; `None` if they
-    /// have no two slots in common.
+    /// Compares the two ends of a link with this data rate over the longest time that both cover;
+    /// `None` if they have no two slots in common.
     pub fn compare(&self, other: &Self, gbps: f64) -> Option<EndComparison> {
-        let pair = |checkpoint: &Checkpoint| Some((*checkpoint, other.all[other.all.binary_search_by_key(&checkpoint.slot, |checkpoint| checkpoint.slot).ok()?]));
+        let pair = |checkpoint: &Checkpoint| {
+            Some((*checkpoint, other.all[other.all.binary_search_by_key(&checkpoint.slot, |checkpoint| checkpoint.slot).ok()?]))
+        };
         let first = self.all.iter().find_map(pair)?;
         let last = self.all.iter().rev().find_map(pair)?;
         if first.0.slot == last.0.slot {
             return None;
         }
-        let apart = |(one, other): (Checkpoint, Checkpoint)| one.ts.abs_diff(other.ts).saturating_add(one.rtt_ns).saturating_add(other.rtt_ns);
+        let apart =
+            |(one, other): (Checkpoint, Checkpoint)| one.ts.abs_diff(other.ts).saturating_add(one.rtt_ns).saturating_add(other.rtt_ns);
         let over = |value: fn(&Checkpoint) -> u64, (from, to): (Checkpoint, Checkpoint)| value(&to) - value(&from);
         let (ours, others) = ((first.0, last.0), (first.1, last.1));
         Some(EndComparison {
@@ -101,8 +105,8 @@ impl Checkpoints {
 const IN_FLIGHT: f64 = 65536.0;
 
 impl EndComparison {
-    /// Returns for both directions the octets by which the ends differ. A difference within the tolerance, or
-    /// within 0.5 %, is 0.
+    /// Returns for both directions the octets by which the ends differ. A difference within the
+    /// tolerance, or within 0.5 %, is 0.
     pub fn missing(&self) -> (u64, u64) {
         const SHARE: f64 = 0.005;
         let beyond = |(sent, received): (u64, u64)| {
@@ -119,7 +123,8 @@ mod tests {
 
     fn checkpoints(slots: impl Iterator<Item = u64>, late_ns: u64, sent: impl Fn(u64) -> u64) -> Checkpoints {
         let mut checkpoints = Checkpoints::default();
-        slots.for_each(|slot| checkpoints.put(Checkpoint { slot, ts: slot * 1_000_000_000 + late_ns, rtt_ns: 0, xmit: sent(slot), rcv: 0 }));
+        slots
+            .for_each(|slot| checkpoints.put(Checkpoint { slot, ts: slot * 1_000_000_000 + late_ns, rtt_ns: 0, xmit: sent(slot), rcv: 0 }));
         checkpoints
     }
 

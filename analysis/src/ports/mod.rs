@@ -80,7 +80,8 @@ impl PortName {
 }
 
 impl fmt::Display for PortName {
-    /// Writes the escaped node description and the port number, or the GUID if there is no description.
+    /// Writes the escaped node description and the port number, or the GUID if there is no
+    /// description.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { guid, port, node } = self;
         let node = node.trim();

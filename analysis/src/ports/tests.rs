@@ -62,7 +62,7 @@ fn records_of_two_samplers_of_a_port_are_kept_apart() {
 #[test]
 fn parts_of_a_counter_are_not_summed_twice() {
     for (index, name) in ERRORS.iter().enumerate() {
-                let prefixes_of_parts = [
+        let prefixes_of_parts = [
             "port_local",
             "port_malformed",
             "port_buffer",

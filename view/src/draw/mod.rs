@@ -1,7 +1,8 @@
 //! Picture files: PNG or SVG by plotters.
 //!
-//! The font is DejaVu Sans from the crate `dejavu`, so that pictures are equal on machines with other fonts or none.
-//! Large areas of cells are images: they are copied into a PNG, and are one element of an SVG.
+//! The font is DejaVu Sans from the crate `dejavu`, so that pictures are equal on machines with
+//! other fonts or none. Large areas of cells are images: they are copied into a PNG, and are one
+//! element of an SVG.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -83,8 +84,7 @@ pub trait Drawing {
 /// # Errors
 /// Returns an error if the picture is too large.
 pub fn render(drawing: &impl Drawing, format: Format) -> Result<Vec<u8>, DrawError> {
-    static FONT: LazyLock<bool> =
-        LazyLock::new(|| register_font("sans-serif", FontStyle::Normal, dejavu::sans::regular()).is_ok());
+    static FONT: LazyLock<bool> = LazyLock::new(|| register_font("sans-serif", FontStyle::Normal, dejavu::sans::regular()).is_ok());
     if !*FONT {
         return Err(failed("the font is not readable"));
     }

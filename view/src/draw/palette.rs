@@ -1,5 +1,5 @@
-//! Colours that colour-blind readers can distinguish, too: viridis, whose lightness increases monotonically, also in
-//! greyscale print.
+//! Colours that colour-blind readers can distinguish, too: viridis, whose lightness increases
+//! monotonically, also in greyscale print.
 
 /// Red, green and blue.
 pub type Rgb = (u8, u8, u8);
@@ -19,7 +19,8 @@ const VIRIDIS: [Rgb; 11] = [
     (0xfd, 0xe7, 0x25),
 ];
 
-/// Returns the colour of a share of the range, 0 to 1. Values outside get the colour of the nearer end.
+/// Returns the colour of a share of the range, 0 to 1. Values outside get the colour of the nearer
+/// end.
 pub fn color(share: f64) -> Rgb {
     let last = VIRIDIS.len() - 1;
     // NaN becomes 0.

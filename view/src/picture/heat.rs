@@ -1,4 +1,5 @@
-//! Heat maps as pictures: one panel for each metric, with a common time axis and a colour bar for each panel.
+//! Heat maps as pictures: one panel for each metric, with a common time axis and a colour bar for
+//! each panel.
 
 use ibnet_analysis::heat::grid::{Cell, Grid, Panel, Range};
 use ibnet_analysis::when::Zone;
@@ -44,7 +45,8 @@ const UNKNOWN: palette::Rgb = (190, 190, 190);
 /// Colour of a cell without a record.
 const NO_RECORD: palette::Rgb = (255, 255, 255);
 
-/// Returns the colour of a cell at a pixel. `low` and `high` are the values of the first and the last colour.
+/// Returns the colour of a cell at a pixel. `low` and `high` are the values of the first and the
+/// last colour.
 pub(crate) fn cell_color(cell: Cell, (low, high): (f64, f64), (x, y): (u32, u32)) -> palette::Rgb {
     match cell {
         Cell::Value(value) => palette::color((value - low) / (high - low)),
@@ -181,7 +183,7 @@ impl HeatPicture {
     /// Returns position, text and sample of each entry of the legend.
     fn legend(&self) -> [(i32, &'static str, Cell); 3] {
         let left = self.left;
-        [(left, "no answer", Cell::NoAnswer), (left + 110, "value not known", Cell::Unknown), (left + 260, "no record", Cell::NoRecord)]
+        [(left, "no answer", Cell::NoAnswer), (left + 110, "value unknown", Cell::Unknown), (left + 260, "no record", Cell::NoRecord)]
     }
 
     /// Returns the pixels of cells.
@@ -251,7 +253,8 @@ mod tests {
 
     fn grid() -> Grid {
         let name = |row: &str| RowLabel { row: row.to_owned(), block: "leaf".to_owned() };
-        let cells = vec![vec![Cell::Value(0.0), Cell::Value(1.0), Cell::NoAnswer], vec![Cell::Value(2.0), Cell::Value(40.0), Cell::NoRecord]];
+        let cells =
+            vec![vec![Cell::Value(0.0), Cell::Value(1.0), Cell::NoAnswer], vec![Cell::Value(2.0), Cell::Value(40.0), Cell::NoRecord]];
         Grid {
             start_ns: 1_795_262_400_000_000_000,
             step_ns: 1_000_000_000,
@@ -289,7 +292,7 @@ mod tests {
         for expected in [
             "data sent, by port",
             "2026-11-21 12:00:00 to 2026-11-21 12:00:03 (UTC), 1 s per column, 2 ports, colours up to mean + mean absolute deviation",
-            "xmit_gbps in Gb/s; most: 40 at b/1, 12:00:01",
+            "xmit_gbps in Gb/s; largest: 40 at b/1, 12:00:01",
             "no answer",
             "a&lt;/text&gt;&amp;/1",
         ] {

@@ -46,7 +46,8 @@ impl Drawing<'_> {
     }
 
     fn x(&self, step: usize) -> f64 {
-        let (first, last) = (self.job.steps.first().map_or(0, |step| step.ts), self.job.steps.last().map_or(0, |step| step.ts) + self.job.step_ns);
+        let (first, last) =
+            (self.job.steps.first().map_or(0, |step| step.ts), self.job.steps.last().map_or(0, |step| step.ts) + self.job.step_ns);
         let at = (self.job.steps[step].ts - first) as f64 + self.job.step_ns as f64 / 2.0;
         LEFT + (PAGE.0 - LEFT - RIGHT) * at / (last - first).max(1) as f64
     }
@@ -94,7 +95,8 @@ impl Drawing<'_> {
     }
 
     fn span_ns(&self) -> f64 {
-        let (first, last) = (self.job.steps.first().map_or(0, |step| step.ts), self.job.steps.last().map_or(0, |step| step.ts) + self.job.step_ns);
+        let (first, last) =
+            (self.job.steps.first().map_or(0, |step| step.ts), self.job.steps.last().map_or(0, |step| step.ts) + self.job.step_ns);
         (last - first).max(1) as f64
     }
 

@@ -1,4 +1,5 @@
-//! Latency as two plots on one logarithmic time axis: the share of values per bin, and the cumulative share.
+//! Latency as two plots on one logarithmic time axis: the share of values per bin, and the
+//! cumulative share.
 
 use ibnet::types::Printable;
 use ibnet_analysis::latency::distribution::Distribution;
@@ -44,8 +45,8 @@ const FAINT: RGBColor = RGBColor(225, 225, 225);
 const MOST_SAMPLERS: usize = 6;
 
 impl LatencyPicture {
-    /// Draws one recording: all values, by kind, by distance, by sampler if there are few, and the smallest value of each
-    /// port. `when` is the time range with the time zone.
+    /// Draws one recording: all values, by kind, by distance, by sampler if there are few, and the
+    /// smallest value of each port. `when` is the time range with the time zone.
     pub fn of(latencies: &Latencies, when: &str) -> Self {
         let named = |named: &Named| Printable(&named.name).to_string();
         let mut curves = vec![Curve::new("all".to_owned(), &latencies.all, (0, 0, 0))];
@@ -109,7 +110,8 @@ impl LatencyPicture {
         draw::write(area, name, 13, (LEFT, top - 4), (HPos::Left, VPos::Bottom), &BLACK)
     }
 
-    /// Returns the marks of the time axis: 1, 2 and 5 of each decade, or 1 if there are many decades.
+    /// Returns the marks of the time axis: 1, 2 and 5 of each decade, or 1 if there are many
+    /// decades.
     fn marks(&self) -> Vec<(f64, String)> {
         let steps: &[f64] = if self.range.1 - self.range.0 > 3.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
         let decades = self.range.0.floor() as i32..=self.range.1.ceil() as i32;

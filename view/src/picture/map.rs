@@ -1,5 +1,5 @@
-//! Map of the fabric as SVG: switches in rows by tier; the colour and the width of a link are its utilization. Hosts are
-//! a strip in the box of their switch, or boxes below it.
+//! Map of the fabric as SVG: switches in rows by tier; the colour and the width of a link are its
+//! utilization. Hosts are a strip in the box of their switch, or boxes below it.
 
 use ibnet::drawing::canvas::{Canvas, FONT, px, shortened};
 use ibnet::drawing::layout::Net;
@@ -9,8 +9,9 @@ use ibnet_analysis::map::{Map, MapSwitch};
 
 use crate::text::percent;
 
-/// Colours from 0 to full utilization: the sequential scheme YlOrBr of P. Tol, *Colour Schemes* (SRON/EPS/TN/09-002),
-/// without its palest colours. They get darker monotonically, so they also work in grey and for the colour-blind.
+/// Colours from 0 to full utilization: the sequential scheme YlOrBr of P. Tol, *Colour Schemes*
+/// (SRON/EPS/TN/09-002), without its palest colours. They get darker monotonically, so they also
+/// work in grey and for the colour-blind.
 const COLORS: [[u8; 3]; 8] = [
     [0xfe, 0xe3, 0x91],
     [0xfe, 0xc4, 0x4f],
@@ -48,7 +49,8 @@ fn width(used: Option<f64>) -> f64 {
     1.0 + 7.0 * used.unwrap_or(0.0).clamp(0.0, 1.0)
 }
 
-/// Draws the map and returns the SVG. Each host gets its own box, or a bar in the box of its switch.
+/// Draws the map and returns the SVG. Each host gets its own box, or a bar in the box of its
+/// switch.
 pub fn to_svg(map: &Map, with_hosts: bool) -> String {
     let most = map.switches.iter().map(|switch| switch.hosts.len()).max().unwrap_or(0);
     // Two hosts are side by side below their switch.
@@ -112,7 +114,8 @@ impl Drawing<'_> {
         canvas.finish()
     }
 
-    /// Draws the links between switches. Waiting links are on top, then those with the largest utilization.
+    /// Draws the links between switches. Waiting links are on top, then those with the largest
+    /// utilization.
     fn trunks(&self, canvas: &mut Canvas) {
         let mut trunks: Vec<_> = self.map.trunks.iter().map(|(ends, links)| (utilization(links), ends, links)).collect();
         trunks.sort_by(|a, b| a.2.iter().any(waits).cmp(&b.2.iter().any(waits)).then(a.0.unwrap_or(-1.0).total_cmp(&b.0.unwrap_or(-1.0))));
@@ -179,8 +182,8 @@ impl Drawing<'_> {
     }
 }
 
-/// Draws a bar for each host port at the bottom of the box of its switch, by port number. A waiting link has a red mark
-/// above its bar.
+/// Draws a bar for each host port at the bottom of the box of its switch, by port number. A waiting
+/// link has a red mark above its bar.
 fn strip(canvas: &mut Canvas, switch: &MapSwitch) {
     let bar = BOX.0 / switch.hosts.len() as f64;
     for (number, link) in by_port(switch).into_iter().enumerate() {
@@ -227,11 +230,7 @@ fn legend(canvas: &mut Canvas, top: f64) {
         canvas.text("text", &[("x", &from), ("y", &px(top + 26.0)), ("font-size", "10")], &format!("{:.0} %", 100.0 * used));
     }
     let x = px(MARGIN + STEPS as f64 * STEP + 6.0);
-    canvas.text(
-        "text",
-        &[("x", &x), ("y", &px(top + 12.0)), ("font-size", "11")],
-        "utilization: mean of the direction with more traffic",
-    );
+    canvas.text("text", &[("x", &x), ("y", &px(top + 12.0)), ("font-size", "11")], "utilization: mean of the direction with more traffic");
     let notes = [
         "Between two switches: the link with the largest utilization. Strip in a box: the links of its hosts by port number. Grey: unknown.",
         "Red: an end of the link was blocked for more than 10 % of the time. \"root\" and a port: congestion begins at this port. Hover for details.",

@@ -112,8 +112,8 @@ mod tests {
     use super::*;
     use crate::fixtures::{event, fold, port};
 
-    /// Ten seconds of a leaf switch: port 1 has errors, port 2 is down, port 3 is degraded, port 4 has no fault,
-    /// port 5 flaps, port 6 counts relay errors, port 7 never answers.
+    /// Ten seconds of a leaf switch: port 1 has errors, port 2 is down, port 3 is degraded, port 4
+    /// has no fault, port 5 flaps, port 6 counts relay errors, port 7 never answers.
     fn ports() -> BTreeMap<PortKey, PortSummary> {
         let mut lines = Vec::new();
         for slot in [10, 15, 20] {

@@ -122,8 +122,8 @@ mod tests {
         [port(slot, (one.0, one.1), one.2, other, &rest(out)), port(slot, (other.0, other.1), other.2, (one.0, one.1, one.2), &rest(back))]
     }
 
-    /// Two hosts on a leaf switch; a core switch with the leaf switch, a server and a host. In slots 1 and 2 the server
-    /// gets more traffic than its link carries.
+    /// Two hosts on a leaf switch; a core switch with the leaf switch, a server and a host. In
+    /// slots 1 and 2 the server gets more traffic than its link carries.
     fn incast() -> Vec<String> {
         let idle = (0.0, 0.0);
         let mut lines = Vec::new();

@@ -20,10 +20,12 @@ const SLOW_TO_READ: u64 = 64 << 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Recorded {
-    /// Recorded files: names, patterns in quotes, `-` for standard input; plain or compressed by zstd
+    /// Recorded files: names, patterns in quotes, `-` for standard input; plain or compressed by
+    /// zstd
     #[arg(value_name = "FILES", required = true)]
     files: Vec<PathBuf>,
-    /// Start of the time range, inclusive: `2026-11-21 12:00`, RFC 3339, seconds since 1970, `-10m` (before now), `now`
+    /// Start of the time range, inclusive: `2026-11-21 12:00`, RFC 3339, seconds since 1970, `-10m`
+    /// (before now), `now`
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<String>,
     /// End of the time range, exclusive; same formats as --from
@@ -71,7 +73,8 @@ pub(crate) fn picture(text: &str) -> Result<PathBuf, String> {
 /// Formats the time range of the records: the first line of every table.
 ///
 /// # Errors
-/// Returns an error if the time range has no records, which does not mean that there were no faults.
+/// Returns an error if the time range has no records, which does not mean that there were no
+/// faults.
 pub(crate) fn time_range(summary: &ReadSummary) -> Result<String, AnalysisError> {
     let Some(span) = summary.span else {
         let help = "the files cover another time; omit --from and --to to see all of it".to_owned();

@@ -26,16 +26,19 @@ use crate::common::{self, Recorded};
 pub(crate) struct Args {
     #[command(flatten)]
     recorded: Recorded,
-    /// Metric: xmit_gbps, rcv_gbps, xmit_utilization, rcv_utilization, xmit_blocked, rtt_ns, errors (all kinds), or a counter for its rate
+    /// Metric: xmit_gbps, rcv_gbps, xmit_utilization, rcv_utilization, xmit_blocked, rtt_ns, errors
+    /// (all kinds), or a counter for its rate
     #[arg(short, long, value_name = "NAME", value_delimiter = ',', default_value = "xmit_gbps")]
     metric: Vec<Metric>,
-    /// Kind of the rows: port, link (larger value of both ends), switch or host (rates summed, otherwise the largest value)
+    /// Kind of the rows: port, link (larger value of both ends), switch or host (rates summed,
+    /// otherwise the largest value)
     #[arg(long, value_name = "WHAT", default_value_t = RowKind::Port)]
     by: RowKind,
     /// Only ports of these hosts and the ports linked to them: `node[001-012],admin1`
     #[arg(long, value_name = "HOSTLIST")]
     nodes: Option<String>,
-    /// Values of the first and last colour: mean (0 to mean plus mean absolute deviation), percentile:99, or 0..100 in the unit of the metric
+    /// Values of the first and last colour: mean (0 to mean plus mean absolute deviation),
+    /// percentile:99, or 0..100 in the unit of the metric
     #[arg(long, value_name = "RANGE", default_value = "mean", allow_hyphen_values = true)]
     range: Range,
     /// Picture file
@@ -91,7 +94,8 @@ fn draw(args: &Args) -> Result<(), Failure> {
 fn show(args: &Args, grid: &Grid, zone: &Zone) -> Result<(), Failure> {
     let (columns, lines) = terminal_size::terminal_size().map_or((100, 40), |(width, height)| (width.0.into(), height.0.into()));
     let colors = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    // Each panel has a heading; the last panel has the time range below, and the prompt needs a line.
+    // Each panel has a heading; the last panel has the time range below, and the prompt needs a
+    // line.
     let lines = (usize::max(lines, 8) - 2) / args.metric.len().max(1) - 1;
     let is_redrawn = args.follow.is_some() && io::stdout().is_terminal();
     let clear = if is_redrawn { "\u{1b}[H\u{1b}[2J" } else { "" };

@@ -68,8 +68,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let job = Job::of(&ports.finish(), &names);
     if job.nodes.is_empty() {
         let what = format!("no record of a port of {}", Printable(&found.nodes));
-        let help =
-            "a host name is the first word of a node description; check the number of digits, and give the files of all samplers".to_owned();
+        let help = "a host name is the first word of a node description; check the number of digits, and give the files of all samplers"
+            .to_owned();
         return Err(AnalysisError::Nothing { what, help }.into());
     }
     if let Some(path) = &args.output {

@@ -15,7 +15,8 @@ use ibnet_view::text;
 use crate::Failure;
 use crate::common::{self, Recorded};
 
-/// Report round-trip times as distributions: by device kind, distance and sampler; compare two recordings
+/// Report round-trip times as distributions: by device kind, distance and sampler; compare two
+/// recordings
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -70,8 +70,7 @@ Examples:
   ibnet-view links lines/*.jsonl --tree";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let (ports, summary) =
-        common::read(&args.recorded.inputs()?, &Ports::with_bins(if args.tree { common::INTERVALS } else { 1 }))?;
+    let (ports, summary) = common::read(&args.recorded.inputs()?, &Ports::with_bins(if args.tree { common::INTERVALS } else { 1 }))?;
     let ports = ports.finish();
     let report = if args.tree {
         text::trees::report(&Trees::find(&ports, Limits { waits: args.waits, full: args.full }), args.top)
