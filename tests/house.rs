@@ -41,9 +41,9 @@ const RULES: &[Rule] = &[
     rule("metrics", &["mad::pma", "sweep", "types"], &[]),
     rule("config", &["mad::pma", "metrics", "sink", "sweep::engine", "types"], &[]),
     rule("cli", &["types"], &[]),
-    rule("view", &["drawing", "sweep::record", "types"], &[]),
-    rule("view::input", &["cli", "types"], &[]),
-    rule("view::replay", &["cli", "types"], &[]),
+    rule("hostlist", &["types"], &[]),
+    rule("record_reader", &["types"], &[]),
+    rule("view", &["sweep::record", "types"], &[]),
 ];
 
 /// The only room that may say `unsafe`.

@@ -111,9 +111,10 @@ fn sweep_and_query_send_only_gets() {
     assert!(sent.len() > 20, "{sent:x?}");
 }
 
-/// Returns path and text of every source file of the package.
+/// Returns path and text of every source file of all packages.
 fn sources() -> Vec<(String, String)> {
-    let (mut folders, mut found) = (vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")], Vec::new());
+    let roots = ["src", "analysis/src", "view/src"].map(|root| Path::new(env!("CARGO_MANIFEST_DIR")).join(root));
+    let (mut folders, mut found) = (roots.to_vec(), Vec::new());
     while let Some(folder) = folders.pop() {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_dir() {

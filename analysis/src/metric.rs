@@ -96,7 +96,7 @@ impl Metric {
             Source::Derived(Derived::XmitUtilization) => "utilization, sending".to_owned(),
             Source::Derived(Derived::RcvUtilization) => "utilization, receiving".to_owned(),
             Source::Derived(Derived::XmitBlocked) => "time blocked".to_owned(),
-            Source::Derived(Derived::Rtt) => "round trip of a MAD".to_owned(),
+            Source::Derived(Derived::Rtt) => "round-trip time of a MAD".to_owned(),
             Source::Rate(_) if self.name == "errors" => "errors of all kinds".to_owned(),
             Source::Rate(_) => self.name.clone(),
         }
