@@ -46,16 +46,16 @@ fn write_trees(text: &mut String, found: &Trees, top: usize) -> fmt::Result {
 fn write_tree(text: &mut String, found: &Trees, number: usize, tree: &Tree, row: &TreeRow) -> fmt::Result {
     writeln!(text, "\nTree {number}: root {}", with_peer(found, tree.root))?;
     let cause = match row.why {
-        RootCause::Full => "the port is full and does not wait: it would need a faster link",
-        RootCause::SlowHost => "the port waits for the host, which takes its packets too slowly",
+        RootCause::Full => "cause: more traffic than the link carries",
+        RootCause::SlowHost => "cause: the host takes its packets too slowly",
         RootCause::Unclear => {
-            "the port waits for a switch without a recorded port that is full or waits: short bursts, or ports that are not sampled"
+            "cause unknown: no recorded port of the next switch is full or waits (short bursts, or ports that are not sampled)"
         }
     };
     let (link, used, blocked) = (Printable(&row.link), percent(Some(row.xmit_utilization)), percent(Some(row.blocked)));
-    writeln!(text, "  {link}, {used} used, {blocked} blocked, for {:.0} s: {cause}.", row.seconds)?;
+    writeln!(text, "  {link}, {used} used, {blocked} blocked, for {:.0} s; {cause}", row.seconds)?;
     let (hosts, switches) = (count(row.host_ports, "host port"), count(row.switch_ports, "switch port"));
-    writeln!(text, "  Victims: {hosts} and {switches}; blocked time of all ports: {:.0} s.", row.held_up_seconds)?;
+    writeln!(text, "  Victims: {hosts} and {switches}; blocked time of all ports: {:.0} s", row.held_up_seconds)?;
     if tree.branches.is_empty() {
         return Ok(());
     }
@@ -155,7 +155,7 @@ mod tests {
             text.contains("Tree 1: root core port 2 -> oss1\\u{1b} mlx5_0 port 1\n  4xEDR, 99.0 % used, 0.0 % blocked, for 2 s"),
             "{text}"
         );
-        assert!(text.contains("Victims: 2 host ports and 1 switch port; blocked time of all ports: 4 s."), "{text}");
+        assert!(text.contains("Victims: 2 host ports and 1 switch port; blocked time of all ports: 4 s"), "{text}");
         let rows: Vec<Vec<&str>> = text.lines().skip_while(|line| !line.starts_with("  waiting port")).skip(1).map(words).collect();
         assert_eq!(rows[0], ["leaf port 9", "core port 1", "2", "50.0 %", "50.0 %"]);
         assert_eq!(rows[1], ["n mlx5_0 port 1 and 1 more host port", "2", "75.0 %", "25.0 %"]);
