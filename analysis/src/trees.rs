@@ -184,7 +184,7 @@ impl Trees {
     fn search(&mut self, loads: &BTreeMap<PortKey, PortLoad>, limits: Limits, trees: &mut BTreeMap<(PortKey, RootCause), Tree>) -> bool {
         let waits = |load: &PortLoad| load.blocked > limits.waits;
         let full = |load: &PortLoad| load.used > limits.full && !waits(load);
-        // The waiting ports by the device for whose buffers they wait.
+        // The waiting ports by the device at the other end of their links.
         let mut waiting: BTreeMap<Guid, Vec<PortKey>> = BTreeMap::new();
         for (key, load) in loads.iter().filter(|(_, load)| waits(load)) {
             waiting.entry(load.peer.0).or_default().push(*key);

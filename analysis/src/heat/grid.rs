@@ -100,7 +100,7 @@ impl Cell {
         match (self, other) {
             (Self::Value(a), Self::Value(b)) => Self::Value(of(a, b)),
             (value @ Self::Value(_), _) | (_, value @ Self::Value(_)) => value,
-            // A row with one answering port answered.
+            // One port that answered is enough for the row.
             (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
             (Self::NoAnswer, _) | (_, Self::NoAnswer) => Self::NoAnswer,
             (Self::NoRecord, Self::NoRecord) => Self::NoRecord,
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn ranges_of_a_few_values_are_exact() {
-        // The mean of 0, 0, 2, 10 is 3, their distances from it are 3, 3, 1, 7: 3.5 in the mean.
+        // 0, 0, 2, 10: the mean is 3, the deviations are 3, 3, 1, 7, and their mean is 3.5.
         let panel = panel(vec![vec![Value(0.0), Value(2.0), NoAnswer], vec![Value(10.0), NoRecord, Value(0.0)]]);
         assert_eq!(Range::MeanDeviation.of(&panel), (0.0, 6.5));
         assert_eq!(Range::Percentile(75.0).of(&panel), (0.0, 2.0));

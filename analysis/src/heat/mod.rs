@@ -78,6 +78,7 @@ struct Row {
     port: PortAndPeer,
     /// Cells of each metric.
     tracks: Vec<Track>,
+    /// State of each sampler that queries the port.
     samplers: Vec<SamplerState>,
 }
 
@@ -309,7 +310,7 @@ impl Fold for HeatMap {
                 self.column(column * STEPS_MS[step] * 1_000_000);
             }
         }
-        // Only now: a new column may make all of them coarser.
+        // The rates come last, because a new column may make all columns coarser.
         joints.into_iter().for_each(|(row, first, before)| self.put_rates(row, &first, Some(&before)));
     }
 }

@@ -246,10 +246,12 @@ impl Drawing for HeatPicture {
 
 #[cfg(test)]
 mod tests {
+    use ibnet_analysis::heat::HeatMap;
     use ibnet_analysis::heat::order::{RowKind, RowLabel};
 
     use super::*;
     use crate::draw::{Format, render};
+    use crate::fixtures::fold;
 
     fn grid() -> Grid {
         let name = |row: &str| RowLabel { row: row.to_owned(), block: "leaf".to_owned() };
@@ -283,6 +285,20 @@ mod tests {
         assert!([STRIPES.0, STRIPES.1].contains(&at(0, 2)));
         let drawn = pixels.chunks(3).filter(|pixel| *pixel != [255, 255, 255]).count();
         assert!(drawn > 5000, "{drawn} pixels are not white");
+    }
+
+    #[test]
+    fn largest_possible_time_can_be_drawn() {
+        let late = format!(
+            r#"{{"type":"port","ts":{},"slot":1795262400,"sampler":"s","guid":"0x0000000000000001","port":2,"node":"leaf1","kind":"switch","status":"ok","xmit_gbps":1.0}}"#,
+            u64::MAX
+        );
+        let early = late.replace(&u64::MAX.to_string(), "1020000000").replace("1795262400", "1");
+        for lines in [vec![late.clone()], vec![early, late]] {
+            let heat = fold(HeatMap::new(vec!["xmit_gbps".parse().unwrap()], None), &lines);
+            let grid = heat.finish(RowKind::Port).unwrap();
+            assert!(render(&HeatPicture::new(&grid, &Range::default(), Zone::utc()), Format::Svg).is_ok());
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ use ibnet_view::terminal::{self, TerminalSize};
 use crate::Failure;
 use crate::common::{self, Recorded};
 
-/// Draw a metric as colour: time from left to right, one row for each port, link, switch or host
+/// Draw metrics as colours, by time and by port, link, switch or host
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

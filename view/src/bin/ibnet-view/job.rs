@@ -15,7 +15,7 @@ use ibnet_view::{picture, text};
 use crate::Failure;
 use crate::common::{self, Recorded};
 
-/// Report the traffic of a job: injected, ejected, local to its leaf switches, and blocked time
+/// Report the traffic of a job and the time for which it was blocked
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
