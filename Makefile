@@ -1,36 +1,56 @@
-# Two commands are all that a newcomer types: `make demo` and `make test`.
+# The two commands for a first look: `make demo` and `make test`. `make help` lists all targets.
 
-.PHONY: help deps tools build install demo test lint deny audit bench fuzz clean
+.PHONY: help deps tools build build-full dist install demo test lint deny advisories bench fuzz clean
 
 CARGO ?= cargo
-# The samplers of the demonstration: the first host of each of eight leaf switches.
+# zstd's C code takes a minute of CPU time to compile: the library of the system is used where it is
+# installed. The probe runs after `deps`, and every target sets the same variable: else one target
+# would compile again what another has built.
+ZSTD = $(shell pkg-config --exists 'libzstd >= 1.4' 2>/dev/null && echo ZSTD_SYS_USE_PKG_CONFIG=1)
+RUN = env $(ZSTD) $(CARGO)
+# `make build` and `make demo` use the same command line, so that the second compiles nothing.
+BUILD = $(RUN) build --release --workspace --bins
+# With records to NATS: needs about 75 more crates.
+FULL = --features ibnet/nats
+
+# Debian packages: the first line to build, the others to test with the real tools, and with programs
+# that read the records.
+PACKAGES = libibumad-dev libibmad-dev libclang-dev libzstd-dev pkg-config \
+           ibsim-utils libumad2sim0 infiniband-diags opensm openssl python3-venv jq
+
+# The samplers of the demo: the first host of each of eight leaf switches.
 SAMPLERS = node[00001,00025,00049,00073,00097,00121,00145,00169]
 DEMO = out/demo
-# What a bare Debian lacks: the first line to build, the second to test against the real tools and with those who read lines.
-PACKAGES = libibumad-dev libibmad-dev libclang-dev pkg-config \
-           ibsim-utils libumad2sim0 infiniband-diags opensm openssl python3-venv jq
-# nextest if it is there, else the runner that comes with cargo.
-NEXTEST = $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
-RUN_TESTS = $(if $(NEXTEST),$(CARGO) nextest run,$(CARGO) test)
 
-# How long each target of `make fuzz` runs.
+# cargo-nextest if it is installed, else cargo's own test runner.
+NEXTEST = $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
+RUN_TESTS = $(RUN) $(if $(NEXTEST),nextest run,test)
+ALL = --workspace --all-features
+
+# Seconds for each target of `make fuzz`.
 FUZZ_SECONDS ?= 60
 FUZZ = $(CARGO) fuzz run --sanitizer none
 FUZZ_END = -- -max_total_time=$(FUZZ_SECONDS) -timeout=10 -verbosity=0 -print_final_stats=1
 
-help: ## This list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+help: ## Print this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
-deps: ## Install what is missing of Debian's packages
+deps: ## Install the missing Debian packages
 	@./scripts/deps $(PACKAGES)
 
-tools: deps ## Fetch what tests read our output with into out/tools: 700 MB
+tools: deps ## Download the programs that the tests compare with, into out/tools (700 MB)
 	@./scripts/tools
 
-build: deps ## Build target/release/ibnet-gen, ibnet-sweep and ibnet-view
-	$(CARGO) build --release --bins
+build: deps ## Build target/release/ibnet-gen, ibnet-sweep and ibnet-view, without NATS
+	$(BUILD)
 
-# Where `make install` puts things, and whence it takes the programs.
+build-full: deps ## Build the same programs with NATS
+	$(BUILD) $(FULL)
+
+dist: deps ## Build the programs for packages into target/dist: with NATS, LTO, no symbols
+	$(RUN) build --profile dist --workspace --bins $(FULL)
+
+# `make install` copies the programs of PROGRAMS to DESTDIR; packages set PROGRAMS=target/dist.
 DESTDIR ?=
 PROGRAMS ?= target/release
 UNITS = $(DESTDIR)/usr/lib/systemd/system
@@ -45,53 +65,64 @@ install: ## Install the programs and the service (as root, after `make build`)
 	[ -e $(DESTDIR)/etc/ibnet/ibnet.toml ] || install -D -m 644 packaging/ibnet.toml $(DESTDIR)/etc/ibnet/ibnet.toml
 	@[ -n "$(DESTDIR)" ] || ./scripts/installed
 
-demo: deps ## Plan and sweep a simulated fabric, and draw its congestion: half a minute
-	@$(CARGO) build --release --bins --example demo
+demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a minute after the build
 	@mkdir -p $(DEMO)
-	@./target/release/ibnet-gen --net examples/stria.p --samplers '$(SAMPLERS)' -o $(DEMO)/assignments.toml
+	@rm -f $(DEMO)/*.jsonl
+	./target/release/ibnet-gen --net examples/stria.p --samplers '$(SAMPLERS)' -o $(DEMO)/assignments.toml
 	@echo
-	@./target/release/examples/demo examples/stria.p $(DEMO)/assignments.toml $(DEMO)
+	./target/release/ibnet-sweep -c examples/demo.toml --sweeps 20 --summary -o $(DEMO)/
 	@echo
-	@./target/release/ibnet-view links '$(DEMO)/*.jsonl' --tree --top 1
+	./target/release/ibnet-view links '$(DEMO)/*.jsonl' --tree --top 1
 	@./target/release/ibnet-view heatmap '$(DEMO)/*.jsonl' --metric xmit_utilization,xmit_blocked --by switch --range 0..1 -o $(DEMO)/heatmap.png
 	@./target/release/ibnet-view map '$(DEMO)/*.jsonl' -o $(DEMO)/map.svg
 	@./target/release/ibnet-view job '$(DEMO)/*.jsonl' --nodes 'node[00001-00008,00025-00032]' -o $(DEMO)/job.svg > $(DEMO)/job.txt
 	@./target/release/ibnet-view latency '$(DEMO)/*.jsonl' -o $(DEMO)/latency.svg > $(DEMO)/latency.txt
 	@echo
-	@echo "pictures  $(DEMO)/heatmap.png (who is busy and who waits, when), map.svg (where: open it in a browser), job.svg (a job in it), latency.svg"
+	@echo "records   $(DEMO)/*.jsonl, one file for each sampler"
+	@echo "pictures  $(DEMO)/heatmap.png  utilization and blocked share of every switch over time"
+	@echo "          $(DEMO)/map.svg      the congested links in the fabric (open it in a browser)"
+	@echo "          $(DEMO)/job.svg      the traffic of 16 hosts; numbers in job.txt"
+	@echo "          $(DEMO)/latency.svg  how fast the devices answer; numbers in latency.txt"
 
-test: deps tools ## Every tier but hardware, with the real tools, servers and stores
-	$(RUN_TESTS) --no-default-features
-	IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN_TESTS)
-	$(CARGO) test --doc
+# The suite runs once, with all features. The second line runs only what differs in a smaller build.
+test: deps tools ## Run all tests that need no hardware, with the real tools, servers and databases
+	IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN_TESTS) $(ALL)
+	$(RUN_TESTS) --no-default-features --test features
+	$(RUN) test --doc $(ALL)
 
-lint: deps deny ## Format, lints, documentation and licences: nothing may be said
-	$(CARGO) fmt --check
-	$(CARGO) clippy --all-targets -- -D warnings
-	$(CARGO) clippy --all-targets --no-default-features -- -D warnings
-	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --no-deps
+lint: deps deny advisories ## Check format, lints, documentation, licences and advisories
+	$(CARGO) fmt --all --check
+	$(RUN) clippy $(ALL) --all-targets -- -D warnings
+	$(RUN) clippy --workspace --all-targets --no-default-features -- -D warnings
+	RUSTDOCFLAGS=-Dwarnings $(RUN) doc $(ALL) --no-deps
 
-# Known only to who has it: `make audit` fetches the database of advisories, this does without.
-deny: ## Licences and sources of all crates
-	@if $(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --quiet --locked cargo-deny; then \
-	    $(CARGO) deny --log-level error check licenses bans sources; \
+# cargo-deny is compiled without optimization where it is missing: it runs for seconds, and an
+# optimized build of it takes minutes.
+DENY = $(CARGO) deny --log-level error
+HAVE_DENY = $(CARGO) deny --version >/dev/null 2>&1 || \
+            env CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --quiet --locked --debug cargo-deny
+
+deny: ## Check licences and sources of all crates
+	@if $(HAVE_DENY); then \
+	    $(DENY) check licenses bans sources; \
 	else \
-	    echo "SKIPPED: cargo-deny is not there and could not be installed; licences and sources were not looked at" >&2; \
+	    echo "SKIPPED: cargo-deny is not installed and cannot be built; licences and sources are not checked" >&2; \
 	fi
 
-audit: ## Known faults of all crates; needs the network
-	$(CARGO) deny check advisories
+advisories: deny ## Check all crates for known vulnerabilities; needs the network
+	@if ! $(CARGO) deny --version >/dev/null 2>&1; then \
+	    echo "SKIPPED: cargo-deny is not installed; advisories are not checked" >&2; \
+	elif timeout 60 $(DENY) fetch db >/dev/null 2>&1; then \
+	    $(DENY) check --disable-fetch advisories; \
+	else \
+	    echo "SKIPPED: the advisory database cannot be fetched; advisories are not checked" >&2; \
+	fi
 
 bench: deps ## Measure, and print the tables of docs/performance.md
-	$(CARGO) bench --bench codec
-	$(CARGO) bench --bench partition --no-default-features
-	$(CARGO) bench --bench scale --no-default-features
-	$(CARGO) bench --bench sinks
-	$(CARGO) bench --bench view --no-default-features
-	$(CARGO) bench --bench ibsim
+	$(RUN) bench $(ALL) --bench codec --bench partition --bench scale --bench sinks --bench view --bench ibsim
 
-# Without a sanitizer the stable toolchain will do.
-fuzz: ## Throw made-up replies, records, net files and name maps at the readers: a minute each
+# Fuzzing without a sanitizer works with the stable toolchain.
+fuzz: ## Fuzz the parsers of replies, records, net files and name maps: one minute each
 	@$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install cargo-fuzz --locked
 	$(CARGO) fuzz build --sanitizer none
 	$(FUZZ) mad_reply $(FUZZ_END) -max_len=2000 -len_control=0
@@ -100,6 +131,6 @@ fuzz: ## Throw made-up replies, records, net files and name maps at the readers:
 	$(FUZZ) net_file fuzz/corpus/net_file tests/data/fabrics $(FUZZ_END) -max_len=4000
 	$(FUZZ) name_map $(FUZZ_END)
 
-clean: ## Remove what was built and what the demo wrote
+clean: ## Remove everything that was built, and the output of the demo
 	$(CARGO) clean
 	rm -rf out fuzz/target

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use ibnet::assignments::Sampler;
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
-use ibnet::sink::{self as sinks, Address, Batch, Blank, Destination, FileOptions, ListenOptions, Output};
+use ibnet::output::{self as outputs, Address, Batch, Destination, FileOptions, ListenOptions, Output};
 use ibnet::sweep::driver::{Control, Driver, Settings};
 use ibnet::sweep::engine;
 use ibnet::sweep::plan::Plan;
@@ -31,7 +31,7 @@ fn main() -> anyhow::Result<()> {
         return Ok(());
     }
     let text = slot()?;
-    let batch = Batch { lines: text.lines().count() as u64, bytes: text.into_bytes(), ts: 1, lost_at: None, gap: Blank::default() };
+    let batch = Batch { lines: text.lines().count() as u64, bytes: text.into_bytes(), ts: 1, sweep: None, gap: None };
     let zstd = zstd::stream::encode_all(&batch.bytes[..], 3)?.len();
     let a_day = |octets: usize| octets as f64 * 86_400.0 / batch.lines as f64 / 1e6;
     println!(
@@ -101,7 +101,7 @@ fn free_port() -> std::io::Result<u16> {
 
 /// Hands over all at once and waits until it was taken.
 fn measure(name: &str, batch: &Batch, to: Destination, connect: impl FnOnce() -> std::io::Result<Vec<Reading>>) -> anyhow::Result<()> {
-    let (outlet, mut writers) = sinks::open(&[Output { to, buffer: 16 << 30 }])?;
+    let (outlet, mut writers) = outputs::open(&[Output { to, buffer: 16 << 30 }])?;
     let readers = connect()?;
     let writer = writers.pop().map(|writer| std::thread::spawn(|| writer.run()));
     // Readers are let in.
@@ -114,7 +114,7 @@ fn measure(name: &str, batch: &Batch, to: Destination, connect: impl FnOnce() ->
     }
     drop(outlet);
     let ended = writer.map(|writer| writer.join().map_err(|_| anyhow::anyhow!("{name} ended early"))).transpose()?;
-    anyhow::ensure!(ended == Some(sinks::Ended::Complete), "{name}: {ended:?}");
+    anyhow::ensure!(ended.as_ref().is_some_and(|ended| ended.dropped == 0), "{name}: {ended:?}");
     let (seconds, times) = (begin.elapsed().as_secs_f64(), TIMES as f64);
     println!("| {name} | {:.0} | {:.0} |", times * batch.lines as f64 / seconds, times * batch.bytes.len() as f64 / seconds / 1e6);
     Ok(())
@@ -159,8 +159,8 @@ fn nats(folder: &Path, batch: &Batch) -> anyhow::Result<()> {
     let subjects = vec!["ibnet.>".to_owned()];
     let config = async_nats::jetstream::stream::Config { name: "IBNET".to_owned(), subjects, ..Default::default() };
     let mut stream = runtime.block_on(context.get_or_create_stream(config))?;
-    let options = sinks::NatsOptions { server: format!("127.0.0.1:{port}"), fabric: "stria".to_owned(), ..Default::default() };
-    let (outlet, mut writers) = sinks::open(&[Output { to: Destination::Nats(options), buffer: 16 << 30 }])?;
+    let options = outputs::NatsOptions { server: format!("127.0.0.1:{port}"), fabric: "stria".to_owned(), ..Default::default() };
+    let (outlet, mut writers) = outputs::open(&[Output { to: Destination::Nats(options), buffer: 16 << 30 }])?;
     let writer = writers.pop().map(|writer| std::thread::spawn(|| writer.run()));
     let begin = Instant::now();
     (0..SLOTS).for_each(|_| outlet.offer(batch.clone()));

@@ -3,7 +3,7 @@
 //! Data flows one way, and so do imports; the sink imports nothing, so that whoever has lines may hand them to it. `tests/house.rs` keeps the rules:
 //!
 //! ```text
-//! net file -> topology -> partition -> assignments -> sweep (engine + mad::transport) -> records -> sink -> view
+//! net file -> topology -> partition -> assignments -> sweep (engine + mad::transport) -> records -> output
 //! ```
 //!
 //! | room | what is in it |
@@ -14,10 +14,10 @@
 //! | [`partition`] | who samples which ports: the six rules, the cap, the proof; report, picture, suggestions; LDMS's lid files |
 //! | [`assignments`] | the file between the two programs |
 //! | [`mad`] | the wire: performance management attributes as tables of fields; transports: libibumad and a simulated fabric |
-//! | [`sweep`] | the engine, its records and its driver |
-//! | [`sink`] | where records go |
+//! | [`sweep`] | the engine and its driver |
+//! | [`record`] | the records: JSON lines, written and read |
+//! | [`output`] | where records go |
 //! | [`metrics`] | the last slot for Prometheus, over HTTP |
-//! | [`view`] | tables and pictures of what was recorded |
 //! | [`config`] | `ibnet.toml`: as it is written, and as it was checked |
 //! | [`cli`] | what the programs share: errors for people, input, output |
 
@@ -28,11 +28,10 @@ pub mod drawing;
 pub mod hostlist;
 pub mod mad;
 pub mod metrics;
+pub mod output;
 pub mod partition;
-pub mod record_reader;
-pub mod sink;
+pub mod record;
 pub mod sweep;
 pub mod time;
 pub mod topology;
 pub mod types;
-pub mod view;

@@ -8,11 +8,11 @@ use ibnet::mad::pma::Group;
 use ibnet::mad::smp::PortInfo;
 use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
-use ibnet::sink::Destination;
+use ibnet::output::Destination;
+use ibnet::record::strict::{self, Event, Line, Port};
 use ibnet::sweep::driver::{Control, Driver, Settings};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::Plan;
-use ibnet::sweep::record::line::{self, Event, Line, Port};
 use ibnet::time::Instant;
 use ibnet::topology::{DeviceId, Fabric, ports_report, synthetic};
 use ibnet::types::{LinkRate, NodeKind, PortNum};
@@ -57,7 +57,7 @@ fn swept_on(sim: SimFabric, slots: u64, groups: &[Group], mut meddle: impl FnMut
         })
         .expect("nothing is lost");
     text += &lines.text();
-    text.lines().map(|text| line::parse(text).unwrap_or_else(|error| panic!("{error} in {text}"))).collect()
+    text.lines().map(|text| strict::parse(text).unwrap_or_else(|error| panic!("{error} in {text}"))).collect()
 }
 
 fn of_host<'a>(lines: &'a [Line], host: &'a str) -> impl Iterator<Item = &'a Port> {
@@ -126,7 +126,7 @@ fn the_share_of_time_blocked_is_that_of_the_simulated_wait() {
     let lines = swept_on(sim, 30, &[Group::Extended, Group::Base], |_, _| {});
     let ports: Vec<&Port> = lines.iter().filter_map(|line| if let Line::Port(port) = line { Some(&**port) } else { None }).collect();
     let mut blocked = 0;
-    for port in ports.iter().filter(|port| port.kind == NodeKind::Switch) {
+    for port in ports.iter().filter(|port| port.kind == Some(NodeKind::Switch)) {
         let before = ports.iter().find(|before| (before.guid, before.port, before.slot + 1) == (port.guid, port.port, port.slot));
         let (Some(share), Some(before), Some(dt)) = (port.xmit_blocked, before, port.dt_ns) else { continue };
         let ticks = |port: &Port| port.counter("port_xmit_wait_ticks").expect("every switch here has it");
@@ -136,14 +136,14 @@ fn the_share_of_time_blocked_is_that_of_the_simulated_wait() {
         blocked += usize::from(share > 0.0);
     }
     assert!(blocked > 0, "no port waited, so nothing was shown");
-    assert!(ports.iter().any(|port| port.kind == NodeKind::Hca && port.xmit_blocked.is_some()), "adapters tell too");
+    assert!(ports.iter().any(|port| port.kind == Some(NodeKind::Hca) && port.xmit_blocked.is_some()), "adapters tell too");
 }
 
 #[test]
 fn all_groups_fit_into_a_line_and_what_a_device_has_not_is_absent() {
     let lines = swept(6, &Group::ALL, |_, _| {});
     let last = of_host(&lines, "leaf01").last().expect("swept");
-    let line::Value::Many(by_sl) = &last.counters["port_xmit_data_sl_bytes"] else { panic!("an array: {last:?}") };
+    let strict::Value::Many(by_sl) = &last.counters["port_xmit_data_sl_bytes"] else { panic!("an array: {last:?}") };
     // All of the traffic rides SL 0; that MAD was answered later, and its words stick at the end of 32 bits.
     let all = last.counter("port_xmit_data_bytes").expect("every switch has it").min(0xffff_ffff * 4);
     assert!(by_sl.len() == 16 && by_sl[0] >= all && by_sl[1..].iter().all(|octets| *octets == 0), "{by_sl:?} of {all}");

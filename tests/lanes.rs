@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use ibnet::assignments::{Assignments, Header, Sampler};
-use ibnet::sweep::record::line::{self, Line};
+use ibnet::record::strict::{self, Line};
 use ibnet::topology::net_file;
 use ibnet::topology::synthetic::FatTree;
 use ibnet::types::{Guid, PortNum};
@@ -48,7 +48,7 @@ fn swept(dir: &TempDir, args: &[&str]) -> (ByPort, BTreeMap<u64, Vec<(Guid, Port
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let (mut did, mut slots): (ByPort, BTreeMap<_, Vec<_>>) = Default::default();
     for text in String::from_utf8(output.stdout).unwrap().lines() {
-        match line::parse(text).unwrap_or_else(|error| panic!("{error}: {text}")) {
+        match strict::parse(text).unwrap_or_else(|error| panic!("{error}: {text}")) {
             Line::Start(start) => did.entry((start.ca, start.ca_port)).or_default().starts.push(start.ports),
             Line::Sweep(sweep) => did.entry((sweep.ca, sweep.ca_port)).or_default().sweeps.push((sweep.slot, sweep.ports)),
             Line::Port(port) => slots.entry(port.slot).or_default().push((port.guid, port.port)),

@@ -14,11 +14,11 @@ use ibnet::mad::header::Header;
 use ibnet::mad::smp;
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
 use ibnet::mad::transport::{Transport, TransportError};
-use ibnet::sink::Destination;
+use ibnet::output::Destination;
+use ibnet::record::strict::{self, Event, Line, Port, Sweep};
 use ibnet::sweep::driver::{Control, Driver, OpenError, Opened, Settings};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::Plan;
-use ibnet::sweep::record::line::{self, Event, Line, Port, Sweep};
 use ibnet::time::Instant;
 use ibnet::topology::{Fabric, ports_report, synthetic};
 use ibnet::types::{Lid, PortNum};
@@ -171,7 +171,7 @@ struct Told {
 impl Told {
     fn take(&mut self, text: &str) {
         for text in text.lines() {
-            match line::parse(text).unwrap_or_else(|error| panic!("{error} in {text}")) {
+            match strict::parse(text).unwrap_or_else(|error| panic!("{error} in {text}")) {
                 Line::Port(port) => self.ports.push(*port),
                 Line::Sweep(sweep) => self.sweeps.push(sweep),
                 Line::Event(event) => self.events.push(event),

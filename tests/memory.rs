@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use allocation_counter::measure;
 use ibnet::mad::transport::sim::{Options, SimFabric};
+use ibnet::record::{self, LinkSource, PortIdentity, PortRecord};
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::engine::Config;
-use ibnet::sweep::record::{self, LinkSource, PortIdentity, PortRecord};
 use ibnet::sweep::rehearsal::{self, Rehearsal};
 use ibnet::sweep::sample::Status;
 use ibnet::topology::DeviceId;

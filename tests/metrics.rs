@@ -14,11 +14,11 @@ use ibnet::assignments::Sampler;
 use ibnet::mad::pma::Group;
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
 use ibnet::metrics::{Metrics, Peers, Server, Settings};
-use ibnet::sink::Destination;
+use ibnet::output::Destination;
+use ibnet::record::strict::{self, Line, Port, Sweep, Value};
 use ibnet::sweep::driver::{self, Control, Driver};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::Plan;
-use ibnet::sweep::record::line::{self, Line, Port, Sweep, Value};
 use ibnet::topology::{Fabric, ports_report, synthetic};
 use ibnet::types::{NodeKind, PortNum, Printable, misleads};
 use proptest::prelude::*;
@@ -141,7 +141,7 @@ impl Stage {
             .run(&Control::default(), |report| {
                 self.pass(INTERVAL);
                 lane.publish(report);
-                let lines = lines.text().lines().map(|text| line::parse(text).expect("a record")).collect();
+                let lines = lines.text().lines().map(|text| strict::parse(text).expect("a record")).collect();
                 look(report.done, lines, &mut sim.lock().expect("nobody panics with it"));
             })
             .expect("nothing is lost");
@@ -185,7 +185,7 @@ fn metrics_say_what_the_records_of_the_slot_say() {
         let mut counters = 0;
         for port in ports(&lines) {
             let key = (port.guid.to_string(), port.port.to_string());
-            let prefix = format!("infiniband_{}_port", port.kind.as_str());
+            let prefix = format!("infiniband_{}_port", port.kind.unwrap().as_str());
             let single = |name: &str| by_port(&samples, &format!("{prefix}_{name}")).get(&key).copied();
             for (json, name) in [
                 ("port_xmit_data_bytes", "transmit_data_bytes_total"),

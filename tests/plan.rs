@@ -7,7 +7,7 @@ use std::path::Path;
 
 use assert_cmd::Command;
 use ibnet::assignments::{Assignments, Sampler};
-use ibnet::sweep::record::line::{self, Line};
+use ibnet::record::strict::{self, Line};
 use ibnet::topology::synthetic;
 use tempfile::TempDir;
 
@@ -35,7 +35,7 @@ fn assigned(dir: &TempDir, name: &str) -> Assignments {
 fn sweep(dir: &Path, host: &str) -> Vec<Line> {
     let args = ["--assignments", "out.toml", "--sampler", host, "--simulate", "net.p", "--sweeps", "2", "-o", "lines.jsonl"];
     Command::new(env!("CARGO_BIN_EXE_ibnet-sweep")).current_dir(dir).args(args).assert().success();
-    fs::read_to_string(dir.join("lines.jsonl")).unwrap().lines().map(|text| line::parse(text).unwrap()).collect()
+    fs::read_to_string(dir.join("lines.jsonl")).unwrap().lines().map(|text| strict::parse(text).unwrap()).collect()
 }
 
 #[test]

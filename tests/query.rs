@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use ibnet::sweep::record::line::{self, Line, Port};
+use ibnet::record::strict::{self, Line, Port};
 use ibnet::topology::synthetic::FatTree;
 use ibnet::topology::{Device, Fabric, ports_report};
 use ibnet::types::NodeKind;
@@ -48,7 +48,7 @@ fn query(dir: &TempDir, lid: &str, port: &str, args: &[&str]) -> Run {
 #[track_caller]
 fn record(run: &Run) -> Port {
     assert_eq!((run.code, run.stdout.lines().count()), (0, 1), "{}{}", run.stdout, run.stderr);
-    match line::parse(run.stdout.trim_end()).unwrap() {
+    match strict::parse(run.stdout.trim_end()).unwrap() {
         Line::Port(port) => *port,
         other => panic!("{other:?}"),
     }
@@ -97,7 +97,7 @@ fn a_record_says_who_was_asked() {
         let (port, _) = device.linked().next().unwrap();
         let (lid, num) = (device.lid.to_string(), port.num.to_string());
         let told = record(&query(&dir, &lid, &num, &["--json", "--groups", "all"]));
-        assert_eq!((told.guid, told.lid, told.port, told.kind), (device.guid, device.lid, port.num, kind));
+        assert_eq!((told.guid, told.lid, told.port, told.kind), (device.guid, device.lid, port.num, Some(kind)));
         assert_eq!((told.node.as_str(), told.link), (&*device.name, port.rate.to_string()));
         assert_eq!((told.link_source.as_str(), told.identity.as_str(), told.status.as_str(), told.peer), ("live", "ok", "ok", None));
         assert_eq!(told.slot, told.ts / 1_000_000_000);

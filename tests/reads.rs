@@ -16,7 +16,7 @@ use ibnet::mad::sa::Gid;
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
 use ibnet::mad::transport::{Transport, TransportError};
 use ibnet::mad::{MAD_LEN, Mad, pma, sa, smp};
-use ibnet::sink::Destination;
+use ibnet::output::Destination;
 use ibnet::sweep::driver::{Address, Control, DeviceAsker, Driver, Settings};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::Plan;

@@ -10,11 +10,11 @@ use ibnet::mad::header::{METHOD_GET_RESP, MadStatus};
 use ibnet::mad::pma::{Capabilities, Group, tables};
 use ibnet::mad::smp::{CLASS_SUBN_LID_ROUTED, FEC_MODE_ACTIVE, NODE_INFO, NodeInfo, PORT_INFO_EXTENDED};
 use ibnet::mad::{MAD_LEN, Mad, pma};
+use ibnet::record::strict::{self, Line};
+use ibnet::record::{self, EVENTS, EventRecord, HistogramRecord, LinkSource, Of, PortIdentity, PortRecord};
 use ibnet::sweep::blocked::TickOf;
 use ibnet::sweep::counter::{Columns, Rates, Reading};
 use ibnet::sweep::engine::{Config, DevicePlan, Engine};
-use ibnet::sweep::record::line::{self, Line};
-use ibnet::sweep::record::{self, EVENTS, EventRecord, HistogramRecord, LinkSource, Of, PortIdentity, PortRecord};
 use ibnet::sweep::sample::Status;
 use ibnet::sweep::stats;
 use ibnet::time::Instant;
@@ -94,7 +94,7 @@ fn kind(record: &Line) -> &'static str {
 #[track_caller]
 fn check(line: &str, most: usize) -> (Line, BTreeSet<String>) {
     assert!(line.len() < most, "{} octets: {line}", line.len());
-    let record = line::parse(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    let record = strict::parse(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     let mut found: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).unwrap();
     assert!(line.starts_with("{\"type\":\"") && found.values().all(|value| !value.is_object()), "{line}");
     let kind = kind(&record);
@@ -258,10 +258,9 @@ fn no_other_record_has_a_longer_line_than_promised() {
         let (ts, slot) = (u64::MAX, u64::MAX);
         check(
             &text(&EventRecord {
-                r#type: "event",
                 ts,
                 slot,
-                sampler: &sampler,
+                sampler: sampler.as_str(),
                 ca: &ca,
                 ca_port,
                 role: "secondary",
@@ -285,10 +284,9 @@ fn no_other_record_has_a_longer_line_than_promised() {
     let (ts, slot, guid, lid, mean_ns) = (u64::MAX, u64::MAX, Some(Guid(u64::MAX)), Some(Lid(49151)), u64::MAX);
     let hops = Some(u16::MAX);
     let line = text(&HistogramRecord {
-        r#type: "histogram",
         ts,
         slot,
-        sampler: &sampler,
+        sampler: sampler.as_str(),
         ca: &ca,
         ca_port,
         role: "secondary",
@@ -297,9 +295,9 @@ fn no_other_record_has_a_longer_line_than_promised() {
         guid,
         lid,
         hops,
-        mean_ns,
+        mean_ns: Some(mean_ns),
         count,
-        v2,
+        v2: &v2,
     });
     check(&line, LONG);
 }

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use ibnet::assignments::sha256_hex;
-use ibnet::sweep::record::line::{self, Line};
+use ibnet::record::strict::{self, Line};
 use ibnet::topology::synthetic::FatTree;
 use ibnet::types::{Guid, PortNum};
 use tempfile::TempDir;
@@ -70,7 +70,7 @@ impl Service {
     fn lines(&self) -> Vec<Line> {
         let text = fs::read_to_string(self.path("lines")).unwrap_or_default();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        whole.lines().map(|text| line::parse(text).unwrap_or_else(|error| panic!("{error}: {text}"))).collect()
+        whole.lines().map(|text| strict::parse(text).unwrap_or_else(|error| panic!("{error}: {text}"))).collect()
     }
 
     /// Waits until this holds of the lines.
@@ -143,7 +143,7 @@ fn slots(lines: &[Line]) -> BTreeMap<u64, BTreeSet<(Guid, PortNum)>> {
     slots
 }
 
-fn starts(lines: &[Line]) -> Vec<&line::Start> {
+fn starts(lines: &[Line]) -> Vec<&strict::Start> {
     lines.iter().filter_map(|line| if let Line::Start(start) = line { Some(start) } else { None }).collect()
 }
 

@@ -6,12 +6,12 @@ use ibnet::mad::Mad;
 use ibnet::mad::exchange::{Completion, Local, Outcome, Target};
 use ibnet::mad::header::Header;
 use ibnet::mad::transport::{Transport, TransportError};
-use ibnet::sink::Destination;
+use ibnet::output::Destination;
+use ibnet::record::strict::{self, Line};
+use ibnet::record::{LinkSource, PortIdentity};
 use ibnet::sweep::driver::{Control, Driver, Settings};
 use ibnet::sweep::engine::{self, DevicePlan};
 use ibnet::sweep::plan::Plan;
-use ibnet::sweep::record::line::{self, Line};
-use ibnet::sweep::record::{LinkSource, PortIdentity};
 use ibnet::time::Instant;
 use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
@@ -82,7 +82,7 @@ fn until_lost(transport: Failing) -> (TransportError, Vec<Line>) {
     };
     let driver = Driver::new(plan(), settings, transport, outlet, 1);
     let lost = driver.run(&Control::default(), |_| {}).expect_err("nothing can be sent any more");
-    (lost, lines.text().lines().map(|text| line::parse(text).expect("a record")).collect())
+    (lost, lines.text().lines().map(|text| strict::parse(text).expect("a record")).collect())
 }
 
 fn errnos(lines: &[Line]) -> Vec<Option<i32>> {

@@ -27,7 +27,7 @@ pub mod replay;
 pub mod trees;
 pub mod when;
 
-pub use ibnet::record_reader as record;
+pub use ibnet::record::reader as record;
 
 // The fixtures name this crate as the tests of other crates do.
 #[cfg(test)]

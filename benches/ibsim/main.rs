@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fabric::{Ibsim, available, lines, wait_for};
-use ibnet::sweep::record::line::{self, Line, Port, Sweep};
+use ibnet::record::strict::{self, Line, Port, Sweep};
 use ibnet::topology::{Fabric, net_file, synthetic};
 use ibnet::types::{Guid, Lid, NodeKind};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -143,7 +143,7 @@ fn ours(ibsim: &Ibsim, args: &[&str], core: Option<&str>, not_ok: &mut String) -
     let cpu = cpu_of_children() - before;
     let text = String::from_utf8(output.stdout).expect("JSON");
     let sweeps: Vec<Sweep> =
-        text.lines().filter_map(|text| if let Ok(Line::Sweep(sweep)) = line::parse(text) { Some(sweep) } else { None }).collect();
+        text.lines().filter_map(|text| if let Ok(Line::Sweep(sweep)) = strict::parse(text) { Some(sweep) } else { None }).collect();
     let bad: Vec<_> = sweeps.iter().filter(|sweep| sweep.ok < sweep.ports).collect();
     if !bad.is_empty() {
         let sum = |of: fn(&Sweep) -> u32| bad.iter().map(|sweep| of(sweep)).sum::<u32>();
@@ -218,7 +218,7 @@ fn fall_silent(what: &str, ibsim: &Ibsim, fabric: &Fabric, lids: &BTreeSet<Lid>,
     let (mut lengths, mut bad, mut slot) = (Vec::new(), 0, 0);
     let silent: BTreeSet<Guid> = fabric.devices().iter().filter(|device| lids.contains(&device.lid)).map(|device| device.guid).collect();
     for text in String::from_utf8(output.stdout).expect("JSON").lines() {
-        match line::parse(text).expect("a record") {
+        match strict::parse(text).expect("a record") {
             Line::Port(port) => bad += usize::from(slot >= silent::HEALTHY && is_lost(&port, &silent)),
             Line::Sweep(sweep) => (slot, _) = (slot + 1, lengths.push(sweep.duration_ns)),
             Line::Start(_) | Line::Event(_) | Line::Histogram(_) => {}

@@ -14,7 +14,7 @@ use ibnet::mad::Mad;
 use ibnet::mad::exchange::{Completion, Local, Outcome, Target};
 use ibnet::mad::transport::umad::{UmadTransport, ports};
 use ibnet::mad::transport::{Transport, TransportError};
-use ibnet::sink::{self, Destination, Output};
+use ibnet::output::{self, Destination, Output};
 use ibnet::sweep::driver::{Control, Driver, Settings};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::Plan;
@@ -86,7 +86,7 @@ pub(crate) fn run() {
         assignments_sha256: None,
         engine: Config::default(),
     };
-    let (outlet, writers) = sink::open(&[Output::from(Destination::Stdout)]).expect("standard output");
+    let (outlet, writers) = output::open(&[Output::from(Destination::Stdout)]).expect("standard output");
     let writers: Vec<_> = writers.into_iter().map(|writer| std::thread::spawn(|| writer.run())).collect();
     let driver = Driver::new(Plan::new(&sampler), settings, way, outlet, 1);
     let done = driver.run(&Control::default(), |report| silent.store(report.done >= HEALTHY, Ordering::Relaxed));

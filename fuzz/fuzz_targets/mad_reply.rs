@@ -14,8 +14,8 @@ use ibnet::mad::smp::{self, NodeInfo, PortInfo};
 use ibnet::mad::{MAD_LEN, Mad};
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::engine::{Config, DevicePlan, Engine, Event};
-use ibnet::sweep::record::line::{self, Line, Value};
-use ibnet::sweep::record::{self, LinkSource, PortIdentity, PortRecord};
+use ibnet::record::strict::{self, Line, Value};
+use ibnet::record::{self, LinkSource, PortIdentity, PortRecord};
 use ibnet::sweep::sample::{Sample, Status};
 use ibnet::time::Instant;
 use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Tid};
@@ -431,10 +431,10 @@ fn check_record(slot: u64, identity: &PortIdentity, sample: &Sample<'_>, reading
     record::write(&PortRecord { ts: 1, slot, sampler: "a", identity, sample, reading, columns }, &mut text);
     let text = String::from_utf8(text).expect("JSON is UTF-8");
     assert_eq!(text.matches('\n').count(), 1);
-    let line = line::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let line = strict::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     let Line::Port(port) = line else { panic!("no port: {text}") };
     assert_eq!((port.guid, port.port, port.node.as_str()), (identity.guid, identity.port, identity.node.as_str()));
-    assert_eq!((port.status.as_str(), port.mads), (sample.status.as_str(), sample.mads));
+    assert_eq!((port.status.as_str(), port.mads), (sample.status.as_str(), u64::from(sample.mads)));
     assert_eq!(port.mad_status, sample.mad_status.map(|status| status.0));
     let counters: BTreeMap<String, Value> = reading
         .counters(columns)

@@ -1,4 +1,4 @@
-//! `output`: a path, or a table `[[output]]` for each place where records go.
+//! `output`: a path, or a table `[[output]]` for each destination of the records.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,73 +9,77 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{ConfigError, duration, value};
-use crate::sink::{Address, BUFFER, Destination, FileOptions, ListenOptions, NatsOptions, Output};
+use super::error::value;
+use super::{ConfigError, duration};
+use crate::output::{Address, BUFFER, Destination, FileOptions, ListenOptions, NatsOptions, Output};
 
-/// Where records go, as it is written.
+/// The destinations of the records as they are written.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Outputs {
-    /// `-` or the path of a file.
+    /// `-`, or the path of a file or folder.
     Short(String),
     /// Any number of tables.
     Tables(Vec<Table>),
 }
 
-/// A table `[[output]]`. What is not said has the default of `ibnet.toml.example`; a key that its type does not have is refused.
+/// A table `[[output]]`.
+///
+/// A key that is not set has the default of `ibnet.toml.example`. A key that the type does not have
+/// is refused.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Table {
     /// `stdout`, `file`, `unix`, `tcp` or `nats`.
     pub r#type: String,
-    /// Of a file, or of a Unix socket.
+    /// Path of a file, of a folder (with `/` at the end), or of a Unix socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// MiB of a file after which another is begun.
+    /// Size of a file in MiB after which the next one is started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotate_mib: Option<u64>,
-    /// Another file is begun where the wall clock passes a multiple of this.
+    /// Period after which the next file is started: at multiples of it on the wall clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotate_every: Option<String>,
     /// Whether closed files are compressed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compress: Option<bool>,
-    /// How many closed files are kept.
+    /// Number of closed files that are kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep: Option<usize>,
-    /// Address and port.
+    /// Address and port of a TCP socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
-    /// How many there may be.
+    /// Largest number of readers of a socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub readers: Option<usize>,
-    /// Of NATS.
+    /// Address of a NATS server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// A name in subjects.
+    /// Name of the fabric in NATS subjects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fabric: Option<String>,
-    /// Path of a file with credentials.
+    /// Path of a file with NATS credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials: Option<String>,
-    /// Path of a file with certificates.
+    /// Path of the certificates of authorities that may have signed the certificate of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<String>,
-    /// Path of our certificate.
+    /// Path of the client certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert_file: Option<String>,
-    /// Path of its key.
+    /// Path of the key of the client certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_file: Option<String>,
-    /// MiB of lines that wait for it.
+    /// Largest size in MiB of the records that wait for this output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer_mib: Option<u64>,
 }
 
-/// Of all types.
+/// Keys of every type.
 const OF_ALL: [&str; 2] = ["type", "buffer_mib"];
 
-/// Types, and the keys that each has beside those of all.
+/// Types, and the keys of each beside those of every type.
 const TYPES: [(&str, &[&str]); 5] = [
     ("stdout", &[]),
     ("file", &["path", "rotate_mib", "rotate_every", "compress", "keep"]),
@@ -86,17 +90,20 @@ const TYPES: [(&str, &[&str]); 5] = [
 
 const MIB: u64 = 1 << 20;
 
-/// A sampler's lines for a minute at 10 Hz are no more.
-const MOST_MIB: u64 = 64 << 10;
+/// Largest `buffer_mib`.
+const MAX_BUFFER_MIB: u64 = 64 << 10;
 
-/// Where readers are listened for, if a port alone is given: this host.
+/// Address of a TCP socket for which only a port is given.
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
+/// Default of `readers`.
 const READERS: usize = 16;
-const MOST_READERS: usize = 1024;
 
-/// A path to a Unix socket has no room for more.
-const LONGEST_SOCKET_PATH: usize = 107;
+/// Largest value of `readers`.
+const MAX_READERS: usize = 1024;
+
+/// Longest path of a Unix socket in octets: `sun_path` of unix(7) without the final zero.
+const MAX_SOCKET_PATH: usize = 107;
 
 impl Default for Outputs {
     fn default() -> Self {
@@ -104,16 +111,16 @@ impl Default for Outputs {
     }
 }
 
-// As serde's own for untagged enums, but a mistake in a table keeps its words and its line.
+// serde's own implementation for untagged enums loses the message and the line of an error in a table.
 impl<'de> Deserialize<'de> for Outputs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
+        struct PathOrTables;
 
-        impl<'de> Visitor<'de> for Either {
+        impl<'de> Visitor<'de> for PathOrTables {
             type Value = Outputs;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a path, or tables [[output]]")
+                f.write_str("the path of a file, or tables [[output]]")
             }
 
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Outputs, E> {
@@ -125,22 +132,22 @@ impl<'de> Deserialize<'de> for Outputs {
             }
         }
 
-        deserializer.deserialize_any(Either)
+        deserializer.deserialize_any(PathOrTables)
     }
 }
 
 impl Outputs {
-    /// Checks all of it.
+    /// Checks all outputs.
     pub(super) fn check(&self) -> Result<Vec<Output>, ConfigError> {
         let tables = match self {
             Self::Short(path) => return Ok(vec![Destination::parse(path).into()]),
             Self::Tables(tables) => tables,
         };
         let mut outputs: Vec<Output> = Vec::new();
-        for table in tables {
-            let output = table.check()?;
+        for (index, table) in tables.iter().enumerate() {
+            let output = table.check().map_err(|error| error.in_table(index))?;
             if outputs.iter().any(|other| is_same(&other.to, &output.to)) {
-                return Err(value("output", &output.to, "there once only"));
+                return Err(value("output.type", &output.to, "each destination once").in_table(index));
             }
             outputs.push(output);
         }
@@ -148,7 +155,7 @@ impl Outputs {
     }
 }
 
-/// Whether two cannot be written to at once.
+/// Returns whether two destinations cannot be used at the same time.
 fn is_same(one: &Destination, other: &Destination) -> bool {
     match (one, other) {
         (Destination::File(one), Destination::File(other)) => one.path == other.path,
@@ -163,23 +170,24 @@ impl Table {
             return Err(value("output.type", &self.r#type, "stdout, file, unix, tcp or nats"));
         };
         if let Some(key) = self.keys().into_iter().find(|key| !keys.contains(&key.as_str()) && !OF_ALL.contains(&key.as_str())) {
-            return Err(value("output", &key, &format!("a key of type {}: {}", self.r#type, [keys, &OF_ALL[..]].concat().join(", "))));
+            return Err(value("output", &key, &format!("a key of the type {}: {}", self.r#type, [keys, &OF_ALL[..]].concat().join(", "))));
         }
         let buffer = self.buffer_mib.unwrap_or(BUFFER / MIB);
-        if !(1..=MOST_MIB).contains(&buffer) {
+        if !(1..=MAX_BUFFER_MIB).contains(&buffer) {
             return Err(value("output.buffer_mib", &buffer, "a number from 1 to 65536"));
         }
         let to = match self.r#type.as_str() {
             "file" => Destination::File(self.file()?),
             "unix" => Destination::Listen(ListenOptions { address: Address::Unix(self.socket_path()?), readers: self.readers()? }),
             "tcp" => Destination::Listen(ListenOptions { address: Address::Tcp(self.address()?), readers: self.readers()? }),
+            "nats" if cfg!(not(feature = "nats")) => return Err(ConfigError::NoNats { place: String::new(), table: 0 }),
             "nats" => Destination::Nats(self.nats()?),
             _ => Destination::Stdout,
         };
         Ok(Output { to, buffer: buffer * MIB })
     }
 
-    /// The keys that are said.
+    /// Returns the keys that are set.
     fn keys(&self) -> Vec<String> {
         toml::Table::try_from(self).map(|table| table.keys().cloned().collect()).unwrap_or_default()
     }
@@ -190,7 +198,7 @@ impl Table {
             every.map(|text| duration("output.rotate_every", text, Duration::from_secs(1), Duration::from_secs(400 * 86400)));
         let rotate_octets = self.rotate_mib.filter(|mib| *mib > 0);
         if rotate_octets.is_some_and(|mib| mib > u64::MAX / MIB) {
-            return Err(value("output.rotate_mib", &rotate_octets.unwrap_or(0), "a number of MiB that a disk may have"));
+            return Err(value("output.rotate_mib", &rotate_octets.unwrap_or(0), "a smaller number of MiB"));
         }
         Ok(FileOptions {
             path: self.path("file")?,
@@ -207,14 +215,14 @@ impl Table {
 
     fn socket_path(&self) -> Result<PathBuf, ConfigError> {
         let path = self.path("socket")?;
-        let expected = format!("the path of a socket, of at most {LONGEST_SOCKET_PATH} octets");
-        if path.as_os_str().len() > LONGEST_SOCKET_PATH {
+        let expected = format!("the path of a socket, of at most {MAX_SOCKET_PATH} octets");
+        if path.as_os_str().len() > MAX_SOCKET_PATH {
             return Err(value("output.path", &path.display(), &expected));
         }
         Ok(path)
     }
 
-    /// A port alone is one of this host that nobody else reaches.
+    /// Parses `listen`. A port alone is a port of the loopback address, which other hosts cannot reach.
     fn address(&self) -> Result<SocketAddr, ConfigError> {
         let listen = self.listen.as_deref().unwrap_or_default();
         let port = listen.parse().ok().map(|port| SocketAddr::new(LOOPBACK, port));
@@ -226,10 +234,10 @@ impl Table {
 
     fn readers(&self) -> Result<usize, ConfigError> {
         let readers = self.readers.unwrap_or(READERS);
-        (1..=MOST_READERS)
+        (1..=MAX_READERS)
             .contains(&readers)
             .then_some(readers)
-            .ok_or_else(|| value("output.readers", &readers, &format!("a number from 1 to {MOST_READERS}")))
+            .ok_or_else(|| value("output.readers", &readers, &format!("a number from 1 to {MAX_READERS}")))
     }
 
     fn nats(&self) -> Result<NatsOptions, ConfigError> {
@@ -239,7 +247,7 @@ impl Table {
             (None, None) => None,
             (certificate, _) => {
                 let (key, other) = if certificate.is_some() { ("output.key_file", "cert_file") } else { ("output.cert_file", "key_file") };
-                return Err(value(key, &"", &format!("the path of a file, as {other} has one")));
+                return Err(value(key, &"", &format!("the path of a file, because {other} is set")));
             }
         };
         Ok(NatsOptions {
@@ -252,7 +260,7 @@ impl Table {
     }
 }
 
-/// A text that is empty says nothing.
+/// Returns the text of a key; an empty string means "not set".
 fn text(key: Option<&String>) -> Option<&str> {
     key.map(String::as_str).filter(|text| !text.is_empty())
 }
@@ -269,7 +277,7 @@ mod tests {
         raw.output.check().map_err(|error| error.to_string())
     }
 
-    /// The tables of the example: what stands behind a `#` without a blank.
+    /// Returns the tables of the example: the lines that begin with `#` and no blank.
     fn example() -> Vec<Table> {
         let lines: Vec<_> =
             EXAMPLE.lines().filter_map(|line| line.strip_prefix('#')).filter(|line| !line.is_empty() && !line.starts_with(' ')).collect();
@@ -281,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_has_every_type_with_all_of_its_keys() {
+    fn example_has_every_type_with_all_of_its_keys() {
         let found: Vec<_> = example().into_iter().map(|table| (table.r#type.clone(), table.keys())).collect();
         let sorted = |keys: &[&str]| {
             let mut keys: Vec<_> = keys.iter().chain(&OF_ALL).map(|&key| key.to_owned()).collect();
@@ -292,23 +300,23 @@ mod tests {
     }
 
     #[test]
-    fn what_the_example_says_is_the_default() {
-        for table in example() {
-            // What has no default.
+    fn example_has_the_default_of_every_key() {
+        for table in example().into_iter().filter(|table| cfg!(feature = "nats") || table.r#type != "nats") {
+            // These keys have no default.
             let (path, listen) = (table.path.clone(), table.listen.clone());
             let bare = Table { r#type: table.r#type.clone(), path, listen, ..Table::default() };
-            assert_eq!(table.check().expect("good"), bare.check().expect("good"));
+            assert_eq!(table.check().expect("valid"), bare.check().expect("valid"));
         }
     }
 
     #[test]
-    fn a_path_alone_is_one_output() {
+    fn path_alone_is_one_output() {
         assert_eq!(outputs("output = \"lines\""), Ok(vec![Destination::parse("lines").into()]));
         assert_eq!(outputs(""), Ok(vec![Destination::Stdout.into()]));
     }
 
     #[test]
-    fn a_port_alone_is_of_this_host() {
+    fn port_alone_is_on_the_loopback_address() {
         let address = |listen: &str| match outputs(&format!("[[output]]\ntype = \"tcp\"\nlisten = \"{listen}\"")) {
             Ok(outputs) => outputs[0].to.to_string(),
             Err(error) => error,
@@ -316,43 +324,68 @@ mod tests {
         assert_eq!(address("9331"), "127.0.0.1:9331");
         assert_eq!(address("0.0.0.0:9331"), "0.0.0.0:9331");
         assert_eq!(address("[::1]:9331"), "[::1]:9331");
-        assert!(address("").starts_with("output.listen: \"\" is not a port such as 9331"));
-        assert!(address("0").starts_with("output.listen: "));
-        assert!(address("host:9331").starts_with("output.listen: "));
+        assert!(address("").starts_with("cannot use output.listen: expected a port such as 9331"));
+        assert!(address("0").starts_with("cannot use output.listen: "));
+        assert!(address("host:9331").starts_with("cannot use output.listen: "));
     }
 
     #[test]
-    fn tables_that_make_no_sense_are_refused() {
+    fn tables_with_wrong_values_are_refused() {
         let refused = |text: &str| outputs(text).expect_err("refused");
-        assert_eq!(refused("[[output]]\ntype = \"kafka\""), "output.type: \"kafka\" is not stdout, file, unix, tcp or nats");
+        assert_eq!(
+            refused("[[output]]\ntype = \"kafka\""),
+            "cannot use output.type: expected stdout, file, unix, tcp or nats (found \"kafka\")"
+        );
         assert_eq!(
             refused("[[output]]\ntype = \"unix\"\npath = \"a\"\nkeep = 2"),
-            "output: \"keep\" is not a key of type unix: path, readers, type, buffer_mib"
+            "cannot use output: expected a key of the type unix: path, readers, type, buffer_mib (found \"keep\")"
         );
-        assert_eq!(refused("[[output]]\ntype = \"file\""), "output.path: \"\" is not the path of a file");
-        assert!(refused("[[output]]\ntype = \"stdout\"\nbuffer_mib = 0").starts_with("output.buffer_mib: \"0\""));
-        assert!(refused("[[output]]\ntype = \"tcp\"\nlisten = \"1\"\nreaders = 0").starts_with("output.readers: \"0\""));
-        assert!(refused("[[output]]\ntype = \"file\"\npath = \"a\"\nrotate_every = \"0s\"").starts_with("output.rotate_every: \"0s\""));
-        assert!(refused("[[output]]\ntype = \"nats\"\ncert_file = \"a\"").starts_with("output.key_file: "));
+        assert_eq!(refused("[[output]]\ntype = \"file\""), "cannot use output.path: expected the path of a file (found \"\")");
+        for (table, key) in [
+            ("type = \"stdout\"\nbuffer_mib = 0", "output.buffer_mib"),
+            ("type = \"tcp\"\nlisten = \"1\"\nreaders = 0", "output.readers"),
+            ("type = \"file\"\npath = \"a\"\nrotate_every = \"0s\"", "output.rotate_every"),
+        ] {
+            let error = refused(&format!("[[output]]\n{table}"));
+            assert!(error.starts_with(&format!("cannot use {key}: ")) && error.contains("(found \"0"), "{error}");
+        }
         assert!(refused(&format!("[[output]]\ntype = \"unix\"\npath = \"{}\"", "x".repeat(108))).contains("at most 107 octets"));
         let twice = "[[output]]\ntype = \"file\"\npath = \"a\"\n[[output]]\ntype = \"file\"\npath = \"a\"\nkeep = 2";
-        assert_eq!(refused(twice), "output: \"a\" is not there once only");
+        assert_eq!(refused(twice), "cannot use output.type: expected each destination once (found \"a\")");
+    }
+
+    #[cfg(feature = "nats")]
+    #[test]
+    fn certificate_without_its_key_is_refused() {
+        let error = outputs("[[output]]\ntype = \"nats\"\ncert_file = \"a\"").expect_err("refused");
+        assert!(error.starts_with("cannot use output.key_file: "), "{error}");
+    }
+
+    #[cfg(not(feature = "nats"))]
+    #[test]
+    fn nats_is_refused_in_a_build_without_it() {
+        let error = outputs("[[output]]\ntype = \"nats\"").expect_err("refused");
+        assert_eq!(error, "cannot use an output of type \"nats\": this ibnet-sweep was built without NATS");
     }
 
     #[test]
-    fn a_mistake_in_a_table_has_its_line() {
+    fn unknown_key_of_a_table_has_its_line() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("ibnet.toml");
         std::fs::write(&path, "window = 8\n\n[[output]]\ntype = \"file\"\npaht = \"lines\"\n").expect("written");
         let error = Raw::read(&path).expect_err("refused").to_string();
         assert!(error.contains("ibnet.toml:5: there is no key paht"), "{error}");
+        let wrong: Raw = toml::from_str("[[output]]\ntype = \"unix\"\npath = \"a\"\nkeep = 2\n").expect("it parses");
+        std::fs::write(&path, "[[output]]\ntype = \"unix\"\npath = \"a\"\nkeep = 2\n").expect("written");
+        let error = wrong.output.check().expect_err("refused").placed(&path).to_string();
+        assert!(error.contains("ibnet.toml:4: cannot use output: "), "{error}");
     }
 
     #[test]
-    fn what_is_printed_can_be_read_again() {
+    fn serialized_outputs_parse_again() {
         for text in ["output = \"lines\"", "[[output]]\ntype = \"file\"\npath = \"a\"\nkeep = 2\n[[output]]\ntype = \"stdout\""] {
             let raw: Raw = toml::from_str(text).expect("it parses");
-            assert_eq!(toml::from_str::<Raw>(&toml::to_string(&raw).expect("it serialises")).expect("it parses"), raw);
+            assert_eq!(toml::from_str::<Raw>(&toml::to_string(&raw).expect("it serializes")).expect("it parses"), raw);
         }
     }
 }

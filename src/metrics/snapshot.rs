@@ -7,9 +7,9 @@ use hdrhistogram::Histogram;
 
 use super::{Metrics, names};
 use crate::mad::pma::Field;
+use crate::record::{PortIdentity, Shares};
 use crate::sweep::counter::Columns;
 use crate::sweep::driver::{PortReport, Settings, SlotReport};
-use crate::sweep::record::{PortIdentity, Shares};
 use crate::sweep::sample::Status;
 use crate::sweep::stats::{MAD_OCTETS_ON_LINK, Rejected};
 use crate::types::PortNum;

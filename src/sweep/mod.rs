@@ -15,7 +15,6 @@
 //! | [`blocked`] | from ticks of PortXmitWait to a share of time |
 //! | [`window`] | how many MADs may be under way, and how fast |
 //! | [`counter`] | from readings to rates: resets, saturation, gaps |
-//! | [`record`] | the JSON lines |
 //! | [`rehearsal`] | engine and simulated fabric in virtual time |
 //! | [`query`] | one port asked once, and shown as `perfquery` shows it |
 //! | [`driver`] | joins engine, transport and sink; has the one file that reads clocks |
@@ -27,7 +26,6 @@ pub mod engine;
 pub mod inflight;
 pub mod plan;
 pub mod query;
-pub mod record;
 pub mod rehearsal;
 pub mod sample;
 pub mod schedule;

@@ -1,8 +1,8 @@
 //! From an assignment to what the engine asks and what the records say of it.
 
 use super::engine::DevicePlan;
-use super::record::{LinkSource, PortIdentity};
 use crate::assignments::Sampler;
+use crate::record::{LinkSource, PortIdentity};
 use crate::types::LinkRate;
 
 /// What one sampler sweeps. Ports are counted through all devices, as the engine counts them.

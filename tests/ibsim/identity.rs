@@ -5,7 +5,7 @@ use std::fs;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use ibnet::sweep::record::line::{Event, Line, Port};
+use ibnet::record::strict::{Event, Line, Port};
 use ibnet::topology::synthetic::FatTree;
 use ibnet::types::Guid;
 

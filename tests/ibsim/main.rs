@@ -15,7 +15,7 @@ use std::fs;
 use std::process::Stdio;
 
 use ibnet::assignments::Assignments;
-use ibnet::sweep::record::line::{self, Line, Port};
+use ibnet::record::strict::{self, Line, Port};
 use ibnet::topology::ports_report::{self, NetFile};
 use ibnet::topology::synthetic::FatTree;
 use ibnet::types::{Guid, PortNum};
@@ -39,7 +39,7 @@ fn discover(ibsim: &Ibsim, node: &str) -> NetFile {
 
 fn read(ibsim: &Ibsim, file: &str) -> Vec<Line> {
     let text = fs::read_to_string(ibsim.path(file)).expect("written by the sweep");
-    text.lines().map(|text| line::parse(text).unwrap_or_else(|error| panic!("{error} in {text}"))).collect()
+    text.lines().map(|text| strict::parse(text).unwrap_or_else(|error| panic!("{error} in {text}"))).collect()
 }
 
 fn ports(lines: &[Line]) -> impl Iterator<Item = &Port> {
@@ -214,7 +214,7 @@ fn a_stop_is_clean_and_frees_the_simulator() {
         let ended = child.wait().expect("it ends");
         assert!(ended.success(), "{ended} after SIG{signal}");
         let last: Vec<String> = said.into_iter().collect();
-        let kinds: Vec<Line> = last.iter().map(|text| line::parse(text).unwrap_or_else(|error| panic!("{error} in {text}"))).collect();
+        let kinds: Vec<Line> = last.iter().map(|text| strict::parse(text).unwrap_or_else(|error| panic!("{error} in {text}"))).collect();
         assert!(matches!(kinds.last(), Some(Line::Histogram(_))), "the stream is closed in order");
     }
 }
@@ -270,7 +270,7 @@ fn a_device_that_is_gone_ends_no_sweep() {
     }
     signal("TERM", child.id());
     assert!(child.wait().expect("it ends").success());
-    let mut rest = said.into_iter().map(|text| line::parse(&text).unwrap_or_else(|error| panic!("{error} in {text}")));
+    let mut rest = said.into_iter().map(|text| strict::parse(&text).unwrap_or_else(|error| panic!("{error} in {text}")));
     assert!(rest.all(|line| !matches!(line, Line::Port(port) if port.status != "send_error")), "nothing was sent any more");
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ibnet::cli;
 use ibnet::mad::pma::{Field, Group};
-use ibnet::sweep::record::line::{self, Line, Value};
+use ibnet::record::strict::{self, Line, Value};
 use ibnet::topology::synthetic::FatTree;
 use ibnet::types::NodeKind;
 
@@ -125,7 +125,7 @@ fn compare(ibsim: &Ibsim, looked: &Looked, set: &Values) {
 /// The record has the same values, in its own units, each counter once and the widest.
 fn compare_record(ibsim: &Ibsim, looked: &Looked, names: &[&str], set: &Values) {
     let text = stdout(ibsim, SWEEP, &["query", &looked.lid, &looked.port, "--json", "--groups", &names.join(",")]);
-    let Line::Port(record) = line::parse(text.trim_end()).expect("a record") else { panic!("{text}") };
+    let Line::Port(record) = strict::parse(text.trim_end()).expect("a record") else { panic!("{text}") };
     assert_eq!((record.status.as_str(), record.identity.as_str()), ("ok", "ok"));
     for (group, _) in &looked.groups {
         for (field, index, name) in settable(*group) {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Stdio;
 
-use ibnet::sweep::record::line::{self, Line, Port};
+use ibnet::record::strict::{self, Line, Port};
 use ibnet::topology::synthetic::FatTree;
 
 use crate::fabric::{Ibsim, available, lines, wait_for};
@@ -43,7 +43,7 @@ fn a_new_plan_is_taken_through_the_same_hca_port() {
     wait_for(&said, "\"sweep\"", "ibnet-sweep");
     signal("TERM");
     assert!(child.wait().expect("it ends").success());
-    let rest: Vec<Line> = said.into_iter().map(|text| line::parse(&text).unwrap_or_else(|error| panic!("{error} in {text}"))).collect();
+    let rest: Vec<Line> = said.into_iter().map(|text| strict::parse(&text).unwrap_or_else(|error| panic!("{error} in {text}"))).collect();
     let ports: Vec<&Port> = rest.iter().filter_map(|line| if let Line::Port(port) = line { Some(&**port) } else { None }).collect();
     assert!(ports.iter().all(|port| port.status != "send_error" && port.status != "wrong_device"), "{ports:?}");
 }

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use ibnet::sweep::record::line::{self, Line};
+use ibnet::record::strict::{self, Line};
 use serde_json::Value;
 
 use super::tools::{self, HANGS, SWEEP};
@@ -185,7 +185,7 @@ fn the_values_are_those_of_the_lines(prometheus: &Prometheus, dir: &Path) {
     let query = "infiniband_switch_port_transmit_data_bytes_total{job='plain'}";
     let scraped = prometheus.wait(query, |series| series.len() == 12);
     let text = fs::read_to_string(dir.join("plain.jsonl")).unwrap();
-    let lines: Vec<_> = text.lines().filter_map(|text| line::parse(text).ok()).collect();
+    let lines: Vec<_> = text.lines().filter_map(|text| strict::parse(text).ok()).collect();
     for (labels, value) in scraped {
         let of = |line: &&Line| matches!(line, Line::Port(port) if port.guid.to_string() == labels["guid"] && port.port.to_string() == labels["port"]);
         let values: Vec<_> = lines

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use ibnet::sweep::record::line::{self, Line, Port, Value as Counter};
+use ibnet::record::strict::{self, Line, Port, Value as Counter};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -64,7 +64,7 @@ impl Recorded {
         let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
         let text = format!("{before}\"port_rcv_data_bytes\":{}{after}", u64::MAX);
         fs::write(dir.path().join("lines.jsonl"), &text).unwrap();
-        let lines = text.lines().map(|text| line::parse(text).unwrap()).collect();
+        let lines = text.lines().map(|text| strict::parse(text).unwrap()).collect();
         Self { dir, text, lines }
     }
 
@@ -119,7 +119,7 @@ impl Recorded {
 
     fn samplers(&self) -> Rows {
         let sweeps: Vec<_> = self.lines.iter().filter_map(|line| if let Line::Sweep(sweep) = line { Some(sweep) } else { None }).collect();
-        let sum = |value: fn(&line::Sweep) -> u64| json!(sweeps.iter().map(|sweep| value(sweep)).sum::<u64>());
+        let sum = |value: fn(&strict::Sweep) -> u64| json!(sweeps.iter().map(|sweep| value(sweep)).sum::<u64>());
         vec![vec![
             json!(sweeps[0].sampler),
             json!(sweeps.len()),

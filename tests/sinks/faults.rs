@@ -1,9 +1,9 @@
-//! What goes wrong with files.
+//! Faults of files and of standard output.
 
 use std::fs;
 use std::process::{Command, Stdio};
 
-use super::sampler::{Sampler, Told, once, say, wait_for};
+use super::sampler::{Received, Sampler, notice, wait_for, wait_for_some};
 
 const TWO_FILES: &str = "interval = \"10ms\"
     [[output]]
@@ -17,11 +17,11 @@ fn slots(sampler: &Sampler, file: &str) -> usize {
     sampler.read_now(file).matches("{\"type\":\"sweep\"").count()
 }
 
-/// A small disk that is unmounted in the end.
+/// A small file system that is unmounted when this is dropped.
 struct Disk<'a>(&'a Sampler);
 
 impl<'a> Disk<'a> {
-    /// `None`, said aloud, where no disk can be mounted.
+    /// Mounts the file system. Returns `None` with a notice if that is not possible.
     fn mount(sampler: &'a Sampler) -> Option<Self> {
         fs::create_dir(sampler.path("disk")).unwrap();
         let mut mount = Command::new("mount");
@@ -29,8 +29,8 @@ impl<'a> Disk<'a> {
         if mount.status().is_ok_and(|status| status.success()) {
             return Some(Self(sampler));
         }
-        assert!(std::env::var_os("IBNET_REQUIRE_MOUNT").is_none(), "no disk can be mounted");
-        say("SKIPPED: no small disk can be mounted here to be filled (it takes root); IBNET_REQUIRE_MOUNT=1 makes this an error");
+        assert!(std::env::var_os("IBNET_REQUIRE_MOUNT").is_none(), "no file system can be mounted");
+        notice("SKIPPED: a small file system cannot be mounted (root is required); IBNET_REQUIRE_MOUNT=1 makes this an error");
         None
     }
 }
@@ -41,9 +41,8 @@ impl Drop for Disk<'_> {
     }
 }
 
-/// A disk gets full and has room again: what was lost is told, to the line, and slots went on.
 #[test]
-fn a_full_disk_that_has_room_again() {
+fn records_dropped_by_a_full_disk_are_reported_exactly() {
     let sampler = Sampler::new(TWO_FILES);
     let Some(disk) = Disk::mount(&sampler) else { return };
     fs::write(sampler.path("disk/filler"), vec![0; 600 << 10]).unwrap();
@@ -51,20 +50,20 @@ fn a_full_disk_that_has_room_again() {
     wait_for("a full disk", || slots(&sampler, "all") > slots(&sampler, "disk/lines") + 20);
     fs::remove_file(sampler.path("disk/filler")).unwrap();
     let full = slots(&sampler, "disk/lines");
-    wait_for("lines on it", || slots(&sampler, "disk/lines") > full + 3);
+    wait_for("records on it", || slots(&sampler, "disk/lines") > full + 3);
     let run = running.stop("TERM");
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(run.stderr.contains("No space left on device") && run.stderr.contains("writing again"), "{}", run.stderr);
-    let (all, told) = (Told::of(&sampler.read("all")), Told::of_any(&sampler.read("disk/lines")));
-    assert!(told.lost > 0 && told.torn <= 2 && all.lost == 0, "{} lost, {} torn", told.lost, told.torn);
-    assert!(told.lines.is_subset(&all.lines));
-    assert_eq!(told.lines.len() as u64 + told.lost, all.lines.len() as u64);
+    let (all, received) = (Received::of(&sampler.read("all")), Received::of_any(&sampler.read("disk/lines")));
+    assert!(received.lost > 0 && received.torn <= 2 && all.lost == 0, "{} lost, {} torn", received.lost, received.torn);
+    assert!(received.lines.is_subset(&all.lines));
+    assert_eq!(received.lines.len() as u64 + received.lost, all.lines.len() as u64);
     drop(disk);
 }
 
-/// The same without a disk: the name leads to a device that is always full, then elsewhere.
+/// The same without a mount: the path is a symbolic link to a device that is always full, then to a file.
 #[test]
-fn lines_go_where_their_name_leads() {
+fn records_follow_a_symbolic_link_that_changes() {
     let sampler = Sampler::new(TWO_FILES);
     fs::create_dir(sampler.path("disk")).unwrap();
     std::os::unix::fs::symlink("/dev/full", sampler.path("disk/lines")).unwrap();
@@ -72,16 +71,16 @@ fn lines_go_where_their_name_leads() {
     wait_for("slots", || slots(&sampler, "all") > 5);
     std::os::unix::fs::symlink("roomy", sampler.path("disk/other")).unwrap();
     fs::rename(sampler.path("disk/other"), sampler.path("disk/lines")).unwrap();
-    wait_for("lines there", || slots(&sampler, "disk/roomy") > 3);
+    wait_for("records in the file", || slots(&sampler, "disk/roomy") > 3);
     assert_eq!(running.stop("TERM").code, 0);
-    let (all, told) = (Told::of(&sampler.read("all")), Told::of(&sampler.read("disk/roomy")));
-    assert!(told.lost > 0 && told.starts.len() == 1);
-    assert_eq!(told.lines.len() as u64 + told.lost, all.lines.len() as u64);
+    let (all, received) = (Received::of(&sampler.read("all")), Received::of(&sampler.read("disk/roomy")));
+    assert!(received.lost > 0 && received.starts.len() == 1);
+    assert_eq!(received.lines.len() as u64 + received.lost, all.lines.len() as u64);
 }
 
-/// Somebody renames the file, another removes it: nothing that is written is lost, and each file has a head.
+/// Each file begins with a `start` record, and no record is lost.
 #[test]
-fn a_file_that_is_rotated_away_by_somebody_else() {
+fn file_renamed_by_another_program_is_replaced() {
     let sampler = Sampler::new(TWO_FILES);
     fs::create_dir(sampler.path("disk")).unwrap();
     let running = sampler.start();
@@ -91,17 +90,17 @@ fn a_file_that_is_rotated_away_by_somebody_else() {
     }
     wait_for("another file", || slots(&sampler, "disk/lines") > 3);
     let run = running.stop("TERM");
-    assert!(run.code == 0 && run.stderr.contains("somebody moved the file away"), "{}", run.stderr);
-    let files = ["disk/lines.1", "disk/lines.2", "disk/lines"].map(|name| Told::of(&sampler.read(name)));
+    assert!(run.code == 0 && run.stderr.contains("another program moved the file"), "{}", run.stderr);
+    let files = ["disk/lines.1", "disk/lines.2", "disk/lines"].map(|name| Received::of(&sampler.read(name)));
     let seqs: Vec<_> = files.iter().map(|file| file.starts.iter().map(|start| start.file_seq).collect::<Vec<_>>()).collect();
     assert_eq!(seqs, [[0], [1], [2]]);
     let lines: usize = files.iter().map(|file| file.lines.len()).sum();
-    assert_eq!(lines, Told::of(&sampler.read("all")).lines.len());
+    assert_eq!(lines, Received::of(&sampler.read("all")).lines.len());
 }
 
-/// Killed again and again while it writes: at most one torn line each time, and it is closed.
+/// Each kill leaves at most one torn line, which the next start ends.
 #[test]
-fn a_sampler_that_is_killed_leaves_whole_lines() {
+fn killed_sampler_leaves_at_most_one_torn_line() {
     let sampler = Sampler::new("interval = \"10ms\"\noutput = \"lines\"");
     const TIMES: usize = 5;
     for time in 0..TIMES {
@@ -115,17 +114,21 @@ fn a_sampler_that_is_killed_leaves_whole_lines() {
     wait_for("slots", || slots(&sampler, "lines") > before);
     assert_eq!(running.stop("TERM").code, 0);
     let text = sampler.read("lines");
-    let told = Told::of_any(&text);
-    assert!(told.torn <= TIMES && told.lost == 0 && text.ends_with('\n'), "{} torn", told.torn);
-    assert_eq!(told.starts.len(), TIMES + 1);
-    assert!((1..=TIMES).all(|at| told.starts[..at].iter().all(|start| *start != told.starts[at])), "no two are alike");
+    let received = Received::of_any(&text);
+    assert!(received.torn <= TIMES && received.lost == 0 && text.ends_with('\n'), "{} torn", received.torn);
+    assert_eq!(received.starts.len(), TIMES + 1);
+    assert!(
+        (1..=TIMES).all(|at| received.starts[..at].iter().all(|start| *start != received.starts[at])),
+        "no two `start` records are equal"
+    );
 }
 
-/// Whatever stands still, a signal ends it, and the outputs that do not stand still have all.
+/// A signal ends the sampler although standard output and a reader do not accept records. The file has all of them.
 #[test]
-fn a_signal_ends_it_although_outputs_stand_still() {
+fn stop_reports_the_records_of_stalled_outputs() {
     let sampler = Sampler::new(
         "interval = \"10ms\"
+        drain = \"300ms\"
         [[output]]
         type = \"file\"
         path = \"all\"
@@ -140,13 +143,45 @@ fn a_signal_ends_it_although_outputs_stand_still() {
     let mut child = sampler.command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let reader = sampler.unix("sock");
     // Neither the pipe nor the socket is read.
-    wait_for("3 MB of lines", || fs::metadata(sampler.path("all")).is_ok_and(|file| file.len() > 3 << 20));
+    wait_for("3 MB of records", || fs::metadata(sampler.path("all")).is_ok_and(|file| file.len() > 3 << 20));
     super::sampler::signal(&child, "TERM");
-    let status = once("an end", || child.try_wait().unwrap());
+    let status = wait_for_some("the end", || child.try_wait().unwrap());
     let stderr = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
-    assert_eq!(status.code(), Some(0), "{stderr}");
-    assert!(stderr.contains("stands still"), "{stderr}");
-    let all = Told::of(&sampler.read("all"));
+    assert_eq!(status.code(), Some(4), "{stderr}");
+    let dropped = |output: &str| {
+        let line = stderr.lines().find(|line| line.contains("records were not written") && line.contains(output)).expect(&stderr);
+        line.split_once("dropped=").and_then(|(_, rest)| rest.split(' ').next()?.parse::<u64>().ok()).expect(line)
+    };
+    let (stdout, socket) = (dropped("output=standard output"), dropped("output=sock"));
+    assert!(stdout > 100 && socket > 100, "{stdout} and {socket}");
+    // The error names the output whose records are expected, and not the socket.
+    assert!(
+        stderr.contains(&format!("error: {stdout} records were dropped at the end: cannot write them to standard output\n")),
+        "{stderr}"
+    );
+    let all = Received::of(&sampler.read("all"));
     assert_eq!(all.lost, 0);
     drop(reader);
+}
+
+/// A reader that leaves gets no records dropped: only connected readers count.
+#[test]
+fn stop_without_readers_is_complete() {
+    let sampler = Sampler::new("interval = \"10ms\"\n[[output]]\ntype = \"unix\"\npath = \"sock\"");
+    let running = sampler.start();
+    drop(super::sampler::read_lines(sampler.unix("sock"), "\"sweep\"", 1));
+    let run = running.stop("TERM");
+    assert!(run.code == 0 && !run.stderr.contains("not written"), "{}", run.stderr);
+}
+
+#[test]
+fn standard_output_closed_at_the_start_is_an_error() {
+    let sampler = Sampler::new("interval = \"10ms\"");
+    let command = sampler.command();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "exec \"$0\" \"$@\" >&-"]).arg(command.get_program()).args(command.get_args());
+    let output = shell.current_dir(sampler.path("")).stdout(Stdio::null()).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("cannot write to standard output: it is closed") && text.contains("\nhelp: "), "{text}");
 }

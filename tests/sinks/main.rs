@@ -1,7 +1,7 @@
-//! Where the lines of the real `ibnet-sweep` go, on a simulated fabric: what comes out of several outputs at once, and what each of them tells when it is
-//! slow, full, moved away, killed or away.
+//! Outputs of the real `ibnet-sweep` on a simulated fabric: several outputs at once, and each of them when it is slow,
+//! full, moved, killed or unreachable.
 //!
-//! In every test a file on a good disk takes all lines; what another output lacks is compared with it, line by line.
+//! In every test one file receives all records. The records of the other outputs are compared with it line by line.
 #![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
 
 mod faults;
@@ -14,13 +14,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 
-use ibnet::sweep::record::line::Line;
+use ibnet::record::strict::Line;
 
-use sampler::{Sampler, Told, record, wait_for};
+use sampler::{Received, Sampler, record, wait_for};
 
-/// Standard output, a file, and the readers of two sockets get the same lines.
 #[test]
-fn every_output_gets_the_same_lines() {
+fn every_output_receives_the_same_records() {
     let sampler = Sampler::new(
         "interval = \"50ms\"
         [[output]]
@@ -38,21 +37,21 @@ fn every_output_gets_the_same_lines() {
     let running = sampler.start();
     let readers: [Box<dyn Read + Send>; 2] = [Box::new(sampler.unix("sock")), Box::new(sampler.tcp())];
     let texts = readers.map(|reader| std::thread::spawn(move || sampler::read_lines(reader, "\"sweep\"", 4)));
-    let [unix, tcp] = texts.map(|reader| Told::of(&reader.join().unwrap()));
+    let [unix, tcp] = texts.map(|reader| Received::of(&reader.join().unwrap()));
     let run = running.stop("TERM");
     assert_eq!(run.code, 0, "{}", run.stderr);
-    let (stdout, file) = (Told::of(&run.stdout), Told::of(&sampler.read("lines")));
+    let (stdout, file) = (Received::of(&run.stdout), Received::of(&sampler.read("lines")));
     assert!(file.lines.len() > 4 * 20 && stdout.lines == file.lines, "{} lines and {}", stdout.lines.len(), file.lines.len());
     for reader in [unix, tcp] {
         assert!(reader.slots.len() >= 4 && reader.starts.len() == 1 && reader.lost == 0);
         assert!(reader.lines.is_subset(&file.lines));
     }
-    assert!(!sampler.path("sock").exists(), "a socket is removed in the end");
+    assert!(!sampler.path("sock").exists(), "the socket is removed at the end");
 }
 
-/// Files are closed by size while lines come, compressed, and have each its head; together they have all lines.
+/// Each file begins with `start` records; together the rotated and compressed files have all records.
 #[test]
-fn files_are_rotated_and_nothing_is_lost_between_them() {
+fn rotation_by_size_drops_no_record() {
     let sampler = Sampler::new(
         "interval = \"10ms\"
         [[output]]
@@ -74,7 +73,7 @@ fn files_are_rotated_and_nothing_is_lost_between_them() {
         match name.rsplit('.').next() {
             Some("zst") => texts.push(String::from_utf8(zstd::stream::decode_all(&bytes[..]).unwrap()).unwrap()),
             Some("jsonl") => texts.push(String::from_utf8(bytes).unwrap()),
-            // Half of what is compressed again at the next start.
+            // A file that was being compressed at the stop; the next start compresses it again.
             _ => assert!(name.ends_with(".jsonl.zst.part"), "{name}"),
         }
     }
@@ -87,9 +86,9 @@ fn files_are_rotated_and_nothing_is_lost_between_them() {
         let Line::Start(start) = record(head) else { panic!("{head}") };
         assert!(heads.insert(head.to_owned()), "no two first lines are alike");
         seqs.insert(start.file_seq);
-        lines.extend(Told::of(text).lines);
+        lines.extend(Received::of(text).lines);
     }
-    // In the moment between the compressed file's coming and the other's going it is there twice.
+    // A file may be there twice: compressed, and not yet removed.
     assert_eq!(seqs.into_iter().collect::<Vec<_>>(), (0..u32::try_from(heads.len()).unwrap()).collect::<Vec<_>>());
-    assert!(lines == Told::of(&sampler.read("all")).lines);
+    assert!(lines == Received::of(&sampler.read("all")).lines);
 }

@@ -1,4 +1,4 @@
-//! A real NATS server, on loopback, started here: with `-js` and a store of its own, killed and started again while lines come.
+//! A real NATS server with JetStream on the loopback interface. The tests start, kill and restart it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,18 +10,18 @@ use std::time::Duration;
 use async_nats::ConnectOptions;
 use async_nats::jetstream::stream::Config;
 
-use super::sampler::{Run, Sampler, Told, once, say, signal, wait_for};
+use super::sampler::{Received, Run, Sampler, notice, signal, wait_for};
 
-/// `None`, said aloud, where the server is not installed and nobody insists.
+/// Returns the path of the server; `None` with a notice if it is not installed.
 fn available() -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    // `make tools` unpacks it there.
+    // `make tools` unpacks the server there.
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("out/tools");
     let folders = std::iter::once(ours).chain(std::env::split_paths(&path));
     let found = folders.map(|folder| folder.join("nats-server")).find(|file| file.exists());
     if found.is_none() {
         assert!(std::env::var_os("IBNET_REQUIRE_NATS").is_none(), "nats-server is not installed: run `make tools`");
-        say("SKIPPED: nats-server is not installed; `make tools` fetches it");
+        notice("SKIPPED: nats-server is not installed; `make tools` fetches it");
     }
     found
 }
@@ -31,7 +31,7 @@ struct Server<'a> {
     program: PathBuf,
     folder: &'a Path,
     port: u16,
-    /// What its configuration says beside the port and the store.
+    /// Configuration without the port and the store.
     config: String,
     child: Child,
 }
@@ -57,7 +57,7 @@ impl<'a> Server<'a> {
             .unwrap()
     }
 
-    /// Kills it; nothing is said to anybody.
+    /// Kills the server without notice to its clients.
     fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -67,7 +67,8 @@ impl<'a> Server<'a> {
         self.child = Self::spawn(&self.program, self.folder, self.port, &self.config);
     }
 
-    fn ask<T>(&self, connect: impl Fn() -> ConnectOptions, scheme: &str, ask: impl AsyncFn(async_nats::jetstream::Context) -> T) -> T {
+    /// Connects as soon as the server accepts, and calls `query`.
+    fn query<T>(&self, connect: impl Fn() -> ConnectOptions, scheme: &str, query: impl AsyncFn(async_nats::jetstream::Context) -> T) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let address = format!("{scheme}://127.0.0.1:{}", self.port);
         let log = || fs::read_to_string(self.folder.join("nats.log")).unwrap_or_default();
@@ -75,7 +76,7 @@ impl<'a> Server<'a> {
             let mut last = None;
             for _ in 0..1000 {
                 match connect().connect(&address).await {
-                    Ok(client) => return ask(async_nats::jetstream::new(client)).await,
+                    Ok(client) => return query(async_nats::jetstream::new(client)).await,
                     Err(error) => last = Some(error),
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -87,20 +88,20 @@ impl<'a> Server<'a> {
     fn add_stream(&self, connect: impl Fn() -> ConnectOptions, scheme: &str) {
         let config = || Config { name: "IBNET".to_owned(), subjects: vec!["ibnet.>".to_owned()], ..Config::default() };
         // JetStream may need a moment after the first connection.
-        self.ask(connect, scheme, async |jetstream| {
+        self.query(connect, scheme, async |jetstream| {
             for _ in 0..100 {
                 if jetstream.get_or_create_stream(config()).await.is_ok() {
                     return;
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            panic!("there is no JetStream");
+            panic!("JetStream is not available");
         });
     }
 
-    /// All messages that the stream has, by subject.
+    /// Returns all messages of the stream by subject.
     fn messages(&self, connect: impl Fn() -> ConnectOptions, scheme: &str) -> BTreeMap<String, Vec<String>> {
-        self.ask(connect, scheme, async |jetstream| {
+        self.query(connect, scheme, async |jetstream| {
             let mut stream = jetstream.get_stream("IBNET").await.unwrap();
             let state = stream.info().await.unwrap().state.clone();
             let mut messages: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -114,7 +115,7 @@ impl<'a> Server<'a> {
     }
 
     fn count(&self) -> u64 {
-        self.ask(ConnectOptions::new, "nats", async |jetstream| match jetstream.get_stream("IBNET").await {
+        self.query(ConnectOptions::new, "nats", async |jetstream| match jetstream.get_stream("IBNET").await {
             Ok(mut stream) => stream.info().await.map_or(0, |info| info.state.messages),
             Err(_) => 0,
         })
@@ -132,34 +133,35 @@ fn slots(sampler: &Sampler) -> usize {
     sampler.read_now("lines").matches("{\"type\":\"sweep\"").count()
 }
 
-/// How many lines did not arrive by what was said in the end: on a busy machine the last ones may not have the time.
+/// Returns the number of records that were not acknowledged by the end. On a busy machine the last ones may be late.
 #[track_caller]
-fn untold(run: &Run) -> usize {
-    let lines = run.stderr.split_once("error: the last ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
-    assert_eq!(run.code, i32::from(lines.is_some()), "{}", run.stderr);
-    lines.unwrap_or(0)
+fn dropped_at_the_end(run: &Run) -> usize {
+    let message = run.stderr.lines().find_map(|line| line.strip_prefix("error: "));
+    let records = message.filter(|text| text.contains("were dropped at the end")).and_then(|text| text.split(' ').next()?.parse().ok());
+    assert_eq!(run.code, if records.is_some() { 4 } else { 0 }, "{}", run.stderr);
+    records.unwrap_or(0)
 }
 
-/// What is in the messages is what is in the file, each line once, but for the last that had no time.
+/// Checks that the messages are the records of the file, each once, except for those dropped at the end.
 #[track_caller]
-fn same(messages: BTreeMap<String, Vec<String>>, file: &Told, untold: usize) -> Told {
+fn same(messages: BTreeMap<String, Vec<String>>, file: &Received, dropped: usize) -> Received {
     let text: String = messages.into_values().flatten().map(|line| line + "\n").collect();
-    let told = Told::of(&text);
-    assert!(told.starts.len() == 1 && told.lines.is_subset(&file.lines));
-    let missing = file.lines.len() - told.lines.len();
-    // What was not acknowledged may have arrived.
+    let received = Received::of(&text);
+    assert!(received.starts.len() == 1 && received.lines.is_subset(&file.lines));
+    let missing = file.lines.len() - received.lines.len();
+    // Records without an acknowledgement may have arrived.
     assert!(
-        (told.lost as usize..=told.lost as usize + untold).contains(&missing),
-        "{missing} are missing, {} and {untold} told",
-        told.lost
+        (received.lost as usize..=received.lost as usize + dropped).contains(&missing),
+        "{missing} missing, {} and {dropped} reported",
+        received.lost
     );
-    told
+    received
 }
 
-/// The server is not there at first. Then it stands still until it is given up and goes on; stands still with lines that it read and did not store, and
-/// is killed; and is killed while all is well. Every line arrives, once.
+/// The server is unreachable at first. Then it is suspended until the client gives up, and continued; suspended with
+/// records that it read and did not store, and killed; and killed while it works. Every record arrives once.
 #[test]
-fn a_server_that_is_killed_and_comes_back_has_every_line_once() {
+fn restarted_server_has_every_record_once() {
     let Some(program) = available() else { return };
     let sampler = Sampler::new("");
     let mut server = Server::start(program, &sampler, "");
@@ -190,7 +192,7 @@ fn a_server_that_is_killed_and_comes_back_has_every_line_once() {
     more_messages(&server);
     for comes_back in [true, false] {
         signal(&server.child, "STOP");
-        // More than two seconds: by then it is given up, with lines under way.
+        // More than two seconds: acknowledgements time out while messages are in flight.
         more_slots(150);
         if comes_back {
             signal(&server.child, "CONT");
@@ -206,20 +208,19 @@ fn a_server_that_is_killed_and_comes_back_has_every_line_once() {
     let before = server.count();
     wait_for("messages", || server.count() > before + 300);
     let run = running.stop("TERM");
-    for word in ["takes no lines; they wait", "takes lines again", "the connection is lost"] {
+    for word in ["cannot publish, buffering records", "publishing again", "disconnected, buffering records"] {
         assert!(run.stderr.contains(word), "{}", run.stderr);
     }
     let messages = server.messages(ConnectOptions::new, "nats");
     let subjects: BTreeSet<_> = messages.keys().map(String::as_str).collect();
     let expected = ["event", "histogram", "port", "start", "sweep"].map(|kind| format!("ibnet.two_words__.node00001.{kind}"));
     assert!(subjects.iter().all(|subject| expected.iter().any(|one| one == subject)) && subjects.len() >= 4, "{subjects:?}");
-    let told = same(messages, &Told::of(&sampler.read("lines")), untold(&run));
-    assert_eq!(told.lost, 0);
+    let received = same(messages, &Received::of(&sampler.read("lines")), dropped_at_the_end(&run));
+    assert_eq!(received.lost, 0);
 }
 
-/// More than the spool holds: what is lost is told in the stream, to the line.
 #[test]
-fn what_the_spool_cannot_hold_is_told() {
+fn records_beyond_the_buffer_are_reported_exactly() {
     let Some(program) = available() else { return };
     let sampler = Sampler::new("");
     let mut server = Server::start(program, &sampler, "");
@@ -237,19 +238,19 @@ fn what_the_spool_cannot_hold_is_told() {
         server.port
     ));
     let running = sampler.start();
-    wait_for("2 MB of lines", || fs::metadata(sampler.path("lines")).is_ok_and(|file| file.len() > 2 << 20));
+    wait_for("2 MB of records", || fs::metadata(sampler.path("lines")).is_ok_and(|file| file.len() > 2 << 20));
     server.start_again();
     wait_for("messages", || server.count() > 1000);
     let run = running.stop("TERM");
-    let told = same(server.messages(ConnectOptions::new, "nats"), &Told::of(&sampler.read("lines")), untold(&run));
-    assert!(told.lost > 0);
+    let received = same(server.messages(ConnectOptions::new, "nats"), &Received::of(&sampler.read("lines")), dropped_at_the_end(&run));
+    assert!(received.lost > 0);
 }
 
-/// A server that stays away: the sampler ends at a signal, and says what it could not get rid of.
 #[test]
-fn a_server_that_stays_away_holds_nothing_up() {
+fn stop_with_an_unreachable_server_reports_every_record() {
     let sampler = Sampler::new(
         "interval = \"20ms\"
+        drain = \"200ms\"
         [[output]]
         type = \"file\"
         path = \"lines\"
@@ -260,14 +261,14 @@ fn a_server_that_stays_away_holds_nothing_up() {
     let running = sampler.start();
     wait_for("slots", || slots(&sampler) > 5);
     let run = running.stop("TERM");
-    let lines = Told::of(&sampler.read("lines"));
-    // Its start line, too.
-    assert_eq!(untold(&run), lines.lines.len() + 1, "{}", run.stderr);
-    assert!(run.stderr.contains("it is not there"), "{}", run.stderr);
+    let lines = Received::of(&sampler.read("lines"));
+    // The `start` record counts too.
+    assert_eq!(dropped_at_the_end(&run), lines.lines.len() + 1, "{}", run.stderr);
+    assert!(run.stderr.contains("cannot publish, buffering records"), "{}", run.stderr);
     assert!(!run.stderr.contains("secret"), "{}", run.stderr);
 }
 
-/// Makes a certificate of 127.0.0.1 that has signed itself, and its key.
+/// Makes a self-signed certificate for 127.0.0.1 and its key. Returns false without openssl.
 fn certificate(folder: &Path) -> bool {
     let args = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1 \
                 -addext basicConstraints=critical,CA:FALSE -keyout key.pem -out cert.pem";
@@ -279,14 +280,14 @@ fn certificate(folder: &Path) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// The server wants TLS and credentials (a user's key, as `nsc` writes it).
+/// The server requires TLS and credentials (a user's key as written by `nsc`).
 #[test]
-fn tls_and_credentials() {
+fn server_with_tls_and_credentials_receives_every_record() {
     let Some(program) = available() else { return };
     let sampler = Sampler::new("");
     if !certificate(sampler.folder()) {
         assert!(std::env::var_os("IBNET_REQUIRE_NATS").is_none(), "openssl is not installed: run `make tools`");
-        return say("SKIPPED: openssl is not installed; `make tools` fetches it");
+        return notice("SKIPPED: openssl is not installed; `make tools` fetches it");
     }
     let in_folder = |name: &str| sampler.path(name).display().to_string();
     let (operator, account, user) = (nkeys::KeyPair::new_operator(), nkeys::KeyPair::new_account(), nkeys::KeyPair::new_user());
@@ -319,23 +320,28 @@ fn tls_and_credentials() {
     let running = sampler.start();
     wait_for("slots", || slots(&sampler) > 5);
     let run = running.stop("TERM");
-    let told = same(server.messages(connect, "tls"), &Told::of(&sampler.read("lines")), untold(&run));
-    assert!(told.lines.len() > 20 && told.lost == 0);
+    let received = same(server.messages(connect, "tls"), &Received::of(&sampler.read("lines")), dropped_at_the_end(&run));
+    assert!(received.lines.len() > 20 && received.lost == 0);
 
-    // Without them nothing gets in, and somebody is told why.
+    // Without credentials the server rejects the connection, and the log has the reason.
     fs::remove_file(sampler.path("lines")).unwrap();
     configure("");
     let running = sampler.start();
     wait_for("slots", || slots(&sampler) > 5);
     let run = running.stop("TERM");
-    assert!(run.code == 1 && run.stderr.contains("takes no lines"), "{}", run.stderr);
+    assert!(run.code == 4 && run.stderr.contains("cannot publish, buffering records"), "{}", run.stderr);
     configure("nowhere.creds");
-    let run = once("an end", || Some(sampler.command().output().unwrap()));
+    let run = sampler.command().output().unwrap();
     let text = String::from_utf8(run.stderr).unwrap();
-    assert!(run.status.code() == Some(1) && text.starts_with("error: nowhere.creds: cannot be used for the NATS server tls://"), "{text}");
+    assert!(
+        run.status.code() == Some(1)
+            && text.starts_with("error: cannot connect to the NATS server tls://")
+            && text.contains("nowhere.creds cannot be used"),
+        "{text}"
+    );
 }
 
-/// The least of what `nsc` makes: an operator who signs an account, which signs a user.
+/// The minimal set that `nsc` makes: an operator signs an account, and the account signs a user.
 mod jwt {
     use base64::Engine;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -351,7 +357,7 @@ mod jwt {
         format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 
-    /// What the server is told.
+    /// Returns the server's configuration.
     pub(super) fn server(operator: &KeyPair, account: &KeyPair) -> String {
         let own = signed(operator, operator, "operator", &json!({"type": "operator", "version": 2}));
         let system = KeyPair::new_account();
@@ -371,7 +377,7 @@ mod jwt {
         )
     }
 
-    /// What the user shows.
+    /// Returns the credentials file of the user.
     pub(super) fn credentials(account: &KeyPair, user: &KeyPair) -> String {
         let jwt = signed(account, user, "sampler", &json!({"type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1}));
         format!(

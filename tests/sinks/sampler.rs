@@ -1,4 +1,4 @@
-//! A sampler of a small simulated fabric, and what its lines tell.
+//! A sampler of a small simulated fabric, and its records.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,14 +10,14 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ibnet::sweep::record::line::{self, Line};
+use ibnet::record::strict::{self, Line};
 use ibnet::topology::synthetic::FatTree;
 use tempfile::TempDir;
 
-/// A guard against a program that hangs, not a measure of how fast it is.
-const HANGS: Duration = Duration::from_secs(60);
+/// Time after which the test fails. It is a guard against a hang, not a limit for the speed.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Between two looks at what a program does.
+/// Pause between two checks of a condition.
 const WAIT: Duration = Duration::from_millis(5);
 
 /// 20 linked ports.
@@ -29,37 +29,37 @@ pub(crate) struct Sampler {
     port: u16,
 }
 
-/// A sampler that runs. It is killed when this is dropped.
+/// A running sampler. It is killed when this is dropped.
 pub(crate) struct Running {
     child: Child,
     stdout: Option<JoinHandle<String>>,
     stderr: JoinHandle<String>,
 }
 
-/// What a run left behind.
+/// Result of a run.
 pub(crate) struct Run {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-/// What a file or stream tells.
+/// The records of a file or stream.
 #[derive(Default)]
-pub(crate) struct Told {
-    /// Its `start` lines.
-    pub(crate) starts: Vec<line::Start>,
-    /// The slots that have their `sweep` record.
+pub(crate) struct Received {
+    /// `start` records.
+    pub(crate) starts: Vec<strict::Start>,
+    /// Slots with a `sweep` record.
     pub(crate) slots: Vec<u64>,
-    /// All other lines but those that tell of lost ones, as they are without `lines_lost`.
+    /// All other lines except `lines_lost` events, with `lines_lost` set to 0 in `sweep` records.
     pub(crate) lines: BTreeSet<String>,
-    /// Lines that are lost by its events; its `sweep` records say the same.
+    /// Number of dropped records by the `lines_lost` events, checked against the `sweep` records.
     pub(crate) lost: u64,
-    /// Lines that are none.
+    /// Number of lines that are not records.
     pub(crate) torn: usize,
 }
 
 impl Sampler {
-    /// `PORT` in the configuration is one that was free just now.
+    /// Makes a sampler. `PORT` in the configuration is replaced by a free port.
     pub(crate) fn new(config: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -87,12 +87,12 @@ impl Sampler {
         String::from_utf8(fs::read(self.path(name)).unwrap()).unwrap()
     }
 
-    /// What a file has while it is written; nothing if it is not there.
+    /// Returns the text of a file while it is written; an empty text without a file.
     pub(crate) fn read_now(&self, name: &str) -> String {
         String::from_utf8_lossy(&fs::read(self.path(name)).unwrap_or_default()).into_owned()
     }
 
-    /// The names of all files, in order.
+    /// Returns the names of all files in order.
     pub(crate) fn files(&self) -> Vec<String> {
         let mut names: Vec<_> =
             fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -113,14 +113,14 @@ impl Sampler {
         command
     }
 
-    /// A reader at a Unix socket, once somebody listens there.
+    /// Connects to a Unix socket as soon as it exists.
     pub(crate) fn unix(&self, name: &str) -> UnixStream {
-        once("a reader", || UnixStream::connect(self.path(name)).ok())
+        wait_for_some("a reader", || UnixStream::connect(self.path(name)).ok())
     }
 
-    /// A reader at the TCP port.
+    /// Connects to the TCP port as soon as it is open.
     pub(crate) fn tcp(&self) -> TcpStream {
-        once("a reader", || TcpStream::connect(("127.0.0.1", self.port)).ok())
+        wait_for_some("a reader", || TcpStream::connect(("127.0.0.1", self.port)).ok())
     }
 }
 
@@ -133,20 +133,20 @@ fn all_of(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
 }
 
 impl Running {
-    /// Sends a signal to this process and no other: it has not been waited for, so its number is its own.
+    /// Sends a signal. The process has not been waited for, so no other process has its number.
     pub(crate) fn signal(&self, name: &str) {
         signal(&self.child, name);
     }
 
-    /// Ends it by a signal.
+    /// Stops the sampler by a signal and waits for its end.
     pub(crate) fn stop(self, name: &str) -> Run {
         self.signal(name);
         self.end()
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the sampler.
     pub(crate) fn end(mut self) -> Run {
-        let status = once("an end", || self.child.try_wait().unwrap());
+        let status = wait_for_some("the end", || self.child.try_wait().unwrap());
         let stdout = self.stdout.take().unwrap().join().unwrap();
         let stderr = std::mem::replace(&mut self.stderr, std::thread::spawn(String::new)).join().unwrap();
         Run { code: status.code().unwrap_or(-1), stdout, stderr }
@@ -155,7 +155,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended already unless the test failed.
+        // The process still runs only if the test failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -166,40 +166,40 @@ pub(crate) fn signal(child: &Child, name: &str) {
     assert!(kill.success());
 }
 
-/// Tells people something, whether or not the runner captures what tests print.
-pub(crate) fn say(text: &str) {
+/// Prints a notice that the test runner does not capture.
+pub(crate) fn notice(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Waits until there is something.
+/// Waits until the function returns a value.
 #[track_caller]
-pub(crate) fn once<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    for _ in 0..HANGS.as_millis() / WAIT.as_millis() {
+pub(crate) fn wait_for_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..TIMEOUT.as_millis() / WAIT.as_millis() {
         if let Some(found) = look() {
             return found;
         }
         std::thread::sleep(WAIT);
     }
-    panic!("there never was {what}");
+    panic!("{what} did not come");
 }
 
-/// Waits until something is so.
+/// Waits until the condition is true.
 #[track_caller]
 pub(crate) fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
-    once(what, || is().then_some(()));
+    wait_for_some(what, || is().then_some(()));
 }
 
-/// Reads lines until so many of them have had that text in them.
+/// Reads lines until `count` of them contained a text.
 pub(crate) fn read_lines(reader: impl Read, having: &str, count: usize) -> String {
     read_on(&mut BufReader::new(reader), having, count)
 }
 
-/// Likewise; what comes after them can be read later.
+/// Reads lines until `count` of them contained a text; the reader can be read further.
 pub(crate) fn read_on(reader: &mut impl BufRead, having: &str, count: usize) -> String {
     let (mut text, mut found) = (String::new(), 0);
     while found < count {
         let mut line = String::new();
-        assert!(reader.read_line(&mut line).unwrap() > 0, "it ends after {text}");
+        assert!(reader.read_line(&mut line).unwrap() > 0, "the stream ended after {text}");
         found += usize::from(line.contains(having));
         text.push_str(&line);
     }
@@ -208,43 +208,43 @@ pub(crate) fn read_on(reader: &mut impl BufRead, having: &str, count: usize) -> 
 
 #[track_caller]
 pub(crate) fn record(text: &str) -> Line {
-    line::parse(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    strict::parse(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-impl Told {
-    /// Of a text whose lines are all whole.
+impl Received {
+    /// Reads a text that has whole records only.
     #[track_caller]
     pub(crate) fn of(text: &str) -> Self {
-        let told = Self::of_any(text);
-        assert_eq!(told.torn, 0, "every line is whole");
-        told
+        let received = Self::of_any(text);
+        assert_eq!(received.torn, 0, "every line is whole");
+        received
     }
 
-    /// Of any text: what is no record is counted.
+    /// Reads a text and counts the lines that are not records.
     #[track_caller]
     pub(crate) fn of_any(text: &str) -> Self {
-        let mut told = Self::default();
+        let mut received = Self::default();
         let mut by_sweeps = 0;
         for line in text.lines() {
-            match line::parse(line) {
-                Err(_) => told.torn += 1,
-                Ok(Line::Start(start)) => told.starts.push(start),
+            match strict::parse(line) {
+                Err(_) => received.torn += 1,
+                Ok(Line::Start(start)) => received.starts.push(start),
                 Ok(Line::Event(event)) if event.event == "lines_lost" => {
-                    told.lost += event.detail.split(' ').next().unwrap().parse::<u64>().unwrap();
+                    received.lost += event.detail.split(' ').next().unwrap().parse::<u64>().unwrap();
                 }
                 Ok(record) => {
                     let mut text = line.to_owned();
                     if let Line::Sweep(sweep) = record {
                         by_sweeps += sweep.lines_lost;
-                        told.slots.push(sweep.slot);
+                        received.slots.push(sweep.slot);
                         text = line.replace(&format!("\"lines_lost\":{}", sweep.lines_lost), "\"lines_lost\":0");
                     }
-                    assert!(told.lines.insert(text), "twice: {line}");
+                    assert!(received.lines.insert(text), "a record is there twice: {line}");
                 }
             }
         }
-        // A slot that was cut short told of a gap before its `sweep` record was lost.
-        assert!(by_sweeps <= told.lost && (told.torn > 0 || by_sweeps == told.lost), "{by_sweeps} and {}", told.lost);
-        told
+        // A gap event may be written in a slot whose `sweep` record is dropped.
+        assert!(by_sweeps <= received.lost && (received.torn > 0 || by_sweeps == received.lost), "{by_sweeps} and {}", received.lost);
+        received
     }
 }

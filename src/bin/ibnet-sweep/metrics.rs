@@ -1,4 +1,4 @@
-//! Metrics, if the configuration wants them: who is at the other ends of links, and a clock for what serves them.
+//! The metrics server, if the configuration has one.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,10 +7,10 @@ use ibnet::assignments::Sampler;
 use ibnet::config::Config;
 use ibnet::metrics::{Metrics, Peers, Server};
 
-use super::Failure;
+use super::failure::Failure;
 
-/// Serves metrics from now on, or does nothing.
-#[expect(clippy::disallowed_methods, reason = "the library is told the time")]
+/// Starts the metrics server; `None` if the configuration has none.
+#[expect(clippy::disallowed_methods, reason = "programs read clocks; the library gets the time as an argument")]
 pub(super) fn serve(config: &Config, peers: Peers) -> Result<Option<Arc<Metrics>>, Failure> {
     let Some(settings) = &config.metrics else { return Ok(None) };
     let server = Server::bind(settings)?;
@@ -20,7 +20,7 @@ pub(super) fn serve(config: &Config, peers: Peers) -> Result<Option<Arc<Metrics>
     Ok(Some(metrics))
 }
 
-/// What all samplers together say of every device: those of others are at the other ends of our links.
+/// Returns kind and LID of every device of the plan, and of the devices at the other ends of its links.
 pub(super) fn peers(samplers: &[Sampler]) -> Peers {
     let devices = || samplers.iter().flat_map(|sampler| &sampler.devices);
     let ends = devices().flat_map(|device| &device.ports).filter_map(|port| port.peer.as_ref());

@@ -1,4 +1,4 @@
-//! `ibnet-sweep query`: the counters of one port, once, as `perfquery` prints them or as a record.
+//! `ibnet-sweep query`: the counters of one port, once, in the format of `perfquery` or as a record.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,28 +11,31 @@ use ibnet::sweep::driver::{Address, DeviceAsker};
 use ibnet::sweep::query::{self, Answers, Question};
 use ibnet::types::{Lid, PortNum};
 
-use super::{Failure, lanes};
+use super::failure::Failure;
+use super::simulation;
+#[cfg(feature = "umad")]
+use super::workers;
 
-/// Asks one port once and prints its counters as perfquery does.
+/// Query one port once and print its counters in the format of perfquery
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Where the device answers: 1 to 49151, or 0x and hexadecimal digits
+    /// LID of the device: 1 to 49151, or hexadecimal with 0x
     #[arg(value_parser = lid)]
     lid: Lid,
-    /// Which of its ports; 0 is a switch's own
+    /// Port of the device; 0 is the management port of a switch
     #[arg(value_parser = port)]
     port: PortNum,
-    /// Configuration: ca, sl, pkey, groups and the simulated fabric are read of it
+    /// Configuration file: its keys ca, sl, pkey, groups and simulate are used
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Groups of counters, in the order in which they are printed, or all [default: extended,base,xmtdisc,rcverr]
+    /// Counter groups in the order of the output, or all [default: extended,base,xmtdisc,rcverr]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     groups: Option<Vec<String>>,
-    /// Print the record of a sweep, one JSON line
+    /// Print the record of a sweep: one JSON line
     #[arg(long)]
     json: bool,
-    /// HCA that sends [default: the only active InfiniBand port]
+    /// HCA port that sends [default: the only active InfiniBand port]
     #[arg(long, value_name = "NAME[:PORT]")]
     ca: Option<String>,
     /// Service level [default: 0]
@@ -41,10 +44,10 @@ pub(super) struct Args {
     /// P_Key [default: 0xffff]
     #[arg(long, value_name = "HEX")]
     pkey: Option<String>,
-    /// How long an answer is waited for, three times each
+    /// Timeout of a MAD, which is sent three times at most
     #[arg(long, value_name = "TIME", value_parser = timeout, default_value = "500ms")]
     timeout: Duration,
-    /// Ask the fabric of this net file simulated in this process, without InfiniBand
+    /// Query the fabric of this net file, simulated in this process; no InfiniBand is needed
     #[arg(long, value_name = "FILE")]
     simulate: Option<String>,
 }
@@ -57,14 +60,14 @@ Examples:
   ibnet-sweep query 23 1 --json | jq .port_xmit_data_bytes
   ibnet-sweep query 2 1 --simulate fabric.p
 
-Values are as they are on the wire: data in words of 4 octets. A record has
-octets. A group that the device does not have or does not answer is left out;
-standard error says why.
+Values are those of the wire: data counters in words of 4 octets. A record has
+octets. A group that the device lacks or does not answer is left out; standard
+error has the reason.
 
 Exit codes: 0 at least one group was answered; 1 none was, or the input or the
 environment is wrong; 2 the arguments are wrong.";
 
-/// A number, decimal or with `0x` before it.
+/// Parses a decimal number, or a hexadecimal one with `0x`.
 fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -83,31 +86,31 @@ fn port(text: &str) -> Result<PortNum, &'static str> {
 }
 
 fn timeout(text: &str) -> Result<Duration, &'static str> {
-    let sensible = Duration::from_millis(1)..=Duration::from_secs(60);
-    humantime::parse_duration(text).ok().filter(|time| sensible.contains(time)).ok_or("a duration from 1ms to 60s, such as 500ms")
+    let allowed = Duration::from_millis(1)..=Duration::from_secs(60);
+    humantime::parse_duration(text).ok().filter(|time| allowed.contains(time)).ok_or("a duration from 1ms to 60s, such as 500ms")
 }
 
-/// A record belongs to a slot of a second, as those of a sweep do unless something else is said.
+/// Interval that gives the slot of the record: the default of a sweep.
 const INTERVAL_NS: u64 = 1_000_000_000;
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let config = args.config()?;
     let address = |pkey_index| Address { lid: args.lid, sl: config.engine.sl, pkey_index, timeout: args.timeout };
-    if let Some(fabric) = lanes::simulated(&config)? {
-        return args.ask(&config, address(0), SimTransport::new(fabric));
+    if let Some(fabric) = simulation::build(&config)? {
+        return args.query(&config, address(0), SimTransport::new(fabric));
     }
     #[cfg(feature = "umad")]
     {
-        // One port is asked once: any of the HCA ports will do.
-        let (port, pkey_index) = lanes::hca_port(&config, &config.cas.first().cloned().unwrap_or_default())?;
-        args.ask(&config, address(pkey_index), ibnet::mad::transport::umad::UmadTransport::open(&port)?)
+        // One HCA port is enough for one query: the first of several.
+        let (port, pkey_index) = workers::hca_port(&config, &config.cas.first().cloned().unwrap_or_default())?;
+        args.query(&config, address(pkey_index), ibnet::mad::transport::umad::UmadTransport::open(&port)?)
     }
     #[cfg(not(feature = "umad"))]
     Err(Failure::NoUmad)
 }
 
 impl Args {
-    /// The file, with the flags over it.
+    /// Returns the configuration with the flags applied.
     fn config(&self) -> Result<Config, ConfigError> {
         let mut raw = self.config.as_deref().map(Raw::read).transpose()?.unwrap_or_default();
         for (flag, key) in [(&self.simulate, &mut raw.simulate), (&self.pkey, &mut raw.pkey)] {
@@ -124,13 +127,14 @@ impl Args {
         if let Some(sl) = &self.sl {
             raw.sl = Sl::Word(sl.clone());
         }
-        // What a sweep would sweep does not matter: no such file is read.
+        // A query needs no plan: this net file is never read.
         raw.assignments.clear();
+        raw.sampler.clear();
         raw.net = "-".to_owned();
         raw.check()
     }
 
-    /// Whether the value that is wrong was given here.
+    /// Returns whether the wrong value was given by a flag.
     pub(super) fn gave(&self, failure: &Failure) -> bool {
         let Failure::Config(ConfigError::Value { key, .. }) = failure else { return false };
         match *key {
@@ -142,28 +146,28 @@ impl Args {
         }
     }
 
-    fn ask<T: Transport>(&self, config: &Config, address: Address, transport: T) -> Result<(), Failure> {
+    fn query<T: Transport>(&self, config: &Config, address: Address, transport: T) -> Result<(), Failure> {
         let path_sl = config.engine.path_sl;
-        let mut asker = DeviceAsker::new(transport, address, cli::random_seed());
+        let mut client = DeviceAsker::new(transport, address, cli::random_seed());
         let question = Question { lid: self.lid, port: self.port, groups: config.engine.groups.clone(), record: self.json };
-        let answers = query::ask(question, &mut asker).map_err(Failure::Lost)?;
+        let answers = query::ask(question, &mut client).map_err(Failure::TransportLost)?;
         if path_sl {
-            cli::note(&format!("note: sl: no path record is asked for one port; service level {} is used\n", address.sl));
+            cli::note(&format!("note: sl: the path record is not queried for a single port; service level {} is used\n", address.sl));
         }
         if !answers.is_any() {
             return Err(self.no_answer(&answers));
         }
-        tell_missing(&answers);
+        report_missing(&answers);
         let shown = if self.json {
-            let ts = asker.wall(answers.at());
-            answers.record(ts, ts / INTERVAL_NS, &cli::short_host_name()).ok_or(Failure::Nameless { lid: self.lid })?
+            let ts = client.wall(answers.at());
+            answers.record(ts, ts / INTERVAL_NS, &cli::short_host_name()).ok_or(Failure::NoGuid { lid: self.lid })?
         } else {
             answers.text().into_bytes()
         };
         cli::print(&shown).map_err(Failure::Stdout)
     }
 
-    /// Why there is nothing to show; of each group, if that says more.
+    /// Returns the error for a port without any answer.
     fn no_answer(&self, answers: &Answers) -> Failure {
         let (lid, port) = (self.lid, self.port);
         if answers.is_silent() {
@@ -172,18 +176,17 @@ impl Args {
         if answers.is_agent_silent() {
             return Failure::NoAgent { lid };
         }
-        tell_missing(answers);
+        report_missing(answers);
         Failure::NoGroup { lid, port }
     }
 }
 
-fn tell_missing(answers: &Answers) {
+/// Prints the reason for each group that has no answer.
+fn report_missing(answers: &Answers) {
     for (group, missing) in answers.missing() {
         cli::note(&format!("note: {group}: {missing}\n"));
     }
     if answers.is_fec_unknown() {
-        cli::note(
-            "note: extended_speeds: PortInfoExtended does not tell the port's FEC, and so not what its lanes count: they are left out\n",
-        );
+        cli::note("note: extended_speeds: PortInfoExtended does not give the FEC of the port, so the counters of its lanes are left out\n");
     }
 }

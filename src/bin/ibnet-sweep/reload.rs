@@ -1,39 +1,43 @@
-//! A configuration and assignments that are read anew while they are swept by: when to look, what may change, and which lanes are the same.
+//! Files that are read again while the sweep runs: when they changed, which keys may change, and which
+//! workers stay.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ibnet::config::{Config, Plan as Source, Raw};
-use ibnet::sink::Outlet;
+use ibnet::output::Outlet;
 use ibnet::sweep::driver::{Driver, Settings};
 
-use super::lanes::{Lane, Work};
-use super::{Failure, Flags};
+use super::failure::Failure;
+use super::flags::Flags;
+use super::workers::{Share, Work};
 
-/// Makes a driver once its records have somewhere to go.
-pub(super) type Start<T> = Box<dyn FnOnce(Outlet) -> Driver<T>>;
+/// Makes a driver that writes to an outlet.
+pub(super) type MakeDriver<T> = Box<dyn FnOnce(Outlet) -> Driver<T>>;
 
-/// Prepares a lane: opens its way to the fabric.
-pub(super) type Prepare<T> = Box<dyn Fn(&Config, &Lane, Settings) -> Result<Start<T>, Failure>>;
+/// Opens the transport of a worker; its driver is made later.
+pub(super) type Prepare<T> = Box<dyn Fn(&Config, &Share, Settings) -> Result<MakeDriver<T>, Failure>>;
 
-/// All that is swept by, as it was read.
+/// The configuration and the plan, as they were read.
 pub(super) struct Setup {
     pub(super) raw: Raw,
     pub(super) config: Config,
     pub(super) work: Work,
+    /// The files, and their state before they were read.
+    files: Vec<(PathBuf, Stamp)>,
 }
 
-/// What makes a lane the one that it is: where all of it is equal, it may go on.
+/// Everything that defines a worker. If it is equal after a reload, the worker goes on.
 #[derive(Clone, PartialEq)]
-pub(super) struct Identity {
-    lane: Lane,
+pub(super) struct WorkerSetup {
+    share: Share,
     settings: Settings,
     cpu: Option<usize>,
     pkey: u16,
 }
 
-/// Keys that a running sweep can change. All else is given once, at the start.
+/// Keys that may change while the sweep runs. All others need a restart.
 const CHANGEABLE: [&str; 16] = [
     "assignments",
     "net",
@@ -54,121 +58,126 @@ const CHANGEABLE: [&str; 16] = [
 ];
 
 impl Setup {
+    /// Reads and checks the configuration and the plan.
     pub(super) fn load(flags: &Flags) -> Result<Self, Failure> {
+        // Before the files are read: a change while they are read is a later change.
+        let mut files: Vec<(PathBuf, Stamp)> = flags.config.iter().map(|path| (path.clone(), stamp(path))).collect();
         let raw = flags.raw()?;
         let config = flags.config()?;
         flags.check_output(&config)?;
+        let (Source::Assignments(plan) | Source::Net(plan)) = &config.plan;
+        files.push((plan.clone(), stamp(plan)));
         let work = Work::load(&config)?;
-        Ok(Self { raw, config, work })
+        Ok(Self { raw, config, work, files })
     }
 
-    /// The lanes, each with what makes it the one that it is.
-    pub(super) fn lanes(&self, settings: impl Fn(Settings) -> Settings) -> Vec<Identity> {
+    /// Returns the setup of each worker; `change` adjusts the settings of its driver.
+    pub(super) fn workers(&self, change: impl Fn(Settings) -> Settings) -> Vec<WorkerSetup> {
         let Config { cpus, pkey, .. } = &self.config;
-        // Fewer CPUs than lanes are shared.
+        // Several workers share a CPU if there are fewer CPUs than workers.
         let cpu = |place: usize| (!cpus.is_empty()).then(|| cpus[place % cpus.len()]);
-        let lanes = self.work.lanes(&self.config).into_iter().enumerate();
-        lanes
-            .map(|(place, lane)| Identity {
-                settings: settings(self.work.settings(&lane, &self.config)),
-                lane,
+        let shares = self.work.shares(&self.config).into_iter().enumerate();
+        shares
+            .map(|(place, share)| WorkerSetup {
+                settings: change(self.work.settings(&share, &self.config)),
+                share,
                 cpu: cpu(place),
                 pkey: *pkey,
             })
             .collect()
     }
 
-    /// Refuses what only a start can change.
-    pub(super) fn follows(&self, old: &Self) -> Result<(), Failure> {
+    /// Refuses a change of a key that needs a restart.
+    pub(super) fn check_change_from(&self, old: &Self) -> Result<(), Failure> {
         let table = |raw: &Raw| toml::Table::try_from(raw).unwrap_or_default();
         let (old, new) = (table(&old.raw), table(&self.raw));
         let differs = |key: &&String| !CHANGEABLE.contains(&key.as_str()) && old.get(*key) != new.get(*key);
         match old.keys().chain(new.keys()).find(differs) {
-            Some(key) => Err(Failure::NeedsStart { key: key.clone() }),
+            Some(key) => Err(Failure::NeedsRestart { key: key.clone() }),
             None => Ok(()),
         }
     }
 
-    /// What is read, and looked after for changes.
-    pub(super) fn files(&self, flags: &Flags) -> Vec<PathBuf> {
-        let (Source::Assignments(plan) | Source::Net(plan)) = &self.config.plan;
-        flags.config.iter().chain([plan]).cloned().collect()
+    /// Returns a watch for changes of the files since they were read.
+    pub(super) fn watch(&self) -> Watch {
+        Watch::new(self.files.clone())
     }
 }
 
-impl Identity {
+impl WorkerSetup {
     pub(super) fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Whether a slot has the same number for both.
-    pub(super) fn counts_slots_like(&self, other: &Self) -> bool {
-        let of = |identity: &Self| (identity.settings.interval, identity.settings.offset);
+    /// Returns whether the slots of both have the same numbers.
+    pub(super) fn has_slots_of(&self, other: &Self) -> bool {
+        let of = |setup: &Self| (setup.settings.interval, setup.settings.offset);
         of(self) == of(other)
     }
 
+    /// Returns the number of ports to query.
     pub(super) fn ports(&self) -> u32 {
-        self.lane.share.port_count
+        self.share.block.port_count
     }
 
+    /// Returns the CPU of the worker's thread.
     pub(super) fn cpu(&self) -> Option<usize> {
         self.cpu
     }
 
-    pub(super) fn prepare<T>(&self, config: &Config, prepare: &Prepare<T>) -> Result<Start<T>, Failure> {
-        prepare(config, &self.lane, self.settings.clone())
+    /// Opens the transport.
+    pub(super) fn prepare<T>(&self, config: &Config, prepare: &Prepare<T>) -> Result<MakeDriver<T>, Failure> {
+        prepare(config, &self.share, self.settings.clone())
     }
 
-    /// Whether it is the same lane, whatever the rest of the assignments file says.
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        let of =
-            |identity: &Self| Self { settings: Settings { assignments_sha256: None, ..identity.settings.clone() }, ..identity.clone() };
-        of(self) == of(other)
+    /// Returns whether both are the same worker. The rest of the assignments file may differ.
+    pub(super) fn is_same_as(&self, other: &Self) -> bool {
+        let without_sha256 =
+            |setup: &Self| Self { settings: Settings { assignments_sha256: None, ..setup.settings.clone() }, ..setup.clone() };
+        without_sha256(self) == without_sha256(other)
     }
 }
 
-/// Which file it is and when it was written; `None` while it is not there.
+/// Device, inode, time of the last change (seconds and nanoseconds) and size of a file; `None` if there is none.
 type Stamp = Option<(u64, u64, i64, i64, u64)>;
 
-/// Looks whether files were changed.
+/// Detects changes of files by their metadata. Works on network file systems too.
 pub(super) struct Watch {
     files: Vec<PathBuf>,
-    /// As they were when they were read.
-    taken: Vec<Stamp>,
-    /// As they were when they were looked at last.
+    /// State when the files were read; empty to read them again.
+    read: Vec<Stamp>,
+    /// State at the last look.
     seen: Vec<Stamp>,
 }
 
 impl Watch {
-    pub(super) fn new(files: Vec<PathBuf>) -> Self {
-        let taken: Vec<Stamp> = files.iter().map(|path| stamp(path)).collect();
-        Self { files, seen: taken.clone(), taken }
+    fn new(files: Vec<(PathBuf, Stamp)>) -> Self {
+        let (files, read): (Vec<_>, Vec<_>) = files.into_iter().unzip();
+        Self { files, seen: read.clone(), read }
     }
 
-    /// Whether they are others than those that were read, and nobody is writing them any more: they were the same when this was asked last.
+    /// Returns whether the files differ from those that were read, and did not change since the last
+    /// call: a file that is still being written is not read.
     pub(super) fn is_changed(&mut self) -> bool {
-        let now: Vec<Stamp> = self.files.iter().map(|path| stamp(path)).collect();
-        let stable = now == self.seen;
+        let now = self.stamps();
+        let is_stable = now == self.seen;
         self.seen.clone_from(&now);
-        stable && now != self.taken
+        is_stable && now != self.read
     }
 
-    /// Looks after these from now on.
-    pub(super) fn files(&mut self, files: Vec<PathBuf>) {
-        if files != self.files {
-            *self = Self::new(files);
-        }
+    /// Has the files read again as soon as nobody writes them.
+    pub(super) fn read_again(&mut self) {
+        self.read.clear();
     }
 
-    /// Has them read as soon as nobody writes them.
-    pub(super) fn forget(&mut self) {
-        self.taken.clear();
+    /// Records that the files are read now.
+    pub(super) fn mark_read(&mut self) {
+        self.read = self.stamps();
+        self.seen.clone_from(&self.read);
     }
 
-    /// Takes note that they are read now; a later change is another one.
-    pub(super) fn take(&mut self) {
-        self.taken = self.files.iter().map(|path| stamp(path)).collect();
-        self.seen.clone_from(&self.taken);
+    fn stamps(&self) -> Vec<Stamp> {
+        self.files.iter().map(|path| stamp(path)).collect()
     }
 }
 
@@ -182,20 +191,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_still_written_is_not_read_yet() {
+    fn file_is_read_again_only_when_it_is_complete() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("plan");
         fs::write(&path, "1").expect("written");
-        let mut watch = Watch::new(vec![path.clone()]);
+        let mut watch = Watch::new(vec![(path.clone(), stamp(&path))]);
         assert!(!watch.is_changed());
         fs::write(&path, "12").expect("written");
-        assert!(!watch.is_changed(), "it may be half of it");
+        assert!(!watch.is_changed(), "it may be incomplete");
         fs::write(&path, "123").expect("written");
-        assert!(!watch.is_changed(), "it was");
+        assert!(!watch.is_changed(), "it changed again");
         assert!(watch.is_changed() && watch.is_changed(), "until it is read");
-        watch.take();
+        watch.mark_read();
         assert!(!watch.is_changed());
         fs::remove_file(&path).expect("removed");
-        assert!(!watch.is_changed() && watch.is_changed(), "gone is another, too");
+        assert!(!watch.is_changed() && watch.is_changed(), "a removed file is a change");
+    }
+
+    #[test]
+    fn change_after_the_file_was_read_is_detected() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("plan");
+        fs::write(&path, "1").expect("written");
+        let before = stamp(&path);
+        fs::write(&path, "123").expect("written");
+        let mut watch = Watch::new(vec![(path.clone(), before)]);
+        assert!(!watch.is_changed(), "it may be incomplete");
+        assert!(watch.is_changed());
     }
 }

@@ -1,65 +1,66 @@
-//! What a service manager is told: ready after the first slot, alive after each, reloading, stopping. Without one, nothing.
+//! Notifications to the service manager: ready after the first slot, alive after each slot, reloading,
+//! stopping. Without a service manager they do nothing.
 
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-/// So many slots may fail to end before the service manager may think that the sweep hangs.
-const SLOTS_OF_PATIENCE: u32 = 3;
+/// Number of slots without an end after which the service manager may assume that the sweep hangs.
+const WATCHDOG_SLOTS: u32 = 3;
 
-/// The service manager's view of this process.
+/// The connection to the service manager.
 pub(super) struct Manager {
-    watched: bool,
-    /// Whether it was told that we are ready and nothing else since.
-    ready: bool,
+    has_watchdog: bool,
+    /// Whether the manager knows that the sweep runs (or that it stops, after which it is never ready).
+    is_ready: bool,
 }
 
 impl Manager {
     pub(super) fn new() -> Self {
-        Self { watched: sd_notify::watchdog_enabled().is_some(), ready: false }
+        Self { has_watchdog: sd_notify::watchdog_enabled().is_some(), is_ready: false }
     }
 
-    /// Gives slots of this interval the time that they need, if the manager's is shorter.
+    /// Extends the watchdog time if slots of this interval need more.
     pub(super) fn expect_slots_every(&self, interval: Duration) {
-        let needed = interval * SLOTS_OF_PATIENCE;
+        let needed = interval * WATCHDOG_SLOTS;
         if sd_notify::watchdog_enabled().is_some_and(|watchdog| watchdog < needed) {
             let needed = format!("WATCHDOG_USEC={}", needed.as_micros());
-            tell(&[NotifyState::Custom(&needed)]);
+            notify(&[NotifyState::Custom(&needed)]);
         }
     }
 
-    /// Every lane ended a slot.
-    pub(super) fn beat(&self) {
-        if self.watched {
-            tell(&[NotifyState::Watchdog]);
+    /// Reports that every worker has ended a slot.
+    pub(super) fn alive(&self) {
+        if self.has_watchdog {
+            notify(&[NotifyState::Watchdog]);
         }
     }
 
-    /// All sweep; told once until something else is.
+    /// Reports that all workers sweep. Does nothing if the manager has this state already.
     pub(super) fn ready(&mut self, status: &str) {
-        if !std::mem::replace(&mut self.ready, true) {
-            tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+        if !std::mem::replace(&mut self.is_ready, true) {
+            notify(&[NotifyState::Ready, NotifyState::Status(status)]);
         }
     }
 
+    /// Reports that a reload starts. Does nothing before the first slot.
     pub(super) fn reloading(&mut self) {
-        // Before the first slot nothing that was promised is interrupted.
-        if std::mem::take(&mut self.ready) {
-            // Managers of 2023 and later want to know when.
+        if std::mem::take(&mut self.is_ready) {
+            // systemd 253 and later requires the time.
             let when = NotifyState::monotonic_usec_now().unwrap_or(NotifyState::MonotonicUsec(0));
-            tell(&[NotifyState::Reloading, when, NotifyState::Status("reloading")]);
+            notify(&[NotifyState::Reloading, when, NotifyState::Status("reloading")]);
         }
     }
 
+    /// Reports that the program stops.
     pub(super) fn stopping(&mut self) {
-        // Nothing more is said of readiness.
-        self.ready = true;
-        tell(&[NotifyState::Stopping, NotifyState::Status("closing the slot that runs")]);
+        self.is_ready = true;
+        notify(&[NotifyState::Stopping, NotifyState::Status("closing the current slot")]);
     }
 }
 
-fn tell(what: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(what) {
-        tracing::debug!(%error, "the service manager was not told");
+fn notify(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::debug!(%error, "cannot notify the service manager");
     }
 }

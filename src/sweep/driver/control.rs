@@ -22,6 +22,16 @@ pub struct Control {
     before: Mutex<Option<Arc<Self>>>,
     has_notices: AtomicBool,
     notices: Mutex<Vec<Notice>>,
+    on_ready: Mutex<Option<OnReady>>,
+}
+
+/// A function that is called once.
+struct OnReady(Box<dyn FnOnce() + Send>);
+
+impl std::fmt::Debug for OnReady {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OnReady")
+    }
 }
 
 /// What a driver is to tell in its records, between two slots.
@@ -44,6 +54,7 @@ impl Default for Control {
             before: Mutex::default(),
             has_notices: AtomicBool::new(false),
             notices: Mutex::default(),
+            on_ready: Mutex::default(),
         }
     }
 }
@@ -65,6 +76,16 @@ impl Control {
         self.ready.load(Ordering::Acquire)
     }
 
+    /// Calls `notify` once when the driver [is ready](Self::is_ready); at once if it already is.
+    pub fn on_ready(&self, notify: impl FnOnce() + Send + 'static) {
+        let mut on_ready = self.on_ready.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_ready() {
+            drop(on_ready);
+            return notify();
+        }
+        *on_ready = Some(OnReady(Box::new(notify)));
+    }
+
     /// Runs slots from this one on.
     pub fn begin_with(&self, slot: u64) {
         self.first.store(slot, Ordering::Release);
@@ -76,7 +97,7 @@ impl Control {
     }
 
     /// Tells of something, within [`LONGEST_WAIT`](super::LONGEST_WAIT) or after the slot that runs.
-    pub fn tell(&self, notice: Notice) {
+    pub fn notify(&self, notice: Notice) {
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
         self.has_notices.store(true, Ordering::Release);
     }
@@ -86,7 +107,13 @@ impl Control {
     }
 
     pub(super) fn set_ready(&self) {
+        let mut on_ready = self.on_ready.lock().unwrap_or_else(PoisonError::into_inner);
         self.ready.store(true, Ordering::Release);
+        let notify = on_ready.take();
+        drop(on_ready);
+        if let Some(OnReady(notify)) = notify {
+            notify();
+        }
     }
 
     /// The first slot to run; `None` while it is held.
@@ -140,8 +167,8 @@ mod tests {
     #[test]
     fn a_notice_is_taken_once() {
         let control = Control::default();
-        control.tell(Notice::Reload("a".to_owned()));
-        control.tell(Notice::Assignments(None));
+        control.notify(Notice::Reload("a".to_owned()));
+        control.notify(Notice::Assignments(None));
         assert_eq!(control.take_notices(), [Notice::Reload("a".to_owned()), Notice::Assignments(None)]);
         assert_eq!(control.take_notices(), []);
     }

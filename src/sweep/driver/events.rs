@@ -5,8 +5,8 @@ use super::{Control, Driver, NAMED_IN_LOG, Settings};
 use crate::mad::exchange::NO_AGENT;
 use crate::mad::smp::PortInfo;
 use crate::mad::transport::{Transport, TransportError};
+use crate::record::{self, EventRecord, LinkSource, Of, PortIdentity};
 use crate::sweep::engine::{Event, Key};
-use crate::sweep::record::{self, EventRecord, LinkSource, Of, PortIdentity};
 use crate::sweep::sample::Status;
 use crate::sweep::window::Change;
 use crate::types::{Guid, Lid, LinkRate, Printable};
@@ -240,10 +240,9 @@ impl<T: Transport> Driver<T> {
         let Settings { sampler, ca, ca_port, .. } = &self.settings;
         record::write(
             &EventRecord {
-                r#type: "event",
                 ts,
                 slot,
-                sampler,
+                sampler: sampler.as_str(),
                 ca,
                 ca_port: *ca_port,
                 role: self.settings.role(),

@@ -4,8 +4,8 @@ use hdrhistogram::Histogram;
 
 use super::{Control, Driver, HISTOGRAM_EVERY, Notice, nanos};
 use crate::mad::transport::Transport;
-use crate::sink::{self, Batch, Blank};
-use crate::sweep::record::{self, HistogramRecord, PortRecord, Start, SweepRecord};
+use crate::output::Batch;
+use crate::record::{self, EventRecord, HistogramRecord, PortRecord, Start, SweepRecord};
 use crate::sweep::sample::Status;
 use crate::sweep::stats::{self, MAD_OCTETS_ON_LINK, RoundTrips};
 use crate::time::Instant;
@@ -27,30 +27,25 @@ impl Minute {
 impl<T: Transport> Driver<T> {
     pub(super) fn write_start(&mut self) {
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let record = Start {
-            r#type: "start",
+        self.outlet.start(Start {
             ts: self.clock.read_wall(),
             slot: self.current_slot(),
-            sampler: &self.settings.sampler,
+            sampler: self.settings.sampler.clone(),
             schema: record::SCHEMA,
-            version: env!("CARGO_PKG_VERSION"),
-            boot_id: boot_id.trim(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            boot_id: boot_id.trim().to_owned(),
             pid: std::process::id(),
-            ca: &self.settings.ca,
+            ca: self.settings.ca.clone(),
             ca_port: self.settings.ca_port,
-            role: self.settings.role(),
+            role: self.settings.role().to_owned(),
             interval_ns: nanos(self.settings.interval),
-            groups: record::group_names(&self.settings.engine.groups),
+            groups: record::group_names(&self.settings.engine.groups).into_iter().map(str::to_owned).collect(),
             ports: self.ports.len(),
-            assignments_sha256: self.settings.assignments_sha256.as_deref(),
-            clock_ns: nanos(self.clock.cost()),
-            // The sinks count.
+            assignments_sha256: self.settings.assignments_sha256.clone(),
+            clock_ns: Some(nanos(self.clock.cost())),
+            // Each output counts its files.
             file_seq: 0,
-        };
-        let mut text = Vec::new();
-        record::write(&record, &mut text);
-        let (line, sampler, ts) = (Blank::new(text, "\"file_seq\":"), record.sampler.to_owned(), record.ts);
-        self.outlet.start(sink::Start { line, sampler, ts });
+        });
     }
 
     /// Tells what this driver was told to tell.
@@ -113,13 +108,12 @@ impl<T: Transport> Driver<T> {
         let count = |status| stats.count(status);
         let told_apart = [Status::Ok, Status::Late, Status::Timeout, Status::Unreachable, Status::Skipped].map(count);
         let record = SweepRecord {
-            r#type: "sweep",
             ts: self.clock.wall(self.clock.now()),
             slot,
-            sampler: &self.settings.sampler,
-            ca: &self.settings.ca,
+            sampler: self.settings.sampler.clone(),
+            ca: self.settings.ca.clone(),
             ca_port: self.settings.ca_port,
-            role: self.settings.role(),
+            role: self.settings.role().to_owned(),
             duration_ns: nanos(stats.duration()),
             decode_ns: nanos(self.decode),
             ports: stats.total(),
@@ -141,16 +135,14 @@ impl<T: Transport> Driver<T> {
             mads_refused: stats.mads_refused,
             load_bytes: stats.mads_sent * MAD_OCTETS_ON_LINK,
             slots_missed,
-            // Each sink has its own.
+            // Each output sets its own.
             lines_lost: 0,
             rtt_p50_ns: quantile(0.5),
             rtt_p99_ns: quantile(0.99),
             rtt_max_ns: (!rtt.is_empty()).then(|| nanos(stats.rtt.longest)),
         };
         tracing::debug!(slot, duration = ?stats.duration(), ok = record.ok, of = record.ports, "slot");
-        let begin = self.batch.bytes.len();
-        record::write(&record, &mut self.batch.bytes);
-        self.batch.lost_at = sink::place(&self.batch.bytes[begin..], "\"lines_lost\":").map(|at| begin + at);
+        self.batch.sweep = Some((self.batch.bytes.len(), record));
         self.batch.lines += 1;
         self.minute.rtt.add(&stats.rtt);
         self.minute.sweep.saturating_record(nanos(stats.duration()));
@@ -166,11 +158,24 @@ impl<T: Transport> Driver<T> {
         if !self.speaks {
             return;
         }
-        let lines = std::mem::take(&mut self.batch);
-        self.write_event(slot, "lines_lost", None, "0 lines could not be written");
-        let gap = Blank::new(std::mem::take(&mut self.batch.bytes), "\"detail\":\"");
-        self.batch = Batch { bytes: Vec::with_capacity(lines.bytes.len()), ..Batch::default() };
-        self.outlet.offer(Batch { gap, ts: self.clock.wall(self.clock.now()), ..lines });
+        let ts = self.clock.wall(self.clock.now());
+        let next = Batch { bytes: Vec::with_capacity(self.batch.bytes.len()), ..Batch::default() };
+        let batch = std::mem::replace(&mut self.batch, next);
+        let gap = EventRecord {
+            ts,
+            slot,
+            sampler: self.settings.sampler.clone(),
+            ca: self.settings.ca.clone(),
+            ca_port: self.settings.ca_port,
+            role: self.settings.role().to_owned(),
+            event: "lines_lost".to_owned(),
+            guid: None,
+            port: None,
+            lid: None,
+            // Each output sets its own.
+            detail: String::new(),
+        };
+        self.outlet.offer(Batch { gap: Some(gap), ts, ..batch });
     }
 
     pub(super) fn write_histograms(&mut self) {
@@ -189,7 +194,6 @@ impl<T: Transport> Driver<T> {
             let (sampler, count, mean_ns) = (self.settings.sampler.as_str(), histogram.len(), histogram.mean().round() as u64);
             let (ca, ca_port) = (self.settings.ca.as_str(), self.settings.ca_port);
             let record = HistogramRecord {
-                r#type: "histogram",
                 ts,
                 slot,
                 sampler,
@@ -201,9 +205,9 @@ impl<T: Transport> Driver<T> {
                 guid,
                 lid,
                 hops,
-                mean_ns,
+                mean_ns: Some(mean_ns),
                 count,
-                v2,
+                v2: &v2,
             };
             record::write(&record, &mut self.batch.bytes);
             self.batch.lines += 1;

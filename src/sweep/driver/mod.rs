@@ -18,13 +18,13 @@ use self::lines::Minute;
 use super::counter::{Columns, Reading};
 use super::engine::{self, Engine};
 use super::plan::Plan;
-use super::record::{self, PortIdentity};
 use super::schedule::{Gap, Schedule, Slot, Verdict, nanos};
 use crate::mad::exchange::{Completion, Outcome};
 use crate::mad::pma::Group;
 use crate::mad::transport::{Transport, TransportError};
 use crate::mad::{MAD_LEN, Mad};
-use crate::sink::{Batch, Outlet};
+use crate::output::{Batch, Outlet};
+use crate::record::{self, PortIdentity};
 use crate::time::Instant;
 use crate::types::PortNum;
 

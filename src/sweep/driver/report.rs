@@ -5,9 +5,9 @@
 use super::{Driver, Settings};
 use crate::mad::smp::PortInfo;
 use crate::mad::transport::Transport;
+use crate::record::PortIdentity;
 use crate::sweep::counter::{Columns, Reading};
 use crate::sweep::engine::Engine;
-use crate::sweep::record::PortIdentity;
 use crate::sweep::sample::Sample;
 use crate::sweep::stats::SlotStats;
 

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use super::blocked::{TickOf, WaitTick};
 use super::counter::{Columns, Reading};
-use super::record::{self, LinkSource, PortIdentity, PortRecord};
 use super::sample::{Answer, Sample, Status};
 use crate::mad::header::MadStatus;
 use crate::mad::pma::{self, CLASS_PORT_INFO, Capabilities, DATA_LEN, Data, Group, Needs, PORT_SAMPLES_CONTROL, Sampling};
 use crate::mad::query::{BadReply, Query};
 use crate::mad::smp::{self, NodeInfo, PortInfo};
+use crate::record::{self, LinkSource, PortIdentity, PortRecord};
 use crate::time::Instant;
 use crate::types::{Lid, LinkRate, NodeKind, PortNum};
 

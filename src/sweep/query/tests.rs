@@ -5,7 +5,7 @@ use std::convert::Infallible;
 
 use super::*;
 use crate::mad::pma::Field;
-use crate::sweep::record::line::{self, Line, Port};
+use crate::record::strict::{self, Line, Port};
 use crate::types::Guid;
 
 const LID: Lid = Lid(7);
@@ -74,7 +74,7 @@ impl Script {
 fn port(answers: &Answers) -> Port {
     let lines = answers.record(5_000_000_042, 5, "here").expect("it said who it is");
     let text = String::from_utf8(lines).expect("text");
-    match line::parse(text.trim_end()).expect("a record") {
+    match strict::parse(text.trim_end()).expect("a record") {
         Line::Port(port) => *port,
         other => panic!("{other:?}"),
     }
@@ -171,7 +171,7 @@ fn a_record_is_that_of_a_sweep() {
     let answers = script.ask(&Group::DEFAULT, true);
     let port = port(&answers);
     assert_eq!((port.ts, port.slot, port.sampler.as_str(), port.lid, port.port), (5_000_000_042, 5, "here", LID, PORT));
-    assert_eq!((port.guid, port.node.as_str(), port.kind, &port.peer), (Guid(0xabc), "leaf1", NodeKind::Switch, &None));
+    assert_eq!((port.guid, port.node.as_str(), port.kind, &port.peer), (Guid(0xabc), "leaf1", Some(NodeKind::Switch), &None));
     assert_eq!(
         (port.link.as_str(), port.link_source.as_str(), port.identity.as_str(), port.status.as_str()),
         ("4xEDR", "live", "ok", "ok")

@@ -1,0 +1,131 @@
+//! Queries each device of a share once, and reports faults of one kind together.
+
+use ibnet::assignments::Device;
+use ibnet::cli::Progress;
+use ibnet::mad::header::MadStatus;
+use ibnet::mad::pma::{self, CLASS_PORT_INFO};
+use ibnet::mad::query::Query;
+use ibnet::mad::smp::{self, NodeInfo};
+use ibnet::mad::transport::{Transport, TransportError};
+use ibnet::sweep::driver::DeviceAsker;
+use ibnet::sweep::query::{Asker, NoAnswer};
+use ibnet::types::{Guid, PortNum};
+
+use super::report::{Report, Verdict};
+use crate::failure::Failure;
+use crate::workers::Share;
+
+/// Number of devices with the same fault that are named. More are counted.
+const MAX_NAMED: usize = 10;
+
+/// The answers of a device.
+enum Found {
+    /// The expected device, and its performance management answers.
+    Good,
+    /// Performance management answers, NodeInfo does not.
+    NoNodeInfo,
+    /// Another device, with its GUID and name.
+    Other(Guid, String),
+    /// A device with fewer ports than are assigned.
+    FewerPorts(u8),
+    /// NodeInfo answers, performance management does not.
+    NoAgent(NoAnswer),
+    /// Neither answers.
+    Silent(NoAnswer),
+}
+
+/// Kinds of faults in the order of the report: the verdict and the remedy.
+const FAULTS: [(Verdict, &str); 5] = [
+    (Verdict::Fail, "the assignments are older than the fabric: run `ibnetdiscover -p` and `ibnet-gen` again"),
+    (
+        Verdict::Fail,
+        "is it up (`ibnetdiscover -p` lists it)? If it is, its LID may have changed: run `ibnetdiscover -p` and `ibnet-gen` again. A sweep reports its ports as `timeout` or `unreachable`",
+    ),
+    (
+        Verdict::Fail,
+        "performance management needs a P_Key of the device's partition (--pkey) and a service level that reaches it (--sl); or the device requires a PM_Key",
+    ),
+    (Verdict::Fail, "the assignments and the device differ: run `ibnetdiscover -p` and `ibnet-gen` again"),
+    (
+        Verdict::Warn,
+        "it may require an M_Key: its counters are swept, but its records are `unverified`, and its links are those of the net file",
+    ),
+];
+
+impl Found {
+    /// Returns the index in [`FAULTS`] and a description; `None` without a fault.
+    fn fault(&self) -> Option<(usize, String)> {
+        match self {
+            Self::Good => None,
+            Self::Other(guid, name) => Some((0, format!("another device answers at this LID: {guid} `{name}`"))),
+            Self::Silent(NoAnswer::NotSent(errno)) => Some((1, NoAnswer::NotSent(*errno).to_string())),
+            Self::Silent(_) => Some((1, "does not answer".to_owned())),
+            Self::NoAgent(reason) => Some((2, format!("answers NodeInfo, but not ClassPortInfo of performance management: {reason}"))),
+            Self::FewerPorts(ports) => Some((3, format!("has {ports} ports, fewer than are assigned"))),
+            Self::NoNodeInfo => Some((4, "does not answer NodeInfo".to_owned())),
+        }
+    }
+}
+
+impl Report {
+    /// Queries each device of a share.
+    pub(super) fn devices<T: Transport>(&mut self, share: &Share, mut client: DeviceAsker<T>, verbose: bool) -> Result<(), Failure> {
+        let devices = &share.block.devices;
+        let bar = Progress::new(devices.len() as u64, "devices");
+        let mut faults: [Vec<(&Device, String)>; FAULTS.len()] = Default::default();
+        let mut good = Vec::new();
+        for device in devices {
+            match query(&mut client, device).map_err(Failure::TransportLost)?.fault() {
+                Some((kind, description)) => faults[kind].push((device, description)),
+                None => good.push(device),
+            }
+            bar.advance();
+        }
+        bar.finish();
+        let name = |device: &Device| format!("{} (LID {}, {})", device.name, device.lid, device.guid);
+        for device in good.iter().filter(|_| verbose) {
+            self.line(Verdict::Ok, "device", &name(device), None)?;
+        }
+        for ((verdict, remedy), of_kind) in FAULTS.into_iter().zip(&faults) {
+            for (place, (device, description)) in of_kind.iter().take(MAX_NAMED).enumerate() {
+                // The remedy follows the last device with this fault.
+                let is_last = place + 1 == of_kind.len();
+                self.line(verdict, "device", &format!("{}: {description}", name(device)), is_last.then_some(remedy))?;
+            }
+            if let Some(more) = of_kind.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
+                self.line(verdict, "devices", &format!("{more} more of the same"), Some(remedy))?;
+            }
+        }
+        let found = format!("{} of {} answer NodeInfo and performance management", good.len(), devices.len());
+        let has_failed = faults.iter().zip(FAULTS).any(|(of_kind, (verdict, _))| verdict == Verdict::Fail && !of_kind.is_empty());
+        if good.is_empty() && has_failed {
+            let remedy = "no device answers: is this the HCA port of that fabric (--ca), and are --pkey and --sl right?";
+            return self.line(Verdict::Fail, "devices", &found, Some(remedy));
+        }
+        // The lines above report the devices with faults.
+        self.line(Verdict::Ok, "devices", &found, None)
+    }
+}
+
+/// Queries NodeInfo and ClassPortInfo of a device.
+fn query<T: Transport>(client: &mut DeviceAsker<T>, device: &Device) -> Result<Found, TransportError> {
+    client.turn_to(device.lid);
+    let subnet = |attribute| Query::Smp(smp::Query { attribute, port: PortNum(0) });
+    let info = client.ask(&subnet(smp::NODE_INFO))?.answer.map(|(_, data)| NodeInfo::parse(&data));
+    if let Ok(info) = info
+        && info.port_guid != device.guid
+    {
+        let name = client.ask(&subnet(smp::NODE_DESCRIPTION))?.answer;
+        return Ok(Found::Other(info.port_guid, name.map(|(_, data)| smp::node_description(&data)).unwrap_or_default()));
+    }
+    let agent = client.ask(&Query::Pma(pma::Query { attribute: CLASS_PORT_INFO.id, port: None }))?.answer;
+    let last = device.ports.iter().map(|port| port.num.0).max().unwrap_or(0);
+    Ok(match (info, agent) {
+        // An agent that reports "busy" is present.
+        (Ok(info), Ok(_) | Err(NoAnswer::Refused(MadStatus::BUSY))) if info.ports < last => Found::FewerPorts(info.ports),
+        (Ok(_), Ok(_) | Err(NoAnswer::Refused(MadStatus::BUSY))) => Found::Good,
+        (Ok(_), Err(reason)) => Found::NoAgent(reason),
+        (Err(_), Ok(_)) => Found::NoNodeInfo,
+        (Err(reason), Err(_)) => Found::Silent(reason),
+    })
+}

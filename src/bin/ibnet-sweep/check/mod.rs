@@ -1,0 +1,134 @@
+//! `ibnet-sweep check`: tests everything that a sweep needs, from the configuration to one reply of
+//! each device.
+//!
+//! Each step prints one line: `ok`, `warn`, `fail`, or `skip` if an earlier step failed. A remedy follows
+//! a warning or a failure.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use ibnet::cli;
+use ibnet::config::{Config, Plan as Source};
+use ibnet::mad::transport::sim::SimTransport;
+use ibnet::sweep::driver::{Address, DeviceAsker};
+use ibnet::types::Lid;
+
+use self::report::{Report, Verdict};
+use super::failure::Failure;
+use super::flags::Flags;
+use super::simulation;
+use super::workers::Work;
+
+mod devices;
+#[cfg(feature = "umad")]
+mod hca;
+mod report;
+
+/// Check configuration, HCA, subnet and assignments, and query each device once
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    flags: Flags,
+    /// Print a line for each device without a fault, too
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ibnet-sweep check -c /etc/ibnet/ibnet.toml
+  ibnet-sweep check --assignments plan.toml --ca mlx5_0
+  ibnet-sweep check --simulate fabric.p --verbose
+
+Insert `check` before the arguments of your sweep. Nothing is swept and nothing
+is written. Each device gets two MADs, one device after the other: NodeInfo, and
+ClassPortInfo of performance management.
+
+Exit codes: 0 nothing failed; 1 something failed; 2 the arguments are wrong.";
+
+/// Timeout of a MAD, which is sent three times at most.
+const TIMEOUT: Duration = Duration::from_millis(100);
+
+pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let mut report = Report::default();
+    let config = report.step("configuration", args.flags.config().map_err(Failure::from), |config| args.describe(config))?;
+    let Some(config) = config else {
+        report.line(Verdict::Skip, "the rest", "needs a valid configuration", None)?;
+        return report.end();
+    };
+    if config.engine.path_sl {
+        let remedy = "a device that needs another service level may seem dead here; a sweep uses the one of its path record";
+        report.warn("service level", "path records are not queried here: service level 0 is used", remedy)?;
+    }
+    let work = report.step("assignments", Work::load(&config), |work| work.describe(&config))?;
+    let fabric = match simulation::build(&config) {
+        Ok(fabric) => fabric,
+        Err(failure) => {
+            report.fail("fabric", &failure)?;
+            return report.end();
+        }
+    };
+    let shares = work.map(|work| work.shares(&config)).unwrap_or_default();
+    if let Some(fabric) = fabric {
+        report.line(Verdict::Ok, "HCA", "simulated: none is needed", None)?;
+        for share in &shares {
+            let client = DeviceAsker::new(SimTransport::new(fabric.clone()), address(&config, 0), cli::random_seed());
+            report.devices(share, client, args.verbose)?;
+        }
+        return report.end();
+    }
+    #[cfg(feature = "umad")]
+    {
+        // Without assignments the HCA is checked alone.
+        let cas = if shares.is_empty() { vec![config.cas.first().cloned().unwrap_or_default()] } else { Vec::new() };
+        for (place, ca) in cas.iter().chain(shares.iter().map(|share| &share.ca)).enumerate() {
+            match (report.hca(&config, ca)?, shares.get(place)) {
+                (Some((transport, pkey_index)), Some(share)) => {
+                    let client = DeviceAsker::new(transport, address(&config, pkey_index), cli::random_seed());
+                    report.devices(share, client, args.verbose)?;
+                }
+                (None, Some(share)) => {
+                    let devices = share.block.devices.len();
+                    report.line(Verdict::Skip, "devices", &format!("{devices} are not queried: they need a usable HCA port"), None)?;
+                }
+                (_, None) => {}
+            }
+        }
+    }
+    #[cfg(not(feature = "umad"))]
+    report.fail("HCA", &Failure::NoUmad)?;
+    report.end()
+}
+
+/// Returns the address of a device; its LID is set later.
+fn address(config: &Config, pkey_index: u16) -> Address {
+    Address { lid: Lid(0), sl: config.engine.sl, pkey_index, timeout: TIMEOUT }
+}
+
+impl Args {
+    fn describe(&self, config: &Config) -> String {
+        let file = self.flags.config.as_ref().map_or_else(|| "no file".to_owned(), |path| path.display().to_string());
+        let groups = config.engine.groups.len();
+        format!("{file}: {groups} groups every {}, window {}", humantime::format_duration(config.interval), config.engine.window)
+    }
+}
+
+impl Work {
+    /// Describes the file, the sampler, and the number of ports.
+    fn describe(&self, config: &Config) -> String {
+        let (ports, devices) =
+            self.blocks().iter().fold((0, 0), |(ports, devices), block| (ports + block.port_count, devices + block.devices.len()));
+        let hosts = self.hosts();
+        let host = if hosts.len() > 1 { format!("{} samplers", hosts.len()) } else { hosts.join("") };
+        let (Source::Assignments(path) | Source::Net(path)) = &config.plan;
+        let path = path.display();
+        match (self.sha256(), self.blocks().len()) {
+            (None, _) => format!("{path}: all of it, {ports} ports of {devices} devices, swept by {host}"),
+            (Some(sha256), 1) => format!("{path}: {ports} ports of {devices} devices for {host}, SHA-256 {sha256:.12}..."),
+            (Some(sha256), blocks) => {
+                format!("{path}: {ports} ports of {devices} devices for {host} in {blocks} blocks, SHA-256 {sha256:.12}...")
+            }
+        }
+    }
+}

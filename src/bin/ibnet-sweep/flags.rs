@@ -1,0 +1,170 @@
+//! The flags of a sweep, and the configuration that results from the file and the flags.
+
+use std::path::PathBuf;
+
+use ibnet::cli;
+use ibnet::config::{self, Ca, Config, ConfigError, Outputs, Plan as Source, Raw, Sl};
+use ibnet::output::{Destination, FileOptions};
+
+use super::failure::Failure;
+
+// Not a doc comment: clap would print it instead of the program's own.
+// Flags of both a sweep and `check`.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Flags {
+    /// Configuration file; every flag below overrides its key
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Assignments file, written by ibnet-gen
+    #[arg(long, value_name = "FILE")]
+    assignments: Option<String>,
+    /// Name of this sampler in the assignments file, or all with --simulate [default: short name of this host]
+    #[arg(long, value_name = "HOST|all")]
+    sampler: Option<String>,
+    /// Output of `ibnetdiscover` or `ibnetdiscover -p`: sweep the whole fabric from this host
+    #[arg(long, value_name = "FILE")]
+    net: Option<String>,
+    /// Simulate the fabric of this net file in this process; no InfiniBand is needed
+    #[arg(long, value_name = "FILE")]
+    simulate: Option<String>,
+    /// Traffic of the simulated fabric: jobs or incast [default: jobs]
+    #[arg(long, value_name = "NAME")]
+    scenario: Option<String>,
+    /// Time between two slots [default: 1s]
+    #[arg(long, value_name = "TIME")]
+    interval: Option<String>,
+    /// Counter groups, as listed in ibnet.toml.example, or all [default: extended,base,xmtdisc,rcverr]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    groups: Option<Vec<String>>,
+    /// MADs in flight, never more than one for each device [default: 32]
+    #[arg(long, value_name = "N")]
+    window: Option<usize>,
+    /// Timeout of a MAD [default: 5ms]
+    #[arg(long, value_name = "TIME")]
+    timeout: Option<String>,
+    /// Time from the sending of a MAD during which a late reply is accepted [default: 50ms]
+    #[arg(long, value_name = "TIME")]
+    grace: Option<String>,
+    /// HCA port that sends; several (with commas, or given again) share the devices [default: the only active InfiniBand port]
+    #[arg(long, value_name = "NAME[:PORT]", value_delimiter = ',')]
+    ca: Option<Vec<String>>,
+    /// Service level, or path for that of the path record [default: 0]
+    #[arg(long, value_name = "N|path")]
+    sl: Option<String>,
+    /// P_Key [default: 0xffff]
+    #[arg(long, value_name = "HEX")]
+    pkey: Option<String>,
+    /// Where the records go: a file to append to, a folder (DIR/) for a file SAMPLER.jsonl each, or - [default: -]
+    #[arg(short, long, value_name = "FILE|DIR/|-")]
+    output: Option<String>,
+}
+
+impl Flags {
+    /// Returns the keys that are set by flags.
+    fn given(&self) -> Vec<&'static str> {
+        let flags = [
+            ("assignments", self.assignments.is_some()),
+            ("sampler", self.sampler.is_some()),
+            ("net", self.net.is_some()),
+            ("simulate", self.simulate.is_some()),
+            ("simulated.scenario", self.scenario.is_some()),
+            ("interval", self.interval.is_some()),
+            ("groups", self.groups.is_some()),
+            ("window", self.window.is_some()),
+            ("timeout", self.timeout.is_some()),
+            ("grace", self.grace.is_some()),
+            ("ca", self.ca.is_some()),
+            ("sl", self.sl.is_some()),
+            ("pkey", self.pkey.is_some()),
+            ("output", self.output.is_some()),
+        ];
+        flags.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key).collect()
+    }
+
+    /// Returns whether the wrong value was given by a flag.
+    pub(super) fn gave(&self, failure: &Failure) -> bool {
+        matches!(failure, Failure::Config(ConfigError::Value { key, .. }) if self.given().contains(key))
+    }
+
+    /// Returns the checked configuration.
+    pub(super) fn config(&self) -> Result<Config, ConfigError> {
+        self.raw()?.check().map_err(|error| match (&error, &self.config) {
+            (ConfigError::Value { key, .. }, _) if self.given().contains(key) => error,
+            (_, Some(path)) => error.placed(path),
+            (_, None) => error,
+        })
+    }
+
+    /// Prints the configuration. It must be valid, except that nothing to sweep may be given.
+    pub(super) fn print(&self) -> Result<(), Failure> {
+        if let Err(ConfigError::NothingToSweep) = self.config() {
+            // Checks all other keys.
+            Self { net: Some("-".to_owned()), ..self.clone() }.config()?;
+            cli::note("note: no key gives the ports to sweep\n");
+        } else {
+            self.config()?;
+        }
+        let file = self.config.as_deref().map(|path| (std::fs::read_to_string(path).unwrap_or_default(), path.display().to_string()));
+        let file = file.as_ref().map(|(text, name)| (text.as_str(), name.as_str()));
+        cli::print(config::show(&self.raw()?, file, &self.given()).as_bytes()).map_err(Failure::Stdout)
+    }
+
+    /// Refuses to append records to an input file.
+    pub(super) fn check_output(&self, config: &Config) -> Result<(), Failure> {
+        let (net, assignments) = match &config.plan {
+            Source::Net(path) => (Some(path), None),
+            Source::Assignments(path) => (None, Some(path)),
+        };
+        let inputs = [
+            ("net file", net),
+            ("assignments file", assignments),
+            ("simulated net file", config.simulation.as_ref().map(|simulation| &simulation.net)),
+            ("configuration", self.config.as_ref()),
+        ];
+        for output in &config.outputs {
+            let Destination::File(FileOptions { path: output, .. }) = &output.to else { continue };
+            let is_output = |path: &PathBuf| path.canonicalize().ok().is_some_and(|path| output.canonicalize().ok() == Some(path));
+            if let Some((input, _)) = inputs.into_iter().find(|(_, path)| path.is_some_and(is_output)) {
+                return Err(Failure::OverInput { output: output.display().to_string(), input });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the configuration as it is written, with the flags applied.
+    pub(super) fn raw(&self) -> Result<Raw, ConfigError> {
+        let mut raw = self.config.as_deref().map(Raw::read).transpose()?.unwrap_or_default();
+        let texts = [
+            (&self.assignments, &mut raw.assignments),
+            (&self.sampler, &mut raw.sampler),
+            (&self.net, &mut raw.net),
+            (&self.simulate, &mut raw.simulate),
+            (&self.scenario, &mut raw.simulated.scenario),
+            (&self.interval, &mut raw.interval),
+            (&self.timeout, &mut raw.timeout),
+            (&self.grace, &mut raw.grace),
+            (&self.pkey, &mut raw.pkey),
+        ];
+        for (flag, key) in texts {
+            if let Some(flag) = flag {
+                key.clone_from(flag);
+            }
+        }
+        if let Some(groups) = &self.groups {
+            raw.groups.clone_from(groups);
+        }
+        if let Some(cas) = &self.ca {
+            raw.ca = Ca::Many(cas.clone());
+        }
+        if let Some(output) = &self.output {
+            raw.output = Outputs::Short(output.clone());
+        }
+        if let Some(window) = self.window {
+            raw.window = window;
+        }
+        if let Some(sl) = &self.sl {
+            raw.sl = Sl::Word(sl.clone());
+        }
+        Ok(raw)
+    }
+}

@@ -1,0 +1,71 @@
+//! The simulated fabric of a configuration: its traffic, its dead devices, its loss.
+
+use std::sync::{Arc, Mutex};
+
+use ibnet::config::{Config, Scenario, Simulation};
+use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
+use ibnet::mad::transport::sim::{self, SimFabric};
+use ibnet::time::Instant;
+use ibnet::topology::{DeviceId, Fabric};
+use ibnet::types::{HcaName, PortNum, Printable};
+
+use super::failure::Failure;
+use super::workers::read_net;
+
+/// Largest number of senders of the scenario `incast`.
+const INCAST_SENDERS: usize = 32;
+
+/// A simulated fabric that several workers share.
+pub(super) type SharedFabric = Arc<Mutex<SimFabric>>;
+
+/// Builds the simulated fabric of a configuration; `None` if the fabric is a real one.
+pub(super) fn build(config: &Config) -> Result<Option<SharedFabric>, Failure> {
+    let Some(simulation) = &config.simulation else { return Ok(None) };
+    let net = simulation.net.display().to_string();
+    let fabric = read_net(&simulation.net)?.fabric;
+    let options = sim::Options { loss: simulation.loss, seed: simulation.seed, ..sim::Options::default() };
+    let traffic = traffic(&fabric, simulation)?;
+    let mut simulated = SimFabric::with_traffic(fabric, options, traffic);
+    for name in &simulation.dead {
+        let found = devices_with_name(simulated.fabric(), name);
+        if found.is_empty() {
+            return Err(Failure::NoSuchDevice { name: name.clone(), net });
+        }
+        found.into_iter().for_each(|id| simulated.set_dead(id, true));
+    }
+    Ok(Some(Arc::new(Mutex::new(simulated))))
+}
+
+/// Returns the traffic of the scenario.
+fn traffic(fabric: &Fabric, simulation: &Simulation) -> Result<Traffic, Failure> {
+    match simulation.scenario {
+        Scenario::Jobs => Ok(Traffic::jobs(fabric, simulation.seed)),
+        Scenario::Incast => {
+            let start = Instant::ZERO + simulation.start;
+            // A small fabric has fewer senders.
+            let senders = std::iter::successors(Some(INCAST_SENDERS), |senders| Some(senders / 2)).take_while(|senders| *senders > 1);
+            let incast =
+                senders.filter_map(|senders| Incast::onto_last_server(fabric, senders, start, simulation.length)).next().ok_or_else(
+                    || Failure::FabricTooSmall { scenario: simulation.scenario.as_str(), net: simulation.net.display().to_string() },
+                )?;
+            tracing::info!(
+                senders = incast.from.len(),
+                server = %Printable(fabric.device(incast.to).host()),
+                start = %humantime::format_duration(simulation.start),
+                length = %humantime::format_duration(simulation.length),
+                "simulated incast"
+            );
+            Ok(Traffic::incast(fabric, simulation.seed, &incast))
+        }
+    }
+}
+
+/// Finds devices by their node description or its first word.
+fn devices_with_name(fabric: &Fabric, name: &str) -> Vec<DeviceId> {
+    fabric.iter().filter(|(_, device)| device.name == name || device.host() == name).map(|(id, _)| id).collect()
+}
+
+/// Returns the name in the records of an HCA port on the simulated fabric: as configured, else `sim` 1.
+pub(super) fn hca_name(ca: &HcaName) -> (String, PortNum) {
+    (ca.ca.clone().unwrap_or_else(|| "sim".to_owned()), ca.port.unwrap_or(PortNum(1)))
+}

@@ -1,0 +1,403 @@
+//! The workers of a sweep: their threads, what they report, and how a reload replaces them.
+//!
+//! A reload starts new workers beside the old ones. While the old ones sweep, the new ones discover
+//! their devices. Then all change at one slot border, so that no slot is lost or run twice. A worker
+//! whose setup did not change goes on, with the readings that its rates need.
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ibnet::cli::Progress;
+use ibnet::mad::transport::Transport;
+use ibnet::metrics::Metrics;
+use ibnet::sweep::driver::{Control, Driver, Notice, SlotReport};
+use ibnet::sweep::schedule::Schedule;
+use ibnet::types::Printable;
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::failure::Failure;
+use super::flags::Flags;
+use super::reload::{Prepare, Setup, Watch, WorkerSetup};
+use super::streams::Streams;
+use super::systemd::Manager;
+
+/// Workers change at a slot border that is at least this far ahead, so that all of them see it in time.
+const CHANGE_AHEAD: Duration = Duration::from_millis(50);
+
+/// Largest length of an event's detail in octets.
+const MAX_DETAIL: usize = 512;
+
+/// Receives the report of each slot, on the thread of the worker.
+pub(super) type Observer = Box<dyn FnMut(SlotReport<'_>) + Send>;
+
+/// A worker that is to be started.
+pub(super) struct NewWorker<T> {
+    pub(super) driver: Driver<T>,
+    pub(super) setup: WorkerSetup,
+    pub(super) observers: Vec<Observer>,
+}
+
+/// Makes the observers of a new worker.
+pub(super) type MakeObservers = Box<dyn Fn() -> Vec<Observer>>;
+
+/// What a reload needs.
+pub(super) struct Reload<T> {
+    pub(super) flags: Flags,
+    pub(super) setup: Setup,
+    pub(super) prepare: Prepare<T>,
+    pub(super) streams: Streams,
+    pub(super) watch: Watch,
+    pub(super) metrics: Option<Arc<Metrics>>,
+    pub(super) observers: MakeObservers,
+}
+
+/// A report of a worker's thread.
+pub(super) enum WorkerEvent {
+    /// The worker has discovered its devices.
+    Ready,
+    /// The worker has ended a slot.
+    Slot { worker: u64 },
+    /// The thread has ended.
+    Ended { worker: u64, result: Result<(), Failure> },
+}
+
+/// A running worker.
+struct Worker {
+    number: u64,
+    setup: WorkerSetup,
+    control: Arc<Control>,
+    /// Slots that it has ended.
+    slots: u64,
+    /// Whether it has ended a slot since the last report to the service manager.
+    is_alive: bool,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Sweeping,
+    /// Sweeps until its successors are ready.
+    Replaced,
+    /// Takes over when all successors are ready.
+    Preparing,
+    /// Has been told its last slot.
+    Leaving,
+}
+
+/// All workers, and what is needed to start others.
+pub(super) struct Supervisor<T> {
+    workers: Vec<Worker>,
+    /// Number of the next worker.
+    next: u64,
+    events: UnboundedSender<WorkerEvent>,
+    bar: Progress,
+    /// The first failure.
+    result: Result<(), Failure>,
+    manager: Manager,
+    reload: Option<Reload<T>>,
+    /// Detail of the event of the reload that is under way.
+    detail: String,
+}
+
+impl<T: Transport + Send + 'static> Supervisor<T> {
+    pub(super) fn new(events: UnboundedSender<WorkerEvent>, bar: Progress, reload: Option<Reload<T>>) -> Self {
+        Self { workers: Vec::new(), next: 0, events, bar, result: Ok(()), manager: Manager::new(), reload, detail: String::new() }
+    }
+
+    /// Returns whether all workers have ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.workers.is_empty()
+    }
+
+    /// Starts a worker that sweeps at once.
+    pub(super) fn start(&mut self, worker: NewWorker<T>) -> Result<(), Failure> {
+        self.spawn(worker, Control::default(), Phase::Sweeping)
+    }
+
+    fn spawn(&mut self, worker: NewWorker<T>, control: Control, phase: Phase) -> Result<(), Failure> {
+        let NewWorker { driver, setup, mut observers } = worker;
+        let (number, control) = (self.next, Arc::new(control));
+        self.next += 1;
+        self.manager.expect_slots_every(setup.settings().interval);
+        if phase == Phase::Preparing {
+            let events = self.events.clone();
+            control.on_ready(move || drop(events.send(WorkerEvent::Ready)));
+        }
+        let (cpu, bar, events, of_thread) = (setup.cpu(), self.bar.clone(), self.events.clone(), Arc::clone(&control));
+        spawn_thread(format!("mads-{number}"), move || {
+            let mut end = EndReport { worker: number, events: events.clone(), result: Err(Failure::Crashed) };
+            let pinned = cpu.map_or(Ok(()), |cpu| pin(cpu).map_err(|source| Failure::Pin { cpu, source }));
+            let observe = |report: SlotReport<'_>| {
+                observers.iter_mut().for_each(|observer| observer(report));
+                bar.advance();
+                // The receiver lives as long as the program.
+                let _ = events.send(WorkerEvent::Slot { worker: number });
+            };
+            end.result = pinned.and_then(|()| driver.run(&of_thread, observe).map_err(Failure::WorkerFailed));
+        })?;
+        self.workers.push(Worker { number, setup, control, slots: 0, is_alive: false, phase });
+        Ok(())
+    }
+
+    /// Handles the report of a worker.
+    pub(super) fn handle(&mut self, event: WorkerEvent) {
+        match event {
+            WorkerEvent::Ready => {}
+            WorkerEvent::Slot { worker } => {
+                if let Some(worker) = self.workers.iter_mut().find(|other| other.number == worker) {
+                    worker.slots += 1;
+                    worker.is_alive = true;
+                }
+            }
+            WorkerEvent::Ended { worker, result } => self.remove(worker, result),
+        }
+        if self.is_changing() {
+            self.switch_over();
+        }
+        let sweeps = |worker: &&Worker| matches!(worker.phase, Phase::Sweeping | Phase::Replaced);
+        if self.workers.iter().filter(sweeps).all(|worker| worker.is_alive) {
+            self.workers.iter_mut().for_each(|worker| worker.is_alive = false);
+            self.manager.alive();
+        }
+        self.report_ready();
+    }
+
+    /// Removes a worker that has ended. A failure stops the others, unless the worker was still preparing.
+    fn remove(&mut self, number: u64, result: Result<(), Failure>) {
+        let Some(place) = self.workers.iter().position(|worker| worker.number == number) else { return };
+        let ended = self.workers.remove(place);
+        match result {
+            Ok(()) => {}
+            Err(failure) if ended.phase == Phase::Preparing => self.reject_reload(&failure),
+            Err(failure) => {
+                self.workers.iter().for_each(|worker| worker.control.stop());
+                self.result = std::mem::replace(&mut self.result, Ok(())).and(Err(failure));
+            }
+        }
+    }
+
+    /// Starts a reload if a file has changed.
+    pub(super) fn check_files(&mut self) {
+        let is_changed = |reload: &mut Reload<T>| reload.watch.is_changed();
+        if !self.is_changing() && self.reload.as_mut().is_some_and(is_changed) {
+            self.reload("a file changed");
+        }
+    }
+
+    /// Returns whether a reload is under way.
+    fn is_changing(&self) -> bool {
+        self.workers.iter().any(|worker| worker.phase != Phase::Sweeping)
+    }
+
+    /// Reads the files again and starts new workers. If anything is wrong, the old ones stay.
+    pub(super) fn reload(&mut self, reason: &str) {
+        let Some(mut reload) = self.reload.take() else { return };
+        if self.is_changing() {
+            // One reload after the other.
+            reload.watch.read_again();
+        } else {
+            tracing::info!(reason, "reading configuration and assignments again");
+            self.manager.reloading();
+            reload.watch.mark_read();
+            match self.replace_workers(&mut reload) {
+                Ok(()) => self.switch_over(),
+                Err(failure) => self.reject_reload(&failure),
+            }
+        }
+        self.reload = Some(reload);
+    }
+
+    /// Starts the workers whose setup is new, beside those that they replace.
+    fn replace_workers(&mut self, reload: &mut Reload<T>) -> Result<(), Failure> {
+        let setup = Setup::load(&reload.flags)?;
+        setup.check_change_from(&reload.setup)?;
+        let (mut same, mut new) = (Vec::new(), Vec::new());
+        for worker in setup.workers(|settings| settings) {
+            match self.workers.iter().find(|other| other.setup.is_same_as(&worker)) {
+                Some(running) => same.push((running.number, worker)),
+                None => {
+                    worker.cpu().map_or(Ok(()), check_cpu)?;
+                    let outlet = reload.streams.outlet(&worker.settings().sampler)?;
+                    new.push((worker.prepare(&setup.config, &reload.prepare)?, outlet, worker));
+                }
+            }
+        }
+        // Nothing is refused after this line.
+        let ports: u32 = same.iter().map(|(_, worker)| worker.ports()).chain(new.iter().map(|(.., worker)| worker.ports())).sum();
+        let sha256 = setup.work.sha256().map(|sha256| format!(", assignments with SHA-256 {sha256}")).unwrap_or_default();
+        self.detail =
+            cut(format!("taken: {ports} ports{sha256}; HCA ports that go on as before: {}, that begin anew: {}", same.len(), new.len()));
+        for worker in &mut self.workers {
+            match same.iter().find(|(number, _)| *number == worker.number) {
+                Some((_, setup)) => {
+                    let sha256 = setup.settings().assignments_sha256.clone();
+                    if sha256 != worker.setup.settings().assignments_sha256 {
+                        worker.control.notify(Notice::Assignments(sha256));
+                    }
+                    worker.setup = setup.clone();
+                }
+                None => worker.phase = Phase::Replaced,
+            }
+        }
+        for (make_driver, outlet, setup) in new {
+            let has_same_slots = |worker: &&Worker| worker.phase == Phase::Replaced && worker.setup.has_slots_of(&setup);
+            let predecessor = self.workers.iter().find(has_same_slots).map(|worker| Arc::clone(&worker.control));
+            let worker = NewWorker { driver: make_driver(outlet), setup, observers: (reload.observers)() };
+            self.spawn(worker, Control::held(predecessor), Phase::Preparing)?;
+        }
+        if let Some(metrics) = &reload.metrics {
+            metrics.set_peers(setup.work.peers.clone());
+        }
+        reload.watch = setup.watch();
+        reload.setup = setup;
+        Ok(())
+    }
+
+    /// Once all new workers are ready: ends the old ones and starts the new ones at one slot border.
+    fn switch_over(&mut self) {
+        let has_phase = |phase| move |worker: &&Worker| worker.phase == phase;
+        if !self.workers.iter().filter(has_phase(Phase::Preparing)).all(|worker| worker.control.is_ready()) {
+            return;
+        }
+        let first = self.workers.iter().find(has_phase(Phase::Replaced)).or_else(|| self.workers.iter().find(has_phase(Phase::Preparing)));
+        if let Some(schedule) = first.map(Worker::schedule) {
+            let earliest = wall_clock().saturating_add(nanos(CHANGE_AHEAD));
+            let border = schedule.start(schedule.at_or_after(earliest));
+            for worker in &mut self.workers {
+                let slot = worker.schedule().at_or_after(border);
+                match worker.phase {
+                    Phase::Replaced => {
+                        worker.control.leave_before(slot);
+                        worker.phase = Phase::Leaving;
+                    }
+                    Phase::Preparing => {
+                        worker.control.begin_with(slot);
+                        worker.phase = Phase::Sweeping;
+                    }
+                    Phase::Sweeping | Phase::Leaving => {}
+                }
+            }
+        } else if self.detail.is_empty() {
+            // The border is set, and the old workers have not reached it yet.
+            return;
+        }
+        let detail = std::mem::take(&mut self.detail);
+        if !detail.is_empty() {
+            tracing::info!("reload {detail}");
+            self.notify_reload(&detail);
+        }
+        self.report_ready();
+    }
+
+    /// Ends the new workers, keeps the old ones, and reports the reason.
+    fn reject_reload(&mut self, failure: &Failure) {
+        let detail = cut(format!("refused, all goes on as before: {}", failure.one_line()));
+        tracing::warn!("reload {}", Printable(&detail));
+        for worker in &mut self.workers {
+            match worker.phase {
+                Phase::Preparing => worker.control.stop(),
+                Phase::Replaced => worker.phase = Phase::Sweeping,
+                Phase::Sweeping | Phase::Leaving => {}
+            }
+        }
+        self.detail.clear();
+        self.notify_reload(&detail);
+        self.report_ready();
+    }
+
+    /// Has the first worker that stays write a `reload` event.
+    fn notify_reload(&self, detail: &str) {
+        if let Some(first) = self.workers.iter().find(|worker| worker.phase == Phase::Sweeping) {
+            first.control.notify(Notice::Reload(detail.to_owned()));
+        }
+    }
+
+    /// Reports to the service manager that all workers sweep, if they do.
+    fn report_ready(&mut self) {
+        let has_swept = |worker: &Worker| worker.phase == Phase::Sweeping && worker.slots > 0;
+        if !self.workers.is_empty() && self.workers.iter().all(has_swept) {
+            let ports: u32 = self.workers.iter().map(|worker| worker.setup.ports()).sum();
+            let plural = if self.workers.len() == 1 { "" } else { "s" };
+            self.manager.ready(&format!("{ports} ports in each slot, by {} HCA port{plural}", self.workers.len()));
+        }
+    }
+
+    /// Stops all workers. Each closes its current slot.
+    pub(super) fn stop(&mut self) {
+        self.manager.stopping();
+        self.workers.iter().for_each(|worker| worker.control.stop());
+    }
+
+    /// Returns the first failure. Drops the outlets of the workers that have ended.
+    pub(super) fn finish(self) -> Result<(), Failure> {
+        self.bar.finish();
+        self.result
+    }
+}
+
+impl Worker {
+    fn schedule(&self) -> Schedule {
+        let settings = self.setup.settings();
+        Schedule::new(settings.interval, settings.offset)
+    }
+}
+
+/// Reports the end of a worker's thread, even if it panics.
+struct EndReport {
+    worker: u64,
+    events: UnboundedSender<WorkerEvent>,
+    result: Result<(), Failure>,
+}
+
+impl Drop for EndReport {
+    fn drop(&mut self) {
+        let result = std::mem::replace(&mut self.result, Ok(()));
+        let _ = self.events.send(WorkerEvent::Ended { worker: self.worker, result });
+    }
+}
+
+/// Cuts a detail to the length that an event may have.
+fn cut(mut detail: String) -> String {
+    if detail.len() > MAX_DETAIL {
+        let end = (0..=MAX_DETAIL).rev().find(|end| detail.is_char_boundary(*end)).unwrap_or(0);
+        detail.truncate(end);
+        detail.push('\u{2026}');
+    }
+    detail
+}
+
+/// Returns the wall clock in nanoseconds since 1970. Drivers have clocks of their own; slot borders are
+/// the time that all of them share.
+#[expect(clippy::disallowed_methods, reason = "programs read clocks")]
+fn wall_clock() -> u64 {
+    nanos(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Checks on a thread of its own that threads can run on a CPU.
+fn check_cpu(cpu: usize) -> Result<(), Failure> {
+    let pinned = thread::spawn(move || pin(cpu)).join().map_err(|_| Failure::Crashed)?;
+    pinned.map_err(|source| Failure::Pin { cpu, source })
+}
+
+/// Binds this thread to a CPU.
+fn pin(cpu: usize) -> io::Result<()> {
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(Errno::INVAL.into());
+    }
+    let mut only = CpuSet::new();
+    only.set(cpu);
+    // `None` is this thread.
+    Ok(sched_setaffinity(None, &only)?)
+}
+
+fn spawn_thread(name: String, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    thread::Builder::new().name(name).spawn(work).map(|_| ()).map_err(Failure::Threads)
+}

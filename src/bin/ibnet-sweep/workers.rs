@@ -1,0 +1,177 @@
+//! The work of this process, divided among workers.
+//!
+//! A worker is one HCA port with its share of the ports to query, and an engine on its own thread. A
+//! sampler usually has one worker. It has several where the assignments file has several blocks of its
+//! host (rails, or a secondary role), and where several HCA ports are configured: these divide the
+//! devices of a block.
+
+use std::path::Path;
+
+use ibnet::assignments::{Assignments, Sampler};
+use ibnet::cli;
+use ibnet::config::{Config, Plan as Source};
+#[cfg(feature = "umad")]
+use ibnet::mad::transport::umad::{HcaPort, UmadTransport, ports};
+use ibnet::metrics::Peers;
+use ibnet::sweep::driver::Settings;
+#[cfg(feature = "umad")]
+use ibnet::sweep::driver::{OpenError, Opened};
+use ibnet::topology::{NetFile, NetFileError, net_file};
+use ibnet::types::{HcaName, PortNum, Printable};
+
+use super::failure::Failure;
+use super::metrics;
+
+/// The ports that this process sweeps.
+pub(super) struct Work {
+    /// Blocks of the assignments file; a net file is one block.
+    blocks: Vec<Sampler>,
+    sha256: Option<String>,
+    /// Devices at the other ends of the links, for the metrics.
+    pub(super) peers: Peers,
+}
+
+/// The share of one worker.
+#[derive(Clone, PartialEq)]
+pub(super) struct Share {
+    /// The devices and ports to query.
+    pub(super) block: Sampler,
+    /// The HCA port that sends.
+    pub(super) ca: HcaName,
+}
+
+impl Work {
+    /// Reads the assignments file or the net file of the configuration.
+    pub(super) fn load(config: &Config) -> Result<Self, Failure> {
+        let host = config.sampler.clone().unwrap_or_else(cli::short_host_name);
+        match &config.plan {
+            Source::Assignments(path) => {
+                let loaded = Assignments::read(path)?;
+                let samplers = &loaded.assignments.samplers;
+                let blocks: Vec<_> = match config.is_for_all_samplers() {
+                    true => samplers.clone(),
+                    false => loaded.assignments.of_host(&host)?.into_iter().cloned().collect(),
+                };
+                check_subnets(&blocks, config)?;
+                let peers = metrics::peers(samplers);
+                Ok(Self { blocks, sha256: Some(loaded.sha256), peers })
+            }
+            Source::Net(path) => {
+                let net = read_net(path)?;
+                let (sampler, left_out) = Sampler::everything(&net.fabric, &host);
+                if !left_out.is_empty() {
+                    tracing::info!(devices = left_out.len(), "left out: routers, aggregation nodes, devices without a LID");
+                }
+                if sampler.port_count == 0 {
+                    return Err(Failure::NothingLinked { net: path.display().to_string() });
+                }
+                let peers = metrics::peers(std::slice::from_ref(&sampler));
+                Ok(Self { blocks: vec![sampler], sha256: None, peers })
+            }
+        }
+    }
+
+    /// Returns the blocks of the assignments file.
+    pub(super) fn blocks(&self) -> &[Sampler] {
+        &self.blocks
+    }
+
+    /// Returns the names of the samplers, each once, in the order of the blocks.
+    pub(super) fn hosts(&self) -> Vec<&str> {
+        let mut hosts: Vec<&str> = Vec::new();
+        for block in &self.blocks {
+            if !hosts.contains(&block.host.as_str()) {
+                hosts.push(&block.host);
+            }
+        }
+        hosts
+    }
+
+    /// Returns the SHA-256 of the assignments file.
+    pub(super) fn sha256(&self) -> Option<&str> {
+        self.sha256.as_deref()
+    }
+
+    /// Divides the work, in the order of blocks and HCA ports.
+    ///
+    /// The HCA ports of the configuration take precedence over those of the assignments file.
+    pub(super) fn shares(&self, config: &Config) -> Vec<Share> {
+        let share = |block, ca: &HcaName| Share { block, ca: ca.clone() };
+        let of_block = |block: &Sampler| match &config.cas[..] {
+            [] => vec![share(block.clone(), &HcaName { ca: block.ca.clone(), port: block.ca_port })],
+            [one] => vec![share(block.clone(), one)],
+            // An HCA port without devices gets no worker, but a block without ports keeps the first.
+            many => {
+                let parts = block.divided(many.len()).into_iter().zip(many).enumerate();
+                let busy = parts.filter(|(place, (part, _))| *place == 0 || part.port_count > 0);
+                busy.map(|(_, (part, ca))| share(part, ca)).collect()
+            }
+        };
+        self.blocks.iter().flat_map(of_block).collect()
+    }
+
+    /// Returns the settings of a worker's driver. Name and port of the HCA are still empty.
+    pub(super) fn settings(&self, share: &Share, config: &Config) -> Settings {
+        Settings {
+            sampler: share.block.host.clone(),
+            ca: String::new(),
+            ca_port: PortNum(0),
+            is_secondary: share.block.is_secondary(),
+            interval: config.interval,
+            offset: config.interval.mul_f64(share.block.offset.unwrap_or(0.0)),
+            aligned: true,
+            sweeps: None,
+            assignments_sha256: self.sha256.clone(),
+            engine: config.engine.clone(),
+        }
+    }
+}
+
+/// Refuses configured HCA ports for blocks of several subnets: an HCA port reaches one subnet.
+fn check_subnets(blocks: &[Sampler], config: &Config) -> Result<(), Failure> {
+    let is_one_subnet = blocks.iter().all(|block| block.subnet == blocks[0].subnet);
+    if config.cas.is_empty() || is_one_subnet {
+        return Ok(());
+    }
+    let name = |block: &Sampler| format!("{}@{}", block.host, block.subnet.as_deref().unwrap_or_default());
+    Err(Failure::SeveralSubnets { known: blocks.iter().map(name).collect::<Vec<_>>().join(", ") })
+}
+
+/// Reads a net file, and logs how many lines of each kind were skipped.
+pub(super) fn read_net(path: &Path) -> Result<NetFile, NetFileError> {
+    let net = net_file::read(path)?;
+    let name = path.display().to_string();
+    let mut counts = std::collections::BTreeMap::new();
+    for remark in &net.remarks {
+        *counts.entry(remark.kind).or_insert(0) += 1;
+        tracing::debug!("{}: {}", Printable(&name), Printable(&remark.to_string()));
+    }
+    for (kind, lines) in counts {
+        tracing::warn!(lines, "{}: {} (RUST_LOG=ibnet=debug lists them)", Printable(&name), kind.as_str());
+    }
+    Ok(net)
+}
+
+/// Finds an HCA port, and the index of the configured P_Key in its table.
+#[cfg(feature = "umad")]
+pub(super) fn hca_port(config: &Config, ca: &HcaName) -> Result<(HcaPort, u16), Failure> {
+    let port = ports::find(ca)?;
+    if config.pkey & 0x8000 == 0 {
+        tracing::warn!(pkey = format!("{:#06x}", config.pkey), "this P_Key is that of a limited member: only full members answer it");
+    }
+    if port.sm_lid.0 == 0 {
+        tracing::warn!(%port, "this port knows no subnet manager: packets may not reach their LIDs");
+    }
+    let pkey_index = port.pkey_index(config.pkey)?;
+    Ok((port, pkey_index))
+}
+
+/// Returns a function that opens the same port again once it is active and has the P_Key.
+#[cfg(feature = "umad")]
+pub(super) fn reopen(port: HcaPort, pkey: u16) -> impl Fn() -> Result<Opened<UmadTransport>, OpenError> + Clone + Send + 'static {
+    let name = HcaName { ca: Some(port.ca), port: Some(port.port) };
+    move || {
+        let port = ports::find(&name)?;
+        Ok(Opened { pkey_index: port.pkey_index(pkey)?, transport: UmadTransport::open(&port)? })
+    }
+}

@@ -1,0 +1,161 @@
+//! Errors of a configuration: each names the file and line, the value and the remedy.
+
+use std::path::{Path, PathBuf};
+
+use miette::Diagnostic;
+
+use super::keys;
+use crate::metrics;
+use crate::types::Printable;
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read {}", path.display())]
+    #[diagnostic(help("give another file with -c FILE; ibnet.toml.example lists every key"))]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The error of the operating system.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file has a key that does not exist.
+    #[error("{}:{line}: there is no key {}", path.display(), Printable(found))]
+    #[diagnostic(help(
+        "{}ibnet.toml.example lists every key with its unit and default",
+        nearest.as_ref().map(|key| format!("did you mean {key}? ")).unwrap_or_default()
+    ))]
+    UnknownKey {
+        /// The file.
+        path: PathBuf,
+        /// Line of the key, counted from 1.
+        line: usize,
+        /// The key.
+        found: String,
+        /// The most similar key that exists.
+        nearest: Option<String>,
+    },
+    /// The file is not valid TOML, or a value has the wrong type.
+    #[error("{}:{line}: {}", path.display(), Printable(message))]
+    #[diagnostic(help("ibnet.toml.example lists every key with its unit and default"))]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Line of the error, counted from 1.
+        line: usize,
+        /// What was expected and what was found.
+        message: String,
+    },
+    /// A value is out of range, or has the wrong form.
+    #[error("{place}cannot use {key}: expected {expected} (found {found:?})")]
+    #[diagnostic(help("{}", remedy(key)))]
+    Value {
+        /// `FILE:LINE: `, or an empty string if the value is not from the file.
+        place: String,
+        /// The key, after the name of its table and a dot.
+        key: &'static str,
+        /// Index of the `[[output]]` table that has the key.
+        table: Option<usize>,
+        /// The value.
+        found: String,
+        /// Description of valid values.
+        expected: String,
+    },
+    /// Neither a plan nor a net file is given.
+    #[error("nothing to sweep: neither an assignments file nor a net file is given")]
+    #[diagnostic(help(
+        "give --assignments FILE (written by ibnet-gen), or --net FILE with the output of `ibnetdiscover` or `ibnetdiscover -p` to sweep the whole fabric from this host; --simulate FILE needs no InfiniBand"
+    ))]
+    NothingToSweep,
+    /// Both a plan and a net file are given.
+    #[error("cannot use both an assignments file and a net file")]
+    #[diagnostic(help("give either --assignments or --net; if the other is set in ibnet.toml, set it to \"\""))]
+    TwoPlans,
+    /// An output needs the feature `nats`.
+    #[error("{place}cannot use an output of type \"nats\": this ibnet-sweep was built without NATS")]
+    #[diagnostic(help("build it with `make build-full`, or install a package; or remove this [[output]]"))]
+    NoNats {
+        /// `FILE:LINE: `, or an empty string.
+        place: String,
+        /// Index of the `[[output]]` table.
+        table: usize,
+    },
+    /// The table `[metrics]` is wrong.
+    #[error("{place}{source}")]
+    #[diagnostic(forward(source))]
+    Metrics {
+        /// `FILE:LINE: `, or an empty string.
+        place: String,
+        /// The error.
+        source: metrics::SettingsError,
+    },
+}
+
+impl From<metrics::SettingsError> for ConfigError {
+    fn from(source: metrics::SettingsError) -> Self {
+        Self::Metrics { place: String::new(), source }
+    }
+}
+
+impl ConfigError {
+    /// Adds the line of `path` that has the value. A value that the file does not set has no line.
+    #[must_use]
+    pub fn placed(mut self, path: &Path) -> Self {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let at = |line: Option<usize>| line.map(|line| format!("{}:{line}: ", path.display())).unwrap_or_default();
+        match &mut self {
+            Self::Value { place, key, table, found, .. } => {
+                let (inside, key) = match key.split_once('.') {
+                    Some(parts) => parts,
+                    // A key that this [[output]] table must not have.
+                    None if table.is_some() => (*key, found.as_str()),
+                    None => ("", *key),
+                };
+                *place = at(keys::line_of(&text, inside, *table, key));
+            }
+            Self::NoNats { place, table } => *place = at(keys::line_of(&text, "output", Some(*table), "type")),
+            Self::Metrics { place, source } => {
+                use metrics::SettingsError::{Half, Listen, Open, Unused};
+                let key = match source {
+                    Listen { .. } | Open { .. } => "listen",
+                    Half { there, .. } | Unused { there } => there.strip_prefix("metrics.").unwrap_or(there),
+                };
+                *place = at(keys::line_of(&text, "metrics", None, key));
+            }
+            _ => {}
+        }
+        self
+    }
+
+    /// Sets the index of the `[[output]]` table that the error is about.
+    #[must_use]
+    pub(super) fn in_table(mut self, index: usize) -> Self {
+        match &mut self {
+            Self::Value { table, .. } => *table = Some(index),
+            Self::NoNats { table, .. } => *table = index,
+            _ => {}
+        }
+        self
+    }
+}
+
+/// Keys of no table that have no flag. Keys of tables have none, except `simulated.scenario`.
+const WITHOUT_FLAG: [&str; 5] = ["cpus", "drain", "force_groups", "identity", "output"];
+
+/// Returns the places where a key can be set.
+fn remedy(key: &str) -> String {
+    let flag = match key {
+        "simulated.scenario" => Some("scenario"),
+        key => Some(key).filter(|key| !key.contains('.') && !WITHOUT_FLAG.contains(key)),
+    };
+    let flag = flag.map(|flag| format!(" or with --{flag}")).unwrap_or_default();
+    format!("set {key} in ibnet.toml{flag}; ibnet.toml.example lists every key with its unit and default")
+}
+
+/// Returns the error for a value that is not as expected.
+pub(super) fn value(key: &'static str, found: &impl ToString, expected: &str) -> ConfigError {
+    ConfigError::Value { place: String::new(), key, table: None, found: found.to_string(), expected: expected.to_owned() }
+}

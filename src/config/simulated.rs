@@ -1,0 +1,106 @@
+//! `simulate` and `[simulated]`: a fabric that is simulated in the process of the sweep.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::value;
+use super::{ConfigError, duration};
+
+/// The table `[simulated]` as it is written.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Simulated {
+    /// Name of the [`Scenario`].
+    pub scenario: String,
+    /// Time from the start of the program to the start of the scenario.
+    pub scenario_start: String,
+    /// Duration of the scenario.
+    pub scenario_length: String,
+    /// Share of requests that are lost, 0 to 1.
+    pub loss: f64,
+    /// Names of devices that do not answer.
+    pub dead: Vec<String>,
+    /// Seed of everything that is random.
+    pub seed: u64,
+}
+
+impl Default for Simulated {
+    fn default() -> Self {
+        Self {
+            scenario: Scenario::Jobs.as_str().to_owned(),
+            scenario_start: "5s".to_owned(),
+            scenario_length: "10s".to_owned(),
+            loss: 0.0,
+            dead: Vec::new(),
+            seed: 1,
+        }
+    }
+}
+
+/// The traffic of a simulated fabric.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scenario {
+    /// Parallel jobs of 8 to 48 hosts, and hosts that write to a few servers.
+    Jobs,
+    /// Jobs with little traffic, and up to 32 hosts that send to one server at full rate.
+    Incast,
+}
+
+impl Scenario {
+    /// All scenarios.
+    pub const ALL: [Self; 2] = [Self::Jobs, Self::Incast];
+
+    /// Returns the name in the configuration.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Jobs => "jobs",
+            Self::Incast => "incast",
+        }
+    }
+}
+
+/// A simulated fabric: `simulate` and a checked table `[simulated]`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Simulation {
+    /// Path of the net file of the fabric.
+    pub net: PathBuf,
+    /// The traffic.
+    pub scenario: Scenario,
+    /// Time from the start of the program to the start of the scenario.
+    pub start: Duration,
+    /// Duration of the scenario.
+    pub length: Duration,
+    /// Share of requests that are lost, 0 to 1.
+    pub loss: f64,
+    /// Names of devices that do not answer: the whole node description or its first word.
+    pub dead: Vec<String>,
+    /// Seed of everything that is random.
+    pub seed: u64,
+}
+
+impl Simulated {
+    /// Checks the table; `net` is the path of the net file.
+    ///
+    /// # Errors
+    /// The first value that is wrong.
+    pub(super) fn check(&self, net: PathBuf) -> Result<Simulation, ConfigError> {
+        const LONGEST: Duration = Duration::from_secs(24 * 3600);
+        let scenario = Scenario::ALL.into_iter().find(|scenario| scenario.as_str() == self.scenario).ok_or_else(|| {
+            value("simulated.scenario", &self.scenario, &format!("one of the scenarios {}", Scenario::ALL.map(Scenario::as_str).join(", ")))
+        })?;
+        if !(0.0..=1.0).contains(&self.loss) {
+            return Err(value("simulated.loss", &self.loss, "a share from 0 to 1"));
+        }
+        Ok(Simulation {
+            net,
+            scenario,
+            start: duration("simulated.scenario_start", &self.scenario_start, Duration::ZERO, LONGEST)?,
+            length: duration("simulated.scenario_length", &self.scenario_length, Duration::ZERO, LONGEST)?,
+            loss: self.loss,
+            dead: self.dead.clone(),
+            seed: self.seed,
+        })
+    }
+}

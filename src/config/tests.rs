@@ -1,0 +1,146 @@
+use super::*;
+
+fn check(change: impl FnOnce(&mut Raw)) -> Result<Config, ConfigError> {
+    let mut raw = Raw { net: "fabric.p".to_owned(), ..Raw::default() };
+    change(&mut raw);
+    raw.check()
+}
+
+fn refused(change: impl FnOnce(&mut Raw)) -> String {
+    check(change).expect_err("refused").to_string()
+}
+
+#[test]
+fn example_has_the_default_of_every_key() {
+    let example: Raw = toml::from_str(include_str!("../../ibnet.toml.example")).expect("it parses");
+    assert_eq!(example, Raw::default());
+}
+
+#[test]
+fn example_has_every_key_of_every_table() {
+    let example: toml::Table = toml::from_str(include_str!("../../ibnet.toml.example")).expect("it parses");
+    let defaults = toml::Table::try_from(Raw::default()).expect("it serializes");
+    let keys = |table: &toml::Table| table.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&example), keys(&defaults));
+    for inner in ["simulated", "metrics"] {
+        let inner = |table: &toml::Table| table[inner].as_table().map(keys);
+        assert_eq!(inner(&example), inner(&defaults));
+    }
+}
+
+#[test]
+fn defaults_are_those_of_the_engine() {
+    let config = check(|_| {}).expect("valid");
+    assert_eq!((config.engine, config.interval), (engine::Config::default(), Duration::from_secs(1)));
+}
+
+#[test]
+fn configuration_of_the_demo_is_valid() {
+    let raw: Raw = toml::from_str(include_str!("../../examples/demo.toml")).expect("it parses");
+    let config = raw.check().expect("valid");
+    let simulation = config.simulation.clone().expect("simulated");
+    assert!(config.is_for_all_samplers());
+    assert_eq!((simulation.scenario, simulation.dead.len()), (Scenario::Incast, 2));
+}
+
+#[test]
+fn whole_simulated_fabric_is_swept_without_a_plan() {
+    let config = check(|raw| (raw.net, raw.simulate) = (String::new(), "sim.p".to_owned())).expect("valid");
+    assert_eq!((config.plan, config.simulation.map(|simulation| simulation.net)), (Plan::Net("sim.p".into()), Some("sim.p".into())));
+    assert!(matches!(Raw::default().check(), Err(ConfigError::NothingToSweep)));
+    assert!(matches!(check(|raw| raw.assignments = "a.toml".to_owned()), Err(ConfigError::TwoPlans)));
+}
+
+#[test]
+fn all_samplers_need_a_plan_and_a_simulated_fabric() {
+    let all = |assignments: &str, simulate: &str| {
+        check(|raw| {
+            (raw.net, raw.sampler) = (String::new(), "all".to_owned());
+            (raw.assignments, raw.simulate) = (assignments.to_owned(), simulate.to_owned());
+        })
+    };
+    assert!(all("plan.toml", "sim.p").expect("valid").is_for_all_samplers());
+    assert!(all("plan.toml", "").expect_err("refused").to_string().contains("--simulate FILE"));
+    assert!(all("", "sim.p").expect_err("refused").to_string().contains("--assignments FILE"));
+}
+
+#[test]
+fn wrong_values_are_named_with_what_was_expected() {
+    assert_eq!(
+        refused(|raw| raw.interval = "1 parsec".to_owned()),
+        "cannot use interval: expected a duration such as 1s or 5ms (found \"1 parsec\")"
+    );
+    assert_eq!(refused(|raw| raw.grace = "1ms".to_owned()), "cannot use grace: expected a duration from 5ms to 10s (found \"1ms\")");
+    assert_eq!(refused(|raw| raw.drain = "1h".to_owned()), "cannot use drain: expected a duration from 0s to 10m (found \"1h\")");
+    assert_eq!(refused(|raw| raw.window = 0), "cannot use window: expected a number from 1 to 128 (found \"0\")");
+    for sl in [Sl::Number(16), Sl::Word("16".to_owned())] {
+        assert_eq!(refused(|raw| raw.sl = sl), "cannot use sl: expected a service level from 0 to 15, or \"path\" (found \"16\")");
+    }
+    assert_eq!(refused(|raw| raw.pkey = "0x8000".to_owned()), "cannot use pkey: expected a P_Key such as 0xffff (found \"0x8000\")");
+    assert!(refused(|raw| raw.groups = vec!["vlopdat".to_owned()]).contains("vlopdata"));
+    assert!(refused(|raw| raw.groups.clear()).starts_with("cannot use groups:"));
+    assert!(refused(|raw| raw.force_groups = vec!["bas".to_owned()]).starts_with("cannot use force_groups:"));
+    assert!(refused(|raw| raw.identity = "0s".to_owned()).starts_with("cannot use identity:"));
+    assert!(refused(|raw| raw.simulated.loss = f64::NAN).starts_with("cannot use simulated.loss:"));
+    assert_eq!(
+        refused(|raw| raw.simulated.scenario = "incats".to_owned()),
+        "cannot use simulated.scenario: expected one of the scenarios jobs, incast (found \"incats\")"
+    );
+    assert!(refused(|raw| raw.simulated.scenario_start = "soon".to_owned()).starts_with("cannot use simulated.scenario_start:"));
+}
+
+#[test]
+fn hca_ports_are_one_or_several_each_once() {
+    let names = |ca| check(|raw| raw.ca = ca).expect("valid").cas.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let many = |names: &[&str]| Ca::Many(names.iter().map(|&name| name.to_owned()).collect());
+    assert_eq!(names(Ca::One(String::new())), Vec::<String>::new());
+    assert_eq!(names(Ca::One("mlx5_0".to_owned())), ["mlx5_0"]);
+    assert_eq!(names(many(&["mlx5_0:1", "mlx5_0:2", "mlx5_1"])), ["mlx5_0:1", "mlx5_0:2", "mlx5_1"]);
+    assert_eq!(refused(|raw| raw.ca = many(&["a", "b", "a"])), "cannot use ca: expected each HCA port once (found \"a\")");
+    assert!(refused(|raw| raw.ca = many(&["a:x"])).starts_with("cannot use ca: expected an HCA and its port"));
+    let read: Raw = toml::from_str("ca = [\"mlx5_0\", \"mlx5_1\"]\ncpus = [2, 3]\n").expect("it parses");
+    assert_eq!((read.ca, read.cpus), (many(&["mlx5_0", "mlx5_1"]), vec![2, 3]));
+}
+
+#[test]
+fn service_level_is_a_number_or_that_of_the_path() {
+    let engine = |sl| check(|raw| raw.sl = sl).expect("valid").engine;
+    assert_eq!((engine(Sl::Number(3)).sl, engine(Sl::Number(3)).path_sl), (3, false));
+    assert_eq!((engine(Sl::Word("path".to_owned())).sl, engine(Sl::Word("path".to_owned())).path_sl), (0, true));
+}
+
+#[test]
+fn groups_keep_their_order_without_duplicates() {
+    let groups = check(|raw| raw.groups = ["base", "all", "base"].map(str::to_owned).to_vec()).expect("valid").engine.groups;
+    assert_eq!(groups[..5], [Group::Base, Group::Extended, Group::XmtDisc, Group::RcvErr, Group::XmtSl]);
+    assert_eq!(groups.len(), Group::ALL.len());
+}
+
+/// Writes a file, reads and checks it, and returns the error.
+fn error_of(text: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ibnet.toml");
+    std::fs::write(&path, text).expect("written");
+    let error = Raw::read(&path).and_then(|raw| raw.check()).expect_err("refused").placed(&path).to_string();
+    error.replace(&format!("{}/", folder.path().display()), "")
+}
+
+#[test]
+fn errors_name_the_line_of_the_file() {
+    for (text, expected) in [
+        ("window = 8\nwindwo = 9\n", "ibnet.toml:2: there is no key windwo"),
+        ("window = 8\n\n[simulated\n", "ibnet.toml:3: cannot read this line: "),
+        ("window = 8\nca = 1\n", "ibnet.toml:2: cannot use ca: expected an HCA such as \"mlx5_0\", or a list of them (found 1)"),
+        ("net = \"a\"\nsl = 256\n", "ibnet.toml:2: cannot use sl: expected a service level from 0 to 15, or \"path\" (found \"256\")"),
+        ("simulate = fabric.p\n", "ibnet.toml:1: cannot use simulate: text needs quotes (found fabric.p); write simulate = \"fabric.p\""),
+        ("net = \"a\"\n[metrics]\ntls_key = \"\"\nlisten = \"x\"\n", "ibnet.toml:4: "),
+        ("net = \"a\"\n[[output]]\ntype = \"stdout\"\n[[output]]\ntype = \"kafka\"\n", "ibnet.toml:5: cannot use output.type: "),
+        (
+            "net = \"a\"\n[[output]]\ntype = \"file\"\npath = \"b\"\nkeep = \"7d\"\n",
+            "ibnet.toml:5: cannot use keep: expected a whole number, 0 or more (found \"7d\")",
+        ),
+    ] {
+        let error = error_of(text);
+        assert!(error.starts_with(expected), "{error}");
+    }
+}

@@ -1,0 +1,116 @@
+//! Records of one slot, as the driver hands them over.
+//!
+//! Two records differ from output to output: the `sweep` record has the number of records that the output dropped, and
+//! a `lines_lost` event reports the same number. Both are handed over as values; each output writes its own lines.
+
+use crate::record::{self, EventRecord, SweepRecord};
+
+/// Records of one slot.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Batch {
+    /// Records as JSON lines, each with its line feed.
+    pub bytes: Vec<u8>,
+    /// Number of records, the one in `sweep` included.
+    pub lines: u64,
+    /// Time at which the batch was made, in nanoseconds since 1970 (UTC). Files are rotated by it.
+    pub ts: u64,
+    /// `sweep` record and its place: the number of octets of `bytes` before it. The output sets `lines_lost`.
+    pub sweep: Option<(usize, SweepRecord<String>)>,
+    /// Event that is written before the batch if records were dropped. The output sets `detail`.
+    pub gap: Option<EventRecord<String>>,
+}
+
+impl Batch {
+    /// Appends the records; `dropped` records were dropped before them.
+    pub(super) fn write(&self, dropped: u64, to: &mut Vec<u8>) {
+        let (before, after) = self.bytes.split_at(self.sweep.as_ref().map_or(self.bytes.len(), |(at, _)| (*at).min(self.bytes.len())));
+        to.extend_from_slice(before);
+        if let Some((_, sweep)) = &self.sweep {
+            record::write(&SweepRecord { lines_lost: dropped, ..sweep.clone() }, to);
+        }
+        to.extend_from_slice(after);
+    }
+
+    /// Appends the event that reports dropped records.
+    pub(super) fn write_gap(&self, dropped: u64, to: &mut Vec<u8>) {
+        if let Some(gap) = &self.gap {
+            record::write(&EventRecord { detail: format!("{dropped} lines could not be written"), ..gap.clone() }, to);
+        }
+    }
+
+    /// Returns the number of octets that [`write`](Self::write) appends if no record was dropped.
+    pub(super) fn octets(&self) -> u64 {
+        let mut sweep = Vec::new();
+        self.sweep.iter().for_each(|(_, record)| record::write(record, &mut sweep));
+        (self.bytes.len() + sweep.len()) as u64
+    }
+}
+
+/// Short records for the tests of this module.
+#[cfg(test)]
+pub(super) mod short {
+    use super::*;
+    use crate::record::Start;
+    use crate::record::strict::{self, Line};
+
+    /// A `start` record of a sampler.
+    pub(crate) fn start(sampler: &str) -> Start<String> {
+        Start { sampler: sampler.to_owned(), role: "primary".to_owned(), clock_ns: Some(1), ..Start::default() }
+    }
+
+    /// An event that reports dropped records.
+    pub(crate) fn gap() -> EventRecord<String> {
+        EventRecord { event: "lines_lost".to_owned(), role: "primary".to_owned(), ..EventRecord::default() }
+    }
+
+    /// A `sweep` record.
+    pub(crate) fn sweep(slot: u64) -> SweepRecord<String> {
+        SweepRecord { slot, role: "primary".to_owned(), ..SweepRecord::default() }
+    }
+
+    /// Returns a text with every record abbreviated: `start NAME seq=N`, `sweep SLOT lost=N`, `gap=N`.
+    pub(crate) fn of(text: &str) -> String {
+        let line = |line: &str| match strict::parse(line.trim_end_matches('\n')) {
+            Ok(Line::Start(start)) => format!("start {} seq={}\n", start.sampler, start.file_seq),
+            Ok(Line::Sweep(sweep)) => format!("sweep {} lost={}\n", sweep.slot, sweep.lines_lost),
+            Ok(Line::Event(event)) => match event.detail.strip_suffix(" lines could not be written") {
+                Some(lines) => format!("gap={lines}\n"),
+                None => line.to_owned(),
+            },
+            _ => line.to_owned(),
+        };
+        text.split_inclusive('\n').map(line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sweep_record_is_written_at_its_place_with_the_number_of_dropped_records() {
+        let (bytes, sweep) = (b"a\nb\n".to_vec(), Some((2, short::sweep(7))));
+        let batch = Batch { bytes, lines: 3, ts: 0, sweep, gap: Some(short::gap()) };
+        let mut text = Vec::new();
+        batch.write_gap(12, &mut text);
+        batch.write(12, &mut text);
+        assert_eq!(short::of(&String::from_utf8_lossy(&text)), "gap=12\na\nsweep 7 lost=12\nb\n");
+    }
+
+    #[test]
+    fn batch_without_sweep_record_is_written_unchanged() {
+        let batch = Batch { bytes: b"a\n".to_vec(), lines: 1, ..Batch::default() };
+        let mut text = Vec::new();
+        batch.write_gap(3, &mut text);
+        batch.write(3, &mut text);
+        assert_eq!((text.as_slice(), batch.octets()), (&b"a\n"[..], 2));
+    }
+
+    #[test]
+    fn octets_are_those_of_the_text() {
+        let batch = Batch { bytes: b"a\n".to_vec(), lines: 2, sweep: Some((2, short::sweep(7))), ..Batch::default() };
+        let mut text = Vec::new();
+        batch.write(0, &mut text);
+        assert_eq!(batch.octets(), text.len() as u64);
+    }
+}

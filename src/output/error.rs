@@ -1,0 +1,85 @@
+//! Errors when an output is opened.
+
+use std::io;
+use std::path::PathBuf;
+
+use miette::Diagnostic;
+
+use super::options::Address;
+use crate::types::Printable;
+
+/// Error when an output is opened.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[non_exhaustive]
+pub enum OutputError {
+    /// A file cannot be opened.
+    #[error("cannot write to {}: it cannot be opened", Printable(&path.display().to_string()))]
+    #[diagnostic(help("give another file with -o FILE, or `-o -` for standard output"))]
+    File {
+        /// Path of the file.
+        path: PathBuf,
+        /// Error of the operating system.
+        #[source]
+        source: io::Error,
+    },
+    /// Standard output was closed when the program started, or is open for reading only.
+    #[error("cannot write to standard output: it is closed")]
+    #[diagnostic(help("redirect it to a file or a pipe, or give a file with -o FILE"))]
+    StdoutClosed,
+    /// A socket cannot be opened.
+    #[error("cannot listen at {address}")]
+    #[diagnostic(help("{}", remedy(address)))]
+    Listen {
+        /// Address of the socket.
+        address: Address,
+        /// Error of the operating system.
+        #[source]
+        source: io::Error,
+    },
+    /// The path of a Unix socket exists and is not a socket without a listener.
+    #[error("cannot listen at {}: the path exists and is not an unused socket", Printable(&path.display().to_string()))]
+    #[diagnostic(help("stop the ibnet-sweep that listens there, remove the path, or give another `path` in this [[output]]"))]
+    Taken {
+        /// Path of the socket.
+        path: PathBuf,
+    },
+    /// A file for the connection to a NATS server cannot be used.
+    #[error("cannot connect to the NATS server {server}: {} cannot be used", Printable(&path.display().to_string()))]
+    #[diagnostic(help(
+        "check `credentials`, `ca_file`, `cert_file` and `key_file` of this [[output]]; this user must be able to read them"
+    ))]
+    NatsFile {
+        /// Path of the file.
+        path: PathBuf,
+        /// Address of the server.
+        server: String,
+        /// Reason.
+        #[source]
+        source: io::Error,
+    },
+    /// The address of a NATS server is invalid.
+    #[error("cannot connect to a NATS server: invalid address (found {})", Printable(server))]
+    #[diagnostic(help("write `server` of this [[output]] as nats://host:4222 or tls://host:4222"))]
+    NatsServer {
+        /// Address as configured, without a password.
+        server: String,
+    },
+    /// The program was built without the feature `nats`.
+    #[error("cannot write to a NATS server: this ibnet-sweep was built without NATS")]
+    #[diagnostic(help("build it with the feature `nats`, or remove this [[output]]"))]
+    NoNats,
+    /// A thread or the runtime for sockets cannot be started.
+    #[error("cannot start an output")]
+    Runtime(#[source] io::Error),
+}
+
+fn remedy(address: &Address) -> &'static str {
+    match address {
+        Address::Unix(_) => {
+            "the folder must exist and be writable for this user, and the path may have at most 107 octets; change `path` of this [[output]]"
+        }
+        Address::Tcp(_) => {
+            "check that the port is free (`ss -ltn`) and the address belongs to this host; change `listen` of this [[output]]"
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! A file: records are appended, and the file is rotated by a rename. It is never truncated.
+//!
+//! Before each write the output checks whether another program renamed, removed or truncated the file. If so, it begins
+//! a new file of that name, with `start` records at its head.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::archive::Archive;
+use super::options::FileOptions;
+use super::queue::{Inbox, Message};
+use super::stream::Stream;
+use super::write_counted;
+
+/// A file output.
+#[derive(Debug)]
+pub(super) struct FileOutput {
+    options: FileOptions,
+    archive: Archive,
+    file: Option<Opened>,
+    stream: Stream,
+    /// Whether the last write failed and was logged.
+    is_failing: bool,
+    /// Whether the last rename failed and was logged.
+    cannot_rotate: bool,
+}
+
+/// An open file.
+#[derive(Debug)]
+struct Opened {
+    file: File,
+    /// Device and inode.
+    id: (u64, u64),
+    /// Whether the path is a regular file: devices, pipes and symbolic links are not rotated.
+    is_file: bool,
+    /// Size in octets.
+    length: u64,
+    /// Rotation period of the last slot in the file.
+    period: Option<u64>,
+}
+
+impl FileOutput {
+    /// Opens the file, ends its last line if that is torn, and compresses leftovers of an earlier run.
+    pub(super) fn open(options: FileOptions) -> io::Result<Self> {
+        let archive = Archive::new(&options);
+        let mut output = Self { options, archive, file: None, stream: Stream::default(), is_failing: false, cannot_rotate: false };
+        output.file = Some(output.open_whole_lines()?);
+        output.archive.resume();
+        Ok(output)
+    }
+
+    /// Writes until all outlets are dropped.
+    pub(super) fn run(mut self, mut inbox: Inbox) {
+        while let Some(message) = inbox.wait() {
+            self.take(&message);
+            inbox.settle(&message, self.stream.unreported());
+        }
+    }
+
+    fn take(&mut self, message: &Message) {
+        if let Some(ts) = Stream::ts(message) {
+            self.check_file(ts, message);
+        }
+        if self.stream.take(message).is_empty() {
+            return;
+        }
+        let (written, result) = match &mut self.file {
+            Some(file) => file.write(self.stream.text()),
+            // The reason was logged when the file could not be opened.
+            None => (0, Ok(())),
+        };
+        self.stream.wrote(written);
+        match result {
+            Ok(()) if self.file.is_some() => self.log_success(),
+            Ok(()) => {}
+            Err(error) => self.log_failure(&error),
+        }
+        // A file that has `start` records only is not rotated.
+        if let (Some(file), Message::Lines(_, batch, _)) = (&mut self.file, message) {
+            file.period = self.options.period(batch.ts);
+        }
+    }
+
+    /// Rotates the file if it is due, and opens a new one if another program moved it.
+    fn check_file(&mut self, ts: u64, message: &Message) {
+        let path = &self.options.path;
+        if let Some(Opened { id, length, is_file, .. }) = &mut self.file {
+            match fs::metadata(path) {
+                Ok(now) if identity(&now) == *id => {
+                    if *is_file && now.len() < *length {
+                        tracing::warn!(path = %path.display(), "another program truncated the file, its records may be lost");
+                        self.stream.begin();
+                    }
+                    *length = now.len();
+                }
+                // If the path cannot be examined, the open file stays in use.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {}
+                _ => {
+                    tracing::info!(path = %path.display(), "another program moved the file, beginning a new one");
+                    self.file = None;
+                }
+            }
+        }
+        if self.is_due(ts, message) {
+            self.rotate(ts);
+        }
+        if self.file.is_none() {
+            self.stream.begin();
+            match self.open_whole_lines() {
+                Ok(file) => self.file = Some(file),
+                Err(error) => self.log_failure(&error),
+            }
+        }
+    }
+
+    /// Returns whether a new file is due before this message.
+    fn is_due(&self, ts: u64, message: &Message) -> bool {
+        let Some(Opened { is_file: true, length: length @ 1.., period, .. }) = &self.file else { return false };
+        let is_old = period.zip(self.options.period(ts)).is_some_and(|(file, now)| file != now);
+        let exceeds = |most: u64| matches!(message, Message::Lines(_, batch, _) if length + batch.octets() > most);
+        is_old || self.options.rotate_octets.is_some_and(exceeds)
+    }
+
+    /// Closes the file and renames it.
+    fn rotate(&mut self, ts: u64) {
+        match self.archive.rotate(ts) {
+            Ok(()) => (self.file, self.cannot_rotate) = (None, false),
+            Err(error) => {
+                if !std::mem::replace(&mut self.cannot_rotate, true) {
+                    tracing::warn!(path = %self.options.path.display(), %error, "cannot rename the file, it keeps growing");
+                }
+            }
+        }
+    }
+
+    /// Opens the file for appending, and ends its last line if that is torn.
+    fn open_whole_lines(&self) -> io::Result<Opened> {
+        let path = &self.options.path;
+        let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o640).open(path)?;
+        let metadata = file.metadata()?;
+        // Only a regular file has a last octet.
+        if metadata.is_file() && file.seek(SeekFrom::End(0))? > 0 {
+            let mut last = [0];
+            file.seek(SeekFrom::End(-1))?;
+            file.read_exact(&mut last)?;
+            if last != *b"\n" {
+                file.write_all(b"\n")?;
+            }
+        }
+        let is_link = fs::symlink_metadata(path)?.is_symlink();
+        if is_link && (self.options.rotate_octets.is_some() || self.options.rotate_every.is_some()) {
+            tracing::warn!(path = %path.display(), "the file is a symbolic link and is not rotated");
+        }
+        let written = metadata.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let period = written.filter(|_| metadata.len() > 0).and_then(|at| self.options.period(nanos(at)));
+        let length = file.metadata()?.len();
+        Ok(Opened { file, id: identity(&metadata), is_file: metadata.is_file() && !is_link, length, period })
+    }
+
+    fn log_success(&mut self) {
+        if std::mem::take(&mut self.is_failing) {
+            tracing::info!(output = %self.options.path.display(), "writing again");
+        }
+    }
+
+    fn log_failure(&mut self, error: &io::Error) {
+        if !std::mem::replace(&mut self.is_failing, true) {
+            tracing::warn!(output = %self.options.path.display(), %error, "cannot write, dropping records");
+        }
+    }
+}
+
+/// Returns what identifies a file under any name: device and inode.
+fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+impl FileOptions {
+    /// Returns the number of the rotation period of a time.
+    fn period(&self, ts: u64) -> Option<u64> {
+        ts.checked_div(nanos(self.rotate_every?))
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Opened {
+    fn write(&mut self, text: &[u8]) -> (usize, io::Result<()>) {
+        let (written, result) = write_counted(&mut self.file, text);
+        self.length += written as u64;
+        (written, result)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! Outputs of the records: standard output, files, sockets with readers, NATS servers.
+//!
+//! The driver hands over whole batches and never waits. Each output has a queue ([`Output::buffer`] octets) and a thread.
+//! An output that is slow, full or unreachable drops the records that do not fit and does not affect the others. It
+//! reports the number of dropped records in its own stream: in a `lines_lost` event before the next records, and in
+//! their `sweep` record. At a stop [`Running::finish`] reports what was not written.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`options`] | settings of an output |
+//! | [`finish`] | the threads, and the results at a stop |
+//! | `batch`, `queue` | records on their way to the outputs |
+//! | `stream` | the text of one file or connection: `start` records, gaps, torn lines |
+//! | `stdout`, `file`, `archive`, `socket`, `nats`, `subject` | the outputs |
+
+use std::io::{self, Write};
+
+use self::file::FileOutput;
+#[cfg(feature = "nats")]
+use self::nats::NatsOutput;
+use self::queue::{Inbox, Queue, Stopper, queue};
+use self::socket::SocketOutput;
+use self::stdout::StdoutOutput;
+use self::stream::Stream;
+
+mod archive;
+mod batch;
+mod error;
+mod file;
+pub mod finish;
+#[cfg(feature = "nats")]
+mod nats;
+pub mod options;
+mod queue;
+mod socket;
+mod stdout;
+mod stream;
+#[cfg(feature = "nats")]
+mod subject;
+
+pub use batch::Batch;
+pub use error::OutputError;
+pub use finish::{DRAIN, End, Finished, Running};
+pub use options::{Address, BUFFER, Destination, FileOptions, Kind, ListenOptions, NatsOptions, Output};
+pub use queue::Outlet;
+
+/// An open output with the receiving half of its queue.
+#[derive(Debug)]
+pub struct Writer {
+    inbox: Inbox,
+    name: String,
+    kind: Kind,
+    open: Open,
+}
+
+#[derive(Debug)]
+enum Open {
+    Stdout(StdoutOutput),
+    File(Box<FileOutput>),
+    Socket(Box<SocketOutput>),
+    #[cfg(feature = "nats")]
+    Nats(Box<NatsOutput>),
+}
+
+/// Records in memory, at most [`BUFFER`] octets.
+#[derive(Debug)]
+pub struct Lines(std::sync::Mutex<(Inbox, Stream)>);
+
+impl Lines {
+    /// Returns the records that were handed over since the last call.
+    pub fn text(&self) -> String {
+        let mut guard = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (inbox, stream) = &mut *guard;
+        let mut bytes = Vec::new();
+        while let Some(message) = inbox.ready() {
+            bytes.extend_from_slice(stream.take(&message));
+            stream.wrote(usize::MAX);
+            inbox.settle(&message, stream.unreported());
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// Opens all outputs. Returns the entry to their queues, and one writer for each of them.
+///
+/// # Errors
+/// When an output cannot be opened, or standard output is one of them and is closed.
+pub fn open(outputs: &[Output]) -> Result<(Outlet, Vec<Writer>), OutputError> {
+    let opened: Vec<(Queue, Writer)> = outputs.iter().map(Output::open).collect::<Result<_, _>>()?;
+    let (queues, writers) = opened.into_iter().unzip();
+    Ok((Outlet::new(queues), writers))
+}
+
+impl Output {
+    fn open(&self) -> Result<(Queue, Writer), OutputError> {
+        let open = match &self.to {
+            Destination::Stdout => Open::Stdout(StdoutOutput::open()?),
+            Destination::File(options) => {
+                let file = FileOutput::open(options.clone()).map_err(|source| OutputError::File { path: options.path.clone(), source })?;
+                Open::File(Box::new(file))
+            }
+            Destination::Listen(options) => Open::Socket(Box::new(SocketOutput::open(options, self.buffer)?)),
+            #[cfg(feature = "nats")]
+            Destination::Nats(options) => Open::Nats(Box::new(NatsOutput::open(options)?)),
+            #[cfg(not(feature = "nats"))]
+            Destination::Nats(_) => return Err(OutputError::NoNats),
+        };
+        let (name, kind) = (self.to.to_string(), self.kind());
+        let (queue, inbox) = queue(&name, kind, self.buffer);
+        Ok((queue, Writer { inbox, name, kind, open }))
+    }
+}
+
+impl Destination {
+    /// Returns an outlet whose records stay in memory, and the records.
+    pub fn memory() -> (Outlet, Lines) {
+        let (queue, inbox) = queue(&"memory", Kind::File, BUFFER);
+        (Outlet::new(vec![queue]), Lines((inbox, Stream::default()).into()))
+    }
+}
+
+impl Writer {
+    /// Returns the name of the output: its path, its address or `standard output`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the kind of the output.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Writes until all outlets are dropped, the output is ended, or nobody reads standard output any more.
+    pub fn run(self) -> Finished {
+        let stopper = self.stopper();
+        match self.open {
+            Open::Stdout(stdout) => stopper.finished(stdout.run(self.inbox)),
+            Open::File(file) => {
+                file.run(self.inbox);
+                stopper.finished(End::Complete)
+            }
+            Open::Socket(socket) => {
+                let dropped = socket.run(self.inbox);
+                let finished = stopper.finished(End::Complete);
+                Finished { dropped: finished.dropped.saturating_add(dropped), ..finished }
+            }
+            #[cfg(feature = "nats")]
+            Open::Nats(nats) => {
+                nats.run(self.inbox);
+                stopper.finished(End::Complete)
+            }
+        }
+    }
+
+    /// Returns a handle that ends the output.
+    fn stopper(&self) -> Stopper {
+        self.inbox.stopper()
+    }
+}
+
+/// Writes a text. Returns the number of octets that were written, and the error that stopped it.
+fn write_counted(to: &mut impl Write, text: &[u8]) -> (usize, io::Result<()>) {
+    let mut written = 0;
+    while written < text.len() {
+        match to.write(&text[written..]) {
+            Ok(0) => return (written, Err(io::ErrorKind::WriteZero.into())),
+            Ok(octets) => written += octets,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (written, Err(error)),
+        }
+    }
+    (written, Ok(()))
+}

@@ -1,0 +1,305 @@
+//! A NATS server with JetStream: each record is a message and is kept until the server acknowledges it.
+//!
+//! While the server is unreachable records wait in the queue, up to [`Output::buffer`](super::Output::buffer) octets. Records that do
+//! not fit are dropped and reported as by any output. A record whose acknowledgement is missing is sent again with the
+//! same `Nats-Msg-Id`, so that a stream with a duplicate window (two minutes by default) stores it once. The stream
+//! belongs to the administrator: its subjects, its limits and its storage.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_nats::connection::State;
+use async_nats::jetstream::context::{Context, ContextBuilder, PublishErrorKind};
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::{Client, ConnectOptions, Event, ServerAddr};
+use tokio::runtime::Runtime;
+use tokio::sync::Notify;
+
+use super::error::OutputError;
+use super::options::NatsOptions;
+use super::queue::{Inbox, Message};
+use super::stream::Stream;
+use super::subject::subject;
+use crate::types::Printable;
+
+/// Number of messages in flight without an acknowledgement.
+const WINDOW: usize = 1024;
+
+/// Time after which a missing acknowledgement is given up.
+const ACK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// First pause before another attempt to connect or to publish; it doubles with each attempt.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Longest pause before another attempt.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Interval of pings. Two missing replies end the connection.
+const PING: Duration = Duration::from_secs(10);
+
+/// Error as long as the server has reported none.
+const NOT_CONNECTED: &str = "not connected";
+
+/// A connection to a server.
+#[derive(Debug)]
+pub(super) struct NatsOutput {
+    runtime: Runtime,
+    publisher: Publisher,
+}
+
+#[derive(Debug)]
+struct Publisher {
+    server: String,
+    fabric: String,
+    client: Client,
+    context: Context,
+    connection: Arc<Connection>,
+    stream: Stream,
+    /// Whether the last attempt failed and was logged.
+    is_failing: bool,
+    /// Random number of this process, part of the message identifiers.
+    nonce: u64,
+    /// Number of the next message.
+    next: u64,
+    /// Messages without an acknowledgement.
+    pending: VecDeque<Pending>,
+}
+
+/// State of the connection, as reported by the client's events.
+#[derive(Debug, Default)]
+struct Connection {
+    /// Wakes the publisher after a connection was made.
+    connected: Notify,
+    /// Last error that the server reported, safe to print.
+    error: Mutex<Option<String>>,
+}
+
+/// A message without an acknowledgement.
+#[derive(Clone, Debug)]
+struct Pending {
+    subject: String,
+    id: String,
+    text: Vec<u8>,
+    is_acknowledged: bool,
+}
+
+impl NatsOutput {
+    /// Prepares the connection. A server that is unreachable is not an error: the client keeps trying.
+    pub(super) fn open(options: &NatsOptions) -> Result<Self, OutputError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(OutputError::Runtime)?;
+        let server = options.shown_server();
+        let invalid = || OutputError::NatsServer { server: server.clone() };
+        let addresses: Vec<ServerAddr> =
+            options.server.split(',').map(|address| address.trim().parse()).collect::<Result<_, _>>().map_err(|_| invalid())?;
+        let connection = Arc::new(Connection::default());
+        let connect = connect_options(options, &connection)?;
+        let client = runtime.block_on(connect.connect(addresses)).map_err(|error| {
+            tracing::warn!(output = %server, error = %Printable(&error.to_string()), "cannot connect");
+            invalid()
+        })?;
+        let guard = runtime.enter();
+        let context =
+            ContextBuilder::new().timeout(ACK_TIMEOUT).ack_timeout(ACK_TIMEOUT).max_ack_inflight(4 * WINDOW).backpressure_on_inflight(true);
+        let publisher = Publisher {
+            server: server.clone(),
+            fabric: options.fabric.clone(),
+            context: context.build(client.clone()),
+            client,
+            connection,
+            stream: Stream::default(),
+            is_failing: false,
+            nonce: RandomState::new().hash_one(std::process::id()),
+            next: 0,
+            pending: VecDeque::new(),
+        };
+        drop(guard);
+        Ok(Self { runtime, publisher })
+    }
+
+    /// Publishes until all outlets are dropped and every record is acknowledged, or the drain time of a stop is over.
+    pub(super) fn run(self, mut inbox: Inbox) {
+        let Self { runtime, mut publisher } = self;
+        let stopper = inbox.stopper();
+        runtime.block_on(async {
+            tokio::select! {
+                () = publisher.publish_all(&mut inbox) => {}
+                () = stopper.abandoned() => {}
+            }
+        });
+        inbox.set_unreported(publisher.unacknowledged());
+    }
+}
+
+/// Returns the options that do not depend on the server's state.
+fn connect_options(options: &NatsOptions, connection: &Arc<Connection>) -> Result<ConnectOptions, OutputError> {
+    let failed = |path: &Path, source| OutputError::NatsFile { path: path.to_owned(), server: options.shown_server(), source };
+    let readable = |path: &Path| std::fs::read_to_string(path).map_err(|source| failed(path, source));
+    let mut connect = ConnectOptions::new();
+    if let Some(path) = &options.credentials {
+        connect = connect.credentials(&readable(path)?).map_err(|source| failed(path, source))?;
+    }
+    if let Some(path) = &options.ca_file {
+        readable(path)?;
+        connect = connect.add_root_certificates(path.clone());
+    }
+    if let Some((certificate, key)) = &options.certificate {
+        readable(certificate)?;
+        readable(key)?;
+        connect = connect.add_client_certificate(certificate.clone(), key.clone());
+    }
+    if options.ca_file.is_some() || options.certificate.is_some() {
+        // Otherwise an attacker between the hosts could claim that the server has no TLS.
+        connect = connect.require_tls(true);
+    }
+    let (server, connection) = (options.shown_server(), Arc::clone(connection));
+    Ok(connect
+        .name("ibnet-sweep")
+        .retry_on_initial_connect()
+        .ping_interval(PING)
+        .reconnect_delay_callback(|attempts| {
+            LONGEST_PAUSE.min(FIRST_PAUSE * 2u32.saturating_pow(u32::try_from(attempts).unwrap_or(u32::MAX).min(8)))
+        })
+        .event_callback(move |event| {
+            connection.take(&server, &event);
+            std::future::ready(())
+        }))
+}
+
+impl Connection {
+    /// Logs an event of the client, and the same error only once in a row.
+    fn take(&self, server: &str, event: &Event) {
+        // The server chooses the text of its errors.
+        let text = Printable(&event.to_string()).to_string();
+        match event {
+            Event::Connected => {
+                *self.error() = None;
+                tracing::info!(output = %server, "connected");
+                self.connected.notify_one();
+            }
+            Event::Disconnected => tracing::warn!(output = %server, "disconnected, buffering records"),
+            Event::ServerError(_) | Event::ClientError(_) => {
+                let before = self.error().replace(text.clone());
+                if before.as_ref() != Some(&text) {
+                    tracing::warn!(output = %server, error = %text, "the server reported an error");
+                }
+            }
+            _ => tracing::debug!(output = %server, event = %text, "the connection changed"),
+        }
+    }
+
+    fn error(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Publisher {
+    async fn publish_all(&mut self, inbox: &mut Inbox) {
+        let mut pause = FIRST_PAUSE;
+        while let Some(message) = inbox.next().await {
+            self.take(&message);
+            inbox.settle(&message, self.unacknowledged());
+            while !self.pending.is_empty() {
+                self.wait_for_server().await;
+                let error = self.publish_some().await;
+                self.pending.retain(|message| !message.is_acknowledged);
+                inbox.set_unreported(self.unacknowledged());
+                match error {
+                    None => {
+                        self.log_success();
+                        pause = FIRST_PAUSE;
+                    }
+                    Some(error) => {
+                        self.log_failure(&error);
+                        // Do not add load to a server that rejects messages.
+                        tokio::time::sleep(pause).await;
+                        pause = LONGEST_PAUSE.min(pause * 2);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the number of messages without an acknowledgement.
+    fn unacknowledged(&self) -> u64 {
+        self.pending.iter().filter(|message| !message.is_acknowledged).count() as u64
+    }
+
+    /// Makes one message of each record.
+    fn take(&mut self, message: &Message) {
+        let source = match message {
+            Message::Start(source, _) | Message::Lines(source, ..) | Message::Gone(source) => *source,
+            Message::End => return,
+        };
+        // The stream removes the name when the source ends.
+        let sampler = self.stream.sampler(source).map(str::to_owned);
+        self.stream.take(message);
+        let sampler = sampler.or_else(|| self.stream.sampler(source).map(str::to_owned)).unwrap_or_default();
+        for text in self.stream.text().split_inclusive(|octet| *octet == b'\n') {
+            let id = format!("{:016x}-{}", self.nonce, self.next);
+            let text = text.strip_suffix(b"\n").unwrap_or(text).to_vec();
+            self.pending.push_back(Pending { subject: subject(&self.fabric, &sampler, &text), id, text, is_acknowledged: false });
+            self.next += 1;
+        }
+        // The messages are kept until they are acknowledged, so none of the records is dropped here.
+        self.stream.wrote(usize::MAX);
+    }
+
+    async fn wait_for_server(&mut self) {
+        while self.client.connection_state() != State::Connected {
+            let error = self.connection.error().clone();
+            self.log_failure(error.as_deref().unwrap_or(NOT_CONNECTED));
+            // The timeout covers an event that the client dropped because its queue of events was full.
+            let _ = tokio::time::timeout(LONGEST_PAUSE, self.connection.connected.notified()).await;
+        }
+    }
+
+    /// Sends one window of messages and waits for the acknowledgements. Returns the first error.
+    async fn publish_some(&mut self) -> Option<String> {
+        let mut error = None;
+        let mut acknowledgements = Vec::new();
+        for message in self.pending.iter().take(WINDOW) {
+            let publish = PublishMessage::build().payload(message.text.clone().into()).message_id(&message.id);
+            match self.context.send_publish(message.subject.clone(), publish).await {
+                Ok(acknowledgement) => acknowledgements.push(acknowledgement),
+                Err(failed) => {
+                    error = Some(failed.to_string());
+                    break;
+                }
+            }
+        }
+        let timeout = tokio::time::sleep(ACK_TIMEOUT);
+        tokio::pin!(timeout);
+        for (message, acknowledgement) in self.pending.iter_mut().zip(acknowledgements) {
+            let result = tokio::select! {
+                biased;
+                result = IntoFuture::into_future(acknowledgement) => result.map(|_| ()).map_err(|failed| match failed.kind() {
+                    PublishErrorKind::StreamNotFound => format!("no stream has the subject {}", message.subject),
+                    _ => failed.to_string(),
+                }),
+                () = &mut timeout => Err("no acknowledgement".to_owned()),
+            };
+            match result {
+                Ok(()) => message.is_acknowledged = true,
+                Err(failed) => {
+                    error.get_or_insert(failed);
+                }
+            }
+        }
+        error
+    }
+
+    fn log_success(&mut self) {
+        if std::mem::take(&mut self.is_failing) {
+            tracing::info!(output = %self.server, "publishing again");
+        }
+    }
+
+    fn log_failure(&mut self, error: &str) {
+        if !std::mem::replace(&mut self.is_failing, true) {
+            tracing::warn!(output = %self.server, error = %Printable(error), "cannot publish, buffering records");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Settings of an output: its destination and how much may wait for it.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Default of [`Output::buffer`]: 64 MiB.
+pub const BUFFER: u64 = 64 << 20;
+
+/// A destination of records with its buffer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Output {
+    /// Destination.
+    pub to: Destination,
+    /// Largest number of octets of records that wait for the destination.
+    pub buffer: u64,
+}
+
+/// Destination of records.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Destination {
+    /// Standard output.
+    Stdout,
+    /// A file; records are appended.
+    File(FileOptions),
+    /// A socket; every reader that connects receives the records.
+    Listen(ListenOptions),
+    /// A NATS server.
+    Nats(NatsOptions),
+}
+
+/// Kind of an output.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// Standard output.
+    Stdout,
+    /// A file.
+    File,
+    /// A Unix or TCP socket with any number of readers.
+    Socket,
+    /// A NATS server.
+    Nats,
+}
+
+/// Settings of a file.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FileOptions {
+    /// Path of the file.
+    pub path: PathBuf,
+    /// Size in octets at which the file is rotated.
+    pub rotate_octets: Option<u64>,
+    /// Period of rotation: the file is rotated where the wall clock passes a multiple of it.
+    pub rotate_every: Option<Duration>,
+    /// Whether rotated files are compressed with zstd.
+    pub compress: bool,
+    /// Number of rotated files to keep; `None` keeps all.
+    pub keep: Option<usize>,
+}
+
+/// Settings of a socket.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListenOptions {
+    /// Address of the socket.
+    pub address: Address,
+    /// Largest number of readers at the same time.
+    pub readers: usize,
+}
+
+/// Address of a socket.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Address {
+    /// Path of a Unix socket.
+    Unix(PathBuf),
+    /// IP address and port.
+    Tcp(SocketAddr),
+}
+
+/// Settings of the connection to a NATS server.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NatsOptions {
+    /// Address of the server, `nats://host:4222` or `tls://host:4222`. Servers of a cluster are separated by commas.
+    pub server: String,
+    /// Name of the fabric in the subjects.
+    pub fabric: String,
+    /// Credentials file as written by `nsc`.
+    pub credentials: Option<PathBuf>,
+    /// Certificates of the authorities that may sign the server's certificate, if not those of the host.
+    pub ca_file: Option<PathBuf>,
+    /// Client certificate and its key, if the server requires one.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+}
+
+impl Output {
+    /// Returns the kind of the output.
+    pub fn kind(&self) -> Kind {
+        match self.to {
+            Destination::Stdout => Kind::Stdout,
+            Destination::File(_) => Kind::File,
+            Destination::Listen(_) => Kind::Socket,
+            Destination::Nats(_) => Kind::Nats,
+        }
+    }
+}
+
+impl From<Destination> for Output {
+    fn from(to: Destination) -> Self {
+        Self { to, buffer: BUFFER }
+    }
+}
+
+impl Destination {
+    /// Reads `-` or an empty string as standard output, and any other text as the path of a file.
+    pub fn parse(text: &str) -> Self {
+        let file = || Self::File(FileOptions { path: text.into(), ..FileOptions::default() });
+        if ["-", ""].contains(&text) { Self::Stdout } else { file() }
+    }
+}
+
+impl NatsOptions {
+    /// Returns the server's address without a user name and password.
+    pub fn shown_server(&self) -> String {
+        let without = |server: &str| match (server.find("://"), server.rfind('@')) {
+            (Some(scheme), Some(at)) if scheme < at => format!("{}{}", &server[..scheme + 3], &server[at + 1..]),
+            (None, Some(at)) => server[at + 1..].to_owned(),
+            _ => server.to_owned(),
+        };
+        self.server.split(',').map(|server| without(server.trim())).collect::<Vec<_>>().join(",")
+    }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdout => f.write_str("standard output"),
+            Self::File(options) => options.path.display().fmt(f),
+            Self::Listen(options) => options.address.fmt(f),
+            Self::Nats(options) => options.shown_server().fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Stdout => "standard output",
+            Self::File => "file",
+            Self::Socket => "socket",
+            Self::Nats => "NATS",
+        })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => path.display().fmt(f),
+            Self::Tcp(address) => address.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shown_address_has_no_password() {
+        let shown = |server: &str| NatsOptions { server: server.to_owned(), ..NatsOptions::default() }.shown_server();
+        assert_eq!(shown("nats://user:p@ss@host:4222"), "nats://host:4222");
+        assert_eq!(shown("user:pass@host, tls://other"), "host,tls://other");
+        assert_eq!(shown("host:4222"), "host:4222");
+    }
+}

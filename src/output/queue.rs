@@ -1,0 +1,393 @@
+//! The queues: one for each output, bounded in octets. Handing over records never blocks.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel};
+
+use super::batch::Batch;
+use super::finish::{End, Finished};
+use super::options::Kind;
+use crate::record::Start;
+
+/// Octets that a batch takes in memory beside its lines, estimated generously.
+const OVERHEAD: u64 = 1024;
+
+/// Entry to the queues of all outputs. Each clone is a source of records with its own `start` record.
+#[derive(Debug)]
+pub struct Outlet {
+    queues: Arc<[Queue]>,
+    next_source: Arc<AtomicU32>,
+    source: SourceId,
+    /// Number of records that did not fit into a queue, summed over the queues.
+    refused: Arc<AtomicU64>,
+}
+
+/// Identifier of a source of records.
+pub(super) type SourceId = u32;
+
+/// Content of a queue.
+#[derive(Clone, Debug)]
+pub(super) enum Message {
+    /// New `start` record of a source.
+    Start(SourceId, Arc<Start<String>>),
+    /// Records, and how many records were dropped directly before them.
+    Lines(SourceId, Arc<Batch>, u64),
+    /// A source ended.
+    Gone(SourceId),
+    /// The output ends; what follows is not written.
+    End,
+}
+
+/// Sending half of a queue.
+#[derive(Debug)]
+pub(super) struct Queue {
+    sender: UnboundedSender<Message>,
+    shared: Arc<Shared>,
+}
+
+/// Receiving half of a queue.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    receiver: UnboundedReceiver<Message>,
+    stopper: Stopper,
+    has_ended: bool,
+}
+
+/// Handle to end an output from outside, and to read its counts.
+#[derive(Clone, Debug)]
+pub(super) struct Stopper {
+    sender: WeakUnboundedSender<Message>,
+    shared: Arc<Shared>,
+}
+
+/// State shared by both halves of a queue.
+#[derive(Debug)]
+struct Shared {
+    /// Name of the output, for the log and the results.
+    name: String,
+    kind: Kind,
+    /// Largest number of octets in the queue.
+    bound: u64,
+    /// Current number of octets in the queue.
+    octets: AtomicU64,
+    /// Number of records that did not fit since the last that did.
+    refused: AtomicU64,
+    /// Whether the last records did not fit.
+    is_full: AtomicBool,
+    /// Number of records in the queue or being written, with the refused ones before them.
+    queued: AtomicU64,
+    /// Number of records that the output dropped and that no record reports yet.
+    unreported: AtomicU64,
+    /// Wakes an output that waits for a peer when the drain time is over.
+    abandoned: Notify,
+}
+
+/// Makes a queue for at most `bound` octets.
+pub(super) fn queue(name: &impl fmt::Display, kind: Kind, bound: u64) -> (Queue, Inbox) {
+    let (sender, receiver) = unbounded_channel();
+    let shared = Arc::new(Shared {
+        name: name.to_string(),
+        kind,
+        bound,
+        octets: AtomicU64::new(0),
+        refused: AtomicU64::new(0),
+        is_full: AtomicBool::new(false),
+        queued: AtomicU64::new(0),
+        unreported: AtomicU64::new(0),
+        abandoned: Notify::new(),
+    });
+    let stopper = Stopper { sender: sender.downgrade(), shared: Arc::clone(&shared) };
+    (Queue { sender, shared }, Inbox { receiver, stopper, has_ended: false })
+}
+
+impl Outlet {
+    pub(super) fn new(queues: Vec<Queue>) -> Self {
+        Self { queues: queues.into(), next_source: Arc::new(AtomicU32::new(1)), source: 0, refused: Arc::default() }
+    }
+
+    /// Sets the `start` record of this source. It is never dropped, and every file or connection that begins later
+    /// starts with it. Each output sets its own `file_seq`.
+    pub fn start(&self, start: Start<String>) {
+        let start = Arc::new(start);
+        self.queues.iter().for_each(|queue| queue.put(Message::Start(self.source, Arc::clone(&start))));
+    }
+
+    /// Hands records over without blocking. An output whose queue is full drops them and reports the number before the
+    /// next records that fit.
+    pub fn offer(&self, batch: Batch) {
+        if batch.lines == 0 {
+            return;
+        }
+        let batch = Arc::new(batch);
+        let refused = self.queues.iter().map(|queue| queue.offer(self.source, &batch)).sum::<u64>();
+        self.refused.fetch_add(refused, Ordering::Relaxed);
+    }
+
+    /// Returns the number of records that did not fit since the last call, summed over all outputs.
+    pub fn take_refused(&self) -> u64 {
+        self.refused.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl Clone for Outlet {
+    fn clone(&self) -> Self {
+        let source = self.next_source.fetch_add(1, Ordering::Relaxed);
+        Self { queues: Arc::clone(&self.queues), next_source: Arc::clone(&self.next_source), source, refused: Arc::clone(&self.refused) }
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        self.queues.iter().for_each(|queue| queue.put(Message::Gone(self.source)));
+    }
+}
+
+impl Queue {
+    /// Adds a message that is small and rare, without a bound.
+    pub(super) fn put(&self, message: Message) {
+        // An error means that the output has ended; then the message is not needed.
+        let _ = self.sender.send(message);
+    }
+
+    /// Adds records if there is room. Returns how many were refused.
+    pub(super) fn offer(&self, source: SourceId, batch: &Arc<Batch>) -> u64 {
+        let shared = &*self.shared;
+        if self.sender.is_closed() {
+            // The output has ended: these records count as dropped, but not as refused by a full queue.
+            shared.refused.fetch_add(batch.lines, Ordering::Relaxed);
+            return 0;
+        }
+        let octets = octets(batch);
+        // An empty queue accepts a batch of any size.
+        let before = shared.octets.fetch_add(octets, Ordering::Relaxed);
+        if before > 0 && before + octets > shared.bound {
+            shared.octets.fetch_sub(octets, Ordering::Relaxed);
+            shared.refused.fetch_add(batch.lines, Ordering::Relaxed);
+            if !shared.is_full.swap(true, Ordering::Relaxed) {
+                tracing::warn!(output = %shared.name, "buffer full, dropping records");
+            }
+            return batch.lines;
+        }
+        let refused = shared.refused.swap(0, Ordering::Relaxed);
+        shared.queued.fetch_add(batch.lines + refused, Ordering::Relaxed);
+        if shared.is_full.swap(false, Ordering::Relaxed) {
+            tracing::warn!(output = %shared.name, dropped = refused, "buffer has room again, records were dropped");
+        }
+        self.put(Message::Lines(source, Arc::clone(batch), refused));
+        0
+    }
+
+    /// Returns whether the receiving half is gone.
+    pub(super) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// Adds to the number of records that were dropped before the next ones.
+    pub(super) fn add_dropped(&self, records: u64) {
+        self.shared.refused.fetch_add(records, Ordering::Relaxed);
+    }
+
+    /// Returns a handle that does not keep the queue open.
+    pub(super) fn stopper(&self) -> Stopper {
+        Stopper { sender: self.sender.downgrade(), shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl Stopper {
+    /// Ends the output after the records that are in its queue now.
+    pub(super) fn end(&self) {
+        if let Some(sender) = self.sender.upgrade() {
+            let _ = sender.send(Message::End);
+        }
+    }
+
+    /// Ends the output even if records wait. An output that is inside a write cannot notice.
+    pub(super) fn abandon(&self) {
+        self.shared.abandoned.notify_one();
+    }
+
+    /// Waits until the drain time of a stop is over.
+    pub(super) async fn abandoned(&self) {
+        self.shared.abandoned.notified().await;
+    }
+
+    /// Returns the number of records that were not written and that no record reports.
+    pub(super) fn unwritten(&self) -> u64 {
+        let Shared { refused, queued, unreported, .. } = &*self.shared;
+        [refused, queued, unreported].into_iter().map(|count| count.load(Ordering::Relaxed)).fold(0, u64::saturating_add)
+    }
+
+    /// Returns the result of the output in this state.
+    pub(super) fn finished(&self, end: End) -> Finished {
+        Finished { name: self.shared.name.clone(), kind: self.shared.kind, end, dropped: self.unwritten() }
+    }
+}
+
+impl Inbox {
+    /// Returns the next message; `None` after the last one.
+    pub(super) async fn next(&mut self) -> Option<Message> {
+        if self.has_ended {
+            return None;
+        }
+        let message = self.receiver.recv().await;
+        self.took(message)
+    }
+
+    /// Returns the next message and blocks the thread until there is one; `None` after the last one.
+    pub(super) fn wait(&mut self) -> Option<Message> {
+        if self.has_ended {
+            return None;
+        }
+        let message = self.receiver.blocking_recv();
+        self.took(message)
+    }
+
+    /// Returns the next message if there is one now.
+    pub(super) fn ready(&mut self) -> Option<Message> {
+        if self.has_ended {
+            return None;
+        }
+        let message = self.receiver.try_recv().ok();
+        self.took(message)
+    }
+
+    /// Takes note that a message was written or dropped, and how many dropped records are not reported yet.
+    pub(super) fn settle(&self, message: &Message, unreported: u64) {
+        self.set_unreported(unreported);
+        if let Message::Lines(_, batch, refused) = message {
+            self.stopper.shared.queued.fetch_sub(batch.lines + refused, Ordering::Relaxed);
+        }
+    }
+
+    /// Sets the number of dropped records that are not reported yet.
+    pub(super) fn set_unreported(&self, records: u64) {
+        self.stopper.shared.unreported.store(records, Ordering::Relaxed);
+    }
+
+    /// Sets the number of unwritten records to 0: their reader is gone.
+    pub(super) fn forget(&self) {
+        let Shared { refused, queued, unreported, .. } = &*self.stopper.shared;
+        [refused, queued, unreported].into_iter().for_each(|count| count.store(0, Ordering::Relaxed));
+    }
+
+    /// Returns a handle that does not keep the queue open.
+    pub(super) fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    fn took(&mut self, message: Option<Message>) -> Option<Message> {
+        match message? {
+            Message::End => {
+                self.has_ended = true;
+                None
+            }
+            message => {
+                if let Message::Lines(_, batch, _) = &message {
+                    self.stopper.shared.octets.fetch_sub(octets(batch), Ordering::Relaxed);
+                }
+                Some(message)
+            }
+        }
+    }
+}
+
+fn octets(batch: &Batch) -> u64 {
+    batch.bytes.len() as u64 + OVERHEAD
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(lines: u64, octets: u64) -> Batch {
+        Batch { bytes: vec![b'x'; (octets - OVERHEAD) as usize], lines, ..Batch::default() }
+    }
+
+    fn outlet(bounds: &[u64]) -> (Outlet, Vec<Inbox>) {
+        let (queues, inboxes) = bounds.iter().map(|bound| queue(&"here", Kind::File, *bound)).unzip();
+        (Outlet::new(queues), inboxes)
+    }
+
+    /// Takes all messages; returns the records of each batch and how many were dropped before it.
+    fn taken(inbox: &mut Inbox) -> Vec<(u64, u64)> {
+        let mut counts = Vec::new();
+        while let Some(message) = inbox.ready() {
+            inbox.settle(&message, 0);
+            if let Message::Lines(_, batch, dropped) = message {
+                counts.push((batch.lines, dropped));
+            }
+        }
+        counts
+    }
+
+    #[test]
+    fn refused_records_are_reported_with_the_next_that_fit() {
+        let (outlet, mut inboxes) = outlet(&[10_000]);
+        (0..4).for_each(|_| outlet.offer(batch(2, 4000)));
+        assert_eq!((outlet.take_refused(), outlet.take_refused()), (4, 0));
+        assert_eq!((taken(&mut inboxes[0]), inboxes[0].stopper.unwritten()), (vec![(2, 0), (2, 0)], 4));
+        outlet.offer(batch(3, 4000));
+        assert_eq!((taken(&mut inboxes[0]), inboxes[0].stopper.unwritten()), (vec![(3, 4)], 0));
+    }
+
+    #[test]
+    fn full_queue_does_not_affect_the_others() {
+        let (outlet, mut inboxes) = outlet(&[5_000, 1 << 20]);
+        (0..3).for_each(|_| outlet.offer(batch(1, 4000)));
+        assert_eq!(inboxes.iter_mut().map(|inbox| taken(inbox).len()).collect::<Vec<_>>(), [1, 3]);
+    }
+
+    #[test]
+    fn empty_queue_accepts_a_batch_larger_than_its_bound() {
+        let (outlet, mut inboxes) = outlet(&[2_000]);
+        (0..2).for_each(|_| outlet.offer(batch(1, 9000)));
+        assert_eq!((taken(&mut inboxes[0]), inboxes[0].stopper.unwritten()), (vec![(1, 0)], 1));
+    }
+
+    #[test]
+    fn full_queue_accepts_the_start_record_of_every_source() {
+        let (outlet, mut inboxes) = outlet(&[2_000]);
+        (0..2).for_each(|_| outlet.offer(batch(1, 9000)));
+        outlet.clone().start(Start::default());
+        outlet.start(Start::default());
+        let starts = std::iter::from_fn(|| inboxes[0].ready()).filter_map(|message| match message {
+            Message::Start(source, _) => Some((source, true)),
+            Message::Gone(source) => Some((source, false)),
+            Message::Lines(..) | Message::End => None,
+        });
+        assert_eq!(starts.collect::<Vec<_>>(), [(1, true), (1, false), (0, true)]);
+    }
+
+    #[test]
+    fn records_for_an_output_that_has_ended_are_counted() {
+        let (outlet, inboxes) = outlet(&[2_000]);
+        let stopper = inboxes[0].stopper();
+        drop(inboxes);
+        outlet.offer(batch(3, 1500));
+        assert_eq!((stopper.unwritten(), outlet.take_refused()), (3, 0));
+    }
+
+    #[test]
+    fn records_count_as_unwritten_until_they_are_settled() {
+        let (outlet, mut inboxes) = outlet(&[1 << 20]);
+        (0..2).for_each(|_| outlet.offer(batch(2, 4000)));
+        let stopper = inboxes[0].stopper();
+        let message = inboxes[0].ready().expect("a batch");
+        assert_eq!(stopper.unwritten(), 4);
+        inboxes[0].settle(&message, 1);
+        assert_eq!(stopper.unwritten(), 3);
+    }
+
+    #[test]
+    fn output_ends_after_the_records_that_were_handed_over_before_the_stop() {
+        let (outlet, mut inboxes) = outlet(&[1 << 20]);
+        outlet.offer(batch(2, 4000));
+        let stopper = inboxes[0].stopper();
+        stopper.end();
+        outlet.offer(batch(5, 4000));
+        assert_eq!((taken(&mut inboxes[0]), inboxes[0].wait().is_none(), stopper.unwritten()), (vec![(2, 0)], true, 5));
+    }
+}

@@ -1,0 +1,77 @@
+//! Standard output.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+
+use rustix::fs::{OFlags, fcntl_getfl};
+
+use super::error::OutputError;
+use super::finish::End;
+use super::queue::Inbox;
+use super::stream::Stream;
+use super::write_counted;
+
+/// Standard output, without the buffer of [`io::stdout`], which would hide how many octets were written.
+#[derive(Debug)]
+pub(super) struct StdoutOutput(File);
+
+impl StdoutOutput {
+    /// Opens standard output.
+    pub(super) fn open() -> Result<Self, OutputError> {
+        let failed = |source| OutputError::File { path: "/dev/stdout".into(), source };
+        let stdout: File = io::stdout().as_fd().try_clone_to_owned().map_err(failed)?.into();
+        if is_closed(&stdout).map_err(failed)? { Err(OutputError::StdoutClosed) } else { Ok(Self(stdout)) }
+    }
+
+    /// Writes until all outlets are dropped or nobody reads any more.
+    pub(super) fn run(mut self, mut inbox: Inbox) -> End {
+        let (mut stream, mut is_failing) = (Stream::default(), false);
+        while let Some(message) = inbox.wait() {
+            let (written, result) = write_counted(&mut self.0, stream.take(&message));
+            stream.wrote(written);
+            match result {
+                Ok(()) if written > 0 && is_failing => {
+                    is_failing = false;
+                    tracing::info!(output = "standard output", "writing again");
+                }
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return End::ReaderGone,
+                Err(error) => {
+                    if !std::mem::replace(&mut is_failing, true) {
+                        tracing::warn!(output = "standard output", %error, "cannot write, dropping records");
+                    }
+                }
+            }
+            inbox.settle(&message, stream.unreported());
+        }
+        End::Complete
+    }
+}
+
+/// Returns whether the descriptor cannot have been given to the program for writing.
+///
+/// Rust's runtime opens `/dev/null` for reading and writing in the place of a standard descriptor that is closed at the
+/// start. A shell's `>/dev/null` opens it for writing only.
+fn is_closed(stdout: &File) -> io::Result<bool> {
+    let access = fcntl_getfl(stdout)? & OFlags::ACCMODE;
+    let metadata = stdout.metadata()?;
+    let is_null = metadata.file_type().is_char_device() && fs::metadata("/dev/null").is_ok_and(|null| null.rdev() == metadata.rdev());
+    Ok(access == OFlags::RDONLY || access == OFlags::RDWR && is_null)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn null_device_counts_as_closed_if_it_can_be_read_too() {
+        let null = |read, write| File::options().read(read).write(write).open("/dev/null").expect("there is a null device");
+        for (read, write, closed) in [(true, true, true), (true, false, true), (false, true, false)] {
+            assert_eq!(is_closed(&null(read, write)).expect("it can be examined"), closed, "read: {read}, write: {write}");
+        }
+        let file = tempfile::tempfile().expect("a file open for reading and writing");
+        assert!(!is_closed(&file).expect("it can be examined"));
+    }
+}

@@ -1,0 +1,267 @@
+//! The text of one stream: `start` records first, then whole lines, and after each gap the event that reports it.
+
+use std::sync::Arc;
+
+use super::batch::Batch;
+use super::queue::{Message, SourceId};
+use crate::record::{self, Start};
+
+/// State of one file, pipe or connection: what was written to it and what it still has to report.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stream {
+    /// The last `start` record of each source, in the order in which the sources began.
+    starts: Vec<(SourceId, Arc<Start<String>>)>,
+    /// Whether the `start` records were written.
+    has_head: bool,
+    /// Number of the current file or connection.
+    seq: u32,
+    /// Number of dropped records that no record reports yet.
+    dropped: u64,
+    /// Whether the last line is incomplete: a line feed must precede the next record.
+    is_torn: bool,
+    /// Text to be written.
+    text: Vec<u8>,
+    parts: Parts,
+}
+
+/// Structure of the text.
+#[derive(Clone, Debug, Default)]
+struct Parts {
+    /// End of the `start` records.
+    head_end: usize,
+    /// End of the event that reports a gap.
+    gap_end: usize,
+    /// Whether the text has `start` records.
+    has_head: bool,
+    /// Number of records after the gap event.
+    lines: u64,
+}
+
+impl Stream {
+    /// Returns a new stream with the same sources and the given number.
+    pub(super) fn another(&self, seq: u32) -> Self {
+        Self { starts: self.starts.clone(), seq, ..Self::default() }
+    }
+
+    /// Begins another file: the next text starts with the `start` records.
+    pub(super) fn begin(&mut self) {
+        self.seq = self.seq.saturating_add(u32::from(std::mem::replace(&mut self.has_head, false)));
+        self.is_torn = false;
+    }
+
+    /// Returns the time of a message in nanoseconds since 1970 (UTC); `None` if it has no records.
+    pub(super) fn ts(message: &Message) -> Option<u64> {
+        match message {
+            Message::Start(_, start) => Some(start.ts),
+            Message::Lines(_, batch, _) => Some(batch.ts),
+            Message::Gone(_) | Message::End => None,
+        }
+    }
+
+    /// Makes the text of a message. It is empty if there is nothing to write.
+    pub(super) fn take(&mut self, message: &Message) -> &[u8] {
+        self.text.clear();
+        self.parts = Parts::default();
+        match message {
+            Message::Start(source, start) => self.take_start(*source, start),
+            Message::Lines(_, batch, dropped) => self.take_lines(batch, *dropped),
+            Message::Gone(_) | Message::End => self.note(message),
+        }
+        &self.text
+    }
+
+    /// Keeps the `start` records up to date and makes no text.
+    pub(super) fn note(&mut self, message: &Message) {
+        match message {
+            Message::Start(source, start) => self.set_start(*source, start),
+            Message::Gone(source) => self.starts.retain(|(of, _)| of != source),
+            Message::Lines(..) | Message::End => {}
+        }
+    }
+
+    /// Makes a text of the `start` records alone.
+    pub(super) fn head(&mut self) -> &[u8] {
+        self.text.clear();
+        self.parts = Parts::default();
+        self.write_head();
+        &self.text
+    }
+
+    /// Returns the text that was made last.
+    pub(super) fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Updates the state after the first `octets` octets of the text were written. The other records are dropped.
+    pub(super) fn wrote(&mut self, octets: usize) {
+        let written = &self.text[..octets.min(self.text.len())];
+        if let Some(last) = written.last() {
+            self.is_torn = *last != b'\n';
+        }
+        let Parts { head_end, gap_end, has_head, lines } = self.parts;
+        if written.len() < head_end {
+            self.has_head &= !has_head;
+            self.dropped += lines;
+            return;
+        }
+        self.has_head |= has_head;
+        if written.len() < gap_end {
+            // The gap event is incomplete, so the gap must be reported again.
+            self.dropped += lines;
+            return;
+        }
+        if gap_end > head_end {
+            self.dropped = 0;
+        }
+        let whole = written[gap_end..].iter().filter(|octet| **octet == b'\n').count() as u64;
+        // A line that lacks only its line feed is whole: the next text begins with it.
+        let lacks_line_feed = self.is_torn && self.text.get(written.len()) == Some(&b'\n');
+        self.dropped += lines.saturating_sub(whole + u64::from(lacks_line_feed));
+    }
+
+    /// Returns the number of dropped records that no record reports yet.
+    pub(super) fn unreported(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Returns the name of a source's sampler.
+    #[cfg(feature = "nats")]
+    pub(super) fn sampler(&self, source: SourceId) -> Option<&str> {
+        self.starts.iter().find(|(of, _)| *of == source).map(|(_, start)| start.sampler.as_str())
+    }
+
+    fn set_start(&mut self, source: SourceId, start: &Arc<Start<String>>) {
+        match self.starts.iter_mut().find(|(of, _)| *of == source) {
+            Some((_, before)) => *before = Arc::clone(start),
+            None => self.starts.push((source, Arc::clone(start))),
+        }
+    }
+
+    fn take_start(&mut self, source: SourceId, start: &Arc<Start<String>>) {
+        self.set_start(source, start);
+        if !self.has_head {
+            return self.write_head();
+        }
+        self.end_torn_line();
+        write_start(start, self.seq, &mut self.text);
+        self.parts = Parts { head_end: self.text.len(), gap_end: self.text.len(), has_head: true, lines: 0 };
+    }
+
+    fn take_lines(&mut self, batch: &Batch, dropped: u64) {
+        self.dropped += dropped;
+        if self.has_head {
+            self.end_torn_line();
+            self.parts.head_end = self.text.len();
+        } else {
+            self.write_head();
+        }
+        if self.dropped > 0 {
+            batch.write_gap(self.dropped, &mut self.text);
+        }
+        self.parts.gap_end = self.text.len();
+        self.parts.lines = batch.lines;
+        batch.write(self.dropped, &mut self.text);
+    }
+
+    fn write_head(&mut self) {
+        self.end_torn_line();
+        self.starts.iter().for_each(|(_, start)| write_start(start, self.seq, &mut self.text));
+        self.parts = Parts { head_end: self.text.len(), gap_end: self.text.len(), has_head: !self.starts.is_empty(), lines: 0 };
+    }
+
+    fn end_torn_line(&mut self) {
+        if self.is_torn {
+            self.text.push(b'\n');
+        }
+    }
+}
+
+fn write_start(start: &Start<String>, seq: u32, to: &mut Vec<u8>) {
+    record::write(&Start { file_seq: seq, ..start.clone() }, to);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::batch::short;
+    use super::*;
+
+    fn start(source: SourceId) -> Message {
+        Message::Start(source, Arc::new(short::start(&source.to_string())))
+    }
+
+    fn lines(text: &str, dropped: u64) -> Message {
+        let lines = text.lines().count() as u64;
+        let batch = Batch { bytes: text.as_bytes().to_vec(), lines, ts: 0, sweep: None, gap: Some(short::gap()) };
+        Message::Lines(1, Arc::new(batch), dropped)
+    }
+
+    /// Takes a message and writes some octets of its text; returns the abbreviated text.
+    fn write(stream: &mut Stream, message: &Message, octets: usize) -> String {
+        let text = short::of(std::str::from_utf8(stream.take(message)).expect("text"));
+        stream.wrote(octets);
+        text
+    }
+
+    const ALL: usize = usize::MAX;
+
+    #[test]
+    fn every_head_has_the_start_records_of_all_sources_with_its_own_number() {
+        let mut stream = Stream::default();
+        assert_eq!(write(&mut stream, &start(1), ALL), "start 1 seq=0\n");
+        assert_eq!(write(&mut stream, &start(2), ALL), "start 2 seq=0\n");
+        assert_eq!(write(&mut stream, &lines("a\n", 0), ALL), "a\n");
+        stream.begin();
+        assert_eq!(write(&mut stream, &lines("b\n", 0), ALL), "start 1 seq=1\nstart 2 seq=1\nb\n");
+        write(&mut stream, &Message::Gone(1), ALL);
+        stream.begin();
+        stream.begin();
+        assert_eq!(write(&mut stream, &lines("c\n", 0), ALL), "start 2 seq=2\nc\n");
+        assert_eq!(short::of(std::str::from_utf8(stream.another(9).head()).expect("text")), "start 2 seq=9\n");
+    }
+
+    #[test]
+    fn gap_is_reported_once_by_the_event_and_by_the_sweep_record() {
+        let mut stream = Stream::default();
+        let slot = |dropped| {
+            let (bytes, sweep) = (b"a\n".to_vec(), Some((2, short::sweep(1))));
+            Message::Lines(1, Arc::new(Batch { bytes, lines: 2, ts: 0, sweep, gap: Some(short::gap()) }), dropped)
+        };
+        assert_eq!(write(&mut stream, &slot(0), ALL), "a\nsweep 1 lost=0\n");
+        assert_eq!(write(&mut stream, &slot(12), ALL), "gap=12\na\nsweep 1 lost=12\n");
+        assert_eq!(write(&mut stream, &slot(0), ALL), "a\nsweep 1 lost=0\n");
+        assert_eq!(stream.unreported(), 0);
+    }
+
+    #[test]
+    fn whole_lines_count_as_written_and_a_torn_line_is_ended() {
+        let mut stream = Stream::default();
+        write(&mut stream, &start(1), ALL);
+        // The first of three lines and half of the second.
+        assert_eq!(write(&mut stream, &lines("one\ntwo\nthree\n", 0), 6), "one\ntwo\nthree\n");
+        assert_eq!(stream.unreported(), 2);
+        // Not even the line feed that ends the torn line.
+        assert_eq!(write(&mut stream, &lines("four\n", 0), 0), "\ngap=2\nfour\n");
+        assert_eq!(stream.unreported(), 3);
+        // That line feed only.
+        assert_eq!(write(&mut stream, &lines("five\n", 0), 1), "\ngap=3\nfive\n");
+        // A part of the gap event, so the gap is reported again.
+        assert_eq!(write(&mut stream, &lines("six\n", 0), 3), "gap=4\nsix\n");
+        assert_eq!(write(&mut stream, &lines("seven\n", 1), ALL), "\ngap=6\nseven\n");
+        assert_eq!(stream.unreported(), 0);
+        // All but the line feed.
+        assert_eq!(write(&mut stream, &lines("eight\n", 0), 5), "eight\n");
+        assert_eq!(stream.unreported(), 0);
+        assert_eq!(write(&mut stream, &lines("nine\n", 0), ALL), "\nnine\n");
+    }
+
+    #[test]
+    fn start_record_that_was_not_written_is_written_later() {
+        let mut stream = Stream::default();
+        write(&mut stream, &start(1), 0);
+        assert_eq!(write(&mut stream, &lines("a\n", 0), 3), "start 1 seq=0\na\n");
+        assert_eq!(write(&mut stream, &lines("b\n", 0), ALL), "\nstart 1 seq=0\ngap=1\nb\n");
+        write(&mut stream, &start(2), 0);
+        assert_eq!(write(&mut stream, &lines("c\n", 0), ALL), "start 1 seq=0\nstart 2 seq=0\nc\n");
+        assert_eq!(stream.unreported(), 0);
+    }
+}

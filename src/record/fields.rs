@@ -1,0 +1,227 @@
+//! The fields of `start`, `sweep`, `histogram` and `event` records, each listed once, in the order of the line.
+//!
+//! The writer, the strict reader and the tolerant reader use the same types and differ in `Text` only: `&str` when a
+//! record is written, [`String`] in [`strict`](super::strict), [`Cow`](std::borrow::Cow) in [`reader`](super::reader).
+//! Deserialization skips unknown fields. A field marked `default` may be missing in the lines of another version.
+//!
+//! `ts` is in nanoseconds since 1970 (UTC). A slot number is the start of the slot divided by the interval: all
+//! samplers give the same number to the same slot. Durations are in nanoseconds.
+
+use serde::{Deserialize, Serialize};
+
+use crate::types::{Guid, Lid, PortNum};
+
+/// First record of a stream, and again after a change of the assignments. No two first lines are alike.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(tag = "type", rename = "start")]
+pub struct Start<Text> {
+    /// Time at which the record was made.
+    pub ts: u64,
+    /// Slot in which the record was made.
+    #[serde(default)]
+    pub slot: u64,
+    /// Name of the sampler.
+    pub sampler: Text,
+    /// Version of the records: [`SCHEMA`](super::SCHEMA).
+    #[serde(default)]
+    pub schema: u32,
+    /// Version of the program.
+    #[serde(default)]
+    pub version: Text,
+    /// Boot identifier of the running kernel.
+    #[serde(default)]
+    pub boot_id: Text,
+    /// Process identifier.
+    #[serde(default)]
+    pub pid: u32,
+    /// Name of the sending HCA; `sim` for the simulated fabric.
+    #[serde(default)]
+    pub ca: Text,
+    /// Number of the sending HCA port.
+    #[serde(default)]
+    pub ca_port: PortNum,
+    /// Role of the sampler: `primary`, or `secondary` for the second sampler of ports that have two.
+    #[serde(default)]
+    pub role: Text,
+    /// Time between the starts of two slots.
+    pub interval_ns: u64,
+    /// Names of the counter groups that are queried.
+    #[serde(default = "Vec::new")]
+    pub groups: Vec<Text>,
+    /// Number of assigned ports.
+    #[serde(default)]
+    pub ports: usize,
+    /// SHA-256 of the assignments file in hexadecimal; null without a file.
+    pub assignments_sha256: Option<Text>,
+    /// Time that one read of the clock takes. Every measured duration includes it. `None` only where a line lacks it.
+    pub clock_ns: Option<u64>,
+    /// Number of the file or stream, counted from 0 by each output of a process.
+    #[serde(default)]
+    pub file_seq: u32,
+}
+
+/// Sums of one slot, written at its end by each HCA port of a sampler.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(tag = "type", rename = "sweep")]
+pub struct SweepRecord<Text> {
+    /// Time at which the slot ended.
+    pub ts: u64,
+    /// Slot number.
+    pub slot: u64,
+    /// Name of the sampler.
+    pub sampler: Text,
+    /// Name of the sending HCA.
+    #[serde(default)]
+    pub ca: Text,
+    /// Number of the sending HCA port.
+    #[serde(default)]
+    pub ca_port: PortNum,
+    /// Role of the sampler: `primary` or `secondary`.
+    #[serde(default)]
+    pub role: Text,
+    /// Time from the start of the slot to its last reply or timeout.
+    pub duration_ns: u64,
+    /// Time spent on decoding replies.
+    #[serde(default)]
+    pub decode_ns: u64,
+    /// Number of ports, all statuses.
+    #[serde(default)]
+    pub ports: u32,
+    /// Number of ports with the status `ok`.
+    #[serde(default)]
+    pub ok: u32,
+    /// Number of ports with the status `late`.
+    #[serde(default)]
+    pub late: u32,
+    /// Number of ports with the status `timeout`.
+    #[serde(default)]
+    pub timeout: u32,
+    /// Number of ports with the status `unreachable`.
+    #[serde(default)]
+    pub unreachable: u32,
+    /// Number of ports with the status `skipped`.
+    #[serde(default)]
+    pub skipped: u32,
+    /// Number of ports with any other status.
+    #[serde(default)]
+    pub errors: u32,
+    /// Number of requests sent.
+    #[serde(default)]
+    pub mads_sent: u64,
+    /// Number of replies that came after their timeout.
+    #[serde(default)]
+    pub mads_late: u64,
+    /// Number of rejected replies: the sum of the next six fields.
+    #[serde(default)]
+    pub mads_rejected: u64,
+    /// Number of replies to a request that already had a reply.
+    #[serde(default)]
+    pub mads_duplicate: u64,
+    /// Number of replies that match no request, or came from another LID than the request went to.
+    #[serde(default)]
+    pub mads_foreign: u64,
+    /// Number of replies that are not 256 octets long.
+    #[serde(default)]
+    pub mads_bad_length: u64,
+    /// Number of replies with an unexpected class, class version or method.
+    #[serde(default)]
+    pub mads_bad_class: u64,
+    /// Number of replies with an unexpected attribute.
+    #[serde(default)]
+    pub mads_bad_attribute: u64,
+    /// Number of replies for another port than the requested one.
+    #[serde(default)]
+    pub mads_bad_port: u64,
+    /// Number of replies with an error status.
+    #[serde(default)]
+    pub mads_refused: u64,
+    /// Octets of the requests on each link of their path, 288 for one request. Replies take as many again.
+    #[serde(default)]
+    pub load_bytes: u64,
+    /// Number of slots that could not start since the previous `sweep` record.
+    #[serde(default)]
+    pub slots_missed: u64,
+    /// Number of records that this output dropped since the previous `sweep` record.
+    #[serde(default)]
+    pub lines_lost: u64,
+    /// Median of the round-trip times of accepted replies; null without a reply.
+    pub rtt_p50_ns: Option<u64>,
+    /// 99th percentile of the round-trip times of accepted replies; null without a reply.
+    pub rtt_p99_ns: Option<u64>,
+    /// Longest round-trip time of an accepted reply; null without a reply.
+    pub rtt_max_ns: Option<u64>,
+}
+
+/// Distribution of durations, written once a minute.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(tag = "type", rename = "histogram")]
+pub struct HistogramRecord<Text> {
+    /// Time at which the record was made.
+    pub ts: u64,
+    /// Slot in which the record was made.
+    #[serde(default)]
+    pub slot: u64,
+    /// Name of the sampler.
+    #[serde(default)]
+    pub sampler: Text,
+    /// Name of the sending HCA.
+    #[serde(default)]
+    pub ca: Text,
+    /// Number of the sending HCA port.
+    #[serde(default)]
+    pub ca_port: PortNum,
+    /// Role of the sampler: `primary` or `secondary`.
+    #[serde(default)]
+    pub role: Text,
+    /// Measured quantity: `rtt` (round trips by kind of device), `service` (round trips of one device) or `sweep`
+    /// (durations of slots).
+    pub kind: Text,
+    /// Kind of the devices that replied: `switch` or `hca`; null for `sweep`.
+    pub device_kind: Option<Text>,
+    /// GUID of the device; null except for `service`.
+    pub guid: Option<Guid>,
+    /// LID of the device; null except for `service`.
+    pub lid: Option<Lid>,
+    /// Distance of the device in hops; null except for `service`, and where no plan gives it.
+    pub hops: Option<u16>,
+    /// Mean of the values. `None` only where a line lacks it.
+    pub mean_ns: Option<u64>,
+    /// Number of values.
+    #[serde(default)]
+    pub count: u64,
+    /// The values in HdrHistogram's V2 format, deflated, in base64.
+    #[serde(default)]
+    pub v2: Text,
+}
+
+/// Event of a sampler, a device or a port. [`EVENTS`](super::EVENTS) lists the names.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(tag = "type", rename = "event")]
+pub struct EventRecord<Text> {
+    /// Time of the event.
+    pub ts: u64,
+    /// Slot of the event.
+    pub slot: u64,
+    /// Name of the sampler.
+    pub sampler: Text,
+    /// Name of the sending HCA.
+    #[serde(default)]
+    pub ca: Text,
+    /// Number of the sending HCA port.
+    #[serde(default)]
+    pub ca_port: PortNum,
+    /// Role of the sampler: `primary` or `secondary`.
+    #[serde(default)]
+    pub role: Text,
+    /// Name of the event.
+    pub event: Text,
+    /// GUID of the device; null for an event of the sampler.
+    pub guid: Option<Guid>,
+    /// Port number; null except for an event of a port.
+    pub port: Option<PortNum>,
+    /// LID of the device; null for an event of the sampler.
+    pub lid: Option<Lid>,
+    /// Details as text.
+    #[serde(default)]
+    pub detail: Text,
+}

@@ -1,0 +1,99 @@
+//! The records: one JSON object a line, described in `docs/records.md`.
+//!
+//! Each field has one definition, used by the writer and by both readers:
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`fields`] | the fields of `start`, `sweep`, `histogram` and `event` records |
+//! | [`port`] | the fields of `port` records, with counters |
+//! | [`sample`] | the writer of `port` records |
+//! | [`strict`] | a reader that rejects everything that this version does not write |
+//! | [`reader`] | a fast reader that skips unknown fields |
+//! | [`text`] | JSON strings that are safe on a terminal |
+//!
+//! `type` is the first field of every record. Numbers are integers unless `docs/records.md` names another type.
+
+use serde::Serialize;
+
+use crate::mad::pma::Group;
+
+pub mod fields;
+pub mod port;
+pub mod reader;
+pub mod sample;
+pub mod strict;
+pub mod text;
+
+pub use fields::{EventRecord, HistogramRecord, Start, SweepRecord};
+pub use port::PortFields;
+pub use sample::{LinkSource, PortIdentity, PortRecord, Shares};
+
+/// Version of the records. Fields may be added within a version; none changes its meaning.
+pub const SCHEMA: u32 = 1;
+
+/// Words of `identity`: NodeInfo confirmed the device, or it was not verified.
+pub const IDENTITY: [&str; 2] = ["ok", "unverified"];
+
+/// Words of `role`.
+pub const ROLES: [&str; 2] = ["primary", "secondary"];
+
+/// Words of `kind` in a `histogram` record.
+pub const HISTOGRAMS: [&str; 3] = ["rtt", "service", "sweep"];
+
+/// Names of events with their subjects.
+pub const EVENTS: [(&str, Of); 23] = [
+    ("clock_step", Of::Sampler),
+    ("group_unsupported", Of::Device),
+    ("implausible", Of::Port),
+    ("key_demanded", Of::Device),
+    ("lid_change", Of::Device),
+    ("lines_lost", Of::Sampler),
+    ("link_change", Of::Port),
+    ("link_down", Of::Port),
+    ("link_up", Of::Port),
+    ("local_change", Of::Sampler),
+    ("reachable", Of::Device),
+    ("redirected", Of::Device),
+    ("reload", Of::Sampler),
+    ("reset", Of::Port),
+    ("right_device", Of::Device),
+    ("send_error", Of::Sampler),
+    ("slot_missed", Of::Sampler),
+    ("umad_back", Of::Sampler),
+    ("umad_lost", Of::Sampler),
+    ("unreachable", Of::Device),
+    ("window_halved", Of::Sampler),
+    ("window_restored", Of::Sampler),
+    ("wrong_device", Of::Device),
+];
+
+/// Subject of an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Of {
+    /// The sampler: `guid`, `lid` and `port` are null.
+    Sampler,
+    /// A device: `guid` and `lid` are those of its port records; `port` is null.
+    Device,
+    /// A port: `guid`, `lid` and `port` are set.
+    Port,
+}
+
+impl Of {
+    /// Returns the subject of an event; `None` if no event has this name.
+    pub fn event(name: &str) -> Option<Self> {
+        EVENTS.iter().find(|(event, _)| *event == name).map(|(_, of)| *of)
+    }
+}
+
+/// Appends a record and a line feed.
+pub fn write(record: &impl Serialize, lines: &mut Vec<u8>) {
+    // Neither fails: a Vec accepts all octets, and all keys are strings.
+    if record.serialize(&mut text::compact(&mut *lines)).is_ok() {
+        lines.push(b'\n');
+    }
+}
+
+/// Returns the names of counter groups as a `start` record lists them.
+pub fn group_names(groups: &[Group]) -> Vec<&'static str> {
+    groups.iter().map(|group| group.as_str()).collect()
+}

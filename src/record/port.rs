@@ -1,0 +1,338 @@
+//! The fields of a `port` record, listed once: the struct, its writer and its reader are generated from one list.
+//!
+//! The counters stand in the middle of the line, each under its own name, so serde's `flatten` would be needed. It
+//! buffers the whole record and is several times slower than the visitor here.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use crate::types::{Guid, Lid, NodeKind, PortNum};
+
+/// Counters of a port record that can be written into its JSON object.
+pub trait WriteCounters {
+    /// Writes one entry for each counter.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error>;
+}
+
+/// Counters of a port record that can be read from its JSON object.
+pub trait ReadCounters<'de>: Sized {
+    /// Returns an empty set; `will_read` is false if no counter will be added.
+    fn empty(will_read: bool) -> Self;
+
+    /// Reads the value of a field that is not one of the fixed fields.
+    ///
+    /// # Errors
+    /// When the value is rejected.
+    fn read<A: MapAccess<'de>>(&mut self, name: Cow<'de, str>, map: &mut A) -> Result<(), A::Error>;
+}
+
+/// A field value that can be missing in the line.
+pub trait Optional {
+    /// Returns whether the field is written.
+    fn is_present(&self) -> bool;
+}
+
+/// A field value that can be read from a JSON object.
+pub(super) trait Read<'de>: Sized {
+    fn read<A: MapAccess<'de>>(map: &mut A) -> Result<Self, A::Error>;
+}
+
+/// Generates the struct, `Serialize` and the visitor from the list of fields.
+///
+/// Each field has one of these words before it: `required` (a line without it is rejected), `always` (written in every
+/// line; a reader fills in the default), `optional` (written only if present), `flat` (the counters).
+macro_rules! port_fields {
+    ($( $(#[$doc:meta])* $presence:ident $field:ident: $type:ty, )*) => {
+        /// One port in one slot: all fields in the order of the line.
+        ///
+        /// `Text` and `Link` are strings, `Counters` is a set of counters, `Names` a list of strings.
+        #[derive(Clone, PartialEq, Debug)]
+        pub struct PortFields<Text, Counters, Names = Vec<Text>, Link = Text> {
+            $( $(#[$doc])* pub $field: $type, )*
+        }
+
+        impl<Text, Counters, Names, Link> Serialize for PortFields<Text, Counters, Names, Link>
+        where
+            Text: Serialize,
+            Counters: WriteCounters,
+            Names: Serialize + Optional,
+            Link: Serialize,
+        {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(None)?;
+                map.serialize_entry("type", "port")?;
+                $( port_fields!(@write $presence map self $field); )*
+                map.end()
+            }
+        }
+
+        impl<'de, Text, Counters> PortVisitor<Text, Counters>
+        where
+            Text: Default + Read<'de>,
+            Option<Text>: Read<'de>,
+            Vec<Text>: Read<'de>,
+            Counters: ReadCounters<'de>,
+        {
+            fn read_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PortFields<Text, Counters>, A::Error> {
+                let mut port = PortFields {
+                    $( $field: port_fields!(@empty $presence self), )*
+                };
+                let mut missing = REQUIRED;
+                while let Some(Borrowed(key)) = map.next_key()? {
+                    $( port_fields!(@read $presence key map port missing $field); )*
+                    if key == "type" || !self.with_counters {
+                        map.next_value::<IgnoredAny>()?;
+                    } else {
+                        port.counters.read(key, &mut map)?;
+                    }
+                }
+                match missing.into_iter().flatten().next() {
+                    Some(field) => Err(A::Error::missing_field(field)),
+                    None => Ok(port),
+                }
+            }
+        }
+    };
+    (@write required $map:ident $self:ident $field:ident) => { $map.serialize_entry(stringify!($field), &$self.$field)? };
+    (@write always $map:ident $self:ident $field:ident) => { $map.serialize_entry(stringify!($field), &$self.$field)? };
+    (@write optional $map:ident $self:ident $field:ident) => {
+        if $self.$field.is_present() {
+            $map.serialize_entry(stringify!($field), &$self.$field)?;
+        }
+    };
+    (@write flat $map:ident $self:ident $field:ident) => { $self.$field.write(&mut $map)? };
+    (@empty flat $self:ident) => { Counters::empty($self.with_counters) };
+    (@empty $presence:ident $self:ident) => { Default::default() };
+    (@read required $key:ident $map:ident $port:ident $missing:ident $field:ident) => {
+        if $key == stringify!($field) {
+            $port.$field = Read::read(&mut $map)?;
+            $missing.iter_mut().filter(|field| **field == Some(stringify!($field))).for_each(|field| *field = None);
+            continue;
+        }
+    };
+    (@read flat $key:ident $map:ident $port:ident $missing:ident $field:ident) => {};
+    (@read $presence:ident $key:ident $map:ident $port:ident $missing:ident $field:ident) => {
+        if $key == stringify!($field) {
+            $port.$field = Read::read(&mut $map)?;
+            continue;
+        }
+    };
+}
+
+/// The fields that every line must have.
+const REQUIRED: [Option<&str>; 3] = [Some("ts"), Some("guid"), Some("port")];
+
+port_fields! {
+    /// Time of the last reply of the port, in nanoseconds since 1970 (UTC); of the slot's start without a reply.
+    required ts: u64,
+    /// Slot number.
+    always slot: u64,
+    /// Name of the sampler.
+    always sampler: Text,
+    /// Port GUID; for a switch the GUID of its management port.
+    required guid: Guid,
+    /// Port number.
+    required port: PortNum,
+    /// LID of the device.
+    always lid: Lid,
+    /// Name of the node.
+    always node: Text,
+    /// Kind of the node; `None` for a kind that this version does not have.
+    always kind: Option<NodeKind>,
+    /// Distance in hops by the plan: 0 for the sampler host's HCA, 1 for its switch; null without a plan.
+    always hops: Option<u16>,
+    /// Port GUID of the peer; null without a peer.
+    always peer_guid: Option<Guid>,
+    /// Port number of the peer; null without a peer.
+    always peer_port: Option<PortNum>,
+    /// Name of the peer's node; null without a peer.
+    always peer: Option<Text>,
+    /// Link width and speed, such as `4xHDR`.
+    always link: Link,
+    /// Source of `link`: `file` (net file) or `live` (PortInfo).
+    always link_source: Text,
+    /// Status of the port in this slot.
+    always status: Text,
+    /// Sum of the round-trip times of the port's MADs, in nanoseconds.
+    always rtt_ns: u64,
+    /// Number of MADs sent for the port.
+    always mads: u64,
+    /// Status field of the MAD that was refused; missing without one.
+    optional mad_status: Option<u16>,
+    /// Error number of a failed send; missing without one.
+    optional errno: Option<i32>,
+    /// Result of the identity check: `ok` or `unverified`.
+    always identity: Text,
+    /// Counters by name, as the device reported them.
+    flat counters: Counters,
+    /// Names of saturated counters; missing if there are none.
+    optional saturated: Names,
+    /// Time since the previous reading, in nanoseconds; null without one. The rates below are means over it.
+    always dt_ns: Option<u64>,
+    /// Transmitted data in Gb/s; null without a previous reading.
+    always xmit_gbps: Option<f64>,
+    /// Received data in Gb/s; null without a previous reading.
+    always rcv_gbps: Option<f64>,
+    /// Transmitted data as a share of the link's data rate, 0 to 1; null if unknown.
+    always xmit_utilization: Option<f64>,
+    /// Received data as a share of the link's data rate, 0 to 1; null if unknown.
+    always rcv_utilization: Option<f64>,
+    /// Share of the time in which the port had data to send and no credit, 0 to 1; null if unknown.
+    always xmit_blocked: Option<f64>,
+}
+
+impl<Text, Counters, Names, Link> PortFields<Text, Counters, Names, Link> {
+    /// Returns the key of the port.
+    pub fn key(&self) -> (Guid, PortNum) {
+        (self.guid, self.port)
+    }
+}
+
+impl<T> Optional for Option<T> {
+    fn is_present(&self) -> bool {
+        self.is_some()
+    }
+}
+
+impl<T> Optional for Vec<T> {
+    fn is_present(&self) -> bool {
+        !self.is_empty()
+    }
+}
+
+/// Reads a port record; without counters reading is faster.
+pub(super) struct PortVisitor<Text, Counters> {
+    with_counters: bool,
+    types: PhantomData<(Text, Counters)>,
+}
+
+impl<Text, Counters> PortVisitor<Text, Counters> {
+    pub(super) fn new(with_counters: bool) -> Self {
+        Self { with_counters, types: PhantomData }
+    }
+}
+
+impl<'de, Text, Counters> Visitor<'de> for PortVisitor<Text, Counters>
+where
+    Text: Default + Read<'de>,
+    Option<Text>: Read<'de>,
+    Vec<Text>: Read<'de>,
+    Counters: ReadCounters<'de>,
+{
+    type Value = PortFields<Text, Counters>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a port record")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        self.read_map(map)
+    }
+}
+
+impl<'de, Text, Counters> Deserialize<'de> for PortFields<Text, Counters>
+where
+    Text: Default + Read<'de>,
+    Option<Text>: Read<'de>,
+    Vec<Text>: Read<'de>,
+    Counters: ReadCounters<'de>,
+{
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(PortVisitor::new(true))
+    }
+}
+
+/// A string, borrowed from the line if it has no escapes.
+struct Borrowed<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Borrowed<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Strings;
+        impl<'de> Visitor<'de> for Strings {
+            type Value = Borrowed<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Borrowed<'de>, E> {
+                Ok(Borrowed(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Borrowed<'de>, E> {
+                Ok(Borrowed(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(Strings)
+    }
+}
+
+/// A GUID, read without a copy of its text.
+struct BorrowedGuid(Guid);
+
+impl<'de> Deserialize<'de> for BorrowedGuid {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Borrowed(text) = Borrowed::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(D::Error::custom)
+    }
+}
+
+/// Implements [`Read`] by [`Deserialize`].
+macro_rules! read_by_deserialize {
+    ($($type:ty)*) => {
+        $(
+            impl<'de> Read<'de> for $type {
+                fn read<A: MapAccess<'de>>(map: &mut A) -> Result<Self, A::Error> {
+                    map.next_value()
+                }
+            }
+        )*
+    };
+}
+
+read_by_deserialize!(u64 PortNum Lid Option<u64> Option<u16> Option<i32> Option<f64> Option<PortNum> String Option<String> Vec<String>);
+
+impl<'de> Read<'de> for Cow<'de, str> {
+    fn read<A: MapAccess<'de>>(map: &mut A) -> Result<Self, A::Error> {
+        Ok(map.next_value::<Borrowed<'_>>()?.0)
+    }
+}
+
+impl<'de> Read<'de> for Option<Cow<'de, str>> {
+    fn read<A: MapAccess<'de>>(map: &mut A) -> Result<Self, A::Error> {
+        Ok(map.next_value::<Option<Borrowed<'_>>>()?.map(|text| text.0))
+    }
+}
+
+impl<'de> Read<'de> for Vec<Cow<'de, str>> {
+    fn read<A: MapAccess<'de>>(map: &mut A) -> Result<Self, A::Error> {
+        Ok(map.next_value::<Vec<Borrowed<'_>>>()?.into_iter().map(|text| text.0).collect())
+    }
+}
+
+impl<'de> Read<'de> for Guid {
+    fn read<A: MapAccess<'de>>(map: &mut A) -> Result<Self, A::Error> {
+        Ok(map.next_value::<BorrowedGuid>()?.0)
+    }
+}
+
+impl<'de> Read<'de> for Option<Guid> {
+    fn read<A: MapAccess<'de>>(map: &mut A) -> Result<Self, A::Error> {
+        Ok(map.next_value::<Option<BorrowedGuid>>()?.map(|guid| guid.0))
+    }
+}
+
+/// A kind that this version does not have is read as `None`.
+impl<'de> Read<'de> for Option<NodeKind> {
+    fn read<A: MapAccess<'de>>(map: &mut A) -> Result<Self, A::Error> {
+        let Borrowed(word) = map.next_value()?;
+        Ok([NodeKind::Switch, NodeKind::Hca, NodeKind::Router].into_iter().find(|kind| kind.as_str() == word))
+    }
+}

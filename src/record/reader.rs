@@ -1,0 +1,326 @@
+//! The tolerant reader: fast, and able to read records of other versions.
+//!
+//! It skips unknown fields and fills in missing ones, as `docs/records.md` asks of readers. [`strict`](super::strict)
+//! does neither. The strings of a port record are borrowed from the line unless they have escapes.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::fields;
+use super::port::{PortFields, PortVisitor, ReadCounters};
+
+/// A record of any type.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Record<'a> {
+    /// First record of a stream.
+    Start(Start<'a>),
+    /// One port in one slot.
+    Port(Port<'a>),
+    /// Sums of a slot.
+    Sweep(Sweep<'a>),
+    /// Distribution of durations.
+    Histogram(Histogram<'a>),
+    /// Event.
+    Event(Event<'a>),
+}
+
+/// A `start` record.
+pub type Start<'a> = fields::Start<Cow<'a, str>>;
+
+/// A `port` record with its counters in the order of the line.
+pub type Port<'a> = PortFields<Cow<'a, str>, Vec<(&'a str, Value)>>;
+
+/// A `sweep` record.
+pub type Sweep<'a> = fields::SweepRecord<Cow<'a, str>>;
+
+/// A `histogram` record.
+pub type Histogram<'a> = fields::HistogramRecord<Cow<'a, str>>;
+
+/// An `event` record.
+pub type Event<'a> = fields::EventRecord<Cow<'a, str>>;
+
+/// Type of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Type {
+    /// First record of a stream.
+    Start,
+    /// One port in one slot.
+    Port,
+    /// Sums of a slot.
+    Sweep,
+    /// Distribution of durations.
+    Histogram,
+    /// Event.
+    Event,
+}
+
+/// Value of a field that is not one of the fixed fields.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Value {
+    /// A single counter value.
+    One(u64),
+    /// One counter value for each SL, VL or lane.
+    Many(Vec<u64>),
+    /// A negative or fractional number, which no counter of this version has.
+    Real(f64),
+    /// Not a number. Such fields are not kept.
+    Other,
+}
+
+/// First fields of a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// Type of the record; `None` for a type that this version does not have.
+    pub kind: Option<Type>,
+    /// Time of the record, in nanoseconds since 1970 (UTC).
+    pub ts: u64,
+}
+
+impl Head {
+    /// Reads type and time of a line, and as little else as possible.
+    ///
+    /// # Errors
+    /// When the line is not a JSON object with `type` and `ts`.
+    pub fn of(line: &[u8]) -> Result<Self, serde_json::Error> {
+        #[derive(serde::Deserialize)]
+        struct AnyOrder<'a> {
+            #[serde(borrow)]
+            r#type: Cow<'a, str>,
+            ts: u64,
+        }
+        if let Some(head) = Self::of_written(line) {
+            return Ok(head);
+        }
+        let AnyOrder { r#type, ts } = serde_json::from_slice(line)?;
+        Ok(Self { kind: Type::named(r#type.as_bytes()), ts })
+    }
+
+    /// Reads a line in the layout of ibnet-sweep, `{"type":"port","ts":1,...}`; `None` for any other layout.
+    ///
+    /// Only the beginning and the last character are checked.
+    pub fn of_written(line: &[u8]) -> Option<Self> {
+        let rest = line.strip_prefix(br#"{"type":""#).filter(|rest| rest.ends_with(b"}"))?;
+        let (kind, rest) = rest.split_at(memchr::memchr(b'"', rest)?);
+        let rest = rest.strip_prefix(br#"","ts":"#)?;
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let ts = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
+        matches!(rest.get(digits), Some(b',' | b'}')).then_some(Self { kind: Type::named(kind), ts })
+    }
+}
+
+impl Type {
+    /// All types.
+    pub const ALL: [Self; 5] = [Self::Start, Self::Port, Self::Sweep, Self::Histogram, Self::Event];
+
+    /// Returns the word in the records.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Port => "port",
+            Self::Sweep => "sweep",
+            Self::Histogram => "histogram",
+            Self::Event => "event",
+        }
+    }
+
+    fn named(name: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str().as_bytes() == name)
+    }
+}
+
+impl<'a> Record<'a> {
+    /// Reads a line of this type.
+    ///
+    /// # Errors
+    /// When the line is not a record of this type.
+    pub fn parse(line: &'a [u8], kind: Type) -> Result<Self, serde_json::Error> {
+        let text = utf8(line)?;
+        Ok(match kind {
+            Type::Start => Self::Start(serde_json::from_str(text)?),
+            Type::Port => Self::Port(serde_json::from_str(text)?),
+            Type::Sweep => Self::Sweep(serde_json::from_str(text)?),
+            Type::Histogram => Self::Histogram(serde_json::from_str(text)?),
+            Type::Event => Self::Event(serde_json::from_str(text)?),
+        })
+    }
+
+    /// Reads a port record without its counters, which is faster.
+    ///
+    /// # Errors
+    /// When the line is not a port record.
+    pub fn parse_without_counters(line: &'a [u8]) -> Result<Self, serde_json::Error> {
+        let mut json = serde_json::Deserializer::from_str(utf8(line)?);
+        let port = json.deserialize_map(PortVisitor::new(false))?;
+        json.end()?;
+        Ok(Self::Port(port))
+    }
+}
+
+/// Checks the whole line for UTF-8 at once, which is faster than string by string.
+fn utf8(line: &[u8]) -> Result<&str, serde_json::Error> {
+    std::str::from_utf8(line).map_err(serde_json::Error::custom)
+}
+
+impl Port<'_> {
+    /// Returns a counter that has a single value; `None` if the record does not have it.
+    pub fn counter(&self, name: &str) -> Option<u64> {
+        match self.value(name)? {
+            Value::One(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// Returns a counter; `None` if the record does not have it.
+    pub fn value(&self, name: &str) -> Option<&Value> {
+        self.counters.iter().find(|(found, _)| *found == name).map(|(_, value)| value)
+    }
+
+    /// Returns whether a counter is saturated: its true value is at least the recorded one.
+    pub fn is_saturated(&self, name: &str) -> bool {
+        self.saturated.iter().any(|saturated| saturated == name)
+    }
+
+    /// Returns whether the device replied in this slot, in time or late.
+    pub fn answered(&self) -> bool {
+        matches!(&*self.status, "ok" | "late")
+    }
+}
+
+impl<'de> ReadCounters<'de> for Vec<(&'de str, Value)> {
+    fn empty(will_read: bool) -> Self {
+        /// The default groups have 36 counters.
+        const COUNTERS: usize = 40;
+        Self::with_capacity(if will_read { COUNTERS } else { 0 })
+    }
+
+    fn read<A: MapAccess<'de>>(&mut self, name: Cow<'de, str>, map: &mut A) -> Result<(), A::Error> {
+        match (map.next_value()?, name) {
+            (Value::Other, _) | (_, Cow::Owned(_)) => {}
+            (value, Cow::Borrowed(name)) => self.push((name, value)),
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Values)
+    }
+}
+
+struct Values;
+
+impl<'de> Visitor<'de> for Values {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::One(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Real(value as f64))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::Real(value))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Value, E> {
+        Ok(Value::Other)
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Other)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Value, E> {
+        Ok(Value::Other)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let (mut values, mut are_numbers) = (Vec::new(), true);
+        while let Some(value) = seq.next_element()? {
+            match value {
+                Value::One(value) => values.push(value),
+                _ => are_numbers = false,
+            }
+        }
+        Ok(if are_numbers { Value::Many(values) } else { Value::Other })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Value::Other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{Guid, Lid, NodeKind, PortNum};
+
+    const PORT: &str = r#"{"type":"port","ts":7,"slot":3,"sampler":"a","guid":"0x00000000000000ab","port":2,"lid":9,"node":"n\u001b","kind":"switch","hops":null,"peer_guid":"0x0000000000000001","peer_port":4,"peer":"p","link":"4xEDR","link_source":"live","status":"ok","rtt_ns":5,"mads":1,"identity":"ok","port_xmit_pkts":18446744073709551615,"port_vl_op_packets":[1,2],"saturated":["port_rcv_errors"],"dt_ns":1,"xmit_gbps":1.5,"rcv_gbps":0,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":null}"#;
+
+    fn port(line: &str) -> Port<'_> {
+        let head = Head::of(line.as_bytes()).unwrap();
+        assert_eq!(head.kind, Some(Type::Port));
+        let Record::Port(port) = Record::parse(line.as_bytes(), Type::Port).unwrap() else { panic!("a port") };
+        assert_eq!(head.ts, port.ts);
+        port
+    }
+
+    #[test]
+    fn port_record_is_read() {
+        let port = port(PORT);
+        assert_eq!((port.key(), port.lid, port.kind), ((Guid(0xab), PortNum(2)), Lid(9), Some(NodeKind::Switch)));
+        assert_eq!((&*port.node, port.hops, port.peer_guid), ("n\u{1b}", None, Some(Guid(1))));
+        assert_eq!((port.xmit_gbps, port.rcv_gbps, port.xmit_blocked), (Some(1.5), Some(0.0), None));
+        assert_eq!(port.counter("port_xmit_pkts"), Some(u64::MAX), "u64 is read without rounding");
+        assert_eq!(port.value("port_vl_op_packets"), Some(&Value::Many(vec![1, 2])));
+        assert!(port.is_saturated("port_rcv_errors") && !port.is_saturated("port_xmit_pkts"));
+    }
+
+    #[test]
+    fn port_record_without_counters_has_the_same_fixed_fields() {
+        let Record::Port(brief) = Record::parse_without_counters(PORT.as_bytes()).unwrap() else { panic!("a port") };
+        assert_eq!(brief, Port { counters: Vec::new(), ..port(PORT) });
+        assert!(Record::parse_without_counters(&PORT.as_bytes()[..PORT.len() - 1]).is_err());
+        assert!(Record::parse_without_counters([PORT.as_bytes(), b"}"].concat().as_slice()).is_err());
+    }
+
+    #[test]
+    fn unknown_fields_are_skipped() {
+        let later = PORT.replace(r#""mads":1"#, r#""mads":1,"new":{"a":[{}]},"newer":["x",null],"newest":true,"minus":-1,"why":"so""#);
+        assert_eq!(port(&later).counters.len(), port(PORT).counters.len() + 1);
+        assert_eq!(port(&later).value("minus"), Some(&Value::Real(-1.0)));
+        assert_eq!(port(&later.replace("switch", "gateway")).kind, None);
+        assert_eq!(Head::of(br#"{"type":"weather","ts":1,"x":{}}"#).unwrap(), Head { kind: None, ts: 1 });
+    }
+
+    #[test]
+    fn blanks_and_another_order_are_accepted() {
+        let spaced = PORT.replace(r#""type":"port","#, "").replace(r#"{"ts":7"#, r#"{ "ts": 7, "type" : "port""#);
+        assert_eq!(port(&spaced), port(PORT));
+    }
+
+    #[test]
+    fn other_lines_are_rejected() {
+        for line in ["", "{}", "[]", r#"{"type":"port"}"#, r#"{"type":"port","ts":1"#, r#"{"type":"port","ts":-1}"#] {
+            assert!(Head::of(line.as_bytes()).is_err(), "{line}");
+        }
+        for line in [
+            r#"{"type":"port","ts":1}"#,
+            &PORT.replace("0x0", "0x"),
+            &PORT.replace("\"lid\":9", "\"lid\":x"),
+            "{\"type\":\"port\",\"ts\":1,\"node\":\"\u{e9}}",
+        ] {
+            assert!(Record::parse(line.as_bytes(), Type::Port).is_err(), "{line}");
+        }
+    }
+}

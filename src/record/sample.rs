@@ -1,0 +1,216 @@
+//! The writer of port records: a sample of the sweep becomes the fields of a record.
+
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+
+use super::IDENTITY;
+use super::port::{Optional, PortFields, WriteCounters};
+use crate::mad::pma::Field;
+use crate::sweep::counter::{Columns, Rates, Reading};
+use crate::sweep::sample::Sample;
+use crate::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
+
+/// The fields of a port that are the same in each of its records until the fabric changes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PortIdentity {
+    /// Port GUID.
+    pub guid: Guid,
+    /// Port number.
+    pub port: PortNum,
+    /// LID of the device.
+    pub lid: Lid,
+    /// Name of the node, unchecked: it may have any characters.
+    pub node: String,
+    /// Kind of the node.
+    pub kind: NodeKind,
+    /// Distance from the sampler in hops by the plan: 0 for the host's own HCA, 1 for its switch.
+    pub hops: Option<u16>,
+    /// GUID, port number and name of the peer.
+    pub peer: Option<(Guid, PortNum, String)>,
+    /// Width and speed of the link.
+    pub link: LinkRate,
+    /// Source of `link`.
+    pub link_source: LinkSource,
+}
+
+/// Source of a link's width and speed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkSource {
+    /// The net file.
+    File,
+    /// A recent PortInfo of the device.
+    Live,
+}
+
+impl LinkSource {
+    /// All sources.
+    pub const ALL: [Self; 2] = [Self::File, Self::Live];
+
+    /// Returns the word in the records.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Live => "live",
+        }
+    }
+}
+
+/// A port record to be written. It borrows all of its parts, so that writing it allocates nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct PortRecord<'a> {
+    /// Time of the last reply, in nanoseconds since 1970 (UTC).
+    pub ts: u64,
+    /// Slot number.
+    pub slot: u64,
+    /// Name of the sampler.
+    pub sampler: &'a str,
+    /// Fields that do not change from slot to slot.
+    pub identity: &'a PortIdentity,
+    /// Result of the slot.
+    pub sample: &'a Sample<'a>,
+    /// Counters and rates of the sample.
+    pub reading: &'a Reading,
+    /// Columns that `reading` was made with.
+    pub columns: &'a Columns,
+}
+
+impl<'a> PortRecord<'a> {
+    fn fields(&self) -> PortFields<&'a str, Counters<'a>, Saturated<'a>, Displayed<'a, LinkRate>> {
+        let Self { ts, slot, sampler, identity, sample, reading, columns } = *self;
+        let (peer_guid, peer_port, peer) = match &identity.peer {
+            Some((guid, port, name)) => (Some(*guid), Some(*port), Some(name.as_str())),
+            None => (None, None, None),
+        };
+        let Rates { interval, xmit_gbps, rcv_gbps, .. } = reading.rates;
+        let shares = Shares::of(identity, sample, reading);
+        let nanos = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        PortFields {
+            ts,
+            slot,
+            sampler,
+            guid: identity.guid,
+            port: identity.port,
+            lid: identity.lid,
+            node: &identity.node,
+            kind: Some(identity.kind),
+            hops: identity.hops,
+            peer_guid,
+            peer_port,
+            peer,
+            link: Displayed(&identity.link),
+            link_source: identity.link_source.as_str(),
+            status: sample.status.as_str(),
+            rtt_ns: nanos(sample.rtt),
+            mads: sample.mads.into(),
+            mad_status: sample.mad_status.map(|status| status.0),
+            errno: sample.errno,
+            identity: IDENTITY[usize::from(!sample.verified)],
+            counters: Counters { reading, columns },
+            saturated: Saturated { reading, columns },
+            dt_ns: interval.map(nanos),
+            xmit_gbps: rounded(xmit_gbps),
+            rcv_gbps: rounded(rcv_gbps),
+            xmit_utilization: rounded(shares.xmit),
+            rcv_utilization: rounded(shares.rcv),
+            xmit_blocked: rounded(shares.blocked),
+        }
+    }
+}
+
+impl Serialize for PortRecord<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.fields().serialize(serializer)
+    }
+}
+
+/// Shares of a link's capacity, from 0 to 1; `None` if unknown.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Shares {
+    /// Transmitted data as a share of the link's data rate.
+    pub xmit: Option<f64>,
+    /// Received data as a share of the link's data rate.
+    pub rcv: Option<f64>,
+    /// Share of the time in which the port had data to send and no credit.
+    pub blocked: Option<f64>,
+}
+
+impl Shares {
+    /// Returns the shares for the rates of a slot and the current link.
+    pub fn of(identity: &PortIdentity, sample: &Sample<'_>, reading: &Reading) -> Self {
+        let Rates { xmit_gbps, rcv_gbps, wait_ticks, .. } = reading.rates;
+        let capacity = identity.link.data_gbps();
+        let utilization = |gbps: Option<f64>| Some(gbps? / capacity?);
+        let blocked = || sample.tick?.share(wait_ticks?, identity.link.lanes()?, capacity?);
+        Self { xmit: utilization(xmit_gbps), rcv: utilization(rcv_gbps), blocked: blocked() }
+    }
+}
+
+/// Rounds to six decimals (1 kb/s for a rate in Gb/s).
+fn rounded(value: Option<f64>) -> Option<f64> {
+    value.map(|value| (value * 1e6).round() / 1e6)
+}
+
+/// Serializes the `Display` form of a value without a copy.
+struct Displayed<'a, T>(&'a T);
+
+impl<T: std::fmt::Display> Serialize for Displayed<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self.0)
+    }
+}
+
+/// The counters of a reading.
+struct Counters<'a> {
+    reading: &'a Reading,
+    columns: &'a Columns,
+}
+
+impl WriteCounters for Counters<'_> {
+    fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        for (field, raw) in self.reading.counters(self.columns) {
+            match raw {
+                [raw] => map.serialize_entry(field.json, &field.value(*raw))?,
+                raws => map.serialize_entry(field.json, &Values { field, raws })?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The values of a counter that has one for each SL, VL or lane.
+struct Values<'a> {
+    field: &'static Field,
+    raws: &'a [u64],
+}
+
+impl Serialize for Values<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.raws.iter().map(|raw| self.field.value(*raw)))
+    }
+}
+
+/// The names of the saturated counters. An array is named once if any of its values is saturated.
+struct Saturated<'a> {
+    reading: &'a Reading,
+    columns: &'a Columns,
+}
+
+impl Saturated<'_> {
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        let is_saturated = |(field, raws): &(&Field, &[u64])| raws.iter().any(|raw| field.is_saturated(*raw));
+        self.reading.counters(self.columns).filter(is_saturated).map(|(field, _)| field.json)
+    }
+}
+
+impl Optional for Saturated<'_> {
+    fn is_present(&self) -> bool {
+        self.names().next().is_some()
+    }
+}
+
+impl Serialize for Saturated<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut names = serializer.serialize_seq(None)?;
+        self.names().try_for_each(|name| names.serialize_element(name))?;
+        names.end()
+    }
+}

@@ -1,0 +1,251 @@
+//! The strict reader: it accepts exactly what this version writes.
+//!
+//! An unknown field, a missing field or an unknown word is an error. Tests use it to check that `docs/records.md`
+//! describes everything that is written. A reader of records from other versions uses [`reader`](super::reader).
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::LazyLock;
+
+use serde::de::{DeserializeOwned, Error as _, MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Error, Value as Json};
+
+use super::port::{PortFields, ReadCounters, WriteCounters};
+use super::{EVENTS, HISTOGRAMS, IDENTITY, LinkSource, ROLES, fields};
+use crate::mad::pma::Group;
+use crate::sweep::sample::Status;
+
+/// A record of any type.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Line {
+    /// First record of a stream.
+    Start(Start),
+    /// One port in one slot.
+    Port(Box<Port>),
+    /// Sums of a slot.
+    Sweep(Sweep),
+    /// Distribution of durations.
+    Histogram(Histogram),
+    /// Event.
+    Event(Event),
+}
+
+/// A `start` record.
+pub type Start = fields::Start<String>;
+
+/// A `port` record with its counters by name.
+pub type Port = PortFields<String, BTreeMap<String, Value>>;
+
+/// A `sweep` record.
+pub type Sweep = fields::SweepRecord<String>;
+
+/// A `histogram` record.
+pub type Histogram = fields::HistogramRecord<String>;
+
+/// An `event` record.
+pub type Event = fields::EventRecord<String>;
+
+/// Value of a counter.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A single value.
+    One(u64),
+    /// One value for each SL, VL or lane.
+    Many(Vec<u64>),
+}
+
+impl Port {
+    /// Returns a counter that has a single value; `None` if the record does not have it.
+    pub fn counter(&self, name: &str) -> Option<u64> {
+        match self.counters.get(name) {
+            Some(Value::One(value)) => Some(*value),
+            _ => None,
+        }
+    }
+}
+
+impl<'de> ReadCounters<'de> for BTreeMap<String, Value> {
+    fn empty(_: bool) -> Self {
+        Self::new()
+    }
+
+    fn read<A: MapAccess<'de>>(&mut self, name: Cow<'de, str>, map: &mut A) -> Result<(), A::Error> {
+        let Some(declared) = values_of(&name) else { return Err(A::Error::custom(format_args!("unknown field `{name}`"))) };
+        let value = map.next_value()?;
+        let found = if let Value::Many(values) = &value { values.len() } else { 1 };
+        if found != declared {
+            return Err(A::Error::custom(format_args!("`{name}` has {found} values, expected {declared}")));
+        }
+        self.insert(name.into_owned(), value);
+        Ok(())
+    }
+}
+
+impl WriteCounters for BTreeMap<String, Value> {
+    fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        self.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))
+    }
+}
+
+/// Returns the number of values of a counter; `None` if no group has it.
+fn values_of(name: &str) -> Option<usize> {
+    static DECLARED: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
+        let fields = Group::ALL.into_iter().flat_map(Group::fields);
+        fields.map(|field| (field.json, usize::from(field.len))).collect()
+    });
+    DECLARED.get(name).copied()
+}
+
+/// Reads a record.
+///
+/// # Errors
+/// When this version does not write such a record.
+pub fn parse(line: &str) -> Result<Line, Error> {
+    let found: Fields = serde_json::from_str(line)?;
+    match found.0.get("type").and_then(Json::as_str) {
+        Some("start") => {
+            let record: Start = exact(line, &found)?;
+            word("role", &record.role, &ROLES)?;
+            present("clock_ns", record.clock_ns)?;
+            Ok(Line::Start(record))
+        }
+        Some("port") => {
+            let record: Port = exact(line, &found)?;
+            word("status", &record.status, &Status::ALL.map(Status::as_str))?;
+            word("link source", &record.link_source, &LinkSource::ALL.map(LinkSource::as_str))?;
+            word("identity", &record.identity, &IDENTITY)?;
+            present("kind", record.kind)?;
+            Ok(Line::Port(Box::new(record)))
+        }
+        Some("sweep") => {
+            let record: Sweep = exact(line, &found)?;
+            word("role", &record.role, &ROLES)?;
+            Ok(Line::Sweep(record))
+        }
+        Some("histogram") => {
+            let record: Histogram = exact(line, &found)?;
+            word("role", &record.role, &ROLES)?;
+            word("histogram", &record.kind, &HISTOGRAMS)?;
+            present("mean_ns", record.mean_ns)?;
+            Ok(Line::Histogram(record))
+        }
+        Some("event") => {
+            let record: Event = exact(line, &found)?;
+            word("role", &record.role, &ROLES)?;
+            word("event", &record.event, &EVENTS.map(|(name, _)| name))?;
+            Ok(Line::Event(record))
+        }
+        Some(other) => Err(Error::custom(format_args!("unknown record `{other}`"))),
+        None => Err(Error::missing_field("type")),
+    }
+}
+
+/// Rejects a word that is not in the list.
+fn word(what: &str, word: &str, words: &[&str]) -> Result<(), Error> {
+    if words.contains(&word) { Ok(()) } else { Err(Error::custom(format_args!("unknown {what} `{word}`"))) }
+}
+
+/// Rejects null in a field that the tolerant reader allows to be missing.
+fn present<T>(field: &'static str, value: Option<T>) -> Result<(), Error> {
+    value.map(drop).ok_or_else(|| Error::missing_field(field))
+}
+
+/// Reads a record and checks that writing it again gives the same fields with the same values.
+fn exact<T: DeserializeOwned + Serialize>(line: &str, found: &Fields) -> Result<T, Error> {
+    let record: T = serde_json::from_str(line)?;
+    let written = serde_json::to_value(&record)?;
+    let written = written.as_object().ok_or_else(|| Error::custom("a record is a JSON object"))?;
+    for (name, value) in &found.0 {
+        match written.get(name) {
+            Some(expected) if expected == value => {}
+            Some(expected) => return Err(Error::custom(format_args!("`{name}` is {value}, expected {expected}"))),
+            None => return Err(Error::custom(format_args!("unknown field `{name}`"))),
+        }
+    }
+    match written.keys().find(|name| !found.0.contains_key(*name)) {
+        Some(name) => Err(Error::custom(format_args!("missing field `{name}`"))),
+        None => Ok(record),
+    }
+}
+
+/// The fields of a JSON object, each of which may stand once.
+struct Fields(BTreeMap<String, Json>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a record")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut fields = BTreeMap::new();
+                while let Some((name, value)) = map.next_entry::<String, Json>()? {
+                    if fields.contains_key(&name) {
+                        return Err(A::Error::custom(format_args!("duplicate field `{name}`")));
+                    }
+                    fields.insert(name, value);
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVENT: &str = r#"{"type":"event","ts":1,"slot":1,"sampler":"a","ca":"sim","ca_port":1,"role":"primary","event":"reset","guid":null,"port":null,"lid":null,"detail":""}"#;
+
+    const PORT: &str = r#"{"type":"port","ts":7,"slot":3,"sampler":"a","guid":"0x00000000000000ab","port":2,"lid":9,"node":"n\u001b","kind":"switch","hops":null,"peer_guid":"0x0000000000000001","peer_port":4,"peer":"p","link":"4xEDR","link_source":"live","status":"ok","rtt_ns":5,"mads":1,"mad_status":4,"errno":-1,"identity":"ok","port_xmit_pkts":18446744073709551615,"saturated":["port_rcv_errors"],"dt_ns":1,"xmit_gbps":1.5,"rcv_gbps":0.0,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":null}"#;
+
+    /// Checks that the line is rejected with this message after a change.
+    #[track_caller]
+    fn rejected(line: &str, from: &str, to: &str, message: &str) {
+        let changed = line.replace(from, to);
+        assert_ne!(changed, line);
+        let error = parse(&changed).expect_err("the line is not one of this version").to_string();
+        assert!(error.contains(message), "{error}");
+    }
+
+    #[test]
+    fn unknown_words_and_fields_are_rejected() {
+        assert!(parse(EVENT).is_ok());
+        rejected(EVENT, "reset", "resett", "unknown event `resett`");
+        rejected(EVENT, "primary", "first", "unknown role `first`");
+        rejected(EVENT, "\"detail\"", "\"details\"", "unknown field `details`");
+        rejected(EVENT, "\"event\",\"ts", "\"evnt\",\"ts", "unknown record `evnt`");
+        rejected(EVENT, "\"type\":\"event\",", "", "missing field `type`");
+        rejected(EVENT, "\"guid\":null,", "", "missing field `guid`");
+        rejected(EVENT, "\"slot\":1", "\"slot\":1,\"slot\":1", "duplicate field `slot`");
+    }
+
+    #[test]
+    fn port_record_is_read_with_its_counters() {
+        let Ok(Line::Port(port)) = parse(PORT) else { panic!("{:?}", parse(PORT)) };
+        assert_eq!((port.counter("port_xmit_pkts"), port.mad_status, port.errno), (Some(u64::MAX), Some(4), Some(-1)));
+        assert_eq!((&*port.node, &port.saturated[..]), ("n\u{1b}", &["port_rcv_errors".to_owned()][..]));
+    }
+
+    #[test]
+    fn port_record_is_rejected_unless_every_field_is_as_written() {
+        rejected(PORT, "\"live\"", "\"guess\"", "unknown link source `guess`");
+        rejected(PORT, "\"switch\"", "\"gateway\"", "`kind` is \"gateway\"");
+        rejected(PORT, "\"ok\",\"rtt", "\"fine\",\"rtt", "unknown status `fine`");
+        rejected(PORT, "port_xmit_pkts", "port_xmit_pkt", "unknown field `port_xmit_pkt`");
+        rejected(PORT, "18446744073709551615", "[1,2]", "`port_xmit_pkts` has 2 values, expected 1");
+        rejected(PORT, "[\"port_rcv_errors\"]", "[]", "unknown field `saturated`");
+        rejected(PORT, ",\"dt_ns\":1", "", "missing field `dt_ns`");
+        rejected(PORT, "\"rcv_gbps\":0.0", "\"rcv_gbps\":0", "`rcv_gbps` is 0, expected 0.0");
+        rejected(PORT, "0x00000000000000ab", "0xab", "");
+    }
+}
