@@ -3,7 +3,7 @@
 //! Data flows one way, and so do imports; the sink imports nothing, so that whoever has lines may hand them to it. `tests/house.rs` keeps the rules:
 //!
 //! ```text
-//! net file -> topology -> partition -> assignments -> sweep (engine + mad::transport) -> records -> sink -> view
+//! net file -> topology -> partition -> assignments -> sweep (engine + mad::transport) -> records -> output
 //! ```
 //!
 //! | room | what is in it |
@@ -18,7 +18,6 @@
 //! | [`record`] | the records: JSON lines, written and read |
 //! | [`output`] | where records go |
 //! | [`metrics`] | the last slot for Prometheus, over HTTP |
-//! | [`view`] | tables and pictures of what was recorded |
 //! | [`config`] | `ibnet.toml`: as it is written, and as it was checked |
 //! | [`cli`] | what the programs share: errors for people, input, output |
 
@@ -36,4 +35,3 @@ pub mod sweep;
 pub mod time;
 pub mod topology;
 pub mod types;
-pub mod view;

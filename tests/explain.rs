@@ -1,5 +1,5 @@
-//! The real `ibnet-gen`, asked to suggest, to explain and to draw.
-#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+//! Runs `ibnet-gen suggest` and the options for reports, pictures and LDMS files.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn stria() -> TempDir {
     with_net(synthetic::stria().ports_report().as_bytes())
 }
 
-/// Exit code, standard output and standard error.
+/// Returns exit code, standard output and standard error.
 fn run(dir: &TempDir, args: &[&str]) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_ibnet-gen")).current_dir(dir.path()).args(args).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -34,7 +34,7 @@ fn done(dir: &TempDir, args: &[&str]) -> (String, String) {
 }
 
 #[test]
-fn what_is_suggested_can_be_pasted() {
+fn suggested_sampler_list_is_accepted_as_an_argument() {
     let trees = [(1, 3, 1, 1), (2, 20, 2, 4), (18, 18, 9, 2), (30, 10, 4, 1), (36, 18, 18, 1)];
     let mut nets: Vec<_> = trees
         .map(|(leaves, hosts, spines, trunk)| FatTree { leaves, hosts, spines, trunk, radix: 36 }.blueprint().ports_report().into_bytes())
@@ -61,7 +61,7 @@ fn what_is_suggested_can_be_pasted() {
 }
 
 #[test]
-fn so_many_hosts_as_are_asked_for_are_suggested_or_it_is_said_why_not() {
+fn suggestion_has_the_requested_number_of_hosts_or_an_error() {
     let dir = stria();
     let (stdout, _) = done(&dir, &["suggest", "--net", "net.p", "--count", "12"]);
     assert_eq!(stdout, "node[00001,00025,00049,00073,00097,00121,00145,00169,00193,00217,00241,00265]\n");
@@ -80,7 +80,7 @@ fn so_many_hosts_as_are_asked_for_are_suggested_or_it_is_said_why_not() {
 }
 
 #[test]
-fn the_report_is_text_or_json_by_the_name_of_its_file() {
+fn extension_selects_the_format_of_the_report() {
     let dir = stria();
     let plan = |report: &str| done(&dir, &["--net", "net.p", "--samplers", "node[00001-00008]", "--report", report, "-o", "out.toml"]).1;
     let stderr = plan("report.txt");
@@ -97,7 +97,7 @@ fn the_report_is_text_or_json_by_the_name_of_its_file() {
 }
 
 #[test]
-fn a_picture_is_drawn_and_nothing_is_written_over() {
+fn picture_is_written_and_inputs_are_never_overwritten() {
     let dir = stria();
     let plan = |graph: &str| run(&dir, &["--net", "net.p", "--samplers", "node[00001-00008]", "--graph", graph, "-o", "out.toml"]);
     for (name, begin, end) in [("plan.svg", "<svg ", "</svg>\n"), ("plan.dot", "graph ibnet {", "}\n"), ("PLAN.GV", "graph ibnet {", "}\n")]
@@ -107,7 +107,7 @@ fn a_picture_is_drawn_and_nothing_is_written_over() {
         let text = fs::read_to_string(dir.path().join(name)).unwrap();
         assert!(text.starts_with(begin) && text.ends_with(end), "{name}");
     }
-    assert_eq!(plan("plan.png").0, 2, "no picture of that kind");
+    assert_eq!(plan("plan.png").0, 2, "PNG is not supported");
     assert_eq!(plan("nosuch/plan.svg").0, 1);
     fs::copy(dir.path().join("net.p"), dir.path().join("net.dot")).unwrap();
     let before = fs::read(dir.path().join("net.dot")).unwrap();
@@ -125,7 +125,7 @@ fn a_picture_is_drawn_and_nothing_is_written_over() {
 }
 
 #[test]
-fn lid_files_of_ldms_are_written_and_read_back() {
+fn ldms_lid_files_are_written_and_read_back() {
     let dir = stria();
     let samplers = ["--net", "net.p", "--samplers", "node[00001,00025,00049,00073,00097,00121],admin1,oss1"];
     done(&dir, &[&samplers[..], &["-o", "plan.toml"]].concat());
@@ -144,18 +144,18 @@ fn lid_files_of_ldms_are_written_and_read_back() {
         assert_eq!(Assignments::read(&dir.path().join("back.toml")).unwrap().assignments, plan);
     };
     from_ldms(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    // All on one heap, and whose they are said by hand.
+    // All files concatenated, and files without headers whose hosts are arguments.
     let (all, _) = done(&dir, &[&samplers[..], &["--format", "ldms"]].concat());
     fs::write(dir.path().join("all"), &all).unwrap();
     from_ldms(&["all"]);
     let bare = |name: &str| {
         fs::read_to_string(dir.path().join(name)).unwrap().lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n")
     };
-    let said: Vec<_> = names.iter().map(|name| (name.strip_suffix(".conf").unwrap().replace("lids.", ""), bare(name))).collect();
-    for (host, text) in &said {
+    let files: Vec<_> = names.iter().map(|name| (name.strip_suffix(".conf").unwrap().replace("lids.", ""), bare(name))).collect();
+    for (host, text) in &files {
         fs::write(dir.path().join(format!("{host}-bare")), text).unwrap();
     }
-    let sources: Vec<_> = said.iter().map(|(host, _)| format!("{host}={host}-bare")).collect();
+    let sources: Vec<_> = files.iter().map(|(host, _)| format!("{host}={host}-bare")).collect();
     from_ldms(&sources.iter().map(String::as_str).collect::<Vec<_>>());
 
     let refused = |args: &[&str], message: &str| {

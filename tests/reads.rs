@@ -1,5 +1,5 @@
-//! Nothing but Get ever leaves: the fabric is never written to.
-#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+//! Only MADs with the method Get are sent: the fabric is never changed.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,7 +28,7 @@ use proptest::prelude::*;
 
 const CLASSES: [u8; 3] = [pma::CLASS_PERF_MGT, smp::CLASS_SUBN_LID_ROUTED, sa::CLASS_SUBN_ADM];
 
-/// Everything that a request can be made of.
+/// Generates any query.
 fn any_query() -> impl Strategy<Value = Query> {
     let port = prop::option::of(any::<u8>().prop_map(PortNum));
     let gid = || (any::<u64>(), any::<u64>()).prop_map(|(prefix, guid)| Gid { prefix, guid: Guid(guid) });
@@ -41,7 +41,7 @@ fn any_query() -> impl Strategy<Value = Query> {
 
 proptest! {
     #[test]
-    fn every_request_that_can_be_made_is_a_get(query in any_query(), tid in any::<u32>(), dirt in any::<u8>()) {
+    fn every_request_is_a_get(query in any_query(), tid in any::<u32>(), dirt in any::<u8>()) {
         let mut mad: Mad = [dirt; MAD_LEN];
         query.emit(Tid(tid), &mut mad);
         prop_assert!(CLASSES.contains(&mad[1]));
@@ -49,13 +49,13 @@ proptest! {
     }
 }
 
-/// Class, method and attribute of all that was sent.
-type Seen = Arc<Mutex<BTreeSet<(u8, u8, u16)>>>;
+/// Class, method and attribute of all MADs that were sent.
+type Sent = Arc<Mutex<BTreeSet<(u8, u8, u16)>>>;
 
-/// Writes down what goes through it.
-struct Spy(SimTransport, Seen);
+/// A transport that records the MADs that it sends.
+struct RecordingTransport(SimTransport, Sent);
 
-impl Transport for Spy {
+impl Transport for RecordingTransport {
     fn send(&mut self, target: &Target, mad: &Mad, now: Instant) -> Result<(), TransportError> {
         self.1.lock().unwrap().insert((mad[1], mad[3], u16::from_be_bytes([mad[16], mad[17]])));
         self.0.send(target, mad, now)
@@ -70,20 +70,21 @@ impl Transport for Spy {
     }
 }
 
-/// A sweep of all groups, with devices that are dead, elsewhere and lossy, and path records; and one port asked once.
+/// Sweeps all groups with a silent device, two exchanged LIDs, lost MADs and path records; then
+/// queries one port.
 #[test]
-fn whatever_happens_in_a_sweep_only_gets_are_sent() {
+fn sweep_and_query_send_only_gets() {
     let tree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
     let net = ports_report::parse(tree.blueprint().ports_report().as_bytes(), "net.p").unwrap();
     let (mut sampler, _) = ibnet::partition::whole_fabric(&net.fabric, "node00001");
-    // Two hosts at one another's LIDs: the right ones are sought through the subnet manager.
+    // Two hosts have exchanged LIDs, so the sampler asks the subnet manager for the right ones.
     let hosts: Vec<usize> = (0..sampler.devices.len()).filter(|place| sampler.devices[*place].name.starts_with("node")).collect();
     (sampler.devices[hosts[0]].lid, sampler.devices[hosts[1]].lid) = (sampler.devices[hosts[1]].lid, sampler.devices[hosts[0]].lid);
     let mut sim = SimFabric::new(net.fabric, Options { loss: 0.05, ..Options::default() });
     let dead = sim.fabric().iter().find(|(_, device)| device.host() == "node00005").unwrap().0;
     sim.set_dead(dead, true);
-    let (fabric, seen) = (Arc::new(Mutex::new(sim)), Seen::default());
-    let spy = || Spy(SimTransport::new(Arc::clone(&fabric)), Arc::clone(&seen));
+    let (fabric, sent) = (Arc::new(Mutex::new(sim)), Sent::default());
+    let transport = || RecordingTransport(SimTransport::new(Arc::clone(&fabric)), Arc::clone(&sent));
     let engine = Config { groups: Group::ALL.to_vec(), path_sl: true, identity_every: Duration::from_millis(100), ..Config::default() };
     let settings = DriverSettings {
         sampler: "node00001".to_owned(),
@@ -98,20 +99,21 @@ fn whatever_happens_in_a_sweep_only_gets_are_sent() {
         engine,
     };
     let (outlet, _lines) = Destination::memory();
-    Driver::new(SweepPlan::new(&sampler), settings, spy(), SystemClock::start(), outlet, 1).run(&Control::default(), |_| {}).unwrap();
+    Driver::new(SweepPlan::new(&sampler), settings, transport(), SystemClock::start(), outlet, 1).run(&Control::default(), |_| {}).unwrap();
     let address = Address { lid: sampler.devices[0].lid, sl: 0, pkey_index: 0, timeout: Duration::from_millis(100) };
     let question = Question { lid: Lid(1), port: PortNum(1), groups: Group::ALL.to_vec(), record: true };
-    query::ask(question, &mut DeviceClient::new(spy(), SystemClock::start(), address, 1)).unwrap();
-    let seen = seen.lock().unwrap();
-    assert!(seen.iter().all(|(_, method, _)| *method == METHOD_GET), "{seen:x?}");
-    let classes: BTreeSet<u8> = seen.iter().map(|(class, ..)| *class).collect();
-    assert_eq!(classes, CLASSES.into(), "all of them were seen: {seen:x?}");
-    assert!(seen.len() > 20, "{seen:x?}");
+    query::ask(question, &mut DeviceClient::new(transport(), SystemClock::start(), address, 1)).unwrap();
+    let sent = sent.lock().unwrap();
+    assert!(sent.iter().all(|(_, method, _)| *method == METHOD_GET), "{sent:x?}");
+    let classes: BTreeSet<u8> = sent.iter().map(|(class, ..)| *class).collect();
+    assert_eq!(classes, CLASSES.into(), "all classes were used: {sent:x?}");
+    assert!(sent.len() > 20, "{sent:x?}");
 }
 
-/// Every source file of the library and the programs.
+/// Returns path and text of every source file of all packages.
 fn sources() -> Vec<(String, String)> {
-    let (mut folders, mut found) = (vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")], Vec::new());
+    let roots = ["src", "analysis/src", "view/src"].map(|root| Path::new(env!("CARGO_MANIFEST_DIR")).join(root));
+    let (mut folders, mut found) = (roots.to_vec(), Vec::new());
     while let Some(folder) = folders.pop() {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_dir() {
@@ -124,7 +126,7 @@ fn sources() -> Vec<(String, String)> {
     found
 }
 
-/// The lines outside of comments with this word, by file.
+/// Returns the lines of code with this word, each with its path.
 fn with(word: &str) -> Vec<String> {
     let code = |line: &&str| line.contains(word) && !line.trim_start().starts_with("//");
     sources()
@@ -134,16 +136,17 @@ fn with(word: &str) -> Vec<String> {
 }
 
 #[test]
-fn one_place_sends_and_nothing_names_another_way_to() {
+fn only_one_call_sends_mads_and_no_code_can_change_the_fabric() {
     let sends = with("sys::umad_send(");
     assert!(sends.len() == 1 && sends[0].contains("src/mad/transport/umad/mod.rs"), "{sends:?}");
     for word in ["METHOD_SET", "mad_rpc(", "performance_reset", "smp_set", "issm", "Command::new"] {
-        // The simulated agent refuses what is no Get, and the constant stands with its like.
+        // The simulated agent rejects other methods than Get. The constant of Set is defined beside
+        // Get.
         let found: Vec<_> =
             with(word).into_iter().filter(|line| !line.contains("transport/sim/") && !line.contains("pub const METHOD_SET")).collect();
         assert!(found.is_empty(), "{found:#?}");
     }
-    // What the library's bindings are allowed to have: one function that sends.
+    // The bindings have exactly one function that sends.
     let bindings = include_str!("../build.rs");
     let functions: Vec<&str> = bindings.split("allowlist_function(\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
     assert_eq!(functions.len(), 3, "{functions:?}");

@@ -1,21 +1,23 @@
-//! SVG: read by any browser, no script, no font of its own, nothing fetched.
+//! Writes SVG for any browser, without scripts, fonts or external files.
 //!
-//! All texts go through the writer's escaping, and through [`Printable`] before it: XML has no room for control characters.
+//! The writer escapes all texts. Control characters are not allowed in XML, so [`Printable`]
+//! replaces them first.
 
 use quick_xml::Writer;
 use quick_xml::events::{BytesEnd, BytesStart, BytesText, Event};
 
 use crate::types::Printable;
 
-/// The style of the outermost element.
+/// Style of the outermost element.
 pub const FONT: &str = "font-family:'DejaVu Sans',Verdana,Arial,sans-serif";
 
-/// A length as SVG has it.
+/// Formats a length in pixels.
 pub fn px(length: f64) -> String {
     format!("{length:.0}")
 }
 
-/// A name of at most so many characters; what is left out is in the middle, since names differ at their ends.
+/// Escapes a name and shortens it to `most` characters. The middle is left out, because names
+/// differ at their ends.
 pub fn shortened(name: &str, most: usize) -> String {
     let shown: Vec<_> = Printable(name.trim()).to_string().chars().collect();
     if shown.len() <= most {
@@ -26,32 +28,33 @@ pub fn shortened(name: &str, most: usize) -> String {
     shown[..head].iter().chain(&['\u{2026}']).chain(&shown[shown.len() - tail..]).collect()
 }
 
-/// Writes elements; whatever it is given is escaped.
+/// An SVG writer that escapes all names and texts.
 pub struct Canvas(Writer<Vec<u8>>);
 
 impl Canvas {
-    /// An empty one.
-    #[expect(clippy::new_without_default, reason = "a picture of nothing is none")]
+    /// Creates an empty picture.
+    #[expect(clippy::new_without_default, reason = "an empty picture is not a useful default")]
     pub fn new() -> Self {
         Self(Writer::new_with_indent(Vec::new(), b' ', 1))
     }
 
-    /// Begins an element that has others in it.
+    /// Begins an element with content.
     pub fn open(&mut self, name: &str, attributes: &[(&str, &str)]) {
         self.write(Event::Start(element(name, attributes)));
     }
 
-    /// Ends it.
+    /// Ends an element.
     pub fn close(&mut self, name: &str) {
         self.write(Event::End(BytesEnd::new(name)));
     }
 
-    /// An element with nothing in it.
+    /// Writes an element without content.
     pub fn empty(&mut self, name: &str, attributes: &[(&str, &str)]) {
         self.write(Event::Empty(element(name, attributes)));
     }
 
-    /// An element with a text in it: what cannot be printed is shown as an escape, lines stay lines.
+    /// Writes an element with text. Characters that cannot be printed are escaped; line feeds are
+    /// kept.
     pub fn text(&mut self, name: &str, attributes: &[(&str, &str)], text: &str) {
         let lines: Vec<_> = text.split('\n').map(|line| Printable(line).to_string()).collect();
         self.open(name, attributes);
@@ -64,7 +67,7 @@ impl Canvas {
         let _ = self.0.write_event(event);
     }
 
-    /// All that was written.
+    /// Returns the SVG.
     pub fn finish(self) -> String {
         String::from_utf8_lossy(&self.0.into_inner()).into_owned() + "\n"
     }

@@ -1,38 +1,40 @@
-//! Where each switch goes: rows by tier, the highest on top; within a row near its neighbours.
+//! Puts switches in rows: one row for each tier, the highest tier on top; within a row near their
+//! neighbours.
 //!
-//! A row that is too long for a page is broken into lines of equal length. In a fabric without tiers a row is a step from a switch at the rim.
+//! A row that is too long for the page is broken into lines of equal length. In a fabric without
+//! tiers a row is the distance from a switch at the rim.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// What is to be placed.
+/// Switches and links to lay out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Net<'a> {
-    /// Of each switch its name and its tier: 1 for a leaf, 0 where no leaf can be reached.
+    /// Name and tier of each switch: tier 1 for a leaf switch, 0 if no leaf switch can be reached.
     pub switches: Vec<(&'a str, u16)>,
-    /// Pairs of places in [`Net::switches`].
+    /// Pairs of indices in [`Net::switches`].
     pub links: Vec<(usize, usize)>,
 }
 
 /// Switches in rows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
-    /// From the top.
+    /// Rows from top to bottom.
     pub rows: Vec<Row>,
-    /// Boxes of the longest line.
+    /// Number of switches in the longest line.
     pub columns: usize,
 }
 
 /// Switches of one tier.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// What they have in common.
+    /// Title of the row.
     pub title: String,
-    /// [line][column]: the place in [`Net::switches`].
+    /// Indices in [`Net::switches`] by line and column.
     pub lines: Vec<Vec<usize>>,
 }
 
 impl Layout {
-    /// Finds a place for every switch.
+    /// Lays out all switches.
     pub fn of(net: &Net<'_>) -> Self {
         let neighbours = neighbours(net);
         let (titles, mut rows): (Vec<_>, Vec<_>) = rows(net, &neighbours).into_iter().unzip();
@@ -48,7 +50,8 @@ impl Layout {
     }
 }
 
-/// The most boxes of a line: so many that the picture is about twice as wide as high.
+/// Returns the largest number of switches in a line. The picture is then about twice as wide as
+/// high.
 fn columns(switches: usize) -> usize {
     ((4 * switches) as f64).sqrt().ceil().clamp(16.0, 40.0) as usize
 }
@@ -62,7 +65,7 @@ fn neighbours(net: &Net<'_>) -> Vec<Vec<usize>> {
     neighbours
 }
 
-/// Rows from the top with their titles, each by name.
+/// Returns the rows from top to bottom with their titles. The switches of a row are sorted by name.
 fn rows(net: &Net<'_>, neighbours: &[Vec<usize>]) -> Vec<(String, Vec<usize>)> {
     let has_tiers = net.switches.iter().any(|(_, tier)| *tier > 1);
     let (of_switch, first) = match has_tiers || net.links.is_empty() {
@@ -92,17 +95,17 @@ fn rows(net: &Net<'_>, neighbours: &[Vec<usize>]) -> Vec<(String, Vec<usize>)> {
     if first.is_some() { rows.collect() } else { rows.rev().collect() }
 }
 
-/// A switch at the rim: the farthest from the farthest from the first.
+/// Returns a switch at the rim: the farthest one from the farthest one from the first switch.
 fn rim(neighbours: &[Vec<usize>]) -> usize {
     let farthest = |from: usize| {
         let steps = steps(from, neighbours);
-        // The first of equals.
+        // The first one of equally far switches.
         (0..steps.len()).rev().filter(|switch| steps[*switch] != u32::MAX).max_by_key(|switch| steps[*switch]).unwrap_or(from)
     };
     farthest(farthest(0))
 }
 
-/// Links from one switch to each; the greatest number where no way leads.
+/// Returns the number of links from one switch to each other switch; `u32::MAX` without a path.
 fn steps(from: usize, neighbours: &[Vec<usize>]) -> Vec<u32> {
     let mut steps = vec![u32::MAX; neighbours.len()];
     let mut queue = VecDeque::from([from]);
@@ -118,13 +121,14 @@ fn steps(from: usize, neighbours: &[Vec<usize>]) -> Vec<u32> {
     steps
 }
 
-/// Barycentres, down and up: each switch goes to the mean place of its neighbours in other rows. Equals keep their order.
+/// Sorts each row by the barycentre method, downwards and upwards: a switch moves to the mean
+/// position of its neighbours in other rows. Switches with equal means keep their order.
 fn order(rows: &mut [Vec<usize>], neighbours: &[Vec<usize>]) {
     const SWEEPS: usize = 8;
     let mut row_of = vec![0; neighbours.len()];
     let mut place = vec![0.0; neighbours.len()];
     let put = |row: &[usize], place: &mut [f64]| {
-        // Rows are as wide as each other, whatever their number.
+        // All rows have the same width, for any number of switches.
         row.iter().enumerate().for_each(|(at, switch)| place[*switch] = (at as f64 + 0.5) / row.len() as f64);
     };
     for (number, row) in rows.iter().enumerate() {
@@ -138,7 +142,7 @@ fn order(rows: &mut [Vec<usize>], neighbours: &[Vec<usize>]) {
             let mean = |switch: usize| {
                 let others = neighbours[switch].iter().filter(|other| towards(**other)).map(|other| place[*other]);
                 let (sum, count) = others.fold((0.0, 0), |(sum, count), at| (sum + at, count + 1));
-                // Rounded, so that equal means of other orders of summing are equal.
+                // Rounded, so that the order of summation does not matter.
                 if count == 0 { place[switch] } else { (sum / f64::from(count) * 1e6).round() / 1e6 }
             };
             let mut keyed: Vec<_> = rows[number].iter().map(|switch| (mean(*switch), *switch)).collect();
@@ -149,7 +153,7 @@ fn order(rows: &mut [Vec<usize>], neighbours: &[Vec<usize>]) {
     }
 }
 
-/// A key by which `leaf2` comes before `leaf10`.
+/// Returns a sort key that compares numbers by value: `leaf2` before `leaf10`.
 fn natural(name: &str) -> Vec<(String, u64)> {
     let mut key = Vec::new();
     let mut rest = name;
@@ -167,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_ordered_as_people_count() {
+    fn names_are_sorted_by_the_values_of_their_numbers() {
         let mut names = ["leaf10", "leaf2", "core", "leaf2-1", "", "9", "10", "99999999999999999999999"];
         names.sort_by_key(|name| natural(name));
         assert_eq!(names, ["", "9", "10", "99999999999999999999999", "core", "leaf2", "leaf2-1", "leaf10"]);

@@ -1,6 +1,7 @@
-//! What pictures of fabrics have in common, whatever they show: switches in rows by tier, links between them, as SVG.
+//! Pictures of fabrics as SVG: switches in rows by tier, and the links between them.
 //!
-//! [`layout`] puts switches in rows, [`sheet`] finds their places on a page and draws what is behind them, [`canvas`] writes SVG.
+//! [`layout`] puts switches in rows, [`sheet`] computes their positions on the page and draws the
+//! background, [`canvas`] writes SVG. The picture of a plan and the map of `ibnet-view` use them.
 
 pub mod canvas;
 pub mod layout;

@@ -1,69 +1,71 @@
-//! Where everything goes: boxes of switches in rows by tier, and the lines between them.
+//! Positions on the page: boxes of switches in rows by tier, and the lines between them.
 
 use super::canvas::{Canvas, px, shortened};
 use super::layout::{Layout, Net};
 use crate::types::Printable;
 
-/// Width and height of a switch's box, in pixels as all here.
+/// Width and height of the box of a switch. All lengths are in pixels.
 pub const BOX: (f64, f64) = (120.0, 44.0);
-/// Between boxes of a line.
+/// Space between the boxes of a line.
 const GAP: f64 = 10.0;
-/// Between lines of a row; the second if there are links within the row.
+/// Space between the lines of a row, without and with links within the row.
 const LINE_GAP: (f64, f64) = (14.0, 50.0);
-/// Between rows, by the columns of the widest line: room for the links, so that they do not lie too flat.
+/// Space between rows: a constant, and a part for each column of the widest line, so that links are
+/// not too flat.
 const ROW_GAP: (f64, f64) = (80.0, 5.0);
-/// Around all.
+/// Margin of the page.
 pub const MARGIN: f64 = 24.0;
-/// Room for the rows' titles.
+/// Width of the titles of the rows.
 const TITLES: f64 = 96.0;
-/// From the top to the first row.
+/// Height above the first row.
 pub const HEAD: f64 = 78.0;
-/// How far a line between two boxes side by side rises above them at most.
-const HIGHEST_BOW: f64 = 60.0;
-/// Characters of a name that find room in a box.
+/// Largest height of a line between two boxes of the same line above these boxes.
+const HIGHEST_ARC: f64 = 60.0;
+/// Number of characters of a name that fit in a box.
 pub const NAME: usize = 13;
-/// A page with switches on it.
+
+/// A page with switches.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sheet {
     layout: Layout,
-    /// Below each box.
-    room: f64,
-    /// The left upper corner of each switch's box.
+    /// Space below each box.
+    space: f64,
+    /// Upper left corner of the box of each switch.
     pub places: Vec<(f64, f64)>,
-    /// What is written into the boxes.
+    /// Texts of the boxes.
     pub labels: Vec<String>,
 }
 
 impl Sheet {
-    /// Lays everything out.
+    /// Lays out the page.
     pub fn new(net: &Net<'_>) -> Self {
-        Self::with_room_below(net, 0.0)
+        Self::with_space_below(net, 0.0)
     }
 
-    /// Lays everything out, with so much room below each box.
-    pub fn with_room_below(net: &Net<'_>, room: f64) -> Self {
+    /// Lays out the page with `space` pixels below each box.
+    pub fn with_space_below(net: &Net<'_>, space: f64) -> Self {
         let layout = Layout::of(net);
         let names: Vec<_> = net.switches.iter().map(|(name, _)| *name).collect();
-        Self { places: places(net, &layout, room), labels: labels(&names), layout, room }
+        Self { places: places(net, &layout, space), labels: labels(&names), layout, space }
     }
 
-    /// The width of the page, at least so much.
+    /// Returns the width of the page, at least `least`.
     pub fn width(&self, least: f64) -> f64 {
         (2.0 * MARGIN + TITLES + self.layout.columns as f64 * (BOX.0 + GAP)).max(least)
     }
 
-    /// Where the lowest box ends.
+    /// Returns the lower end of the lowest box.
     pub fn bottom(&self) -> f64 {
         self.places.iter().map(|(_, y)| y + BOX.1).fold(HEAD, f64::max)
     }
 
-    /// A band behind each row, with its title.
+    /// Draws a band behind each row, with the title of the row.
     pub fn rows(&self, canvas: &mut Canvas, width: f64) {
         const AROUND: f64 = 12.0;
         for row in &self.layout.rows {
             let ys = row.lines.iter().flatten().map(|switch| self.places[*switch].1);
             let (top, low) = ys.fold((f64::MAX, 0.0_f64), |(top, low), y| (top.min(y), low.max(y)));
-            let (y, height) = (px(top - AROUND), px(low - top + BOX.1 + self.room + 2.0 * AROUND));
+            let (y, height) = (px(top - AROUND), px(low - top + BOX.1 + self.space + 2.0 * AROUND));
             canvas.empty("rect", &[("x", "0"), ("y", &y), ("width", &px(width)), ("height", &height), ("fill", "#f3f3f3")]);
             let x = px(MARGIN);
             canvas.text("text", &[("x", &x), ("y", &px(top + 18.0)), ("font-size", "13"), ("font-weight", "bold")], &row.title);
@@ -73,12 +75,13 @@ impl Sheet {
         }
     }
 
-    /// The line between two switches, and where its count stands: a curve from row to row, a bow within a line.
+    /// Returns the line between two switches and the position of its label: a curve between rows,
+    /// an arc within a line.
     pub fn path(&self, (one, other): (usize, usize)) -> (String, (f64, f64)) {
         let ((ax, ay), (bx, by)) = (self.places[one], self.places[other]);
         let (a, b) = (ax + BOX.0 / 2.0, bx + BOX.0 / 2.0);
         if ay == by {
-            let rise = (12.0 + (a - b).abs() * 0.12).min(HIGHEST_BOW);
+            let rise = (12.0 + (a - b).abs() * 0.12).min(HIGHEST_ARC);
             let path = format!("M{a:.0} {ay:.0}C{a:.0} {y:.0} {b:.0} {y:.0} {b:.0} {by:.0}", y = ay - rise);
             return (path, ((a + b) / 2.0, ay - rise * 0.75));
         }
@@ -89,28 +92,28 @@ impl Sheet {
     }
 }
 
-/// The left upper corner of each switch's box.
-fn places(net: &Net<'_>, layout: &Layout, room: f64) -> Vec<(f64, f64)> {
+/// Returns the upper left corner of the box of each switch.
+fn places(net: &Net<'_>, layout: &Layout, space: f64) -> Vec<(f64, f64)> {
     let mut places = vec![(0.0, 0.0); net.switches.len()];
     let within = |line: &[usize]| net.links.iter().any(|(one, other)| line.contains(one) && line.contains(other));
     let mut y = HEAD;
     for row in &layout.rows {
-        // Links within a row rise above its boxes.
-        let bows = row.lines.len() > 1 && within(&row.lines.concat());
+        // Links within a row are drawn above its boxes.
+        let has_arcs = row.lines.len() > 1 && within(&row.lines.concat());
         for line in &row.lines {
-            y += if within(line) { HIGHEST_BOW } else { 0.0 };
+            y += if within(line) { HIGHEST_ARC } else { 0.0 };
             let indent = (layout.columns - line.len()) as f64 / 2.0;
             for (column, switch) in line.iter().enumerate() {
                 places[*switch] = (MARGIN + TITLES + (indent + column as f64) * (BOX.0 + GAP), y);
             }
-            y += BOX.1 + room + if bows { LINE_GAP.1 } else { LINE_GAP.0 };
+            y += BOX.1 + space + if has_arcs { LINE_GAP.1 } else { LINE_GAP.0 };
         }
         y += ROW_GAP.0 + ROW_GAP.1 * layout.columns as f64 - LINE_GAP.0;
     }
     places
 }
 
-/// What is written into the boxes: the names, or where they are long what tells them apart.
+/// Returns the texts of the boxes: the names, or for long names the parts in which they differ.
 fn labels(names: &[&str]) -> Vec<String> {
     let names: Vec<Vec<char>> = names.iter().map(|name| Printable(name.trim()).to_string().chars().collect()).collect();
     let whole = |name: &Vec<char>| name.iter().collect::<String>();
@@ -123,11 +126,11 @@ fn labels(names: &[&str]) -> Vec<String> {
     let shortest = long.iter().map(|name| name.len()).min().unwrap_or(0);
     let head = (0..shortest).take_while(|at| all_same(&|name| name.get(*at).copied())).count();
     let tail = (0..shortest - head).take_while(|at| all_same(&|name| name.get(name.len() - 1 - at).copied())).count();
-    // What room is left shows the end of what is alike before the difference: `rack1` tells more than `1`.
+    // The remaining space shows the end of the common beginning: `rack1` is clearer than `1`.
     let widest = long.iter().map(|name| name.len() - head - tail).max().unwrap_or(0);
     let head = head.saturating_sub(NAME.saturating_sub(widest + 2));
     let apart = |name: &Vec<char>| {
-        // An ellipsis that saves nothing is left out.
+        // An ellipsis for a single character saves no space.
         let cut = |length: usize| if length > 1 { (length, "\u{2026}") } else { (0, "") };
         let ((head, before), (tail, after)) = (cut(head), cut(tail));
         format!("{before}{}{after}", name[head..name.len() - tail].iter().collect::<String>())
@@ -140,17 +143,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_names_are_cut_where_they_are_alike() {
+    fn common_parts_of_long_names_are_left_out() {
         let labels = labels(&["MF0;ib-rack1:SX6036/U1", "MF0;ib-rack2:SX6036/U1", "MF0;ib-rack10:SX6036/U1", "top"]);
         assert_eq!(labels, ["\u{2026}0;ib-rack1\u{2026}", "\u{2026}0;ib-rack2\u{2026}", "\u{2026}0;ib-rack10\u{2026}", "top"]);
         assert_eq!(shortened("0123456789abcdef", 13), "012345\u{2026}abcdef");
     }
 
     #[test]
-    fn no_two_boxes_overlap_and_all_are_on_the_page() {
+    fn boxes_do_not_overlap_and_are_on_the_page() {
         let names: Vec<String> = (0..300).map(|n| format!("s{n}")).collect();
         let switches: Vec<_> = names.iter().zip(0_u16..).map(|(name, n)| (&**name, 1 + n / 200)).collect();
-        // Leaves to spines, and some side by side.
+        // Leaf switches to spine switches, and some links between leaf switches.
         let links = (0..200).map(|leaf| (leaf, 200 + leaf % 100)).chain((0..50).map(|leaf| (leaf, leaf + 1))).collect();
         let sheet = Sheet::new(&Net { switches, links });
         let mut places = sheet.places.clone();

@@ -1,0 +1,90 @@
+//! Errors of reading and evaluating records.
+
+use std::io;
+
+use ibnet::types::Printable;
+use miette::Diagnostic;
+
+/// A fault of the input or of an argument.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[non_exhaustive]
+pub enum AnalysisError {
+    /// A file that does not exist, is not readable, or has damaged compressed data.
+    #[error("cannot read {}", Printable(name))]
+    #[diagnostic(help("give readable files; compressed files must be complete; `-` is standard input"))]
+    Read {
+        /// Path of the file.
+        name: String,
+        /// The error of the operating system or of zstd.
+        #[source]
+        source: io::Error,
+    },
+    /// A file name pattern without a matching file.
+    #[error("cannot find a file: nothing matches {}", Printable(pattern))]
+    #[diagnostic(help("give files written by `ibnet-sweep -o FILE`, by name or by a pattern such as `lines/*.jsonl`"))]
+    NoFile {
+        /// The pattern.
+        pattern: String,
+    },
+    /// A malformed file name pattern.
+    #[error("cannot read the file name pattern {}: {why}", Printable(pattern))]
+    #[diagnostic(help("`*` matches any characters, `?` one character, `[ab]` one of those listed; an existing file needs no pattern"))]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// The syntax error.
+        why: String,
+    },
+    /// A file without a single record.
+    #[error("cannot use {}: it has no record{}", Printable(name), first(why.as_deref()))]
+    #[diagnostic(help("give files written by `ibnet-sweep`: JSON lines that begin with `{{\"type\":`, plain or compressed by zstd"))]
+    NoRecord {
+        /// Path of the file.
+        name: String,
+        /// The fault of the first line; `None` if the file is empty.
+        why: Option<String>,
+    },
+    /// An argument that is not a point in time.
+    #[error("cannot read `{}` as a time", Printable(text))]
+    #[diagnostic(help(
+        "write `2026-11-21 12:00` (local), `2026-11-21T12:00:00Z`, `12:00` (today), seconds since 1970, `-10m` (before now) or `now`"
+    ))]
+    Time {
+        /// The argument.
+        text: String,
+    },
+    /// An argument that is not a host list.
+    #[error("cannot read `{}` as a host list: {why}", Printable(text))]
+    #[diagnostic(help("write names and ranges, separated by commas: `node[001-012],admin1`"))]
+    Hosts {
+        /// The argument.
+        text: String,
+        /// The syntax error.
+        why: String,
+    },
+    /// A counter that is in no record.
+    #[error("cannot show the counter `{}`: no record has it", Printable(name))]
+    #[diagnostic(help("{}", nearest.as_ref().map_or_else(
+        || "a counter is recorded only if its group is swept: see `ibnet-sweep --groups`".to_owned(),
+        |name| format!("did you mean `{}`? A counter is recorded only if its group is swept", Printable(name))
+    )))]
+    Counter {
+        /// The name.
+        name: String,
+        /// The most similar counter of the records.
+        nearest: Option<String>,
+    },
+    /// A selection without any data.
+    #[error("there is nothing to show: {what}")]
+    #[diagnostic(help("{help}"))]
+    Nothing {
+        /// The missing data.
+        what: String,
+        /// The remedy.
+        help: String,
+    },
+}
+
+fn first(why: Option<&str>) -> String {
+    why.map_or_else(|| " (it is empty)".to_owned(), |why| format!(" (first line: {})", Printable(why)))
+}

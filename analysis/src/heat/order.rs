@@ -1,0 +1,285 @@
+//! The rows of a heat map: which ports form a row, and the order of the rows.
+//!
+//! Neighbours in the fabric are neighbours in the picture. Leaf switches come first, by name, each
+//! with its ports by number. The port of a host follows the switch port to which it is linked. The
+//! upper switches come next, tier by tier. The topology is that of the records.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::str::FromStr;
+
+use ibnet::types::{Guid, NodeKind, ParseError, PortNum, Printable};
+
+use crate::hosts::host_of;
+use crate::record::Port;
+
+/// Kind of a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RowKind {
+    /// One port.
+    #[default]
+    Port,
+    /// Both ends of a link.
+    Link,
+    /// All ports of a switch.
+    Switch,
+    /// All HCA ports of a host.
+    Host,
+}
+
+/// Identity of a port and of its peer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PortAndPeer {
+    /// GUID of the device.
+    pub guid: Guid,
+    /// Number of the port.
+    pub port: PortNum,
+    /// Node description as the device returned it.
+    pub node: String,
+    /// Kind of the device; `None` for a kind that this version does not know.
+    pub kind: Option<NodeKind>,
+    /// Device, port and name of the other end of the link.
+    pub peer: Option<(Guid, PortNum, String)>,
+}
+
+/// The ports of a row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RowGroup {
+    /// Label of the row.
+    pub name: RowLabel,
+    /// Indices of the ports in the list of ports.
+    pub members: Vec<usize>,
+}
+
+/// Label of a row, with all control characters escaped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RowLabel {
+    /// Label of the row alone.
+    pub row: String,
+    /// Label of a block of neighbouring rows: their leaf switch, or their tier.
+    pub block: String,
+}
+
+impl PortAndPeer {
+    /// Takes identity and peer from a record.
+    pub fn of(port: &Port<'_>) -> Self {
+        let peer = port.peer_guid.zip(port.peer_port);
+        Self {
+            guid: port.guid,
+            port: port.port,
+            node: port.node.clone().into_owned(),
+            kind: port.kind,
+            peer: peer.map(|(guid, number)| (guid, number, port.peer.as_deref().unwrap_or_default().to_owned())),
+        }
+    }
+
+    /// Returns the GUID of the device and the number of the port.
+    pub fn key(&self) -> (Guid, PortNum) {
+        (self.guid, self.port)
+    }
+
+    fn name(&self) -> String {
+        format!("{}/{}", shown(&self.node), self.port)
+    }
+}
+
+/// Sort key of a port: tier, name and GUID of its switch, number of the switch port, whether it is
+/// the host's end, its own GUID and number. For the port of a host the switch is the one at the
+/// other end of its link.
+type Rank = (u32, String, Guid, PortNum, bool, Guid, PortNum);
+
+/// Returns the rows in the order of the topology.
+pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
+    let tiers = tiers(ports);
+    let names: BTreeMap<Guid, &str> = ports.iter().map(|port| (port.guid, port.node.as_str())).collect();
+    let rank = |port: &PortAndPeer| -> Rank {
+        let tier = |guid: &Guid| tiers.get(guid).copied().unwrap_or(u32::MAX);
+        match &port.peer {
+            Some((guid, number, name)) if !tiers.contains_key(&port.guid) => {
+                let name = names.get(guid).copied().unwrap_or(name);
+                (tier(guid), natural(name), *guid, *number, true, port.guid, port.port)
+            }
+            _ => (tier(&port.guid), natural(&port.node), port.guid, port.port, false, port.guid, port.port),
+        }
+    };
+    // The rows by their keys. The first rank of a row is the rank of the row.
+    let mut rows: BTreeMap<(String, Guid, PortNum), BTreeSet<(Rank, usize)>> = BTreeMap::new();
+    for (index, port) in ports.iter().enumerate() {
+        let is_switch = tiers.contains_key(&port.guid);
+        let none = (String::new(), Guid(0), PortNum(0));
+        let key = match by {
+            RowKind::Port => (String::new(), port.guid, port.port),
+            RowKind::Link => {
+                let (guid, number) = port.peer.as_ref().map_or_else(|| port.key(), |(guid, number, _)| port.key().min((*guid, *number)));
+                (String::new(), guid, number)
+            }
+            RowKind::Switch if is_switch => (String::new(), port.guid, PortNum(0)),
+            RowKind::Host if !is_switch => (host_of(&port.node).to_owned(), Guid(0), PortNum(0)),
+            RowKind::Switch | RowKind::Host => none,
+        };
+        if key != (String::new(), Guid(0), PortNum(0)) {
+            rows.entry(key).or_default().insert((rank(port), index));
+        }
+    }
+    let mut rows: Vec<_> = rows.into_values().collect();
+    rows.sort();
+    let block = |rank: &Rank, port: &PortAndPeer| match (by, rank.0) {
+        (RowKind::Switch, u32::MAX) => "no hosts below".to_owned(),
+        (RowKind::Switch, tier) => format!("tier {tier}"),
+        _ if rank.4 => port.peer.as_ref().map_or_else(String::new, |(guid, _, name)| shown(names.get(guid).copied().unwrap_or(name))),
+        _ => shown(&port.node),
+    };
+    let group = |ranked: BTreeSet<(Rank, usize)>| {
+        let members: Vec<usize> = ranked.iter().map(|(_, index)| *index).collect();
+        let (rank, port) = ranked.first().map(|(rank, index)| (rank, ports[*index]))?;
+        let row = match (by, &port.peer) {
+            (RowKind::Port, _) | (RowKind::Link, None) => port.name(),
+            (RowKind::Link, Some((_, number, name))) => format!("{} - {}/{number}", port.name(), shown(name)),
+            (RowKind::Switch, _) => shown(&port.node),
+            (RowKind::Host, _) => shown(host_of(&port.node)),
+        };
+        Some(RowGroup { name: RowLabel { row, block: block(rank, port) }, members })
+    };
+    rows.into_iter().filter_map(group).collect()
+}
+
+/// Returns the distance of each switch to the nearest host; 1 for a leaf switch, `u32::MAX` if no
+/// host can be reached.
+fn tiers(ports: &[&PortAndPeer]) -> BTreeMap<Guid, u32> {
+    let mut switches: BTreeSet<Guid> = ports.iter().filter(|port| port.kind == Some(NodeKind::Switch)).map(|port| port.guid).collect();
+    // A device without records is a switch if several of its ports are peers of other ports.
+    let mut seen_as_peer: BTreeMap<Guid, BTreeSet<PortNum>> = BTreeMap::new();
+    for (guid, number, _) in ports.iter().filter_map(|port| port.peer.as_ref()) {
+        seen_as_peer.entry(*guid).or_default().insert(*number);
+    }
+    let hcas: BTreeSet<Guid> = ports.iter().filter(|port| port.kind == Some(NodeKind::Hca)).map(|port| port.guid).collect();
+    let is_switch_without_records = |(guid, numbers): &(&Guid, &BTreeSet<PortNum>)| numbers.len() > 1 && !hcas.contains(guid);
+    switches.extend(seen_as_peer.iter().filter(is_switch_without_records).map(|(guid, _)| *guid));
+
+    let mut links: BTreeMap<Guid, BTreeSet<Guid>> = BTreeMap::new();
+    for port in ports {
+        if let Some((peer, ..)) = &port.peer {
+            links.entry(port.guid).or_default().insert(*peer);
+            links.entry(*peer).or_default().insert(port.guid);
+        }
+    }
+    let mut tiers: BTreeMap<Guid, u32> = switches.iter().map(|guid| (*guid, u32::MAX)).collect();
+    let has_host = |guid: &&Guid| links.get(guid).is_some_and(|peers| peers.iter().any(|peer| !switches.contains(peer)));
+    let mut next: VecDeque<(Guid, u32)> = switches.iter().filter(has_host).map(|guid| (*guid, 1)).collect();
+    while let Some((guid, tier)) = next.pop_front() {
+        match tiers.get_mut(&guid) {
+            Some(known) if *known > tier => *known = tier,
+            _ => continue,
+        }
+        next.extend(links.get(&guid).into_iter().flatten().map(|peer| (*peer, tier + 1)));
+    }
+    tiers
+}
+
+/// Returns a sort key that compares numbers by value: `leaf2` before `leaf10`.
+fn natural(name: &str) -> String {
+    /// Number of digits of the largest 64-bit number.
+    const DIGITS: usize = 20;
+    let mut key = String::with_capacity(name.len() + DIGITS);
+    let mut rest = name;
+    while let Some(first) = rest.find(|c: char| c.is_ascii_digit()) {
+        let length = rest[first..].bytes().take_while(u8::is_ascii_digit).count();
+        let digits = rest[first..first + length].trim_start_matches('0');
+        key.push_str(&rest[..first]);
+        key.push_str(&"0".repeat(DIGITS.saturating_sub(digits.len())));
+        key.push_str(digits);
+        rest = &rest[first + length..];
+    }
+    key.push_str(rest);
+    key
+}
+
+/// Escapes a node description and shortens it to 24 characters.
+fn shown(name: &str) -> String {
+    const MOST: usize = 24;
+    let name = Printable(name).to_string();
+    if name.chars().count() <= MOST { name } else { name.chars().take(MOST - 1).chain(['…']).collect() }
+}
+
+impl fmt::Display for RowKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Port => "port",
+            Self::Link => "link",
+            Self::Switch => "switch",
+            Self::Host => "host",
+        })
+    }
+}
+
+impl FromStr for RowKind {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let all = [Self::Port, Self::Link, Self::Switch, Self::Host];
+        all.into_iter().find(|by| by.to_string() == text).ok_or_else(|| ParseError::new(text, "port, link, switch or host"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(kind: NodeKind, guid: u64, node: &str, port: u8, peer: (u64, u8, &str)) -> PortAndPeer {
+        let peer = Some((Guid(peer.0), PortNum(peer.1), peer.2.to_owned()));
+        PortAndPeer { guid: Guid(guid), port: PortNum(port), node: node.to_owned(), kind: Some(kind), peer }
+    }
+
+    /// Two leaf switches with one host each, and a spine switch. The ports are in no particular
+    /// order.
+    fn fabric() -> Vec<PortAndPeer> {
+        use NodeKind::{Hca, Switch};
+        vec![
+            port(Switch, 30, "spine", 1, (20, 2, "leaf10")),
+            port(Switch, 30, "spine", 2, (10, 2, "leaf2")),
+            port(Hca, 1, "b mlx5_0", 1, (20, 1, "leaf10")),
+            port(Hca, 2, "a mlx5_0", 1, (10, 1, "leaf2")),
+            port(Switch, 20, "leaf10", 2, (30, 1, "spine")),
+            port(Switch, 20, "leaf10", 1, (1, 1, "b mlx5_0")),
+            port(Switch, 10, "leaf2", 2, (30, 2, "spine")),
+            port(Switch, 10, "leaf2", 1, (2, 1, "a mlx5_0")),
+        ]
+    }
+
+    fn rows(by: RowKind) -> Vec<(String, Vec<usize>)> {
+        let fabric = fabric();
+        groups(&fabric.iter().collect::<Vec<_>>(), by).into_iter().map(|group| (group.name.row, group.members)).collect()
+    }
+
+    #[test]
+    fn ports_follow_their_switch_and_hosts_their_switch_port() {
+        let names: Vec<_> = rows(RowKind::Port).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["leaf2/1", "a mlx5_0/1", "leaf2/2", "leaf10/1", "b mlx5_0/1", "leaf10/2", "spine/1", "spine/2"]);
+    }
+
+    #[test]
+    fn ports_are_grouped_by_switch_host_and_link() {
+        assert_eq!(
+            rows(RowKind::Switch),
+            [("leaf2".to_owned(), vec![7, 6]), ("leaf10".to_owned(), vec![5, 4]), ("spine".to_owned(), vec![0, 1])]
+        );
+        assert_eq!(rows(RowKind::Host), [("a".to_owned(), vec![3]), ("b".to_owned(), vec![2])]);
+        let links = rows(RowKind::Link);
+        assert_eq!(links[0], ("leaf2/1 - a mlx5_0/1".to_owned(), vec![7, 3]));
+        assert_eq!(links.len(), 4);
+    }
+
+    #[test]
+    fn switch_without_records_is_not_a_host() {
+        let all = fabric();
+        let leaves: Vec<&PortAndPeer> = all.iter().filter(|port| port.node.starts_with("leaf")).collect();
+        assert_eq!(tiers(&leaves), [(Guid(10), 1), (Guid(20), 1), (Guid(30), 2)].into());
+    }
+
+    #[test]
+    fn labels_are_short_and_escaped() {
+        let name =
+            groups(&[&port(NodeKind::Switch, 1, &format!("\u{1b}[2J{}", "x".repeat(99)), 1, (2, 1, ""))], RowKind::Port).remove(0).name;
+        assert!(name.row.starts_with("\\u{1b}[2Jxx") && name.row.chars().count() < 30, "{}", name.row);
+    }
+}

@@ -1,0 +1,131 @@
+use super::grid::Cell::{NoAnswer, NoRecord, Unknown, Value};
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+/// A slot of one second.
+const SLOT: u64 = 1_795_262_400;
+
+/// Returns the record of a switch port; `rest` adds fields.
+fn line(slot: u64, port: u8, status: &str, rest: &str) -> String {
+    let ts = slot * SECOND + 20_000_000;
+    format!(
+        r#"{{"type":"port","ts":{ts},"slot":{slot},"sampler":"s","guid":"0x0000000000000001","port":{port},"lid":1,"node":"leaf1","kind":"switch","peer_guid":"0x000000000000000{port}","peer_port":1,"peer":"node{port} mlx5_0","status":"{status}"{rest}}}"#
+    )
+}
+
+fn heat(metrics: &[&str], lines: &[String]) -> HeatMap {
+    let mut heat = HeatMap::new(metrics.iter().map(|name| name.parse().unwrap()).collect(), None);
+    for line in lines {
+        heat.add(&Record::parse(line.as_bytes(), Type::Port).unwrap());
+    }
+    heat
+}
+
+fn cells(heat: HeatMap) -> Vec<Vec<Vec<grid::Cell>>> {
+    heat.finish(RowKind::Port).unwrap().panels.into_iter().map(|panel| panel.cells).collect()
+}
+
+/// Five slots of two ports: rates, a counter reset, a port that does not answer, a slot without a
+/// record.
+fn records() -> Vec<String> {
+    let gbps =
+        |slot, port, gbps: f64, count: u64| line(SLOT + slot, port, "ok", &format!(r#","port_rcv_errors":{count},"xmit_gbps":{gbps}"#));
+    vec![
+        line(SLOT, 2, "ok", r#","port_rcv_errors":10,"xmit_gbps":null"#),
+        gbps(0, 3, 1.0, 0),
+        gbps(1, 2, 2.5, 14),
+        line(SLOT + 1, 3, "timeout", ""),
+        gbps(2, 2, 3.0, 4),
+        gbps(2, 3, 0.0, 7),
+        gbps(3, 2, 3.5, 5),
+        gbps(4, 2, 4.0, 5),
+        gbps(4, 3, 9.0, 7),
+    ]
+}
+
+fn expected() -> Vec<Vec<Vec<grid::Cell>>> {
+    vec![
+        vec![vec![Unknown, Value(2.5), Value(3.0), Value(3.5), Value(4.0)], vec![Value(1.0), NoAnswer, Value(0.0), NoRecord, Value(9.0)]],
+        // An increase of 4 in a second; then a reset; after a gap there is no rate.
+        vec![vec![Unknown, Value(4.0), Unknown, Value(1.0), Value(0.0)], vec![Unknown, NoAnswer, Unknown, NoRecord, Unknown]],
+    ]
+}
+
+#[test]
+fn cells_have_the_values_of_the_records() {
+    assert_eq!(cells(heat(&["xmit_gbps", "port_rcv_errors"], &records())), expected());
+}
+
+#[test]
+fn result_does_not_depend_on_the_chunks() {
+    let lines = records();
+    for cut in 0..=lines.len() {
+        let mut whole = heat(&["xmit_gbps", "port_rcv_errors"], &[]);
+        whole.merge(heat(&["xmit_gbps", "port_rcv_errors"], &lines[..cut]));
+        whole.merge(heat(&["xmit_gbps", "port_rcv_errors"], &lines[cut..]));
+        assert_eq!(cells(whole), expected(), "cut after {cut} lines");
+    }
+}
+
+#[test]
+fn long_recording_has_longer_columns_of_means() {
+    let lines: Vec<_> = (0..3600).map(|slot| line(SLOT + slot, 2, "ok", &format!(r#","xmit_gbps":{}"#, slot % 10))).collect();
+    let grid = heat(&["xmit_gbps"], &lines).finish(RowKind::Port).unwrap();
+    assert_eq!((grid.step_ns, grid.columns, grid.start_ns), (2 * SECOND, 1800, SLOT * SECOND));
+    assert_eq!(grid.panels[0].cells[0][..6], [0.5, 2.5, 4.5, 6.5, 8.5, 0.5].map(Value));
+    let sum: f64 = grid.panels[0].values().sum();
+    assert_eq!(sum * 2.0, 16_200.0, "360 times 0 to 9");
+}
+
+#[test]
+fn wrong_time_of_a_record_does_not_cost_memory() {
+    let lines = [line(1_000_001, 2, "ok", r#","xmit_gbps":1.0"#), line(SLOT, 2, "ok", r#","xmit_gbps":2.0"#)];
+    let grid = heat(&["xmit_gbps"], &lines).finish(RowKind::Port).unwrap();
+    assert!(grid.columns <= 2000, "{} columns", grid.columns);
+    assert_eq!(grid.panels[0].values().collect::<Vec<_>>(), [1.0, 2.0]);
+}
+
+#[test]
+fn largest_possible_time_is_accepted() {
+    let last = line(SLOT, 2, "ok", r#","xmit_gbps":1.0"#)
+        .replace(&format!("\"ts\":{}", SLOT * SECOND + 20_000_000), &format!("\"ts\":{}", u64::MAX));
+    for lines in [&[last.clone()][..], &[line(1, 2, "ok", r#","xmit_gbps":1.0"#), last.clone()]] {
+        let grid = heat(&["xmit_gbps"], lines).finish(RowKind::Port).unwrap();
+        assert!(grid.columns <= 2000, "{} columns", grid.columns);
+        assert!(grid.end_ns() >= grid.start_ns, "{} to {}", grid.start_ns, grid.end_ns());
+    }
+}
+
+#[test]
+fn slot_start_follows_from_the_slot_number() {
+    for interval in [100_000_000, 333_000_000, SECOND, 60 * SECOND, 900 * SECOND] {
+        let slot = 1_795_262_400 * SECOND / interval;
+        let text = line(slot, 2, "ok", "")
+            .replace(&format!("\"ts\":{}", slot * SECOND + 20_000_000), &format!("\"ts\":{}", slot * interval + interval / 10 * 9));
+        let Record::Port(port) = Record::parse(text.as_bytes(), Type::Port).unwrap() else { panic!("a port") };
+        assert_eq!(slot_start(&port), (slot * interval, interval));
+    }
+}
+
+#[test]
+fn two_samplers_of_a_port_have_separate_rates() {
+    let first: Vec<_> = (0..3).map(|slot| line(SLOT + slot, 2, "ok", &format!(r#","port_rcv_errors":{}"#, 10 * slot))).collect();
+    let second: Vec<_> = first.iter().map(|line| line.replace("\"sampler\":\"s\"", "\"sampler\":\"t\"")).collect();
+    let both: Vec<_> = first.iter().zip(&second).flat_map(|(a, b)| [a.clone(), b.clone()]).collect();
+    assert_eq!(cells(heat(&["port_rcv_errors"], &both))[0], [[Unknown, Value(10.0), Value(10.0)]]);
+}
+
+#[test]
+fn unknown_counter_is_an_error_with_a_suggestion() {
+    let error = heat(&["port_rcv_error"], &records()).finish(RowKind::Port).unwrap_err();
+    assert!(matches!(&error, AnalysisError::Counter { nearest: Some(name), .. } if name == "port_rcv_errors"), "{error:?}");
+    assert!(matches!(heat(&["xmit_gbps"], &[]).finish(RowKind::Port), Err(AnalysisError::Nothing { .. })));
+    assert!(matches!(heat(&["xmit_gbps"], &records()).finish(RowKind::Host), Err(AnalysisError::Nothing { .. })));
+}
+
+#[test]
+fn only_ports_of_the_selected_hosts_are_included() {
+    let mut heat = HeatMap::new(vec!["xmit_gbps".parse().unwrap()], Some(Hosts::parse("node3").unwrap()));
+    records().iter().for_each(|line| heat.add(&Record::parse(line.as_bytes(), Type::Port).unwrap()));
+    assert_eq!(heat.finish(RowKind::Port).unwrap().rows.len(), 1);
+}

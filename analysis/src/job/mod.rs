@@ -1,0 +1,397 @@
+//! Traffic of a job: what its nodes injected and ejected, how much stayed on their leaf switches,
+//! the load of the links to other switches, and the time for which its nodes were blocked.
+//!
+//! Port counters have no destinations. So the traffic that stays on a leaf switch is an estimate
+//! with bounds ([`LocalTraffic`]). The part of a job in the traffic of a link between switches is
+//! its part in the traffic of all hosts of the leaf switch ([`Uplink`]). Both assume that no
+//! traffic passes through a leaf switch on the way to another one, as in a fat tree.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ibnet::types::{Guid, NodeKind, PortNum};
+use serde::Serialize;
+
+use crate::hosts::host_of;
+use crate::ports::bins::TimeBins;
+use crate::ports::{Mean, PortKey, PortName, PortSummary, with_equal_bins};
+
+pub mod slurm;
+
+/// Traffic of a job. The field names are those of the JSON output.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Job {
+    /// Hosts with at least one recorded port, by name.
+    pub nodes: Vec<Node>,
+    /// Names of hosts without records.
+    pub missing: Vec<String>,
+    /// Length of a step in nanoseconds.
+    pub step_ns: u64,
+    /// Traffic of all nodes over time.
+    pub steps: Vec<Step>,
+    /// Traffic that stayed on the leaf switches.
+    pub stays: LocalTraffic,
+    /// Leaf switches of the job.
+    pub leaves: Vec<Leaf>,
+    /// Links from the leaf switches to other switches, those with most traffic of the job first.
+    pub uplinks: Vec<Uplink>,
+}
+
+/// A host of the job.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Node {
+    /// Name of the host.
+    pub host: String,
+    /// Number of HCA ports.
+    pub ports: usize,
+    /// Octets that the host sent.
+    pub injected_bytes: f64,
+    /// Octets that the host received.
+    pub ejected_bytes: f64,
+    /// Mean share of the time in which a port had data to send and no credit, 0 to 1; null without
+    /// records.
+    pub blocked: Option<f64>,
+    /// Largest share of a slot in which a port was blocked, 0 to 1.
+    pub blocked_peak: Option<f64>,
+    /// Time for which the ports were blocked, summed over the ports, in seconds.
+    pub blocked_seconds: f64,
+}
+
+/// Traffic of all nodes in one step of time.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Step {
+    /// Start in nanoseconds since 1970.
+    pub ts: u64,
+    /// Data rate that all nodes sent, in Gb/s.
+    pub injected_gbps: f64,
+    /// Data rate that all nodes received, in Gb/s.
+    pub ejected_gbps: f64,
+    /// Share of the time in which a port was blocked, mean of the ports, 0 to 1; null without
+    /// records.
+    pub blocked: Option<f64>,
+    /// Share of the time in which the most blocked port was blocked, 0 to 1.
+    pub blocked_most: Option<f64>,
+}
+
+/// Traffic of a job that did not leave its leaf switches, in octets.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct LocalTraffic {
+    /// Octets that the job injected.
+    pub injected_bytes: f64,
+    /// Lower bound: octets that were injected beyond those that left to other switches.
+    pub least_bytes: f64,
+    /// Estimate: all hosts of a leaf switch send the same part of their traffic to other switches.
+    pub estimate_bytes: f64,
+    /// Upper bound: octets of all hosts that stayed.
+    pub most_bytes: f64,
+}
+
+/// A leaf switch of the job.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Leaf {
+    /// Port GUID of the switch.
+    pub guid: Guid,
+    /// Node description as the device returned it.
+    pub name: String,
+    /// Number of HCA ports of the job at this switch.
+    pub job_ports: usize,
+    /// Number of all recorded HCA ports at this switch.
+    pub host_ports: usize,
+    /// Octets that the job's ports injected here.
+    pub injected_bytes: f64,
+    /// Octets that the job's ports ejected here.
+    pub ejected_bytes: f64,
+    /// Octets that all hosts of the switch injected.
+    pub all_injected_bytes: f64,
+    /// Octets that all hosts of the switch ejected.
+    pub all_ejected_bytes: f64,
+    /// Octets that left to other switches.
+    pub up_bytes: f64,
+}
+
+/// A link from a leaf switch of the job to another switch.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Uplink {
+    /// Port of the leaf switch.
+    pub port: String,
+    /// Port at the other end.
+    pub to: String,
+    /// Mean data rate to the other switch, in Gb/s.
+    pub up_gbps: f64,
+    /// Mean data rate from the other switch, in Gb/s.
+    pub down_gbps: f64,
+    /// Mean share of the data rate of the link, of the direction with more, 0 to 1.
+    pub used: Option<f64>,
+    /// Share of the time in which the port had data to send and no credit, 0 to 1.
+    pub blocked: Option<f64>,
+    /// Estimated part of the job in `up_gbps`: its part in what the hosts of the leaf switch
+    /// injected.
+    pub job_up_gbps: f64,
+    /// Estimated part of the job in `down_gbps`: its part in what the hosts of the leaf switch
+    /// ejected.
+    pub job_down_gbps: f64,
+}
+
+/// Traffic of an HCA port in both directions, from the records of either end.
+struct HostPort<'a> {
+    host: &'a str,
+    leaf: Option<Guid>,
+    injected: Mean,
+    ejected: Mean,
+    /// Records of the HCA.
+    hca: Option<&'a PortSummary>,
+    /// Records of the switch port at the other end.
+    switch: Option<&'a PortSummary>,
+}
+
+impl Job {
+    /// Evaluates the ports for a job on these hosts. `names` are host names: the first words of
+    /// node descriptions.
+    pub fn of(ports: &BTreeMap<PortKey, PortSummary>, names: &[String]) -> Self {
+        let ports = with_equal_bins(ports);
+        let selected: BTreeSet<String> = names.iter().map(|name| name.to_lowercase()).collect();
+        let all = host_ports(&ports);
+        let (own, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|port| selected.contains(&port.host.to_lowercase()));
+        let nodes = nodes(&own);
+        let found: BTreeSet<String> = nodes.iter().map(|node| node.host.to_lowercase()).collect();
+        let leaves = leaves(&ports, &own, &others);
+        Self {
+            missing: names.iter().filter(|name| !found.contains(&name.to_lowercase())).cloned().collect(),
+            step_ns: own.iter().filter_map(|port| port.bins()).map(TimeBins::width_ns).max().unwrap_or(1_000_000_000),
+            steps: steps(&own),
+            stays: leaves.iter().fold(LocalTraffic::default(), LocalTraffic::plus),
+            uplinks: uplinks(&ports, &leaves),
+            nodes,
+            leaves,
+        }
+    }
+}
+
+impl Job {
+    /// Returns the job as JSON.
+    pub fn to_json(&self) -> String {
+        // Numbers and texts always have a JSON form.
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+}
+
+/// Returns all HCA ports, including those that only the records of a switch show.
+fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
+    let mut found = Vec::new();
+    for (key, port) in ports {
+        let peer = port.peer.and_then(|peer| ports.get(&peer));
+        if port.kind == Some(NodeKind::Hca) {
+            let switch = peer.filter(|peer| peer.peer == Some(*key));
+            let leaf = port.peer.map(|(guid, _)| guid);
+            let pick = |own: Mean, other: Option<Mean>| if own.mean().is_some() { own } else { other.unwrap_or(own) };
+            let injected = pick(port.all.xmit, switch.map(|switch| switch.all.rcv));
+            let ejected = pick(port.all.rcv, switch.map(|switch| switch.all.xmit));
+            found.push(HostPort { host: host_of(&port.node), leaf, injected, ejected, hca: Some(port), switch });
+        } else if peer.is_none() && is_leaf_port(ports, port) {
+            let (injected, ejected) = (port.all.rcv, port.all.xmit);
+            found.push(HostPort { host: host_of(&port.peer_name), leaf: Some(key.0), injected, ejected, hca: None, switch: Some(port) });
+        }
+    }
+    found
+}
+
+/// Whether the peer of a switch port is an HCA although it has no records, as in the file of one
+/// sampler. A port of an HCA has its own GUID and number 1 or 2, and only one port has it as its
+/// peer.
+fn is_leaf_port(ports: &BTreeMap<PortKey, PortSummary>, port: &PortSummary) -> bool {
+    const HCA_PORTS: u8 = 2;
+    let Some((guid, number)) = port.peer else { return false };
+    let is_known = ports.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX))).next().is_some();
+    let has_another = || ports.values().any(|other| other.peer.is_some_and(|(of, other)| of == guid && other != number));
+    !is_known && number.0 <= HCA_PORTS && !has_another()
+}
+
+impl<'a> HostPort<'a> {
+    fn bins(&self) -> Option<&'a TimeBins> {
+        self.hca.or(self.switch).map(|port| &port.bins)
+    }
+
+    /// Returns injected and ejected Gb/s and the blocked share of a step.
+    fn at(&self, number: u64) -> (Option<f64>, Option<f64>, Option<f64>) {
+        let (hca, switch) = (self.hca.and_then(|port| port.bins.get(number)), self.switch.and_then(|port| port.bins.get(number)));
+        let injected = hca.and_then(|bin| bin.xmit.mean()).or_else(|| switch?.rcv.mean());
+        let ejected = hca.and_then(|bin| bin.rcv.mean()).or_else(|| switch?.xmit.mean());
+        (injected, ejected, hca.and_then(|bin| bin.blocked.mean()))
+    }
+}
+
+fn nodes(own: &[HostPort<'_>]) -> Vec<Node> {
+    let mut by_host: BTreeMap<&str, Vec<&HostPort<'_>>> = BTreeMap::new();
+    own.iter().for_each(|port| by_host.entry(port.host).or_default().push(port));
+    let node = |(host, ports): (&str, Vec<&HostPort<'_>>)| {
+        let blocked: Vec<Mean> =
+            ports.iter().filter_map(|port| Some(port.hca?.all.blocked)).filter(|blocked| blocked.mean().is_some()).collect();
+        let means: Vec<f64> = blocked.iter().filter_map(Mean::mean).collect();
+        Node {
+            host: host.to_owned(),
+            ports: ports.len(),
+            injected_bytes: ports.iter().map(|port| port.injected.octets()).sum(),
+            ejected_bytes: ports.iter().map(|port| port.ejected.octets()).sum(),
+            blocked: mean(&means),
+            blocked_peak: blocked.iter().filter_map(Mean::peak).reduce(f64::max),
+            blocked_seconds: blocked.iter().filter_map(|blocked| Some(blocked.mean()? * blocked.seconds())).sum(),
+        }
+    };
+    by_host.into_iter().map(node).collect()
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn steps(own: &[HostPort<'_>]) -> Vec<Step> {
+    let numbers: BTreeSet<u64> =
+        own.iter().flat_map(|port| [port.hca, port.switch]).flatten().flat_map(|port| port.bins.iter().map(|bin| bin.0)).collect();
+    let width = own.iter().filter_map(|port| port.bins()).map(TimeBins::width_ns).max().unwrap_or(1);
+    let step = |number: u64| {
+        let all: Vec<_> = own.iter().map(|port| port.at(number)).collect();
+        let blocked: Vec<f64> = all.iter().filter_map(|(_, _, blocked)| *blocked).collect();
+        Step {
+            ts: number * width,
+            injected_gbps: all.iter().filter_map(|(injected, _, _)| *injected).sum(),
+            ejected_gbps: all.iter().filter_map(|(_, ejected, _)| *ejected).sum(),
+            blocked: mean(&blocked),
+            blocked_most: blocked.into_iter().reduce(f64::max),
+        }
+    };
+    // The first slot has no rates. A step without any value is left out.
+    let has_values = |number: &u64| own.iter().any(|port| port.at(*number) != (None, None, None));
+    numbers.into_iter().filter(has_values).map(step).collect()
+}
+
+/// Returns the ports of a switch that lead to other switches.
+fn up_ports(ports: &BTreeMap<PortKey, PortSummary>, guid: Guid) -> impl Iterator<Item = (&PortKey, &PortSummary)> {
+    let of_switch = ports.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX)));
+    let is_up = |port: &PortSummary| match port.peer.and_then(|peer| ports.get(&peer)) {
+        Some(peer) => peer.kind == Some(NodeKind::Switch),
+        None => port.peer.is_some() && !is_leaf_port(ports, port),
+    };
+    of_switch.filter(move |(_, port)| port.kind == Some(NodeKind::Switch) && is_up(port))
+}
+
+fn leaves(ports: &BTreeMap<PortKey, PortSummary>, own: &[HostPort<'_>], others: &[HostPort<'_>]) -> Vec<Leaf> {
+    let guids: BTreeSet<Guid> = own.iter().filter_map(|port| port.leaf).collect();
+    let leaf = |guid: Guid| {
+        let here = |all: &'_ [HostPort<'_>]| {
+            let here: Vec<_> = all.iter().filter(|port| port.leaf == Some(guid)).collect();
+            let sum = |value: fn(&HostPort<'_>) -> f64| here.iter().map(|port| value(port)).sum::<f64>();
+            (here.len(), sum(|port| port.injected.octets()), sum(|port| port.ejected.octets()))
+        };
+        let ((job_ports, injected, ejected), (other_ports, other_injected, other_ejected)) = (here(own), here(others));
+        let name = own.iter().filter(|port| port.leaf == Some(guid)).find_map(|port| match (port.switch, port.hca) {
+            (Some(switch), _) => Some(switch.node.to_string()),
+            (None, hca) => hca.map(|hca| hca.peer_name.to_string()),
+        });
+        Leaf {
+            guid,
+            name: name.unwrap_or_default(),
+            job_ports,
+            host_ports: job_ports + other_ports,
+            injected_bytes: injected,
+            ejected_bytes: ejected,
+            all_injected_bytes: injected + other_injected,
+            all_ejected_bytes: ejected + other_ejected,
+            up_bytes: up_ports(ports, guid).map(|(_, port)| port.all.xmit.octets()).sum(),
+        }
+    };
+    guids.into_iter().map(leaf).collect()
+}
+
+impl LocalTraffic {
+    /// Adds the traffic of a leaf switch.
+    fn plus(self, leaf: &Leaf) -> Self {
+        let all_local = (leaf.all_injected_bytes - leaf.up_bytes).max(0.0);
+        let share = if leaf.all_injected_bytes > 0.0 { all_local / leaf.all_injected_bytes } else { 0.0 };
+        Self {
+            injected_bytes: self.injected_bytes + leaf.injected_bytes,
+            least_bytes: self.least_bytes + (leaf.injected_bytes - leaf.up_bytes).max(0.0),
+            estimate_bytes: self.estimate_bytes + leaf.injected_bytes * share,
+            most_bytes: self.most_bytes + leaf.injected_bytes.min(all_local),
+        }
+    }
+}
+
+fn uplinks(ports: &BTreeMap<PortKey, PortSummary>, leaves: &[Leaf]) -> Vec<Uplink> {
+    let part = |own: f64, all: f64| if all > 0.0 { own / all } else { 0.0 };
+    let of_leaf = |leaf: &Leaf| {
+        let (out, back) = (part(leaf.injected_bytes, leaf.all_injected_bytes), part(leaf.ejected_bytes, leaf.all_ejected_bytes));
+        let uplink = |(key, port): (&PortKey, &PortSummary)| {
+            let (up, down) = (port.all.xmit.mean().unwrap_or(0.0), port.all.rcv.mean().unwrap_or(0.0));
+            Uplink {
+                port: PortName::new(&port.node, *key).to_string(),
+                to: port.peer_port().map_or_else(String::new, |peer| peer.to_string()),
+                up_gbps: up,
+                down_gbps: down,
+                used: [port.all.xmit_utilization.mean(), port.all.rcv_utilization.mean()].into_iter().flatten().reduce(f64::max),
+                blocked: port.all.blocked.mean(),
+                job_up_gbps: up * out,
+                job_down_gbps: down * back,
+            }
+        };
+        up_ports(ports, leaf.guid).map(uplink).collect::<Vec<_>>()
+    };
+    let mut all: Vec<_> = leaves.iter().flat_map(of_leaf).collect();
+    all.sort_by(|a, b| (b.job_up_gbps + b.job_down_gbps).total_cmp(&(a.job_up_gbps + a.job_down_gbps)));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{fold, job_lines};
+    use crate::ports::Ports;
+
+    fn job() -> Job {
+        job_of(true)
+    }
+
+    fn job_of(has_core: bool) -> Job {
+        Job::of(&fold(Ports::with_bins(8), &job_lines(has_core)).finish(), &["n1".to_owned(), "n2".to_owned(), "gone".to_owned()])
+    }
+
+    #[test]
+    fn switch_without_records_is_not_a_host() {
+        let (whole, part) = (job_of(true), job_of(false));
+        assert_eq!((part.stays, part.leaves[0].host_ports), (whole.stays, 3));
+    }
+
+    #[test]
+    fn traffic_is_summed_by_node_and_by_step() {
+        let job = job();
+        let gigabits = |bytes: f64| bytes * 8.0 / 1e9;
+        let nodes: Vec<_> =
+            job.nodes.iter().map(|node| (&*node.host, gigabits(node.injected_bytes), gigabits(node.ejected_bytes))).collect();
+        assert_eq!(nodes, [("N2", 12.0, 24.0), ("n1", 24.0, 8.0)]);
+        assert_eq!((job.nodes[1].blocked, job.nodes[1].blocked_peak, job.nodes[1].blocked_seconds), (Some(0.375), Some(0.5), 0.75));
+        assert_eq!(job.missing, ["gone"]);
+        let steps: Vec<_> = job.steps.iter().map(|step| (step.injected_gbps, step.ejected_gbps, step.blocked, step.blocked_most)).collect();
+        assert_eq!(steps, [(12.0, 16.0, Some(0.125), Some(0.25)), (24.0, 16.0, Some(0.25), Some(0.5))]);
+        assert_eq!(job.step_ns, 1_000_000_000);
+    }
+
+    #[test]
+    fn local_traffic_is_bounded_by_the_traffic_to_other_switches() {
+        let job = job();
+        let leaf = &job.leaves[0];
+        let gigabits = |bytes: f64| bytes * 8.0 / 1e9;
+        // n1 24, n2 12, n3 12 (counted by the leaf switch); 24 to the core switch.
+        assert_eq!((&*leaf.name, leaf.job_ports, leaf.host_ports), ("leaf", 2, 3));
+        assert_eq!([leaf.injected_bytes, leaf.all_injected_bytes, leaf.up_bytes].map(gigabits), [36.0, 48.0, 24.0]);
+        let LocalTraffic { injected_bytes, least_bytes, estimate_bytes, most_bytes } = job.stays;
+        assert_eq!([injected_bytes, least_bytes, estimate_bytes, most_bytes].map(gigabits), [36.0, 12.0, 18.0, 24.0]);
+    }
+
+    #[test]
+    fn links_to_other_switches_have_the_part_of_the_job() {
+        let job = job();
+        assert_eq!(job.uplinks.len(), 1);
+        let up = &job.uplinks[0];
+        assert_eq!((&*up.port, &*up.to, up.up_gbps, up.blocked), ("leaf port 9", "core port 1", 12.0, Some(0.5)));
+        // 36 of 48 injected, 32 of 36 ejected.
+        assert_eq!((up.job_up_gbps, up.job_down_gbps), (9.0, 6.0 * 32.0 / 36.0));
+    }
+}

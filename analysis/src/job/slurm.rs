@@ -1,0 +1,160 @@
+//! Jobs from the plain text output of Slurm's `sacct` and `squeue`.
+//!
+//! Accepted are `sacct -P -X --format=JobID,State,Start,End,NodeList` and `squeue -o
+//! '%i|%T|%N|%S'`. With column names in the first line (without `-n` and `-h`) the columns may have
+//! any order, and there may be others. Without names the columns must be
+//! `JobID|User|State|Start|End|NodeList` or `%i|%u|%T|%N|%S`. The JSON output of both tools changes
+//! between versions and is not read.
+
+use ibnet::types::Printable;
+use miette::Diagnostic;
+
+use crate::when::Zone;
+
+/// Nodes and times of a job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SlurmJob {
+    /// Host list.
+    pub nodes: String,
+    /// Start in nanoseconds since 1970.
+    pub from: Option<u64>,
+    /// End in nanoseconds since 1970; `None` while the job runs.
+    pub to: Option<u64>,
+}
+
+/// A job that is missing, or a malformed line.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Diagnostic)]
+pub enum SlurmError {
+    /// The file does not have the job.
+    #[error("cannot find job {}: it is not in {}", Printable(id), Printable(name))]
+    #[diagnostic(help("give the output of `sacct -P -X --format=JobID,State,Start,End,NodeList -j ID`"))]
+    NoJob {
+        /// Name of the file.
+        name: String,
+        /// Job ID.
+        id: String,
+    },
+    /// The line of the job is malformed.
+    #[error("cannot read the job at {}:{line}: {what} (found `{}`)", Printable(name), Printable(found))]
+    #[diagnostic(help("give the output of `sacct -P -X --format=JobID,State,Start,End,NodeList -j ID`; -P prevents truncation"))]
+    Line {
+        /// Name of the file.
+        name: String,
+        /// Line number, from 1.
+        line: usize,
+        /// The fault.
+        what: &'static str,
+        /// The text.
+        found: String,
+    },
+}
+
+/// Indices of the columns.
+struct Columns {
+    id: usize,
+    nodes: usize,
+    start: Option<usize>,
+    end: Option<usize>,
+}
+
+impl Columns {
+    /// Finds the columns by the names in the first line.
+    fn named(fields: &[&str]) -> Option<Self> {
+        let index = |names: &[&str]| fields.iter().position(|field| names.iter().any(|name| field.eq_ignore_ascii_case(name)));
+        let (id, nodes) = (index(&["JobID", "JOBID"])?, index(&["NodeList", "NODELIST(REASON)"])?);
+        Some(Self { id, nodes, start: index(&["Start", "START_TIME"]), end: index(&["End"]) })
+    }
+
+    /// Assumes the columns by their number.
+    fn counted(fields: &[&str]) -> Option<Self> {
+        match fields.len() {
+            6 => Some(Self { id: 0, nodes: 5, start: Some(3), end: Some(4) }),
+            5 => Some(Self { id: 0, nodes: 3, start: Some(4), end: None }),
+            _ => None,
+        }
+    }
+}
+
+/// Finds a job in the output of Slurm. `name` is the name of the file. Times are in the given zone.
+///
+/// # Errors
+/// Returns an error if the job is missing or its line is malformed.
+pub fn find(text: &str, name: &str, id: &str, zone: &Zone) -> Result<SlurmJob, SlurmError> {
+    let mut named: Option<Columns> = None;
+    for (number, line) in text.lines().enumerate() {
+        let wrong = |what, found: &str| SlurmError::Line { name: name.to_owned(), line: number + 1, what, found: found.to_owned() };
+        let fields: Vec<&str> =
+            if line.contains('|') { line.split('|').map(str::trim).collect() } else { line.split_whitespace().collect() };
+        if let Some(columns) = Columns::named(&fields) {
+            named = Some(columns);
+            continue;
+        }
+        let counted;
+        let columns = match &named {
+            Some(columns) => columns,
+            None if fields.first() == Some(&id) => {
+                counted =
+                    Columns::counted(&fields).ok_or_else(|| wrong("expected 5 or 6 columns, or their names in the first line", line))?;
+                &counted
+            }
+            None => continue,
+        };
+        if fields.get(columns.id) != Some(&id) {
+            continue;
+        }
+        let nodes = *fields.get(columns.nodes).ok_or_else(|| wrong("the list of nodes is missing", line))?;
+        if nodes.is_empty() || nodes.eq_ignore_ascii_case("none assigned") || nodes.starts_with('(') {
+            return Err(wrong("the job has no nodes yet", nodes));
+        }
+        if nodes.ends_with('+') {
+            return Err(wrong("the list of nodes is truncated", nodes));
+        }
+        let time = |column: Option<usize>| match column.and_then(|column| fields.get(column)).copied() {
+            None | Some("" | "Unknown" | "N/A" | "None") => Ok(None),
+            // A text without a date would be parsed as a time of today.
+            Some(text) if !text.contains('T') => Err(wrong("expected a time such as 2026-11-21T12:00:00", text)),
+            Some(text) => zone.parse(text, 0).map(Some).map_err(|_| wrong("expected a time such as 2026-11-21T12:00:00", text)),
+        };
+        return Ok(SlurmJob { nodes: nodes.to_owned(), from: time(columns.start)?, to: time(columns.end)? });
+    }
+    Err(SlurmError::NoJob { name: name.to_owned(), id: id.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOON: u64 = 1_795_262_400_000_000_000;
+
+    fn found(text: &str, id: &str) -> Result<SlurmJob, SlurmError> {
+        find(text, "jobs", id, &Zone::utc())
+    }
+
+    #[test]
+    fn jobs_are_found_in_the_output_of_slurm() {
+        let whole = SlurmJob { nodes: "n[1-2,7]".to_owned(), from: Some(NOON), to: Some(NOON + 60_000_000_000) };
+        let running = SlurmJob { to: None, ..whole.clone() };
+        let sacct = "JobID|State|Start|End|NodeList\n6|COMPLETED|Unknown|Unknown|n9\n7|COMPLETED|2026-11-21T12:00:00|2026-11-21T12:01:00|n[1-2,7]\n";
+        assert_eq!(found(sacct, "7"), Ok(whole.clone()));
+        assert_eq!(found("70|u|R|x|y|z\n7|u|COMPLETED|2026-11-21T12:00:00|2026-11-21T12:01:00|n[1-2,7]\n", "7"), Ok(whole));
+        assert_eq!(found("7|u|RUNNING|n[1-2,7]|2026-11-21T12:00:00\n", "7"), Ok(running.clone()));
+        let padded =
+            "JobID      Start               End      NodeList\n------ ------- ----- ----\n7   2026-11-21T12:00:00  Unknown  n[1-2,7]\n";
+        assert_eq!(found(padded, "7"), Ok(running));
+    }
+
+    #[test]
+    fn malformed_line_is_reported_with_its_number() {
+        assert_eq!(found("", "7"), Err(SlurmError::NoJob { name: "jobs".to_owned(), id: "7".to_owned() }));
+        for (text, what) in [
+            ("JobID|NodeList\n7|n[1-2+\n", "the list of nodes is truncated"),
+            ("JobID|NodeList\n7|None assigned\n", "the job has no nodes yet"),
+            ("JobID|NodeList|Start\n7|n1|yesterday\n", "expected a time such as 2026-11-21T12:00:00"),
+            ("JobID|NodeList\n7\n", "the list of nodes is missing"),
+            ("\n7|x\n", "expected 5 or 6 columns, or their names in the first line"),
+        ] {
+            let Err(SlurmError::Line { line, what: found, .. }) = found(text, "7") else { panic!("{text}") };
+            assert_eq!((line, found), (2, what));
+        }
+    }
+}

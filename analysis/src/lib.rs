@@ -1,0 +1,34 @@
+//! Reads, merges and evaluates what `ibnet-sweep` recorded. Draws nothing.
+//!
+//! [`input`] reads files of records and passes each [`record::Record`] to an [`input::Fold`].
+//! [`when`] parses and formats points in time, [`hosts`] parses host lists. The other modules
+//! evaluate the records: [`heat`] and [`latency`] directly, [`errors`], [`links`], [`trees`],
+//! [`map`] and [`job`] by way of [`ports`]. [`replay`] returns recorded lines with the time at
+//! which each is due.
+//!
+//! The row types, such as [`links::LinkRow`], are the rows of the JSON output: their field names
+//! are an interface.
+
+pub mod error;
+pub mod errors;
+#[cfg(test)]
+mod fixtures;
+pub mod heat;
+pub mod hosts;
+pub mod input;
+pub mod job;
+pub mod latency;
+pub mod links;
+pub mod map;
+pub mod metric;
+mod path;
+pub mod ports;
+pub mod replay;
+pub mod trees;
+pub mod when;
+
+pub use ibnet::record::reader as record;
+
+// The fixtures name this crate as the tests of other crates do.
+#[cfg(test)]
+extern crate self as ibnet_analysis;

@@ -1,0 +1,303 @@
+//! Links: utilization, blocked time, errors, and links whose ends disagree.
+//!
+//! A link is known from the records of both ends or of one. The traffic of a direction is what the
+//! sending end transmitted, or else what the other end received. Only the sending end counts the
+//! time for which it was blocked.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use ibnet::types::NodeKind;
+use serde::Serialize;
+
+use crate::ports::checkpoints::EndComparison;
+use crate::ports::{PortKey, PortName, PortSummary};
+
+/// A link with both ends and both directions.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Link {
+    /// Both ends.
+    pub ends: [End; 2],
+    /// Last known width and speed, such as `4xEDR`.
+    pub rate: Box<str>,
+    /// Traffic that leaves the first end, and traffic that leaves the second end.
+    pub directions: [Direction; 2],
+    /// Increase of the error counters of both ends over the time range.
+    pub errors: u64,
+    /// Comparison of the octets that both ends counted; `None` if only one end was queried.
+    pub compared: Option<EndComparison>,
+}
+
+/// One end of a link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct End {
+    /// The port.
+    pub port: PortName,
+    /// Kind of the device; `None` if it was not queried.
+    pub kind: Option<NodeKind>,
+}
+
+/// Traffic of one direction; unknown values are `None`.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Direction {
+    /// Mean data rate in Gb/s.
+    pub gbps: Option<f64>,
+    /// Mean share of the data rate of the link, 0 to 1.
+    pub utilization: Option<f64>,
+    /// Largest share of the data rate in a slot, 0 to 1.
+    pub peak: Option<f64>,
+    /// Mean share of the time in which the sending port had data and no credit, 0 to 1.
+    pub blocked: Option<f64>,
+}
+
+/// Order of a list of links, largest value first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LinkOrder {
+    /// Mean share of the data rate, of the direction with more.
+    #[default]
+    Utilization,
+    /// Share of the time in which a port was blocked, of the direction with more.
+    Blocked,
+    /// Errors of both ends.
+    Errors,
+}
+
+/// A link in the JSON output, seen from the end that sends more.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct LinkRow {
+    /// The sending port.
+    pub from: PortName,
+    /// The receiving port.
+    pub to: PortName,
+    /// Width and speed, such as `4xEDR`.
+    pub link: String,
+    /// Mean data rate in Gb/s.
+    pub xmit_gbps: Option<f64>,
+    /// Mean share of the data rate of the link, 0 to 1.
+    pub xmit_utilization: Option<f64>,
+    /// Largest share of the data rate in a slot, 0 to 1.
+    pub xmit_utilization_peak: Option<f64>,
+    /// Mean share of the time in which the sending port had data and no credit, 0 to 1.
+    pub blocked: Option<f64>,
+    /// Mean share of the data rate in the other direction, 0 to 1.
+    pub back_utilization: Option<f64>,
+    /// Mean share of the time in which the receiving port was blocked as a sender, 0 to 1.
+    pub back_blocked: Option<f64>,
+    /// Increase of the error counters of both ends over the time range.
+    pub errors: u64,
+    /// Whether both ends counted different numbers of octets, beyond the tolerance.
+    pub ends_disagree: bool,
+}
+
+/// A direction of a link whose ends disagree, in the JSON output.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct DisagreementRow {
+    /// The sending port.
+    pub from: PortName,
+    /// The receiving port.
+    pub to: PortName,
+    /// Octets that the sending port counted.
+    pub sent_bytes: u64,
+    /// Octets that the receiving port counted.
+    pub received_bytes: u64,
+    /// Difference of the two, in octets.
+    pub difference_bytes: u64,
+    /// Difference that the different times of the readings explain, in octets.
+    pub tolerance_bytes: u64,
+    /// Time between the compared readings, in seconds.
+    pub seconds: f64,
+}
+
+/// Returns all links of the ports, in the order of the GUIDs.
+pub fn find(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<Link> {
+    let mut links = Vec::new();
+    for (key, port) in ports {
+        let Some(peer) = port.peer else { continue };
+        // A link that both ends describe is taken from the end with the lower key.
+        if peer < *key && ports.contains_key(&peer) {
+            continue;
+        }
+        let other = ports.get(&peer).filter(|other| other.peer == Some(*key));
+        let far =
+            End { port: PortName::new(other.map_or(&port.peer_name, |other| &other.node), peer), kind: other.and_then(|other| other.kind) };
+        links.push(Link {
+            ends: [End { port: PortName::new(&port.node, *key), kind: port.kind }, far],
+            rate: port.link.clone(),
+            directions: [Direction::between(Some(port), other), Direction::between(other, Some(port))],
+            errors: port.error_sum().saturating_add(other.map_or(0, PortSummary::error_sum)),
+            compared: other.and_then(|other| port.checkpoints.compare(&other.checkpoints, port.gbps()?.max(port.fastest_gbps))),
+        });
+    }
+    links
+}
+
+/// Returns the links in an order, each turned so that the direction with more comes first.
+pub fn sorted(links: &[Link], order: LinkOrder) -> Vec<Link> {
+    let mut sorted: Vec<Link> = links.iter().cloned().map(|link| link.turned(order)).collect();
+    // Links of equal value stay in the order of their GUIDs.
+    sorted.sort_by(|a, b| b.value(order).partial_cmp(&a.value(order)).unwrap_or(std::cmp::Ordering::Equal));
+    sorted
+}
+
+impl Direction {
+    /// Evaluates the traffic from one port to the other.
+    fn between(from: Option<&PortSummary>, to: Option<&PortSummary>) -> Self {
+        let pick = |sent: fn(&PortSummary) -> Option<f64>, received: fn(&PortSummary) -> Option<f64>| {
+            from.and_then(sent).or_else(|| to.and_then(received))
+        };
+        Self {
+            gbps: pick(|port| port.all.xmit.mean(), |port| port.all.rcv.mean()),
+            utilization: pick(|port| port.all.xmit_utilization.mean(), |port| port.all.rcv_utilization.mean()),
+            peak: pick(|port| port.all.xmit_utilization.peak(), |port| port.all.rcv_utilization.peak()),
+            blocked: from.and_then(|port| port.all.blocked.mean()),
+        }
+    }
+
+    fn value(&self, order: LinkOrder) -> Option<f64> {
+        match order {
+            LinkOrder::Utilization => self.utilization,
+            LinkOrder::Blocked => self.blocked,
+            LinkOrder::Errors => None,
+        }
+    }
+}
+
+impl Link {
+    /// Returns the value that an order compares: the larger one of both directions, or the errors.
+    pub fn value(&self, order: LinkOrder) -> Option<f64> {
+        match order {
+            LinkOrder::Errors => Some(self.errors as f64),
+            _ => self.directions.iter().filter_map(|direction| direction.value(order)).reduce(f64::max),
+        }
+    }
+
+    /// Turns the link so that the direction with more comes first.
+    #[must_use]
+    pub fn turned(self, order: LinkOrder) -> Self {
+        let order = if order == LinkOrder::Errors { LinkOrder::Utilization } else { order };
+        if self.directions[0].value(order) >= self.directions[1].value(order) { self } else { self.reversed() }
+    }
+
+    /// Swaps the ends.
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        let [one, other] = self.ends;
+        let compared =
+            self.compared.map(|EndComparison { seconds, out, back, tolerance }| EndComparison { seconds, out: back, back: out, tolerance });
+        Self { ends: [other, one], directions: [self.directions[1], self.directions[0]], compared, ..self }
+    }
+
+    /// Whether the ends counted different numbers of octets, beyond the tolerance.
+    pub fn disagrees(&self) -> bool {
+        self.compared.is_some_and(|compared| compared.missing() != (0, 0))
+    }
+
+    /// Returns the row of the link in the JSON output.
+    pub fn row(&self) -> LinkRow {
+        let ([from, to], [out, back]) = (&self.ends, &self.directions);
+        LinkRow {
+            from: from.port.clone(),
+            to: to.port.clone(),
+            link: self.rate.to_string(),
+            xmit_gbps: out.gbps,
+            xmit_utilization: out.utilization,
+            xmit_utilization_peak: out.peak,
+            blocked: out.blocked,
+            back_utilization: back.utilization,
+            back_blocked: back.blocked,
+            errors: self.errors,
+            ends_disagree: self.disagrees(),
+        }
+    }
+
+    /// Returns a row for each direction in which the ends disagree.
+    pub fn disagreements(&self) -> Vec<DisagreementRow> {
+        let Some(compared) = self.compared else { return Vec::new() };
+        let (out, back) = compared.missing();
+        let directions = [(out, compared.out, [0, 1]), (back, compared.back, [1, 0])];
+        let row = |(difference_bytes, (sent_bytes, received_bytes), [from, to]): (u64, (u64, u64), [usize; 2])| DisagreementRow {
+            from: self.ends[from].port.clone(),
+            to: self.ends[to].port.clone(),
+            sent_bytes,
+            received_bytes,
+            difference_bytes,
+            tolerance_bytes: compared.tolerance as u64,
+            seconds: compared.seconds,
+        };
+        directions.into_iter().filter(|(difference, ..)| *difference > 0).map(row).collect()
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.port.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{fold, port};
+    use crate::ports::Ports;
+
+    /// A host on a leaf switch, and the leaf switch on a core switch that is not queried.
+    fn links(lost: u64) -> Vec<Link> {
+        let (leaf, host, core) = (0x1, 0x101, 0x2);
+        let mut lines = Vec::new();
+        for slot in 1..=3 {
+            let data = |xmit: u64, rcv: u64, used: f64, blocked: f64| {
+                [
+                    ("port_xmit_data_bytes", xmit.into()),
+                    ("port_rcv_data_bytes", rcv.into()),
+                    ("xmit_utilization", used.into()),
+                    ("xmit_gbps", (used * 100.0).into()),
+                    ("xmit_blocked", blocked.into()),
+                    ("port_rcv_errors", (slot * 2).into()),
+                ]
+            };
+            let moved = slot * 1_000_000_000;
+            lines.push(port(slot, (leaf, 1), "leaf", (host, 1, "n1 mlx5_0"), &data(moved, moved - lost * slot, 0.25, 0.0)));
+            lines.push(port(slot, (host, 1), "n1 mlx5_0", (leaf, 1, "leaf"), &data(moved, moved, 0.5, 0.125)));
+            let rest = [("rcv_utilization", 0.75.into()), ("rcv_gbps", 75.into()), ("xmit_blocked", serde_json::Value::Null)];
+            lines.push(port(slot, (leaf, 2), "leaf", (core, 9, "<core>\u{1b}"), &rest));
+        }
+        find(&fold(Ports::with_bins(1), &lines).finish())
+    }
+
+    #[test]
+    fn direction_uses_the_end_that_was_queried() {
+        let links = links(0);
+        assert_eq!(links.len(), 2);
+        let [to_host, to_core] = [&links[0], &links[1]];
+        assert_eq!(to_host.directions[0], Direction { gbps: Some(25.0), utilization: Some(0.25), peak: Some(0.25), blocked: Some(0.0) });
+        assert_eq!(to_host.directions[1], Direction { gbps: Some(50.0), utilization: Some(0.5), peak: Some(0.5), blocked: Some(0.125) });
+        assert_eq!((to_host.errors, to_core.errors), (8, 0), "2 to 6 at each of two ends");
+        assert_eq!(to_core.directions[1], Direction { gbps: Some(75.0), utilization: Some(0.75), peak: Some(0.75), blocked: None });
+        assert_eq!(to_core.compared, None);
+    }
+
+    #[test]
+    fn rows_start_at_the_end_that_sends_more() {
+        let sorted = sorted(&links(100_000_000), LinkOrder::Blocked);
+        let row = sorted[0].row();
+        assert_eq!((row.from.to_string(), row.to.to_string()), ("n1 mlx5_0 port 1".to_owned(), "leaf port 1".to_owned()));
+        assert_eq!((row.xmit_utilization, row.blocked, row.back_utilization, row.errors), (Some(0.5), Some(0.125), Some(0.25), 8));
+        let rows = sorted[0].disagreements();
+        assert_eq!(rows.len(), 1);
+        assert_eq!((rows[0].sent_bytes, rows[0].received_bytes, rows[0].difference_bytes), (2_000_000_000, 1_800_000_000, 200_000_000));
+        assert!(row.ends_disagree && sorted[1].disagreements().is_empty());
+    }
+
+    #[test]
+    fn json_fields_of_a_row_have_documented_names() {
+        let row = serde_json::to_value(links(0)[0].row()).expect("a row");
+        assert_eq!(
+            (&row["from"]["guid"], &row["from"]["port"], &row["from"]["node"]),
+            (&"0x0000000000000001".into(), &1.into(), &"leaf".into())
+        );
+        assert_eq!(
+            (&row["link"], &row["xmit_utilization"], &row["blocked"], &row["errors"]),
+            (&"4xEDR".into(), &0.25.into(), &0.0.into(), &8.into())
+        );
+    }
+}

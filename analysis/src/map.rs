@@ -1,0 +1,134 @@
+//! The topology of the records: switches with their tiers and hosts, and the links between
+//! switches.
+//!
+//! Each record names the peer of its port, so no net file is necessary.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use ibnet::types::{Guid, NodeKind};
+
+use crate::links::Link;
+use crate::ports::PortKey;
+use crate::trees::{RootCause, Trees};
+
+/// Switches, links and roots of congestion.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Map {
+    /// Switches in the order of their GUIDs.
+    pub switches: Vec<MapSwitch>,
+    /// Links between switches by the indices of both switches, the lower one first.
+    pub trunks: BTreeMap<(usize, usize), Vec<Link>>,
+    /// Roots of congestion trees, those with the longest blocked time first.
+    pub roots: Vec<PortKey>,
+    /// Time range and time zone, for the caption.
+    pub when: String,
+}
+
+/// A switch and its hosts.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MapSwitch {
+    /// Port GUID of the switch.
+    pub guid: Guid,
+    /// Node description as the device returned it.
+    pub name: Box<str>,
+    /// 1 for a switch with hosts, 2 for its neighbours without hosts, and so on; 0 if no host can
+    /// be reached.
+    pub tier: u16,
+    /// Links to HCAs; the first end is the switch's port.
+    pub hosts: Vec<Link>,
+}
+
+impl Map {
+    /// Builds the map of all links. `when` is the text of the time range.
+    pub fn of(links: &[Link], when: &str) -> Self {
+        let mut names: BTreeMap<Guid, &str> = BTreeMap::new();
+        let mut hosts: BTreeSet<Guid> = BTreeSet::new();
+        for end in links.iter().flat_map(|link| &link.ends) {
+            names
+                .entry(end.port.guid)
+                .and_modify(|name| {
+                    if name.is_empty() {
+                        *name = &end.port.node;
+                    }
+                })
+                .or_insert(&end.port.node);
+            if end.kind == Some(NodeKind::Hca) {
+                hosts.insert(end.port.guid);
+            }
+        }
+        // A device that was not queried is an HCA if it has only one known link, to a switch.
+        let mut degree: BTreeMap<Guid, usize> = BTreeMap::new();
+        links.iter().flat_map(|link| &link.ends).for_each(|end| *degree.entry(end.port.guid).or_default() += 1);
+        for end in links.iter().flat_map(|link| &link.ends).filter(|end| end.kind.is_none()) {
+            if degree[&end.port.guid] == 1 {
+                hosts.insert(end.port.guid);
+            }
+        }
+        let guids: Vec<Guid> = names.keys().copied().filter(|guid| !hosts.contains(guid)).collect();
+        let new = |guid: &Guid| MapSwitch { guid: *guid, name: names[guid].into(), tier: 0, hosts: Vec::new() };
+        let mut map = Self { switches: guids.iter().map(new).collect(), trunks: BTreeMap::new(), roots: Vec::new(), when: when.to_owned() };
+        for link in links {
+            let index = |end: usize| guids.binary_search(&link.ends[end].port.guid).ok();
+            match (index(0), index(1)) {
+                (Some(one), Some(other)) if one != other => {
+                    map.trunks.entry((one.min(other), one.max(other))).or_default().push(link.clone());
+                }
+                (Some(switch), None) => map.switches[switch].hosts.push(link.clone()),
+                (None, Some(switch)) => map.switches[switch].hosts.push(link.clone().reversed()),
+                // A link from a switch to itself, or between two HCAs.
+                _ => {}
+            }
+        }
+        map.find_tiers();
+        map
+    }
+
+    /// Marks the roots of the first three congestion trees that have victims and a known cause.
+    #[must_use]
+    pub fn with_roots(mut self, trees: &Trees) -> Self {
+        const MOST: usize = 3;
+        let roots = trees.trees.iter().filter(|tree| tree.cause != RootCause::Unclear && !tree.branches.is_empty()).map(|tree| tree.root);
+        self.roots = roots.take(MOST).collect();
+        self
+    }
+
+    fn find_tiers(&mut self) {
+        let mut neighbours = vec![Vec::new(); self.switches.len()];
+        for (one, other) in self.trunks.keys() {
+            neighbours[*one].push(*other);
+            neighbours[*other].push(*one);
+        }
+        let leaves = (0..self.switches.len()).filter(|switch| !self.switches[*switch].hosts.is_empty());
+        let mut queue: VecDeque<usize> = leaves.collect();
+        queue.iter().for_each(|leaf| self.switches[*leaf].tier = 1);
+        while let Some(switch) = queue.pop_front() {
+            for next in &neighbours[switch] {
+                if self.switches[*next].tier == 0 {
+                    self.switches[*next].tier = self.switches[switch].tier + 1;
+                    queue.push_back(*next);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{fold, map_lines};
+    use crate::links;
+    use crate::ports::Ports;
+
+    fn map() -> Map {
+        Map::of(&links::find(&fold(Ports::with_bins(1), &map_lines()).finish()), "from then to now (UTC)")
+    }
+
+    #[test]
+    fn switches_have_tiers_and_hosts() {
+        let map = map();
+        let switches: Vec<_> = map.switches.iter().map(|switch| (switch.guid.0, switch.tier, switch.hosts.len())).collect();
+        assert_eq!(switches, [(1, 1, 2), (2, 1, 2), (9, 2, 0)]);
+        let trunks: Vec<_> = map.trunks.iter().map(|(ends, cables)| (*ends, cables.len())).collect();
+        assert_eq!(trunks, [((0, 2), 2), ((1, 2), 2)]);
+    }
+}

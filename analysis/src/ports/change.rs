@@ -1,0 +1,70 @@
+//! Increase of a counter over a time.
+
+/// Increase of a counter over the time range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CounterChange {
+    /// Increase, including the values that were counted after a reset.
+    pub increase: u64,
+    /// Whether the true increase is larger: the counter was reset in between, or it is saturated.
+    pub is_lower_bound: bool,
+    first: u64,
+    /// Last value of the counter.
+    pub last: u64,
+}
+
+impl CounterChange {
+    /// Takes the first reading.
+    pub const fn new(value: u64, is_saturated: bool) -> Self {
+        Self { increase: 0, is_lower_bound: is_saturated, first: value, last: value }
+    }
+
+    /// Adds the next reading.
+    pub const fn add(&mut self, value: u64, is_saturated: bool) {
+        self.merge(Self::new(value, is_saturated));
+    }
+
+    /// Merges the change of all later readings.
+    pub const fn merge(&mut self, later: Self) {
+        let was_reset = later.first < self.last;
+        let between = if was_reset { later.first } else { later.first - self.last };
+        self.increase = self.increase.saturating_add(between).saturating_add(later.increase);
+        self.is_lower_bound = self.is_lower_bound || later.is_lower_bound || was_reset;
+        self.last = later.last;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(values: &[u64]) -> CounterChange {
+        let mut change = CounterChange::new(values[0], false);
+        values[1..].iter().for_each(|value| change.add(*value, false));
+        change
+    }
+
+    #[test]
+    fn increases_are_summed_and_a_reset_does_not_count_as_one() {
+        assert_eq!(change(&[7]).increase, 0);
+        assert_eq!((change(&[7, 9, 9, 12]).increase, change(&[7, 9, 9, 12]).is_lower_bound), (5, false));
+        // 7 to 9, reset, 0 to 3, and 3 to 4.
+        assert_eq!((change(&[7, 9, 3, 4]).increase, change(&[7, 9, 3, 4]).is_lower_bound), (6, true));
+    }
+
+    #[test]
+    fn merged_parts_equal_the_whole() {
+        let values = [7, 9, 3, 4, 4, 1, 8];
+        for cut in 1..values.len() {
+            let mut first = change(&values[..cut]);
+            first.merge(change(&values[cut..]));
+            assert_eq!(first, change(&values), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn increase_of_a_saturated_counter_is_a_lower_bound() {
+        let mut change = CounterChange::new(200, false);
+        change.add(255, true);
+        assert_eq!((change.increase, change.is_lower_bound), (55, true));
+    }
+}

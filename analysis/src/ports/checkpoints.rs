@@ -1,0 +1,173 @@
+//! Octets that a port sent and received at certain slots.
+//!
+//! They are used to compare what one end of a link sent with what the other end received in the
+//! same slots.
+
+use crate::record::Port;
+
+/// Largest number of checkpoints of a port.
+const MOST: usize = 32;
+
+/// Readings at the slots whose numbers are multiples of a power of two. Both ends of a link then
+/// keep the same slots, or one end keeps a subset of the other's.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Checkpoints {
+    /// Readings in the order of their slots.
+    all: Vec<Checkpoint>,
+    shift: u32,
+}
+
+/// One reading.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Checkpoint {
+    slot: u64,
+    ts: u64,
+    /// The device read its counters at most this long before `ts`.
+    rtt_ns: u64,
+    xmit: u64,
+    rcv: u64,
+}
+
+/// Octets of both directions of a link as counted by both ends over the same slots.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct EndComparison {
+    /// Time between the first and the last slot, in seconds.
+    pub seconds: f64,
+    /// Octets sent by the first end, and octets received by the second end.
+    pub out: (u64, u64),
+    /// Octets sent by the second end, and octets received by the first end.
+    pub back: (u64, u64),
+    /// Octets by which the ends may differ because they were read at different times.
+    pub tolerance: f64,
+}
+
+impl Checkpoints {
+    pub(super) fn add(&mut self, port: &Port<'_>) {
+        let (Some(xmit), Some(rcv)) = (port.counter("port_xmit_data_bytes"), port.counter("port_rcv_data_bytes")) else { return };
+        if port.is_saturated("port_xmit_data_bytes") || port.is_saturated("port_rcv_data_bytes") {
+            return;
+        }
+        self.put(Checkpoint { slot: port.slot, ts: port.ts, rtt_ns: port.rtt_ns, xmit, rcv });
+    }
+
+    fn put(&mut self, checkpoint: Checkpoint) {
+        if self.all.last().is_some_and(|last| checkpoint.slot <= last.slot || checkpoint.xmit < last.xmit || checkpoint.rcv < last.rcv) {
+            // A reset or another clock: earlier readings are not comparable.
+            self.all.clear();
+        }
+        if checkpoint.slot.trailing_zeros() >= self.shift {
+            self.all.push(checkpoint);
+            self.thin_out();
+        }
+    }
+
+    fn thin_out(&mut self) {
+        while self.all.len() > MOST {
+            self.shift += 1;
+            let shift = self.shift;
+            self.all.retain(|checkpoint| checkpoint.slot.trailing_zeros() >= shift);
+        }
+    }
+
+    pub(super) fn merge(&mut self, later: Self) {
+        self.shift = self.shift.max(later.shift);
+        let shift = self.shift;
+        self.all.retain(|checkpoint| checkpoint.slot.trailing_zeros() >= shift);
+        later.all.into_iter().for_each(|checkpoint| self.put(checkpoint));
+    }
+
+    /// Compares the two ends of a link with this data rate over the longest time that both cover;
+    /// `None` if they have no two slots in common.
+    pub fn compare(&self, other: &Self, gbps: f64) -> Option<EndComparison> {
+        let pair = |checkpoint: &Checkpoint| {
+            Some((*checkpoint, other.all[other.all.binary_search_by_key(&checkpoint.slot, |checkpoint| checkpoint.slot).ok()?]))
+        };
+        let first = self.all.iter().find_map(pair)?;
+        let last = self.all.iter().rev().find_map(pair)?;
+        if first.0.slot == last.0.slot {
+            return None;
+        }
+        let apart =
+            |(one, other): (Checkpoint, Checkpoint)| one.ts.abs_diff(other.ts).saturating_add(one.rtt_ns).saturating_add(other.rtt_ns);
+        let over = |value: fn(&Checkpoint) -> u64, (from, to): (Checkpoint, Checkpoint)| value(&to) - value(&from);
+        let (ours, others) = ((first.0, last.0), (first.1, last.1));
+        Some(EndComparison {
+            seconds: last.0.ts.saturating_sub(first.0.ts) as f64 / 1e9,
+            out: (over(|checkpoint| checkpoint.xmit, ours), over(|checkpoint| checkpoint.rcv, others)),
+            back: (over(|checkpoint| checkpoint.xmit, others), over(|checkpoint| checkpoint.rcv, ours)),
+            // The device may have read its counters up to twice this time apart.
+            tolerance: 2.0 * apart(first).saturating_add(apart(last)) as f64 * gbps / 8.0 + IN_FLIGHT,
+        })
+    }
+}
+
+/// Octets on the cable, and of a packet that only one end has counted.
+const IN_FLIGHT: f64 = 65536.0;
+
+impl EndComparison {
+    /// Returns for both directions the octets by which the ends differ. A difference within the
+    /// tolerance, or within 0.5 %, is 0.
+    pub fn missing(&self) -> (u64, u64) {
+        const SHARE: f64 = 0.005;
+        let beyond = |(sent, received): (u64, u64)| {
+            let difference = sent.abs_diff(received);
+            if difference as f64 > self.tolerance.max(sent.max(received) as f64 * SHARE) { difference } else { 0 }
+        };
+        (beyond(self.out), beyond(self.back))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checkpoints(slots: impl Iterator<Item = u64>, late_ns: u64, sent: impl Fn(u64) -> u64) -> Checkpoints {
+        let mut checkpoints = Checkpoints::default();
+        slots
+            .for_each(|slot| checkpoints.put(Checkpoint { slot, ts: slot * 1_000_000_000 + late_ns, rtt_ns: 0, xmit: sent(slot), rcv: 0 }));
+        checkpoints
+    }
+
+    #[test]
+    fn few_checkpoints_are_kept_of_many_slots() {
+        let long = checkpoints(1_000..200_000, 0, |slot| slot);
+        assert!(long.all.len() <= MOST && long.all.len() > MOST / 4, "{}", long.all.len());
+        let other = checkpoints(1_003..150_000, 0, |slot| slot);
+        let compared = long.compare(&other, 100.0).expect("they overlap");
+        assert!(compared.seconds > 100_000.0, "{compared:?}");
+    }
+
+    #[test]
+    fn merged_parts_equal_the_whole() {
+        let whole = checkpoints(0..500, 0, |slot| 2 * slot);
+        for cut in [1, 30, 250, 499] {
+            let mut first = checkpoints(0..cut, 0, |slot| 2 * slot);
+            first.merge(checkpoints(cut..500, 0, |slot| 2 * slot));
+            assert_eq!(first, whole, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn difference_within_the_tolerance_is_ignored() {
+        let other = |late_ns, lost: u64| {
+            let mut checkpoints = checkpoints(0..10, late_ns, |_| 0);
+            checkpoints.all.iter_mut().for_each(|checkpoint| checkpoint.rcv = checkpoint.slot * (1_000_000_000 - lost));
+            checkpoints
+        };
+        let ours = checkpoints(0..10, 0, |slot| slot * 1_000_000_000);
+        let compared = ours.compare(&other(0, 0), 100.0).expect("same slots");
+        assert_eq!((compared.out, compared.missing(), compared.seconds), ((9_000_000_000, 9_000_000_000), (0, 0), 9.0));
+        // 1 ms apart at both ends of the time: twice 2 x 12.5 MB.
+        let compared = ours.compare(&other(1_000_000, 5_500_000), 100.0).expect("same slots");
+        assert_eq!((compared.tolerance, compared.missing()), (50_065_536.0, (0, 0)));
+        assert_eq!(ours.compare(&other(1_000_000, 6_000_000), 100.0).expect("same slots").missing(), (54_000_000, 0));
+        assert_eq!(ours.compare(&other(0, 5_000_000), 100.0).expect("same slots").missing(), (0, 0), "0.5 % is within the tolerance");
+    }
+
+    #[test]
+    fn reset_counter_discards_earlier_checkpoints() {
+        let reset = checkpoints(0..10, 0, |slot| if slot < 5 { 100 + slot } else { slot });
+        assert_eq!(reset.all.first().map(|checkpoint| checkpoint.slot), Some(5));
+        assert_eq!(reset.compare(&checkpoints(0..6, 0, |slot| slot), 100.0), None, "one common slot is not enough");
+    }
+}

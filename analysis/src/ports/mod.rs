@@ -1,0 +1,421 @@
+//! Summary of each port over the time range: utilization, blocked time, errors and link events.
+//!
+//! Memory is bounded by the number of ports, not by the number of records. If two samplers query a
+//! port, their records are kept apart, so that no counter seems to decrease between them.
+//! [`Ports::finish`] returns the summary of the sampler with more records.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use ibnet::types::{Guid, LinkRate, NodeKind, PortNum, Printable};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use crate::input::Fold;
+use crate::record::{Event, Port, Record, Type};
+
+pub mod bins;
+pub mod change;
+pub mod checkpoints;
+
+use self::bins::{TimeBin, TimeBins};
+use self::change::CounterChange;
+use self::checkpoints::Checkpoints;
+
+/// GUID of the device and number of the port.
+pub type PortKey = (Guid, PortNum);
+
+/// Error counters, the most important first. The parts of a counter follow that counter.
+pub const ERRORS: [&str; 23] = [
+    "link_downed_counter",
+    "link_error_recovery_counter",
+    "symbol_error_counter",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+    "port_rcv_errors",
+    "port_local_physical_errors",
+    "port_malformed_packet_errors",
+    "port_buffer_overrun_errors",
+    "port_dlid_mapping_errors",
+    "port_vl_mapping_errors",
+    "port_looping_errors",
+    "port_rcv_remote_physical_errors",
+    "port_rcv_switch_relay_errors",
+    "port_xmit_discards",
+    "port_inactive_discards",
+    "port_neighbor_mtu_discards",
+    "port_sw_lifetime_limit_discards",
+    "port_sw_hoq_lifetime_limit_discards",
+    "port_xmit_constraint_errors",
+    "port_rcv_constraint_errors",
+    "vl15_dropped",
+    "qp1_dropped",
+];
+
+/// Indices in [`ERRORS`] of the counters that are parts of another counter. They are not summed.
+pub const PARTS: [std::ops::Range<usize>; 2] = [6..12, 15..19];
+
+/// Whether the counter at this index of [`ERRORS`] is a part of another counter.
+pub fn is_part(index: usize) -> bool {
+    PARTS.iter().any(|range| range.contains(&index))
+}
+
+/// A port in the rows of the JSON output. Its text form is `leaf01 port 3`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct PortName {
+    /// Port GUID of a switch or of an HCA port.
+    pub guid: Guid,
+    /// Number of the port.
+    pub port: PortNum,
+    /// Node description as the device returned it, not escaped; empty if it is not known.
+    pub node: Box<str>,
+}
+
+impl PortName {
+    /// Names a port.
+    pub fn new(node: &str, (guid, port): PortKey) -> Self {
+        Self { guid, port, node: node.into() }
+    }
+}
+
+impl fmt::Display for PortName {
+    /// Writes the escaped node description and the port number, or the GUID if there is no
+    /// description.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { guid, port, node } = self;
+        let node = node.trim();
+        if node.is_empty() { write!(f, "{guid} port {port}") } else { write!(f, "{} port {port}", Printable(node)) }
+    }
+}
+
+/// All ports of the input.
+#[derive(Clone, Debug, Default)]
+pub struct Ports {
+    by_key: FxHashMap<PortKey, Vec<PortSummary>>,
+    most_bins: usize,
+}
+
+/// Summary of the records that one sampler wrote about a port.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PortSummary {
+    /// Name of the sampler.
+    pub sampler: Box<str>,
+    /// Node description as the device returned it; empty if there are events only.
+    pub node: Box<str>,
+    /// Kind of the device.
+    pub kind: Option<NodeKind>,
+    /// The port at the other end of the link.
+    pub peer: Option<PortKey>,
+    /// Node description of the peer.
+    pub peer_name: Box<str>,
+    /// Last known width and speed of the link, such as `4xEDR`.
+    pub link: Box<str>,
+    /// Fastest data rate of the link in the records or in the net file, in Gb/s.
+    pub fastest_gbps: f64,
+    /// Width and speed that belong to `fastest_gbps`.
+    pub fastest: Box<str>,
+    /// Times of the first and the last record or event, in nanoseconds since 1970.
+    pub span: (u64, u64),
+    /// Number of records, and number of those in which the port answered.
+    pub records: (u64, u64),
+    /// Means over the whole time.
+    pub all: TimeBin,
+    /// Means by interval of time.
+    pub bins: TimeBins,
+    /// Changes of the counters in [`ERRORS`]; `None` for a counter that the device does not have.
+    pub errors: [Option<CounterChange>; ERRORS.len()],
+    /// Octets that were sent and received at certain slots.
+    pub checkpoints: Checkpoints,
+    /// Link events.
+    pub events: LinkEvents,
+}
+
+/// A mean that is weighted by time.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Mean {
+    sum: f64,
+    time_ns: u64,
+    peak: f64,
+}
+
+/// Numbers of events of a link.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LinkEvents {
+    /// Number of `link_down` events.
+    pub downs: u64,
+    /// Number of `link_up` events.
+    pub ups: u64,
+    /// Number of changes of width or speed.
+    pub rate_changes: u64,
+    /// Number of counter resets.
+    pub resets: u64,
+    /// Time of the last `link_down` or `link_up` event, and whether it was `link_up`.
+    pub last: Option<(u64, bool)>,
+}
+
+impl Fold for Ports {
+    fn uses(&self, kind: Type) -> bool {
+        matches!(kind, Type::Port | Type::Event)
+    }
+
+    fn add(&mut self, record: &Record<'_>) {
+        match record {
+            Record::Port(port) => self.summary_by((port.guid, port.port), &port.sampler, port.ts).add(port),
+            Record::Event(event) => {
+                if let Event { guid: Some(guid), port: Some(port), .. } = event {
+                    self.summary_by((*guid, *port), &event.sampler, event.ts).add_event(event);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn merge(&mut self, later: Self) {
+        if self.by_key.is_empty() {
+            *self = later;
+            return;
+        }
+        for (key, all) in later.by_key {
+            let ours = self.by_key.entry(key).or_default();
+            for summary in all {
+                match ours.iter_mut().find(|own| own.sampler == summary.sampler) {
+                    Some(own) => own.merge(summary),
+                    None => ours.push(summary),
+                }
+            }
+        }
+    }
+}
+
+impl Ports {
+    /// Creates an empty state; each port will have at most `most` intervals of time.
+    pub fn with_bins(most: usize) -> Self {
+        Self { most_bins: most, ..Self::default() }
+    }
+
+    /// Returns each port in the order of the GUIDs, as summarized by the sampler with most answers.
+    pub fn finish(self) -> BTreeMap<PortKey, PortSummary> {
+        let best = |all: Vec<PortSummary>| {
+            all.into_iter()
+                .max_by(|a, b| (a.records.1, a.records.0).cmp(&(b.records.1, b.records.0)).then_with(|| b.sampler.cmp(&a.sampler)))
+        };
+        // A port that is only in events has neither a name nor a link.
+        self.by_key.into_iter().filter_map(|(key, all)| Some((key, best(all)?))).filter(|(_, port)| port.records.0 > 0).collect()
+    }
+
+    fn summary_by(&mut self, key: PortKey, sampler: &str, ts: u64) -> &mut PortSummary {
+        let (all, most_bins) = (self.by_key.entry(key).or_default(), self.most_bins);
+        let index = all.iter().position(|summary| &*summary.sampler == sampler).unwrap_or_else(|| {
+            all.push(PortSummary::new(sampler, ts, most_bins));
+            all.len() - 1
+        });
+        &mut all[index]
+    }
+}
+
+/// Returns the ports with intervals of equal length.
+pub(crate) fn with_equal_bins(ports: &BTreeMap<PortKey, PortSummary>) -> Cow<'_, BTreeMap<PortKey, PortSummary>> {
+    let shift = ports.values().map(|port| port.bins.shift()).max().unwrap_or(0);
+    if ports.values().all(|port| port.bins.shift() == shift) {
+        return Cow::Borrowed(ports);
+    }
+    let mut ports = ports.clone();
+    ports.values_mut().for_each(|port| port.bins.widen_to(shift));
+    Cow::Owned(ports)
+}
+
+impl PortSummary {
+    fn new(sampler: &str, ts: u64, most_bins: usize) -> Self {
+        Self {
+            sampler: sampler.into(),
+            node: "".into(),
+            kind: None,
+            peer: None,
+            peer_name: "".into(),
+            link: "".into(),
+            fastest_gbps: 0.0,
+            fastest: "".into(),
+            span: (ts, ts),
+            records: (0, 0),
+            all: TimeBin::default(),
+            bins: TimeBins::new(most_bins),
+            errors: [None; ERRORS.len()],
+            checkpoints: Checkpoints::default(),
+            events: LinkEvents::default(),
+        }
+    }
+
+    /// Time between the first and the last record, in seconds.
+    pub fn seconds(&self) -> f64 {
+        (self.span.1 - self.span.0) as f64 / 1e9
+    }
+
+    /// Data rate of the link in Gb/s; `None` if the link's width or speed is not known.
+    pub fn gbps(&self) -> Option<f64> {
+        rate(&self.link).and_then(|rate| rate.data_gbps())
+    }
+
+    /// Data rate below the fastest one that the link had or should have.
+    pub fn is_degraded(&self) -> bool {
+        self.gbps().is_some_and(|gbps| gbps < self.fastest_gbps)
+    }
+
+    /// Name of the peer, if the peer is known.
+    pub fn peer_port(&self) -> Option<PortName> {
+        self.peer.map(|peer| PortName::new(&self.peer_name, peer))
+    }
+
+    /// Sum of the increases of all error counters, without the parts of other counters.
+    pub fn error_sum(&self) -> u64 {
+        let all = self.errors.iter().enumerate().filter(|(index, _)| !is_part(*index)).filter_map(|(_, change)| change.as_ref());
+        all.fold(0, |sum, change| sum.saturating_add(change.increase))
+    }
+
+    fn add(&mut self, port: &Port<'_>) {
+        if self.records.0 == 0 || *self.node != *port.node {
+            self.node = (&*port.node).into();
+        }
+        self.kind = port.kind.or(self.kind);
+        if let (Some(guid), Some(number)) = (port.peer_guid, port.peer_port) {
+            self.peer = Some((guid, number));
+        }
+        if let Some(peer) = port.peer.as_ref().filter(|peer| ***peer != *self.peer_name) {
+            self.peer_name = (&**peer).into();
+        }
+        if *self.link != *port.link {
+            self.link = (&*port.link).into();
+            self.keep_fastest(&port.link);
+        }
+        self.span = (self.span.0.min(port.ts), self.span.1.max(port.ts));
+        self.records.0 += 1;
+        self.records.1 += u64::from(port.answered());
+        self.all.add(port, port.dt_ns.unwrap_or(0));
+        self.bins.add(port);
+        for (change, name) in self.errors.iter_mut().zip(ERRORS) {
+            if let Some(value) = port.counter(name) {
+                let is_saturated = port.is_saturated(name);
+                match change {
+                    Some(change) => change.add(value, is_saturated),
+                    None => *change = Some(CounterChange::new(value, is_saturated)),
+                }
+            }
+        }
+        self.checkpoints.add(port);
+    }
+
+    fn add_event(&mut self, event: &Event<'_>) {
+        self.span = (self.span.0.min(event.ts), self.span.1.max(event.ts));
+        match &*event.event {
+            "link_down" => self.events.add_state(event.ts, false),
+            "link_up" => self.events.add_state(event.ts, true),
+            "link_change" => {
+                self.events.rate_changes += 1;
+                // The rate before the change may be in this text only. It can be the net file's.
+                event.detail.split([' ', ',']).for_each(|word| self.keep_fastest(word));
+            }
+            "reset" => self.events.resets += 1,
+            _ => {}
+        }
+    }
+
+    fn keep_fastest(&mut self, link: &str) {
+        if let Some(gbps) = rate(link).and_then(|rate| rate.data_gbps()).filter(|gbps| *gbps > self.fastest_gbps) {
+            (self.fastest_gbps, self.fastest) = (gbps, link.into());
+        }
+    }
+
+    fn merge(&mut self, later: Self) {
+        if later.records.0 > 0 {
+            (self.node, self.link) = (later.node, later.link);
+            self.kind = later.kind.or(self.kind);
+        }
+        if later.peer.is_some() {
+            (self.peer, self.peer_name) = (later.peer, later.peer_name);
+        }
+        self.keep_fastest(&later.fastest);
+        self.span = (self.span.0.min(later.span.0), self.span.1.max(later.span.1));
+        self.records = (self.records.0 + later.records.0, self.records.1 + later.records.1);
+        self.all.merge(later.all);
+        self.bins.merge(later.bins);
+        for (own, later) in self.errors.iter_mut().zip(later.errors) {
+            match (own.as_mut(), later) {
+                (Some(own), Some(later)) => own.merge(later),
+                (None, later) => *own = later,
+                (Some(_), None) => {}
+            }
+        }
+        self.checkpoints.merge(later.checkpoints);
+        self.events.merge(&later.events);
+    }
+}
+
+/// Parses width and speed as the records have them, such as `4xEDR`.
+fn rate(link: &str) -> Option<LinkRate> {
+    let (width, speed) = link.split_at_checked(link.find('x')? + 1)?;
+    Some(LinkRate::new(width, speed))
+}
+
+impl Mean {
+    fn add(&mut self, value: Option<f64>, time_ns: u64) {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            self.sum += value * time_ns as f64;
+            self.time_ns = self.time_ns.saturating_add(time_ns);
+            self.peak = self.peak.max(value);
+        }
+    }
+
+    fn merge(&mut self, later: Self) {
+        self.sum += later.sum;
+        self.time_ns = self.time_ns.saturating_add(later.time_ns);
+        self.peak = self.peak.max(later.peak);
+    }
+
+    /// Largest value of a slot; `None` without values.
+    pub fn peak(&self) -> Option<f64> {
+        (self.time_ns > 0).then_some(self.peak)
+    }
+
+    /// Octets that a mean in Gb/s amounts to.
+    pub fn octets(&self) -> f64 {
+        // 1 Gb/s for 1 ns is 1 bit.
+        self.sum / 8.0
+    }
+
+    /// Time that the mean covers, in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.time_ns as f64 / 1e9
+    }
+
+    /// The mean; `None` without values.
+    pub fn mean(&self) -> Option<f64> {
+        (self.time_ns > 0).then(|| self.sum / self.time_ns as f64)
+    }
+}
+
+impl LinkEvents {
+    fn add_state(&mut self, ts: u64, is_up: bool) {
+        if is_up {
+            self.ups += 1;
+        } else {
+            self.downs += 1;
+        }
+        self.last = self.last.max(Some((ts, is_up)));
+    }
+
+    fn merge(&mut self, later: &Self) {
+        self.downs += later.downs;
+        self.ups += later.ups;
+        self.rate_changes += later.rate_changes;
+        self.resets += later.resets;
+        self.last = self.last.max(later.last);
+    }
+
+    /// Whether the last event was `link_down`.
+    pub fn is_down(&self) -> bool {
+        self.last.is_some_and(|(_, is_up)| !is_up)
+    }
+}
+
+#[cfg(test)]
+mod tests;

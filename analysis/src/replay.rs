@@ -1,0 +1,231 @@
+//! Replays recorded lines, to test programs that read live records.
+//!
+//! The lines of all files are merged by time. Nothing waits here: each line is returned with the
+//! time at which it is due.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::AnalysisError;
+use crate::input::{self, Inputs};
+use crate::path;
+use crate::record::{Head, Record, Type};
+
+/// Options of a replay.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ReplayOptions {
+    /// Seconds of the recording per second of the replay.
+    pub speed: f64,
+    /// New `ts` of the first line in nanoseconds since 1970; `None` keeps all times.
+    pub now: Option<u64>,
+}
+
+/// A replay in progress.
+pub struct Replay {
+    files: Vec<RecordFile>,
+    /// The next line of each file: its time and the index of the file.
+    next: BinaryHeap<Reverse<(u64, usize)>>,
+    options: ReplayOptions,
+    from: Option<u64>,
+    to: Option<u64>,
+    /// Time of the first line.
+    first: Option<u64>,
+    /// Number of lines that are not records, or do not have the layout of `ibnet-sweep`.
+    pub skipped: u64,
+}
+
+struct RecordFile {
+    name: String,
+    lines: io::Split<input::Lines>,
+    /// The line whose time is in `Replay::next`.
+    line: Vec<u8>,
+    ts: u64,
+    /// `interval_ns` of the last `start` record.
+    interval_ns: Option<u64>,
+}
+
+/// A line and the time at which to write it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReplayLine {
+    /// Time since the first line.
+    pub after: Duration,
+    /// The line with its line feed.
+    pub line: Vec<u8>,
+}
+
+impl Replay {
+    /// Opens all files.
+    ///
+    /// # Errors
+    /// Returns an error if a file is unreadable or has no record.
+    pub fn new(inputs: &Inputs, options: ReplayOptions) -> Result<Self, AnalysisError> {
+        let mut replay =
+            Self { files: Vec::new(), next: BinaryHeap::new(), options, from: inputs.from, to: inputs.to, first: None, skipped: 0 };
+        for (index, path) in inputs.in_order().into_iter().enumerate() {
+            replay.files.push(RecordFile::open(path)?);
+            let before = replay.skipped;
+            if !replay.advance(index)? {
+                let name = replay.files[index].name.clone();
+                let why = (replay.skipped > before).then(|| "it does not begin with `{\"type\":`".to_owned());
+                return Err(AnalysisError::NoRecord { name, why });
+            }
+        }
+        Ok(replay)
+    }
+
+    /// Reads the next record of a file; returns false at the end of the file.
+    fn advance(&mut self, index: usize) -> Result<bool, AnalysisError> {
+        let file = &mut self.files[index];
+        while let Some(line) = file.lines.next() {
+            let line = line.map_err(|source| AnalysisError::Read { name: file.name.clone(), source })?;
+            let Some(head) = Head::of_written(line.trim_ascii()) else {
+                self.skipped += u64::from(!line.trim_ascii().is_empty());
+                continue;
+            };
+            if head.kind == Some(Type::Start)
+                && let Ok(Record::Start(start)) = Record::parse(line.trim_ascii(), Type::Start)
+            {
+                file.interval_ns = Some(start.interval_ns);
+            }
+            // The lines of a file stay in order even if their times go back.
+            file.ts = file.ts.max(head.ts);
+            file.line = line;
+            self.next.push(Reverse((file.ts, index)));
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Returns the next line, `None` after the last one.
+    ///
+    /// # Errors
+    /// Returns an error if a file becomes unreadable.
+    pub fn next_line(&mut self) -> Result<Option<ReplayLine>, AnalysisError> {
+        while let Some(Reverse((ts, index))) = self.next.pop() {
+            let line = std::mem::take(&mut self.files[index].line);
+            let is_within = self.from.is_none_or(|from| ts >= from) && self.to.is_none_or(|to| ts < to);
+            let due = is_within.then(|| self.schedule(ts, line.trim_ascii(), index));
+            self.advance(index)?;
+            if due.is_some() {
+                return Ok(due);
+            }
+        }
+        Ok(None)
+    }
+
+    fn schedule(&mut self, ts: u64, line: &[u8], index: usize) -> ReplayLine {
+        let first = *self.first.get_or_insert(ts);
+        let after = Duration::from_nanos(scaled(ts - first, self.options.speed));
+        let mut line = match self.options.now {
+            Some(now) => shifted(line, first, now, self.options.speed, self.files[index].interval_ns),
+            None => line.to_owned(),
+        };
+        line.push(b'\n');
+        ReplayLine { after, line }
+    }
+}
+
+impl RecordFile {
+    fn open(path: PathBuf) -> Result<Self, AnalysisError> {
+        let name = path::display_name(&path);
+        match input::lines(&path) {
+            Ok(lines) => Ok(Self { name, lines, line: Vec::new(), ts: 0, interval_ns: None }),
+            Err(source) => Err(AnalysisError::Read { name, source }),
+        }
+    }
+}
+
+/// Converts a duration of the recording to a duration of the replay, in nanoseconds.
+fn scaled(ns: u64, speed: f64) -> u64 {
+    if speed == 1.0 { ns } else { (ns as f64 / speed) as u64 }
+}
+
+/// Returns the line with `ts` and `slot` shifted to the time of the replay. All other fields stay,
+/// also `dt_ns` and the rates.
+fn shifted(line: &[u8], first: u64, now: u64, speed: f64, interval_ns: Option<u64>) -> Vec<u8> {
+    let mut shifted = Vec::with_capacity(line.len() + 8);
+    let Some((before, ts, rest)) = number(line, b",\"ts\":") else { return line.to_owned() };
+    shifted.extend_from_slice(before);
+    let ts = if ts >= first { now.saturating_add(scaled(ts - first, speed)) } else { now.saturating_sub(scaled(first - ts, speed)) };
+    shifted.extend_from_slice(ts.to_string().as_bytes());
+    match (number(rest, b",\"slot\":"), interval_ns) {
+        (Some((before, slot, rest)), Some(interval_ns @ 1..)) if before.len() == b",\"slot\":".len() => {
+            let slots = (i128::from(now) - i128::from(first)).div_euclid(i128::from(interval_ns));
+            shifted.extend_from_slice(before);
+            shifted.extend_from_slice((i128::from(slot) + slots).max(0).to_string().as_bytes());
+            shifted.extend_from_slice(rest);
+        }
+        _ => shifted.extend_from_slice(rest),
+    }
+    shifted
+}
+
+/// Finds the number after a key; returns the text before it, the number, and the text after it.
+fn number<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], u64, &'a [u8])> {
+    let at = memchr::memmem::find(text, key)? + key.len();
+    let digits = text[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let value = std::str::from_utf8(&text[at..at + digits]).ok()?.parse().ok()?;
+    Some((&text[..at], value, &text[at + digits..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replayed(files: &[&str], options: ReplayOptions, from: Option<u64>) -> Vec<(u64, String)> {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = files.iter().enumerate().map(|(index, text)| {
+            let path = dir.path().join(index.to_string());
+            std::fs::write(&path, text).unwrap();
+            path
+        });
+        let mut replay = Replay::new(&Inputs { files: paths.collect(), from, to: None }, options).unwrap();
+        let mut played = Vec::new();
+        while let Some(due) = replay.next_line().unwrap() {
+            played.push((due.after.as_nanos() as u64, String::from_utf8(due.line).unwrap()));
+        }
+        played
+    }
+
+    const A: &str = r#"{"type":"start","ts":1000,"slot":10,"sampler":"a","interval_ns":100}
+nonsense
+{"type":"port","ts":1300,"slot":13,"sampler":"a","node":",\"ts\":5","dt_ns":100}
+{"type":"sweep","ts":1250,"slot":13,"sampler":"a"}
+"#;
+    const B: &str = "{\"type\":\"port\",\"ts\":1200,\"slot\":12,\"sampler\":\"b\"}\n";
+
+    #[test]
+    fn lines_of_all_files_are_merged_by_time_and_unchanged() {
+        let played = replayed(&[A, B], ReplayOptions { speed: 2.0, now: None }, None);
+        let lines: Vec<_> = A.lines().filter(|line| line.starts_with('{')).collect();
+        let expected = [(0, lines[0]), (100, B.trim_end()), (150, lines[1]), (150, lines[2])];
+        assert_eq!(played, expected.map(|(after, line)| (after, format!("{line}\n"))));
+    }
+
+    #[test]
+    fn only_times_and_slots_are_shifted() {
+        let played = replayed(&[A, B], ReplayOptions { speed: 2.0, now: Some(100_000) }, None);
+        let lines: Vec<_> = played.iter().map(|(_, line)| line.as_str()).collect();
+        assert!(lines[0].starts_with(r#"{"type":"start","ts":100000,"slot":1000,"#), "{}", lines[0]);
+        assert!(
+            lines[1].starts_with(r#"{"type":"port","ts":100100,"slot":12,"#),
+            "without a start record the interval is not known: {}",
+            lines[1]
+        );
+        assert!(
+            lines[2].ends_with("\"ts\":100150,\"slot\":1003,\"sampler\":\"a\",\"node\":\",\\\"ts\\\":5\",\"dt_ns\":100}\n"),
+            "{}",
+            lines[2]
+        );
+        assert!(lines[3].starts_with(r#"{"type":"sweep","ts":100125,"slot":1003,"#), "{}", lines[3]);
+    }
+
+    #[test]
+    fn selected_time_range_starts_without_delay() {
+        let played = replayed(&[A, B], ReplayOptions { speed: 1.0, now: None }, Some(1250));
+        assert_eq!(played.iter().map(|(after, _)| *after).collect::<Vec<_>>(), [0, 0]);
+    }
+}

@@ -1,0 +1,161 @@
+//! Parses and formats points in time, in a named time zone.
+
+use std::time::Duration;
+
+use jiff::civil;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+
+use crate::error::AnalysisError;
+
+/// A time zone.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Zone(TimeZone);
+
+impl Default for Zone {
+    fn default() -> Self {
+        Self::utc()
+    }
+}
+
+impl Zone {
+    /// Returns the zone of this machine: `TZ`, or the system setting, or UTC.
+    pub fn local() -> Self {
+        Self(TimeZone::try_system().unwrap_or(TimeZone::UTC))
+    }
+
+    /// Returns UTC.
+    pub const fn utc() -> Self {
+        Self(TimeZone::UTC)
+    }
+
+    /// Parses a point in time and returns nanoseconds since 1970. `now` is the current time in
+    /// nanoseconds.
+    ///
+    /// Accepted are RFC 3339, `2026-11-21 12:00` and `12:00` in this zone, `-10m` and `+1h`
+    /// relative to now, `now`, and a number since 1970: seconds, milliseconds, microseconds or
+    /// nanoseconds, distinguished by the number of digits.
+    ///
+    /// # Errors
+    /// Returns an error if the text has none of these forms.
+    pub fn parse(&self, text: &str, now: u64) -> Result<u64, AnalysisError> {
+        let text = text.trim();
+        self.instant(text, now).ok_or_else(|| AnalysisError::Time { text: text.to_owned() })
+    }
+
+    fn instant(&self, text: &str, now: u64) -> Option<u64> {
+        if text.eq_ignore_ascii_case("now") {
+            return Some(now);
+        }
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+            return epoch(text);
+        }
+        if let Some(before) = text.strip_prefix('-') {
+            return now.checked_sub(nanos(before)?);
+        }
+        if let Some(after) = text.strip_prefix('+') {
+            return now.checked_add(nanos(after)?);
+        }
+        if let Ok(instant) = text.parse::<Timestamp>() {
+            return u64::try_from(instant.as_nanosecond()).ok();
+        }
+        let civil = text.parse::<civil::DateTime>().or_else(|error| {
+            let today = self.zoned(now).ok_or(error)?.date();
+            Ok::<_, jiff::Error>(today.to_datetime(text.parse::<civil::Time>()?))
+        });
+        let instant = self.0.to_timestamp(civil.ok()?).ok()?;
+        u64::try_from(instant.as_nanosecond()).ok()
+    }
+
+    /// Converts a point in time to this zone; `None` after the year 9999.
+    pub fn zoned(&self, ns: u64) -> Option<Zoned> {
+        Some(Timestamp::from_nanosecond(i128::from(ns)).ok()?.to_zoned(self.0.clone()))
+    }
+
+    /// Formats a point in time by a format of strftime.
+    pub fn format(&self, ns: u64, format: &str) -> String {
+        let zoned = self.zoned(ns);
+        zoned.and_then(|zoned| jiff::fmt::strtime::format(format, &zoned).ok()).unwrap_or_else(|| format!("{ns} ns"))
+    }
+
+    /// Returns the name of the zone, if it has one, and its offset from UTC at a point in time.
+    pub fn name(&self, ns: u64) -> String {
+        let offset = self.format(ns, "UTC%:z").replace("UTC+00:00", "UTC");
+        match self.0.iana_name() {
+            Some(name) if name != "UTC" && name != "Etc/UTC" => format!("{name}, {offset}"),
+            _ => offset,
+        }
+    }
+}
+
+/// Parses a duration such as `10m` or `1h 30m`; returns nanoseconds.
+fn nanos(text: &str) -> Option<u64> {
+    let length: Duration = humantime::parse_duration(text.trim()).ok()?;
+    u64::try_from(length.as_nanos()).ok()
+}
+
+/// Parses a number since 1970. Up to eleven digits before the point are seconds (until the year
+/// 5138); each three digits more are the next smaller unit.
+fn epoch(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let unit = match whole.len() {
+        1..=11 => 9,
+        12..=14 => 6,
+        15..=17 => 3,
+        18..=20 => 0,
+        _ => return None,
+    };
+    let fraction: String = fraction.chars().chain("000000000".chars()).take(unit).collect();
+    format!("{whole}{fraction}").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-21 12:00:00 UTC.
+    const NOON: u64 = 1_795_262_400_000_000_000;
+
+    fn berlin() -> Zone {
+        Zone(TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap())
+    }
+
+    #[test]
+    fn common_time_formats_are_accepted() {
+        for text in [
+            "now",
+            "2026-11-21T12:00:00Z",
+            "2026-11-21 12:00:00Z",
+            "2026-11-21T13:00:00+01:00",
+            "2026-11-21 13:00",
+            "2026-11-21T13:00:00",
+            "13:00",
+            "1795262400",
+            "1795262400.0",
+            "1795262400000",
+            "1795262400000000000",
+            "-0s",
+        ] {
+            assert_eq!(berlin().parse(text, NOON).ok(), Some(NOON), "{text}");
+        }
+        assert_eq!(berlin().parse("2026-11-21", NOON).unwrap(), NOON - 13 * 3_600_000_000_000);
+        assert_eq!(berlin().parse("-1h30m", NOON).unwrap(), NOON - 5_400_000_000_000);
+        assert_eq!(berlin().parse("+10m", NOON).unwrap(), NOON + 600_000_000_000);
+        assert_eq!(Zone::utc().parse("2026-11-21 12:00:00.25", NOON).unwrap(), NOON + 250_000_000);
+        assert_eq!(Zone::utc().parse("1795262400.25", NOON).unwrap(), NOON + 250_000_000);
+    }
+
+    #[test]
+    fn malformed_time_is_rejected() {
+        for text in ["", "noon", "2026-13-01", "25:00", "-", "-10", "1.2.3", "999999999999999999999", "1969-12-31", "-9999y"] {
+            assert!(berlin().parse(text, NOON).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn zone_has_a_name_and_an_offset() {
+        assert_eq!((berlin().name(NOON), Zone::utc().name(NOON)), ("UTC+01:00".to_owned(), "UTC".to_owned()));
+        assert_eq!(berlin().format(NOON, "%H:%M:%S"), "13:00:00");
+        assert_eq!(berlin().format(u64::MAX, "%Y"), "2554");
+    }
+}

@@ -1,0 +1,102 @@
+//! Arguments and checks that several commands share.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use ibnet::cli::{self, Progress};
+use ibnet::types::Printable;
+use ibnet_analysis::error::AnalysisError;
+use ibnet_analysis::input::{self, Fold, Inputs, InvalidLine, ReadSummary};
+use ibnet_analysis::when::Zone;
+use ibnet_view::draw::Format;
+
+use crate::Failure;
+
+/// Largest number of time intervals in which congestion trees are searched.
+pub(crate) const INTERVALS: usize = 64;
+
+/// Size of the input in octets from which a progress bar is shown.
+const SLOW_TO_READ: u64 = 64 << 20;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Recorded {
+    /// Recorded files: names, patterns in quotes, `-` for standard input; plain or compressed by
+    /// zstd
+    #[arg(value_name = "FILES", required = true)]
+    files: Vec<PathBuf>,
+    /// Start of the time range, inclusive: `2026-11-21 12:00`, RFC 3339, seconds since 1970, `-10m`
+    /// (before now), `now`
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    from: Option<String>,
+    /// End of the time range, exclusive; same formats as --from
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    to: Option<String>,
+}
+
+impl Recorded {
+    /// Returns the files and the time range. Times without a zone are local.
+    pub(crate) fn inputs(&self) -> Result<Inputs, AnalysisError> {
+        let (zone, now) = (Zone::local(), now());
+        let instant = |text: &Option<String>| text.as_deref().map(|text| zone.parse(text, now)).transpose();
+        Ok(Inputs { from: instant(&self.from)?, to: instant(&self.to)?, ..Inputs::new(&self.files)? })
+    }
+}
+
+/// Reads the inputs with a progress bar, and reports skipped lines on standard error.
+pub(crate) fn read<F: Fold>(inputs: &Inputs, empty: &F) -> Result<(F, ReadSummary), AnalysisError> {
+    let total: u64 = inputs.files.iter().filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum();
+    let bar = if total >= SLOW_TO_READ { Progress::new(total >> 20, "MiB") } else { Progress::hidden() };
+    let read = input::read_with_progress(inputs, empty, &|done, _| bar.set(done >> 20));
+    bar.finish();
+    if let Ok((_, ReadSummary { lines, invalid, first_invalid: Some(InvalidLine { file, line, why }), .. })) = &read {
+        let (file, why) = (Printable(file), Printable(why));
+        cli::note(&format!("skipped   {invalid} of {lines} lines are not records; the first is {file}:{line}: {why}\n"));
+    }
+    read
+}
+
+/// Rejects an output file that is also an input. The input would be lost, or would never end.
+pub(crate) fn refuse_input(inputs: &Inputs, output: Option<&PathBuf>) -> Result<(), Failure> {
+    let known = |path: &PathBuf| path.canonicalize().ok().filter(|path| path.is_file());
+    match output.and_then(known) {
+        Some(path) if inputs.files.iter().any(|input| known(input).as_ref() == Some(&path)) => Err(Failure::OverInput { path }),
+        _ => Ok(()),
+    }
+}
+
+/// Parses the name of a picture file, whose extension selects the format.
+pub(crate) fn picture(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if Format::of(&path).is_some() { Ok(path) } else { Err("the name must end in .png or .svg".to_owned()) }
+}
+
+/// Formats the time range of the records: the first line of every table.
+///
+/// # Errors
+/// Returns an error if the time range has no records, which does not mean that there were no
+/// faults.
+pub(crate) fn time_range(summary: &ReadSummary) -> Result<String, AnalysisError> {
+    let Some(span) = summary.span else {
+        let help = "the files cover another time; omit --from and --to to see all of it".to_owned();
+        return Err(AnalysisError::Nothing { what: "no record in the time range".to_owned(), help });
+    };
+    Ok(format_span(span, &Zone::local()) + "\n")
+}
+
+/// Formats two points in time and the time zone.
+pub(crate) fn format_span((from, to): (u64, u64), zone: &Zone) -> String {
+    let format = |ns| zone.format(ns, "%Y-%m-%d %H:%M:%S");
+    format!("{} to {} ({})", format(from), format(to), zone.name(from))
+}
+
+/// Returns the current time in nanoseconds since 1970.
+#[expect(clippy::disallowed_methods, reason = "times such as -10m are relative to now")]
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Parses a share, 0 to 1.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "expected a number from 0 to 1".to_owned())
+}

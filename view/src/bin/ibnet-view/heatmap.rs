@@ -1,0 +1,136 @@
+//! `ibnet-view heatmap`: metrics by port and time.
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use ibnet::cli::{self, OutputError, Signals, Staged};
+use ibnet::types::Printable;
+use ibnet_analysis::error::AnalysisError;
+use ibnet_analysis::heat::HeatMap;
+use ibnet_analysis::heat::grid::{Grid, Range};
+use ibnet_analysis::heat::order::RowKind;
+use ibnet_analysis::hosts::Hosts;
+use ibnet_analysis::metric::Metric;
+use ibnet_analysis::when::Zone;
+use ibnet_view::draw::{Format, render};
+use ibnet_view::picture::heat::HeatPicture;
+use ibnet_view::terminal::{self, TerminalSize};
+
+use crate::Failure;
+use crate::common::{self, Recorded};
+
+/// Draw metrics as colours, by time and by port, link, switch or host
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    recorded: Recorded,
+    /// Metric: xmit_gbps, rcv_gbps, xmit_utilization, rcv_utilization, xmit_blocked, rtt_ns, errors
+    /// (all kinds), or a counter for its rate
+    #[arg(short, long, value_name = "NAME", value_delimiter = ',', default_value = "xmit_gbps")]
+    metric: Vec<Metric>,
+    /// Kind of the rows: port, link (larger value of both ends), switch or host (rates summed,
+    /// otherwise the largest value)
+    #[arg(long, value_name = "WHAT", default_value_t = RowKind::Port)]
+    by: RowKind,
+    /// Only ports of these hosts and the ports linked to them: `node[001-012],admin1`
+    #[arg(long, value_name = "HOSTLIST")]
+    nodes: Option<String>,
+    /// Values of the first and last colour: mean (0 to mean plus mean absolute deviation),
+    /// percentile:99, or 0..100 in the unit of the metric
+    #[arg(long, value_name = "RANGE", default_value = "mean", allow_hyphen_values = true)]
+    range: Range,
+    /// Picture file
+    #[arg(short, long, value_name = "FILE.png|.svg", value_parser = common::picture, required_unless_present = "terminal")]
+    output: Option<PathBuf>,
+    /// Draw on this terminal with half blocks; NO_COLOR selects grey shades
+    #[arg(long)]
+    terminal: bool,
+    /// Draw again when the files have grown; check every SECONDS (default 5)
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "5", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    follow: Option<u64>,
+}
+
+const EXAMPLES: &str = "\
+Striped: the port did not answer. Grey: the port answered and the value is not known
+(after a gap or a reset, or the device lacks the counter). White: there is no record.
+Mean, largest value and shares of these cells are printed on standard error.
+
+Examples:
+  ibnet-view heatmap 'lines/*.jsonl' -o heat.png
+  ibnet-view heatmap lines/* -m xmit_gbps,xmit_blocked --by link -o heat.svg
+  ibnet-view heatmap lines/* -m errors --by switch --from -1h -o errors.png
+  ibnet-view heatmap lines/* -m port_xmit_wait_ticks --nodes 'node[001-032]' --terminal
+  ibnet-view heatmap lines/* -m xmit_utilization --range 0..1 --follow -o now.png";
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    match args.follow {
+        None => draw(args),
+        Some(seconds) => follow(args, Duration::from_secs(seconds)),
+    }
+}
+
+fn draw(args: &Args) -> Result<(), Failure> {
+    let hosts = args.nodes.as_deref().map(Hosts::parse).transpose()?;
+    let inputs = args.recorded.inputs()?;
+    common::refuse_input(&inputs, args.output.as_ref())?;
+    let (heat, _) = common::read(&inputs, &HeatMap::new(args.metric.clone(), hosts))?;
+    let (grid, zone) = (heat.finish(args.by)?, Zone::local());
+    if args.terminal {
+        show(args, &grid, &zone)?;
+    }
+    let Some(path) = &args.output else { return Ok(()) };
+    let picture = HeatPicture::new(&grid, &args.range, zone.clone());
+    let bytes = render(&picture, Format::of(path).unwrap_or(Format::Png))?;
+    Staged::new(path, &bytes)?.commit()?;
+    for panel in &grid.panels {
+        cli::note(&terminal::summary(panel, &grid, &args.range, &zone));
+    }
+    cli::note(&format!("written   {}\n", Printable(&path.display().to_string())));
+    Ok(())
+}
+
+fn show(args: &Args, grid: &Grid, zone: &Zone) -> Result<(), Failure> {
+    let (columns, lines) = terminal_size::terminal_size().map_or((100, 40), |(width, height)| (width.0.into(), height.0.into()));
+    let colors = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    // Each panel has a heading; the last panel has the time range below, and the prompt needs a
+    // line.
+    let lines = (usize::max(lines, 8) - 2) / args.metric.len().max(1) - 1;
+    let is_redrawn = args.follow.is_some() && io::stdout().is_terminal();
+    let clear = if is_redrawn { "\u{1b}[H\u{1b}[2J" } else { "" };
+    let text = terminal::show(grid, &args.range, zone, TerminalSize { columns, lines, colors });
+    cli::print(format!("{clear}{text}").as_bytes()).map_err(|source| OutputError { path: "standard output".into(), source })?;
+    Ok(())
+}
+
+/// Draws after each change of a file, until a signal arrives.
+fn follow(args: &Args, pause: Duration) -> Result<(), Failure> {
+    let failed = |source| OutputError { path: "the clock of --follow".into(), source };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    runtime.block_on(async {
+        let mut signals = Signals::new().map_err(failed)?;
+        let mut before = None;
+        loop {
+            let now = state(&args.recorded.inputs()?.files);
+            if before.as_ref() != Some(&now) {
+                match draw(args) {
+                    // The sweep has written no port record yet.
+                    Err(Failure::Analysis(AnalysisError::Nothing { .. })) => {}
+                    done => done?,
+                }
+                before = Some(now);
+            }
+            tokio::select! {
+                _ = signals.next() => return Ok(()),
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    })
+}
+
+/// Returns size and modification time of each file. They change when lines are written.
+fn state(files: &[PathBuf]) -> Vec<(PathBuf, u64, Option<SystemTime>)> {
+    let of = |path: &Path| std::fs::metadata(path).map_or((0, None), |metadata| (metadata.len(), metadata.modified().ok()));
+    files.iter().map(|file| (file.clone(), of(file).0, of(file).1)).collect()
+}

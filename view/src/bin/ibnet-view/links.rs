@@ -1,0 +1,81 @@
+//! `ibnet-view links`: table of links, and congestion trees.
+
+use clap::ValueEnum;
+use ibnet::cli;
+use ibnet_analysis::links::{self, LinkOrder};
+use ibnet_analysis::ports::Ports;
+use ibnet_analysis::trees::{Limits, Trees};
+use ibnet_view::text;
+
+use crate::Failure;
+use crate::common::{self, Recorded};
+
+/// List links by utilization, blocked time or errors; find congestion trees
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    recorded: Recorded,
+    /// Number of links, or of trees
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+    /// Order of the links
+    #[arg(long, value_enum, default_value_t)]
+    by: By,
+    /// Find congestion trees: their roots and victims
+    #[arg(long, conflicts_with = "by")]
+    tree: bool,
+    /// A port waits if it is blocked for more than this share of an interval
+    #[arg(long, value_name = "SHARE", default_value_t = Limits::default().waits, requires = "tree", value_parser = common::share)]
+    waits: f64,
+    /// A port is full if its utilization exceeds this share
+    #[arg(long, value_name = "SHARE", default_value_t = Limits::default().full, requires = "tree", value_parser = common::share)]
+    full: f64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+enum By {
+    /// Used share of the data rate
+    #[default]
+    Utilization,
+    /// Share of the time in which a port was blocked
+    Blocked,
+    /// Errors of both ends
+    Errors,
+}
+
+impl From<By> for LinkOrder {
+    fn from(by: By) -> Self {
+        match by {
+            By::Utilization => Self::Utilization,
+            By::Blocked => Self::Blocked,
+            By::Errors => Self::Errors,
+        }
+    }
+}
+
+const EXAMPLES: &str = "\
+Both ends of a link count its traffic. Links whose ends differ by more than the times of
+the readings explain are flagged and listed.
+
+A congestion tree begins at its root: a port that is full and does not wait. The ports
+that lead to its switch wait for it. The ports that lead to these wait for them, and so
+on, up to the sending hosts. The search uses up to 64 intervals of time, one by one. It
+needs the records of both ends. Counters do not show which output an input waits for, so
+a waiting port counts for each port of the next switch that is full or waits.
+
+Examples:
+  ibnet-view links lines/*.jsonl --top 10
+  ibnet-view links lines/*.jsonl --top 10 --by blocked --from -10m
+  ibnet-view links lines/*.jsonl --tree";
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let (ports, summary) = common::read(&args.recorded.inputs()?, &Ports::with_bins(if args.tree { common::INTERVALS } else { 1 }))?;
+    let ports = ports.finish();
+    let report = if args.tree {
+        text::trees::report(&Trees::find(&ports, Limits { waits: args.waits, full: args.full }), args.top)
+    } else {
+        text::links::report(&links::find(&ports), args.by.into(), args.top)
+    };
+    Ok(cli::print_line(&format!("{}{}", common::time_range(&summary)?, report.trim_end()))?)
+}

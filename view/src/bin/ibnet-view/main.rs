@@ -1,0 +1,104 @@
+//! `ibnet-view`: tables and pictures of what `ibnet-sweep` recorded. One file for each command.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use ibnet::cli::{self, InputError, OutputError};
+use ibnet::types::Printable;
+use ibnet_analysis::error::AnalysisError;
+use ibnet_analysis::errors::ThresholdError;
+use ibnet_analysis::job::slurm::SlurmError;
+use ibnet_view::draw::DrawError;
+use miette::Diagnostic;
+
+mod common;
+mod errors;
+mod heatmap;
+mod job;
+mod latency;
+mod links;
+mod map;
+mod replay;
+
+/// Show recordings of ibnet-sweep: tables and pictures that explain congestion
+#[derive(Debug, Parser)]
+#[command(name = "ibnet-view", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Heatmap(heatmap::Args),
+    Latency(latency::Args),
+    Errors(errors::Args),
+    Job(job::Args),
+    Links(links::Args),
+    Map(map::Args),
+    Replay(replay::Args),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ibnet-view heatmap 'lines/*.jsonl' --metric xmit_gbps,xmit_blocked -o heat.png
+  ibnet-view latency 'lines/*.jsonl' -o latency.svg
+  ibnet-view errors lines/*.jsonl --from -1h         errors of the last hour
+  ibnet-view links lines/*.jsonl --by blocked        links with the longest waits
+  ibnet-view links lines/*.jsonl --tree              congestion trees
+  ibnet-view job lines/*.jsonl --nodes 'node[001-024]' -o job.svg
+  ibnet-view map lines/*.jsonl -o map.svg
+  ibnet-view replay lines/*.jsonl.zst --speed 10 -o - | consumer
+
+FILES are the files of `ibnet-sweep -o FILE`, from any number of samplers, plain or
+compressed by zstd. A pattern in quotes is expanded; `-` is standard input. Lines that
+are not records are skipped and counted. Every command has its own --help.
+
+Exit codes: 0 success; 1 wrong input; 2 wrong arguments.";
+
+/// Any failure with exit code 1.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+enum Failure {
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Analysis(#[from] AnalysisError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Draw(#[from] DrawError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Threshold(#[from] ThresholdError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Slurm(#[from] SlurmError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Input(#[from] InputError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Output(#[from] OutputError),
+    #[error("cannot write {}: it is also an input", Printable(&path.display().to_string()))]
+    #[diagnostic(help("give another name with -o FILE; nothing was written"))]
+    OverInput { path: PathBuf },
+}
+
+fn main() -> ExitCode {
+    let args: Args = match cli::arguments() {
+        Ok(args) => args,
+        Err(code) => return code,
+    };
+    let done = match &args.command {
+        Command::Heatmap(args) => heatmap::run(args),
+        Command::Latency(args) => latency::run(args),
+        Command::Errors(args) => errors::run(args),
+        Command::Job(args) => job::run(args),
+        Command::Links(args) => links::run(args),
+        Command::Map(args) => map::run(args),
+        Command::Replay(args) => replay::run(args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => cli::fail(&failure),
+    }
+}

@@ -1,0 +1,56 @@
+//! Colours that colour-blind readers can distinguish, too: viridis, whose lightness increases
+//! monotonically, also in greyscale print.
+
+/// Red, green and blue.
+pub type Rgb = (u8, u8, u8);
+
+/// Viridis by S. van der Walt, N. Smith and E. Firing (CC0), in steps of a tenth.
+const VIRIDIS: [Rgb; 11] = [
+    (0x44, 0x01, 0x54),
+    (0x48, 0x24, 0x75),
+    (0x41, 0x44, 0x87),
+    (0x35, 0x5f, 0x8d),
+    (0x2a, 0x78, 0x8e),
+    (0x21, 0x91, 0x8c),
+    (0x22, 0xa8, 0x84),
+    (0x44, 0xbf, 0x70),
+    (0x7a, 0xd1, 0x51),
+    (0xbd, 0xdf, 0x26),
+    (0xfd, 0xe7, 0x25),
+];
+
+/// Returns the colour of a share of the range, 0 to 1. Values outside get the colour of the nearer
+/// end.
+pub fn color(share: f64) -> Rgb {
+    let last = VIRIDIS.len() - 1;
+    // NaN becomes 0.
+    let position = (share.max(0.0) * last as f64).min(last as f64);
+    let below = (position as usize).min(last - 1);
+    let part = position - below as f64;
+    let mixed = |from: u8, to: u8| (f64::from(from) + part * (f64::from(to) - f64::from(from))).round() as u8;
+    let (from, to) = (VIRIDIS[below], VIRIDIS[below + 1]);
+    (mixed(from.0, to.0), mixed(from.1, to.1), mixed(from.2, to.2))
+}
+
+/// Colours of curves by Okabe and Ito (2008), without yellow and black.
+pub const LINES: [Rgb; 6] = [(0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167), (230, 159, 0), (86, 180, 233)];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colors_cover_the_range() {
+        assert_eq!([-1.0, 0.0, 0.1, 1.0, 9.0].map(color), [VIRIDIS[0], VIRIDIS[0], VIRIDIS[1], VIRIDIS[10], VIRIDIS[10]]);
+        assert_eq!((color(0.05), color(f64::NAN)), ((0x46, 0x13, 0x65), VIRIDIS[0]));
+    }
+
+    #[test]
+    fn lightness_increases() {
+        let light = |share: u32| {
+            let (red, green, blue) = color(f64::from(share) / 100.0);
+            0.2126 * f64::from(red) + 0.7152 * f64::from(green) + 0.0722 * f64::from(blue)
+        };
+        assert!((0..100).all(|share| light(share) < light(share + 1)));
+    }
+}

@@ -1,0 +1,12 @@
+//! Tables and pictures of what `ibnet-sweep` recorded. The numbers come from [`ibnet_analysis`].
+//!
+//! [`text`] writes tables, [`picture`] draws pictures, [`terminal`] draws heat maps on a terminal.
+//! [`draw`] writes picture files.
+
+pub mod draw;
+#[cfg(test)]
+#[path = "../../analysis/src/fixtures.rs"]
+mod fixtures;
+pub mod picture;
+pub mod terminal;
+pub mod text;

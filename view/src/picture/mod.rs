@@ -1,0 +1,6 @@
+//! Pictures: heat maps and latency by plotters as PNG or SVG, jobs and maps as SVG.
+
+pub mod heat;
+pub mod job;
+pub mod latency;
+pub mod map;

@@ -1,0 +1,167 @@
+//! Table of link faults and error counters.
+
+use std::fmt::Write;
+
+use ibnet::types::Printable;
+use ibnet_analysis::errors::{Errors, FaultyPort, LinkFault};
+use ibnet_analysis::ports::change::CounterChange;
+use ibnet_analysis::ports::{ERRORS, PortName, is_part};
+
+use super::table;
+
+/// Writes the faults as a table, then notes on what the table leaves out.
+pub fn report(errors: &Errors<'_>) -> String {
+    let mut text = String::new();
+    let links = errors.faulty.iter().filter(|port| port.fault.is_some()).count();
+    let counting = errors.faulty.iter().filter(|port| !port.counters.is_empty()).count();
+    let _ = writeln!(text, "{} ports; ports with errors: {counting}; links with faults: {links}", errors.ports);
+    if !errors.faulty.is_empty() {
+        let mut table = table::new();
+        table.set_header(["state", "port", "to", "link", "counter", "increase", "rate", "value"]);
+        table.add_rows(errors.faulty.iter().flat_map(rows));
+        let _ = writeln!(text, "\n{}", table::to_text(table, &[5, 6, 7]));
+    }
+    let notes = notes(errors);
+    if !notes.is_empty() {
+        let _ = writeln!(text, "\n{}", notes.join("\n"));
+    }
+    text
+}
+
+fn notes(errors: &Errors<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if errors.faulty.iter().any(|port| port.changes().any(|(_, change)| change.is_lower_bound)) {
+        notes.push("\u{2265}: the counter was reset in between, or it is saturated".to_owned());
+    }
+    if errors.silent > 0 {
+        notes.push(format!("ports that never answered: {}", errors.silent));
+    }
+    if errors.below > 0 {
+        notes.push(format!("ports with errors within the thresholds: {}", errors.below));
+    }
+    if errors.saturated > 0 {
+        notes.push(format!("ports with a counter that is saturated and counts nothing until it is reset: {}", errors.saturated));
+    }
+    notes
+}
+
+/// Returns the lines of a port: the first with its link, and one for each counter.
+fn rows(port: &FaultyPort<'_>) -> Vec<[String; 8]> {
+    let summary = port.summary;
+    let mut counters: Vec<[String; 4]> = counters(port);
+    if counters.is_empty() {
+        counters.push(Default::default());
+    }
+    let head = [
+        port.fault.map_or("", LinkFault::title).to_owned(),
+        PortName::new(&summary.node, port.key).to_string(),
+        summary.peer_port().map_or_else(String::new, |peer| peer.to_string()),
+        link(port),
+    ];
+    let rows = counters.into_iter().enumerate().map(|(line, [name, increase, rate, value])| {
+        let [state, port, peer, link] = if line == 0 { head.clone() } else { Default::default() };
+        [state, port, peer, link, name, increase, rate, value]
+    });
+    rows.collect()
+}
+
+/// Returns width and speed of the link, the better rate that it had, and how often it was down.
+fn link(port: &FaultyPort<'_>) -> String {
+    let summary = port.summary;
+    let mut text = Printable(&summary.link).to_string();
+    if summary.is_degraded() {
+        let _ = write!(text, ", was {}", Printable(&summary.fastest));
+    }
+    match summary.events.downs {
+        0 => {}
+        1 => text += ", down once",
+        downs => text += &format!(", down {downs} times"),
+    }
+    text
+}
+
+/// Returns name, increase, rate and value of each counter. Parts of a counter are indented.
+fn counters(port: &FaultyPort<'_>) -> Vec<[String; 4]> {
+    let cells = |(index, change): (usize, CounterChange)| {
+        let name = if is_part(index) { format!("  {}", ERRORS[index]) } else { ERRORS[index].to_owned() };
+        let increase = if change.is_lower_bound { format!("\u{2265} {}", change.increase) } else { change.increase.to_string() };
+        [name, increase, rate(change.increase, port.summary.seconds()), change.last.to_string()]
+    };
+    port.changes().map(cells).collect()
+}
+
+/// Formats a number of events per time, in the shortest unit of time with at least one event.
+fn rate(events: u64, seconds: f64) -> String {
+    if seconds <= 0.0 {
+        return String::new();
+    }
+    let per_second = events as f64 / seconds;
+    let units = [("s", 1.0), ("min", 60.0), ("h", 3600.0)];
+    let (unit, length) = units.into_iter().find(|(_, length)| per_second * length >= 1.0).unwrap_or(("day", 86400.0));
+    let rate = per_second * length;
+    if rate >= 100.0 { format!("{rate:.0}/{unit}") } else { format!("{rate:.1}/{unit}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use ibnet_analysis::errors::Thresholds;
+    use ibnet_analysis::ports::{PortKey, PortSummary, Ports};
+
+    use super::*;
+    use crate::fixtures::{event, fold, port};
+
+    /// Ten seconds of a leaf switch: port 1 has errors, port 2 is down, port 3 is degraded, port 4
+    /// has no fault, port 5 flaps, port 6 counts relay errors, port 7 never answers.
+    fn ports() -> BTreeMap<PortKey, PortSummary> {
+        let mut lines = Vec::new();
+        for slot in [10, 15, 20] {
+            let one = |number, rest: &[(&str, serde_json::Value)]| {
+                port(slot, (1, number), "leaf", (0x100 + u64::from(number), 1, "n\u{1b}[2J"), rest)
+            };
+            lines.push(one(
+                1,
+                &[
+                    ("symbol_error_counter", (slot * 3).into()),
+                    ("port_xmit_discards", (slot * 100).into()),
+                    ("port_sw_hoq_lifetime_limit_discards", (slot * 50).into()),
+                ],
+            ));
+            lines.push(one(2, &[("symbol_error_counter", 65535.into()), ("saturated", ["symbol_error_counter"].into())]));
+            lines.push(one(3, &[("link", if slot < 15 { "4xEDR" } else { "1xEDR" }.into())]));
+            lines.push(one(4, &[("port_rcv_errors", 7.into())]));
+            lines.push(one(5, &[("link_downed_counter", (slot / 5).into())]));
+            lines.push(one(7, &[("status", "timeout".into())]));
+            lines.push(one(6, &[("port_rcv_switch_relay_errors", slot.into())]));
+        }
+        lines.extend([
+            event(12, (1, 2), "link_down", "down"),
+            event(13, (1, 5), "link_down", "down"),
+            event(14, (1, 5), "link_up", "active"),
+        ]);
+        fold(Ports::with_bins(1), &lines).finish()
+    }
+
+    #[test]
+    fn table_has_both_ends_rates_and_the_former_link() {
+        let ports = ports();
+        let text = report(&Errors::find(&ports, &Thresholds::default()));
+        let row = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("no {start} in {text}"));
+        let words = |row: &str| row.split("  ").map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(row("down")), ["down", "leaf port 2", r"n\u{1b}[2J port 1", "4xEDR, down once"]);
+        assert_eq!(words(row("degraded"))[3], "1xEDR, was 4xEDR");
+        let symbols = text.lines().find(|line| line.contains("symbol_error_counter")).unwrap();
+        assert_eq!(words(symbols)[2..], ["4xEDR", "symbol_error_counter", "30", "3.0/s", "60"]);
+        let hoq = text.lines().find(|line| line.contains("hoq")).unwrap();
+        assert_eq!(words(hoq), ["port_sw_hoq_lifetime_limit_discards", "500", "50.0/s", "1000"], "a part of the counter above");
+        assert!(!text.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn rates_have_the_shortest_unit_with_at_least_one_event() {
+        let rates: Vec<_> =
+            [(0, 1.0), (500, 1.0), (30, 10.0), (1, 10.0), (1, 600.0), (1, 86400.0)].map(|(events, seconds)| rate(events, seconds)).into();
+        assert_eq!(rates, ["0.0/day", "500/s", "3.0/s", "6.0/min", "6.0/h", "1.0/day"]);
+    }
+}

@@ -1,0 +1,22 @@
+//! Tables without lines: columns are two blanks apart, no blanks at the end of a line.
+
+use comfy_table::{CellAlignment, Table, presets};
+
+/// Creates an empty table.
+pub(super) fn new() -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table
+}
+
+/// Formats a table without a final line feed. The columns `right` are aligned to the right.
+pub(super) fn to_text(mut table: Table, right: &[usize]) -> String {
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if right.contains(&index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n")
+}

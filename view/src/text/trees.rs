@@ -1,0 +1,175 @@
+//! Report on congestion trees.
+
+use std::fmt::{self, Write};
+
+use ibnet::types::Printable;
+use ibnet_analysis::ports::PortKey;
+use ibnet_analysis::trees::{Branch, RootCause, Tree, TreeRow, Trees};
+
+use super::{count, percent, table};
+
+/// Largest number of ports that are listed below one port.
+const MOST_SHOWN: usize = 12;
+
+/// Writes the first `top` trees, each with its root, its victims and its branches.
+pub fn report(found: &Trees, top: usize) -> String {
+    if found.trees.is_empty() && found.circles.is_empty() {
+        return "No congestion tree: no port waited.\n".to_owned();
+    }
+    let mut text = String::new();
+    // Writing to a String does not fail.
+    let _ = write_trees(&mut text, found, top);
+    text
+}
+
+fn write_trees(text: &mut String, found: &Trees, top: usize) -> fmt::Result {
+    writeln!(text, "{} in {:.0} s of congestion", count(found.trees.len(), "congestion tree"), found.seconds)?;
+    for (number, (tree, row)) in found.trees.iter().zip(found.rows()).take(top).enumerate() {
+        write_tree(text, found, number + 1, tree, &row)?;
+    }
+    if found.trees.len() > top {
+        writeln!(text, "\n{} more with less blocked time (--top)", found.trees.len() - top)?;
+    }
+    if !found.circles.is_empty() {
+        writeln!(
+            text,
+            "\n{} waited for each other in a circle without a root; a correct routing has no circles:",
+            count(found.circles.len(), "port")
+        )?;
+        for (key, seconds) in found.circles.iter().take(MOST_SHOWN) {
+            writeln!(text, "  {}, {seconds:.0} s", with_peer(found, *key))?;
+        }
+    }
+    Ok(())
+}
+
+fn write_tree(text: &mut String, found: &Trees, number: usize, tree: &Tree, row: &TreeRow) -> fmt::Result {
+    writeln!(text, "\nTree {number}: root {}", with_peer(found, tree.root))?;
+    let cause = match row.why {
+        RootCause::Full => "cause: more traffic than the link carries",
+        RootCause::SlowHost => "cause: the host takes its packets too slowly",
+        RootCause::Unclear => {
+            "cause unknown: no recorded port of the next switch is full or waits (short bursts, or ports that are not sampled)"
+        }
+    };
+    let (link, used, blocked) = (Printable(&row.link), percent(Some(row.xmit_utilization)), percent(Some(row.blocked)));
+    writeln!(text, "  {link}, {used} used, {blocked} blocked, for {:.0} s; {cause}", row.seconds)?;
+    let (hosts, switches) = (count(row.host_ports, "host port"), count(row.switch_ports, "switch port"));
+    writeln!(text, "  Victims: {hosts} and {switches}; blocked time of all ports: {:.0} s", row.held_up_seconds)?;
+    if tree.branches.is_empty() {
+        return Ok(());
+    }
+    let mut table = table::new();
+    table.set_header(["  waiting port", "peer", "seconds", "blocked", "used"]);
+    add_rows(&mut table, found, tree, tree.root, 1);
+    writeln!(text, "\n{}", table::to_text(table, &[2, 3, 4]))
+}
+
+/// Adds the ports that wait for `next`: the switch ports with the longest blocked time first, each
+/// followed by the ports that wait for it; then all hosts in one line.
+fn add_rows(table: &mut comfy_table::Table, found: &Trees, tree: &Tree, next: PortKey, depth: usize) {
+    let waiting = tree.branches.iter().filter(|(_, branch)| branch.next == next);
+    let (mut hosts, mut ports): (Vec<_>, Vec<_>) = waiting.partition(|(key, _)| found.is_host(**key));
+    let longest_first = |a: &(&PortKey, &Branch), b: &(&PortKey, &Branch)| b.1.blocked_seconds.total_cmp(&a.1.blocked_seconds);
+    ports.sort_by(longest_first);
+    hosts.sort_by(longest_first);
+    let indent = "  ".repeat(depth);
+    let numbers = |branches: &[(&PortKey, &Branch)]| {
+        let sum = |value: fn(&Branch) -> f64| branches.iter().map(|(_, branch)| value(branch)).sum::<f64>();
+        let seconds = sum(|branch| branch.seconds);
+        let [blocked, used] =
+            [sum(|branch| branch.blocked_seconds), sum(|branch| branch.used_seconds)].map(|time| percent(Some(time / seconds)));
+        [format!("{:.0}", seconds / branches.len() as f64), blocked, used]
+    };
+    let peer = |key: PortKey| found.peer(key).map_or_else(String::new, |peer| peer.to_string());
+    for port in ports.iter().take(MOST_SHOWN) {
+        let [seconds, blocked, used] = numbers(&[*port]);
+        table.add_row([format!("{indent}{}", found.name(*port.0)), peer(*port.0), seconds, blocked, used]);
+        add_rows(table, found, tree, *port.0, depth + 1);
+    }
+    if ports.len() > MOST_SHOWN {
+        table.add_row([format!("{indent}and {}", count(ports.len() - MOST_SHOWN, "more switch port"))]);
+    }
+    if let [(first, _), others @ ..] = &hosts[..] {
+        let more = if others.is_empty() { String::new() } else { format!(" and {}", count(others.len(), "more host port")) };
+        let to = if others.is_empty() { peer(**first) } else { String::new() };
+        let [seconds, blocked, used] = numbers(&hosts);
+        table.add_row([format!("{indent}{}{more}", found.name(**first)), to, seconds, blocked, used]);
+    }
+}
+
+/// Formats a port and its peer.
+fn with_peer(found: &Trees, key: PortKey) -> String {
+    let peer = found.peer(key).map_or_else(String::new, |peer| format!(" -> {peer}"));
+    found.name(key).to_string() + &peer
+}
+
+#[cfg(test)]
+mod tests {
+    use ibnet_analysis::ports::Ports;
+    use ibnet_analysis::trees::Limits;
+
+    use super::*;
+    use crate::fixtures::{fold, port};
+
+    const LEAF: u64 = 1;
+    const CORE: u64 = 2;
+    const SERVER: u64 = 0x200;
+
+    /// Records of both ends of a link in a slot; utilization and blocked share of each direction.
+    fn link(slot: u64, one: (u64, u8, &str), other: (u64, u8, &str), out: (f64, f64), back: (f64, f64)) -> [String; 2] {
+        let rest = |load: (f64, f64)| [("xmit_utilization", load.0.into()), ("xmit_blocked", load.1.into())];
+        [port(slot, (one.0, one.1), one.2, other, &rest(out)), port(slot, (other.0, other.1), other.2, (one.0, one.1, one.2), &rest(back))]
+    }
+
+    /// Two hosts on a leaf switch; a core switch with the leaf switch, a server and a host. In
+    /// slots 1 and 2 the server gets more traffic than its link carries.
+    fn incast() -> Vec<String> {
+        let idle = (0.0, 0.0);
+        let mut lines = Vec::new();
+        for slot in 1..=4 {
+            let when = |load: (f64, f64)| if slot <= 2 { load } else { (0.3, 0.0) };
+            for host in 1..=2 {
+                lines.extend(link(slot, (0x100 + host, 1, "n mlx5_0"), (LEAF, host as u8, "leaf"), when((0.25, 0.75)), idle));
+            }
+            lines.extend(link(slot, (LEAF, 9, "leaf"), (CORE, 1, "core"), when((0.5, 0.5)), idle));
+            lines.extend(link(slot, (0x103, 1, "far mlx5_0"), (CORE, 3, "core"), (0.97, 0.0), idle));
+            lines.extend(link(slot, (CORE, 2, "core"), (SERVER, 1, "oss1\u{1b} mlx5_0"), when((0.99, 0.0)), idle));
+        }
+        lines
+    }
+
+    fn trees(lines: &[String]) -> Trees {
+        Trees::find(&fold(Ports::with_bins(64), lines).finish(), Limits::default())
+    }
+
+    fn words(row: &str) -> Vec<&str> {
+        row.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect()
+    }
+
+    #[test]
+    fn report_has_the_root_its_victims_and_the_waiting_ports() {
+        let found = trees(&incast());
+        let text = report(&found, 5);
+        assert!(
+            text.contains("Tree 1: root core port 2 -> oss1\\u{1b} mlx5_0 port 1\n  4xEDR, 99.0 % used, 0.0 % blocked, for 2 s"),
+            "{text}"
+        );
+        assert!(text.contains("Victims: 2 host ports and 1 switch port; blocked time of all ports: 4 s"), "{text}");
+        let rows: Vec<Vec<&str>> = text.lines().skip_while(|line| !line.starts_with("  waiting port")).skip(1).map(words).collect();
+        assert_eq!(rows[0], ["leaf port 9", "core port 1", "2", "50.0 %", "50.0 %"]);
+        assert_eq!(rows[1], ["n mlx5_0 port 1 and 1 more host port", "2", "75.0 %", "25.0 %"]);
+    }
+
+    #[test]
+    fn report_lists_circles() {
+        let ring = [(1, 2), (2, 3), (3, 1)].map(|(from, to)| link(1, (from, 1, "s"), (to, 2, "s"), (0.2, 0.6), (0.0, 0.0))).concat();
+        assert!(report(&trees(&ring), 9).contains("3 ports waited for each other in a circle"));
+    }
+
+    #[test]
+    fn report_without_congestion_is_one_line() {
+        let busy = link(1, (0x101, 1, "n1"), (LEAF, 1, "leaf"), (0.99, 0.0), (0.99, 0.0));
+        assert_eq!(report(&trees(&busy), 1), "No congestion tree: no port waited.\n");
+    }
+}

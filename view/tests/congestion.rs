@@ -1,0 +1,187 @@
+//! Runs the commands of `ibnet-view` that explain congestion, on a simulated incast with known
+//! traffic.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use assert_cmd::Command;
+use ibnet::mad::transport::sim::traffic::{Incast, PACKET_OCTETS, Traffic};
+use ibnet::time::Instant;
+use ibnet::topology::{DeviceId, Fabric, ports_report, synthetic};
+use ibnet::types::{NodeKind, PortNum};
+use serde_json::{Value, json};
+
+/// Length of the recording in seconds; the incast lasts four of them.
+const SECONDS: u64 = 10;
+const START: u64 = 1_795_262_400;
+
+fn fabric() -> Fabric {
+    let tree = synthetic::FatTree { leaves: 4, hosts: 16, spines: 4, trunk: 1, radix: 24 };
+    // A hostile name of a host that is not part of the incast.
+    let text = tree.blueprint().ports_report().replace("node00030 mlx5_0", "node00030 </svg>\" <i>");
+    ports_report::parse(text.as_bytes(), "tree").unwrap().fabric
+}
+
+/// Returns the records of each port and second, as a sampler that queries all ports at the same
+/// time writes them.
+fn lines(fabric: &Fabric, traffic: &Traffic) -> String {
+    const CAPACITY: f64 = 12.5e9;
+    let sent = |id: DeviceId, port: PortNum, second: u64| traffic.sent(id, port, Instant::ZERO + Duration::from_secs(second));
+    let octets = |id, port, second| sent(id, port, second).packets * PACKET_OCTETS;
+    let mut text = String::new();
+    for second in 1..=SECONDS {
+        for (id, device) in fabric.iter() {
+            for (port, peer) in device.linked() {
+                let there = fabric.find(peer.guid, peer.port).unwrap();
+                let out = (octets(id, port.num, second) - octets(id, port.num, second - 1)) as f64;
+                let back = (octets(there, peer.port, second) - octets(there, peer.port, second - 1)) as f64;
+                let blocked = (sent(id, port.num, second).waited - sent(id, port.num, second - 1).waited).as_secs_f64();
+                let line = json!({
+                    "type": "port", "ts": (START + second) * 1_000_000_000, "slot": START + second, "sampler": "s", "guid": device.guid, "port": port.num,
+                    "lid": device.lid, "node": device.name, "kind": device.kind, "hops": null, "peer_guid": peer.guid, "peer_port": peer.port,
+                    "peer": fabric.device(there).name, "link": "4xEDR", "link_source": "live", "status": "ok", "rtt_ns": 1000, "mads": 1, "identity": "ok",
+                    "port_xmit_data_bytes": octets(id, port.num, second), "port_rcv_data_bytes": octets(there, peer.port, second),
+                    "port_rcv_errors": if id == DeviceId(0) { second } else { 0 }, "dt_ns": 1_000_000_000,
+                    "xmit_gbps": out * 8.0 / 1e9, "rcv_gbps": back * 8.0 / 1e9, "xmit_utilization": out / CAPACITY, "rcv_utilization": back / CAPACITY,
+                    "xmit_blocked": blocked,
+                });
+                text += &format!("{line}\n");
+            }
+        }
+    }
+    text
+}
+
+struct Setup {
+    folder: tempfile::TempDir,
+    fabric: Fabric,
+    incast: Incast,
+}
+
+impl Setup {
+    fn new() -> Self {
+        let fabric = fabric();
+        let at = |second| Instant::ZERO + Duration::from_secs(second);
+        let incast = Incast::onto_last_server(&fabric, 32, at(3), Duration::from_secs(4)).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("lines.jsonl"), lines(&fabric, &Traffic::incast(&fabric, 1, &incast))).unwrap();
+        Self { folder, fabric, incast }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Runs a command and returns its output.
+    fn view(&self, args: &[&str]) -> String {
+        let mut args: Vec<&str> = args.to_vec();
+        args.insert(1, "lines.jsonl");
+        let output =
+            Command::cargo_bin("ibnet-view").unwrap().env("TZ", "UTC").current_dir(self.folder.path()).args(&args).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Returns the name of the switch port that leads to the server.
+    fn root(&self) -> String {
+        let (_, peer) = self.fabric.device(self.incast.to).linked().next().unwrap();
+        format!("{} port {}", self.fabric.device(self.fabric.find(peer.guid, peer.port).unwrap()).name, peer.port)
+    }
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn tree_of_an_incast_has_its_root_and_its_victims() {
+    let setup = Setup::new();
+    let text = setup.view(&["links", "--tree"]);
+    let server = &setup.fabric.device(setup.incast.to).name;
+    assert!(text.starts_with("2026-11-21 12:00:01 to 2026-11-21 12:00:10 (UTC)\n1 congestion tree in 4 s of congestion\n"), "{text}");
+    assert!(
+        text.contains(&format!(
+            "Tree 1: root {} -> {server} port 1\n  4xEDR, 99.5 % used, 0.0 % blocked, for 4 s; cause: more traffic than the link carries",
+            setup.root()
+        )),
+        "{text}"
+    );
+    assert!(text.contains("Victims: 32 host ports and "), "{text}");
+}
+
+#[test]
+fn root_has_the_largest_utilization_and_senders_the_longest_wait() {
+    let setup = Setup::new();
+    let from_to = ["--from", "2026-11-21T12:00:04Z", "--to", "2026-11-21T12:00:08Z"];
+    let first = |text: String| text.lines().nth(4).unwrap().to_owned();
+    let busiest = first(setup.view(&[&["links", "--top", "1"][..], &from_to].concat()));
+    assert!(busiest.starts_with(&setup.root()) && busiest.contains("99.5 %"), "{busiest}");
+    let text = setup.view(&[&["links", "--top", "1", "--by", "blocked"][..], &from_to].concat());
+    assert!(text.ends_with("on 80 of 80 links.\n"), "{text}");
+    let waiting = first(text);
+    let senders: Vec<_> = setup.incast.from.iter().map(|id| &setup.fabric.device(*id).name).collect();
+    assert!(senders.iter().any(|name| waiting.starts_with(&***name)), "{waiting}");
+}
+
+#[test]
+fn map_shows_the_root_and_escapes_names() {
+    let setup = Setup::new();
+    assert_eq!(setup.view(&["map", "-o", "map.svg", "--hosts"]), "");
+    let svg = read(&setup.path("map.svg"));
+    let port = setup.root().rsplit(' ').next().unwrap().to_owned();
+    assert_eq!((svg.matches(">root: ").count(), svg.matches(&format!(">root: {port}<")).count()), (1, 1));
+    assert!(svg.contains("node00030 &lt;/svg&gt;") && !svg.contains("<i>"));
+    assert!(svg.contains("(UTC)"), "the time zone is shown");
+}
+
+#[test]
+fn traffic_of_a_job_is_that_of_its_nodes() {
+    let setup = Setup::new();
+    let hosts: Vec<_> = setup.incast.from.iter().map(|id| setup.fabric.device(*id).host().to_owned()).collect();
+    let jobs = format!("JobID|State|Start|End|NodeList\n7|COMPLETED|2026-11-21T12:00:00|2026-11-21T12:01:00|{}\n", hosts.join(","));
+    fs::write(setup.path("jobs"), jobs).unwrap();
+    let text = setup.view(&["job", "--slurm", "7", "--slurm-file", "jobs", "-o", "job.json"]);
+    assert!(text.contains("32 nodes with 32 ports on 4 leaf switches"), "{text}");
+    let job: Value = serde_json::from_str(&read(&setup.path("job.json"))).unwrap();
+    let sum = |name: &str| job["nodes"].as_array().unwrap().iter().map(|node| node[name].as_f64().unwrap()).sum::<f64>();
+    let traffic = Traffic::incast(&setup.fabric, 1, &setup.incast);
+    let end = Instant::ZERO + Duration::from_secs(SECONDS);
+    let sent: u64 = setup.incast.from.iter().map(|id| traffic.sent(*id, PortNum(1), end).packets * PACKET_OCTETS).sum();
+    assert!((sum("injected_bytes") / sent as f64 - 1.0).abs() < 1e-9, "{} {sent}", sum("injected_bytes"));
+    let most = job["stays"]["most_bytes"].as_f64().unwrap();
+    assert!(job["stays"]["least_bytes"].as_f64().unwrap() <= most && most <= sum("injected_bytes"));
+    setup.view(&["job", "--nodes", &hosts[0], "-o", "job.svg"]);
+    assert!(read(&setup.path("job.svg")).contains("2026-11-21, UTC"));
+}
+
+#[test]
+fn errors_are_the_increases_of_counters() {
+    let setup = Setup::new();
+    let text = setup.view(&["errors"]);
+    let device = setup.fabric.device(DeviceId(0));
+    assert_eq!(device.kind, NodeKind::Hca);
+    assert!(text.contains("160 ports; ports with errors: 1; links with faults: 0"), "{text}");
+    let row = text.lines().find(|line| line.contains(&device.name)).unwrap();
+    assert!(row.split_whitespace().collect::<Vec<_>>().ends_with(&["port_rcv_errors", "9", "1.0/s", "10"]), "{text}");
+    assert!(setup.view(&["errors", "--threshold", "PortRcvErrors=9"]).contains("ports with errors within the thresholds: 1"));
+}
+
+#[test]
+fn wrong_arguments_are_reported() {
+    let setup = Setup::new();
+    for (args, code, reason) in [
+        (&["errors", "lines.jsonl", "--threshold", "x=1"][..], 1, "cannot set a threshold for `x`"),
+        (&["job", "lines.jsonl", "--nodes", "n[1-"], 1, "n[1-"),
+        (&["job", "lines.jsonl", "--slurm", "7"], 2, "--slurm-file"),
+        (&["job", "lines.jsonl"], 2, "--nodes"),
+        (&["links", "lines.jsonl", "--tree", "--waits", "2"], 2, "from 0 to 1"),
+        (&["map", "nothing.jsonl", "-o", "map.svg"], 1, "nothing.jsonl"),
+    ] {
+        let output = Command::cargo_bin("ibnet-view").unwrap().current_dir(setup.folder.path()).args(args).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
+        assert!(stderr.contains(reason), "{args:?}: {stderr}");
+    }
+}

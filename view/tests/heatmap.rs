@@ -1,0 +1,194 @@
+//! Runs `ibnet-view heatmap`, `latency` and `replay` on records with congestion, a silent port and
+//! hostile names.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::fs;
+use std::io::Cursor;
+use std::path::Path;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+/// Limit for a program that hangs. It is not a limit of speed.
+const HANGS: Duration = Duration::from_secs(60);
+
+const SECOND: u64 = 1_000_000_000;
+const SLOT: u64 = 1_795_262_400;
+const SLOTS: u64 = 10;
+const PORTS: u64 = 4;
+/// A name with SVG markup, a terminal escape and a line end.
+const HOSTILE: &str = r#"\u001b[31m</text></svg><script>&\"'\r\nx"#;
+
+/// Records of ten slots: port 2 is busy from slot 5 on, port 3 never answers, port 4 has no record
+/// in slot 6.
+fn lines() -> String {
+    let mut text = format!(
+        "{{\"type\":\"start\",\"ts\":{},\"slot\":{SLOT},\"sampler\":\"s\",\"interval_ns\":{SECOND},\"clock_ns\":25}}\n",
+        SLOT * SECOND
+    );
+    for slot in 0..SLOTS {
+        for port in 1..=PORTS {
+            if (slot, port) == (6, 4) {
+                continue;
+            }
+            let ts = (SLOT + slot) * SECOND + port * 1000;
+            let gbps = if port == 2 && slot >= 5 { 95 } else { 1 };
+            let fields = match port {
+                3 => r#""status":"timeout","rtt_ns":0,"mads":1"#.to_owned(),
+                _ => {
+                    format!(r#""status":"ok","rtt_ns":{},"mads":2,"dt_ns":{SECOND},"xmit_gbps":{gbps}.0,"xmit_blocked":0.5"#, 60_000 * port)
+                }
+            };
+            text += &format!(
+                "{{\"type\":\"port\",\"ts\":{ts},\"slot\":{},\"sampler\":\"s\",\"guid\":\"0x0000000000000001\",\"port\":{port},\"lid\":1,\"node\":\"{HOSTILE}\",\"kind\":\"switch\",\"hops\":{port},\"peer_guid\":\"0x00000000000000{port}0\",\"peer_port\":1,\"peer\":\"n{port} mlx5_0\",\"link\":\"4xEDR\",{fields}}}\n",
+                SLOT + slot
+            );
+        }
+    }
+    text
+}
+
+fn recorded() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("lines.jsonl"), lines()).unwrap();
+    dir
+}
+
+struct Run {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+fn run(dir: &TempDir, args: &[&str]) -> Run {
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-view"));
+    let output = command.current_dir(dir).env("TZ", "UTC").env("NO_COLOR", "1").args(args).timeout(HANGS).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Run { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// Returns width, height and pixels of a PNG.
+fn pixels(path: &Path) -> (u32, u32, Vec<[u8; 3]>) {
+    let mut reader = png::Decoder::new(Cursor::new(fs::read(path).unwrap())).read_info().unwrap();
+    let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut bytes).unwrap();
+    (info.width, info.height, bytes.chunks_exact(3).map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect())
+}
+
+#[test]
+fn output_onto_an_input_is_rejected_and_no_data_is_an_error() {
+    let dir = recorded();
+    for name in ["in.svg", "in.json"] {
+        fs::copy(dir.path().join("lines.jsonl"), dir.path().join(name)).unwrap();
+    }
+    let commands: [&[&str]; 5] = [
+        &["replay", "lines.jsonl", "--speed", "0", "-o", "./lines.jsonl"],
+        &["heatmap", "in.svg", "-o", "in.svg"],
+        &["latency", "in*.svg", "-o", "in.svg"],
+        &["map", "in.svg", "-o", "in.svg"],
+        &["job", "in.json", "--nodes", "n1", "-o", "in.json"],
+    ];
+    for args in commands {
+        let run = run(&dir, args);
+        assert!(run.code == 1 && run.stderr.contains("it is also an input"), "{args:?}: {}", run.stderr);
+    }
+    for name in ["lines.jsonl", "in.svg", "in.json"] {
+        assert_eq!(fs::read_to_string(dir.path().join(name)).unwrap(), lines());
+    }
+    for args in [
+        &["errors", "lines.jsonl", "--to", "1000"][..],
+        &["links", "lines.jsonl", "--to", "1000"],
+        &["job", "lines.jsonl", "--nodes", "no"],
+    ] {
+        let run = run(&dir, args);
+        assert!(run.code == 1 && run.stderr.contains("there is nothing to show"), "{args:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn heat_map_shows_large_values_in_the_last_colour() {
+    let dir = recorded();
+    let run = run(&dir, &["heatmap", "lines.jsonl", "-o", "heat.png", "--range", "0..95"]);
+    assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("largest 95 at ") && run.stderr.contains("25.0 % no answer, 0.0 % unknown, 2.5 % no record"),
+        "{}",
+        run.stderr
+    );
+    let (width, height, pixels) = pixels(&dir.path().join("heat.png"));
+    assert!(width > 600 && height > 150, "{width} x {height}");
+    // The last colour of viridis is also in one line of the colour bar.
+    let hot = pixels.iter().filter(|pixel| **pixel == [0xfd, 0xe7, 0x25]).count();
+    assert!(hot > 5 * 100, "{hot} pixels are hot");
+    assert!(pixels.contains(&[70, 70, 70]), "a port without answers is striped");
+}
+
+#[test]
+fn hostile_names_are_escaped_in_pictures_and_on_terminals() {
+    let dir = recorded();
+    let drawn = run(&dir, &["heatmap", "lines.jsonl", "-m", "xmit_gbps,xmit_blocked", "-o", "heat.svg"]);
+    assert_eq!(drawn.code, 0, "{}", drawn.stderr);
+    let text = fs::read_to_string(dir.path().join("heat.svg")).unwrap();
+    assert!(!text.contains("<script") && text.matches("</svg>").count() == 1 && !text.contains('\u{1b}'));
+    let mut reader = quick_xml::Reader::from_str(&text);
+    while reader.read_event().unwrap() != quick_xml::events::Event::Eof {}
+    let shown = run(&dir, &["heatmap", "lines.jsonl", "--terminal"]);
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    assert!(!shown.stdout.contains('\u{1b}') && !drawn.stderr.contains('\u{1b}'), "{}", shown.stdout);
+    let row = shown.stdout.lines().nth(2).unwrap();
+    assert!(row.ends_with(" ·····█████"), "{row}");
+}
+
+#[test]
+fn invalid_lines_are_reported_and_a_file_without_records_is_an_error() {
+    let dir = recorded();
+    fs::write(dir.path().join("more.jsonl"), format!("{}nonsense\n", lines())).unwrap();
+    fs::write(dir.path().join("none.jsonl"), "nonsense\n").unwrap();
+    let run_more = run(&dir, &["heatmap", "more.jsonl", "-o", "heat.png"]);
+    assert_eq!(run_more.code, 0, "{}", run_more.stderr);
+    assert!(run_more.stderr.contains("1 of 41 lines are not records; the first is more.jsonl:41"), "{}", run_more.stderr);
+    let failed = run(&dir, &["heatmap", "*.jsonl", "-o", "other.png"]);
+    assert_eq!((failed.code, failed.stdout.as_str()), (1, ""));
+    assert!(failed.stderr.contains("none.jsonl: it has no record") && failed.stderr.contains("help: "), "{}", failed.stderr);
+    assert!(!dir.path().join("other.png").exists());
+    for wrong in [
+        &["heatmap", "lines.jsonl"][..],
+        &["heatmap", "lines.jsonl", "-o", "x.gif"],
+        &["heatmap", "lines.jsonl", "-o", "x.png", "--range", "3"],
+    ] {
+        assert_eq!(run(&dir, wrong).code, 2, "{wrong:?}");
+    }
+}
+
+#[test]
+fn latency_is_reported_by_distance() {
+    let dir = recorded();
+    let latency = run(&dir, &["latency", "lines.jsonl", "-o", "latency.svg"]);
+    assert_eq!(latency.code, 0, "{}", latency.stderr);
+    // 30, 60 and 120 us: ten, ten and nine values.
+    let all: Vec<_> = latency.stdout.lines().find(|line| line.starts_with("all ")).unwrap().split_whitespace().collect();
+    assert_eq!(all[..4], ["all", "29", "68.3", "us"], "{}", latency.stdout);
+    assert!(
+        latency.stdout.contains("three modes: ")
+            && latency.stdout.contains(" at 4 hops")
+            && latency.stdout.contains("Every time includes 25 ns to read the clock"),
+        "{}",
+        latency.stdout
+    );
+    assert!(fs::read_to_string(dir.path().join("latency.svg")).unwrap().contains("smallest of each port"));
+    let compared = run(&dir, &["latency", "--compare", "lines.jsonl", "lines.jsonl"]);
+    assert!(compared.code == 0 && compared.stdout.contains("distance 0.000"), "{}", compared.stdout);
+}
+
+#[test]
+fn replayed_lines_have_current_times_and_the_same_values() {
+    let dir = recorded();
+    let replayed = run(&dir, &["replay", "lines.jsonl", "--speed", "0"]);
+    assert_eq!((replayed.code, replayed.stdout.lines().count()), (0, lines().lines().count()), "{}", replayed.stderr);
+    assert!(!replayed.stdout.contains(&format!("\"slot\":{SLOT},")), "all slots are shifted");
+    fs::write(dir.path().join("again.jsonl"), &replayed.stdout).unwrap();
+    let [old, new] = ["lines.jsonl", "again.jsonl"].map(|file| run(&dir, &["heatmap", file, "--terminal"]).stdout);
+    assert_eq!(old.lines().take(5).collect::<Vec<_>>(), new.lines().take(5).collect::<Vec<_>>());
+    let kept = run(&dir, &["replay", "lines.jsonl", "--speed", "0", "--keep-times"]);
+    assert_eq!(kept.stdout, lines());
+}
