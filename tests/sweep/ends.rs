@@ -142,7 +142,8 @@ fn stalled(config: &str) -> (tempfile::TempDir, Running, std::process::ChildStdo
     (dir, running, unread)
 }
 
-/// Asserts that the end reported dropped records, and that all complete lines of the pipe are records.
+/// Asserts that the end reported dropped records, and that all complete lines of the pipe are
+/// records.
 #[track_caller]
 fn assert_dropped(run: &Run, mut unread: impl Read) {
     assert_eq!(run.code, 4, "{}", run.stderr);
