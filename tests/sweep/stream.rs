@@ -34,7 +34,7 @@ impl Slot {
         let counts = ["ok", "late", "timeout", "unreachable", "skipped"].map(|status| self.count(&[status]) as u32);
         assert_eq!(sums[..5], counts, "{sweep:?}");
         assert_eq!((sums.iter().sum(), ports.len()), (sweep.ports, start.ports), "{sweep:?}");
-        assert!(sweep.mads_sent >= ports.values().map(|port| u64::from(port.mads)).sum());
+        assert!(sweep.mads_sent >= ports.values().map(|port| port.mads).sum());
         let begin = sweep.slot * start.interval_ns;
         let names = known(None);
         for port in ports.values() {
