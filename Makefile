@@ -61,7 +61,8 @@ install: ## Install the programs and the service (as root, after `make build`)
 	install -D -m 644 packaging/ibnet.sysusers $(DESTDIR)/usr/lib/sysusers.d/ibnet.conf
 	install -D -m 644 packaging/ibnet.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/ibnet.conf
 	install -D -m 644 -t $(DESTDIR)/usr/lib/udev/rules.d packaging/60-ibnet-umad.rules
-	install -D -m 644 -t $(DESTDIR)/usr/share/doc/ibnet README.md SECURITY.md ibnet.toml.example docs/*.md
+	install -D -m 644 -t $(DESTDIR)/usr/share/doc/ibnet README.md SECURITY.md ibnet.toml.example
+	install -D -m 644 -t $(DESTDIR)/usr/share/doc/ibnet/docs docs/*.md docs/*.svg
 	[ -e $(DESTDIR)/etc/ibnet/ibnet.toml ] || install -D -m 644 packaging/ibnet.toml $(DESTDIR)/etc/ibnet/ibnet.toml
 	@[ -n "$(DESTDIR)" ] || ./scripts/installed
 
@@ -87,7 +88,7 @@ demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a
 # The suite runs once, with all features. The second line runs only what differs in a smaller build.
 test: deps tools ## Run all tests that need no hardware, with the real tools, servers and databases
 	IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN_TESTS) $(ALL)
-	$(RUN_TESTS) --no-default-features --test features
+	$(RUN_TESTS) -p ibnet --no-default-features --test features
 	$(RUN) test --doc $(ALL)
 
 lint: deps deny advisories ## Check format, lints, documentation, licences and advisories

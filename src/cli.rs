@@ -287,18 +287,18 @@ pub fn print_line(line: &str) -> Result<(), OutputError> {
 
 /// Sends the log to standard error: `info` and above of what is ours, or what `RUST_LOG` says. Times stand there only on a terminal: a journal has its own.
 pub fn log_to_stderr() {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,async_nats=off"));
+    use tracing_subscriber::filter::{LevelFilter, Targets};
+    use tracing_subscriber::layer::SubscriberExt;
+    use tracing_subscriber::util::SubscriberInitExt;
+    // `EnvFilter` would bring the crates of regular expressions.
+    let given = std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty()).and_then(|text| text.parse::<Targets>().ok());
+    let filter = given.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO).with_target("async_nats", LevelFilter::OFF));
     let colors = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    // A log that nobody takes any more must not disturb the sweep.
-    let format = tracing_subscriber::fmt()
-        .log_internal_errors(false)
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(colors)
-        .with_target(false);
-    // Another subscriber can only be there in a test, and then it shall stay.
-    let _ = if io::stderr().is_terminal() { format.try_init() } else { format.without_time().try_init() };
+    // A log that cannot be written must not disturb the sweep.
+    let format = tracing_subscriber::fmt::layer().log_internal_errors(false).with_writer(io::stderr).with_ansi(colors).with_target(false);
+    let registry = tracing_subscriber::registry().with(filter);
+    // Another subscriber is there only in a test, and then it stays.
+    let _ = if io::stderr().is_terminal() { registry.with(format).try_init() } else { registry.with(format.without_time()).try_init() };
 }
 
 /// The name of this host up to its first dot.

@@ -1,4 +1,4 @@
-//! `ibnet-sweep check` on a simulated fabric: what an administrator is told before the first sweep.
+//! `ibnet-sweep check` on a simulated fabric: what it reports before the first sweep.
 #![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
 
 use std::fs;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use ibnet::topology::synthetic::FatTree;
 use tempfile::TempDir;
 
-/// A guard against a program that hangs, not a measure of how fast it is.
+/// Stops a program that hangs. Not a measure of speed.
 const HANGS: Duration = Duration::from_secs(60);
 
 /// 20 linked ports: 6 hosts on 2 leaves (5 linked ports each), 2 spines.
 const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
 
-/// A directory with a small fabric in `net.p` and a plan for two samplers in `plan.toml`.
+/// Returns a directory with a small fabric in `net.p` and a plan for two samplers in `plan.toml`.
 fn planned() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("net.p"), TREE.blueprint().ports_report()).unwrap();
@@ -24,12 +24,12 @@ fn planned() -> TempDir {
     dir
 }
 
-/// The exit code, and what was printed.
+/// Runs a check; returns the exit code and standard output, whose lines must be aligned.
 fn check(dir: &Path, args: &[&str]) -> (i32, String) {
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
     let output = command.current_dir(dir).arg("check").args(args).timeout(HANGS).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    // A word, two blanks, the step, two blanks: or a remedy below; or the sum.
+    // A result, two blanks, the step, two blanks; or a remedy; or the sums.
     for line in text.lines().filter(|line| !line.is_empty() && !line.contains(" failed, ")) {
         let word = line.get(..4).unwrap_or_default();
         assert!(["ok  ", "warn", "fail", "skip", "    "].contains(&word) && line.get(4..6) == Some("  "), "{line:?}");
@@ -40,31 +40,29 @@ fn check(dir: &Path, args: &[&str]) -> (i32, String) {
 
 const ALL: [&str; 6] = ["--simulate", "net.p", "--assignments", "plan.toml", "--sampler", "node00001"];
 
-/// The lines of one step.
+/// Returns the lines that start with a text.
 fn lines<'a>(text: &'a str, start: &str) -> Vec<&'a str> {
     text.lines().filter(|line| line.starts_with(start)).collect()
 }
 
 #[test]
-fn where_nothing_is_wrong_each_step_is_ok() {
+fn every_step_is_ok_if_nothing_is_wrong() {
     let dir = planned();
     let (code, text) = check(dir.path(), &ALL);
     assert_eq!((code, lines(&text, "ok    ").len()), (0, 4), "{text}");
     assert!(text.ends_with("\n0 failed, 0 warned, 4 ok\n") && text.contains(" devices for node00001, SHA-256 "), "{text}");
-    let devices = fs::read_to_string(dir.path().join("plan.toml"))
-        .unwrap()
-        .split("[[sampler]]")
-        .nth(1)
-        .unwrap()
-        .matches("[[sampler.device]]")
-        .count();
+    let plan = fs::read_to_string(dir.path().join("plan.toml")).unwrap();
+    let devices_of = |block: &str| block.matches("[[sampler.device]]").count();
+    let devices = devices_of(plan.split("[[sampler]]").nth(1).unwrap());
     let (code, text) = check(dir.path(), &[&ALL[..], &["-v"]].concat());
     assert_eq!((code, lines(&text, "ok    device  ").len()), (0, devices), "{text}");
-    assert!(text.contains(&format!("{devices} of {devices} answer who they are")), "{text}");
+    assert!(text.contains(&format!("{devices} of {devices} answer NodeInfo")), "{text}");
+    let (code, text) = check(dir.path(), &["--simulate", "net.p", "--assignments", "plan.toml", "--sampler", "all"]);
+    assert!(code == 0 && text.contains(" devices for 2 samplers in 2 blocks"), "{text}");
 }
 
 #[test]
-fn a_dead_host_and_another_device_are_told_with_their_remedies() {
+fn dead_host_and_replaced_device_are_reported_with_remedies() {
     let dir = planned();
     let whole = ["--simulate", "net.p", "-c", "ibnet.toml"];
     fs::write(dir.path().join("ibnet.toml"), "[simulated]\ndead = [\"node00005\"]\n").unwrap();
@@ -73,17 +71,17 @@ fn a_dead_host_and_another_device_are_told_with_their_remedies() {
     assert!(code == 1 && failed.len() == 1 && failed[0].starts_with("fail  device         node00005 mlx5_0 (LID "), "{text}");
     assert!(failed[0].ends_with(": does not answer") && text.contains("\n      remedy:        is it up"), "{text}");
     assert!(text.contains("9 of 10 answer"), "{text}");
-    // The plan was made when the leaf was another switch.
+    // The plan names another switch than the one that is there now.
     let plan = fs::read_to_string(dir.path().join("plan.toml")).unwrap();
     let guid = plan.lines().find_map(|line| line.trim().strip_prefix("guid = \"")?.strip_suffix('"')).unwrap();
     fs::write(dir.path().join("plan.toml"), plan.replace(guid, "0x00000000deadbeef")).unwrap();
     let (code, text) = check(dir.path(), &ALL);
-    assert!(code == 1 && text.contains(&format!(", 0x00000000deadbeef): another device answers there: {guid} `")), "{text}");
+    assert!(code == 1 && text.contains(&format!(", 0x00000000deadbeef): another device answers at this LID: {guid} `")), "{text}");
     assert!(text.contains("the assignments are older than the fabric: run `ibnetdiscover -p` and `ibnet-gen` again"), "{text}");
 }
 
 #[test]
-fn many_of_one_fault_are_counted_and_told_once_what_to_do() {
+fn devices_with_the_same_fault_are_counted_and_share_a_remedy() {
     let dir = planned();
     let tree = FatTree { leaves: 2, hosts: 6, spines: 1, trunk: 1, radix: 16 };
     fs::write(dir.path().join("net.p"), tree.blueprint().ports_report()).unwrap();
@@ -95,40 +93,37 @@ fn many_of_one_fault_are_counted_and_told_once_what_to_do() {
 }
 
 #[test]
-fn what_is_missing_is_told_and_the_walk_goes_on_where_it_can() {
+fn later_steps_run_after_a_failure_where_they_can() {
     let dir = planned();
     for (args, found, remedy) in [
-        (&["--simulate", "net.p", "--window", "0"][..], "configuration  window: \"0\" is not", "--window"),
-        (&[], "configuration  nothing says which ports to sweep", "--assignments FILE"),
-        (&["--simulate", "net.p", "--assignments", "nosuch.toml"], "assignments    nosuch.toml: cannot be read: No such file", "ibnet-gen"),
-        (
-            &["--simulate", "net.p", "--assignments", "plan.toml", "--sampler", "node9"],
-            "assignments    the sampler `node9` is not",
-            "--sampler",
-        ),
+        (&["--simulate", "net.p", "--window", "0"][..], "configuration  cannot use window: expected", "--window"),
+        (&[], "configuration  nothing to sweep", "--assignments FILE"),
+        (&["--simulate", "net.p", "--assignments", "nosuch.toml"], "assignments    ", "ibnet-gen"),
+        (&["--simulate", "net.p", "--assignments", "plan.toml", "--sampler", "node9"], "assignments    ", "--sampler"),
     ] {
         let (code, text) = check(dir.path(), args);
         let below = text.lines().skip_while(|line| !line.starts_with(&format!("fail  {found}"))).nth(1).unwrap_or_else(|| panic!("{text}"));
         assert!(code == 1 && below.starts_with("      remedy:") && below.contains(remedy), "{text}");
     }
     let (code, text) = check(dir.path(), &["--simulate", "net.p", "--sl", "path"]);
-    assert!(code == 0 && text.contains("warn  service level  path records are not asked here") && text.contains(", 1 warned,"), "{text}");
+    assert!(code == 0 && text.contains("warn  service level  path records are not queried here") && text.contains(", 1 warned,"), "{text}");
     let (_, text) = check(dir.path(), &["--simulate", "net.p", "--assignments", "nosuch.toml"]);
-    assert!(text.contains("ok    HCA            simulated"), "{text}");
+    assert!(text.contains("ok    HCA            simulated") && text.contains("nosuch.toml"), "{text}");
+    let (_, text) = check(dir.path(), &["--simulate", "net.p", "--assignments", "plan.toml", "--sampler", "node9"]);
+    assert!(text.contains("node9"), "{text}");
 }
 
 #[cfg(feature = "umad")]
 #[test]
-fn a_host_without_an_adapter_is_told_so_and_its_devices_are_not_asked() {
+fn host_without_an_hca_is_reported_and_its_devices_are_skipped() {
     if fs::read_dir("/sys/class/infiniband").is_ok_and(|mut adapters| adapters.next().is_some()) {
         eprintln!("SKIPPED: this host has an HCA");
         return;
     }
     let dir = planned();
     let (code, text) = check(dir.path(), &["--net", "net.p"]);
-    assert!(
-        code == 1 && text.contains("fail  HCA            this host has no InfiniBand adapter (HCA)\n      remedy:        see `ibstat"),
-        "{text}"
-    );
-    assert!(text.contains("skip  devices        10 are not asked"), "{text}");
+    let failed = lines(&text, "fail  HCA            ");
+    assert!(code == 1 && failed.len() == 1 && failed[0].contains("InfiniBand"), "{text}");
+    assert!(text.lines().skip_while(|line| *line != failed[0]).nth(1).is_some_and(|line| line.starts_with("      remedy:")), "{text}");
+    assert!(text.contains("skip  devices        10 are not queried"), "{text}");
 }

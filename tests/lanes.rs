@@ -148,7 +148,7 @@ fn a_cpu_that_is_none_of_ours_is_told() {
         fs::write(dir.path().join("ibnet.toml"), format!("simulate = \"net.p\"\ncpus = [{cpu}]\n")).unwrap();
         let output = assert_cmd::Command::new(SWEEP).current_dir(dir.path()).args(["-c", "ibnet.toml"]).timeout(HANGS).output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
-        let told = format!("error: cpus: a thread cannot be kept on CPU {cpu}");
+        let told = format!("error: cannot use cpus: a thread cannot run on CPU {cpu}");
         assert!(output.status.code() == Some(1) && text.contains(&told), "{text}");
     }
 }

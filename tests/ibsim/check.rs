@@ -27,7 +27,7 @@ fn the_walk_goes_from_the_adapter_to_one_reply_of_each_device() {
         "ok    permissions    ",
         "ok    subnet         prefix 0xfe80000000000000, subnet manager at LID ",
         "ok    P_Key          0xffff, full member, at index 0",
-        "ok    devices        9 of 9 answer who they are and for their performance management",
+        "ok    devices        9 of 9 answer NodeInfo and performance management",
         "\n0 failed, 0 warned, ",
     ] {
         assert!(text.contains(said), "{said:?} is not in {text}");
@@ -35,7 +35,7 @@ fn the_walk_goes_from_the_adapter_to_one_reply_of_each_device() {
     let (code, text) = check(&ibsim, &["--net", "net.p", "--pkey", "0x8001", "--ca", "nosuch"]);
     assert!(code == Some(1) && text.contains("fail  HCA            there is no HCA port nosuch here"), "{text}");
     let (code, text) = check(&ibsim, &["--net", "net.p", "--pkey", "0x8001"]);
-    assert!(code == Some(1) && text.contains("fail  P_Key          ") && text.contains("skip  devices        9 are not asked"), "{text}");
+    assert!(code == Some(1) && text.contains("fail  P_Key          ") && text.contains("skip  devices        9 are not queried"), "{text}");
 
     // One host is gone, and a file names another one's LID as that of the host beside it.
     ibsim.type_line("Unlink \"H-node00005\"");
@@ -54,7 +54,7 @@ fn the_walk_goes_from_the_adapter_to_one_reply_of_each_device() {
     fs::write(ibsim.path("stale.toml"), plan(there.lid.0)).expect("written");
     let (code, text) = check(&ibsim, &["--assignments", "stale.toml", "--sampler", "node00001"]);
     assert_eq!(code, Some(1), "{text}");
-    let answers = format!("{}): another device answers there: {} `node00003", wrong.guid, there.guid);
+    let answers = format!("{}): another device answers at this LID: {} `node00003", wrong.guid, there.guid);
     assert!(text.contains(&answers) && text.contains("the assignments are older than the fabric"), "{text}");
     assert!(text.contains("fail  device         node00005 (LID ") && text.contains(": does not answer"), "{text}");
     assert!(text.contains("fail  devices        0 of 2"), "{text}");

@@ -245,7 +245,7 @@ fn a_stop_ends_even_a_sender_that_stands_still() {
     let ended = child.wait().expect("it ends");
     let log: Vec<String> = log.into_iter().collect();
     signal("CONT", ibsim.id());
-    assert!(ended.success(), "{ended}: {log:?}");
+    assert!(matches!(ended.code(), Some(0 | 4)), "{ended}: {log:?}");
     assert!(log.iter().any(|line| line.contains("stopping")), "{log:?}");
 }
 
