@@ -88,7 +88,7 @@ demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a
 # The suite runs once, with all features. The second line runs only what differs in a smaller build.
 test: deps tools ## Run all tests that need no hardware, with the real tools, servers and databases
 	IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN_TESTS) $(ALL)
-	$(RUN_TESTS) --no-default-features --test features
+	$(RUN_TESTS) -p ibnet --no-default-features --test features
 	$(RUN) test --doc $(ALL)
 
 lint: deps deny advisories ## Check format, lints, documentation, licences and advisories

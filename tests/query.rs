@@ -131,7 +131,10 @@ fn a_service_level_that_is_not_looked_up_is_told() {
     fs::write(dir.path().join("ibnet.toml"), "sl = \"path\"\n").unwrap();
     for args in [&["--sl", "path"][..], &["-c", "ibnet.toml"]] {
         let run = query(&dir, &lid, "1", args);
-        assert_eq!((run.code, run.stderr.as_str()), (0, "note: sl: the path record is not queried for a single port; service level 0 is used\n"));
+        assert_eq!(
+            (run.code, run.stderr.as_str()),
+            (0, "note: sl: the path record is not queried for a single port; service level 0 is used\n")
+        );
     }
     assert_eq!(query(&dir, &lid, "1", &["--sl", "0"]).stderr, "");
 }

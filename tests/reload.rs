@@ -86,7 +86,8 @@ impl Service {
         panic!("{what}: not seen; the log: {}", fs::read_to_string(self.path("log")).unwrap());
     }
 
-    /// Waits for this number of `reload` events and two slots after the last; returns their details.
+    /// Waits for this number of `reload` events and two slots after the last; returns their
+    /// details.
     #[track_caller]
     fn reloads(&self, count: usize) -> Vec<String> {
         let after = |lines: &[Line]| {
@@ -124,7 +125,8 @@ fn details(lines: &[Line]) -> Vec<String> {
     lines.iter().filter_map(reload).collect()
 }
 
-/// Returns the ports of each slot. Asserts that slots are consecutive and that no port occurs twice.
+/// Returns the ports of each slot. Asserts that slots are consecutive and that no port occurs
+/// twice.
 fn slots(lines: &[Line]) -> BTreeMap<u64, BTreeSet<(Guid, PortNum)>> {
     let mut slots: BTreeMap<u64, BTreeSet<_>> = BTreeMap::new();
     let mut last: Option<u64> = None;
@@ -231,7 +233,8 @@ fn unchanged_worker_keeps_its_readings() {
     let found: Vec<_> = starts.iter().map(|start| (start.interval_ns, start.assignments_sha256.clone().unwrap())).collect();
     let sha256 = sha256_hex(&same);
     assert_eq!((found.len(), &found[1], &found[2]), (3, &(100_000_000, sha256.clone()), &(200_000_000, sha256)));
-    // Until the third reload every port that answered in two consecutive slots has rates: no reading was dropped.
+    // Until the third reload every port that answered in two consecutive slots has rates: no
+    // reading was dropped.
     let of_100ms = lines.iter().take_while(|line| !matches!(line, Line::Start(start) if start.interval_ns == 200_000_000));
     let mut before: BTreeMap<(Guid, PortNum), u64> = BTreeMap::new();
     let mut compared = 0;
@@ -320,7 +323,8 @@ fn service_that_was_stopped_for_three_seconds_counts_missed_slots_and_runs_none_
     let has_missed = |line: &Line| matches!(line, Line::Sweep(sweep) if sweep.slots_missed >= 20);
     service.wait("the missed slots", |lines| lines.iter().rposition(has_missed).is_some_and(|at| two_slots(&lines[at..])));
     let (lines, _) = service.stop();
-    // Slots are consecutive except for the missed ones, and each ran in its own time, not all at once.
+    // Slots are consecutive except for the missed ones, and each ran in its own time, not all at
+    // once.
     slots(&lines);
     let ports = lines.iter().filter_map(|line| if let Line::Port(port) = line { Some(port) } else { None });
     assert!(ports.filter(|port| port.status == "ok").all(|port| port.ts / 100_000_000 >= port.slot));

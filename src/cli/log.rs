@@ -1,25 +1,30 @@
 //! The log.
 
+use std::env;
 use std::io::{self, IsTerminal};
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use super::has_colours;
 
-/// Level of the log without `RUST_LOG`.
-const DEFAULT_FILTER: &str = "info,async_nats=off";
-
 /// Sends the log to standard error, filtered by `RUST_LOG`. Only a terminal gets times: a journal
 /// adds its own.
+///
+/// `RUST_LOG` is a list of levels and of `target=level`, such as `ibnet=debug`; filters by span or
+/// field are not supported, because `EnvFilter` would add the crates of regular expressions. Without
+/// a valid list, the level is `info`.
 pub fn log_to_stderr() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
+    let given = env::var("RUST_LOG").ok().filter(|text| !text.is_empty()).and_then(|text| text.parse::<Targets>().ok());
+    let default = || Targets::new().with_default(LevelFilter::INFO).with_target("async_nats", LevelFilter::OFF);
     // A failed write of the log must not disturb the sweep.
-    let format = tracing_subscriber::fmt()
+    let format = tracing_subscriber::fmt::layer()
         .log_internal_errors(false)
-        .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_ansi(has_colours(&io::stderr()))
         .with_target(false);
+    let registry = tracing_subscriber::registry().with(given.unwrap_or_else(default));
     // A test may have set its own subscriber, which stays.
-    let _ = if io::stderr().is_terminal() { format.try_init() } else { format.without_time().try_init() };
+    let _ = if io::stderr().is_terminal() { registry.with(format).try_init() } else { registry.with(format.without_time()).try_init() };
 }

@@ -111,7 +111,8 @@ impl Default for Outputs {
     }
 }
 
-// serde's own implementation for untagged enums loses the message and the line of an error in a table.
+// serde's own implementation for untagged enums loses the message and the line of an error in a
+// table.
 impl<'de> Deserialize<'de> for Outputs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct PathOrTables;
@@ -222,7 +223,8 @@ impl Table {
         Ok(path)
     }
 
-    /// Parses `listen`. A port alone is a port of the loopback address, which other hosts cannot reach.
+    /// Parses `listen`. A port alone is a port of the loopback address, which other hosts cannot
+    /// reach.
     fn address(&self) -> Result<SocketAddr, ConfigError> {
         let listen = self.listen.as_deref().unwrap_or_default();
         let port = listen.parse().ok().map(|port| SocketAddr::new(LOOPBACK, port));

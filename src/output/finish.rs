@@ -158,3 +158,71 @@ impl Drop for Posted {
         self.board.changed.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::super::batch::{Batch, short};
+    use super::super::{Destination, FileOptions, Outlet, Output, open};
+    use super::*;
+
+    /// Longer than any test waits if outputs end as they should.
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn start(paths: &[&Path], on_end: impl Fn(&Finished) + Clone + Send + 'static) -> (Outlet, Running) {
+        let file = |path: &&Path| Output::from(Destination::File(FileOptions { path: path.to_path_buf(), ..FileOptions::default() }));
+        let (outlet, writers) = open(&paths.iter().map(file).collect::<Vec<_>>()).expect("the files can be opened");
+        outlet.start(short::start("a"));
+        (outlet, Running::start(writers, on_end).expect("threads can be started"))
+    }
+
+    fn batch(octets: usize) -> Batch {
+        let bytes = [vec![b'x'; octets], b"\n".to_vec()].concat();
+        Batch { bytes, lines: 1, gap: Some(short::gap()), ..Batch::default() }
+    }
+
+    #[test]
+    fn stop_writes_all_records_although_an_outlet_is_alive() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (outlet, running) = start(&[&folder.path().join("lines")], |_| {});
+        outlet.offer(batch(10));
+        let [finished] = &running.finish(LONG)[..] else { panic!("one output") };
+        assert_eq!((finished.end, finished.dropped, finished.is_failure()), (End::Complete, 0, false));
+        let text = std::fs::read_to_string(folder.path().join("lines")).expect("the file can be read");
+        assert!(text.ends_with("xxxxxxxxxx\n"), "{text}");
+        drop(outlet);
+    }
+
+    #[test]
+    fn stop_reports_a_stalled_output_and_completes_the_others() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (fifo, file) = (folder.path().join("fifo"), folder.path().join("lines"));
+        assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo runs").success());
+        let (outlet, running) = start(&[&fifo, &file], |_| {});
+        // More than a pipe holds, and it has no reader.
+        (0..3).for_each(|_| outlet.offer(batch(1 << 20)));
+        drop(outlet);
+        let finished = running.finish(Duration::from_millis(500));
+        let summary: Vec<_> = finished.iter().map(|output| (output.end, output.dropped, output.is_failure())).collect();
+        assert_eq!(summary, [(End::TimedOut, 3, true), (End::Complete, 0, false)]);
+        assert_eq!(Path::new(&finished[0].name), fifo);
+    }
+
+    #[test]
+    fn panic_on_the_thread_of_an_output_is_a_failure() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (outlet, running) = start(&[&folder.path().join("lines")], |_| panic!("a test of a panic"));
+        drop(outlet);
+        let [finished] = &running.finish(LONG)[..] else { panic!("one output") };
+        assert_eq!((finished.end, finished.is_failure()), (End::Crashed, true));
+    }
+
+    #[test]
+    fn readers_of_sockets_and_closed_pipes_are_no_failure() {
+        let finished = |kind, end| Finished { name: String::new(), kind, end, dropped: 1 };
+        assert!(finished(Kind::File, End::Complete).is_failure() && finished(Kind::Nats, End::TimedOut).is_failure());
+        assert!(!finished(Kind::Socket, End::TimedOut).is_failure() && !finished(Kind::Stdout, End::ReaderGone).is_failure());
+    }
+}

@@ -89,8 +89,9 @@ macro_rules! port_fields {
                 };
                 let mut missing = REQUIRED;
                 while let Some(Borrowed(key)) = map.next_key()? {
-                    $( port_fields!(@read $presence key map port missing $field); )*
-                    if key == "type" || !self.with_counters {
+                    let name = &*key;
+                    $( port_fields!(@read $presence name map port missing $field); )*
+                    if name == "type" || !self.with_counters {
                         map.next_value::<IgnoredAny>()?;
                     } else {
                         port.counters.read(key, &mut map)?;
@@ -113,16 +114,16 @@ macro_rules! port_fields {
     (@write flat $map:ident $self:ident $field:ident) => { $self.$field.write(&mut $map)? };
     (@empty flat $self:ident) => { Counters::empty($self.with_counters) };
     (@empty $presence:ident $self:ident) => { Default::default() };
-    (@read required $key:ident $map:ident $port:ident $missing:ident $field:ident) => {
-        if $key == stringify!($field) {
+    (@read required $name:ident $map:ident $port:ident $missing:ident $field:ident) => {
+        if $name == stringify!($field) {
             $port.$field = Read::read(&mut $map)?;
             $missing.iter_mut().filter(|field| **field == Some(stringify!($field))).for_each(|field| *field = None);
             continue;
         }
     };
-    (@read flat $key:ident $map:ident $port:ident $missing:ident $field:ident) => {};
-    (@read $presence:ident $key:ident $map:ident $port:ident $missing:ident $field:ident) => {
-        if $key == stringify!($field) {
+    (@read flat $name:ident $map:ident $port:ident $missing:ident $field:ident) => {};
+    (@read $presence:ident $name:ident $map:ident $port:ident $missing:ident $field:ident) => {
+        if $name == stringify!($field) {
             $port.$field = Read::read(&mut $map)?;
             continue;
         }

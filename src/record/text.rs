@@ -60,7 +60,6 @@ impl<F: Formatter> Formatter for Escaped<F> {
         end_object_value();
     }
 
-    #[inline]
     fn write_string_fragment<W: Write + ?Sized>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
         // serde_json escapes the characters before the blank. Of the others, an octet is 0x7f or
         // part of a character outside ASCII exactly if its highest bit or that of its successor

@@ -62,7 +62,8 @@ fn one_end_of_a_link_receives_what_the_other_sends() {
     let (mut compared, mut moved) = (0, 0);
     for (here, there) in &peers {
         for names in [["port_xmit_data_bytes", "port_rcv_data_bytes"], ["port_xmit_pkts", "port_rcv_pkts"]] {
-            // Packets sent here before a slot are received there before the next slot, and vice versa.
+            // Packets sent here before a slot are received there before the next slot, and vice
+            // versa.
             for pair in stream.slots.windows(2) {
                 let [sent, received] = [&pair[0], &pair[1]].map(|slot| (read(slot, *here, names[0]), read(slot, *there, names[1])));
                 let ((Some(sent), Some(came)), (Some(sent_then), Some(came_then))) = (sent, received) else { continue };
@@ -134,7 +135,8 @@ fn timeout_and_unreachable_ports_are_distinguished() {
         let of = |host: &str, status: &str| {
             slot.ports.values().filter(|port| port.node.split(' ').next() == Some(host) && port.status == status).count()
         };
-        // A device is unreachable after three MADs without a reply: the identity check, and one for each of two ports.
+        // A device is unreachable after three MADs without a reply: the identity check, and one for
+        // each of two ports.
         assert_eq!([of("leaf01", "timeout"), of("leaf01", "unreachable"), of("node00005", "timeout")], [2, 3, 1], "{:?}", slot.sweep);
         assert_eq!((slot.sweep.timeout, slot.sweep.unreachable), (3, 3));
     }
@@ -171,7 +173,8 @@ fn groups_select_the_counters() {
         ("base", "base", &["PortCounters"][..]),
         ("extended", "extended", &["PortCountersExtended"]),
         ("xmtdisc,extended", "xmtdisc,extended", &["PortXmitDiscardDetails", "PortCountersExtended"]),
-        // The attributes of these switches. All of PortCounters is in PortCountersExtended, and they do not count opcodes.
+        // The attributes of these switches. All of PortCounters is in PortCountersExtended, and
+        // they do not count opcodes.
         (
             "all",
             &*Group::ALL.map(Group::as_str).join(","),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Read;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ibnet::record::strict::Line;
 
@@ -142,7 +142,8 @@ fn stalled(config: &str) -> (tempfile::TempDir, Running, std::process::ChildStdo
     (dir, running, unread)
 }
 
-/// Asserts that the end reported dropped records, and that all complete lines of the pipe are records.
+/// Asserts that the end reported dropped records, and that all complete lines of the pipe are
+/// records.
 #[track_caller]
 fn assert_dropped(run: &Run, mut unread: impl Read) {
     assert_eq!(run.code, 4, "{}", run.stderr);
@@ -167,10 +168,9 @@ fn second_signal_ends_the_drain_time() {
     running.wait_for_log("stopping");
     // The workers close their slot before the outputs drain.
     std::thread::sleep(Duration::from_millis(500));
-    let second = Instant::now();
     running.signal("INT");
+    // Fails after a minute if the drain time of ten minutes goes on.
     assert_dropped(&running.end(), unread);
-    assert!(second.elapsed() < crate::program::HANGS);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The real `ibnet-sweep` on a simulated fabric, run as an administrator runs it.
 //!
-//! These tests hold on a busy machine: none of them relies on which replies are late, or on which slots
-//! are missed.
+//! These tests hold on a busy machine: none of them relies on which replies are late, or on which
+//! slots are missed.
 #![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
 
 use std::collections::BTreeMap;

@@ -34,7 +34,7 @@ impl Slot {
         let counts = ["ok", "late", "timeout", "unreachable", "skipped"].map(|status| self.count(&[status]) as u32);
         assert_eq!(sums[..5], counts, "{sweep:?}");
         assert_eq!((sums.iter().sum(), ports.len()), (sweep.ports, start.ports), "{sweep:?}");
-        assert!(sweep.mads_sent >= ports.values().map(|port| u64::from(port.mads)).sum());
+        assert!(sweep.mads_sent >= ports.values().map(|port| port.mads).sum());
         let begin = sweep.slot * start.interval_ns;
         let names = known(None);
         for port in ports.values() {
@@ -45,7 +45,8 @@ impl Slot {
             let unknown: Vec<_> = port.counters.keys().filter(|name| !names.contains(name.as_str())).collect();
             assert!(unknown.is_empty(), "{unknown:?} are in no row of the table");
         }
-        // If every reply came, the last one gives the start of the slot: a multiple of the interval, exactly.
+        // If every reply came, the last one gives the start of the slot: a multiple of the
+        // interval, exactly.
         if self.count(&["ok", "late"]) == ports.len() {
             let last = ports.values().map(|port| port.ts).max().unwrap();
             assert_eq!(last - sweep.duration_ns, begin);
@@ -59,7 +60,8 @@ impl Stream {
     /// 1. every line is a whole, flat record with its type first, shorter than 4 KiB;
     /// 2. the first record is `start`, and no other is;
     /// 3. a slot consists of its ports, each once, and its `sweep` record, whose sums are right;
-    /// 4. slot numbers are consecutive except for missed slots; no port is read before its slot begins;
+    /// 4. slot numbers are consecutive except for missed slots; no port is read before its slot
+    ///    begins;
     /// 5. counters have the names of the table; a port without an answer has none.
     #[track_caller]
     pub(crate) fn read(text: &str) -> Self {

@@ -18,7 +18,8 @@ pub(super) struct Flags {
     /// Assignments file, written by ibnet-gen
     #[arg(long, value_name = "FILE")]
     assignments: Option<String>,
-    /// Name of this sampler in the assignments file, or all with --simulate [default: short name of this host]
+    /// Name of this sampler in the assignments file, or all with --simulate [default: short name of
+    /// this host]
     #[arg(long, value_name = "HOST|all")]
     sampler: Option<String>,
     /// Output of `ibnetdiscover` or `ibnetdiscover -p`: sweep the whole fabric from this host
@@ -33,7 +34,8 @@ pub(super) struct Flags {
     /// Time between two slots [default: 1s]
     #[arg(long, value_name = "TIME")]
     interval: Option<String>,
-    /// Counter groups, as listed in ibnet.toml.example, or all [default: extended,base,xmtdisc,rcverr]
+    /// Counter groups, as listed in ibnet.toml.example, or all [default:
+    /// extended,base,xmtdisc,rcverr]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     groups: Option<Vec<String>>,
     /// MADs in flight, never more than one for each device [default: 32]
@@ -45,7 +47,8 @@ pub(super) struct Flags {
     /// Time from the sending of a MAD during which a late reply is accepted [default: 50ms]
     #[arg(long, value_name = "TIME")]
     grace: Option<String>,
-    /// HCA port that sends; several (with commas, or given again) share the devices [default: the only active InfiniBand port]
+    /// HCA port that sends; several (with commas, or given again) share the devices [default: the
+    /// only active InfiniBand port]
     #[arg(long, value_name = "NAME[:PORT]", value_delimiter = ',')]
     ca: Option<Vec<String>>,
     /// Service level, or path for that of the path record [default: 0]
@@ -54,7 +57,8 @@ pub(super) struct Flags {
     /// P_Key [default: 0xffff]
     #[arg(long, value_name = "HEX")]
     pkey: Option<String>,
-    /// Where the records go: a file to append to, a folder (DIR/) for a file SAMPLER.jsonl each, or - [default: -]
+    /// Where the records go: a file to append to, a folder (DIR/) for a file SAMPLER.jsonl each, or
+    /// - [default: -]
     #[arg(short, long, value_name = "FILE|DIR/|-")]
     output: Option<String>,
 }

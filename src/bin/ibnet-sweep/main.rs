@@ -1,8 +1,9 @@
-//! `ibnet-sweep`: queries the counters of every assigned port once a slot and writes them as JSON lines.
+//! `ibnet-sweep`: queries the counters of every assigned port once a slot and writes them as JSON
+//! lines.
 //!
-//! One thread for each HCA port sends the MADs, and one thread for each output writes the records. The
-//! main thread waits for signals. `ibnet-sweep query` queries one port, and `ibnet-sweep check` tests
-//! everything that a sweep needs.
+//! One thread for each HCA port sends the MADs, and one thread for each output writes the records.
+//! The main thread waits for signals. `ibnet-sweep query` queries one port, and `ibnet-sweep check`
+//! tests everything that a sweep needs.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

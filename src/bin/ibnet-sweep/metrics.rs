@@ -20,7 +20,8 @@ pub(super) fn serve(config: &Config, peers: Peers) -> Result<Option<Arc<Metrics>
     Ok(Some(metrics))
 }
 
-/// Returns kind and LID of every device of the plan, and of the devices at the other ends of its links.
+/// Returns kind and LID of every device of the plan, and of the devices at the other ends of its
+/// links.
 pub(super) fn peers(samplers: &[Sampler]) -> Peers {
     let devices = || samplers.iter().flat_map(|sampler| &sampler.devices);
     let ends = devices().flat_map(|device| &device.ports).filter_map(|port| port.peer.as_ref());

@@ -1,4 +1,5 @@
-//! `ibnet-sweep query`: the counters of one port, once, in the format of `perfquery` or as a record.
+//! `ibnet-sweep query`: the counters of one port, once, in the format of `perfquery` or as a
+//! record.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Files that are read again while the sweep runs: when they changed, which keys may change, and which
-//! workers stay.
+//! Files that are read again while the sweep runs: when they changed, which keys may change, and
+//! which workers stay.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -138,7 +138,8 @@ impl WorkerSetup {
     }
 }
 
-/// Device, inode, time of the last change (seconds and nanoseconds) and size of a file; `None` if there is none.
+/// Device, inode, time of the last change (seconds and nanoseconds) and size of a file; `None` if
+/// there is none.
 type Stamp = Option<(u64, u64, i64, i64, u64)>;
 
 /// Detects changes of files by their metadata. Works on network file systems too.
@@ -156,8 +157,8 @@ impl Watch {
         Self { files, seen: read.clone(), read }
     }
 
-    /// Returns whether the files differ from those that were read, and did not change since the last
-    /// call: a file that is still being written is not read.
+    /// Returns whether the files differ from those that were read, and did not change since the
+    /// last call: a file that is still being written is not read.
     pub(super) fn is_changed(&mut self) -> bool {
         let now = self.stamps();
         let is_stable = now == self.seen;
@@ -165,7 +166,8 @@ impl Watch {
         is_stable && now != self.read
     }
 
-    /// Has the files read again as soon as nobody writes them.
+    /// Makes [`is_changed`](Self::is_changed) return true once the files stay the same between two
+    /// calls.
     pub(super) fn read_again(&mut self) {
         self.read.clear();
     }

@@ -1,8 +1,8 @@
 //! The main loop of a sweep: workers, outputs and signals; and an end that reports what was lost.
 //!
-//! After a signal the workers close their slot, and the outputs write the waiting records. Both have
-//! the drain time, counted from the signal; a second signal ends it. Records that are not written then
-//! are counted and reported, and the exit code is 4.
+//! After a signal the workers close their slot, and the outputs write the waiting records. Both
+//! have the drain time, counted from the signal; a second signal ends it. Records that are not
+//! written then are counted and reported, and the exit code is 4.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,8 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::failure::Failure;
 use super::supervisor::{NewWorker, Reload, Supervisor};
 
-/// Time between two looks at the files. Polled, because inotify does not report changes on network file systems.
+/// Time between two looks at the files. Polled, because inotify does not report changes on network
+/// file systems.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The runtime, and the signals that stop the sweep.
@@ -39,19 +40,20 @@ enum Stop {
 }
 
 impl Service {
-    /// Catches signals from now on: before the first record is written, because its reader may send one.
+    /// Catches signals from now on: before the first record is written, because its reader may send
+    /// one.
     pub(super) fn new() -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Threads)?;
         let signals = runtime.block_on(async { cli::Signals::new() }).map_err(Failure::Threads)?;
         Ok(Self { runtime, signals })
     }
 
-    /// Runs workers and writers on threads of their own until all workers have ended, a signal comes,
-    /// or the reader of the only output is gone. A worker that fails ends the others.
+    /// Runs workers and writers on threads of their own until all workers have ended, a signal
+    /// comes, or the reader of the only output is gone. A worker that fails ends the others.
     ///
     /// # Errors
-    /// The first failure of a worker; else the number of records that were not written to a file, to
-    /// standard output or to NATS.
+    /// The first failure of a worker; else the number of records that were not written to a file,
+    /// to standard output or to NATS.
     pub(super) fn run<T: Transport + Send + 'static>(
         mut self,
         workers: Vec<NewWorker<T>>,
@@ -171,8 +173,8 @@ impl Outputs {
 
     /// Waits until all outputs have written their records, and returns their results.
     ///
-    /// After a signal the wait ends at the deadline. At a normal end files and standard output have no
-    /// deadline until a signal comes.
+    /// After a signal the wait ends at the deadline. At a normal end files and standard output have
+    /// no deadline until a signal comes.
     async fn drain(self, stop: Stop, deadline: Instant, signals: &mut cli::Signals) -> Vec<Finished> {
         let all_ended = async {
             while !self.running.has_ended() {

@@ -65,7 +65,8 @@ fn devices_with_name(fabric: &Fabric, name: &str) -> Vec<DeviceId> {
     fabric.iter().filter(|(_, device)| device.name == name || device.host() == name).map(|(id, _)| id).collect()
 }
 
-/// Returns the name in the records of an HCA port on the simulated fabric: as configured, else `sim` 1.
+/// Returns the name in the records of an HCA port on the simulated fabric: as configured, else
+/// `sim` 1.
 pub(super) fn hca_name(ca: &HcaName) -> (String, PortNum) {
     (ca.ca.clone().unwrap_or_else(|| "sim".to_owned()), ca.port.unwrap_or(PortNum(1)))
 }

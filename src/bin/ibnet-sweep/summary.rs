@@ -134,13 +134,15 @@ impl fmt::Display for Summary {
             [Status::Ok, Status::Timeout].into_iter().chain(others).map(|status| format!("{status} {}", count(status))).collect();
         let mads: f64 = self.workers.values().map(|worker| worker.mads as f64 / worker.time.as_secs_f64()).sum();
         let millis = |nanos: u64| nanos as f64 / 1e6;
-        let [p50, p99] = [0.5, 0.99].map(|quantile| millis(durations.value_at_quantile(quantile)));
+        let max = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
+        // The histogram has two digits: a quantile may be rounded above the maximum.
+        let [p50, p99] = [0.5, 0.99].map(|quantile| millis(durations.value_at_quantile(quantile).min(max)));
 
         let mut table = table::new();
         table.add_row(["ports", &format!("{ports} on {samplers} sampler{}", plural(samplers))]);
         table.add_row(["slots", &format!("{slots} each, {missed} missed")]);
         table.add_row(["records", &format!("{}: {}", self.by_status.iter().sum::<u64>(), statuses.join(", "))]);
-        table.add_row(["sweep", &format!("p50 {p50:.2} ms, p99 {p99:.2} ms, max {:.2} ms", longest.as_secs_f64() * 1e3)]);
+        table.add_row(["sweep", &format!("p50 {p50:.2} ms, p99 {p99:.2} ms, max {:.2} ms", millis(max))]);
         table.add_row(["MADs", &format!("{mads:.0} a second")]);
         if *lost > 0 {
             table.add_row(["dropped", &format!("{lost} records")]);

@@ -1,8 +1,8 @@
 //! The workers of a sweep: their threads, what they report, and how a reload replaces them.
 //!
 //! A reload starts new workers beside the old ones. While the old ones sweep, the new ones discover
-//! their devices. Then all change at one slot border, so that no slot is lost or run twice. A worker
-//! whose setup did not change goes on, with the readings that its rates need.
+//! their devices. Then all change at one slot border, so that no slot is lost or run twice. A
+//! worker whose setup did not change goes on, with the readings that its rates need.
 
 use std::io;
 use std::sync::Arc;
@@ -25,7 +25,8 @@ use super::reload::{Prepare, Setup, Watch, WorkerSetup};
 use super::streams::Streams;
 use super::systemd::Manager;
 
-/// Workers change at a slot border that is at least this far ahead, so that all of them see it in time.
+/// Workers change at a slot border that is at least this far ahead, so that all of them see it in
+/// time.
 const CHANGE_AHEAD: Duration = Duration::from_millis(50);
 
 /// Largest length of an event's detail in octets.
@@ -84,7 +85,7 @@ enum Phase {
     Replaced,
     /// Takes over when all successors are ready.
     Preparing,
-    /// Has been told its last slot.
+    /// Has a last slot, after which it ends.
     Leaving,
 }
 
@@ -166,7 +167,8 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         self.report_ready();
     }
 
-    /// Removes a worker that has ended. A failure stops the others, unless the worker was still preparing.
+    /// Removes a worker that has ended. A failure stops the others, unless the worker was still
+    /// preparing.
     fn remove(&mut self, number: u64, result: Result<(), Failure>) {
         let Some(place) = self.workers.iter().position(|worker| worker.number == number) else { return };
         let ended = self.workers.remove(place);
@@ -257,7 +259,8 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         Ok(())
     }
 
-    /// Once all new workers are ready: ends the old ones and starts the new ones at one slot border.
+    /// Once all new workers are ready: ends the old ones and starts the new ones at one slot
+    /// border.
     fn switch_over(&mut self) {
         let has_phase = |phase| move |worker: &&Worker| worker.phase == phase;
         if !self.workers.iter().filter(has_phase(Phase::Preparing)).all(|worker| worker.control.is_ready()) {
@@ -370,8 +373,8 @@ fn cut(mut detail: String) -> String {
     detail
 }
 
-/// Returns the wall clock in nanoseconds since 1970. Drivers have clocks of their own; slot borders are
-/// the time that all of them share.
+/// Returns the wall clock in nanoseconds since 1970. Drivers have clocks of their own; slot borders
+/// are the time that all of them share.
 #[expect(clippy::disallowed_methods, reason = "programs read clocks")]
 fn wall_clock() -> u64 {
     nanos(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())

@@ -1,5 +1,5 @@
-//! Notifications to the service manager: ready after the first slot, alive after each slot, reloading,
-//! stopping. Without a service manager they do nothing.
+//! Notifications to the service manager: ready after the first slot, alive after each slot,
+//! reloading, stopping. Without a service manager they do nothing.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ const WATCHDOG_SLOTS: u32 = 3;
 /// The connection to the service manager.
 pub(super) struct Manager {
     has_watchdog: bool,
-    /// Whether the manager knows that the sweep runs (or that it stops, after which it is never ready).
+    /// Whether the last report was `ready` or `stopping`: neither is repeated, and no `ready`
+    /// follows `stopping`.
     is_ready: bool,
 }
 

@@ -1,9 +1,9 @@
 //! The work of this process, divided among workers.
 //!
-//! A worker is one HCA port with its share of the ports to query, and an engine on its own thread. A
-//! sampler usually has one worker. It has several where the assignments file has several blocks of its
-//! host (rails, or a secondary role), and where several HCA ports are configured: these divide the
-//! devices of a block.
+//! A worker is one HCA port with its share of the ports to query, and an engine on its own thread.
+//! A sampler usually has one worker. It has several where the assignments file has several blocks
+//! of its host (rails, or a secondary role), and where several HCA ports are configured: these
+//! divide the devices of a block.
 
 use std::path::Path;
 
@@ -100,7 +100,8 @@ impl Work {
         let of_block = |block: &Sampler| match &config.cas[..] {
             [] => vec![share(block.clone(), &HcaName { ca: block.ca.clone(), port: block.ca_port })],
             [one] => vec![share(block.clone(), one)],
-            // An HCA port without devices gets no worker, but a block without ports keeps the first.
+            // An HCA port without devices gets no worker, but a block without ports keeps the
+            // first.
             many => {
                 let parts = block.divided(many.len()).into_iter().zip(many).enumerate();
                 let busy = parts.filter(|(place, (part, _))| *place == 0 || part.port_count > 0);
@@ -160,7 +161,7 @@ pub(super) fn hca_port(config: &Config, ca: &HcaName) -> Result<(HcaPort, u16), 
         tracing::warn!(pkey = format!("{:#06x}", config.pkey), "this P_Key is that of a limited member: only full members answer it");
     }
     if port.sm_lid.0 == 0 {
-        tracing::warn!(%port, "this port knows no subnet manager: packets may not reach their LIDs");
+        tracing::warn!(%port, "no subnet manager is known at this port: packets may not reach their LIDs");
     }
     let pkey_index = port.pkey_index(config.pkey)?;
     Ok((port, pkey_index))

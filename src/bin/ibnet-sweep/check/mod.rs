@@ -1,8 +1,8 @@
 //! `ibnet-sweep check`: tests everything that a sweep needs, from the configuration to one reply of
 //! each device.
 //!
-//! Each step prints one line: `ok`, `warn`, `fail`, or `skip` if an earlier step failed. A remedy follows
-//! a warning or a failure.
+//! Each step prints one line: `ok`, `warn`, `fail`, or `skip` if an earlier step failed. A remedy
+//! follows a warning or a failure.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -101,7 +101,8 @@ impl Report {
     }
 }
 
-/// Wraps the text of the last column on a terminal. Elsewhere a line stays whole, so that it can be searched.
+/// Wraps the text of the last column on a terminal. Elsewhere a line stays whole, so that it can be
+/// searched.
 fn wrapped(text: &str) -> String {
     /// Columns before the text, and with it.
     const INDENT: &str = "                     ";
