@@ -4,7 +4,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `rdma_core.rs` | 18 functions, 4 structs, 2 constants and `enum MAD_FIELDS`: see the allowlists |
+//! | `rdma_core.rs` | 18 functions, 4 structs, 2 constants, `enum MAD_FIELDS` (see the allowlists) |
 //! | `libibmad_fields.rs` | one table: names and numbers of about 460 fields of libibmad |
 
 fn main() {

@@ -16,10 +16,11 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use miette::Diagnostic;
+
 use super::lines::{Draft, End, Key, Line, assemble};
 use super::{Fabric, LinePosition, Remark, ports_lines, topology_report};
 use crate::types::{Guid, Lid};
-use miette::Diagnostic;
 
 /// The net files of one subnet.
 #[derive(Clone, Debug, Default)]

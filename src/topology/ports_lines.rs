@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! "%2s %5d %2d 0x%016x %s %s"               type, LID, port, GUID, width, speed
-//! " - %2s %5d %2d 0x%016x ( '%s' - '%s' )"    type, LID, port, GUID of the peer; own name, peer's name
+//! " - %2s %5d %2d 0x%016x ( '%s' - '%s' )"    the same of the peer; own name, peer's name
 //! ```
 //!
 //! A port without a link has 36 blanks and `'%s'`, its own name, instead of the second part.
