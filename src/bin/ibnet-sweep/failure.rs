@@ -90,9 +90,9 @@ pub(super) enum Failure {
     #[error("a worker failed: the connection to the fabric was lost")]
     #[diagnostic(help("is the HCA still present (`ibstat`)? Start ibnet-sweep again once it is"))]
     WorkerFailed(#[source] TransportError),
-    #[error("a worker did not stop within {drain} after the signal; the records of its last slot are missing")]
+    #[error("a worker did not stop within {time} after the signal; the records of its last slot are missing")]
     #[diagnostic(help("a MAD could not be handed to the kernel: look for errors of the HCA in `dmesg`; `drain` sets this time"))]
-    WorkerHangs { drain: String },
+    WorkerHangs { time: String },
     #[error("cannot write to standard output")]
     #[diagnostic(help("is there room on the disk it is redirected to?"))]
     Stdout(#[source] std::io::Error),

@@ -13,7 +13,7 @@ use ibnet::output::{End, Finished, Kind, Running, Writer};
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::unbounded_channel;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::failure::Failure;
 use super::supervisor::{NewWorker, Reload, Supervisor};
@@ -21,6 +21,9 @@ use super::supervisor::{NewWorker, Reload, Supervisor};
 /// Time between two looks at the files. Polled, because inotify does not report changes on network
 /// file systems.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Least time of the workers to close their slot, however short the drain time is. They need 0.3 s.
+const CLOSE_SLOT: Duration = Duration::from_secs(1);
 
 /// The runtime, and the signals that stop the sweep.
 pub(super) struct Service {
@@ -92,7 +95,7 @@ impl Service {
                     }
                 }
             };
-            let deadline = Instant::now() + drain;
+            let (deadline, time_of_workers) = (Instant::now() + drain, drain.max(CLOSE_SLOT));
             if stop != Stop::Ended {
                 supervisor.stop();
             }
@@ -104,7 +107,7 @@ impl Service {
                 }
             };
             let again = tokio::select! {
-                _ = timeout_at(deadline, stopped) => false,
+                _ = timeout(time_of_workers, stopped) => false,
                 signal = self.signals.next() => {
                     tracing::warn!(signal, "ending without waiting for the workers");
                     true
@@ -122,7 +125,7 @@ impl Service {
                     }
                     Err(failure)
                 }
-                (Ok(()), true) => Err(Failure::WorkerHangs { drain: humantime::format_duration(drain).to_string() }),
+                (Ok(()), true) => Err(Failure::WorkerHangs { time: humantime::format_duration(time_of_workers).to_string() }),
                 (Ok(()), false) => written,
             }
         })
