@@ -1,5 +1,5 @@
-//! The MAD path allocates nothing once all buffers have their size: neither to send, match, decode nor
-//! to write records.
+//! The MAD path allocates nothing once all buffers have their size: neither to send, match, decode
+//! nor to write records.
 
 use std::time::Duration;
 

@@ -1,10 +1,11 @@
-//! The time of a driver: the trait [`Clock`], and [`SystemClock`], the only part of the library that
-//! reads the clocks of the operating system.
+//! The time of a driver: the trait [`Clock`], and [`SystemClock`], the only part of the library
+//! that reads the clocks of the operating system.
 //!
 //! A driver is generic over its clock. The product uses [`SystemClock`]; tests use
 //! [`VirtualClock`](crate::sweep::virtual_sweep::VirtualClock), in which waiting takes no time.
-//! Work beside the driver's thread (opening a transport, reading the LID of the port) also belongs to
-//! the clock: in virtual time it must finish at a defined instant, so that runs are reproducible.
+//! Work beside the driver's thread (opening a transport, reading the LID of the port) also belongs
+//! to the clock: in virtual time it must finish at a defined instant, so that runs are
+//! reproducible.
 
 use std::io;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
@@ -206,7 +207,8 @@ impl Clock for SystemClock {
         let (sender, result) = sync_channel(1);
         let wake = RaiseOnDrop(Arc::clone(wake));
         thread::Builder::new().name(name.to_owned()).spawn(move || {
-            // Dropped after the sender, also in a panic: the driver then finds the result or its absence.
+            // Dropped after the sender, also in a panic: the driver then finds the result or its
+            // absence.
             let _wake = wake;
             let sender = sender;
             // The driver may have ended meanwhile.

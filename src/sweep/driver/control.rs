@@ -9,8 +9,8 @@ use super::wake::Wake;
 /// Steers a driver from another thread.
 ///
 /// Two drivers hand their ports over without a gap in four steps. The new driver is
-/// [held](Self::held): it discovers its devices while the old one still sweeps. The new driver
-/// [is ready](Self::is_ready). The old driver is told to [`leave_before`](Self::leave_before) a slot.
+/// [held](Self::held): it discovers its devices while the old one still sweeps. The new driver [is
+/// ready](Self::is_ready). The old driver is told to [`leave_before`](Self::leave_before) a slot.
 /// The new driver is told to [`begin_with`](Self::begin_with) that slot.
 #[derive(Debug, Default)]
 pub struct Control {
@@ -141,8 +141,8 @@ impl Control {
         self.lock().last = Some(slot);
     }
 
-    /// Returns the slot after the last one of the predecessor, at the first call. `None` if there is
-    /// no predecessor, or it has run no slot.
+    /// Returns the slot after the last one of the predecessor, at the first call. `None` if there
+    /// is no predecessor, or it has run no slot.
     pub(super) fn expected_slot(&self) -> Option<u64> {
         // Taken, because a chain of predecessors would keep all of them in memory.
         let predecessor = self.lock().predecessor.take()?;

@@ -136,8 +136,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Reports devices that became unreachable or reachable: an event each, and a log message each if
-    /// they are few.
+    /// Reports devices that became unreachable or reachable: an event each, and a log message each
+    /// if they are few.
     pub(super) fn report_reachability(&mut self, slot: u64) {
         let changed = std::mem::take(&mut self.changed);
         for (answers, event, detail) in
@@ -200,8 +200,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.set_location(location, slot);
     }
 
-    /// Reports MADs that could not be sent, once until all can be sent again. If nothing at all could
-    /// be sent, the transport is lost.
+    /// Reports MADs that could not be sent, once until all can be sent again. If nothing at all
+    /// could be sent, the transport is lost.
     pub(super) fn report_send_errors(&mut self, slot: u64) {
         if self.transport.is_lost() {
             return;

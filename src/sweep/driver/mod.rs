@@ -1,20 +1,22 @@
 //! The driver: joins engine, transport, clock and output.
 //!
-//! 1. One plain thread, the MAD thread, runs [`Driver::run`]. Other threads steer it by [`Control`].
-//! 2. The wall clock is read once a slot, to start the slot where the wall clock passes a multiple of
-//!    the interval. All other times are monotonic.
-//! 3. A slot that could not start in time is counted in the next `sweep` record, and never caught up.
+//! 1. One plain thread, the MAD thread, runs [`Driver::run`]. Other threads steer it by
+//!    [`Control`].
+//! 2. The wall clock is read once a slot, to start the slot where the wall clock passes a multiple
+//!    of the interval. All other times are monotonic.
+//! 3. A slot that could not start in time is counted in the next `sweep` record, and never caught
+//!    up.
 //! 4. Replies that are ready are read before anything expires.
-//! 5. Records are made after the slot, so that they delay no MAD and no measurement. They are handed
-//!    to the outputs slot by slot; the MAD thread never waits for a disk.
+//! 5. Records are made after the slot, so that they delay no MAD and no measurement. They are
+//!    handed to the outputs slot by slot; the MAD thread never waits for a disk.
 //! 6. A transport that is lost is opened again by the function given to [`Driver::reconnecting`].
 //!    Slots go on meanwhile.
 //!
-//! Between two slots the driver waits on a condition variable, which requests of other threads wake.
-//! Within a slot it waits for the transport alone, at most 20 ms at a time.
+//! Between two slots the driver waits on a condition variable, which requests of other threads
+//! wake. Within a slot it waits for the transport alone, at most 20 ms at a time.
 //!
-//! [`DeviceClient`] needs neither engine nor slots: it sends one request after another to one device,
-//! for [`query`](super::query).
+//! [`DeviceClient`] needs neither engine nor slots: it sends one request after another to one
+//! device, for [`query`](super::query).
 //!
 //! | file | content |
 //! |---|---|
@@ -149,8 +151,8 @@ pub struct Driver<T, C = SystemClock> {
 }
 
 impl<T: Transport, C: Clock> Driver<T, C> {
-    /// Creates a driver. Reads the location of the sending port, which may block. TIDs count up from
-    /// the seed.
+    /// Creates a driver. Reads the location of the sending port, which may block. TIDs count up
+    /// from the seed.
     pub fn new(plan: SweepPlan, settings: DriverSettings, transport: T, clock: C, outlet: Outlet, seed: u64) -> Self {
         let engine = Engine::new(&plan.devices, settings.engine.clone(), seed);
         let columns = Columns::new(&settings.engine.groups);
@@ -200,8 +202,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// `on_slot` after each slot.
     ///
     /// # Errors
-    /// If the transport is lost and [`reconnecting`](Self::reconnecting) was not called. The records
-    /// until then are complete.
+    /// If the transport is lost and [`reconnecting`](Self::reconnecting) was not called. The
+    /// records until then are complete.
     pub fn run(mut self, control: &Control, mut on_slot: impl FnMut(SlotReport<'_>)) -> Result<(), TransportError> {
         // A driver that replaces another writes nothing before its first slot.
         if control.first_slot() != FirstSlot::Held {

@@ -1,4 +1,5 @@
-//! The loop that drives an engine: sends MADs, hands over events, receives replies and lets time pass.
+//! The loop that drives an engine: sends MADs, hands over events, receives replies and lets time
+//! pass.
 //!
 //! It stands here once, as a trait with one provided method. The [driver](super::Driver) runs it on
 //! the fabric, and [`VirtualSweep`](crate::sweep::virtual_sweep::VirtualSweep) in virtual time.
@@ -13,7 +14,8 @@ use crate::sweep::engine::{Engine, Event};
 use crate::sweep::schedule::{ask_until, close_at};
 use crate::time::Instant;
 
-/// After a request to stop, replies are awaited for this time at most, however long the grace period.
+/// After a request to stop, replies are awaited for this time at most, however long the grace
+/// period.
 const LONGEST_STOP: Duration = Duration::from_millis(300);
 
 /// What the loop needs: an engine, its transport and clock, and functions that take what happens.
@@ -32,7 +34,8 @@ pub(crate) trait Pump {
     /// Takes the error of a MAD that could not be sent. The engine knows of it already.
     fn on_send_error(&mut self, error: TransportError);
 
-    /// Takes the error with which the transport was lost. Must let the engine finish: the loop goes on.
+    /// Takes the error with which the transport was lost. Must let the engine finish: the loop goes
+    /// on.
     fn on_transport_lost(&mut self, error: TransportError);
 
     /// Called after each MAD that the engine has sent.
