@@ -1,9 +1,9 @@
 //! Converts ticks of PortXmitWait to the share of time in which a port was blocked.
 //!
 //! PortXmitWait counts ticks in which a port had data to send and sent nothing during the whole
-//! tick. The length of a tick follows from Tick of PortSamplesControl (IBA vol. 1, 16.1.3.2): Tick
-//! + 1 symbol times. A symbol time is the time of one octet on **one lane**. Expressed in octets
-//! that the whole port could have sent in that time:
+//! tick. A tick is `Tick + 1` symbol times long, where `Tick` is a field of PortSamplesControl (IBA
+//! vol. 1, 16.1.3.2). A symbol time is the time of one octet on **one lane**. The octets that the
+//! whole port could have sent in a tick are:
 //!
 //! | device | octets per tick | source |
 //! |---|---|---|

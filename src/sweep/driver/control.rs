@@ -8,10 +8,12 @@ use super::wake::Wake;
 
 /// Steers a driver from another thread.
 ///
-/// Two drivers hand their ports over without a gap in four steps. The new driver is
-/// [held](Self::held): it discovers its devices while the old one still sweeps. The new driver [is
-/// ready](Self::is_ready). The old driver is told to [`leave_before`](Self::leave_before) a slot.
-/// The new driver is told to [`begin_with`](Self::begin_with) that slot.
+/// Two drivers hand their ports over without a gap in three steps:
+///
+/// 1. The new driver is [held](Self::held). It discovers its devices while the old one still
+///    sweeps, until it [is ready](Self::is_ready).
+/// 2. [`leave_before`](Self::leave_before) ends the old driver before a slot.
+/// 3. [`begin_with`](Self::begin_with) starts the new driver with that slot.
 #[derive(Debug, Default)]
 pub struct Control {
     /// Read at every turn of the driver's loop, so apart from the state.

@@ -20,7 +20,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `pump` | the loop that drives an engine |
+//! | `engine_loop` | the loop that drives an engine |
 //! | `clock` | the trait [`Clock`], and the only code of the library that reads clocks |
 //! | `wake`, `control` | how other threads wake and steer a driver |
 //! | `reconnect` | the transport, and attempts to open it again |
@@ -47,9 +47,9 @@ use crate::types::PortNum;
 mod client;
 mod clock;
 mod control;
+mod engine_loop;
 mod events;
 mod lines;
-mod pump;
 mod reconnect;
 mod report;
 mod wake;
@@ -57,7 +57,7 @@ mod wake;
 pub use client::{Address, DeviceClient, TRIES};
 pub use clock::{Clock, Job, Latest, Pacing, Progress, SystemClock, WallTime};
 pub use control::{Control, Notice};
-pub(crate) use pump::{Pump, Request};
+pub(crate) use engine_loop::{EngineLoop, LoopRequest, Parts};
 pub use reconnect::{OpenError, Opened};
 pub use report::{PortReport, SlotReport};
 pub use wake::Wake;
@@ -274,7 +274,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Tells the engine the location of the sending port. If its LID or the subnet manager's has
+    /// Gives the engine the location of the sending port. If its LID or the subnet manager's has
     /// changed, the LIDs of all devices may have changed.
     fn set_local(&mut self, local: Local, slot: u64) {
         if self.engine.set_local(local) {
@@ -302,7 +302,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Waits until the next slot starts. Returns `None` if the driver shall end.
+    /// Waits until the next slot starts. Returns `None` if the driver has to end.
     fn wait_for_slot(&mut self, control: &Control) -> Option<SlotStart> {
         let wake = control.wake();
         loop {
@@ -366,7 +366,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.send_error = None;
         self.decode_time = Duration::ZERO;
         let interval = self.settings.interval;
-        Pump::run_slot(&mut Running { driver: self, control, slot }, start, interval);
+        EngineLoop::run_slot(&mut Running { driver: self, control, slot }, start, interval);
     }
 
     /// Converts an instant to nanoseconds since 1970.
@@ -387,13 +387,13 @@ struct Running<'a, T, C> {
     slot: u64,
 }
 
-impl<T: Transport, C: Clock> Pump for Running<'_, T, C> {
+impl<T: Transport, C: Clock> EngineLoop for Running<'_, T, C> {
     type Transport = Reconnect<T, C>;
     type Clock = C;
 
-    fn parts(&mut self) -> (&mut Engine, &mut Self::Transport, &C) {
+    fn parts(&mut self) -> Parts<'_, Self::Transport, C> {
         let Driver { engine, transport, clock, .. } = &mut *self.driver;
-        (engine, transport, clock)
+        Parts { engine, transport, clock }
     }
 
     fn on_event(&mut self, event: Event) {
@@ -408,13 +408,13 @@ impl<T: Transport, C: Clock> Pump for Running<'_, T, C> {
         self.driver.lose_transport(error, self.slot);
     }
 
-    fn request(&self) -> Request {
+    fn request(&self) -> LoopRequest {
         if self.driver.failure.is_some() {
-            Request::Close
+            LoopRequest::Close
         } else if self.control.is_stopped() {
-            Request::Stop
+            LoopRequest::Stop
         } else {
-            Request::Continue
+            LoopRequest::Continue
         }
     }
 }

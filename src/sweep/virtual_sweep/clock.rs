@@ -105,7 +105,7 @@ impl Clock for VirtualClock {
 
     fn start<R: Send + 'static>(&self, _name: &str, _wake: &Arc<Wake>, job: impl FnOnce() -> R + Send + 'static) -> io::Result<Job<R>> {
         let (sender, result) = sync_channel(1);
-        // There is room for it, and the receiver is still here.
+        // Cannot fail: the channel is empty, and its receiver exists.
         let _ = sender.send(job());
         let job_time = Duration::from_nanos(self.0.job_time.load(Ordering::Relaxed));
         Ok(Job::new(result, self.now() + job_time))
