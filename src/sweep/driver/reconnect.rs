@@ -30,26 +30,10 @@ pub struct Opened<T> {
 /// The reason why a transport could not be opened.
 pub type OpenError = Box<dyn Error + Send + Sync>;
 
-/// A transport that was opened, and the location of its port at that time.
+/// A transport that was opened, and the location of its port if it could be read.
 pub(super) struct Located<T> {
     opened: Opened<T>,
-    location: Location,
-}
-
-/// Location of the sending port on its subnet.
-pub(super) struct Location {
-    /// The location when the transport was opened; `None` if it could not be read.
-    pub(super) local: Option<Local>,
-    /// Reads the location later.
-    pub(super) locator: Locator,
-}
-
-impl Location {
-    /// Reads the location of the port of a transport. May block.
-    pub(super) fn of(transport: &impl Transport) -> Self {
-        let mut locator = transport.locator();
-        Self { local: locator(), locator }
-    }
+    local: Option<Local>,
 }
 
 /// The outcome of one attempt.
@@ -92,7 +76,8 @@ pub(super) struct Reconnected {
     /// Time since it was lost.
     pub(super) after: Duration,
     pub(super) pkey_index: u16,
-    pub(super) location: Location,
+    /// Location of the port; `None` if it could not be read.
+    pub(super) local: Option<Local>,
 }
 
 impl<T: Transport, C: Clock> Reconnect<T, C> {
@@ -114,7 +99,7 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
             clock.start("open", wake, move || {
                 drop(old);
                 let opened = open()?;
-                Ok(Located { location: Location::of(&opened.transport), opened })
+                Ok(Located { local: opened.transport.locator()(), opened })
             })
         }));
     }
@@ -161,10 +146,10 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
             Progress::Running => None,
             Progress::Panicked => self.failed(&"the attempt has panicked".into(), now),
             Progress::Done(Err(error)) => self.failed(&error, now),
-            Progress::Done(Ok(Located { opened: Opened { transport, pkey_index }, location })) => {
+            Progress::Done(Ok(Located { opened: Opened { transport, pkey_index }, local })) => {
                 let after = now - *since;
                 self.connection = Connection::Open { transport, since: now };
-                Some(Reconnected { after, pkey_index, location })
+                Some(Reconnected { after, pkey_index, local })
             }
         }
     }
