@@ -55,7 +55,7 @@ mod report;
 mod wake;
 
 pub use client::{Address, DeviceClient, TRIES};
-pub use clock::{Clock, Job, Latest, Pacing, Progress, SystemClock, WallTime};
+pub use clock::{BackgroundJob, Clock, JobState, Latest, Pacing, SystemClock, WallTime};
 pub use control::{Control, Notice};
 pub(crate) use engine_loop::{EngineLoop, LoopRequest, Parts};
 pub use reconnect::{OpenError, Opened};

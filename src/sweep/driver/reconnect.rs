@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::clock::{Clock, Job, Progress};
+use super::clock::{BackgroundJob, Clock, JobState};
 use super::wake::Wake;
 use crate::mad::Mad;
 use crate::mad::exchange::{Completion, Local, Target};
@@ -40,7 +40,7 @@ pub(super) struct Located<T> {
 type Attempt<T> = Result<Located<T>, OpenError>;
 
 /// Starts an attempt, which first closes the old transport.
-type StartAttempt<T> = Box<dyn Fn(Option<T>, &Arc<Wake>) -> io::Result<Job<Attempt<T>>> + Send>;
+type StartAttempt<T> = Box<dyn Fn(Option<T>, &Arc<Wake>) -> io::Result<BackgroundJob<Attempt<T>>> + Send>;
 
 /// Time from the loss of a transport to the first attempt.
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
@@ -68,7 +68,7 @@ enum AttemptState<T> {
         at: Instant,
         old: Option<T>,
     },
-    Running(Job<Attempt<T>>),
+    Running(BackgroundJob<Attempt<T>>),
 }
 
 /// The transport was opened again.
@@ -143,10 +143,10 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
         }
         let AttemptState::Running(job) = attempt else { return None };
         match job.poll(now) {
-            Progress::Running => None,
-            Progress::Panicked => self.failed(&"the attempt has panicked".into(), now),
-            Progress::Done(Err(error)) => self.failed(&error, now),
-            Progress::Done(Ok(Located { opened: Opened { transport, pkey_index }, local })) => {
+            JobState::Running => None,
+            JobState::Panicked => self.failed(&"the attempt has panicked".into(), now),
+            JobState::Done(Err(error)) => self.failed(&error, now),
+            JobState::Done(Ok(Located { opened: Opened { transport, pkey_index }, local })) => {
                 let after = now - *since;
                 self.connection = Connection::Open { transport, since: now };
                 Some(Reconnected { after, pkey_index, local })
