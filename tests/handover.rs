@@ -1,4 +1,5 @@
-//! Two drivers hand their ports over in virtual time: every slot runs once, or is counted as missed.
+//! Two drivers hand their ports over in virtual time: every slot runs once, or is counted as
+//! missed.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -61,9 +62,9 @@ fn sweeps(text: &str) -> Vec<(u64, u64)> {
     records.filter_map(|line| if let Line::Sweep(sweep) = line { Some((sweep.slot, sweep.slots_missed)) } else { None }).collect()
 }
 
-/// Lets an old driver run three slots. It is then told to leave before a slot, `after` slots later, and
-/// pauses for `pause`. A new driver is told to begin with that slot. Returns the slot, and the records
-/// of both drivers.
+/// Lets an old driver run three slots. It then has to leave before a slot, `after` slots later,
+/// and pauses for `pause`. A new driver begins with that slot. Returns the slot, and the
+/// records of both drivers.
 fn hand_over(after: u64, pause: Duration) -> (u64, String, String) {
     let sim = simulated();
     let (old, old_clock, old_lines) = driver(&sim, None);

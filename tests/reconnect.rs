@@ -1,5 +1,5 @@
-//! The driver on an HCA that is lost, in virtual time: slots go on, the loss is reported, the HCA is
-//! opened again, and no loop spins meanwhile.
+//! The driver on an HCA that is lost, in virtual time: slots go on, the loss is reported, the HCA
+//! is opened again, and no loop spins meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -219,7 +219,8 @@ impl Records {
     }
 }
 
-/// Sweeps until `is_done`, which is called after each slot and may break the HCA. Returns the records.
+/// Sweeps until `is_done`, which is called after each slot and may break the HCA. Returns the
+/// records.
 fn sweep(
     hca: &Arc<Hca>,
     open: impl Fn() -> Result<Opened<Open>, OpenError> + Clone + Send + 'static,
@@ -256,8 +257,8 @@ fn sweep(
     records
 }
 
-/// Loses the HCA after three slots. The second attempt to open it succeeds. Ends once there are rates
-/// again.
+/// Loses the HCA after three slots. The second attempt to open it succeeds. Ends once there are
+/// rates again.
 fn lose_and_reconnect(fault: Fault) -> (Arc<Hca>, Records) {
     let hca = Hca::new();
     let opener = Arc::clone(&hca);

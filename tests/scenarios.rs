@@ -1,9 +1,9 @@
-//! The scenarios of `tests/scenarios`: fabric, engine and faults, run in virtual time, and the expected
-//! records.
+//! The scenarios of `tests/scenarios`: fabric, engine and faults, run in virtual time, and the
+//! expected records.
 //!
-//! In each slot of each scenario every port has exactly one record, and no record has the data of another
-//! port. The files hold the rest: ports by status, rejected replies by reason, and the length of the
-//! longest slot. All values are exact, because everything random follows from a seed.
+//! In each slot of each scenario every port has exactly one record, and no record has the data of
+//! another port. The files hold the rest: ports by status, rejected replies by reason, and the
+//! length of the longest slot. All values are exact, because everything random follows from a seed.
 //!
 //!     IBNET_RENEW=1 cargo nextest run --no-default-features --test scenarios
 //!

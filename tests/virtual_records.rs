@@ -28,8 +28,8 @@ const WALL: i64 = 1_795_000_000_123_456_789;
 
 /// SHA-256 of all `port`, `sweep` and `event` records of [`sweep`] with seed 1.
 ///
-/// It changes when the engine, the simulated fabric or the format of the records changes. Check that
-/// the change is intended before you replace it.
+/// It changes when the engine, the simulated fabric or the format of the records changes. Check
+/// that the change is intended before you replace it.
 const SHA256: &str = "450292583bf932446c0b7534829e877964319dfe46b4ab8b51b1dcf7177c08d3";
 
 fn fabric() -> Fabric {

@@ -1,4 +1,5 @@
-//! Runs a scenario: engine, simulated fabric and wall clock in virtual time, slot by slot as in the driver.
+//! Runs a scenario: engine, simulated fabric and wall clock in virtual time, slot by slot as in the
+//! driver.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -145,8 +146,8 @@ impl Runner {
         }
     }
 
-    /// Pauses the host in this slot, if the scenario has a pause. Returns by how many nanoseconds the
-    /// wall clock goes on meanwhile while the monotonic clock stands still.
+    /// Pauses the host in this slot, if the scenario has a pause. Returns by how many nanoseconds
+    /// the wall clock goes on meanwhile while the monotonic clock stands still.
     fn pause(&mut self, number: u64, start: Instant) -> i64 {
         let at = |ms: f64| start + Duration::from_secs_f64(ms / 1e3);
         let pause = self.scenario.faults.iter().filter(|fault| fault.from == number).find_map(|fault| match fault.what {
@@ -163,8 +164,8 @@ impl Runner {
         self.sim.lock().expect("no panic while it is locked")
     }
 
-    /// Returns the devices of a fault. A share of the hosts is spread over all hosts but that of the
-    /// subnet manager.
+    /// Returns the devices of a fault. A share of the hosts is spread over all hosts but that of
+    /// the subnet manager.
     fn devices(&self, devices: &Devices) -> Vec<DeviceId> {
         let manager = self.sim().manager();
         match devices {
@@ -180,7 +181,8 @@ impl Runner {
         }
     }
 
-    /// Asserts what holds in every slot: each port has exactly one event, and only its own counters.
+    /// Asserts what holds in every slot: each port has exactly one event, and only its own
+    /// counters.
     fn check(&self, start: Instant, events: &[Event]) {
         assert_eq!(events.last(), Some(&Event::SlotDone));
         let mut settled = vec![0; self.ports.len()];

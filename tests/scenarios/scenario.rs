@@ -1,5 +1,5 @@
-//! The file format of `tests/scenarios`: a fabric, an engine, faults with their slots, and the expected
-//! outcome of each slot.
+//! The file format of `tests/scenarios`: a fabric, an engine, faults with their slots, and the
+//! expected outcome of each slot.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -77,8 +77,8 @@ pub(super) enum FaultKind {
     Room { most: usize, within_us: u64 },
     /// The sampler stands still, from this time after the start of the slot.
     Stall { at_ms: f64, for_s: u64 },
-    /// The host is suspended at this time after the start of the slot. Its monotonic clock stands still,
-    /// its wall clock goes on, and replies are lost.
+    /// The host is suspended at this time after the start of the slot. Its monotonic clock stands
+    /// still, its wall clock goes on, and replies are lost.
     Suspended { at_ms: f64, for_s: u64 },
     /// The wall clock is set before the slot.
     WallClock { by_s: i64 },
@@ -106,8 +106,8 @@ pub(super) enum Wrong {
 pub(super) struct Expected {
     /// First and last slot of the range.
     pub(super) slots: [u64; 2],
-    /// Longest of the slots in milliseconds, from the start to the last reply or timeout, rounded to
-    /// a hundredth.
+    /// Longest of the slots in milliseconds, from the start to the last reply or timeout, rounded
+    /// to a hundredth.
     pub(super) longest_ms: f64,
     /// Ports by status.
     pub(super) ports: BTreeMap<String, u32>,

@@ -1,5 +1,5 @@
-//! A blocking request/reply client for one device: sends a request, waits, and sends it again if there
-//! is no answer.
+//! A blocking request/reply client for one device: sends a request, waits, and sends it again if
+//! there is no answer.
 //!
 //! A reply counts under the same conditions as in a sweep: transaction, sender, class, method,
 //! attribute and port must match. A redirection is followed once and remembered.
@@ -136,7 +136,8 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         }
     }
 
-    /// Returns the agent that answers in place of this one, if the reply redirects for the first time.
+    /// Returns the agent that answers in place of this one, if the reply redirects for the first
+    /// time.
     fn redirection(&self, query: &Query, status: MadStatus, mad: &Mad) -> Option<Redirect> {
         let is_new = status.is_redirect() && matches!(query, Query::Pma(_)) && self.redirect.is_none();
         Redirect::parse(pma::data(mad)).filter(|_| is_new)

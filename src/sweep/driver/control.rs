@@ -8,10 +8,12 @@ use super::wake::Wake;
 
 /// Steers a driver from another thread.
 ///
-/// Two drivers hand their ports over without a gap in four steps. The new driver is
-/// [held](Self::held): it discovers its devices while the old one still sweeps. The new driver
-/// [is ready](Self::is_ready). The old driver is told to [`leave_before`](Self::leave_before) a slot.
-/// The new driver is told to [`begin_with`](Self::begin_with) that slot.
+/// Two drivers hand their ports over without a gap in three steps:
+///
+/// 1. The new driver is [held](Self::held). It discovers its devices while the old one still
+///    sweeps, until it [is ready](Self::is_ready).
+/// 2. [`leave_before`](Self::leave_before) ends the old driver before a slot.
+/// 3. [`begin_with`](Self::begin_with) starts the new driver with that slot.
 #[derive(Debug, Default)]
 pub struct Control {
     /// Read at every turn of the driver's loop, so apart from the state.
@@ -141,8 +143,8 @@ impl Control {
         self.lock().last = Some(slot);
     }
 
-    /// Returns the slot after the last one of the predecessor, at the first call. `None` if there is
-    /// no predecessor, or it has run no slot.
+    /// Returns the slot after the last one of the predecessor, at the first call. `None` if there
+    /// is no predecessor, or it has run no slot.
     pub(super) fn expected_slot(&self) -> Option<u64> {
         // Taken, because a chain of predecessors would keep all of them in memory.
         let predecessor = self.lock().predecessor.take()?;

@@ -104,8 +104,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Writes the `sweep` record, and hands all records of the slot to the outputs. Returns the number
-    /// of records that outputs have dropped since the slot before.
+    /// Writes the `sweep` record, and hands all records of the slot to the outputs. Returns the
+    /// number of records that outputs have dropped since the slot before.
     pub(super) fn end_slot(&mut self, slot: u64, slots_missed: u64) -> u64 {
         let stats = self.engine.stats();
         let rtt = stats.rtt.all();
@@ -158,8 +158,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.outlet.take_refused()
     }
 
-    /// Hands the records written so far to the outputs, with the event for an output that has dropped
-    /// records before them. A driver that has not started keeps its records.
+    /// Hands the records written so far to the outputs, with the event for an output that has
+    /// dropped records before them. A driver that has not started keeps its records.
     pub(super) fn flush(&mut self, slot: u64) {
         if !self.has_started {
             return;

@@ -1,24 +1,26 @@
 //! The driver: joins engine, transport, clock and output.
 //!
-//! 1. One plain thread, the MAD thread, runs [`Driver::run`]. Other threads steer it by [`Control`].
-//! 2. The wall clock is read once a slot, to start the slot where the wall clock passes a multiple of
-//!    the interval. All other times are monotonic.
-//! 3. A slot that could not start in time is counted in the next `sweep` record, and never caught up.
+//! 1. One plain thread, the MAD thread, runs [`Driver::run`]. Other threads steer it by
+//!    [`Control`].
+//! 2. The wall clock is read once a slot, to start the slot where the wall clock passes a multiple
+//!    of the interval. All other times are monotonic.
+//! 3. A slot that could not start in time is counted in the next `sweep` record, and never caught
+//!    up.
 //! 4. Replies that are ready are read before anything expires.
-//! 5. Records are made after the slot, so that they delay no MAD and no measurement. They are handed
-//!    to the outputs slot by slot; the MAD thread never waits for a disk.
+//! 5. Records are made after the slot, so that they delay no MAD and no measurement. They are
+//!    handed to the outputs slot by slot; the MAD thread never waits for a disk.
 //! 6. A transport that is lost is opened again by the function given to [`Driver::reconnecting`].
 //!    Slots go on meanwhile.
 //!
-//! Between two slots the driver waits on a condition variable, which requests of other threads wake.
-//! Within a slot it waits for the transport alone, at most 20 ms at a time.
+//! Between two slots the driver waits on a condition variable, which requests of other threads
+//! wake. Within a slot it waits for the transport alone, at most 20 ms at a time.
 //!
-//! [`DeviceClient`] needs neither engine nor slots: it sends one request after another to one device,
-//! for [`query`](super::query).
+//! [`DeviceClient`] needs neither engine nor slots: it sends one request after another to one
+//! device, for [`query`](super::query).
 //!
 //! | file | content |
 //! |---|---|
-//! | `pump` | the loop that drives an engine |
+//! | `engine_loop` | the loop that drives an engine |
 //! | `clock` | the trait [`Clock`], and the only code of the library that reads clocks |
 //! | `wake`, `control` | how other threads wake and steer a driver |
 //! | `reconnect` | the transport, and attempts to open it again |
@@ -29,7 +31,7 @@ use std::time::Duration;
 
 use self::control::FirstSlot;
 use self::lines::HistogramPeriod;
-use self::reconnect::{Location, Reconnect};
+use self::reconnect::Reconnect;
 use super::counter::{Columns, Reading};
 use super::engine::{self, Engine, Event};
 use super::plan::SweepPlan;
@@ -45,17 +47,17 @@ use crate::types::PortNum;
 mod client;
 mod clock;
 mod control;
+mod engine_loop;
 mod events;
 mod lines;
-mod pump;
 mod reconnect;
 mod report;
 mod wake;
 
 pub use client::{Address, DeviceClient, TRIES};
-pub use clock::{Clock, Job, Latest, Pacing, Progress, SystemClock, WallTime};
+pub use clock::{BackgroundJob, Clock, JobState, Latest, Pacing, SystemClock, WallTime};
 pub use control::{Control, Notice};
-pub(crate) use pump::{Pump, Request};
+pub(crate) use engine_loop::{EngineLoop, LoopRequest, Parts};
 pub use reconnect::{OpenError, Opened};
 pub use report::{PortReport, SlotReport};
 pub use wake::Wake;
@@ -122,7 +124,8 @@ pub struct Driver<T, C = SystemClock> {
     readings: Vec<Reading>,
     /// Whether the link of each port was active at its last PortInfo.
     links_up: Vec<bool>,
-    location: Option<Location>,
+    /// Location of the sending port before the first slot.
+    first_location: Option<Local>,
     /// Newest location of the sending port, read by another thread.
     latest_location: Option<Latest<Option<Local>>>,
     /// Last reading of the wall clock.
@@ -149,18 +152,26 @@ pub struct Driver<T, C = SystemClock> {
 }
 
 impl<T: Transport, C: Clock> Driver<T, C> {
-    /// Creates a driver. Reads the location of the sending port, which may block. TIDs count up from
-    /// the seed.
+    /// Creates a driver. TIDs count up from the seed.
+    ///
+    /// Reads the location of the sending port, which may block, and starts a thread that reads it
+    /// again every second.
     pub fn new(plan: SweepPlan, settings: DriverSettings, transport: T, clock: C, outlet: Outlet, seed: u64) -> Self {
         let engine = Engine::new(&plan.devices, settings.engine.clone(), seed);
         let columns = Columns::new(&settings.engine.groups);
+        let mut locator = transport.locator();
+        let first_location = locator();
+        // Started here and not on the MAD thread, whose CPU affinity and priority it would inherit.
+        let latest_location = clock.repeat("locate", LOCATE_EVERY, locator);
+        let latest_location =
+            latest_location.inspect_err(|error| tracing::warn!(%error, "cannot watch the LID of the port: no thread was started")).ok();
         let first_ports = plan.devices.iter().scan(0, |next, device| Some(std::mem::replace(next, *next + device.ports.len()))).collect();
         Self {
             // Not cloned from one reading: the clone of a vector has no spare capacity.
             readings: (0..plan.ports.len()).map(|_| Reading::new(&columns)).collect(),
             links_up: vec![true; plan.ports.len()],
-            location: Some(Location::of(&transport)),
-            latest_location: None,
+            first_location,
+            latest_location,
             wall: clock.read_wall(),
             histograms: HistogramPeriod::new(clock.now()),
             batch: Batch::default(),
@@ -200,8 +211,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// `on_slot` after each slot.
     ///
     /// # Errors
-    /// If the transport is lost and [`reconnecting`](Self::reconnecting) was not called. The records
-    /// until then are complete.
+    /// If the transport is lost and [`reconnecting`](Self::reconnecting) was not called. The
+    /// records until then are complete.
     pub fn run(mut self, control: &Control, mut on_slot: impl FnMut(SlotReport<'_>)) -> Result<(), TransportError> {
         // A driver that replaces another writes nothing before its first slot.
         if control.first_slot() != FirstSlot::Held {
@@ -254,25 +265,20 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Takes the location of a transport that was opened, and follows it from now on.
-    fn set_location(&mut self, Location { local, mut locator }: Location, slot: u64) {
-        if let Some(local) = local {
-            self.set_local(local, slot);
-        }
-        match self.clock.repeat("locate", LOCATE_EVERY, move || locator()) {
-            Ok(latest) => self.latest_location = Some(latest),
-            Err(error) => tracing::warn!(%error, "cannot watch the LID of the port: no thread was started"),
-        }
+    /// Takes the newest location of the sending port, if another thread has read one.
+    fn take_latest_location(&mut self) -> Option<Local> {
+        self.latest_location.as_mut().and_then(|latest| latest()).flatten()
     }
 
-    /// Takes the newest location, if another thread has read one.
+    /// Gives the engine the newest location, unless the transport is lost.
     fn poll_location(&mut self, slot: u64) {
-        if let Some(Some(local)) = self.latest_location.as_mut().and_then(|latest| latest()) {
+        let latest = self.take_latest_location();
+        if let Some(local) = latest.filter(|_| !self.transport.is_lost()) {
             self.set_local(local, slot);
         }
     }
 
-    /// Tells the engine the location of the sending port. If its LID or the subnet manager's has
+    /// Gives the engine the location of the sending port. If its LID or the subnet manager's has
     /// changed, the LIDs of all devices may have changed.
     fn set_local(&mut self, local: Local, slot: u64) {
         if self.engine.set_local(local) {
@@ -286,8 +292,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// Discovers the identity and the capabilities of every device, before the first slot.
     fn discover(&mut self, control: &Control) {
         let slot = self.current_slot();
-        if let Some(location) = self.location.take() {
-            self.set_location(location, slot);
+        if let Some(local) = self.first_location {
+            self.set_local(local, slot);
         }
         Running { driver: self, control, slot }.run_discovery(DISCOVERY);
         self.report_reachability(self.current_slot());
@@ -300,7 +306,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Waits until the next slot starts. Returns `None` if the driver shall end.
+    /// Waits until the next slot starts. Returns `None` if the driver has to end.
     fn wait_for_slot(&mut self, control: &Control) -> Option<SlotStart> {
         let wake = control.wake();
         loop {
@@ -364,7 +370,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.send_error = None;
         self.decode_time = Duration::ZERO;
         let interval = self.settings.interval;
-        Pump::run_slot(&mut Running { driver: self, control, slot }, start, interval);
+        EngineLoop::run_slot(&mut Running { driver: self, control, slot }, start, interval);
     }
 
     /// Converts an instant to nanoseconds since 1970.
@@ -385,13 +391,13 @@ struct Running<'a, T, C> {
     slot: u64,
 }
 
-impl<T: Transport, C: Clock> Pump for Running<'_, T, C> {
+impl<T: Transport, C: Clock> EngineLoop for Running<'_, T, C> {
     type Transport = Reconnect<T, C>;
     type Clock = C;
 
-    fn parts(&mut self) -> (&mut Engine, &mut Self::Transport, &C) {
+    fn parts(&mut self) -> Parts<'_, Self::Transport, C> {
         let Driver { engine, transport, clock, .. } = &mut *self.driver;
-        (engine, transport, clock)
+        Parts { engine, transport, clock }
     }
 
     fn on_event(&mut self, event: Event) {
@@ -406,13 +412,13 @@ impl<T: Transport, C: Clock> Pump for Running<'_, T, C> {
         self.driver.lose_transport(error, self.slot);
     }
 
-    fn request(&self) -> Request {
+    fn request(&self) -> LoopRequest {
         if self.driver.failure.is_some() {
-            Request::Close
+            LoopRequest::Close
         } else if self.control.is_stopped() {
-            Request::Stop
+            LoopRequest::Stop
         } else {
-            Request::Continue
+            LoopRequest::Continue
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What an observer of a driver gets after each slot: the sum of the slot, and the outcome of each port.
+//! What an observer of a driver gets after each slot: the sum of the slot, and the outcome of each
+//! port.
 //!
 //! All values are borrowed from the driver. An observer copies what it needs, on the MAD thread and
 //! after the slot.

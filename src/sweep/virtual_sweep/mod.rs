@@ -9,7 +9,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::driver::{Clock, Pump};
+use super::driver::{Clock, EngineLoop, Parts};
 use super::engine::{Config, DevicePlan, Engine, Event};
 use crate::mad::exchange::Local;
 use crate::mad::transport::sim::SimFabric;
@@ -120,7 +120,7 @@ impl<T: Transport> VirtualSweep<T> {
 
     /// Runs a slot and hands each event to a function. Allocates nothing.
     pub fn run_slot(&mut self, start: Instant, interval: Duration, on_event: impl FnMut(Event)) {
-        Pump::run_slot(&mut Running { sweep: self, on_event }, start, interval);
+        EngineLoop::run_slot(&mut Running { sweep: self, on_event }, start, interval);
     }
 }
 
@@ -130,13 +130,13 @@ struct Running<'a, T, F> {
     on_event: F,
 }
 
-impl<T: Transport, F: FnMut(Event)> Pump for Running<'_, T, F> {
+impl<T: Transport, F: FnMut(Event)> EngineLoop for Running<'_, T, F> {
     type Transport = T;
     type Clock = VirtualClock;
 
-    fn parts(&mut self) -> (&mut Engine, &mut T, &VirtualClock) {
+    fn parts(&mut self) -> Parts<'_, T, VirtualClock> {
         let VirtualSweep { engine, transport, clock } = &mut *self.sweep;
-        (engine, transport, clock)
+        Parts { engine, transport, clock }
     }
 
     fn on_event(&mut self, event: Event) {

@@ -9,7 +9,7 @@ use super::super::*;
 use super::{MS, SECOND};
 use crate::mad::transport::sim::{Options, SimFabric};
 use crate::mad::transport::{Locator, Transport, TransportError};
-use crate::sweep::driver::{Clock, Pump};
+use crate::sweep::driver::{Clock, EngineLoop, Parts};
 use crate::sweep::schedule::close_at;
 use crate::sweep::virtual_sweep::{VirtualClock, VirtualTransport, all_linked_ports};
 use crate::topology::{DeviceId, Fabric, ports_report, synthetic};
@@ -58,12 +58,12 @@ impl Transport for Duplicating {
     }
 }
 
-impl Pump for Shaken {
+impl EngineLoop for Shaken {
     type Transport = Duplicating;
     type Clock = VirtualClock;
 
-    fn parts(&mut self) -> (&mut Engine, &mut Duplicating, &VirtualClock) {
-        (&mut self.engine, &mut self.transport, &self.clock)
+    fn parts(&mut self) -> Parts<'_, Duplicating, VirtualClock> {
+        Parts { engine: &mut self.engine, transport: &mut self.transport, clock: &self.clock }
     }
 
     fn on_event(&mut self, event: Event) {
