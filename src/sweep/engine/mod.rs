@@ -22,8 +22,8 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `event` | what it tells |
-//! | `ask` | what a device is asked next |
-//! | `outcome` | what becomes of a MAD |
+//! | `transmit` | what a device is asked next |
+//! | `replies` | what becomes of a MAD |
 //! | `identity` | who answers at a LID, and where a device is that does not |
 //! | `groups` | which counters a device has |
 //! | `state` | what is known of each device and port |
@@ -49,11 +49,11 @@ use crate::mad::pma::{DATA_LEN, Group};
 use crate::time::Instant;
 use crate::types::{Guid, Lid, NodeKind, PortNum, Tid};
 
-mod ask;
+mod transmit;
 mod event;
 mod groups;
 mod identity;
-mod outcome;
+mod replies;
 mod state;
 #[cfg(test)]
 mod tests;

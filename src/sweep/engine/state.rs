@@ -35,7 +35,7 @@ pub(super) struct Device {
     pub(super) redirect: Option<Redirect>,
     /// What is asked once more, of whom it redirected to.
     pub(super) again: Option<(Query, Purpose)>,
-    /// How far its chores are in this pass; see `ask`.
+    /// How far its chores are in this pass; see `transmit`.
     pub(super) step: u32,
     /// Passes over its chores that are left in this phase, this one included.
     pub(super) passes: u8,

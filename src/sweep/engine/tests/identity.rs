@@ -14,7 +14,7 @@ use crate::sweep::rehearsal::{Rehearsal, whole};
 use crate::topology::{DeviceId, Fabric, ports_report, synthetic};
 use crate::types::LinkRate;
 
-mod elsewhere;
+mod moved_devices;
 
 const TREE: synthetic::FatTree = synthetic::FatTree { leaves: 2, hosts: 4, spines: 2, trunk: 1, radix: 8 };
 

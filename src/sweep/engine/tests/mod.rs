@@ -1,4 +1,4 @@
-//! The engine by hand, MAD by MAD; on the simulated fabric in [`fabric`].
+//! The engine by hand, MAD by MAD; on the simulated fabric in [`simulated_fabric`].
 
 use super::groups::Known;
 use super::*;
@@ -7,11 +7,11 @@ use crate::mad::header::{Header, METHOD_GET_RESP, MadStatus};
 use crate::mad::pma::{self, Capabilities, Sampling};
 use crate::mad::smp::{self, NodeInfo};
 
-mod fabric;
+mod simulated_fabric;
 mod identity;
-mod lost;
-mod rounds;
-mod shaken;
+mod transport_loss;
+mod periodic_checks;
+mod random_faults;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
