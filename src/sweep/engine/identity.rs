@@ -3,28 +3,25 @@
 //! A reply of performance management carries no GUID, and LIDs move. So NodeInfo is asked of every device at start, then about once a minute, and at once
 //! when there is a reason to doubt. What another device answered is withheld; the subnet manager is asked where the right one is.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::state::Device;
 use super::{Engine, Event, Phase};
 use crate::mad::Mad;
-use crate::mad::exchange::{Local, Target};
+use crate::mad::exchange::Local;
 use crate::mad::header::MadStatus;
 use crate::mad::pma::{self, Data};
-use crate::mad::query::Query;
-use crate::mad::sa::{self, Gid, PathRecord};
 use crate::mad::smp::{self, NodeInfo, PortInfo};
-use crate::sweep::inflight::{Patience, Purpose, Transaction};
+use crate::sweep::inflight::{Patience, Transaction};
 use crate::sweep::sample::Status;
 use crate::time::Instant;
-use crate::types::{Guid, Lid, NodeKind, Tid};
+use crate::types::{Guid, Lid, NodeKind};
 
 /// How often NodeInfo is asked in vain before a device counts as one whose identity cannot be checked.
 const TRIES: u8 = 3;
 
 /// Between two looks at a device that is not where it should be.
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// Between two questions where a device is that does not answer at all.
 const SEEK_AGAIN: Duration = Duration::from_secs(60);
@@ -39,7 +36,7 @@ pub(super) struct Who {
     /// Where it is asked.
     pub(super) lid: Lid,
     /// Where it was last known to be.
-    known_lid: Lid,
+    pub(super) known_lid: Lid,
     pub(super) identity: Identity,
     /// Whether it is asked in this phase, and when next.
     pub(super) ask: bool,
@@ -47,7 +44,7 @@ pub(super) struct Who {
     /// How often it was asked in vain.
     in_vain: u8,
     /// Whether nobody said a name at its LID when it was asked last.
-    nameless: bool,
+    pub(super) nameless: bool,
     /// What it said of itself.
     pub(super) info: Option<NodeInfo>,
     /// Whether its links are asked for, and when next.
@@ -57,9 +54,9 @@ pub(super) struct Who {
     pub(super) capability_mask: Option<u32>,
     /// Whether the subnet manager is, or will be, asked for the way to it, and when it may be next.
     pub(super) waits_for_path: bool,
-    seek: Instant,
+    pub(super) seek: Instant,
     /// Whether the service level to it is known.
-    has_sl: bool,
+    pub(super) has_sl: bool,
     /// Whether it was told that it demands an M_Key.
     m_key_told: bool,
 }
@@ -113,21 +110,6 @@ impl Who {
     }
 }
 
-/// The subnet manager, and whose ways it is asked for.
-#[derive(Debug, Default)]
-pub(super) struct Manager {
-    pub(super) local: Local,
-    queue: VecDeque<u32>,
-    asked: bool,
-}
-
-impl Manager {
-    /// Whether it is asked for anybody, or will be.
-    pub(super) fn is_busy(&self) -> bool {
-        self.asked || !self.queue.is_empty()
-    }
-}
-
 impl Engine {
     /// Tells where the sender is on its subnet. If its LID or the subnet manager's changed, all LIDs may have: every device is asked who it is. Tells
     /// whether it was so.
@@ -158,7 +140,7 @@ impl Engine {
 
     /// Asks others who they are in the next slot: LIDs are given anew, and what befell this device befell them. Those that are known to be strangers
     /// have their own pace.
-    fn doubt_others(&mut self, index: u32, which: impl Fn(&Who) -> bool) {
+    pub(super) fn doubt_others(&mut self, index: u32, which: impl Fn(&Who) -> bool) {
         let others = (0..).zip(&mut self.devices).filter(|(other, device)| *other != index && !device.who.is_wrong() && which(&device.who));
         others.for_each(|(_, device)| device.who.due = Instant::ZERO);
     }
@@ -230,86 +212,6 @@ impl Engine {
         }
     }
 
-    /// Asks the subnet manager for the way to a device.
-    fn seek(&mut self, index: u32) {
-        let who = &mut self.devices[index as usize].who;
-        if self.manager.local.sm_lid.is_unicast() && !std::mem::replace(&mut who.waits_for_path, true) {
-            self.manager.queue.push_back(index);
-        }
-    }
-
-    /// Asks the subnet manager nothing of all that it was to be asked: it may be later, and is not soon.
-    pub(super) fn forget_paths(&mut self, now: Instant) {
-        while let Some(index) = self.manager.queue.pop_front() {
-            let who = &mut self.devices[index as usize].who;
-            (who.waits_for_path, who.seek) = (false, now + LOOK_AGAIN);
-            self.settle_discovery(index);
-        }
-    }
-
-    /// The next request to the subnet manager: one at a time.
-    pub(super) fn next_path(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
-        let Local { sm_lid, sm_sl, gid, .. } = self.manager.local;
-        if self.manager.asked || matches!(self.phase, Phase::Idle) {
-            return None;
-        }
-        let device = self.manager.queue.pop_front()?;
-        self.manager.asked = true;
-        let destination = Gid { prefix: gid.prefix, guid: self.devices[device as usize].who.guid };
-        let query = Query::Sa(sa::Query { source: gid, destination });
-        self.stats.mads_sent += 1;
-        let tid =
-            self.inflight.insert(Transaction { device, lid: sm_lid, life: 0, query, purpose: Purpose::Path, sent: now, expired: false });
-        query.emit(tid, mad);
-        Some((Target::general(sm_lid, sm_sl, self.config.pkey_index, MANAGER.grace), tid))
-    }
-
-    /// What the subnet manager said; `None` if it said nothing, or that there is no way.
-    pub(super) fn take_path(&mut self, index: u32, record: Option<PathRecord>, now: Instant) {
-        self.manager.asked = false;
-        let path_sl = self.config.path_sl;
-        let device = &mut self.devices[index as usize];
-        device.who.waits_for_path = false;
-        if let Some(PathRecord { dlid, sl }) = record.filter(|record| record.dlid.is_unicast()) {
-            if path_sl {
-                (device.sl, device.who.has_sl) = (sl, true);
-            }
-            if dlid != device.who.lid {
-                // Nothing is believed of it before it said who it is.
-                device.forget();
-                self.doubt_others(index, |who| who.lid == dlid);
-                let device = &mut self.devices[index as usize];
-                (device.who.lid, device.who.identity, device.who.ask, device.step) = (dlid, Identity::Moved, true, 0);
-                self.withhold(index, now);
-                if self.smp_off {
-                    self.do_without_smp();
-                }
-                self.go_on(index);
-            } else if device.who.nameless && matches!(device.who.identity, Identity::Wrong(_)) {
-                // The stranger is gone, and who is here wants a key: as far as anybody knows the right one.
-                device.who.identity = Identity::Unknown;
-                self.events.push_back(Event::RightDevice(index as usize));
-            }
-        }
-        self.settle_discovery(index);
-    }
-
-    /// Lets a device be asked again whose chores were done.
-    fn go_on(&mut self, index: u32) {
-        let device = &mut self.devices[index as usize];
-        let passes = match self.phase {
-            Phase::Idle => return,
-            Phase::Discovery { .. } => super::DISCOVERY_PASSES,
-            Phase::Slot { asking, .. } => u8::from(asking),
-        };
-        (device.passes, device.silent) = (passes, 0);
-        // Nothing that it could wait for is left of one that was given up wholly.
-        device.suspended &= device.in_grace > 0;
-        if !device.outstanding && !device.suspended {
-            self.ready.push_back(index);
-        }
-    }
-
     /// Nobody can be asked who it is: where the subnet manager says that a device is, it is.
     pub(super) fn do_without_smp(&mut self) {
         self.smp_off = true;
@@ -358,7 +260,7 @@ impl Engine {
     }
 
     /// Tells that a device is at another LID than it was known to be, if it is.
-    fn tell_lid(&mut self, index: u32) -> bool {
+    pub(super) fn tell_lid(&mut self, index: u32) -> bool {
         let who = &mut self.devices[index as usize].who;
         let (from, to) = (std::mem::replace(&mut who.known_lid, who.lid), who.lid);
         if from != to {
@@ -444,11 +346,6 @@ impl Engine {
                 None => self.settle(port, Status::WrongDevice, now),
             }
         }
-    }
-
-    /// The path of a reply, if it has one.
-    pub(super) fn path_of(answer: Result<(), MadStatus>, mad: &Mad) -> Option<PathRecord> {
-        answer.ok().map(|()| PathRecord::parse(mad))
     }
 
     /// A redirection is followed once, and remembered. Tells whether the request goes out again.

@@ -22,21 +22,26 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `event` | what it tells |
+//! | `config` | how it sweeps, and what |
+//! | `slot` | how a slot or a discovery begins and ends |
 //! | `transmit` | what a device is asked next |
-//! | `replies` | what becomes of a MAD |
+//! | `replies` | what a reply means |
+//! | `failures` | requests without a reply |
+//! | `path_queries` | the subnet manager's path records |
 //! | `identity` | who answers at a LID, and where a device is that does not |
 //! | `groups` | which counters a device has |
 //! | `state` | what is known of each device and port |
 
-use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+pub use self::config::{Config, DevicePlan};
 pub use self::event::{Event, Key};
 use self::groups::Groups;
-use self::identity::{Identity, MANAGER, Manager};
+use self::identity::{Identity, MANAGER};
+use self::path_queries::Manager;
 use self::state::{Device, InSlot, Port};
 use super::blocked::{TickOf, WaitTick};
 use super::inflight::{Inflight, Patience, Purpose, Transaction};
@@ -45,79 +50,22 @@ use super::stats::SlotStats;
 use super::window::{Pace, Window};
 use crate::mad::Mad;
 use crate::mad::exchange::{Completion, Outcome, Target};
-use crate::mad::pma::{DATA_LEN, Group};
+use crate::mad::pma::DATA_LEN;
 use crate::time::Instant;
-use crate::types::{Guid, Lid, NodeKind, PortNum, Tid};
+use crate::types::Tid;
 
-mod transmit;
+mod config;
 mod event;
+mod failures;
 mod groups;
 mod identity;
+mod path_queries;
 mod replies;
+mod slot;
 mod state;
 #[cfg(test)]
 mod tests;
-
-/// How an engine sweeps.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Config {
-    /// MADs outstanding in all, at most.
-    pub window: usize,
-    /// Whether the window becomes smaller while more expires than usual.
-    pub adaptive: bool,
-    /// A ceiling of MADs a second; 0 for none.
-    pub most_per_second: u32,
-    /// When a MAD's place is free again.
-    pub deadline: Duration,
-    /// Until when its reply still counts; counted from sending, like the deadline.
-    pub grace: Duration,
-    /// MADs in a row without a reply, after which a device is left alone.
-    pub silence: u8,
-    /// What is asked of each port, in this order; at most 32.
-    pub groups: Vec<Group>,
-    /// What is asked of every device, whatever it says that it has.
-    pub force_groups: Vec<Group>,
-    /// Service level of every MAD to an agent.
-    pub sl: u8,
-    /// Whether the service level to each device is taken from the subnet manager's path record; until that is known it is `sl`.
-    pub path_sl: bool,
-    /// Between two checks of a device's identity and of its links.
-    pub identity_every: Duration,
-    /// P_Key index of every MAD.
-    pub pkey_index: u16,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            window: 32,
-            adaptive: true,
-            most_per_second: 0,
-            deadline: Duration::from_millis(5),
-            grace: Duration::from_millis(50),
-            silence: 3,
-            groups: Group::DEFAULT.to_vec(),
-            force_groups: Vec::new(),
-            sl: 0,
-            path_sl: false,
-            identity_every: Duration::from_secs(60),
-            pkey_index: 0,
-        }
-    }
-}
-
-/// A device to be swept.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DevicePlan {
-    /// Who it is: its port GUID; a switch's is that of port 0.
-    pub guid: Guid,
-    /// Where it answers.
-    pub lid: Lid,
-    /// What it is.
-    pub kind: NodeKind,
-    /// Which of its ports.
-    pub ports: Vec<PortNum>,
-}
+mod transmit;
 
 /// Asks ports for their counters, slot by slot. See the [module](self) for how it is driven.
 #[derive(Debug)]
@@ -410,144 +358,5 @@ impl Engine {
         let waits = !self.ready.is_empty() && self.inflight.pending() < self.window.now();
         let paced = waits.then(|| self.pace.next());
         Some(self.inflight.next_timeout().into_iter().chain(paced).fold(phase, Instant::min))
-    }
-
-    /// Counts a device as discovered once there is nothing more to ask it, and nothing under way.
-    fn settle_discovery(&mut self, index: u32) {
-        let device = &mut self.devices[index as usize];
-        let over =
-            device.passes == 0 && device.again.is_none() && device.in_grace == 0 && !device.outstanding && !device.who.waits_for_path;
-        if matches!(self.phase, Phase::Discovery { .. }) && over && !std::mem::replace(&mut device.discovered, true) {
-            self.unsettled -= 1;
-        }
-    }
-
-    /// Whether a slot still asks.
-    fn is_asking(&self) -> bool {
-        matches!(self.phase, Phase::Slot { asking: true, .. })
-    }
-
-    /// Asks nothing more in this slot.
-    fn stop_asking(&mut self, now: Instant) {
-        let Phase::Slot { asking, .. } = &mut self.phase else { return };
-        if !std::mem::take(asking) {
-            return;
-        }
-        self.ready.clear();
-        for device in 0..self.devices.len() as u32 {
-            let silent = self.devices[device as usize].silent >= self.config.silence;
-            self.leave_ports(device, if silent { Status::Unreachable } else { Status::Skipped }, now);
-        }
-    }
-
-    fn settle_if_complete(&mut self, port: u32, now: Instant) {
-        let state = &self.ports[port as usize].slot;
-        if !state.asked || state.open > 0 {
-            return;
-        }
-        let status = match state {
-            InSlot { send_failed: Some(_), .. } => Status::SendError,
-            InSlot { lost: true, bad_reply: true, .. } => Status::BadReply,
-            InSlot { lost: true, .. } => Status::Timeout,
-            InSlot { cut_short: true, .. } => Status::Skipped,
-            InSlot { mad_status: Some(_), .. } => Status::MadError,
-            InSlot { late: true, .. } => Status::Late,
-            _ => Status::Ok,
-        };
-        self.settle(port, status, now);
-    }
-
-    fn settle(&mut self, port: u32, status: Status, now: Instant) {
-        let state = &mut self.ports[port as usize].slot;
-        if state.status.is_some() {
-            return;
-        }
-        state.status = Some(status);
-        state.at.get_or_insert(now);
-        self.stats.ports[status as usize] += 1;
-        self.unsettled -= 1;
-        self.events.push_back(Event::Port(port as usize));
-    }
-
-    /// Ends a phase in which nothing is left to wait for.
-    fn finish_if_settled(&mut self, now: Instant) {
-        if self.unsettled > 0 || self.phase == Phase::Idle || self.lingers(now) {
-            return;
-        }
-        self.give_up_chores(now);
-        let done = if matches!(self.phase, Phase::Slot { .. }) { Event::SlotDone } else { Event::DiscoveryDone };
-        if done == Event::SlotDone {
-            self.adapt_window();
-        }
-        self.phase = Phase::Idle;
-        self.inflight.clear();
-        self.ready.clear();
-        let silence = u32::from(self.config.silence);
-        for (index, device) in self.devices.iter_mut().enumerate() {
-            // One that was not asked at all stays what it was.
-            device.was_silent = !device.agent_answered && (device.expired || device.was_silent);
-            // One lost MAD, of a device that has one port, is no reason to think that it is gone.
-            let gone = device.was_silent && (device.gone || device.unanswered >= silence);
-            if gone != device.gone {
-                self.events.push_back(if gone { Event::Unreachable(index) } else { Event::Reachable(index) });
-                // It was away and may be another, or run other firmware.
-                device.to_forget = !gone && done == Event::SlotDone;
-            }
-            device.gone = gone;
-        }
-        self.events.push_back(done);
-    }
-
-    /// A slot is over: the window follows what became of the MADs to devices that answer.
-    fn adapt_window(&mut self) {
-        let answering = self.devices.iter().filter(|device| device.agent_answered);
-        let (sent, expired) =
-            answering.fold((0, 0), |(sent, expired), device| (sent + u64::from(device.mads), expired + u64::from(device.expiries)));
-        if let Some(change) = self.window.adapt(sent, expired) {
-            self.events.push_back(Event::Window(change));
-        }
-    }
-
-    /// Whether a slot whose ports are settled still has something to do: chores that are not answered yet, and for as long as a grace devices that
-    /// the subnet manager is asked for.
-    fn lingers(&mut self, now: Instant) -> bool {
-        let Phase::Slot { asking: true, linger, .. } = &mut self.phase else { return false };
-        *linger = match *linger {
-            Linger::Not => Linger::Until(now + self.config.grace),
-            Linger::Until(until) if now < until => Linger::Until(until),
-            Linger::Until(_) | Linger::Over => Linger::Over,
-        };
-        !self.ready.is_empty() || self.inflight.at_agents() > 0 || self.manager.is_busy() && *linger != Linger::Over
-    }
-
-    /// Chores whose deadline has passed as a slot is cut short: were they forgotten, they would be asked in vain in every slot.
-    fn give_up_chores(&mut self, now: Instant) {
-        while let Some(transaction) = self.inflight.next_in_grace() {
-            if matches!(self.phase, Phase::Slot { .. }) && !matches!(transaction.purpose, Purpose::Counters { .. }) {
-                self.in_vain(&transaction, now);
-            }
-        }
-    }
-
-    fn restart(&mut self, now: Instant, passes: u8) {
-        self.inflight.clear();
-        self.stats.restart(now);
-        for index in 0..self.devices.len() as u32 {
-            let device = &mut self.devices[index as usize];
-            device.restart();
-            device.passes = passes;
-            device.groups.try_again(now);
-            self.begin_checks(index, now);
-            if self.devices[index as usize].who.is_wrong() {
-                self.withhold(index, now);
-            }
-        }
-        let devices = &self.devices;
-        self.order.sort_unstable_by_key(|index| {
-            let device = &devices[*index as usize];
-            (device.was_silent, Reverse(device.skipped_for), Reverse(device.work), *index)
-        });
-        self.ready.clear();
-        self.ready.extend(&self.order);
     }
 }

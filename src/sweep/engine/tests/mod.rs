@@ -7,11 +7,11 @@ use crate::mad::header::{Header, METHOD_GET_RESP, MadStatus};
 use crate::mad::pma::{self, Capabilities, Sampling};
 use crate::mad::smp::{self, NodeInfo};
 
-mod simulated_fabric;
 mod identity;
-mod transport_loss;
 mod periodic_checks;
 mod random_faults;
+mod simulated_fabric;
+mod transport_loss;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
