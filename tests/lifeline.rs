@@ -101,7 +101,7 @@ impl Hca {
         if is_away {
             return Err(TransportError::new("umad_open_port", ENXIO).into());
         }
-        Ok(Opened { transport: self.open(), pkey_index: 0 })
+        Ok(Opened { transport: self.open(), pkey_index: 0, pkey_table: Vec::new() })
     }
 
     /// Breaks what is open now; the next tries fail.

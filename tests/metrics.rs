@@ -133,7 +133,7 @@ impl Stage {
             sweeps: Some(slots),
             assignments_sha256: None,
             // No deadline passes, however busy this machine is: but for those who are dead, all answer.
-            engine: Config { groups: groups.to_vec(), deadline: INTERVAL, grace: INTERVAL, ..Config::default() },
+            engine: Config { groups: groups.into(), timeout: INTERVAL, grace: INTERVAL, ..Config::default() },
         };
         let driver = Driver::new(plan, settings, SimTransport::new(Arc::clone(&sim)), outlet, 1);
         let mut lane = self.metrics.lane();

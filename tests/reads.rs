@@ -20,7 +20,7 @@ use ibnet::sink::Destination;
 use ibnet::sweep::driver::{Address, Control, DeviceAsker, Driver, Settings};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::Plan;
-use ibnet::sweep::query::{self, Question};
+use ibnet::sweep::query::{self, PortQuery};
 use ibnet::time::Instant;
 use ibnet::topology::ports_report;
 use ibnet::topology::synthetic::FatTree;
@@ -85,7 +85,7 @@ fn whatever_happens_in_a_sweep_only_gets_are_sent() {
     sim.set_dead(dead, true);
     let (fabric, seen) = (Arc::new(Mutex::new(sim)), Seen::default());
     let spy = || Spy(SimTransport::new(Arc::clone(&fabric)), Arc::clone(&seen));
-    let engine = Config { groups: Group::ALL.to_vec(), path_sl: true, identity_every: Duration::from_millis(100), ..Config::default() };
+    let engine = Config { groups: Group::ALL.into(), path_sl: true, identity_every: Duration::from_millis(100), ..Config::default() };
     let settings = Settings {
         sampler: "node00001".to_owned(),
         ca: "sim".to_owned(),
@@ -101,8 +101,8 @@ fn whatever_happens_in_a_sweep_only_gets_are_sent() {
     let (outlet, _lines) = Destination::memory();
     Driver::new(Plan::new(&sampler), settings, spy(), outlet, 1).run(&Control::default(), |_| {}).unwrap();
     let address = Address { lid: sampler.devices[0].lid, sl: 0, pkey_index: 0, timeout: Duration::from_millis(100) };
-    let question = Question { lid: Lid(1), port: PortNum(1), groups: Group::ALL.to_vec(), record: true };
-    query::ask(question, &mut DeviceAsker::new(spy(), address, 1)).unwrap();
+    let question = PortQuery { lid: Lid(1), port: PortNum(1), groups: Group::ALL.into(), record: true };
+    query::run(question, &mut DeviceAsker::new(spy(), address, 1)).unwrap();
     let seen = seen.lock().unwrap();
     assert!(seen.iter().all(|(_, method, _)| *method == METHOD_GET), "{seen:x?}");
     let classes: BTreeSet<u8> = seen.iter().map(|(class, ..)| *class).collect();

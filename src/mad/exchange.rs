@@ -73,7 +73,7 @@ pub enum Outcome {
     TimedOut,
     /// It was never sent. The errno of the call.
     SendFailed(i32),
+    /// The MAD was not sent: the transport has no agent for its management class. MADs of other
+    /// classes can still be sent.
+    NoAgent,
 }
-
-/// The errno with which a transport says that it has no agent for a MAD's class: EOPNOTSUPP. Other classes still have theirs.
-pub const NO_AGENT: i32 = 95;

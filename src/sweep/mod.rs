@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`plan`] | from an assignment to what is asked |
 //! | [`engine`] | who is asked next, and what a reply means: the state machine, without I/O and without a clock |
+//! | [`group_list`] | the counter groups of a sweep, each once |
 //! | [`inflight`] | transactions on their way, by TID, with their deadlines |
 //! | [`sample`] | what a slot brought of one port |
 //! | [`schedule`] | when slots start, and what lies between two of them |
@@ -24,6 +25,7 @@ pub mod blocked;
 pub mod counter;
 pub mod driver;
 pub mod engine;
+pub mod group_list;
 pub mod inflight;
 pub mod plan;
 pub mod query;

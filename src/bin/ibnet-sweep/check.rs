@@ -16,7 +16,7 @@ use ibnet::mad::smp::{self, NodeInfo};
 use ibnet::mad::transport::sim::SimTransport;
 use ibnet::mad::transport::{Transport, TransportError};
 use ibnet::sweep::driver::{Address, DeviceAsker};
-use ibnet::sweep::query::{Asker, NoAnswer};
+use ibnet::sweep::query::{Client, NoAnswer};
 use ibnet::types::{Guid, Lid, PortNum, Printable};
 use miette::Diagnostic;
 
@@ -294,7 +294,7 @@ impl Found {
             Self::Other(guid, name) => Some((0, format!("another device answers there: {guid} `{name}`"))),
             Self::Silent(NoAnswer::NotSent(errno)) => Some((1, NoAnswer::NotSent(*errno).to_string())),
             Self::Silent(_) => Some((1, "does not answer".to_owned())),
-            Self::NoAgent(why) => Some((2, format!("says who it is, but asked for ClassPortInfo of performance management {why}"))),
+            Self::NoAgent(why) => Some((2, format!("answers NodeInfo, but not ClassPortInfo of performance management: {why}"))),
             Self::Smaller(ports) => Some((3, format!("has {ports} ports, fewer than are assigned"))),
             Self::Unnamed => Some((4, "does not say who it is (NodeInfo)".to_owned())),
         }
@@ -344,14 +344,14 @@ impl Report {
 fn look<T: Transport>(asker: &mut DeviceAsker<T>, device: &Device) -> Result<Found, TransportError> {
     asker.turn_to(device.lid);
     let subnet = |attribute| Query::Smp(smp::Query { attribute, port: PortNum(0) });
-    let info = asker.ask(&subnet(smp::NODE_INFO))?.answer.map(|(_, data)| NodeInfo::parse(&data));
+    let info = asker.request(&subnet(smp::NODE_INFO))?.answer.map(|(_, data)| NodeInfo::parse(&data));
     if let Ok(info) = info
         && info.port_guid != device.guid
     {
-        let name = asker.ask(&subnet(smp::NODE_DESCRIPTION))?.answer;
+        let name = asker.request(&subnet(smp::NODE_DESCRIPTION))?.answer;
         return Ok(Found::Other(info.port_guid, name.map(|(_, data)| smp::node_description(&data)).unwrap_or_default()));
     }
-    let agent = asker.ask(&Query::Pma(pma::Query { attribute: CLASS_PORT_INFO.id, port: None }))?.answer;
+    let agent = asker.request(&Query::Pma(pma::Query { attribute: CLASS_PORT_INFO.id, port: None }))?.answer;
     let last = device.ports.iter().map(|port| port.num.0).max().unwrap_or(0);
     Ok(match (info, agent) {
         // A busy agent is there.

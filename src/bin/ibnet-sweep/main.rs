@@ -256,6 +256,7 @@ fn run(args: &Args) -> Result<(), Failure> {
             let (port, pkey_index) = lanes::hca_port(config, &lane.ca)?;
             let transport = UmadTransport::open(&port)?;
             (settings.ca, settings.ca_port, settings.engine.pkey_index) = (port.ca.clone(), port.port, pkey_index);
+            settings.engine.pkey_table.clone_from(&port.pkeys);
             let (plan, pkey) = (Plan::new(&lane.share), config.pkey);
             Ok(Box::new(move |outlet| {
                 let driver = Driver::new(plan, settings, transport, outlet, cli::random_seed());

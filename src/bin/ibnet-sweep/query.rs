@@ -8,7 +8,7 @@ use ibnet::config::{Ca, Config, ConfigError, Raw, Sl};
 use ibnet::mad::transport::Transport;
 use ibnet::mad::transport::sim::SimTransport;
 use ibnet::sweep::driver::{Address, DeviceAsker};
-use ibnet::sweep::query::{self, Answers, Question};
+use ibnet::sweep::query::{self, PortQuery, QueryResult};
 use ibnet::types::{Lid, PortNum};
 
 use super::{Failure, lanes};
@@ -145,12 +145,12 @@ impl Args {
     fn ask<T: Transport>(&self, config: &Config, address: Address, transport: T) -> Result<(), Failure> {
         let path_sl = config.engine.path_sl;
         let mut asker = DeviceAsker::new(transport, address, cli::random_seed());
-        let question = Question { lid: self.lid, port: self.port, groups: config.engine.groups.clone(), record: self.json };
-        let answers = query::ask(question, &mut asker).map_err(Failure::Lost)?;
+        let question = PortQuery { lid: self.lid, port: self.port, groups: config.engine.groups.clone(), record: self.json };
+        let answers = query::run(question, &mut asker).map_err(Failure::Lost)?;
         if path_sl {
             cli::note(&format!("note: sl: no path record is asked for one port; service level {} is used\n", address.sl));
         }
-        if !answers.is_any() {
+        if !answers.has_answers() {
             return Err(self.no_answer(&answers));
         }
         tell_missing(&answers);
@@ -164,7 +164,7 @@ impl Args {
     }
 
     /// Why there is nothing to show; of each group, if that says more.
-    fn no_answer(&self, answers: &Answers) -> Failure {
+    fn no_answer(&self, answers: &QueryResult) -> Failure {
         let (lid, port) = (self.lid, self.port);
         if answers.is_silent() {
             return Failure::NoAnswer { lid };
@@ -177,7 +177,7 @@ impl Args {
     }
 }
 
-fn tell_missing(answers: &Answers) {
+fn tell_missing(answers: &QueryResult) {
     for (group, missing) in answers.missing() {
         cli::note(&format!("note: {group}: {missing}\n"));
     }

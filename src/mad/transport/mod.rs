@@ -7,8 +7,10 @@
 
 use std::time::Duration;
 
+use rustix::io::Errno;
+
 use super::Mad;
-use super::exchange::{Completion, Local, Target};
+use super::exchange::{Completion, Local, Outcome, Target};
 use crate::time::Instant;
 
 pub mod sim;
@@ -26,7 +28,7 @@ pub trait Transport {
     /// Sends a MAD without waiting for its reply.
     ///
     /// # Errors
-    /// When this MAD was not sent; with [`NO_AGENT`](super::exchange::NO_AGENT) if none of its class can be. Others may still be, unless
+    /// When this MAD was not sent; with [`TransportError::no_agent`] if none of its class can be. Others may still be, unless
     /// [the way is lost](TransportError::is_of_the_way).
     fn send(&mut self, target: &Target, mad: &Mad, now: Instant) -> Result<(), TransportError>;
 
@@ -55,6 +57,21 @@ impl TransportError {
     /// A call that said `errno`.
     pub fn new(call: &'static str, errno: i32) -> Self {
         Self { call, source: std::io::Error::from_raw_os_error(errno) }
+    }
+
+    /// The transport has no agent for the management class of the MAD.
+    pub fn no_agent() -> Self {
+        Self::new("umad_register", Errno::OPNOTSUPP.raw_os_error())
+    }
+
+    /// Whether the transport has no agent for the management class of the MAD.
+    pub fn is_no_agent(&self) -> bool {
+        self.errno() == Errno::OPNOTSUPP.raw_os_error()
+    }
+
+    /// The outcome of a MAD whose send failed with this error.
+    pub fn outcome(&self) -> Outcome {
+        if self.is_no_agent() { Outcome::NoAgent } else { Outcome::SendFailed(self.errno()) }
     }
 
     /// The errno, 0 if there was none.

@@ -13,7 +13,7 @@ use crate::mad::pma::class_port_info::Redirect;
 use crate::mad::query::{BadReply, Query};
 use crate::mad::transport::{Transport, TransportError};
 use crate::mad::{MAD_LEN, Mad, pma};
-use crate::sweep::query::{Asker, Heard, NoAnswer};
+use crate::sweep::query::{Client, NoAnswer, Response};
 use crate::time::Instant;
 use crate::types::{Lid, Tid};
 
@@ -114,6 +114,7 @@ impl<T: Transport> DeviceAsker<T> {
                 Outcome::Reply { slid, len } => (slid, len),
                 Outcome::TimedOut => return Ok(Sent::InVain(why)),
                 Outcome::SendFailed(errno) => return Ok(Sent::InVain(NoAnswer::NotSent(errno))),
+                Outcome::NoAgent => return Ok(Sent::InVain(NoAnswer::NotSent(TransportError::no_agent().errno()))),
             };
             if slid != target.lid {
                 continue;
@@ -139,12 +140,12 @@ impl<T: Transport> DeviceAsker<T> {
     }
 }
 
-impl<T: Transport> Asker for DeviceAsker<T> {
-    type Lost = TransportError;
+impl<T: Transport> Client for DeviceAsker<T> {
+    type Error = TransportError;
 
-    fn ask(&mut self, query: &Query) -> Result<Heard, TransportError> {
+    fn request(&mut self, query: &Query) -> Result<Response, TransportError> {
         let mut mad: Mad = [0; MAD_LEN];
-        let mut heard = Heard { mads: 0, rtt: Duration::ZERO, answer: Err(NoAnswer::Silent) };
+        let mut heard = Response { mads: 0, rtt: Duration::ZERO, answer: Err(NoAnswer::Silent) };
         let mut tries = 0;
         while tries < TRIES {
             tries += 1;
@@ -238,9 +239,9 @@ mod tests {
     const NOTHING: Coming = |_, _| Vec::new();
     const TIMED_OUT: Coming = |target, mad| vec![reply(target, mad, |completion, _| completion.outcome = Outcome::TimedOut)];
 
-    fn heard(script: &[Coming]) -> (Heard, Vec<Target>) {
+    fn heard(script: &[Coming]) -> (Response, Vec<Target>) {
         let mut asker = asker(script);
-        let heard = asker.ask(&QUERY).expect("the way is there");
+        let heard = asker.request(&QUERY).expect("the way is there");
         (heard, asker.transport.sent)
     }
 
@@ -292,10 +293,10 @@ mod tests {
         };
         let mut asker = asker(&[AWAY, GOOD, GOOD, AWAY]);
         for mads in [2, 1] {
-            let heard = asker.ask(&QUERY).expect("the way is there");
+            let heard = asker.request(&QUERY).expect("the way is there");
             assert_eq!((heard.answer.is_ok(), heard.mads), (true, mads));
         }
-        let heard = asker.ask(&QUERY).expect("the way is there");
+        let heard = asker.request(&QUERY).expect("the way is there");
         assert_eq!(heard.answer.err(), Some(NoAnswer::Refused(MadStatus::REDIRECT)), "never in a circle");
         let lids: Vec<_> = asker.transport.sent.iter().map(|target| (target.lid.0, target.qp, target.sl)).collect();
         assert_eq!(lids, [(7, 1, 0), (9, 1, 3), (9, 1, 3), (9, 1, 3)]);
@@ -308,7 +309,7 @@ mod tests {
     fn what_cannot_be_sent_is_told_with_its_errno() {
         let mut asker = asker(&[]);
         asker.address.sl = 15;
-        let heard = asker.ask(&QUERY).expect("the way is there");
+        let heard = asker.request(&QUERY).expect("the way is there");
         assert_eq!((heard.answer.err(), heard.mads), (Some(NoAnswer::NotSent(22)), 0));
     }
 }

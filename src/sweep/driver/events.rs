@@ -2,7 +2,6 @@
 
 use super::lifeline::Back;
 use super::{Control, Driver, NAMED_IN_LOG, Settings};
-use crate::mad::exchange::NO_AGENT;
 use crate::mad::smp::PortInfo;
 use crate::mad::transport::{Transport, TransportError};
 use crate::sweep::engine::{Event, Key};
@@ -26,10 +25,14 @@ impl<T: Transport> Driver<T> {
             }
             Event::LidChange { device, from, to } => self.tell_lid_change(slot, device, from, to),
             Event::Link(port) => self.take_link(slot, port),
-            Event::Redirected { device, to } => {
+            Event::Redirected { device, to, unserved_pkey } => {
                 let port = self.first_ports[device];
                 tracing::info!(lid = %self.ports[port].lid, %to, "another agent answers for the device's counters");
-                self.write_event(slot, "redirected", Some(port), &format!("its counters are asked of LID {to}"));
+                let mut detail = format!("its counters are asked of LID {to}");
+                if let Some(pkey) = unserved_pkey {
+                    detail += &format!("; its P_Key {pkey:#06x} matches none in the P_Key table of this port");
+                }
+                self.write_event(slot, "redirected", Some(port), &detail);
             }
             Event::KeyDemanded { device, key } => {
                 let detail = match key {
@@ -160,7 +163,7 @@ impl<T: Transport> Driver<T> {
         }
         if error.is_of_the_way() {
             self.lose_way(error, slot);
-        } else if error.errno() != NO_AGENT {
+        } else if !error.is_no_agent() {
             // Without an agent of that class there is less to tell, but nothing is wrong with the way to the fabric.
             self.send_error = Some(error);
         }
@@ -176,14 +179,14 @@ impl<T: Transport> Driver<T> {
         tracing::warn!(%error, "the way to the fabric is lost; it is opened again as soon as it can be");
         self.write_event(slot, "umad_lost", None, &error.to_string());
         self.lifeline.lose(error.errno(), now);
-        self.engine.lose_way(error.errno(), now);
+        self.engine.transport_lost(error.errno(), now);
         self.send_error = None;
     }
 
     /// Looks after a way that is lost. If it is back, all LIDs may be others: every device is asked who it is.
     pub(super) fn mind_way(&mut self, slot: u64) {
-        let Some(Back { after, pkey_index }) = self.lifeline.poll(self.clock.now()) else { return };
-        self.engine.find_way(pkey_index);
+        let Some(Back { after, pkey_index, pkey_table }) = self.lifeline.poll(self.clock.now()) else { return };
+        self.engine.transport_restored(pkey_index, pkey_table);
         let place =
             self.lifeline.local().map(|local| format!("; this host is at LID {}, the subnet manager at LID {}", local.lid, local.sm_lid));
         let detail = format!("after {:.1} s{}", after.as_secs_f64(), place.unwrap_or_default());

@@ -21,6 +21,8 @@ pub struct Opened<T> {
     pub transport: T,
     /// Where our P_Key is in the port's table now.
     pub pkey_index: u16,
+    /// P_Key table of the port, by index.
+    pub pkey_table: Vec<u16>,
 }
 
 /// Why it could not be opened, for the log.
@@ -63,6 +65,7 @@ pub(super) struct Back {
     /// How long after it was lost.
     pub(super) after: Duration,
     pub(super) pkey_index: u16,
+    pub(super) pkey_table: Vec<u16>,
 }
 
 impl<T: Transport> Lifeline<T> {
@@ -142,10 +145,10 @@ impl<T: Transport> Lifeline<T> {
             },
         };
         match tried {
-            Ok(Opened { transport, pkey_index }) => {
+            Ok(Opened { transport, pkey_index, pkey_table }) => {
                 let after = now - *since;
                 self.way = Way::There { transport, since: now };
-                Some(Back { after, pkey_index })
+                Some(Back { after, pkey_index, pkey_table })
             }
             Err(error) => {
                 tracing::debug!(%error, "the way to the fabric is not back yet");
@@ -221,7 +224,7 @@ mod tests {
             if count.fetch_add(1, Ordering::Relaxed) + 1 < back_at {
                 return Err("not yet".into());
             }
-            Ok(Opened { transport: Counted(Arc::clone(&counted)), pkey_index: 3 })
+            Ok(Opened { transport: Counted(Arc::clone(&counted)), pkey_index: 3, pkey_table: Vec::new() })
         });
         (lifeline, tries, closed)
     }

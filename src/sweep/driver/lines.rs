@@ -91,13 +91,13 @@ impl<T: Transport> Driver<T> {
         record::write(&record, &mut self.batch.bytes);
         self.batch.lines += 1;
         if reading.implausible {
-            self.engine.doubt(port);
+            self.engine.verify(port);
             self.write_event(slot, "implausible", Some(port), "more moved than the link carries: another port may have answered");
             return;
         }
         if !reading.resets.is_empty() {
             // Somebody cleared it, or it is another port's.
-            self.engine.doubt(port);
+            self.engine.verify(port);
             let names: Vec<_> =
                 columns.iter().filter(|(index, _)| reading.resets.contains(index)).map(|(_, column)| column.field.json).collect();
             let names = names.join(" ");
@@ -208,7 +208,7 @@ impl<T: Transport> Driver<T> {
             record::write(&record, &mut self.batch.bytes);
             self.batch.lines += 1;
         }
-        self.engine.forget_round_trips();
+        self.engine.reset_round_trips();
         self.minute = Minute::new(self.clock.now());
     }
 }

@@ -20,7 +20,7 @@ use super::engine::{self, Engine};
 use super::plan::Plan;
 use super::record::{self, PortIdentity};
 use super::schedule::{Gap, Schedule, Slot, Verdict, nanos};
-use crate::mad::exchange::{Completion, Outcome};
+use crate::mad::exchange::Completion;
 use crate::mad::pma::Group;
 use crate::mad::transport::{Transport, TransportError};
 use crate::mad::{MAD_LEN, Mad};
@@ -212,7 +212,7 @@ impl<T: Transport> Driver<T> {
             self.tell_gap(slot, gap);
             if self.settings.interval.mul_f64(gap.missed as f64) > LONG_GAP || gap.stepped.abs() > LONG_GAP.as_secs_f64() {
                 // Hosts that were suspended wake up on other subnets.
-                self.engine.doubt_all();
+                self.engine.verify_all();
             }
             self.run_slot(next, control);
             self.write_ports(slot);
@@ -267,8 +267,8 @@ impl<T: Transport> Driver<T> {
         self.tell_changes(self.current_slot());
         self.tell_refused(self.current_slot());
         // What a device takes for a MAD is that of slots.
-        self.engine.forget_round_trips();
-        let (devices, sl) = (self.engine.without_path(), self.settings.engine.sl);
+        self.engine.reset_round_trips();
+        let (devices, sl) = (self.engine.devices_without_path(), self.settings.engine.sl);
         if devices > 0 && !control.is_stopped() {
             tracing::warn!(
                 devices,
@@ -349,7 +349,7 @@ impl<T: Transport> Driver<T> {
                 tracing::trace!(%tid, lid = %target.lid, "send");
                 if let Err(error) = self.lifeline.send(&target, &mad, now) {
                     tracing::debug!(%error, lid = %target.lid, "not sent");
-                    let completion = Completion { tid, outcome: Outcome::SendFailed(error.errno()) };
+                    let completion = Completion { tid, outcome: error.outcome() };
                     self.engine.handle_completion(&completion, &mad, now);
                     self.take_send_error(error, slot);
                 }

@@ -1,116 +1,229 @@
-//! The subnet manager's path records: where a device is, and the service level to it.
+//! Path records of the subnet manager: the LID of a device and the service level to it.
+//!
+//! 1. One query at a time waits for its reply. A query without a reply lets the next one go after
+//!    [`MANAGER_TIMEOUTS`]`.timeout`; its own reply still counts until the grace period ends.
+//! 2. A lost query delays only its own device: it is sent again after a pause, three times in all.
+//!    Then the device is swept without a path record, and a new query starts in a later slot.
+//! 3. After three queries in a row without a reply the subnet manager counts as silent. Then all
+//!    queries are dropped until a later slot, and a single query at a time tests whether it answers.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use super::identity::{Identity, LOOK_AGAIN, MANAGER};
-use super::{Engine, Event, Phase};
+use super::identity::WRONG_DEVICE_INTERVAL;
+use super::state::Identity;
+use super::{DISCOVERY_PASSES, Engine, Event, Phase};
 use crate::mad::Mad;
 use crate::mad::exchange::{Local, Target};
-use crate::mad::header::MadStatus;
 use crate::mad::query::Query;
 use crate::mad::sa::{self, Gid, PathRecord};
-use crate::sweep::inflight::{Purpose, Transaction};
+use crate::sweep::inflight::{Purpose, Timeouts, Transaction};
 use crate::time::Instant;
 use crate::types::Tid;
 
-/// The subnet manager, and whose ways it is asked for.
-#[derive(Debug, Default)]
+/// Timeouts of a query to the subnet manager. They are longer than those of an agent, because the
+/// subnet manager serves the whole fabric.
+pub(super) const MANAGER_TIMEOUTS: Timeouts = Timeouts { timeout: Duration::from_millis(100), grace: Duration::from_secs(1) };
+
+/// Largest number of queries without a reply, and number of lost queries in a row after which the
+/// subnet manager counts as silent.
+pub(super) const MAX_UNANSWERED: usize = 3;
+
+/// Pauses before the second and the third try for a device.
+const BACKOFF: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
+
+/// Time after which a query that was dropped, or lost three times, may start again.
+const RETRY_LATER: Duration = WRONG_DEVICE_INTERVAL;
+
+/// The queries to the subnet manager.
+#[derive(Debug)]
 pub(super) struct Manager {
+    /// The sender's place on its subnet, with the address of the subnet manager.
     pub(super) local: Local,
+    /// Devices whose query has not been sent.
     queue: VecDeque<u32>,
-    asked: bool,
+    /// Devices whose query was lost, in the order of the times at which it is sent again.
+    retries: VecDeque<(Instant, u32)>,
+    /// Queries without a reply whose grace period has not ended.
+    unanswered: usize,
+    /// Whether the timeout of one of these queries has not passed.
+    waiting: bool,
+    /// Lost queries since the last reply.
+    lost_in_row: usize,
 }
 
 impl Manager {
-    /// Whether it is asked for anybody, or will be.
+    pub(super) fn new(devices: usize) -> Self {
+        Self {
+            local: Local::default(),
+            queue: VecDeque::with_capacity(devices),
+            retries: VecDeque::with_capacity(devices),
+            unanswered: 0,
+            waiting: false,
+            lost_in_row: 0,
+        }
+    }
+
+    /// Whether a query is in flight or will be sent.
     pub(super) fn is_busy(&self) -> bool {
-        self.asked || !self.queue.is_empty()
+        self.unanswered > 0 || !self.queue.is_empty() || !self.retries.is_empty()
+    }
+
+    /// Whether the last queries were lost.
+    fn is_silent(&self) -> bool {
+        self.lost_in_row >= MAX_UNANSWERED
+    }
+
+    /// Whether a query may be sent: lost queries count as unanswered until any query is answered, but
+    /// one query may always be in flight.
+    fn may_send(&self) -> bool {
+        let limit = MAX_UNANSWERED.saturating_sub(self.lost_in_row).max(1);
+        !self.waiting && self.unanswered < limit
+    }
+
+    /// Returns when the next lost query is sent again; `None` if there is none, or if it has to wait
+    /// for another query.
+    pub(super) fn next_retry(&self) -> Option<Instant> {
+        self.retries.front().filter(|_| self.may_send()).map(|(at, _)| *at)
+    }
+
+    /// Removes and returns the device of the next query.
+    fn pop(&mut self, now: Instant) -> Option<u32> {
+        if !self.may_send() {
+            return None;
+        }
+        if self.retries.front().is_some_and(|(at, _)| *at <= now) {
+            return self.retries.pop_front().map(|(_, device)| device);
+        }
+        self.queue.pop_front()
+    }
+
+    /// The timeout of a query passed.
+    pub(super) fn expire(&mut self) {
+        self.waiting = false;
+    }
+
+    /// A query was answered.
+    pub(super) fn answer(&mut self, expired: bool) {
+        self.fail(expired);
+        self.lost_in_row = 0;
+    }
+
+    /// A query was not sent, or lost with the transport.
+    pub(super) fn fail(&mut self, expired: bool) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        self.waiting &= expired;
+    }
+
+    /// Sends the query of a device again at this time.
+    fn retry(&mut self, at: Instant, device: u32) {
+        let place = self.retries.partition_point(|(other, _)| *other <= at);
+        self.retries.insert(place, (at, device));
     }
 }
 
 impl Engine {
-    /// Asks the subnet manager for the way to a device.
-    pub(super) fn seek(&mut self, index: u32) {
-        let who = &mut self.devices[index as usize].who;
-        if self.manager.local.sm_lid.is_unicast() && !std::mem::replace(&mut who.waits_for_path, true) {
+    /// Starts a path query for a device, unless one is pending or no subnet manager is known.
+    pub(super) fn query_path(&mut self, index: u32) {
+        if self.manager.local.sm_lid.is_unicast() && self.devices[index as usize].path.start_query() {
             self.manager.queue.push_back(index);
         }
     }
 
-    /// Asks the subnet manager nothing of all that it was to be asked: it may be later, and is not soon.
-    pub(super) fn forget_paths(&mut self, now: Instant) {
-        while let Some(index) = self.manager.queue.pop_front() {
-            let who = &mut self.devices[index as usize].who;
-            (who.waits_for_path, who.seek) = (false, now + LOOK_AGAIN);
-            self.settle_discovery(index);
+    /// Drops all path queries. They may start again after [`RETRY_LATER`].
+    pub(super) fn drop_path_queries(&mut self, now: Instant) {
+        self.manager.queue.clear();
+        self.manager.retries.clear();
+        for index in 0..self.devices.len() as u32 {
+            if self.devices[index as usize].path.is_queried() {
+                self.end_path_query(index, now);
+            }
         }
     }
 
-    /// The next request to the subnet manager: one at a time.
-    pub(super) fn next_path(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
+    /// Ends the query of a device without a path record.
+    fn end_path_query(&mut self, index: u32, now: Instant) {
+        let path = &mut self.devices[index as usize].path;
+        path.end_query();
+        path.wait_until(now + RETRY_LATER);
+        self.settle_discovery(index);
+    }
+
+    /// Writes the next query to the subnet manager into `mad` and returns its target and TID.
+    pub(super) fn next_path_query(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
         let Local { sm_lid, sm_sl, gid, .. } = self.manager.local;
-        if self.manager.asked || matches!(self.phase, Phase::Idle) {
+        if matches!(self.phase, Phase::Idle) {
             return None;
         }
-        let device = self.manager.queue.pop_front()?;
-        self.manager.asked = true;
-        let destination = Gid { prefix: gid.prefix, guid: self.devices[device as usize].who.guid };
+        let device = self.manager.pop(now)?;
+        (self.manager.waiting, self.manager.unanswered) = (true, self.manager.unanswered + 1);
+        let destination = Gid { prefix: gid.prefix, guid: self.devices[device as usize].identity.expected };
         let query = Query::Sa(sa::Query { source: gid, destination });
         self.stats.mads_sent += 1;
-        let tid =
-            self.inflight.insert(Transaction { device, lid: sm_lid, life: 0, query, purpose: Purpose::Path, sent: now, expired: false });
+        let transaction = Transaction { device, lid: sm_lid, generation: 0, query, purpose: Purpose::Path, sent: now, expired: false };
+        let tid = self.inflight.insert(transaction);
         query.emit(tid, mad);
-        Some((Target::general(sm_lid, sm_sl, self.config.pkey_index, MANAGER.grace), tid))
+        Some((Target::general(sm_lid, sm_sl, self.config.pkey_index, MANAGER_TIMEOUTS.grace), tid))
     }
 
-    /// What the subnet manager said; `None` if it said nothing, or that there is no way.
+    /// The grace period of a path query ended: the query or its reply was lost.
+    pub(super) fn path_query_lost(&mut self, index: u32, now: Instant) {
+        // The timeout passed before, so another query may be waiting.
+        self.manager.fail(true);
+        self.manager.lost_in_row += 1;
+        if self.manager.is_silent() {
+            return self.drop_path_queries(now);
+        }
+        let Some(failed) = self.devices[index as usize].path.fail_query() else { return };
+        match BACKOFF.get(usize::from(failed) - 1) {
+            Some(pause) => self.manager.retry(now + *pause, index),
+            None => self.end_path_query(index, now),
+        }
+    }
+
+    /// Takes the reply of the subnet manager; `None` if it has no path record, or if the query was not
+    /// sent.
     pub(super) fn take_path(&mut self, index: u32, record: Option<PathRecord>, now: Instant) {
-        self.manager.asked = false;
         let path_sl = self.config.path_sl;
         let device = &mut self.devices[index as usize];
-        device.who.waits_for_path = false;
+        device.path.end_query();
         if let Some(PathRecord { dlid, sl }) = record.filter(|record| record.dlid.is_unicast()) {
             if path_sl {
-                (device.sl, device.who.has_sl) = (sl, true);
+                device.path.set_sl(sl);
             }
-            if dlid != device.who.lid {
-                // Nothing is believed of it before it said who it is.
-                device.forget();
-                self.doubt_others(index, |who| who.lid == dlid);
+            if dlid != device.path.lid {
+                // Nothing from the new LID is used before the device is verified there.
+                device.discard_learned();
+                self.verify_others(index, |other| other.path.lid == dlid);
                 let device = &mut self.devices[index as usize];
-                (device.who.lid, device.who.identity, device.who.ask, device.step) = (dlid, Identity::Moved, true, 0);
+                (device.path.lid, device.progress.step) = (dlid, 0);
+                device.identity.identity = Identity::Moved;
+                device.identity.ask();
                 self.withhold(index, now);
-                if self.smp_off {
+                if self.no_smp_agent {
                     self.do_without_smp();
                 }
-                self.go_on(index);
-            } else if device.who.nameless && matches!(device.who.identity, Identity::Wrong(_)) {
-                // The stranger is gone, and who is here wants a key: as far as anybody knows the right one.
-                device.who.identity = Identity::Unknown;
+                self.resume(index);
+            } else if let Identity::Wrong { unanswered: true, .. } = device.identity.identity {
+                // The other device is gone, and the device at the LID does not answer NodeInfo. As far
+                // as is known it is the planned one.
+                device.identity.identity = Identity::Unverified(None);
                 self.events.push_back(Event::RightDevice(index as usize));
             }
         }
         self.settle_discovery(index);
     }
 
-    /// Lets a device be asked again whose chores were done.
-    fn go_on(&mut self, index: u32) {
+    /// Queries a device again whose checks were done.
+    fn resume(&mut self, index: u32) {
         let device = &mut self.devices[index as usize];
-        let passes = match self.phase {
+        device.progress.passes = match self.phase {
             Phase::Idle => return,
-            Phase::Discovery { .. } => super::DISCOVERY_PASSES,
+            Phase::Discovery { .. } => DISCOVERY_PASSES,
             Phase::Slot { asking, .. } => u8::from(asking),
         };
-        (device.passes, device.silent) = (passes, 0);
-        // Nothing that it could wait for is left of one that was given up wholly.
-        device.suspended &= device.in_grace > 0;
-        if !device.outstanding && !device.suspended {
+        if device.flight.resume() {
             self.ready.push_back(index);
         }
-    }
-
-    /// The path of a reply, if it has one.
-    pub(super) fn path_of(answer: Result<(), MadStatus>, mad: &Mad) -> Option<PathRecord> {
-        answer.ok().map(|()| PathRecord::parse(mad))
     }
 }

@@ -19,7 +19,7 @@ use std::os::fd::RawFd;
 use std::time::Duration;
 
 use super::{Transport, TransportError};
-use crate::mad::exchange::{Completion, Local, NO_AGENT, Outcome, Target};
+use crate::mad::exchange::{Completion, Local, Outcome, Target};
 use crate::mad::header::Header;
 use crate::mad::{MAD_LEN, Mad, pma, sa, smp};
 use crate::time::Instant;
@@ -158,7 +158,7 @@ impl Transport for UmadTransport {
     fn send(&mut self, target: &Target, mad: &Mad, _now: Instant) -> Result<(), TransportError> {
         let class = Header::parse(mad).class;
         let agent = CLASSES.iter().zip(self.agents).find(|((of, _), agent)| *of == class && *agent >= 0).map(|(_, agent)| agent);
-        let agent = agent.ok_or_else(|| TransportError::new("umad_register", NO_AGENT))?;
+        let agent = agent.ok_or_else(TransportError::no_agent)?;
         let millis = c_int::try_from(target.give_up.as_millis()).unwrap_or(c_int::MAX).max(1);
         // The last reply's header is still there, and umad_set_addr leaves its GRH and path bits as they are.
         self.record.header = no_header();

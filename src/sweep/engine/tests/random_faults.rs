@@ -8,9 +8,11 @@ use proptest::prelude::*;
 use super::super::*;
 use super::{MS, SECOND};
 use crate::mad::MAD_LEN;
+use crate::mad::pma::Group;
 use crate::mad::transport::sim::{Client, Options, SimFabric};
 use crate::sweep::rehearsal::whole;
 use crate::topology::{DeviceId, Fabric, ports_report, synthetic};
+use crate::types::{Lid, NodeKind, PortNum};
 
 const TREE: synthetic::FatTree = synthetic::FatTree { leaves: 2, hosts: 4, spines: 2, trunk: 1, radix: 8 };
 
@@ -39,7 +41,7 @@ impl Shaken {
                 let all = waiting.len();
                 waiting.dedup();
                 assert_eq!(waiting.len(), all, "one MAD a device");
-                assert!(self.engine.devices.iter().all(|device| device.in_grace - device.lost <= u16::from(self.engine.config.silence)));
+                assert!(self.engine.devices.iter().all(|device| device.flight.unanswered() <= u16::from(self.engine.config.silence)));
             }
             events.extend(std::iter::from_fn(|| self.engine.poll_event()));
             let Some(timeout) = self.engine.poll_timeout() else { return events };
@@ -94,8 +96,7 @@ fn shake(seed: u64, loss: f64, few: bool, path_sl: bool, window: usize, short: b
         plan.remove(0);
     }
     let ids: Vec<DeviceId> = fabric.iter().map(|(id, _)| id).filter(|id| *id != manager).collect();
-    let config =
-        Config { window, path_sl, groups: Group::ALL[..if seed.is_multiple_of(2) { 4 } else { 20 }].to_vec(), ..Config::default() };
+    let config = Config { window, path_sl, groups: Group::ALL[..if seed.is_multiple_of(2) { 4 } else { 20 }].into(), ..Config::default() };
     let mut engine = Engine::new(&plan, config, seed);
     for _ in 0..rng.usize(0..4) {
         lock().drop_attribute(ids[rng.usize(0..ids.len())], [0x10, 0x15, 0x16, 0x10][rng.usize(0..4)]);
@@ -127,7 +128,7 @@ fn shake(seed: u64, loss: f64, few: bool, path_sl: bool, window: usize, short: b
                 }
                 _ => {
                     let port = rng.usize(0..shaken.engine.ports());
-                    shaken.engine.doubt(port);
+                    shaken.engine.verify(port);
                 }
             }
         }
@@ -150,7 +151,7 @@ fn shake(seed: u64, loss: f64, few: bool, path_sl: bool, window: usize, short: b
             let why = format!(
                 "seed {seed}: device {index} {:?} {:?} at {:?}, is at {:?}",
                 (sample.status, &shaken.engine.devices[index].groups),
-                shaken.engine.devices[index].who,
+                shaken.engine.devices[index].identity,
                 shaken.engine.lid(index),
                 lock().lid(id)
             );

@@ -1,4 +1,4 @@
-//! The engine on the simulated fabric, in virtual time.
+//! Tests of the engine on the simulated fabric, in virtual time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,12 +11,13 @@ use crate::mad::transport::sim::{Options, SimFabric};
 use crate::sweep::rehearsal::{Rehearsal, whole};
 use crate::sweep::window::Change;
 use crate::topology::{Fabric, ports_report, synthetic};
+use crate::types::{Lid, NodeKind};
 
 fn stria() -> Fabric {
     ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria").expect("our own format").fabric
 }
 
-fn rehearse(options: Options, config: Config, change: impl FnOnce(&mut SimFabric)) -> Rehearsal {
+fn start(options: Options, config: Config, change: impl FnOnce(&mut SimFabric)) -> Rehearsal {
     let plan = whole(&stria());
     let mut sim = SimFabric::new(stria(), options);
     change(&mut sim);
@@ -25,38 +26,40 @@ fn rehearse(options: Options, config: Config, change: impl FnOnce(&mut SimFabric
     rehearsal
 }
 
-/// Statuses of the last slot with their counts; every port has been told exactly once.
+/// Returns the number of ports by status in the last slot, after checking that every port was settled
+/// exactly once.
 fn statuses(rehearsal: &Rehearsal, events: &[Event]) -> BTreeMap<Status, usize> {
-    let mut told = vec![0; rehearsal.engine.ports()];
+    let mut settled = vec![0; rehearsal.engine.ports()];
     let mut counts = BTreeMap::new();
     for event in events {
         if let Event::Port(port) = event {
-            told[*port] += 1;
+            settled[*port] += 1;
             *counts.entry(rehearsal.engine.sample(*port).status).or_default() += 1;
         }
     }
-    assert!(told.iter().all(|times| *times == 1), "every port exactly once");
+    assert!(settled.iter().all(|times| *times == 1), "every port exactly once");
     assert_eq!(events.last(), Some(&Event::SlotDone));
     counts
 }
 
 #[test]
-fn a_healthy_fabric_takes_as_long_as_its_slowest_device() {
+fn slot_on_a_healthy_fabric_lasts_as_long_as_the_slowest_device() {
     let options = Options { jitter: 0.0, ..Options::default() };
-    let mut rehearsal = rehearse(options, Config { window: 64, ..Config::default() }, |_| {});
+    let mut rehearsal = start(options, Config { window: 64, ..Config::default() }, |_| {});
     let events = rehearsal.slot(SECOND);
     assert_eq!(statuses(&rehearsal, &events), BTreeMap::from([(Status::Ok, 968)]));
-    // These switches have all of PortCounters in PortCountersExtended, so that is not asked of their 652 ports.
+    // The switches have all of PortCounters in PortCountersExtended: PortCounters are not requested of
+    // their 652 ports.
     assert_eq!(rehearsal.engine.stats().mads_sent, 652 * 3 + 316 * 4);
-    // A leaf has 36 ports of 3 MADs at 54 us each, way included.
+    // A leaf has 36 ports of 3 MADs at 54 us each, including the flight time.
     assert_eq!(rehearsal.engine.stats().duration(), Duration::from_micros(36 * 3 * 54));
 }
 
 #[test]
-fn a_dead_leaf_costs_its_own_ports_and_three_deadlines() {
-    let mut healthy = rehearse(Options::default(), Config::default(), |_| {});
+fn dead_leaf_affects_only_its_own_ports_and_costs_three_timeouts() {
+    let mut healthy = start(Options::default(), Config::default(), |_| {});
     healthy.slot(SECOND);
-    let mut rehearsal = rehearse(Options::default(), Config::default(), |sim| {
+    let mut rehearsal = start(Options::default(), Config::default(), |sim| {
         let leaf = sim.fabric().iter().find(|(_, device)| device.name == "leaf03").expect("in the fabric").0;
         sim.set_dead(leaf, true);
     });
@@ -70,8 +73,8 @@ fn a_dead_leaf_costs_its_own_ports_and_three_deadlines() {
 }
 
 #[test]
-fn a_slow_switch_is_late_and_its_data_arrives() {
-    let mut rehearsal = rehearse(Options::default(), Config::default(), |sim| {
+fn ports_of_a_slow_switch_are_late_and_have_data() {
+    let mut rehearsal = start(Options::default(), Config::default(), |sim| {
         let leaf = sim.fabric().iter().find(|(_, device)| device.name == "leaf03").expect("in the fabric").0;
         sim.set_service(leaf, 8 * MS);
     });
@@ -80,8 +83,8 @@ fn a_slow_switch_is_late_and_its_data_arrives() {
 }
 
 #[test]
-fn lost_mads_cost_their_own_ports() {
-    let mut rehearsal = rehearse(Options { loss: 0.01, ..Options::default() }, Config::default(), |_| {});
+fn lost_mads_affect_only_their_own_ports() {
+    let mut rehearsal = start(Options { loss: 0.01, ..Options::default() }, Config::default(), |_| {});
     let events = rehearsal.slot(SECOND);
     let counts = statuses(&rehearsal, &events);
     assert!(counts[&Status::Ok] > 900 && counts[&Status::Timeout] > 5, "{counts:?}");
@@ -89,48 +92,49 @@ fn lost_mads_cost_their_own_ports() {
 }
 
 #[test]
-fn a_slot_that_is_too_short_skips_what_is_left() {
-    let mut rehearsal = rehearse(Options::default(), Config { window: 1, ..Config::default() }, |_| {});
+fn short_slot_skips_the_remaining_ports() {
+    let mut rehearsal = start(Options::default(), Config { window: 1, ..Config::default() }, |_| {});
     let events = rehearsal.slot(20 * MS);
     let counts = statuses(&rehearsal, &events);
     assert!(counts[&Status::Ok] > 0 && counts[&Status::Skipped] > 500, "{counts:?}");
 }
 
 #[test]
-fn what_a_short_slot_skipped_comes_first_in_the_next() {
-    let mut rehearsal = rehearse(Options::default(), Config { window: 1, ..Config::default() }, |_| {});
+fn skipped_ports_come_first_in_the_next_slot() {
+    let mut rehearsal = start(Options::default(), Config { window: 1, ..Config::default() }, |_| {});
     let mut reached = vec![false; rehearsal.engine.ports()];
-    // 3220 MADs of some 50 us each are 160 ms; a slot asks for 18 of them.
+    // 3220 MADs of about 50 us each take 160 ms; a slot requests counters for 18 ms.
     for _ in 0..20 {
         let events = rehearsal.slot(20 * MS);
         statuses(&rehearsal, &events);
         (0..reached.len()).for_each(|port| reached[port] |= rehearsal.engine.sample(port).status == Status::Ok);
     }
-    assert_eq!(reached.iter().filter(|reached| !**reached).count(), 0, "ports that were never reached");
+    assert_eq!(reached.iter().filter(|reached| !**reached).count(), 0, "ports that were never queried");
 }
 
 #[test]
-fn the_slowest_device_is_asked_first_once_it_was_measured() {
+fn slowest_device_is_queried_first_once_it_was_measured() {
     let options = Options { jitter: 0.0, ..Options::default() };
-    let mut rehearsal = rehearse(options, Config { window: 4, ..Config::default() }, |sim| {
+    let mut rehearsal = start(options, Config { window: 4, ..Config::default() }, |sim| {
         let slow = sim.fabric().iter().find(|(_, device)| device.host() == "node00100").expect("in the fabric").0;
         sim.set_service(slow, Duration::from_micros(2_500));
     });
-    // A host of one port with four MADs of 2.5 ms needs longer than a leaf of 36 ports with three MADs of 50 us each: begun last, it would end the slot late.
+    // A host with one port and four MADs of 2.5 ms takes longer than a leaf with 36 ports and three
+    // MADs of 50 us each. If it came last, the slot would last longer.
     let total = 652 * 3 * 54 + 315 * 4 * 29;
     let durations: Vec<_> = (0..4).map(|_| (rehearsal.slot(SECOND).len(), rehearsal.engine.stats().duration()).1).collect();
     let bound = Duration::from_micros(total / 4) + 10 * MS;
     assert!(durations.iter().all(|duration| *duration < bound), "{durations:?} of {bound:?}");
     let engine = &rehearsal.engine;
-    let first: Vec<Lid> = engine.order[..22].iter().map(|index| engine.devices[*index as usize].who.lid).collect();
+    let first: Vec<Lid> = engine.order[..22].iter().map(|index| engine.devices[*index as usize].path.lid).collect();
     let slow = stria().iter().find(|(_, device)| device.host() == "node00100").expect("in the fabric").1.lid;
     assert!(first.contains(&slow), "{first:?}");
 }
 
 #[test]
-fn a_ceiling_of_mads_a_second_is_kept() {
-    let config = Config { most_per_second: 1000, ..Config::default() };
-    let mut rehearsal = rehearse(Options::default(), config, |_| {});
+fn limit_of_mads_per_second_is_kept() {
+    let config = Config { max_mads_per_second: 1000, ..Config::default() };
+    let mut rehearsal = start(Options::default(), config, |_| {});
     for _ in 0..3 {
         let events = rehearsal.slot(SECOND);
         let counts = statuses(&rehearsal, &events);
@@ -141,12 +145,12 @@ fn a_ceiling_of_mads_a_second_is_kept() {
 }
 
 #[test]
-fn the_window_is_halved_while_replies_come_late_and_grows_again() {
+fn window_is_halved_while_replies_are_late_and_grows_again() {
     let sim = Arc::new(Mutex::new(SimFabric::new(stria(), Options::default())));
     let mut rehearsal = Rehearsal::new(Arc::clone(&sim), &whole(&stria()), Config::default(), 42);
     rehearsal.discover();
     let serve_in = |time: Duration| {
-        let mut sim = sim.lock().expect("nobody panics with it");
+        let mut sim = sim.lock().expect("no thread panicked");
         let hosts: Vec<_> = sim.fabric().iter().filter(|(_, device)| device.kind == NodeKind::Hca).map(|(id, _)| id).collect();
         hosts.into_iter().for_each(|id| sim.set_service(id, time));
     };
@@ -164,11 +168,12 @@ fn the_window_is_halved_while_replies_come_late_and_grows_again() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever is lost, dead or slow: every port exactly once a slot, the slot ends in time, and no data of another slot shows.
+    /// With any loss and any dead or slow devices, every port is settled exactly once per slot, the slot
+    /// ends in time, and no sample holds data of another slot.
     #[test]
-    fn every_port_exactly_once(seed in any::<u64>(), loss in 0.0..1.0f64, dead in 0.0..0.5f64, slow in 0.0..0.5f64, window in 1usize..200) {
+    fn every_port_is_settled_exactly_once(seed in any::<u64>(), loss in 0.0..1.0f64, dead in 0.0..0.5f64, slow in 0.0..0.5f64, window in 1usize..200) {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let mut rehearsal = rehearse(Options { seed, loss, ..Options::default() }, Config { window, ..Config::default() }, |sim| {
+        let mut rehearsal = start(Options { seed, loss, ..Options::default() }, Config { window, ..Config::default() }, |sim| {
             let ids: Vec<_> = sim.fabric().iter().map(|(id, _)| id).collect();
             for id in ids {
                 sim.set_dead(id, rng.f64() < dead);
@@ -189,7 +194,7 @@ proptest! {
                 prop_assert!(answers.clone().all(|(at, _)| at >= start));
                 let answers = answers.count();
                 if sample.status == Status::Ok {
-                    // Optional groups are not asked for until it is known that they are there.
+                    // Optional groups are not requested before they are known to be present.
                     prop_assert!(answers >= 1 && sample.mads as usize == answers);
                 }
                 prop_assert!(answers <= sample.mads as usize);
