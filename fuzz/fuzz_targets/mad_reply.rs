@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ibnet::mad::exchange::{Completion, Local, NO_AGENT, Outcome, Target};
+use ibnet::mad::exchange::{Completion, Local, Outcome, Target};
 use ibnet::mad::header::{HEADER_LEN, Header, METHOD_GET_RESP, MadStatus};
 use ibnet::mad::pma::class_port_info::Redirect;
 use ibnet::mad::pma::{self, CLASS_PORT_INFO, Capabilities, Group, Sampling};
@@ -146,7 +146,7 @@ impl<'a> Scene<'a> {
             grace: [50 * MS, 5 * MS, MS, 400 * MS][pick(3)],
             silence: 1 + pick(2) as u8,
             force_groups: if pick(3) == 1 { vec![groups[pick(groups.len() as u8 - 1)]] } else { Vec::new() },
-            groups,
+            groups: groups.into(),
             path_sl: pick(1) == 1,
             identity_every: [Duration::from_secs(60), MS][pick(1)],
             ..Config::default()
@@ -213,7 +213,7 @@ impl<'a> Scene<'a> {
         self.now = then;
         assert!(self.engine.poll_timeout().is_none() && self.engine.poll_transmit(then, &mut [0; MAD_LEN]).is_none(), "nothing runs");
         match self.pick(6) {
-            1 => self.engine.doubt(0),
+            1 => self.engine.verify(0),
             2 => drop(self.engine.set_local(Local { lid: Lid(8), sm_lid: MANAGER, ..Local::default() })),
             3 => drop(self.engine.set_local(Local { lid: Lid(7), sm_lid: Lid(0), ..Local::default() })),
             _ => {}
@@ -257,7 +257,7 @@ impl<'a> Scene<'a> {
         assert!(queries(mad).any(|known| known == query), "{query:?} was never to be sent");
         let before = self.sent.insert(tid, Sent { target, query, at: self.now, over: false });
         assert!(before.is_none_or(|before| before.over), "a TID is used twice");
-        let (now, deadline) = (self.now, self.config.deadline);
+        let (now, deadline) = (self.now, self.config.timeout);
         let holds_place = |sent: &&Sent| !sent.over && now < sent.at + deadline && !matches!(sent.query, Query::Sa(_));
         let pending = self.sent.values().filter(holds_place).count();
         assert!(pending <= self.config.window, "{pending} MADs are outstanding");
@@ -277,7 +277,7 @@ impl<'a> Scene<'a> {
             7 => times = 2,
             8 => times = 0,
             9 => outcome = Some(Outcome::TimedOut),
-            10 => outcome = Some(Outcome::SendFailed([22, NO_AGENT][self.pick(2)])),
+            10 => outcome = Some([Outcome::SendFailed(22), Outcome::NoAgent][self.pick(2)]),
             11 => slid = Lid(u16::from(self.octet())),
             12 => len = self.pick(300),
             13 => tid = Tid(tid.0.wrapping_sub(self.pick(4) as u32)),

@@ -105,8 +105,9 @@ impl Query {
 
     /// Whether a reply redirects this query and names ClassPortInfo as its attribute.
     ///
-    /// The data area of a redirection holds a ClassPortInfo (IBA vol. 1, 13.5.4). Most agents repeat
-    /// the AttributeID of the request; the agent of IBM eHCA adapters sends that of ClassPortInfo.
+    /// The data area of a redirection holds a ClassPortInfo (IBA vol. 1, 13.5.4). Most agents
+    /// repeat the AttributeID of the request; the agent of IBM eHCA adapters sends that of
+    /// ClassPortInfo.
     fn is_redirect(&self, header: &Header) -> bool {
         matches!(self, Self::Pma(_)) && header.status.is_redirect() && header.attribute == pma::CLASS_PORT_INFO.id
     }

@@ -267,8 +267,8 @@ impl Inflight {
         self.at_agents
     }
 
-    /// Removes and returns the next transaction at an agent that is in its grace period, even if the
-    /// grace period has not ended.
+    /// Removes and returns the next transaction at an agent that is in its grace period, even if
+    /// the grace period has not ended.
     pub fn next_in_grace(&mut self) -> Option<Transaction> {
         let (_, tid) = Self::front(&mut self.agents.expired, &self.by_tid, true)?;
         self.remove(tid)

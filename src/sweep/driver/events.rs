@@ -81,7 +81,7 @@ impl<T: Transport> Driver<T> {
     /// What comes next is no continuation of what came before.
     fn forget_readings(&mut self, device: usize) {
         let ports = self.ports_of(device);
-        self.readings[ports].iter_mut().for_each(|reading| reading.forget());
+        self.readings[ports].iter_mut().for_each(|reading| reading.clear());
     }
 
     fn ports_of(&self, device: usize) -> std::ops::Range<usize> {

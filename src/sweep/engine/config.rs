@@ -34,8 +34,8 @@ pub struct Config {
     pub identity_every: Duration,
     /// P_Key index of every MAD, unless a redirection names another P_Key.
     pub pkey_index: u16,
-    /// P_Key table of the sending port, by index. If it is empty, the port is taken to have only the
-    /// default P_Key 0xffff, at `pkey_index`.
+    /// P_Key table of the sending port, by index. If it is empty, the port is taken to have only
+    /// the default P_Key 0xffff, at `pkey_index`.
     pub pkey_table: Vec<u16>,
 }
 

@@ -2,12 +2,12 @@
 //!
 //! 1. ClassPortInfo and the OptionMask of PortSamplesControl name the groups of a device. Other
 //!    groups are not requested and absent from the records.
-//! 2. If OptionMask is not answered, each optional group is probed. A group that answers is present, a
-//!    group that is refused is not. A group that never answers while the device answers others is
-//!    disabled.
+//! 2. If OptionMask is not answered, each optional group is probed. A group that answers is
+//!    present, a group that is refused is not. A group that never answers while the device answers
+//!    others is disabled.
 //! 3. A lost reply never means that a group is missing. A disabled group is probed again every ten
-//!    minutes, without effect on the status of a port. A group that was answered once is disabled only
-//!    after sixty failed requests.
+//!    minutes, without effect on the status of a port. A group that was answered once is disabled
+//!    only after sixty failed requests.
 
 use std::time::Duration;
 
@@ -217,8 +217,8 @@ impl Groups {
         self.sampling_tries = self.sampling_tries.max(1);
     }
 
-    /// Whether a group is to be probed. Starts to probe the optional groups if PortSamplesControl was
-    /// refused or never answered.
+    /// Whether a group is to be probed. Starts to probe the optional groups if PortSamplesControl
+    /// was refused or never answered.
     pub(super) fn needs_probe(&mut self, group: u8) -> bool {
         let no_mask = self.tick == Learned::Refused || self.tick == Learned::Unknown && self.sampling_tries == 0;
         if no_mask && !std::mem::replace(&mut self.probing, true) {
@@ -244,7 +244,8 @@ impl Groups {
     }
 
     /// Counts a request for a port's counters without a reply. `answers` is whether the device
-    /// answered anything in this slot. Returns whether the group was disabled and is to be reported.
+    /// answered anything in this slot. Returns whether the group was disabled and is to be
+    /// reported.
     pub(super) fn fail(&mut self, group: u8, answers: bool, now: Instant) -> bool {
         self.count_failure(group, MAX_FAILED, answers, now)
     }

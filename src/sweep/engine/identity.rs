@@ -1,9 +1,9 @@
 //! Verification of the device that answers at a LID, and reads of the links.
 //!
 //! A reply of performance management carries no GUID, and LIDs change. So NodeInfo (IBA vol. 1,
-//! 14.2.5.3) is queried of every device at the start, then about once a minute, and in the next slot
-//! when there is a reason for doubt. Replies of another device are withheld, and the subnet manager is
-//! queried for the LID of the planned device.
+//! 14.2.5.3) is queried of every device at the start, then about once a minute, and in the next
+//! slot when there is a reason for doubt. Replies of another device are withheld, and the subnet
+//! manager is queried for the LID of the planned device.
 
 use std::time::Duration;
 
@@ -54,8 +54,8 @@ impl Engine {
         self.devices[device as usize].identity.verify();
     }
 
-    /// Verifies the other devices that satisfy a condition in the next slot. Devices that are known to
-    /// be wrong have a schedule of their own.
+    /// Verifies the other devices that satisfy a condition in the next slot. Devices that are known
+    /// to be wrong have a schedule of their own.
     pub(super) fn verify_others(&mut self, index: u32, condition: impl Fn(&Device) -> bool) {
         let others = (0..).zip(&mut self.devices).filter(|(other, device)| *other != index && !device.identity.is_wrong());
         others.filter(|(_, device)| condition(device)).for_each(|(_, device)| device.identity.verify());
@@ -75,9 +75,9 @@ impl Engine {
         if self.config.path_sl { self.devices.iter().filter(|device| !device.path.has_sl()).count() } else { 0 }
     }
 
-    /// Returns the PortInfo of a port and the CapabilityMask that says which of its speeds are valid.
-    /// `None` if PortInfo is not known, or if it is a switch's port and the mask of the switch's port
-    /// 0 is not known: EDR cannot be distinguished from QDR without it.
+    /// Returns the PortInfo of a port and the CapabilityMask that says which of its speeds are
+    /// valid. `None` if PortInfo is not known, or if it is a switch's port and the mask of the
+    /// switch's port 0 is not known: EDR cannot be distinguished from QDR without it.
     ///
     /// # Panics
     /// If there is no such port.
@@ -89,8 +89,8 @@ impl Engine {
         Some((link, mask))
     }
 
-    /// Returns the time of a device's next periodic verification. The times of the devices are spread
-    /// over the interval, also after all devices were verified at once.
+    /// Returns the time of a device's next periodic verification. The times of the devices are
+    /// spread over the interval, also after all devices were verified at once.
     fn next_verification(&self, index: u32, now: Instant) -> Instant {
         let every = u64::try_from(self.config.identity_every.as_nanos()).unwrap_or(u64::MAX).max(1);
         let offset = (u128::from(every) * u128::from(index) / self.devices.len().max(1) as u128) as u64;
@@ -132,8 +132,8 @@ impl Engine {
         }
     }
 
-    /// The transport has no agent for subnet management, so NodeInfo cannot be queried. The LIDs that
-    /// the subnet manager names are taken as they are.
+    /// The transport has no agent for subnet management, so NodeInfo cannot be queried. The LIDs
+    /// that the subnet manager names are taken as they are.
     pub(super) fn do_without_smp(&mut self) {
         self.no_smp_agent = true;
         for index in 0..self.devices.len() as u32 {

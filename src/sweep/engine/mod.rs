@@ -8,20 +8,21 @@
 //!
 //! The rules (numbered as in `docs/engine.md`):
 //!
-//! - **2** At most one MAD is in flight to a device, and at most `window` in all. All MADs of a port
-//!   are consecutive.
-//! - **3** The device with the longest estimated service time starts first and is queried until it is
-//!   done. Devices that earlier slots could not finish start before all others, the longest
+//! - **2** At most one MAD is in flight to a device, and at most `window` in all. All MADs of a
+//!   port are consecutive.
+//! - **3** The device with the longest estimated service time starts first and is queried until it
+//!   is done. Devices that earlier slots could not finish start before all others, the longest
 //!   neglected first, each at the port where the last slot stopped.
-//! - **4** The timeout frees the MAD's place in the window. Until the end of the grace period a reply
-//!   still counts, and its port is `late`. After the first expired MAD of a port its remaining groups
-//!   are skipped. After three MADs in a row without a reply the device gets no more requests; when
-//!   their grace periods have ended too, its other ports are `unreachable`. Any reply resumes the
-//!   device. A device never has more than three unanswered MADs, expired ones included. Expired MADs
-//!   that were sent before a MAD that was answered in time are lost and not counted. So a slow device
-//!   is not flooded. A device that was silent for a slot comes last in the next slot.
-//! - **5** Ports that were not queried at `ask_until` are `skipped`; at `close_at` the slot is over.
-//!   Every port gets exactly one [`Event::Port`].
+//! - **4** The timeout frees the MAD's place in the window. Until the end of the grace period a
+//!   reply still counts, and its port is `late`. After the first expired MAD of a port its
+//!   remaining groups are skipped. After three MADs in a row without a reply the device gets no
+//!   more requests; when their grace periods have ended too, its other ports are `unreachable`. Any
+//!   reply resumes the device. A device never has more than three unanswered MADs, expired ones
+//!   included. Expired MADs that were sent before a MAD that was answered in time are lost and not
+//!   counted. So a slow device is not flooded. A device that was silent for a slot comes last in
+//!   the next slot.
+//! - **5** Ports that were not queried at `ask_until` are `skipped`; at `close_at` the slot is
+//!   over. Every port gets exactly one [`Event::Port`].
 //! - **6** A reply counts only if TID, sender, class, method, attribute and PortSelect match the
 //!   request. Duplicate, foreign and malformed replies are counted separately and settle nothing.
 //!
@@ -29,9 +30,9 @@
 //!
 //! | rule | IBA vol. 1 |
 //! |---|---|
-//! | a reply repeats class and TID; the lower 32 bits of the TID belong to the requester | C13-19.1.1 |
+//! | a reply is matched by class and the lower 32 bits of the TID | C13-19.1.1 |
 //! | fields of the header; status codes | 13.4.2; 13.4.7 |
-//! | a redirected request goes to LID, queue pair, Q_Key, SL and P_Key of ClassPortInfo | 13.5.4, 13.4.8.1 |
+//! | ClassPortInfo of a redirection: LID, queue pair, Q_Key, SL, P_Key | 13.5.4, 13.4.8.1 |
 //! | ClassPortInfo and PortCounters are mandatory | 16.1.3.1, 16.1.3.5 |
 //! | NodeInfo names the port GUID at a LID | 14.2.5.3 |
 //! | PathRecord names LID and service level to a port GUID | 15.2.5.16 |
@@ -248,8 +249,8 @@ impl Engine {
         self.finish_if_settled(now);
     }
 
-    /// Sends no more requests. Replies to requests in flight still count until the grace period ends,
-    /// at most for `longest`; then the slot or discovery is closed.
+    /// Sends no more requests. Replies to requests in flight still count until the grace period
+    /// ends, at most for `longest`; then the slot or discovery is closed.
     pub fn stop(&mut self, now: Instant, longest: Duration) {
         self.stop_asking(now);
         self.ready.clear();
@@ -304,8 +305,8 @@ impl Engine {
         self.finish_if_settled(now);
     }
 
-    /// Handles everything that is due by `now`: timeouts, grace periods, the end of asking, the end of
-    /// the slot.
+    /// Handles everything that is due by `now`: timeouts, grace periods, the end of asking, the end
+    /// of the slot.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some((_, transaction)) = self.inflight.next_expired(now) {
             self.expired(&transaction, transaction.sent + self.config.timeout);
@@ -321,8 +322,8 @@ impl Engine {
         self.finish_if_settled(now);
     }
 
-    /// Writes the next MAD into `mad` and returns its target and TID. `None` if the window is full or
-    /// no request is due.
+    /// Writes the next MAD into `mad` and returns its target and TID. `None` if the window is full
+    /// or no request is due.
     #[must_use]
     pub fn poll_transmit(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
         // After a stall of the process, replies are handled before timeouts.

@@ -5,7 +5,8 @@
 //! 2. A lost query delays only its own device: it is sent again after a pause, three times in all.
 //!    Then the device is swept without a path record, and a new query starts in a later slot.
 //! 3. After three queries in a row without a reply the subnet manager counts as silent. Then all
-//!    queries are dropped until a later slot, and a single query at a time tests whether it answers.
+//!    queries are dropped until a later slot, and a single query at a time tests whether it
+//!    answers.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -74,15 +75,15 @@ impl Manager {
         self.lost_in_row >= MAX_UNANSWERED
     }
 
-    /// Whether a query may be sent: lost queries count as unanswered until any query is answered, but
-    /// one query may always be in flight.
+    /// Whether a query may be sent: lost queries count as unanswered until any query is answered,
+    /// but one query may always be in flight.
     fn may_send(&self) -> bool {
         let limit = MAX_UNANSWERED.saturating_sub(self.lost_in_row).max(1);
         !self.waiting && self.unanswered < limit
     }
 
-    /// Returns when the next lost query is sent again; `None` if there is none, or if it has to wait
-    /// for another query.
+    /// Returns when the next lost query is sent again; `None` if there is none, or if it has to
+    /// wait for another query.
     pub(super) fn next_retry(&self) -> Option<Instant> {
         self.retries.front().filter(|_| self.may_send()).map(|(at, _)| *at)
     }
@@ -181,8 +182,8 @@ impl Engine {
         }
     }
 
-    /// Takes the reply of the subnet manager; `None` if it has no path record, or if the query was not
-    /// sent.
+    /// Takes the reply of the subnet manager; `None` if it has no path record, or if the query was
+    /// not sent.
     pub(super) fn take_path(&mut self, index: u32, record: Option<PathRecord>, now: Instant) {
         let path_sl = self.config.path_sl;
         let device = &mut self.devices[index as usize];
@@ -205,8 +206,8 @@ impl Engine {
                 }
                 self.resume(index);
             } else if let Identity::Wrong { unanswered: true, .. } = device.identity.identity {
-                // The other device is gone, and the device at the LID does not answer NodeInfo. As far
-                // as is known it is the planned one.
+                // The other device is gone, and the device at the LID does not answer NodeInfo. As
+                // far as is known it is the planned one.
                 device.identity.identity = Identity::Unverified(None);
                 self.events.push_back(Event::RightDevice(index as usize));
             }

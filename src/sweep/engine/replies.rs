@@ -50,8 +50,8 @@ impl Engine {
         }
     }
 
-    /// Evaluates a valid reply of a device: the attribute, or the status with which the agent refused
-    /// the request.
+    /// Evaluates a valid reply of a device: the attribute, or the status with which the agent
+    /// refused the request.
     fn answered(&mut self, transaction: &Transaction, answer: Result<(), MadStatus>, mad: &Mad, now: Instant) {
         let index = transaction.device;
         let rtt = now - transaction.sent;

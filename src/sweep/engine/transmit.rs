@@ -1,8 +1,9 @@
 //! The next request to a device: first its checks, then the counters of its ports.
 //!
-//! The checks, in their order: capabilities (ClassPortInfo), identity (NodeInfo), optional attributes
-//! (PortSamplesControl), links (PortInfo, PortInfoExtended), and a probe of each group that no mask
-//! names. Most slots have none. A discovery makes several passes over the checks, a slot makes one.
+//! The checks, in their order: capabilities (ClassPortInfo), identity (NodeInfo), optional
+//! attributes (PortSamplesControl), links (PortInfo, PortInfoExtended), and a probe of each group
+//! that no mask names. Most slots have none. A discovery makes several passes over the checks, a
+//! slot makes one.
 
 use super::groups::Learned;
 use super::{Engine, Phase};
@@ -96,8 +97,8 @@ impl Engine {
         self.settle_if_complete(port, now);
     }
 
-    /// Settles the ports of a device that will not be queried in this slot. A port that was queried in
-    /// part waits for its requests in flight. The next slot starts with the skipped ports.
+    /// Settles the ports of a device that will not be queried in this slot. A port that was queried
+    /// in part waits for its requests in flight. The next slot starts with the skipped ports.
     pub(super) fn leave_ports(&mut self, index: u32, status: Status, now: Instant) {
         let progress = &mut self.devices[index as usize].progress;
         progress.passes = 0;
@@ -155,8 +156,8 @@ impl Engine {
     fn check(&mut self, index: u32, step: u32) -> Option<(Query, Purpose)> {
         let in_discovery = matches!(self.phase, Phase::Discovery { .. });
         let device = &mut self.devices[index as usize];
-        // If another device answers at the LID, only the identity is queried. The same holds after a
-        // silent slot until the device answers: another device may have the LID by now.
+        // If another device answers at the LID, only the identity is queried. The same holds after
+        // a silent slot until the device answers: another device may have the LID by now.
         let is_wrong = device.identity.is_wrong();
         let was_silent = device.reachability.was_silent() && !device.reachability.has_answered() && !in_discovery;
         if step != IDENTITY && (is_wrong || was_silent) || self.no_smp_agent && matches!(step, IDENTITY | SWITCH_MASK) {

@@ -257,8 +257,8 @@ impl QueryResult {
         self.query.groups.iter().zip(&self.missing).filter_map(|(group, missing)| Some((*group, (*missing)?)))
     }
 
-    /// Whether the counters of lanes are not shown, because the error correction of the port, and so
-    /// their meaning, is unknown.
+    /// Whether the counters of lanes are not shown, because the error correction of the port, and
+    /// so their meaning, is unknown.
     pub fn is_fec_unknown(&self) -> bool {
         let place = self.query.groups.iter().position(|group| *group == Group::ExtendedSpeeds);
         let answered = place.is_some_and(|place| self.counters[place].at.is_some());

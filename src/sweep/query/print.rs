@@ -1,7 +1,7 @@
 //! Output of one group of one port in the format of `perfquery`.
 //!
-//! A heading is followed by one line per field: the name, dots up to a fixed column, and the value as
-//! on the wire, so data counters are in words of 4 octets.
+//! A heading is followed by one line per field: the name, dots up to a fixed column, and the value
+//! as on the wire, so data counters are in words of 4 octets.
 //!
 //! `tests/ibsim/query.rs` compares the output with `perfquery` line by line. The only difference is
 //! QP1Dropped: `perfquery` prints VL15Dropped there.
@@ -97,8 +97,8 @@ fn line(field: &Field, index: u8, raw: u64, text: &mut String) {
     };
 }
 
-/// Whether a field is printed in hexadecimal: masks, selects and codes, but not PortSelect, which is a
-/// port number.
+/// Whether a field is printed in hexadecimal: masks, selects and codes, but not PortSelect, which
+/// is a port number.
 fn is_in_hex(field: &Field) -> bool {
     let codes = ["OpCode", "Tick", "Tag"];
     field.name.contains("Mask") || field.name.starts_with("CounterSelect") || codes.contains(&field.name)

@@ -13,8 +13,8 @@ const PORT: PortNum = PortNum(3);
 
 type Answered = Result<Data, NoAnswer>;
 
-/// Device that answers by class and attribute, and the requests that it received. Other attributes get
-/// no reply.
+/// Device that answers by class and attribute, and the requests that it received. Other attributes
+/// get no reply.
 #[derive(Default)]
 struct Script {
     answers: BTreeMap<(u8, u16), Answered>,

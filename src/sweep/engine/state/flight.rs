@@ -8,8 +8,8 @@ pub(in crate::sweep::engine) struct Flight {
     silent: u8,
     /// Expired MADs whose grace period has not ended.
     in_grace: u16,
-    /// Those of `in_grace` that will not be answered: a later MAD was answered in time, and an agent
-    /// answers in order.
+    /// Those of `in_grace` that will not be answered: a later MAD was answered in time, and an
+    /// agent answers in order.
     lost: u16,
 }
 
@@ -68,8 +68,8 @@ impl Flight {
         self.turn = Turn::Outstanding;
     }
 
-    /// A MAD was answered, in time or after it had expired. Returns whether the device may be queried
-    /// at once because of this reply.
+    /// A MAD was answered, in time or after it had expired. Returns whether the device may be
+    /// queried at once because of this reply.
     pub(in crate::sweep::engine) fn answer(&mut self, expired: bool) -> bool {
         self.silent = 0;
         self.in_grace -= u16::from(expired);

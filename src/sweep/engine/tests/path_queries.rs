@@ -16,7 +16,8 @@ fn path_sl(guid: u64) -> u8 {
     1 + (guid % 7) as u8
 }
 
-/// Starts a discovery of this number of adapters with `sl = "path"`, whose only unknown are the paths.
+/// Starts a discovery of this number of adapters with `sl = "path"`, whose only unknown are the
+/// paths.
 fn discovery(devices: u16) -> Bench {
     let config = Config { groups: [Group::Base].into(), path_sl: true, ..Config::default() };
     let plan: Vec<_> = (1..=devices).map(|lid| device(lid, NodeKind::Hca, &[1])).collect();
@@ -42,8 +43,8 @@ impl Bench {
     }
 
     /// Lets time pass to the end of the phase and answers every path query, except those for which
-    /// `lost` is true. Its arguments are the GUID of the device and the number of the try. Returns the
-    /// time of each query.
+    /// `lost` is true. Its arguments are the GUID of the device and the number of the try. Returns
+    /// the time of each query.
     fn run(&mut self, lost: impl Fn(u64, usize) -> bool) -> Vec<(u64, Instant)> {
         let mut queries: Vec<(u64, Instant)> = Vec::new();
         loop {

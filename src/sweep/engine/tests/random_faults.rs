@@ -1,5 +1,6 @@
-//! Everything at once, at random: LIDs that are exchanged, devices that die, that move, that are slow or want keys, MADs that are lost or come twice. What
-//! must hold meanwhile, and that all is well again soon after.
+//! Everything at once, at random: LIDs that are exchanged, devices that die, that move, that are
+//! slow or want keys, MADs that are lost or come twice. What must hold meanwhile, and that all is
+//! well again soon after.
 
 use std::sync::{Arc, Mutex};
 
@@ -74,7 +75,8 @@ impl Shaken {
     }
 }
 
-/// PortXmitData of a port's sample lies between what its own device sent when the slot began and when it ended.
+/// PortXmitData of a port's sample lies between what its own device sent when the slot began and
+/// when it ended.
 fn is_own(shaken: &Shaken, sim: &SimFabric, id: DeviceId, num: PortNum, port: usize) -> bool {
     let sample = shaken.engine.sample(port);
     let Some((at, octets)) = sample.answer(0) else { return false };
@@ -140,7 +142,8 @@ fn shake(seed: u64, loss: f64, few: bool, path_sl: bool, window: usize, short: b
     });
     lock().set_loss(0.0);
     shaken.twice = 0.0;
-    // What was set aside, because a device was slower than all patience, is probed again after ten minutes.
+    // What was set aside, because a device was slower than all patience, is probed again after ten
+    // minutes.
     let calm = if shaken.engine.devices.iter().any(|device| device.groups.unsupported() != 0) { 770 } else { 150 };
     (0..calm).for_each(|_| shaken.slot(SECOND));
     let mut port = 0;

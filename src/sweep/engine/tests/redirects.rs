@@ -10,12 +10,12 @@ use crate::mad::pma::class_port_info::Redirect;
 use crate::mad::smp;
 use crate::types::Lid;
 
-/// Octets 0 to 23 of a redirection of a request for PortCounters: GetResp of class 0x04, status 0x0002.
-/// The TID (octets 8 to 15) is that of the request.
+/// Octets 0 to 23 of a redirection of a request for PortCounters: GetResp of class 0x04, status
+/// 0x0002. The TID (octets 8 to 15) is that of the request.
 const HEADER: [u8; 24] = [1, 4, 1, 0x81, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x12, 0, 0, 0, 0, 0, 0];
 
-/// Octets 64 to 103 of the redirection: ClassPortInfo with SL 3, LID 40 (0x28), P_Key 0x8001, queue pair
-/// 5 and Q_Key 0x80010000.
+/// Octets 64 to 103 of the redirection: ClassPortInfo with SL 3, LID 40 (0x28), P_Key 0x8001, queue
+/// pair 5 and Q_Key 0x80010000.
 const CLASS_PORT_INFO: [u8; 40] = [
     1, 1, 0, 0, 0, 0, 0, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x30, 0, 0, 0, 0x28, 0x80, 0x01, 0, 0, 0, 5, 0x80, 1, 0, 0,
 ];

@@ -26,8 +26,8 @@ fn start(options: Options, config: Config, change: impl FnOnce(&mut SimFabric)) 
     rehearsal
 }
 
-/// Returns the number of ports by status in the last slot, after checking that every port was settled
-/// exactly once.
+/// Returns the number of ports by status in the last slot, after checking that every port was
+/// settled exactly once.
 fn statuses(rehearsal: &Rehearsal, events: &[Event]) -> BTreeMap<Status, usize> {
     let mut settled = vec![0; rehearsal.engine.ports()];
     let mut counts = BTreeMap::new();
@@ -48,8 +48,8 @@ fn slot_on_a_healthy_fabric_lasts_as_long_as_the_slowest_device() {
     let mut rehearsal = start(options, Config { window: 64, ..Config::default() }, |_| {});
     let events = rehearsal.slot(SECOND);
     assert_eq!(statuses(&rehearsal, &events), BTreeMap::from([(Status::Ok, 968)]));
-    // The switches have all of PortCounters in PortCountersExtended: PortCounters are not requested of
-    // their 652 ports.
+    // The switches have all of PortCounters in PortCountersExtended: PortCounters are not requested
+    // of their 652 ports.
     assert_eq!(rehearsal.engine.stats().mads_sent, 652 * 3 + 316 * 4);
     // A leaf has 36 ports of 3 MADs at 54 us each, including the flight time.
     assert_eq!(rehearsal.engine.stats().duration(), Duration::from_micros(36 * 3 * 54));
@@ -168,8 +168,8 @@ fn window_is_halved_while_replies_are_late_and_grows_again() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// With any loss and any dead or slow devices, every port is settled exactly once per slot, the slot
-    /// ends in time, and no sample holds data of another slot.
+    /// With any loss and any dead or slow devices, every port is settled exactly once per slot, the
+    /// slot ends in time, and no sample holds data of another slot.
     #[test]
     fn every_port_is_settled_exactly_once(seed in any::<u64>(), loss in 0.0..1.0f64, dead in 0.0..0.5f64, slow in 0.0..0.5f64, window in 1usize..200) {
         let mut rng = fastrand::Rng::with_seed(seed);
