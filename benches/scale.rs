@@ -1,10 +1,11 @@
-//! 300 samplers on a fabric of 40,000 ports, 2 % of its hosts dead, in virtual time: an hour at 1 Hz, a minute at 10 Hz.
+//! 300 samplers on a fabric of 40,000 ports with 2 % dead hosts, in virtual time: an hour at 1 Hz
+//! and a minute at 10 Hz.
 //!
 //!     cargo bench --bench scale --no-default-features
 //!
-//! Nothing here depends on the machine but how long it takes: service times, jitter and losses are the simulation's.
+//! Only the run time depends on the machine: service times, jitter and losses are simulated.
 
-#![expect(clippy::print_stdout, reason = "that is what a benchmark is for")]
+#![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ mod large;
 use large::Large;
 
 fn main() {
-    // `cargo test --benches` calls this too, and must not measure.
+    // `cargo test --benches` also runs this program, and must not measure.
     if !std::env::args().any(|arg| arg == "--bench") {
         return;
     }

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use ibnet::assignments::Sampler;
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
 use ibnet::sink::{self as sinks, Address, Batch, Blank, Destination, FileOptions, ListenOptions, Output};
-use ibnet::sweep::driver::{Control, Driver, Settings};
+use ibnet::sweep::driver::{Control, Driver, DriverSettings, SystemClock};
 use ibnet::sweep::engine;
-use ibnet::sweep::plan::Plan;
+use ibnet::sweep::plan::SweepPlan;
 use ibnet::topology::net_file;
 use ibnet::types::PortNum;
 
@@ -65,7 +65,7 @@ fn main() -> anyhow::Result<()> {
 fn slot() -> anyhow::Result<String> {
     let net = net_file::read(Path::new("examples/stria.p"))?;
     let (sampler, _) = Sampler::everything(&net.fabric, "bench");
-    let settings = Settings {
+    let settings = DriverSettings {
         sampler: sampler.host.clone(),
         ca: "sim".to_owned(),
         ca_port: PortNum(1),
@@ -79,7 +79,8 @@ fn slot() -> anyhow::Result<String> {
     };
     let fabric = Arc::new(Mutex::new(SimFabric::new(net.fabric, Options::default())));
     let (outlet, lines) = Destination::memory();
-    Driver::new(Plan::new(&sampler), settings, SimTransport::new(fabric), outlet, 1).run(&Control::default(), |_| {})?;
+    Driver::new(SweepPlan::new(&sampler), settings, SimTransport::new(fabric), SystemClock::start(), outlet, 1)
+        .run(&Control::default(), |_| {})?;
     let text = lines.text();
     let ports: Vec<_> = text.lines().filter(|line| line.starts_with("{\"type\":\"port\"")).collect();
     let last = &ports[ports.len() * 2 / 3..];

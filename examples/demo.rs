@@ -19,9 +19,9 @@ use ibnet::cli::Progress;
 use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
 use ibnet::sink::{self, Destination, FileOptions, Writer};
-use ibnet::sweep::driver::{Control, Driver, Settings};
+use ibnet::sweep::driver::{Control, Driver, DriverSettings, SystemClock};
 use ibnet::sweep::engine;
-use ibnet::sweep::plan::Plan;
+use ibnet::sweep::plan::SweepPlan;
 use ibnet::time::Instant;
 use ibnet::topology::{DeviceId, net_file};
 use ibnet::types::{NodeKind, PortNum, Printable};
@@ -87,7 +87,7 @@ fn sweep(fabric: &Arc<Mutex<SimFabric>>, samplers: &[Sampler], folder: &Path, sl
         let _ = fs::remove_file(file);
         let to_file = Destination::File(FileOptions { path: file.to_owned(), ..FileOptions::default() });
         let (outlet, writers) = sink::open(&[to_file.into()])?;
-        let settings = Settings {
+        let settings = DriverSettings {
             sampler: sampler.host.clone(),
             ca: "sim".to_owned(),
             ca_port: PortNum(1),
@@ -99,7 +99,14 @@ fn sweep(fabric: &Arc<Mutex<SimFabric>>, samplers: &[Sampler], folder: &Path, sl
             assignments_sha256: None,
             engine: engine::Config::default(),
         };
-        let driver = Driver::new(Plan::new(sampler), settings, SimTransport::new(Arc::clone(fabric)), outlet, seed as u64);
+        let driver = Driver::new(
+            SweepPlan::new(sampler),
+            settings,
+            SimTransport::new(Arc::clone(fabric)),
+            SystemClock::start(),
+            outlet,
+            seed as u64,
+        );
         let writer = thread::spawn(|| writers.into_iter().map(Writer::run).collect::<Vec<_>>());
         driver.run(&control, |_| bar.set(done.fetch_add(1, Ordering::Relaxed) + 1))?;
         writer.join().map_err(|_| anyhow::anyhow!("the writer of {} ended early", file.display()))?;

@@ -1,25 +1,33 @@
-//! ibnet shows congestion in an InfiniBand fabric as it happens, without a daemon on any monitored node.
+//! ibnet measures congestion in an InfiniBand fabric while it happens. It reads the performance
+//! counters of all ports from a few hosts, and needs no program on the other nodes.
 //!
-//! Data flows one way, and so do imports; the sink imports nothing, so that whoever has lines may hand them to it. `tests/house.rs` keeps the rules:
+//! Data flows in one direction, and modules import each other in that direction only:
 //!
 //! ```text
-//! net file -> topology -> partition -> assignments -> sweep (engine + mad::transport) -> records -> sink -> view
+//! net file -> topology -> partition -> assignments -> sweep -> record -> output
+//!                                                       ^
+//!                                                mad::transport
 //! ```
 //!
-//! | room | what is in it |
+//! | module | content |
 //! |---|---|
-//! | [`types`], [`time`] | GUIDs, LIDs, ports, link rates; monotonic time without a clock |
-//! | [`topology`] | the fabric; the readers of `ibnetdiscover`, with and without `-p`, and of name maps; hops and tiers; invented fabrics |
-//! | [`drawing`] | switches in rows and the links between them, as SVG |
-//! | [`partition`] | who samples which ports: the six rules, the cap, the proof; report, picture, suggestions; LDMS's lid files |
-//! | [`assignments`] | the file between the two programs |
-//! | [`mad`] | the wire: performance management attributes as tables of fields; transports: libibumad and a simulated fabric |
-//! | [`sweep`] | the engine, its records and its driver |
-//! | [`sink`] | where records go |
-//! | [`metrics`] | the last slot for Prometheus, over HTTP |
-//! | [`view`] | tables and pictures of what was recorded |
-//! | [`config`] | `ibnet.toml`: as it is written, and as it was checked |
-//! | [`cli`] | what the programs share: errors for people, input, output |
+//! | [`types`] | GUIDs, LIDs, port numbers, link rates |
+//! | [`time`] | monotonic time; no clock |
+//! | [`topology`] | the fabric, read from `ibnetdiscover`; tiers and hops; synthetic fabrics |
+//! | [`hostlist`] | host lists in the notation of Slurm and ClusterShell |
+//! | [`drawing`] | switches and links as SVG |
+//! | [`partition`] | the planner: which sampler queries which ports, with its reports and formats |
+//! | [`assignments`] | the plan file, between the programs `ibnet-gen` and `ibnet-sweep` |
+//! | [`mad`] | MADs and their attributes; transports: libibumad and a simulated fabric |
+//! | [`sweep`] | the engine, which queries the ports, and the driver, which runs it |
+//! | [`record`] | the JSON records: writer and readers |
+//! | [`output`] | where records go: files, sockets, NATS |
+//! | [`metrics`] | the last slot as Prometheus metrics over HTTP |
+//! | [`config`] | the configuration file `ibnet.toml` |
+//! | [`cli`] | what the programs share: error messages, input, output |
+//!
+//! Analysis and drawing of records are in other packages of the workspace: `ibnet-analysis` and
+//! `ibnet-view`.
 
 pub mod assignments;
 pub mod cli;

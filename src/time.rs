@@ -1,36 +1,37 @@
-//! Monotonic time that starts at zero. There is no `now()` here: whoever needs the time is told it.
+//! Monotonic time that starts at zero.
 //!
-//! The engine and the simulated fabric take an [`Instant`] as an argument, so that a test can run a day in a second. Only
-//! `sweep::driver` and the programs read clocks. Imports nothing of this crate.
+//! This module has no `now()`. The engine and the simulated fabric take an [`Instant`] as an
+//! argument, so that a test can run a day in a second. Only `sweep::driver` and the programs read
+//! clocks.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
-/// Nanoseconds since an arbitrary zero: the start of a program, or of a simulation.
+/// An instant in nanoseconds since zero, which is the start of a program or of a simulation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
 
 impl Instant {
-    /// The zero of this clock.
+    /// Time zero.
     pub const ZERO: Self = Self(0);
 
-    /// The instant `nanos` nanoseconds after zero.
+    /// Returns the instant `nanos` nanoseconds after zero.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since zero.
+    /// Returns the nanoseconds since zero.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Seconds since zero.
+    /// Returns the seconds since zero.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// Returns the time since `earlier`; zero if that is later.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -39,7 +40,7 @@ impl Instant {
 impl Add<Duration> for Instant {
     type Output = Self;
 
-    /// Saturates after 584 years.
+    /// Adds a duration. The sum saturates after 584 years.
     fn add(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
     }
@@ -54,7 +55,7 @@ impl AddAssign<Duration> for Instant {
 impl Sub for Instant {
     type Output = Duration;
 
-    /// Zero if `other` is later: a difference of two readings is never negative.
+    /// Returns the time since `other`; zero if that is later.
     fn sub(self, other: Self) -> Duration {
         self.saturating_since(other)
     }
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_time_is_not_passed() {
+    fn sum_saturates() {
         assert_eq!(Instant::from_nanos(u64::MAX) + Duration::from_secs(1), Instant::from_nanos(u64::MAX));
     }
 }

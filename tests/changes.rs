@@ -9,9 +9,9 @@ use ibnet::mad::smp::PortInfo;
 use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
 use ibnet::sink::Destination;
-use ibnet::sweep::driver::{Control, Driver, Settings};
+use ibnet::sweep::driver::{Control, Driver, DriverSettings, SystemClock};
 use ibnet::sweep::engine::Config;
-use ibnet::sweep::plan::Plan;
+use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::record::line::{self, Event, Line, Port};
 use ibnet::time::Instant;
 use ibnet::topology::{DeviceId, Fabric, ports_report, synthetic};
@@ -35,7 +35,7 @@ fn swept(slots: u64, groups: &[Group], meddle: impl FnMut(u64, &mut SimFabric)) 
 fn swept_on(sim: SimFabric, slots: u64, groups: &[Group], mut meddle: impl FnMut(u64, &mut SimFabric)) -> Vec<Line> {
     let sim = Arc::new(Mutex::new(sim));
     let (outlet, lines) = Destination::memory();
-    let settings = Settings {
+    let settings = DriverSettings {
         sampler: "here".to_owned(),
         ca: "sim".to_owned(),
         ca_port: PortNum(1),
@@ -47,8 +47,8 @@ fn swept_on(sim: SimFabric, slots: u64, groups: &[Group], mut meddle: impl FnMut
         assignments_sha256: None,
         engine: Config { groups: groups.into(), identity_every: Duration::from_millis(600), ..Config::default() },
     };
-    let plan = Plan::new(&Sampler::everything(&fabric(), "here").0);
-    let driver = Driver::new(plan, settings, SimTransport::new(Arc::clone(&sim)), outlet, 1);
+    let plan = SweepPlan::new(&Sampler::everything(&fabric(), "here").0);
+    let driver = Driver::new(plan, settings, SimTransport::new(Arc::clone(&sim)), SystemClock::start(), outlet, 1);
     let mut text = String::new();
     driver
         .run(&Control::default(), |report| {

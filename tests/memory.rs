@@ -1,4 +1,5 @@
-//! A day of a sampler in virtual time, with all that befalls a fabric: what it holds at the end is what it held after an hour.
+//! A day of a sampler in virtual time, with losses and dead devices: it holds no more memory at the
+//! end than after an hour.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,8 +9,8 @@ use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::record::{self, LinkSource, PortIdentity, PortRecord};
-use ibnet::sweep::rehearsal::{self, Rehearsal};
 use ibnet::sweep::sample::Status;
+use ibnet::sweep::virtual_sweep::{self, VirtualSweep};
 use ibnet::topology::DeviceId;
 use ibnet::topology::ports_report;
 use ibnet::topology::synthetic::FatTree;
@@ -18,18 +19,19 @@ use ibnet::types::{LinkRate, NodeKind, PortNum};
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: u64 = 3600;
 
-/// 4 linked ports: a host on a leaf under a spine. Small, as a day has 86,400 slots.
+/// 4 linked ports: a host on a leaf under a spine. Small, because a day has 86,400 slots.
 const TREE: FatTree = FatTree { leaves: 1, hosts: 1, spines: 1, trunk: 1, radix: 4 };
 
 struct Day {
     fabric: Arc<Mutex<SimFabric>>,
-    rehearsal: Rehearsal,
+    sweep: VirtualSweep,
     columns: Columns,
     readings: Vec<Reading>,
     identity: PortIdentity,
-    lines: Vec<u8>,
-    /// Slots that ran, and octets of their lines.
+    records: Vec<u8>,
+    /// Slots that have run.
     slots: u64,
+    /// Octets of their records.
     octets: u64,
     timeouts: u64,
 }
@@ -37,13 +39,13 @@ struct Day {
 impl Day {
     fn new() -> Self {
         let net = ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "net.p").expect("our own");
-        let plan = rehearsal::whole(&net.fabric);
+        let plan = virtual_sweep::all_linked_ports(&net.fabric);
         let fabric = Arc::new(Mutex::new(SimFabric::new(net.fabric, Options { loss: 0.01, ..Options::default() })));
         let config = Config::default();
         let columns = Columns::new(&config.groups);
-        let mut rehearsal = Rehearsal::new(Arc::clone(&fabric), &plan, config, 1);
-        rehearsal.discover();
-        let readings = (0..rehearsal.engine.ports()).map(|_| Reading::new(&columns)).collect();
+        let mut sweep = VirtualSweep::new(Arc::clone(&fabric), &plan, config, 1);
+        sweep.discover();
+        let readings = (0..sweep.engine.ports()).map(|_| Reading::new(&columns)).collect();
         let identity = PortIdentity {
             guid: plan[0].guid,
             port: PortNum(1),
@@ -55,27 +57,28 @@ impl Day {
             link: LinkRate::new("4x", "EDR"),
             link_source: LinkSource::Live,
         };
-        let lines = Vec::with_capacity(1 << 18);
-        Self { fabric, rehearsal, columns, readings, identity, lines, slots: 0, octets: 0, timeouts: 0 }
+        let records = Vec::with_capacity(1 << 18);
+        Self { fabric, sweep, columns, readings, identity, records, slots: 0, octets: 0, timeouts: 0 }
     }
 
-    /// A slot. In the middle of each hour a device is dead for a minute, another each time.
+    /// Runs a slot. In the middle of each hour one device is dead for a minute, another one each
+    /// time.
     fn slot(&mut self) {
         let second = self.slots % HOUR;
         if second == 1800 || second == 1860 {
             let device = DeviceId((self.slots / HOUR % 3) as u32);
             self.fabric.lock().unwrap_or_else(PoisonError::into_inner).set_dead(device, second == 1800);
         }
-        self.rehearsal.slot(SECOND);
-        self.lines.clear();
+        self.sweep.slot(SECOND);
+        self.records.clear();
         for (port, reading) in self.readings.iter_mut().enumerate() {
-            let sample = self.rehearsal.engine.sample(port);
+            let sample = self.sweep.engine.sample(port);
             reading.take(&self.columns, self.slots, &sample);
             self.timeouts += u64::from(sample.status == Status::Timeout);
             let (slot, identity, columns) = (self.slots, &self.identity, &self.columns);
-            record::write(&PortRecord { ts: slot, slot, sampler: "here", identity, sample: &sample, reading, columns }, &mut self.lines);
+            record::write(&PortRecord { ts: slot, slot, sampler: "here", identity, sample: &sample, reading, columns }, &mut self.records);
         }
-        self.octets += self.lines.len() as u64;
+        self.octets += self.records.len() as u64;
         self.slots += 1;
     }
 
@@ -85,21 +88,21 @@ impl Day {
 }
 
 #[test]
-fn a_day_holds_no_more_than_an_hour() {
+fn day_holds_no_more_memory_than_an_hour() {
     let mut day = Day::new();
-    // All devices were dead once by then.
+    // After three hours each device was dead once.
     day.hours(3);
-    let most_of_an_hour = measure(|| day.hours(1)).bytes_max;
+    let largest_in_an_hour = measure(|| day.hours(1)).bytes_max;
     let rest = measure(|| day.hours(20));
     println!(
-        "24 hours: {} slots, {} MB of lines; most held beside what was there: {} octets in one hour, {} in 20",
+        "24 hours: {} slots, {} MB of records; largest additional memory: {} octets in one hour, {} in 20",
         day.slots,
         day.octets >> 20,
-        most_of_an_hour,
+        largest_in_an_hour,
         rest.bytes_max
     );
     assert_eq!(day.slots, 24 * HOUR);
     assert!(day.octets > 200 << 20 && day.timeouts > 23 * 60, "{} octets, {} timeouts", day.octets, day.timeouts);
     assert!(rest.bytes_current.unsigned_abs() <= 64 << 10, "{rest:?}");
-    assert!(rest.bytes_max <= most_of_an_hour + (64 << 10), "{rest:?} after {most_of_an_hour}");
+    assert!(rest.bytes_max <= largest_in_an_hour + (64 << 10), "{rest:?} after {largest_in_an_hour}");
 }

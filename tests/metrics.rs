@@ -15,9 +15,9 @@ use ibnet::mad::pma::Group;
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
 use ibnet::metrics::{Metrics, Peers, Server, Settings};
 use ibnet::sink::Destination;
-use ibnet::sweep::driver::{self, Control, Driver};
+use ibnet::sweep::driver::{self, Control, Driver, SystemClock};
 use ibnet::sweep::engine::Config;
-use ibnet::sweep::plan::Plan;
+use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::record::line::{self, Line, Port, Sweep, Value};
 use ibnet::topology::{Fabric, ports_report, synthetic};
 use ibnet::types::{NodeKind, PortNum, Printable, misleads};
@@ -114,15 +114,22 @@ impl Stage {
     }
 
     /// Sweeps a plan of the fabric, and gives to `look` the lines of each slot and the fabric.
-    fn sweep(&self, plan: Plan, groups: &[Group], slots: u64, look: impl FnMut(u64, Vec<Line>, &mut SimFabric)) {
+    fn sweep(&self, plan: SweepPlan, groups: &[Group], slots: u64, look: impl FnMut(u64, Vec<Line>, &mut SimFabric)) {
         self.sweep_as(false, plan, groups, slots, look);
     }
 
     /// Likewise, in either role.
-    fn sweep_as(&self, is_secondary: bool, plan: Plan, groups: &[Group], slots: u64, mut look: impl FnMut(u64, Vec<Line>, &mut SimFabric)) {
+    fn sweep_as(
+        &self,
+        is_secondary: bool,
+        plan: SweepPlan,
+        groups: &[Group],
+        slots: u64,
+        mut look: impl FnMut(u64, Vec<Line>, &mut SimFabric),
+    ) {
         let sim = Arc::new(Mutex::new(SimFabric::new(fabric(), Options::default())));
         let (outlet, lines) = Destination::memory();
-        let settings = driver::Settings {
+        let settings = driver::DriverSettings {
             sampler: "here".to_owned(),
             ca: "sim".to_owned(),
             ca_port: PortNum(1),
@@ -135,7 +142,7 @@ impl Stage {
             // No deadline passes, however busy this machine is: but for those who are dead, all answer.
             engine: Config { groups: groups.into(), timeout: INTERVAL, grace: INTERVAL, ..Config::default() },
         };
-        let driver = Driver::new(plan, settings, SimTransport::new(Arc::clone(&sim)), outlet, 1);
+        let driver = Driver::new(plan, settings, SimTransport::new(Arc::clone(&sim)), SystemClock::start(), outlet, 1);
         let mut lane = self.metrics.lane();
         driver
             .run(&Control::default(), |report| {
@@ -148,8 +155,8 @@ impl Stage {
     }
 }
 
-fn plan() -> Plan {
-    Plan::new(&Sampler::everything(&fabric(), "here").0)
+fn plan() -> SweepPlan {
+    SweepPlan::new(&Sampler::everything(&fabric(), "here").0)
 }
 
 fn ports(lines: &[Line]) -> impl Iterator<Item = &Port> {
@@ -230,8 +237,8 @@ fn a_host_in_both_roles_has_no_series_twice() {
     let (all, _) = Sampler::everything(&fabric(), "here");
     let [first, second] = <[Sampler; 2]>::try_from(all.divided(2)).unwrap();
     let mut seen = 0;
-    stage.sweep(Plan::new(&first), &Group::DEFAULT, 1, |_, _, _| {
-        stage.sweep_as(true, Plan::new(&second), &Group::DEFAULT, 1, |_, _, _| {
+    stage.sweep(SweepPlan::new(&first), &Group::DEFAULT, 1, |_, _, _| {
+        stage.sweep_as(true, SweepPlan::new(&second), &Group::DEFAULT, 1, |_, _, _| {
             let text = stage.metrics.text();
             let lines = std::str::from_utf8(&text).expect("UTF-8").lines().filter(|line| !line.starts_with('#'));
             let series: Vec<&str> = lines.filter_map(|line| line.rsplit_once(' ').map(|(series, _)| series)).collect();

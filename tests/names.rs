@@ -16,10 +16,10 @@ use ibnet::partition::report::Detail;
 use ibnet::partition::{self, Report, Request, hosts};
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::engine::Config;
-use ibnet::sweep::plan::Plan;
+use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::record::line::{self, Line};
 use ibnet::sweep::record::{self, EventRecord, PortRecord};
-use ibnet::sweep::rehearsal::Rehearsal;
+use ibnet::sweep::virtual_sweep::VirtualSweep;
 use ibnet::topology::ports_report::{self, NetFile};
 use ibnet::types::{Guid, Lid, PortNum, Printable};
 use ibnet::view::once;
@@ -162,12 +162,12 @@ fn assigned(net: &NetFile, nasty: &str) -> Assignments {
 
 /// The lines of two slots, each of which must be one.
 fn swept(net: NetFile, sampler: &Sampler) -> Vec<String> {
-    let Plan { devices, ports } = Plan::new(sampler);
+    let SweepPlan { devices, ports } = SweepPlan::new(sampler);
     let config = Config::default();
     let columns = Columns::new(&config.groups);
     let mut readings = vec![Reading::new(&columns); ports.len()];
     let fabric = Arc::new(Mutex::new(SimFabric::new(net.fabric, Options::default())));
-    let mut rehearsal = Rehearsal::new(fabric, &devices, config, 7);
+    let mut rehearsal = VirtualSweep::new(fabric, &devices, config, 7);
     rehearsal.discover();
     let mut lines = Vec::new();
     let mut write = |bytes: Vec<u8>| {

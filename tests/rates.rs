@@ -1,8 +1,9 @@
-//! How long a slot takes, and how many ports are `ok` in it, by rate, loss and window: the table of `tests/data/rates.md`, in virtual time.
+//! Lengths of slots and `ok` ports by rate, loss and window, in virtual time: the table of
+//! `tests/data/rates.md`.
 //!
 //!     IBNET_RENEW=1 cargo nextest run --no-default-features --test rates
 //!
-//! writes it anew: read the difference before you commit it.
+//! writes the table. Read the difference before you commit it.
 
 use std::fmt::Write;
 use std::fs;
@@ -12,8 +13,8 @@ use std::time::Duration;
 
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::sweep::engine::Config;
-use ibnet::sweep::rehearsal::{Rehearsal, whole};
 use ibnet::sweep::sample::Status;
+use ibnet::sweep::virtual_sweep::{VirtualSweep, all_linked_ports};
 use ibnet::topology::{Fabric, ports_report, synthetic};
 use rayon::prelude::*;
 
@@ -25,8 +26,10 @@ const SLOTS: usize = 10;
 const HEAD: &str = "\
 # Slots by rate, loss and window
 
-`synthetic::stria` (968 linked ports, 338 devices, 3220 MADs a slot), one sampler, default groups, deadline and grace; switches take 50 us a MAD,
-adapters 25 us, both with a fifth more or less. Ten slots each, in virtual time. `tests/rates.rs` compares, and tells how to write this anew.
+Fabric `synthetic::stria` (968 linked ports, 338 devices, 3220 MADs a slot), one sampler, default
+counter groups, timeout and grace period. A switch takes 50 us a MAD, an HCA 25 us, each with a
+deviation of up to a fifth. Ten slots for each row, in virtual time. `tests/rates.rs` compares this
+table with a run, and describes how to write it.
 
 | rate | loss | window | slot, median | slot, longest | ok ports, median | ok ports, least |
 |---|---|---|---|---|---|---|
@@ -39,13 +42,13 @@ fn fabric() -> Fabric {
 fn row(rate_hz: u32, loss: f64, window: usize) -> String {
     let sim = SimFabric::new(fabric(), Options { loss, ..Options::default() });
     let config = Config { window, ..Config::default() };
-    let mut rehearsal = Rehearsal::new(Arc::new(Mutex::new(sim)), &whole(&fabric()), config, 42);
-    rehearsal.discover();
+    let mut sweep = VirtualSweep::new(Arc::new(Mutex::new(sim)), &all_linked_ports(&fabric()), config, 42);
+    sweep.discover();
     let (mut lengths, mut ok) = (Vec::new(), Vec::new());
     for _ in 0..SLOTS {
-        rehearsal.slot(Duration::from_secs(1) / rate_hz);
-        let stats = rehearsal.engine.stats();
-        assert_eq!(stats.total() as usize, rehearsal.engine.ports(), "every port has its record");
+        sweep.slot(Duration::from_secs(1) / rate_hz);
+        let stats = sweep.engine.stats();
+        assert_eq!(stats.total() as usize, sweep.engine.ports(), "every port has its record");
         lengths.push(stats.duration());
         ok.push(stats.count(Status::Ok));
     }
@@ -57,18 +60,18 @@ fn row(rate_hz: u32, loss: f64, window: usize) -> String {
 }
 
 #[test]
-fn slots_take_as_long_as_the_table_says() {
+fn slots_match_the_table() {
     let cells: Vec<_> = RATES_HZ
         .iter()
         .flat_map(|rate| LOSSES.iter().flat_map(move |loss| WINDOWS.iter().map(move |window| (*rate, *loss, *window))))
         .collect();
     let rows: Vec<String> = cells.par_iter().map(|(rate, loss, window)| row(*rate, *loss, *window)).collect();
-    let mut found = HEAD.to_owned();
-    rows.iter().for_each(|row| found.write_str(row).unwrap());
+    let mut table = HEAD.to_owned();
+    rows.iter().for_each(|row| table.write_str(row).unwrap());
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/rates.md");
     if std::env::var_os("IBNET_RENEW").is_some() {
-        fs::write(&path, &found).unwrap();
+        fs::write(&path, &table).unwrap();
     }
-    let told = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(found, told, "found is not what the table says; if it is meant, IBNET_RENEW=1 writes it anew");
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(table, expected, "the table differs; if that is intended, write it with IBNET_RENEW=1");
 }

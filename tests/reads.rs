@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ibnet::assignments::Sampler;
-use ibnet::mad::exchange::{Completion, Local, Target};
+use ibnet::mad::exchange::{Completion, Target};
 use ibnet::mad::header::METHOD_GET;
 use ibnet::mad::pma::Group;
 use ibnet::mad::query::Query;
@@ -17,9 +17,9 @@ use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
 use ibnet::mad::transport::{Transport, TransportError};
 use ibnet::mad::{MAD_LEN, Mad, pma, sa, smp};
 use ibnet::sink::Destination;
-use ibnet::sweep::driver::{Address, Control, DeviceAsker, Driver, Settings};
+use ibnet::sweep::driver::{Address, Control, DeviceClient, Driver, DriverSettings, SystemClock};
 use ibnet::sweep::engine::Config;
-use ibnet::sweep::plan::Plan;
+use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::query::{self, PortQuery};
 use ibnet::time::Instant;
 use ibnet::topology::ports_report;
@@ -66,8 +66,8 @@ impl Transport for Spy {
         self.0.recv(mad, wait, now)
     }
 
-    fn local(&mut self) -> Option<Local> {
-        self.0.local()
+    fn locator(&self) -> ibnet::mad::transport::Locator {
+        self.0.locator()
     }
 }
 
@@ -86,7 +86,7 @@ fn whatever_happens_in_a_sweep_only_gets_are_sent() {
     let (fabric, seen) = (Arc::new(Mutex::new(sim)), Seen::default());
     let spy = || Spy(SimTransport::new(Arc::clone(&fabric)), Arc::clone(&seen));
     let engine = Config { groups: Group::ALL.into(), path_sl: true, identity_every: Duration::from_millis(100), ..Config::default() };
-    let settings = Settings {
+    let settings = DriverSettings {
         sampler: "node00001".to_owned(),
         ca: "sim".to_owned(),
         ca_port: PortNum(1),
@@ -99,10 +99,10 @@ fn whatever_happens_in_a_sweep_only_gets_are_sent() {
         engine,
     };
     let (outlet, _lines) = Destination::memory();
-    Driver::new(Plan::new(&sampler), settings, spy(), outlet, 1).run(&Control::default(), |_| {}).unwrap();
+    Driver::new(SweepPlan::new(&sampler), settings, spy(), SystemClock::start(), outlet, 1).run(&Control::default(), |_| {}).unwrap();
     let address = Address { lid: sampler.devices[0].lid, sl: 0, pkey_index: 0, timeout: Duration::from_millis(100) };
     let question = PortQuery { lid: Lid(1), port: PortNum(1), groups: Group::ALL.into(), record: true };
-    query::run(question, &mut DeviceAsker::new(spy(), address, 1)).unwrap();
+    query::run(question, &mut DeviceClient::new(spy(), SystemClock::start(), address, 1)).unwrap();
     let seen = seen.lock().unwrap();
     assert!(seen.iter().all(|(_, method, _)| *method == METHOD_GET), "{seen:x?}");
     let classes: BTreeSet<u8> = seen.iter().map(|(class, ..)| *class).collect();

@@ -1,6 +1,8 @@
-//! A fifth of 300 samplers on a fabric of 40,000 ports, 2 % of its hosts dead, for a simulated minute at 1 Hz.
+//! A fifth of 300 samplers on a fabric of 40,000 ports with 2 % dead hosts, for a minute of virtual
+//! time at 1 Hz.
 //!
-//! All of them, for an hour and at 10 Hz too, is `cargo bench --bench scale`: without optimisation that takes too long for a test.
+//! `cargo bench --bench scale` runs all samplers, for an hour and at 10 Hz too, which takes too
+//! long for a test without optimisation.
 
 use std::time::Duration;
 
@@ -17,7 +19,7 @@ fn every_slot_of_a_large_fabric_is_complete() {
     let swept = large.sweep(5, 60, Duration::from_secs(1));
     assert_eq!((swept.lengths.len(), swept.incomplete), (SAMPLERS / 5 * 60, 0));
     assert!(swept.longest[59] < Duration::from_millis(100), "{:?}", swept.longest[59]);
-    // A sampler's own link carries the most.
+    // The link of a sampler carries the largest load.
     let load = large.load(&swept, Duration::from_secs(60));
     assert!(load.mean < load.worst && load.worst < 1e-4, "{} and {}", load.mean, load.worst);
 }

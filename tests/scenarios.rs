@@ -1,11 +1,13 @@
-//! The stories of `tests/scenarios`: each a fabric, an engine and what befalls them, played in virtual time, and what the records must be.
+//! The scenarios of `tests/scenarios`: fabric, engine and faults, run in virtual time, and the
+//! expected records.
 //!
-//! In each slot of each story every port has exactly one record, and no record has another's data. All else the files say: counts by status, rejected
-//! replies by reason, the length of the longest slot. They are exact, since everything random follows from a seed.
+//! In each slot of each scenario every port has exactly one record, and no record has the data of
+//! another port. The files hold the rest: ports by status, rejected replies by reason, and the
+//! length of the longest slot. All values are exact, because everything random follows from a seed.
 //!
 //!     IBNET_RENEW=1 cargo nextest run --no-default-features --test scenarios
 //!
-//! writes what is found into the files: read the difference before you commit it.
+//! writes the outcomes into the files. Read the difference before you commit it.
 #![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
 
 use std::fs;
@@ -13,46 +15,46 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
-#[path = "scenarios/stage.rs"]
-mod stage;
-#[path = "scenarios/story.rs"]
-mod story;
+#[path = "scenarios/runner.rs"]
+mod runner;
+#[path = "scenarios/scenario.rs"]
+mod scenario;
 
-use story::Story;
+use scenario::Scenario;
 
-fn stories() -> Vec<PathBuf> {
+fn scenarios() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut stories: Vec<_> = files.filter(|path| path.extension().is_some_and(|extension| extension == "toml")).collect();
-    stories.sort();
-    stories
+    let mut scenarios: Vec<_> = files.filter(|path| path.extension().is_some_and(|extension| extension == "toml")).collect();
+    scenarios.sort();
+    scenarios
 }
 
-/// Plays a story; `None` if it went as it is told.
-fn played(path: &Path) -> Option<String> {
+/// Runs a scenario. Returns the outcome if it differs from the expected one.
+fn run(path: &Path) -> Option<String> {
     let name = path.file_name().unwrap().to_string_lossy().into_owned();
     let text = fs::read_to_string(path).unwrap();
     let renew = std::env::var_os("IBNET_RENEW").is_some();
-    let story = Story::parse(&name, &text);
-    let (expected, slots) = (story.expected.clone(), std::panic::catch_unwind(|| stage::play(story)));
+    let scenario = Scenario::parse(&name, &text);
+    let (expected, slots) = (scenario.expected.clone(), std::panic::catch_unwind(|| runner::run(scenario)));
     let Ok(slots) = slots else { return Some(format!("{name}: see above")) };
-    let found = story::merged(&slots);
-    if found == expected {
+    let outcome = scenario::merged(&slots);
+    if outcome == expected {
         return None;
     }
-    let found = story::text(&found);
+    let outcome = scenario::text(&outcome);
     if renew {
         let head = text.find("[[expect]]").unwrap_or(text.len());
-        fs::write(path, format!("{}{found}", &text[..head])).unwrap();
+        fs::write(path, format!("{}{outcome}", &text[..head])).unwrap();
         return None;
     }
-    Some(format!("{name}: found\n\n{found}"))
+    Some(format!("{name}: the outcome is\n\n{outcome}"))
 }
 
 #[test]
-fn every_story_ends_as_it_is_told() {
-    let stories = stories();
-    assert!(!stories.is_empty(), "no stories");
-    let failures: Vec<_> = stories.par_iter().filter_map(|path| played(path)).collect();
-    assert!(failures.is_empty(), "{}\nIBNET_RENEW=1 writes this into the files", failures.join("\n"));
+fn every_scenario_has_its_expected_outcome() {
+    let scenarios = scenarios();
+    assert!(!scenarios.is_empty(), "no scenarios");
+    let failures: Vec<_> = scenarios.par_iter().filter_map(|path| run(path)).collect();
+    assert!(failures.is_empty(), "{}\nIBNET_RENEW=1 writes the outcomes into the files", failures.join("\n"));
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use ibnet::mad::Mad;
-use ibnet::mad::exchange::{Completion, Local, Outcome, Target};
+use ibnet::mad::exchange::{Completion, Outcome, Target};
 use ibnet::mad::header::Header;
-use ibnet::mad::transport::{Transport, TransportError};
+use ibnet::mad::transport::{Locator, Transport, TransportError};
 use ibnet::sink::Destination;
-use ibnet::sweep::driver::{Control, Driver, Settings};
+use ibnet::sweep::driver::{Control, Driver, DriverSettings, SystemClock};
 use ibnet::sweep::engine::{self, DevicePlan};
-use ibnet::sweep::plan::Plan;
+use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::record::line::{self, Line};
 use ibnet::sweep::record::{LinkSource, PortIdentity};
 use ibnet::time::Instant;
@@ -42,13 +42,13 @@ impl Transport for Failing {
         Ok(completion)
     }
 
-    fn local(&mut self) -> Option<Local> {
-        None
+    fn locator(&self) -> Locator {
+        Box::new(|| None)
     }
 }
 
 /// Two hosts with a port each.
-fn plan() -> Plan {
+fn plan() -> SweepPlan {
     let device = |lid: u16| DevicePlan { guid: Guid(lid.into()), lid: Lid(lid), kind: NodeKind::Hca, ports: vec![PortNum(1)] };
     let identity = |lid: u16| PortIdentity {
         guid: Guid(lid.into()),
@@ -61,13 +61,13 @@ fn plan() -> Plan {
         link: LinkRate::new("4x", "EDR"),
         link_source: LinkSource::File,
     };
-    Plan { devices: vec![device(1), device(2)], ports: vec![identity(1), identity(2)] }
+    SweepPlan { devices: vec![device(1), device(2)], ports: vec![identity(1), identity(2)] }
 }
 
 /// Runs until the way to the fabric is lost, and gives what was written.
 fn until_lost(transport: Failing) -> (TransportError, Vec<Line>) {
     let (outlet, lines) = Destination::memory();
-    let settings = Settings {
+    let settings = DriverSettings {
         sampler: "here".to_owned(),
         ca: "mlx5_0".to_owned(),
         ca_port: PortNum(1),
@@ -80,7 +80,7 @@ fn until_lost(transport: Failing) -> (TransportError, Vec<Line>) {
         assignments_sha256: None,
         engine: engine::Config::default(),
     };
-    let driver = Driver::new(plan(), settings, transport, outlet, 1);
+    let driver = Driver::new(plan(), settings, transport, SystemClock::start(), outlet, 1);
     let lost = driver.run(&Control::default(), |_| {}).expect_err("nothing can be sent any more");
     (lost, lines.text().lines().map(|text| line::parse(text).expect("a record")).collect())
 }
@@ -92,7 +92,7 @@ fn errnos(lines: &[Line]) -> Vec<Option<i32>> {
 #[test]
 fn where_nothing_can_be_sent_the_way_is_lost_and_the_slot_is_told() {
     let (lost, lines) = until_lost(Failing { takes: Lid(1), left: 0, taken: Vec::new() });
-    assert_eq!((lost.call, lost.errno()), ("umad_send", EINVAL));
+    assert!(matches!(lost, TransportError::Call { call: "umad_send", .. }) && lost.errno() == EINVAL, "{lost}");
     assert_eq!(errnos(&lines), [Some(EINVAL); 2]);
     let events = lines.iter().filter(|line| matches!(line, Line::Event(event) if event.event == "send_error")).count();
     assert_eq!(events, 1);

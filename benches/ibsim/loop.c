@@ -1,14 +1,14 @@
 /*
- * Asks ports for counters with nothing around it: what ibnet-sweep is measured against.
+ * Queries counters of ports and does nothing else: a program to compare ibnet-sweep with.
  *
  *     loop serial|window N SWEEPS INTERVAL_MS ATTRIBUTE... < list of "LID PORT"
  *
- * serial: libibmad's pma_query_via, one request at a time, as the samplers that exist do it (N is not used).
- * window: umad_send and umad_recv with N requests under way, one to a LID, and no look at the replies: the least that
- *         a pipelined client can burn.
+ * serial: libibmad's pma_query_via, one request at a time, as other samplers do (N is not used).
+ * window: umad_send and umad_recv with N requests in flight, one per LID. Replies are not checked:
+ *         this is the lower bound for a pipelined client.
  *
- * A sweep starts every INTERVAL_MS. A line each: nanoseconds, replies, failures. Then one: nanoseconds of CPU time of
- * all sweeps.
+ * A sweep starts every INTERVAL_MS. Prints a line per sweep: nanoseconds, replies, failures. The last
+ * line is the CPU time of all sweeps in nanoseconds.
  */
 #include <errno.h>
 #include <poll.h>
@@ -39,20 +39,20 @@ static uint64_t now(clockid_t clock)
 	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static void fail(const char *what)
+static void fail(const char *call)
 {
-	fprintf(stderr, "loop: %s: %s\n", what, strerror(errno));
+	fprintf(stderr, "loop: %s: %s\n", call, strerror(errno));
 	exit(1);
 }
 
-static void serial(struct ibmad_port *way, int *replies, int *failures)
+static void serial(struct ibmad_port *port, int *replies, int *failures)
 {
 	uint8_t data[1024];
 	for (int p = 0; p < port_count; p++) {
 		ib_portid_t to = { .lid = ports[p].lid };
 		for (int a = 0; a < attribute_count; a++) {
 			memset(data, 0, sizeof data);
-			if (pma_query_via(data, &to, ports[p].num, TIMEOUT_MS, attributes[a], way))
+			if (pma_query_via(data, &to, ports[p].num, TIMEOUT_MS, attributes[a], port))
 				++*replies;
 			else
 				++*failures;
@@ -60,7 +60,7 @@ static void serial(struct ibmad_port *way, int *replies, int *failures)
 	}
 }
 
-/* All requests of one LID, in a row. */
+/* The requests to one LID, in their order. */
 struct device { int lid, first, end, at; };
 
 static struct device devices[MOST_PORTS];
@@ -85,13 +85,13 @@ static void group_by_lid(void)
 		of_lid[devices[d].lid] = &devices[d];
 }
 
-static void ask(int fd, int agent, void *umad, struct device *device)
+static void send_next(int fd, int agent, void *umad, struct device *device)
 {
 	int port = device->at / attribute_count, attribute = attributes[device->at % attribute_count];
 	uint8_t *mad = umad_get_mad(umad);
 	memset(mad, 0, 256);
 	mad[0] = 1, mad[1] = IB_PERFORMANCE_CLASS, mad[2] = 1, mad[3] = 1;
-	/* The transaction: whose it is. */
+	/* The transaction ID has the LID. */
 	mad[14] = device->lid >> 8, mad[15] = device->lid;
 	mad[16] = attribute >> 8, mad[17] = attribute;
 	mad[65] = ports[port].num;
@@ -103,27 +103,27 @@ static void ask(int fd, int agent, void *umad, struct device *device)
 
 static void window(int fd, int agent, void *umad, int most, int *replies, int *failures)
 {
-	int next = 0, under_way = 0;
+	int next = 0, in_flight = 0;
 	for (int d = 0; d < device_count; d++)
 		devices[d].at = devices[d].first;
-	while (next < device_count || under_way) {
-		while (under_way < most && next < device_count) {
-			ask(fd, agent, umad, &devices[next++]);
-			under_way++;
+	while (next < device_count || in_flight) {
+		while (in_flight < most && next < device_count) {
+			send_next(fd, agent, umad, &devices[next++]);
+			in_flight++;
 		}
 		int length = 256;
 		if (umad_recv(fd, umad, &length, 1000) < 0)
 			fail("umad_recv");
 		uint8_t *mad = umad_get_mad(umad);
 		struct device *device = of_lid[mad[14] << 8 | mad[15]];
-		under_way--;
+		in_flight--;
 		if (umad_status(umad))
 			++*failures;
 		else
 			++*replies;
 		if (device->at < device->end) {
-			ask(fd, agent, umad, device);
-			under_way++;
+			send_next(fd, agent, umad, device);
+			in_flight++;
 		}
 	}
 }
@@ -138,12 +138,12 @@ int main(int argc, char **argv)
 		attributes[attribute_count++] = strtol(argv[a], NULL, 0);
 	while (port_count < MOST_PORTS && scanf("%d %d", &ports[port_count].lid, &ports[port_count].num) == 2)
 		port_count++;
-	struct ibmad_port *way = NULL;
+	struct ibmad_port *srcport = NULL;
 	int fd = -1, agent = -1, classes[] = { IB_PERFORMANCE_CLASS };
 	void *umad = NULL;
 	if (is_serial) {
-		way = mad_rpc_open_port(NULL, 0, classes, 1);
-		if (!way)
+		srcport = mad_rpc_open_port(NULL, 0, classes, 1);
+		if (!srcport)
 			fail("mad_rpc_open_port");
 	} else {
 		group_by_lid();
@@ -152,7 +152,7 @@ int main(int argc, char **argv)
 		agent = fd < 0 ? -1 : umad_register(fd, IB_PERFORMANCE_CLASS, 1, 0, NULL);
 		if (agent < 0)
 			fail("umad_register");
-		/* Not earlier: only an open port tells how large the header is. */
+		/* Only after a port is open does umad_size return the size of the header. */
 		umad = umad_alloc(1, umad_size() + 256);
 	}
 	uint64_t cpu = now(CLOCK_PROCESS_CPUTIME_ID), start = now(CLOCK_MONOTONIC);
@@ -160,7 +160,7 @@ int main(int argc, char **argv)
 		int replies = 0, failures = 0;
 		uint64_t begin = now(CLOCK_MONOTONIC);
 		if (is_serial)
-			serial(way, &replies, &failures);
+			serial(srcport, &replies, &failures);
 		else
 			window(fd, agent, umad, most, &replies, &failures);
 		uint64_t end = now(CLOCK_MONOTONIC), next = start + (sweep + 1) * interval;

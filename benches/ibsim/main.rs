@@ -1,12 +1,14 @@
-//! The whole slot on ibsim: `ibnet-sweep` through libibumad beside what asks the same ports otherwise, in one run. Then ten hertz for a minute, devices
-//! that fall silent, our own share of CPU time, and what a sampler of 150 ports holds in memory.
+//! A whole slot on ibsim: `ibnet-sweep` through libibumad, compared in one run with other programs
+//! that query the same ports. Also: 10 Hz for a minute, devices that fall silent, CPU time per MAD,
+//! and the memory of a sampler with 150 ports.
 //!
-//!     cargo bench --bench ibsim                    (some minutes; quiet machines only)
+//!     cargo bench --bench ibsim                    (some minutes; on a quiet machine only)
 //!
-//! Those who are compared take turns, because the machine's mood changes from minute to minute. A slot's length is that of its `sweep` record:
-//! from its start to its last reply. Where the kernel puts the two processes matters more than anything else, so each placement has its own rows.
+//! The programs take turns, because the speed of a machine changes from minute to minute. The
+//! length of a slot is that of its `sweep` record: from its start to its last reply. The placement
+//! of the two processes on cores has the largest effect, so that each placement has its own rows.
 
-#![expect(clippy::print_stdout, reason = "that is what a benchmark is for")]
+#![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
 #[path = "../../tests/ibsim/fabric.rs"]
 mod fabric;
@@ -31,16 +33,16 @@ const GEN: &str = env!("CARGO_BIN_EXE_ibnet-gen");
 const NODE: &str = "node00001";
 const TURNS: usize = 3;
 
-/// Where simulator and client run: names, and the cores of each.
+/// Placements of simulator and client: name, and the core of each.
 const PLACES: [(&str, Option<(&str, &str)>); 3] =
-    [("two cores, one each", Some(("0", "1"))), ("one core for both", Some(("0", "0"))), ("where the kernel puts them", None)];
+    [("two cores, one each", Some(("0", "1"))), ("one core for both", Some(("0", "0"))), ("chosen by the kernel", None)];
 
 fn main() {
     let has = |flag: &str| std::env::args().any(|arg| arg == flag);
     if has(silent::FLAG) {
         return silent::run();
     }
-    // `cargo test --benches` calls this too, and must not measure.
+    // `cargo test --benches` also runs this program, and must not measure.
     if !has("--bench") {
         return;
     }
@@ -58,7 +60,7 @@ fn main() {
     };
 
     println!("whole slot on ibsim: {} ports, groups extended,base,xmtdisc,rcverr; {TURNS} turns\n", blueprint.linked_ports());
-    println!("| placement | who asks | sweep, median | least | MADs | us a MAD | serial / this |");
+    println!("| placement | program | sweep, median | shortest | MADs | us per MAD | serial / this |");
     println!("|---|---|---|---|---|---|---|");
     for (place, cores) in PLACES {
         whole_slots(place, &start(cores), &c_loop, cores.map(|(_, core)| core));
@@ -68,12 +70,12 @@ fn main() {
     ten_hertz(&start(cores), &c_loop, cores.map(|(_, core)| core));
 
     println!(
-        "\ndevices fall silent at 10 Hz, {place}, deadline 5 ms; {} slots before, {} after:\n",
+        "\ndevices fall silent at 10 Hz, {place}, timeout 5 ms; {} slots before, {} after:\n",
         silent::HEALTHY,
         silent::SLOTS - silent::HEALTHY
     );
     println!(
-        "| silent | their ports | slot before, median | first slot after | after, median | longest | beyond before, in deadlines | living ports not ok or late |"
+        "| silent | their ports | slot before, median | first slot after | after, median | longest | increase, in timeouts | ports of other devices not ok or late |"
     );
     println!("|---|---|---|---|---|---|---|---|");
     let ibsim = start(cores);
@@ -83,16 +85,16 @@ fn main() {
     println!("\nmemory of a sampler of 150 ports, default groups: {}", memory(&start(None)));
 }
 
-/// Everybody's sweeps, and how much faster than the serial loop's each is.
+/// Prints the sweeps of all programs, and how much faster than the serial loop each one is.
 fn whole_slots(place: &str, ibsim: &Ibsim, c_loop: &Path, core: Option<&str>) {
-    const WHO: [&str; 4] = ["serial loop, libibmad", "ibnet-sweep, window 1", "ibnet-sweep, window 32", "bare loop, window 32"];
-    let mut of_all = WHO.map(|_| Sweeps::default());
+    const PROGRAMS: [&str; 4] = ["serial loop, libibmad", "ibnet-sweep, window 1", "ibnet-sweep, window 32", "bare loop, window 32"];
+    let mut of_all = PROGRAMS.map(|_| Sweeps::default());
     let mut not_ok = String::new();
     for _ in 0..TURNS {
         let turn = [
             peers::by_loop(ibsim, c_loop, "serial", 1, 8, 0, core),
-            ours(ibsim, &["--window", "1", "--interval", "500ms", "--timeout", "50ms", "--sweeps", "8"], core, &mut not_ok).0,
-            ours(ibsim, &["--interval", "100ms", "--timeout", "50ms", "--sweeps", "30"], core, &mut not_ok).0,
+            ibnet_sweep(ibsim, &["--window", "1", "--interval", "500ms", "--timeout", "50ms", "--sweeps", "8"], core, &mut not_ok).0,
+            ibnet_sweep(ibsim, &["--interval", "100ms", "--timeout", "50ms", "--sweeps", "30"], core, &mut not_ok).0,
             peers::by_loop(ibsim, c_loop, "window", 32, 30, 100, core),
         ];
         for (all, turn) in of_all.iter_mut().zip(turn) {
@@ -101,9 +103,9 @@ fn whole_slots(place: &str, ibsim: &Ibsim, c_loop: &Path, core: Option<&str>) {
         }
     }
     let serial = median(&mut of_all[0].lengths);
-    let row = |who: &str, sweeps: &mut Sweeps| {
+    let row = |program: &str, sweeps: &mut Sweeps| {
         if sweeps.lengths.is_empty() {
-            println!("| {place} | {who} | its log tells of none | | | | |");
+            println!("| {place} | {program} | no sweep in its log | | | | |");
             return;
         }
         let middle = median(&mut sweeps.lengths);
@@ -112,17 +114,17 @@ fn whole_slots(place: &str, ibsim: &Ibsim, c_loop: &Path, core: Option<&str>) {
             mads => (mads.to_string(), format!("{:.2}", middle as f64 / 1e3 / mads as f64)),
         };
         let (least, ratio) = (sweeps.lengths[0], serial as f64 / middle as f64);
-        println!("| {place} | {who} | {:.2} ms | {:.2} ms | {mads} | {each} | {ratio:.1} |", ms(middle), ms(least));
+        println!("| {place} | {program} | {:.2} ms | {:.2} ms | {mads} | {each} | {ratio:.1} |", ms(middle), ms(least));
     };
-    WHO.iter().zip(&mut of_all).for_each(|(who, sweeps)| row(who, sweeps));
+    PROGRAMS.iter().zip(&mut of_all).for_each(|(program, sweeps)| row(program, sweeps));
     row("`ibqueryerrors --counters --skip-sl`", &mut peers::by_ibqueryerrors(ibsim, 5, core));
-    row("opensm's PerfMgr, 160 under way", &mut peers::by_perfmgr(ibsim, 20, core));
+    row("opensm's PerfMgr, 160 in flight", &mut peers::by_perfmgr(ibsim, 20, core));
     if !not_ok.is_empty() {
         println!("{not_ok}");
     }
 }
 
-/// A command on [`NODE`], on a core if one is given.
+/// Returns a command on [`NODE`], pinned to a core if one is given.
 fn pinned(ibsim: &Ibsim, program: &Path, core: Option<&str>) -> Command {
     pinned_at(ibsim, NODE, program, core)
 }
@@ -134,8 +136,9 @@ fn pinned_at(ibsim: &Ibsim, node: &str, program: &Path, core: Option<&str>) -> C
     command
 }
 
-/// Sweeps with `ibnet-sweep`; tells what is not `ok`, too. The first two slots are left out: they ask who everybody is.
-fn ours(ibsim: &Ibsim, args: &[&str], core: Option<&str>, not_ok: &mut String) -> (Sweeps, Vec<Sweep>) {
+/// Sweeps with `ibnet-sweep`, and describes the slots that are not `ok`. Leaves out the first two
+/// slots, which also have identity checks.
+fn ibnet_sweep(ibsim: &Ibsim, args: &[&str], core: Option<&str>, not_ok: &mut String) -> (Sweeps, Vec<Sweep>) {
     let before = cpu_of_children();
     let mut command = pinned(ibsim, Path::new(SWEEP), core);
     let output = command.args(["--net", "net.p"]).args(args).env("RUST_LOG", "error").stderr(Stdio::inherit()).output().expect("it runs");
@@ -168,13 +171,13 @@ fn ours(ibsim: &Ibsim, args: &[&str], core: Option<&str>, not_ok: &mut String) -
 
 fn ten_hertz(ibsim: &Ibsim, c_loop: &Path, core: Option<&str>) {
     let mut not_ok = String::new();
-    let (mut ours, sweeps) = ours(ibsim, &["--interval", "100ms", "--sweeps", "600"], core, &mut not_ok);
+    let (mut own, sweeps) = ibnet_sweep(ibsim, &["--interval", "100ms", "--sweeps", "600"], core, &mut not_ok);
     let bare = peers::by_loop(ibsim, c_loop, "window", 32, 600, 100, core);
     let (all, good): (u64, u64) =
         sweeps.iter().fold((0, 0), |(all, good), sweep| (all + u64::from(sweep.ports), good + u64::from(sweep.ok)));
     let missed: u64 = sweeps.iter().map(|sweep| sweep.slots_missed).sum();
     let mads: u64 = sweeps.iter().map(|sweep| sweep.mads_sent).sum();
-    let (middle, longest) = (median(&mut ours.lengths), sweeps.iter().map(|sweep| sweep.duration_ns).max().unwrap_or(0));
+    let (middle, longest) = (median(&mut own.lengths), sweeps.iter().map(|sweep| sweep.duration_ns).max().unwrap_or(0));
     let over = sweeps.iter().filter(|sweep| sweep.duration_ns > 90_000_000).count();
     println!(
         "- slots: {}, missed {missed}; median {:.2} ms, longest {:.2} ms, longer than 90 ms: {over}",
@@ -182,34 +185,34 @@ fn ten_hertz(ibsim: &Ibsim, c_loop: &Path, core: Option<&str>) {
         ms(middle),
         ms(longest)
     );
-    println!("- records: {all}, not ok {} ({:.3} in a thousand)", all - good, 1e3 * (all - good) as f64 / all as f64);
+    println!("- records: {all}, not ok {} ({:.3} per thousand)", all - good, 1e3 * (all - good) as f64 / all as f64);
     let each = |cpu: Duration, mads: u64| cpu.as_secs_f64() * 1e6 / mads as f64;
-    let (we, they) = (each(ours.cpu, mads), each(bare.cpu, bare.mads * bare.lengths.len() as u64));
+    let (own, bare) = (each(own.cpu, mads), each(bare.cpu, bare.mads * bare.lengths.len() as u64));
     println!(
-        "- CPU time a MAD: ibnet-sweep {we:.2} us, start, decoding and lines included; the bare loop, which is the preloaded client's share, {they:.2} us; our own {:.2} us",
-        we - they
+        "- CPU time per MAD: ibnet-sweep {own:.2} us, including start, decoding and records; the bare loop, which is the share of the preloaded client, {bare:.2} us; difference {:.2} us",
+        own - bare
     );
     if !not_ok.is_empty() {
         println!("{not_ok}");
     }
 }
 
-/// Every twentieth host, but for the one that asks.
+/// Returns every twentieth host, but not the sampler host.
 fn some_hosts(fabric: &Fabric) -> BTreeSet<Lid> {
     let hosts = fabric.devices().iter().filter(|device| device.kind == NodeKind::Hca && device.host() != NODE);
     hosts.step_by(20).map(|device| device.lid).collect()
 }
 
-/// A leaf switch that is not ours, and what hangs on it.
+/// Returns a leaf switch that is not that of the sampler, and its hosts.
 fn a_leaf(fabric: &Fabric) -> BTreeSet<Lid> {
     let leaf = fabric.devices().iter().find(|device| device.name.starts_with("leaf03")).expect("it has a third leaf");
     let hosts = leaf.linked().filter(|(_, peer)| peer.kind == NodeKind::Hca).map(|(_, peer)| peer.lid);
     hosts.chain([leaf.lid]).collect()
 }
 
-/// Sweeps while these are there, and after they fell silent.
-fn fall_silent(what: &str, ibsim: &Ibsim, fabric: &Fabric, lids: &BTreeSet<Lid>, core: Option<&str>) {
-    const DEADLINE_NS: f64 = 5e6;
+/// Prints the slots before and after these devices fall silent.
+fn fall_silent(name: &str, ibsim: &Ibsim, fabric: &Fabric, lids: &BTreeSet<Lid>, core: Option<&str>) {
+    const TIMEOUT_NS: f64 = 5e6;
     let list: String = lids.iter().map(|lid| format!("{lid}\n")).collect();
     fs::write(ibsim.path(silent::LIDS), list).expect("written");
     let this = std::env::current_exe().expect("this program");
@@ -229,38 +232,38 @@ fn fall_silent(what: &str, ibsim: &Ibsim, fabric: &Fabric, lids: &BTreeSet<Lid>,
     let (middle, longest) = (median(after), after[after.len() - 1]);
     let ports: usize = fabric.devices().iter().filter(|device| lids.contains(&device.lid)).map(|device| device.linked_ports()).sum();
     println!(
-        "| {what} | {ports} | {:.2} ms | {:.2} ms | {:.2} ms | {:.2} ms | {:.1} median, {:.1} longest | {bad} |",
+        "| {name} | {ports} | {:.2} ms | {:.2} ms | {:.2} ms | {:.2} ms | {:.1} median, {:.1} longest | {bad} |",
         ms(healthy),
         ms(first),
         ms(middle),
         ms(longest),
-        (middle as f64 - healthy as f64) / DEADLINE_NS,
-        (longest as f64 - healthy as f64) / DEADLINE_NS,
+        (middle as f64 - healthy as f64) / TIMEOUT_NS,
+        (longest as f64 - healthy as f64) / TIMEOUT_NS,
     );
 }
 
-/// Whether a port that is there has not all of its data.
+/// Returns whether a port of a device that answers lacks data.
 fn is_lost(port: &Port, silent: &BTreeSet<Guid>) -> bool {
     !silent.contains(&port.guid) && !["ok", "late"].contains(&port.status.as_str())
 }
 
-/// The most that a sampler of about 150 ports ever held, as the kernel counts it.
+/// Returns the memory of a sampler with about 150 ports, as counted by the kernel.
 fn memory(ibsim: &Ibsim) -> String {
     let made = ibsim.run(NODE, GEN, ["--net", "net.p", "--samplers", "node[00001,00025,00049,00073,00097,00121,00145]", "-o", "plan.toml"]);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let mut command = ibsim.command(NODE, SWEEP);
     command.args(["--assignments", "plan.toml", "--sampler", NODE, "--interval", "100ms", "--sweeps", "50"]);
     let mut child = command.stdout(Stdio::piped()).spawn().expect("it runs");
-    let said = lines(child.stdout.take().expect("piped"));
+    let output = lines(child.stdout.take().expect("piped"));
     for _ in 0..40 {
-        wait_for(&said, "\"type\":\"sweep\"", "ibnet-sweep");
+        wait_for(&output, "\"type\":\"sweep\"", "ibnet-sweep");
     }
-    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it runs still");
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it still runs");
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("?").trim().to_owned();
-    let told = format!("{} at most, {} now, {} threads", field("VmHWM:"), field("VmRSS:"), field("Threads:"));
-    drop(said);
+    let memory = format!("{} at most, {} now, {} threads", field("VmHWM:"), field("VmRSS:"), field("Threads:"));
+    drop(output);
     let _ = child.wait();
-    told
+    memory
 }
 
 fn pin(process: u32, core: &str) {
@@ -268,13 +271,13 @@ fn pin(process: u32, core: &str) {
     assert!(done.is_ok_and(|status| status.success()), "taskset (util-linux) pins ibsim to a core");
 }
 
-/// CPU time of all that was started here and has ended.
+/// Returns the CPU time of all child processes that have ended.
 fn cpu_of_children() -> Duration {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("it is asked rightly");
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("valid arguments");
     [usage.user_time(), usage.system_time()].map(|time| Duration::new(time.tv_sec() as u64, time.tv_usec() as u32 * 1000)).iter().sum()
 }
 
-/// Sorts, and tells the one in the middle.
+/// Sorts the values, and returns the median.
 fn median(values: &mut [u64]) -> u64 {
     values.sort_unstable();
     values[values.len() / 2]

@@ -1,4 +1,4 @@
-//! What ibnet is measured against: loops of our own in C, opensm's PerfMgr, ibqueryerrors.
+//! The programs that ibnet is compared with: two loops in C, opensm's PerfMgr, ibqueryerrors.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use super::fabric::Ibsim;
 use super::{NODE, pinned};
 
-/// Attributes of extended, base, xmtdisc, rcverr.
+/// Attributes of the groups extended, base, xmtdisc and rcverr.
 const ATTRIBUTES: [&str; 4] = ["0x1d", "0x12", "0x16", "0x15"];
 
-/// Sweeps of somebody.
+/// Sweeps of one program.
 #[derive(Default)]
 pub(crate) struct Sweeps {
-    /// How long each took, in nanoseconds.
+    /// Length of each sweep in nanoseconds.
     pub(crate) lengths: Vec<u64>,
-    /// Requests of one.
+    /// Requests of one sweep.
     pub(crate) mads: u64,
-    /// CPU time of all of them.
+    /// CPU time of all sweeps.
     pub(crate) cpu: Duration,
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn build_loop() -> PathBuf {
     program
 }
 
-/// Writes down the ports of the net file for `loop.c`.
+/// Writes the ports of the net file to a list for `loop.c`.
 pub(crate) fn write_list(ibsim: &Ibsim) {
     let fabric = ibnet::topology::net_file::read(&ibsim.path("net.p")).expect("a net file").fabric;
     let mut list = String::new();
@@ -44,26 +44,27 @@ pub(crate) fn write_list(ibsim: &Ibsim) {
     fs::write(ibsim.path("list"), list).expect("written");
 }
 
-/// Sweeps by `loop.c`: `serial`, or `window` with so many under way.
-pub(crate) fn by_loop(ibsim: &Ibsim, program: &Path, how: &str, window: u32, sweeps: u32, every_ms: u32, core: Option<&str>) -> Sweeps {
+/// Sweeps with `loop.c`: `serial`, or `window` with this number of MADs in flight.
+pub(crate) fn by_loop(ibsim: &Ibsim, program: &Path, mode: &str, window: u32, sweeps: u32, every_ms: u32, core: Option<&str>) -> Sweeps {
     let mut command = pinned(ibsim, program, core);
-    command.args([how, &window.to_string(), &sweeps.to_string(), &every_ms.to_string()]).args(ATTRIBUTES);
+    command.args([mode, &window.to_string(), &sweeps.to_string(), &every_ms.to_string()]).args(ATTRIBUTES);
     let list = fs::File::open(ibsim.path("list")).expect("the list");
     let output = command.stdin(list).stderr(Stdio::inherit()).output().expect("it runs");
-    assert!(output.status.success(), "loop {how}");
+    assert!(output.status.success(), "loop {mode}");
     let mut found = Sweeps::default();
     for line in String::from_utf8(output.stdout).expect("numbers").lines() {
         let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().expect("a number")).collect();
         match numbers[..] {
             [length, replies, 0] => (found.mads, _) = (replies, found.lengths.push(length)),
             [cpu] => found.cpu = Duration::from_nanos(cpu),
-            _ => panic!("loop: not everything was answered: {line}"),
+            _ => panic!("loop: a request was not answered: {line}"),
         }
     }
     found
 }
 
-/// PerfMgr's sweeps by opensm's verbose log: from `Gathering PerfMgr stats` to the last reply before the next one. The log costs it something too.
+/// Returns PerfMgr's sweeps from opensm's verbose log: each from `Gathering PerfMgr stats` to the
+/// last reply before the next one. Writing the log also takes time.
 pub(crate) fn by_perfmgr(ibsim: &Ibsim, seconds: u64, core: Option<&str>) -> Sweeps {
     const NODE_OF_SM: &str = "node00288";
     let made = ibsim.run(NODE_OF_SM, "opensm", ["-c", "opensm.conf"]);
@@ -80,13 +81,13 @@ pub(crate) fn by_perfmgr(ibsim: &Ibsim, seconds: u64, core: Option<&str>) -> Swe
     command.args(["-e", "-F", "opensm.conf", "-f", "perfmgr.log", "-D", "0x07"]).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().expect("opensm starts");
     std::thread::sleep(Duration::from_secs(seconds));
-    // Its log is in a buffer until it ends; it is asked to.
+    // opensm writes its buffered log when it ends by a signal.
     let _ = Command::new("kill").arg(child.id().to_string()).status();
     let _ = child.wait();
     let mut found = Sweeps::default();
     let (mut begun, mut last, mut replies) = (None, 0, 0);
     let mut close = |begun: Option<u64>, last: u64, replies: u64| {
-        // The first sweeps ask for ClassPortInfo too, or for nothing yet.
+        // The first sweeps query ClassPortInfo too, or nothing.
         if let Some(begun) = begun
             && replies > 1000
         {
@@ -106,7 +107,8 @@ pub(crate) fn by_perfmgr(ibsim: &Ibsim, seconds: u64, core: Option<&str>) -> Swe
     found
 }
 
-/// The time of a line of opensm's log, `Nov 21 12:47:24 377873 [...`, in microseconds of its day.
+/// Returns the time of a line of opensm's log, such as `Nov 21 12:47:24 377873 [...`, in
+/// microseconds of its day.
 fn micros(line: &str) -> Option<u64> {
     let mut words = line.split_whitespace().skip(2);
     let clock: Vec<u64> = words.next()?.split(':').filter_map(|part| part.parse().ok()).collect();
@@ -114,7 +116,8 @@ fn micros(line: &str) -> Option<u64> {
     Some(((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + words.next()?.parse::<u64>().ok()?)
 }
 
-/// Whole runs of `ibqueryerrors --counters --skip-sl`: discovery, then PortCounters of each port, one at a time.
+/// Measures whole runs of `ibqueryerrors --counters --skip-sl`: discovery, then PortCounters of
+/// each port, one at a time.
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 pub(crate) fn by_ibqueryerrors(ibsim: &Ibsim, runs: u32, core: Option<&str>) -> Sweeps {
     let mut found = Sweeps::default();

@@ -1,7 +1,9 @@
-//! A sampler on ibsim some of whose devices fall silent: what is sent to them is swallowed, and comes back as timed out when the kernel would give up.
-//! ibsim itself answers for what cannot be reached, at once, with status 110; no real fabric does.
+//! A sampler on ibsim, some of whose devices fall silent.
 //!
-//! It has to be a process of its own, as ibsim's client library is preloaded.
+//! MADs to a silent device are dropped, and time out when the kernel's timeout would end. ibsim
+//! itself answers for an unreachable device at once with status 110, which no real fabric does.
+//!
+//! The sampler is a process of its own, because ibsim's client library is preloaded.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
@@ -11,70 +13,74 @@ use std::time::Duration;
 
 use ibnet::assignments::Sampler;
 use ibnet::mad::Mad;
-use ibnet::mad::exchange::{Completion, Local, Outcome, Target};
+use ibnet::mad::exchange::{Completion, Outcome, Target};
 use ibnet::mad::transport::umad::{UmadTransport, ports};
-use ibnet::mad::transport::{Transport, TransportError};
+use ibnet::mad::transport::{Locator, Transport, TransportError};
 use ibnet::sink::{self, Destination, Output};
-use ibnet::sweep::driver::{Control, Driver, Settings};
+use ibnet::sweep::driver::{Control, Driver, DriverSettings, SystemClock};
 use ibnet::sweep::engine::Config;
-use ibnet::sweep::plan::Plan;
+use ibnet::sweep::plan::SweepPlan;
 use ibnet::time::Instant;
 use ibnet::topology::net_file;
 use ibnet::types::{HcaName, Lid, Tid};
 
-/// What makes this program that sampler.
+/// The flag with which this program is the sampler.
 pub(crate) const FLAG: &str = "--sampler-with-silent-devices";
 
-/// The LIDs that fall silent, one a line.
+/// The file with the LIDs that fall silent, one per line.
 pub(crate) const LIDS: &str = "silent";
 
-/// Slots before they do, and in all.
+/// Slots before the devices fall silent.
 pub(crate) const HEALTHY: u64 = 40;
+
+/// Slots in all.
 pub(crate) const SLOTS: u64 = 80;
 
-/// A way to the fabric on which some are silent.
+/// A transport on which some devices are silent.
 struct Muted {
-    way: UmadTransport,
+    transport: UmadTransport,
     lids: BTreeSet<Lid>,
     silent: Arc<AtomicBool>,
-    /// What was swallowed, and when the kernel gives it up; all have the same patience, so they are in order.
-    swallowed: VecDeque<(Instant, Tid)>,
+    /// MADs that were dropped, and when each times out. All have the same timeout, so that they are
+    /// in order.
+    dropped: VecDeque<(Instant, Tid)>,
 }
 
 impl Transport for Muted {
     fn send(&mut self, target: &Target, mad: &Mad, now: Instant) -> Result<(), TransportError> {
         if self.silent.load(Ordering::Relaxed) && self.lids.contains(&target.lid) {
             let tid = Tid(u32::from_be_bytes([mad[12], mad[13], mad[14], mad[15]]));
-            self.swallowed.push_back((now + target.give_up, tid));
+            self.dropped.push_back((now + target.give_up, tid));
             return Ok(());
         }
-        self.way.send(target, mad, now)
+        self.transport.send(target, mad, now)
     }
 
     fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
-        let Some((give_up, tid)) = self.swallowed.front().copied() else { return self.way.recv(mad, wait, now) };
+        let Some((give_up, tid)) = self.dropped.front().copied() else { return self.transport.recv(mad, wait, now) };
         if give_up <= now {
-            self.swallowed.pop_front();
+            self.dropped.pop_front();
             return Ok(Some(Completion { tid, outcome: Outcome::TimedOut }));
         }
-        self.way.recv(mad, wait.min(give_up - now), now)
+        self.transport.recv(mad, wait.min(give_up - now), now)
     }
 
-    fn local(&mut self) -> Option<Local> {
-        self.way.local()
+    fn locator(&self) -> Locator {
+        self.transport.locator()
     }
 }
 
-/// Sweeps `net.p` at 10 Hz, lines to standard output; those of [`LIDS`] fall silent after [`HEALTHY`] slots.
+/// Sweeps `net.p` at 10 Hz, with records to standard output. The devices of [`LIDS`] fall silent
+/// after [`HEALTHY`] slots.
 pub(crate) fn run() {
     let fabric = net_file::read("net.p".as_ref()).expect("a net file").fabric;
     let (sampler, _) = Sampler::everything(&fabric, "node00001");
     let lids = fs::read_to_string(LIDS).expect("a list of LIDs").lines().map(|lid| Lid(lid.parse().expect("a LID"))).collect();
     let port = ports::find(&HcaName::default()).expect("ibsim's HCA");
     let silent = Arc::new(AtomicBool::new(false));
-    let way = UmadTransport::open(&port).expect("it can be opened");
-    let way = Muted { way, lids, silent: Arc::clone(&silent), swallowed: VecDeque::new() };
-    let settings = Settings {
+    let transport = UmadTransport::open(&port).expect("it can be opened");
+    let transport = Muted { transport, lids, silent: Arc::clone(&silent), dropped: VecDeque::new() };
+    let settings = DriverSettings {
         sampler: sampler.host.clone(),
         ca: port.ca.clone(),
         ca_port: port.port,
@@ -88,9 +94,9 @@ pub(crate) fn run() {
     };
     let (outlet, writers) = sink::open(&[Output::from(Destination::Stdout)]).expect("standard output");
     let writers: Vec<_> = writers.into_iter().map(|writer| std::thread::spawn(|| writer.run())).collect();
-    let driver = Driver::new(Plan::new(&sampler), settings, way, outlet, 1);
+    let driver = Driver::new(SweepPlan::new(&sampler), settings, transport, SystemClock::start(), outlet, 1);
     let done = driver.run(&Control::default(), |report| silent.store(report.done >= HEALTHY, Ordering::Relaxed));
-    done.expect("the way to ibsim holds");
+    done.expect("ibsim stays there");
     for writer in writers {
         writer.join().expect("it writes");
     }

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use super::{Metrics, names};
 use crate::mad::pma::Field;
 use crate::sweep::counter::Columns;
-use crate::sweep::driver::{PortReport, Settings, SlotReport};
+use crate::sweep::driver::{DriverSettings, PortReport, SlotReport};
 use crate::sweep::record::{PortIdentity, Shares};
 use crate::sweep::sample::Status;
 use crate::sweep::stats::{MAD_OCTETS_ON_LINK, Rejected};
@@ -169,7 +169,7 @@ impl Layout {
 
 impl Snapshot {
     fn new(report: SlotReport<'_>) -> Self {
-        let Settings { sampler, ca, ca_port, interval, .. } = report.settings;
+        let DriverSettings { sampler, ca, ca_port, interval, .. } = report.settings;
         Self {
             published: Duration::ZERO,
             sampler: sampler.clone(),
@@ -206,7 +206,7 @@ impl Snapshot {
         if !self.layout.is_of(report.columns) {
             self.layout = Arc::new(Layout::new(report.columns));
         }
-        (self.published, self.totals, self.ts, self.way) = (published, totals, report.ts, report.way);
+        (self.published, self.totals, self.ts, self.way) = (published, totals, report.ts, report.is_connected);
         self.statuses = report.stats.ports;
         let (ports, families, width) = (report.ports(), self.layout.families.len(), self.layout.width);
         self.present.clear();

@@ -1,25 +1,26 @@
-//! The sweep: every assigned port asked once a slot, and a record of each, whatever happened.
+//! The sweep: queries every assigned port once a slot, and makes a record of each in any case.
 //!
-//! A **slot** is one interval of the wall clock; all samplers start theirs in the same instant. A **sample** is what one slot brought of
-//! one port. The **deadline** of a MAD frees its place in the **window**; until its **grace** ends a reply still counts, and the port is
-//! `late`.
+//! A **slot** is one numbered interval of the wall clock, which starts at the same instant on all
+//! samplers. A **sample** is the outcome of one slot for one port. The **timeout** of a MAD frees
+//! its place in the **window**. Until the end of the **grace period** its reply still counts, and
+//! the port is `late`.
 //!
-//! | file | what is in it |
+//! | module | content |
 //! |---|---|
-//! | [`plan`] | from an assignment to what is asked |
-//! | [`engine`] | who is asked next, and what a reply means: the state machine, without I/O and without a clock |
+//! | [`plan`] | the devices and ports of one sampler |
+//! | [`engine`] | the state machine of queries and replies, without I/O and without a clock |
 //! | [`group_list`] | the counter groups of a sweep, each once |
-//! | [`inflight`] | transactions on their way, by TID, with their deadlines |
-//! | [`sample`] | what a slot brought of one port |
-//! | [`schedule`] | when slots start, and what lies between two of them |
-//! | [`stats`] | what a slot brought in sum |
-//! | [`blocked`] | from ticks of PortXmitWait to a share of time |
-//! | [`window`] | how many MADs may be under way, and how fast |
-//! | [`counter`] | from readings to rates: resets, saturation, gaps |
-//! | [`record`] | the JSON lines |
-//! | [`rehearsal`] | engine and simulated fabric in virtual time |
-//! | [`query`] | one port asked once, and shown as `perfquery` shows it |
-//! | [`driver`] | joins engine, transport and sink; has the one file that reads clocks |
+//! | [`inflight`] | MADs in flight, by TID, with their timeouts |
+//! | [`sample`] | the outcome of a slot for one port |
+//! | [`schedule`] | start times of slots, and gaps between them |
+//! | [`stats`] | the sum of a slot |
+//! | [`blocked`] | ticks of PortXmitWait as a share of time |
+//! | [`window`] | the number of MADs in flight, and MADs a second |
+//! | [`counter`] | readings as rates: resets, saturation, gaps |
+//! | [`record`] | the JSON records |
+//! | [`driver`] | joins engine, transport, clock and output; the only module that reads clocks |
+//! | [`virtual_sweep`] | the driver's loop on a simulated fabric, in virtual time |
+//! | [`query`] | queries of one port, shown as by `perfquery` |
 
 pub mod blocked;
 pub mod counter;
@@ -30,8 +31,8 @@ pub mod inflight;
 pub mod plan;
 pub mod query;
 pub mod record;
-pub mod rehearsal;
 pub mod sample;
 pub mod schedule;
 pub mod stats;
+pub mod virtual_sweep;
 pub mod window;

@@ -1,21 +1,22 @@
-//! From an assignment to what the engine asks and what the records say of it.
+//! The plan of one sampler: the devices that the engine queries, and the identities of ports for
+//! the records.
 
 use super::engine::DevicePlan;
 use super::record::{LinkSource, PortIdentity};
 use crate::assignments::Sampler;
 use crate::types::LinkRate;
 
-/// What one sampler sweeps. Ports are counted through all devices, as the engine counts them.
+/// The ports that one sampler sweeps. A port's index counts through all devices, as in the engine.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
-    /// For the engine.
+pub struct SweepPlan {
+    /// Devices and their ports, for the engine.
     pub devices: Vec<DevicePlan>,
-    /// For the records, by port.
+    /// Identity of each port, for the records.
     pub ports: Vec<PortIdentity>,
 }
 
-impl Plan {
-    /// The plan of an assignment.
+impl SweepPlan {
+    /// Creates the plan of a sampler from its assignments.
     pub fn new(sampler: &Sampler) -> Self {
         let mut plan = Self::default();
         for device in &sampler.devices {

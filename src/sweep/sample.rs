@@ -1,4 +1,4 @@
-//! What a slot brought of one port.
+//! The sample of one port in one slot.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,31 +8,32 @@ use crate::mad::header::MadStatus;
 use crate::mad::pma::{Capabilities, Data, Group};
 use crate::time::Instant;
 
-/// How a port fared in a slot. Every assigned port has exactly one in every slot.
+/// Status of a port in a slot. Every assigned port has exactly one in every slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Status {
-    /// All that was asked for came in time.
+    /// All replies came within their timeout.
     Ok,
-    /// All or part of it came after the deadline; what is present is true.
+    /// A reply came after its timeout, within the grace period. The counters that are present are
+    /// valid.
     Late,
-    /// A MAD was not answered.
+    /// A MAD was not answered within the grace period.
     Timeout,
-    /// Only replies that did not fit came.
+    /// A MAD had only replies that do not match it.
     BadReply,
     /// A MAD could not be sent.
     SendError,
-    /// The agent answered with an error status.
+    /// The agent returned an error status.
     MadError,
-    /// Not asked: its device did not answer three MADs one after another.
+    /// Not queried, because its device did not answer three MADs in a row.
     Unreachable,
-    /// Not asked: the slot was over.
+    /// Not queried, or not completely, because the slot was over.
     Skipped,
-    /// The LID is another device's now; its data is withheld.
+    /// Another device answers at the LID; its data is dropped.
     WrongDevice,
 }
 
 impl Status {
-    /// All of them.
+    /// All statuses.
     pub const ALL: [Self; 9] = [
         Self::Ok,
         Self::Late,
@@ -45,7 +46,7 @@ impl Status {
         Self::WrongDevice,
     ];
 
-    /// The word of the records.
+    /// Returns the value of `status` in the records.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -67,47 +68,50 @@ impl fmt::Display for Status {
     }
 }
 
-/// The sample of one port, as the engine hands it out. Only what truly answered in this slot is in it.
+/// The sample of one port. It has only the data of replies in this slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
-    /// How the port fared.
+    /// Status of the port.
     pub status: Status,
-    /// The sum of the round trips of its MADs.
+    /// Sum of the round trips of its MADs.
     pub rtt: Duration,
-    /// MADs that were sent for it.
+    /// MADs sent for the port.
     pub mads: u32,
-    /// When its last reply came, or when it was settled if none did.
+    /// Time of its last reply, or the time when its status was settled if it had no reply.
     pub at: Instant,
-    /// The last error status of its agent, if there was one.
+    /// Last error status of the agent.
     pub mad_status: Option<MadStatus>,
-    /// The errno of the last MAD that could not be sent, if there was one.
+    /// Errno of the last MAD that could not be sent.
     pub errno: Option<i32>,
-    /// Whether NodeInfo says that the device is the one that is meant.
+    /// Whether NodeInfo has confirmed the GUID of the device.
     pub verified: bool,
-    /// What its device can do, as far as that is known.
+    /// Capabilities of the device; `None` if unknown.
     pub capabilities: Option<Capabilities>,
-    /// Whether its FEC is a Reed-Solomon code; `None` if PortInfoExtended was not asked or not answered.
+    /// Whether the FEC of the link is a Reed-Solomon code; `None` without a reply for
+    /// PortInfoExtended.
     pub rs_fec: Option<bool>,
-    /// How long a tick of PortXmitWait is; `None` if the device does not tell.
+    /// Length of a tick of PortXmitWait; `None` if unknown.
     pub tick: Option<WaitTick>,
-    /// Groups that its device said it does not have, a bit each by their place in [`groups`](Self::groups).
+    /// Groups that the device does not support: one bit each, by their index in
+    /// [`groups`](Self::groups).
     pub unsupported: u32,
-    /// Groups that are asked for whatever the device says of itself, likewise.
+    /// Groups that are queried regardless of the device's capabilities: one bit each, by their
+    /// index in [`groups`](Self::groups).
     pub forced: u32,
     pub(super) groups: &'a [Group],
     pub(super) answers: &'a [Answer],
 }
 
-/// One group's answer.
+/// The answer for one group.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
-    /// When it came; `None` if it did not in this slot.
+    /// Time of the reply; `None` without a reply in this slot.
     pub(super) at: Option<Instant>,
     pub(super) data: Data,
 }
 
 impl<'a> Sample<'a> {
-    /// A sample of which nothing else is known.
+    /// Creates a sample with a status and answers, and nothing else.
     pub(super) fn new(status: Status, groups: &'a [Group], answers: &'a [Answer]) -> Self {
         Self {
             status,
@@ -127,18 +131,18 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// Whether the device has the group at this place, for all that it said.
+    /// Returns whether the device supports the group at this index, as far as known.
     pub fn has(&self, group: usize) -> bool {
         self.unsupported & (1 << group) == 0
     }
 
-    /// The groups that are swept, in their order.
+    /// Returns the groups that are swept, in their order.
     pub fn groups(&self) -> &'a [Group] {
         self.groups
     }
 
-    /// The octets of a group's attribute and when they came; `None` if they did not, in this slot. By the place of the group in
-    /// [`groups`](Self::groups).
+    /// Returns the data of a group and the time of its reply; `None` without a reply in this slot.
+    /// The group is given by its index in [`groups`](Self::groups).
     pub fn answer(&self, group: usize) -> Option<(Instant, &'a Data)> {
         let answer = self.answers.get(group)?;
         Some((answer.at?, &answer.data))

@@ -1,4 +1,4 @@
-//! What a slot brought in sum.
+//! The sum of a slot: ports by status, MADs and round trips.
 
 use std::time::Duration;
 
@@ -12,61 +12,61 @@ use crate::mad::query::BadReply;
 use crate::time::Instant;
 use crate::types::NodeKind;
 
-/// Octets that a MAD counts for on each link: LRH 8, BTH 12, DETH 8, 256, ICRC 4.
+/// Octets that a MAD takes on each link: LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4.
 pub const MAD_OCTETS_ON_LINK: u64 = 288;
 
 /// The sum of a slot.
 #[derive(Clone, Debug)]
 pub struct SlotStats {
-    /// When it started.
+    /// Start of the slot.
     pub started: Instant,
-    /// When the last reply came or the last deadline passed.
+    /// Time of the last reply or timeout.
     pub ended: Instant,
     /// Ports by status, in the order of [`Status::ALL`].
     pub ports: [u32; Status::ALL.len()],
-    /// Requests sent.
+    /// Requests that were sent.
     pub mads_sent: u64,
     /// Requests that could not be sent.
     pub send_errors: u64,
-    /// Replies that came after their deadline, whether they still counted or not.
+    /// Replies after their timeout, within the grace period or later.
     pub mads_late: u64,
-    /// Replies that were not taken.
+    /// Rejected replies.
     pub rejected: Rejected,
-    /// Replies that were taken and said no.
+    /// Accepted replies with an error status.
     pub mads_refused: u64,
-    /// Round trips of all replies that were taken, in nanoseconds, by the kind of device.
+    /// Round trips of all accepted replies of agents for performance management.
     pub rtt: RoundTrips,
 }
 
-/// Replies that were not taken, by the reason.
+/// Rejected replies by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rejected {
-    /// The transaction had its reply already.
+    /// The transaction already had a reply.
     pub duplicate: u64,
-    /// A TID that was never ours, or another sender than the one asked.
+    /// The TID was never sent, or the sender is not the queried device.
     pub foreign: u64,
-    /// Not 256 octets.
+    /// The length is not 256 octets.
     pub length: u64,
-    /// Another class or version of it, or no response.
+    /// The class, its version or the method does not match.
     pub class: u64,
-    /// Another attribute.
+    /// The attribute does not match.
     pub attribute: u64,
-    /// Another port: PortSelect or AttributeModifier.
+    /// The port does not match: PortSelect or AttributeModifier.
     pub port: u64,
 }
 
 impl Rejected {
-    /// All of them.
+    /// Returns the number of all rejected replies.
     pub const fn total(&self) -> u64 {
         self.duplicate + self.foreign + self.malformed()
     }
 
-    /// Those of the right transaction that are no answer to it.
+    /// Returns the number of replies of the right transaction that do not match its request.
     pub const fn malformed(&self) -> u64 {
         self.length + self.class + self.attribute + self.port
     }
 
-    /// Adds those of another slot.
+    /// Adds the counts of another slot.
     pub const fn add(&mut self, other: Self) {
         self.duplicate += other.duplicate;
         self.foreign += other.foreign;
@@ -76,7 +76,7 @@ impl Rejected {
         self.port += other.port;
     }
 
-    /// Counts one that is no answer; a refusal is one.
+    /// Counts a reply that does not match its request. An error status matches, and is not counted.
     pub(super) fn count(&mut self, bad: BadReply) {
         match bad {
             BadReply::Length(_) => self.length += 1,
@@ -91,31 +91,34 @@ impl Rejected {
 /// Distributions of round trips in nanoseconds, by the kind of device.
 #[derive(Clone, Debug)]
 pub struct RoundTrips {
-    /// Of switches.
+    /// Round trips of switches.
     pub switch: Histogram<u64>,
-    /// Of adapters and routers.
+    /// Round trips of HCAs and routers.
     pub hca: Histogram<u64>,
-    /// The longest of all, exactly; a histogram knows two digits.
+    /// The longest round trip, exactly. The histograms have two significant digits.
     pub longest: Duration,
 }
 
-/// A distribution of durations in nanoseconds: from 1 us to 100 s, to two digits.
+/// Creates a histogram of durations in nanoseconds: from 1 us to 100 s, with two significant
+/// digits.
 ///
 /// # Panics
-/// Never: the bounds are constant and good.
+/// Never: the bounds are constant and valid.
 pub fn durations() -> Histogram<u64> {
-    Histogram::new_with_bounds(1_000, 100_000_000_000, 2).expect("constant bounds that are in order")
+    Histogram::new_with_bounds(1_000, 100_000_000_000, 2).expect("the bounds are constant and valid")
 }
 
-/// The same for one device: to one digit, as there are many; 3 kB each.
+/// Creates a histogram of the durations of one device in nanoseconds: from 1 us to 10 s. It has one
+/// significant digit and takes 3 kB, because there is one for each device.
 ///
 /// # Panics
-/// Never: the bounds are constant and good.
+/// Never: the bounds are constant and valid.
 pub fn durations_of_one() -> Histogram<u64> {
-    Histogram::new_with_bounds(1_000, 10_000_000_000, 1).expect("constant bounds that are in order")
+    Histogram::new_with_bounds(1_000, 10_000_000_000, 1).expect("the bounds are constant and valid")
 }
 
-/// HdrHistogram's V2 format, deflated, in base64; `None` if it has no place for such numbers.
+/// Encodes a histogram in HdrHistogram's V2 format, deflated, in base64. Returns `None` if a count
+/// is too large for the format.
 pub fn encoded(histogram: &Histogram<u64>) -> Option<String> {
     let mut v2 = Vec::new();
     V2DeflateSerializer::new().serialize(histogram, &mut v2).ok()?;
@@ -129,29 +132,29 @@ impl Default for RoundTrips {
 }
 
 impl RoundTrips {
-    /// Takes one round trip.
+    /// Records one round trip.
     pub fn record(&mut self, kind: NodeKind, rtt: Duration) {
         let histogram = if kind == NodeKind::Switch { &mut self.switch } else { &mut self.hca };
         histogram.saturating_record(u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX));
         self.longest = self.longest.max(rtt);
     }
 
-    /// Forgets all.
+    /// Removes all round trips.
     pub fn reset(&mut self) {
         self.switch.reset();
         self.hca.reset();
         self.longest = Duration::ZERO;
     }
 
-    /// Adds those of another slot.
+    /// Adds the round trips of another slot.
     pub fn add(&mut self, other: &Self) {
-        // Both have the same bounds, so there is nothing that could not be added.
+        // Both histograms have the same bounds, so that this cannot fail.
         let _ = self.switch.add(&other.switch);
         let _ = self.hca.add(&other.hca);
         self.longest = self.longest.max(other.longest);
     }
 
-    /// Both kinds together.
+    /// Returns the round trips of all devices.
     pub fn all(&self) -> Histogram<u64> {
         let mut all = self.switch.clone();
         let _ = all.add(&self.hca);
@@ -176,7 +179,7 @@ impl Default for SlotStats {
 }
 
 impl SlotStats {
-    /// Begins a slot; allocates nothing.
+    /// Begins a slot. Allocates nothing.
     pub(super) fn restart(&mut self, now: Instant) {
         self.rtt.reset();
         (self.started, self.ended) = (now, now);
@@ -185,17 +188,17 @@ impl SlotStats {
         self.rejected = Rejected::default();
     }
 
-    /// From the slot's start to the last reply or expiry.
+    /// Returns the time from the start of the slot to the last reply or timeout.
     pub fn duration(&self) -> Duration {
         self.ended - self.started
     }
 
-    /// Ports of that status.
+    /// Returns the number of ports with this status.
     pub fn count(&self, status: Status) -> u32 {
         self.ports[status as usize]
     }
 
-    /// All ports.
+    /// Returns the number of all ports.
     pub fn total(&self) -> u32 {
         self.ports.iter().sum()
     }

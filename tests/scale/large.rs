@@ -1,4 +1,4 @@
-//! A large fabric, divided among 300 samplers, and their sweep in virtual time.
+//! A large fabric with a plan for 300 samplers, and their sweep in virtual time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,9 +8,9 @@ use ibnet::mad::transport::sim::traffic::Traffic;
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::partition::{self, Plan, Request, Share, hosts};
 use ibnet::sweep::engine::{Config, DevicePlan};
-use ibnet::sweep::rehearsal::Rehearsal;
 use ibnet::sweep::sample::Status;
 use ibnet::sweep::stats::MAD_OCTETS_ON_LINK;
+use ibnet::sweep::virtual_sweep::VirtualSweep;
 use ibnet::topology::graph::UNREACHABLE;
 use ibnet::topology::{DeviceId, Fabric, Graph, ports_report, synthetic};
 use ibnet::types::{NodeKind, PortNum};
@@ -19,29 +19,30 @@ use rayon::prelude::*;
 pub(super) const SAMPLERS: usize = 300;
 const CAP: u32 = 150;
 
-/// The fabric, and who asks what.
+/// The fabric, and the plan of its samplers.
 pub(super) struct Large {
     pub(super) fabric: Fabric,
     pub(super) plan: Plan,
-    /// One host in fifty that is no sampler.
+    /// Hosts that do not answer: one in fifty, none of them a sampler.
     dead: Vec<DeviceId>,
 }
 
-/// What a sweep came to.
+/// The outcome of a sweep.
 #[derive(Default)]
 pub(super) struct Swept {
-    /// Of each slot of each sampler.
+    /// Length of each slot of each sampler.
     pub(super) lengths: Vec<Duration>,
-    /// Of each slot the longest of all samplers.
+    /// Length of each slot on the slowest sampler.
     pub(super) longest: Vec<Duration>,
     pub(super) mads: u64,
     /// MADs to each device.
     to: Vec<u64>,
-    /// Slots of a sampler in which not each port of a living device was `ok`, or not each of a dead one a `timeout`.
+    /// Slots of a sampler in which a port of a live device was not `ok`, or a port of a dead device
+    /// not `timeout`.
     pub(super) incomplete: usize,
 }
 
-/// What MADs take of the bandwidth of a link, one way: a share.
+/// Share of the bandwidth of a link, in one direction, that MADs take.
 pub(super) struct Load {
     pub(super) worst: f64,
     pub(super) mean: f64,
@@ -53,15 +54,16 @@ impl Large {
         let hosts: Vec<_> = fabric.iter().filter(|(_, device)| device.kind == NodeKind::Hca).collect();
         let places = (0..SAMPLERS).map(|n| n * hosts.len() / SAMPLERS);
         let names: Vec<_> = places.map(|place| hosts[place].1.host()).collect();
-        let wanted = hosts::parse_list(&names.join(",")).expect("names");
-        let samplers = hosts::locate(&wanted, &[], &fabric).expect("in the fabric");
+        let list = hosts::parse_list(&names.join(",")).expect("names");
+        let samplers = hosts::locate(&list, &[], &fabric).expect("in the fabric");
         let dead = hosts.iter().skip(25).step_by(50).filter(|(_, device)| !names.contains(&device.host())).map(|(id, _)| *id).collect();
-        let plan = partition::plan(&Request { fabric: &fabric, samplers, cap: CAP }).expect("there is room");
+        let plan = partition::plan(&Request { fabric: &fabric, samplers, cap: CAP }).expect("the cap is large enough");
         Self { plan, dead, fabric }
     }
 
-    /// Lets every `step`-th sampler sweep so many slots. Several groups of samplers at once, each on a simulated fabric of its own: no two samplers ask the
-    /// same device, so that makes no difference to them.
+    /// Lets every `step`-th sampler sweep this number of slots. Several groups of samplers run at
+    /// once, each on its own simulated fabric. This changes no result, because no two samplers
+    /// query the same device.
     pub(super) fn sweep(&self, step: usize, slots: usize, interval: Duration) -> Swept {
         let shares: Vec<&Share> = self.plan.shares.iter().step_by(step).collect();
         let groups: Vec<&[&Share]> = shares.chunks(shares.len().div_ceil(4)).collect();
@@ -82,28 +84,28 @@ impl Large {
         let mut sim = SimFabric::with_traffic(self.fabric.clone(), Options::default(), Traffic::none());
         self.dead.iter().for_each(|id| sim.set_dead(*id, true));
         let sim = Arc::new(Mutex::new(sim));
-        let mut samplers: Vec<(Rehearsal, u32)> = (1..)
+        let mut samplers: Vec<(VirtualSweep, u32)> = (1..)
             .zip(shares)
             .map(|(seed, share)| {
                 let dead = share.devices.iter().filter(|held| self.dead.contains(&held.id)).count();
-                (Rehearsal::new(Arc::clone(&sim), &self.asked(share), Config::default(), seed), dead as u32)
+                (VirtualSweep::new(Arc::clone(&sim), &self.devices_of(share), Config::default(), seed), dead as u32)
             })
             .collect();
         let mut swept = Swept::default();
-        for (rehearsal, _) in &mut samplers {
-            rehearsal.discover();
+        for (sweep, _) in &mut samplers {
+            sweep.discover();
         }
         let devices = || (0..self.fabric.devices().len() as u32).map(DeviceId);
         let mads_to = || -> Vec<u64> { devices().map(|id| sim.lock().unwrap_or_else(PoisonError::into_inner).mads_to(id)).collect() };
         let before = mads_to();
-        let start = samplers.iter().map(|(rehearsal, _)| rehearsal.now()).max().expect("not empty");
-        samplers.iter_mut().for_each(|(rehearsal, _)| rehearsal.wait_until(start));
+        let start = samplers.iter().map(|(sweep, _)| sweep.now()).max().expect("not empty");
+        samplers.iter_mut().for_each(|(sweep, _)| sweep.wait_until(start));
         for _ in 0..slots {
             let mut longest = Duration::ZERO;
-            for (rehearsal, dead) in &mut samplers {
-                rehearsal.slot(interval);
-                let stats = rehearsal.engine.stats();
-                let ports = rehearsal.engine.ports() as u32;
+            for (sweep, dead) in &mut samplers {
+                sweep.slot(interval);
+                let stats = sweep.engine.stats();
+                let ports = sweep.engine.ports() as u32;
                 let complete = (stats.count(Status::Ok), stats.count(Status::Timeout)) == (ports - *dead, *dead);
                 swept.incomplete += usize::from(!complete);
                 swept.mads += stats.mads_sent;
@@ -116,7 +118,7 @@ impl Large {
         swept
     }
 
-    fn asked(&self, share: &Share) -> Vec<DevicePlan> {
+    fn devices_of(&self, share: &Share) -> Vec<DevicePlan> {
         let devices = share.devices.iter().map(|held| self.fabric.device(held.id));
         devices
             .map(|device| {
@@ -126,7 +128,8 @@ impl Large {
             .collect()
     }
 
-    /// What the MADs of a sweep took of the links. A MAD takes the shortest way, the same back and forth, and among equal cables one by its device.
+    /// Returns the load of the links by the MADs of a sweep. A MAD takes the shortest path, the
+    /// same in both directions; the device selects one of several equal cables.
     pub(super) fn load(&self, swept: &Swept, time: Duration) -> Load {
         let graph = Graph::new(&self.fabric);
         let mut mads: BTreeMap<(DeviceId, PortNum), u64> = BTreeMap::new();
@@ -134,7 +137,7 @@ impl Large {
             let hops = graph.hops_from([share.host.at[0]]);
             for held in &share.devices {
                 let count = swept.to[held.id.0 as usize];
-                self.way(held.id, &hops).into_iter().for_each(|cable| *mads.entry(cable).or_default() += count);
+                self.path(held.id, &hops).into_iter().for_each(|cable| *mads.entry(cable).or_default() += count);
             }
         }
         let share = |mads: u64| mads as f64 * MAD_OCTETS_ON_LINK as f64 * 8.0 / time.as_secs_f64() / GBPS_EDR / 1e9;
@@ -142,9 +145,10 @@ impl Large {
         Load { worst: share(mads.values().copied().max().unwrap_or(0)), mean: share(mads.values().sum()) / cables as f64 }
     }
 
-    /// The cables between a device and the sampler that these hops are from, each by its lesser end.
-    fn way(&self, device: DeviceId, hops: &[u16]) -> Vec<(DeviceId, PortNum)> {
-        let (mut at, mut way) = (device, Vec::new());
+    /// Returns the cables between a device and the sampler from which the hops are counted, each by
+    /// its lower end.
+    fn path(&self, device: DeviceId, hops: &[u16]) -> Vec<(DeviceId, PortNum)> {
+        let (mut at, mut path) = (device, Vec::new());
         while hops[at.0 as usize] > 0 && hops[at.0 as usize] != UNREACHABLE {
             let nearer: Vec<_> = self
                 .fabric
@@ -156,12 +160,12 @@ impl Large {
             let spread =
                 (u64::from(device.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(at.0).wrapping_mul(0xc2b2_ae3d_27d4_eb4f)) >> 32;
             let (here, there) = nearer[spread as usize % nearer.len()];
-            way.push(here.min(there));
+            path.push(here.min(there));
             at = there.0;
         }
-        way
+        path
     }
 }
 
-/// What a 4x EDR link carries.
+/// Data rate of a 4xEDR link in Gb/s.
 const GBPS_EDR: f64 = 96.97;

@@ -15,7 +15,7 @@ use ibnet::mad::query::Query;
 use ibnet::mad::smp::{self, NodeInfo};
 use ibnet::mad::transport::sim::SimTransport;
 use ibnet::mad::transport::{Transport, TransportError};
-use ibnet::sweep::driver::{Address, DeviceAsker};
+use ibnet::sweep::driver::{Address, DeviceClient, SystemClock};
 use ibnet::sweep::query::{Client, NoAnswer};
 use ibnet::types::{Guid, Lid, PortNum, Printable};
 use miette::Diagnostic;
@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         for lane in &lanes {
             report.devices(
                 lane,
-                DeviceAsker::new(SimTransport::new(fabric.clone()), address(&config, 0), cli::random_seed()),
+                DeviceClient::new(SimTransport::new(fabric.clone()), SystemClock::start(), address(&config, 0), cli::random_seed()),
                 args.verbose,
             )?;
         }
@@ -90,7 +90,11 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         for ca in cas.iter().chain(lanes.iter().map(|lane| &lane.ca)).enumerate().map(|(place, ca)| (lanes.get(place), ca)) {
             match (report.hca(&config, ca.1)?, ca.0) {
                 (Some((transport, pkey_index)), Some(lane)) => {
-                    report.devices(lane, DeviceAsker::new(transport, address(&config, pkey_index), cli::random_seed()), args.verbose)?;
+                    report.devices(
+                        lane,
+                        DeviceClient::new(transport, SystemClock::start(), address(&config, pkey_index), cli::random_seed()),
+                        args.verbose,
+                    )?;
                 }
                 (None, Some(lane)) => {
                     let devices = lane.share.devices.len();
@@ -303,7 +307,7 @@ impl Found {
 
 impl Report {
     /// Asks each device of a lane.
-    fn devices<T: Transport>(&mut self, lane: &Lane, mut asker: DeviceAsker<T>, verbose: bool) -> Result<(), Failure> {
+    fn devices<T: Transport>(&mut self, lane: &Lane, mut asker: DeviceClient<T>, verbose: bool) -> Result<(), Failure> {
         let devices = &lane.share.devices;
         let bar = Progress::new(devices.len() as u64, "devices");
         let mut faults: [Vec<(&Device, String)>; FAULTS.len()] = Default::default();
@@ -341,7 +345,7 @@ impl Report {
 }
 
 /// Asks a device who it is, and whether its counters can be asked.
-fn look<T: Transport>(asker: &mut DeviceAsker<T>, device: &Device) -> Result<Found, TransportError> {
+fn look<T: Transport>(asker: &mut DeviceClient<T>, device: &Device) -> Result<Found, TransportError> {
     asker.turn_to(device.lid);
     let subnet = |attribute| Query::Smp(smp::Query { attribute, port: PortNum(0) });
     let info = asker.request(&subnet(smp::NODE_INFO))?.answer.map(|(_, data)| NodeInfo::parse(&data));

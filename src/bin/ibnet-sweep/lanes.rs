@@ -13,7 +13,7 @@ use ibnet::mad::transport::sim::{self, SimFabric};
 #[cfg(feature = "umad")]
 use ibnet::mad::transport::umad::{HcaPort, UmadTransport, ports};
 use ibnet::metrics::Peers;
-use ibnet::sweep::driver::Settings;
+use ibnet::sweep::driver::DriverSettings;
 #[cfg(feature = "umad")]
 use ibnet::sweep::driver::{OpenError, Opened};
 use ibnet::topology::{DeviceId, NetFile, NetFileError, net_file};
@@ -91,8 +91,8 @@ impl Work {
     }
 
     /// What the driver of a lane is told, but for what its HCA port tells.
-    pub(super) fn settings(&self, lane: &Lane, config: &Config) -> Settings {
-        Settings {
+    pub(super) fn settings(&self, lane: &Lane, config: &Config) -> DriverSettings {
+        DriverSettings {
             sampler: lane.share.host.clone(),
             ca: String::new(),
             ca_port: PortNum(0),

@@ -18,8 +18,8 @@ use ibnet::mad::transport::umad::UmadTransport;
 use ibnet::mad::transport::{Transport, TransportError};
 use ibnet::metrics::Metrics;
 use ibnet::sink::{self, Destination, Outlet, SinkError};
-use ibnet::sweep::driver::{Driver, Settings};
-use ibnet::sweep::plan::Plan;
+use ibnet::sweep::driver::{Driver, DriverSettings, SystemClock};
+use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::record::line::{self, Line};
 use ibnet::topology::NetFileError;
 use ibnet::types::{Lid, PortNum};
@@ -243,25 +243,25 @@ fn run(args: &Args) -> Result<(), Failure> {
     if let Some(fabric) = lanes::simulated(&setup.config)? {
         let prepare = move |_: &Config, lane: &Lane, settings| {
             let (ca, ca_port) = lanes::simulated_name(&lane.ca);
-            let (plan, settings) = (Plan::new(&lane.share), Settings { ca, ca_port, ..settings });
+            let (plan, settings) = (SweepPlan::new(&lane.share), DriverSettings { ca, ca_port, ..settings });
             let transport = SimTransport::new(Arc::clone(&fabric));
-            Ok(Box::new(move |outlet| Driver::new(plan, settings, transport, outlet, cli::random_seed())) as Start<_>)
+            Ok(Box::new(move |outlet| Driver::new(plan, settings, transport, SystemClock::start(), outlet, cli::random_seed())) as Start<_>)
         };
         return sweep(args, setup, Box::new(prepare));
     }
     #[cfg(feature = "umad")]
     {
         let once = args.once;
-        let prepare = move |config: &Config, lane: &Lane, mut settings: Settings| {
+        let prepare = move |config: &Config, lane: &Lane, mut settings: DriverSettings| {
             let (port, pkey_index) = lanes::hca_port(config, &lane.ca)?;
             let transport = UmadTransport::open(&port)?;
             (settings.ca, settings.ca_port, settings.engine.pkey_index) = (port.ca.clone(), port.port, pkey_index);
             settings.engine.pkey_table.clone_from(&port.pkeys);
-            let (plan, pkey) = (Plan::new(&lane.share), config.pkey);
+            let (plan, pkey) = (SweepPlan::new(&lane.share), config.pkey);
             Ok(Box::new(move |outlet| {
-                let driver = Driver::new(plan, settings, transport, outlet, cli::random_seed());
+                let driver = Driver::new(plan, settings, transport, SystemClock::start(), outlet, cli::random_seed());
                 // Who wants to see one slot wants to see what is wrong.
-                if once { driver } else { driver.reopening(lanes::reopen(port, pkey)) }
+                if once { driver } else { driver.reconnecting(lanes::reopen(port, pkey)) }
             }) as Start<_>)
         };
         sweep(args, setup, Box::new(prepare))
@@ -381,7 +381,7 @@ impl Flags {
 /// Sweeps all lanes into the output, or one slot of each into a table.
 fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prepare<T>) -> Result<(), Failure> {
     let (aligned, sweeps) = if args.once { (false, Some(1)) } else { (true, args.sweeps) };
-    let lanes = setup.lanes(|settings| Settings { aligned, sweeps, ..settings });
+    let lanes = setup.lanes(|settings| DriverSettings { aligned, sweeps, ..settings });
     let slots = args.sweeps.map(|sweeps| sweeps * lanes.len() as u64);
     let prepared = lanes.into_iter().map(|lane| Ok((lane.prepare(&setup.config, &prepare)?, lane)));
     let prepared: Vec<_> = prepared.collect::<Result<_, Failure>>()?;

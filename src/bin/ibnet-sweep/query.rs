@@ -7,7 +7,7 @@ use ibnet::cli;
 use ibnet::config::{Ca, Config, ConfigError, Raw, Sl};
 use ibnet::mad::transport::Transport;
 use ibnet::mad::transport::sim::SimTransport;
-use ibnet::sweep::driver::{Address, DeviceAsker};
+use ibnet::sweep::driver::{Address, DeviceClient, SystemClock};
 use ibnet::sweep::query::{self, PortQuery, QueryResult};
 use ibnet::types::{Lid, PortNum};
 
@@ -144,7 +144,7 @@ impl Args {
 
     fn ask<T: Transport>(&self, config: &Config, address: Address, transport: T) -> Result<(), Failure> {
         let path_sl = config.engine.path_sl;
-        let mut asker = DeviceAsker::new(transport, address, cli::random_seed());
+        let mut asker = DeviceClient::new(transport, SystemClock::start(), address, cli::random_seed());
         let question = PortQuery { lid: self.lid, port: self.port, groups: config.engine.groups.clone(), record: self.json };
         let answers = query::run(question, &mut asker).map_err(Failure::Lost)?;
         if path_sl {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ibnet::config::{Config, Plan as Source, Raw};
 use ibnet::sink::Outlet;
-use ibnet::sweep::driver::{Driver, Settings};
+use ibnet::sweep::driver::{Driver, DriverSettings};
 
 use super::lanes::{Lane, Work};
 use super::{Failure, Flags};
@@ -15,7 +15,7 @@ use super::{Failure, Flags};
 pub(super) type Start<T> = Box<dyn FnOnce(Outlet) -> Driver<T>>;
 
 /// Prepares a lane: opens its way to the fabric.
-pub(super) type Prepare<T> = Box<dyn Fn(&Config, &Lane, Settings) -> Result<Start<T>, Failure>>;
+pub(super) type Prepare<T> = Box<dyn Fn(&Config, &Lane, DriverSettings) -> Result<Start<T>, Failure>>;
 
 /// All that is swept by, as it was read.
 pub(super) struct Setup {
@@ -28,7 +28,7 @@ pub(super) struct Setup {
 #[derive(Clone, PartialEq)]
 pub(super) struct Identity {
     lane: Lane,
-    settings: Settings,
+    settings: DriverSettings,
     cpu: Option<usize>,
     pkey: u16,
 }
@@ -63,7 +63,7 @@ impl Setup {
     }
 
     /// The lanes, each with what makes it the one that it is.
-    pub(super) fn lanes(&self, settings: impl Fn(Settings) -> Settings) -> Vec<Identity> {
+    pub(super) fn lanes(&self, settings: impl Fn(DriverSettings) -> DriverSettings) -> Vec<Identity> {
         let Config { cpus, pkey, .. } = &self.config;
         // Fewer CPUs than lanes are shared.
         let cpu = |place: usize| (!cpus.is_empty()).then(|| cpus[place % cpus.len()]);
@@ -97,7 +97,7 @@ impl Setup {
 }
 
 impl Identity {
-    pub(super) fn settings(&self) -> &Settings {
+    pub(super) fn settings(&self) -> &DriverSettings {
         &self.settings
     }
 
@@ -121,8 +121,10 @@ impl Identity {
 
     /// Whether it is the same lane, whatever the rest of the assignments file says.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        let of =
-            |identity: &Self| Self { settings: Settings { assignments_sha256: None, ..identity.settings.clone() }, ..identity.clone() };
+        let of = |identity: &Self| Self {
+            settings: DriverSettings { assignments_sha256: None, ..identity.settings.clone() },
+            ..identity.clone()
+        };
         of(self) == of(other)
     }
 }

@@ -341,7 +341,7 @@ impl<T: Transport + Send + 'static> Crew<T> {
                 Some((_, lane)) => {
                     let sha256 = lane.settings().assignments_sha256.clone();
                     if sha256 != running.identity.settings().assignments_sha256 {
-                        running.control.tell(Notice::Assignments(sha256));
+                        running.control.notify(Notice::Assignments(sha256));
                     }
                     running.identity = lane.clone();
                 }
@@ -416,7 +416,7 @@ impl<T: Transport + Send + 'static> Crew<T> {
     /// Has the first of those that stay tell of a reload.
     fn tell(&self, detail: &str) {
         if let Some(first) = self.running.iter().find(|running| running.phase == Phase::Sweeping) {
-            first.control.tell(Notice::Reload(detail.to_owned()));
+            first.control.notify(Notice::Reload(detail.to_owned()));
         }
     }
 

@@ -1,10 +1,11 @@
-//! Ways to a fabric.
+//! Transports: how MADs reach a fabric.
 //!
-//! | transport | what it is |
+//! | transport | fabric |
 //! |---|---|
-//! | `umad` | libibumad: the kernel's userspace MAD device (feature `umad`) |
+//! | `umad` | a real one, through libibumad and the kernel (feature `umad`) |
 //! | [`sim`] | the fabric of a net file, simulated in this process |
 
+use std::io;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -17,77 +18,94 @@ pub mod sim;
 #[cfg(feature = "umad")]
 pub mod umad;
 
-/// Sends MADs and tells what became of them.
+/// Reads the LID of the sending port and the LID of its subnet manager.
 ///
-/// The engine owns deadlines and order. A transport resends nothing; it gives up waiting for a reply after the time that
-/// the target tells, and then says so with one completion, after which it drops a late reply. For a MAD that could not be
-/// sent at all there may be no completion ever.
+/// Called about once a second on a thread of its own, never on the MAD thread while slots run.
+/// Reads the service level to the subnet manager and the GID at the first call and again when one
+/// of the LIDs changed. Returns `None` if the port cannot be read now.
+pub type Locator = Box<dyn FnMut() -> Option<Local> + Send>;
+
+/// Sends MADs and reports their completions.
 ///
-/// No method reads a clock: `now` is told.
+/// The engine owns deadlines and order. A transport never resends. It waits for a reply for the
+/// time [`Target::give_up`], then reports one completion with [`Outcome::TimedOut`] and drops a
+/// later reply. A MAD that was not sent may have no completion.
+///
+/// No method reads a clock: `now` is an argument.
 pub trait Transport {
     /// Sends a MAD without waiting for its reply.
     ///
     /// # Errors
-    /// When this MAD was not sent; with [`TransportError::no_agent`] if none of its class can be. Others may still be, unless
-    /// [the way is lost](TransportError::is_of_the_way).
+    /// If this MAD was not sent. Other MADs may still be sent, unless [`TransportError::is_lost`].
     fn send(&mut self, target: &Target, mad: &Mad, now: Instant) -> Result<(), TransportError>;
 
-    /// Waits at most `wait` for a completion; a reply's octets are put into `mad`. `None` if there is none.
+    /// Waits at most `wait` for a completion and copies a reply to `mad`. Returns `None` if there
+    /// is none.
     ///
     /// # Errors
-    /// When the way to the fabric is lost.
+    /// If the transport is lost.
     fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError>;
 
-    /// Where the port that sends is on its subnet now; `None` if that cannot be told.
-    fn local(&mut self) -> Option<Local>;
+    /// Returns a reader of the port's LID and its subnet manager's.
+    ///
+    /// The reader is independent of this transport: it may run on another thread and after this
+    /// transport is closed.
+    fn locator(&self) -> Locator;
 }
 
-/// A call that failed, and its errno.
+/// Why a MAD was not sent or no completion can be received.
 #[derive(Debug, thiserror::Error)]
-#[error("{call} failed: {source}")]
-pub struct TransportError {
-    /// The call of the library or of the system.
-    pub call: &'static str,
-    /// What it said.
-    #[source]
-    pub source: std::io::Error,
+pub enum TransportError {
+    /// A call of the library or of the system failed.
+    #[error("{call} failed: {source}")]
+    Call {
+        /// Name of the call, such as `umad_send`.
+        call: &'static str,
+        /// Error of the operating system.
+        source: io::Error,
+    },
+    /// The transport has no agent for the class of the MAD; MADs of other classes can be sent.
+    #[error("no agent is registered for management class {class:#04x}")]
+    NoAgent {
+        /// Management class.
+        class: u8,
+    },
 }
 
 impl TransportError {
-    /// A call that said `errno`.
+    /// Returns the error of a call that failed with `errno`.
     pub fn new(call: &'static str, errno: i32) -> Self {
-        Self { call, source: std::io::Error::from_raw_os_error(errno) }
+        Self::Call { call, source: io::Error::from_raw_os_error(errno) }
     }
 
-    /// The transport has no agent for the management class of the MAD.
-    pub fn no_agent() -> Self {
-        Self::new("umad_register", Errno::OPNOTSUPP.raw_os_error())
+    /// Returns the error of a call that failed with `source`.
+    pub fn call(call: &'static str, source: io::Error) -> Self {
+        Self::Call { call, source }
     }
 
-    /// Whether the transport has no agent for the management class of the MAD.
-    pub fn is_no_agent(&self) -> bool {
-        self.errno() == Errno::OPNOTSUPP.raw_os_error()
-    }
-
-    /// The outcome of a MAD whose send failed with this error.
-    pub fn outcome(&self) -> Outcome {
-        if self.is_no_agent() { Outcome::NoAgent } else { Outcome::SendFailed(self.errno()) }
-    }
-
-    /// The errno, 0 if there was none.
+    /// Returns the errno: 0 if the call set none, `EOPNOTSUPP` for [`Self::NoAgent`].
     pub fn errno(&self) -> i32 {
-        self.source.raw_os_error().unwrap_or(0)
+        match self {
+            Self::Call { source, .. } => source.raw_os_error().unwrap_or(0),
+            Self::NoAgent { .. } => Errno::OPNOTSUPP.raw_os_error(),
+        }
     }
 
-    /// Whether it says of a send that nothing can be sent any more, and not only of this MAD. A device that is gone says so since Linux 5.12 (EIO);
-    /// before that it said EINVAL, as of a MAD that is refused. A simulator says that it is not connected.
-    pub fn is_of_the_way(&self) -> bool {
-        const EIO: i32 = 5;
-        const ENXIO: i32 = 6;
-        const EBADF: i32 = 9;
-        const ENODEV: i32 = 19;
-        const EPIPE: i32 = 32;
-        const ENOTCONN: i32 = 107;
-        [EIO, ENXIO, EBADF, ENODEV, EPIPE, ENOTCONN].contains(&self.errno())
+    /// Returns whether the transport is lost, so that no further MAD can be sent or received.
+    ///
+    /// Since Linux 5.12 a removed device fails with `EIO`. Older kernels return `EINVAL`, which
+    /// they also return for a MAD that they reject, so `EINVAL` does not count. `ENOTCONN` comes
+    /// only from ibsim's preloaded library, after the simulator has ended.
+    pub fn is_lost(&self) -> bool {
+        const LOST: [Errno; 6] = [Errno::IO, Errno::NXIO, Errno::BADF, Errno::NODEV, Errno::PIPE, Errno::NOTCONN];
+        LOST.iter().any(|errno| errno.raw_os_error() == self.errno())
+    }
+
+    /// Returns what the engine gets as the outcome of a MAD that was not sent.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::Call { .. } => Outcome::SendFailed(self.errno()),
+            Self::NoAgent { .. } => Outcome::NoAgent,
+        }
     }
 }

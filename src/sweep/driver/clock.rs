@@ -1,44 +1,193 @@
-//! The one place of the library that reads clocks.
+//! The time of a driver: the trait [`Clock`], and [`SystemClock`], the only part of the library
+//! that reads the clocks of the operating system.
+//!
+//! A driver is generic over its clock. The product uses [`SystemClock`]; tests use
+//! [`VirtualClock`](crate::sweep::virtual_sweep::VirtualClock), in which waiting takes no time.
+//! Work beside the driver's thread (opening a transport, reading the LID of the port) also belongs
+//! to the clock: in virtual time it must finish at a defined instant, so that runs are
+//! reproducible.
 
-use std::sync::OnceLock;
+use std::io;
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::thread;
 use std::time::{Duration, Instant as SystemInstant, SystemTime, UNIX_EPOCH};
 
+use super::wake::Wake;
 use crate::time::Instant;
 
-/// Monotonic time since the program's start, and what the wall clock said at one instant of it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
-    zero: SystemInstant,
-    /// When the wall clock was read last.
-    pub(super) anchor: Instant,
-    wall_at_anchor: u64,
+/// Source of time for a driver.
+pub trait Clock: Clone {
+    /// How the loop of the driver divides its turns between sending, reading and expiring.
+    const PACING: Pacing;
+
+    /// Returns the monotonic time.
+    fn now(&self) -> Instant;
+
+    /// Reads the wall clock and the monotonic clock at the same instant.
+    fn read_wall(&self) -> WallTime;
+
+    /// Measures the mean time that [`now`](Self::now) takes.
+    fn read_cost(&self) -> Duration;
+
+    /// Waits for this time.
+    fn sleep(&self, time: Duration);
+
+    /// Waits until `until`, without a limit if `None`; returns early once `wake` was raised more
+    /// often than `seen` times.
+    fn wait(&self, wake: &Wake, seen: u64, until: Option<Instant>);
+
+    /// Runs `job` without blocking the caller, and raises `wake` when the job has ended.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    fn start<R: Send + 'static>(&self, name: &str, wake: &Arc<Wake>, job: impl FnOnce() -> R + Send + 'static) -> io::Result<Job<R>>;
+
+    /// Runs `job` once in every `period` without blocking the caller, until the result is dropped.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    fn repeat<R: Send + 'static>(&self, name: &str, period: Duration, job: impl FnMut() -> R + Send + 'static) -> io::Result<Latest<R>>;
 }
 
-/// How often both clocks are read at most until the readings are close, and how close that is.
-const READINGS: u32 = 5;
-const CLOSE_READINGS: Duration = Duration::from_micros(20);
+/// Turns of the driver's loop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pacing {
+    /// MADs sent in a row before replies are read.
+    pub sends: u32,
+    /// Replies read in a row before MADs are sent again.
+    pub replies: u32,
+    /// Replies read in a row, with sends between them, before timeouts are handled.
+    pub replies_before_timeouts: u32,
+    /// Longest wait for a reply, during which nothing but the transport is looked at.
+    pub longest_wait: Duration,
+}
 
-/// Enough for a mean to the nanosecond; they take 30 us or so.
-const READINGS_FOR_COST: u32 = 1000;
+impl Pacing {
+    /// Sends and reads take turns: a reply does not wait until a whole window is sent, nor a free
+    /// place in the window until all replies are read.
+    pub const REAL_TIME: Self = Self { sends: 8, replies: 1, replies_before_timeouts: 64, longest_wait: Duration::from_millis(20) };
 
-impl Clock {
-    #[expect(clippy::disallowed_methods, reason = "this is where clocks are read")]
-    pub(super) fn start() -> Self {
-        // One for all drivers of a process: what they share, such as a simulated fabric, is told times that go on when one takes over from another.
-        static ZERO: OnceLock<SystemInstant> = OnceLock::new();
-        let mut clock = Self { zero: *ZERO.get_or_init(SystemInstant::now), anchor: Instant::ZERO, wall_at_anchor: 0 };
-        clock.read_wall();
-        clock
+    /// No time passes between sends and reads, so that there is no reason to take turns.
+    pub const VIRTUAL_TIME: Self =
+        Self { sends: u32::MAX, replies: u32::MAX, replies_before_timeouts: u32::MAX, longest_wait: Duration::MAX };
+}
+
+/// A reading of the wall clock, with the monotonic time of the reading.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WallTime {
+    /// Monotonic time of the reading.
+    pub at: Instant,
+    /// Wall clock in nanoseconds since 1970.
+    pub unix_ns: u64,
+}
+
+impl WallTime {
+    /// Converts a monotonic instant to nanoseconds since 1970, by this reading.
+    pub fn of(&self, instant: Instant) -> u64 {
+        match instant.as_nanos().checked_sub(self.at.as_nanos()) {
+            Some(after) => self.unix_ns.saturating_add(after),
+            None => self.unix_ns.saturating_sub(self.at.as_nanos() - instant.as_nanos()),
+        }
+    }
+}
+
+/// Work that [`Clock::start`] has started.
+#[derive(Debug)]
+pub struct Job<R> {
+    result: Receiver<R>,
+    /// Earliest instant at which the result is handed out.
+    ready_at: Instant,
+}
+
+/// State of a [`Job`].
+#[derive(Debug)]
+pub enum Progress<R> {
+    /// The job still runs.
+    Running,
+    /// The job has ended with this result.
+    Done(R),
+    /// The job has panicked.
+    Panicked,
+}
+
+impl<R> Job<R> {
+    /// A job whose result arrives through `result`, and is held back until `ready_at`.
+    pub(crate) fn new(result: Receiver<R>, ready_at: Instant) -> Self {
+        Self { result, ready_at }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is where clocks are read")]
-    pub(super) fn now(&self) -> Instant {
+    /// Returns the earliest instant at which the result can be there.
+    pub fn ready_at(&self) -> Instant {
+        self.ready_at
+    }
+
+    /// Returns the state of the job without waiting.
+    pub fn poll(&mut self, now: Instant) -> Progress<R> {
+        if now < self.ready_at {
+            return Progress::Running;
+        }
+        match self.result.try_recv() {
+            Ok(result) => Progress::Done(result),
+            Err(TryRecvError::Empty) => Progress::Running,
+            Err(TryRecvError::Disconnected) => Progress::Panicked,
+        }
+    }
+}
+
+/// Returns the newest result of a repeated job, once; never blocks. Dropping it ends the job.
+pub type Latest<R> = Box<dyn FnMut() -> Option<R> + Send>;
+
+/// The clocks of the operating system.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock {
+    zero: SystemInstant,
+}
+
+/// Both clocks are read at most this often until the readings are close together.
+const READINGS: u32 = 5;
+
+/// Readings of both clocks within this time count as one instant.
+const CLOSE_READINGS: Duration = Duration::from_micros(20);
+
+/// Readings for a mean to the nanosecond; they take about 30 us.
+const READINGS_FOR_COST: u32 = 1000;
+
+impl SystemClock {
+    /// Returns the clock of this process. Its zero is the first call in the process: drivers that
+    /// replace each other share a time line, and so does a simulated fabric between them.
+    #[expect(clippy::disallowed_methods, reason = "clocks are read here")]
+    pub fn start() -> Self {
+        static ZERO: OnceLock<SystemInstant> = OnceLock::new();
+        Self { zero: *ZERO.get_or_init(SystemInstant::now) }
+    }
+}
+
+impl Clock for SystemClock {
+    const PACING: Pacing = Pacing::REAL_TIME;
+
+    #[expect(clippy::disallowed_methods, reason = "clocks are read here")]
+    fn now(&self) -> Instant {
         let elapsed = SystemInstant::now().saturating_duration_since(self.zero);
         Instant::from_nanos(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// What reading the monotonic clock takes: the mean of many readings. Confidence (Settlemyer et al.) tells it beside its measurements likewise.
-    pub(super) fn cost(&self) -> Duration {
+    #[expect(clippy::disallowed_methods, reason = "clocks are read here")]
+    fn read_wall(&self) -> WallTime {
+        let mut reading = WallTime::default();
+        // If the thread is interrupted between the readings, both clocks are read again.
+        for _ in 0..READINGS {
+            let before = self.now();
+            let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            reading = WallTime { at: self.now(), unix_ns: u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX) };
+            if reading.at - before < CLOSE_READINGS {
+                break;
+            }
+        }
+        reading
+    }
+
+    fn read_cost(&self) -> Duration {
         let begin = self.now();
         (1..READINGS_FOR_COST).for_each(|_| {
             std::hint::black_box(self.now());
@@ -46,27 +195,160 @@ impl Clock {
         (self.now() - begin) / READINGS_FOR_COST
     }
 
-    /// Reads the wall clock: nanoseconds since 1970.
-    #[expect(clippy::disallowed_methods, reason = "this is where clocks are read")]
-    pub(super) fn read_wall(&mut self) -> u64 {
-        // Both clocks shall mean the same instant: if something came between the readings, they are read again.
-        for _ in 0..READINGS {
-            let before = self.now();
-            let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            self.anchor = self.now();
-            self.wall_at_anchor = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
-            if self.anchor - before < CLOSE_READINGS {
-                break;
-            }
-        }
-        self.wall_at_anchor
+    fn sleep(&self, time: Duration) {
+        thread::sleep(time);
     }
 
-    /// An instant in nanoseconds since 1970, by the wall clock's last reading.
-    pub(super) fn wall(&self, at: Instant) -> u64 {
-        match at.as_nanos().checked_sub(self.anchor.as_nanos()) {
-            Some(after) => self.wall_at_anchor.saturating_add(after),
-            None => self.wall_at_anchor.saturating_sub(self.anchor.as_nanos() - at.as_nanos()),
-        }
+    fn wait(&self, wake: &Wake, seen: u64, until: Option<Instant>) {
+        wake.wait(seen, until.map(|until| until - self.now()));
+    }
+
+    fn start<R: Send + 'static>(&self, name: &str, wake: &Arc<Wake>, job: impl FnOnce() -> R + Send + 'static) -> io::Result<Job<R>> {
+        let (sender, result) = sync_channel(1);
+        let wake = RaiseOnDrop(Arc::clone(wake));
+        thread::Builder::new().name(name.to_owned()).spawn(move || {
+            // Dropped after the sender, also in a panic: the driver then finds the result or its
+            // absence.
+            let _wake = wake;
+            let sender = sender;
+            // The driver may have ended meanwhile.
+            let _ = sender.send(job());
+        })?;
+        Ok(Job::new(result, Instant::ZERO))
+    }
+
+    fn repeat<R: Send + 'static>(
+        &self,
+        name: &str,
+        period: Duration,
+        mut job: impl FnMut() -> R + Send + 'static,
+    ) -> io::Result<Latest<R>> {
+        let mailbox = Arc::new(Mailbox::default());
+        let shared = Arc::clone(&mailbox);
+        thread::Builder::new().name(name.to_owned()).spawn(move || {
+            while shared.wait(period) {
+                let result = job();
+                shared.lock().latest = Some(result);
+            }
+        })?;
+        let reader = Reader(mailbox);
+        Ok(Box::new(move || match reader.0.state.try_lock() {
+            Ok(mut state) => state.latest.take(),
+            Err(TryLockError::Poisoned(state)) => state.into_inner().latest.take(),
+            Err(TryLockError::WouldBlock) => None,
+        }))
+    }
+}
+
+/// Raises a [`Wake`] when a thread ends, also by a panic.
+struct RaiseOnDrop(Arc<Wake>);
+
+impl Drop for RaiseOnDrop {
+    fn drop(&mut self) {
+        self.0.raise();
+    }
+}
+
+/// What a thread with a repeated job shares with its reader.
+struct Mailbox<R> {
+    state: Mutex<MailboxState<R>>,
+    changed: Condvar,
+}
+
+struct MailboxState<R> {
+    latest: Option<R>,
+    has_ended: bool,
+}
+
+impl<R> Default for Mailbox<R> {
+    fn default() -> Self {
+        Self { state: Mutex::new(MailboxState { latest: None, has_ended: false }), changed: Condvar::new() }
+    }
+}
+
+impl<R> Mailbox<R> {
+    fn lock(&self) -> MutexGuard<'_, MailboxState<R>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for this time; returns false as soon as the reader is gone.
+    fn wait(&self, time: Duration) -> bool {
+        let waited = self.changed.wait_timeout_while(self.lock(), time, |state| !state.has_ended);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        !state.has_ended
+    }
+}
+
+/// Ends the thread when it is dropped.
+struct Reader<R>(Arc<Mailbox<R>>);
+
+impl<R> Drop for Reader<R> {
+    fn drop(&mut self) {
+        self.0.lock().has_ended = true;
+        self.0.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// A guard against a test that hangs.
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn wall_time_converts_instants_before_and_after_the_reading() {
+        let reading = WallTime { at: Instant::from_nanos(100), unix_ns: 1_000 };
+        assert_eq!([70, 100, 130].map(|nanos| reading.of(Instant::from_nanos(nanos))), [970, 1_000, 1_030]);
+    }
+
+    #[test]
+    fn job_that_blocks_does_not_block_its_driver() {
+        let (clock, wake) = (SystemClock::start(), Arc::new(Wake::default()));
+        let (release, blocked) = channel::<()>();
+        let (begun, has_begun) = channel();
+        let mut job = clock
+            .start("job", &wake, move || {
+                begun.send(()).expect("the test waits");
+                blocked.recv_timeout(LIMIT)
+            })
+            .expect("a thread");
+        has_begun.recv_timeout(LIMIT).expect("the job runs");
+        assert!(matches!(job.poll(clock.now()), Progress::Running));
+        let seen = wake.count();
+        release.send(()).expect("the job waits");
+        clock.wait(&wake, seen, Some(clock.now() + LIMIT));
+        assert!(matches!(job.poll(clock.now()), Progress::Done(Ok(()))));
+    }
+
+    #[test]
+    fn panic_of_a_job_is_reported_and_wakes_the_driver() {
+        let (clock, wake) = (SystemClock::start(), Arc::new(Wake::default()));
+        let mut job = clock.start("job", &wake, || panic!("on purpose")).expect("a thread");
+        clock.wait(&wake, 0, Some(clock.now() + LIMIT));
+        let progress: Progress<()> = job.poll(clock.now());
+        assert!(matches!(progress, Progress::Panicked));
+    }
+
+    #[test]
+    fn repeated_job_ends_with_its_reader() {
+        let (results, ended) = channel::<()>();
+        let (begun, has_begun) = channel();
+        let mut latest = SystemClock::start()
+            .repeat("job", Duration::from_millis(1), move || {
+                let _kept_until_the_thread_ends = &results;
+                let _ = begun.send(());
+                7
+            })
+            .expect("a thread");
+        has_begun.recv_timeout(LIMIT).expect("the job runs");
+        // A second run has begun, so that the result of the first one is there.
+        has_begun.recv_timeout(LIMIT).expect("the job runs again");
+        let found = (0..).find_map(|_| latest()).expect("endless");
+        assert_eq!(found, 7);
+        drop(latest);
+        assert!(ended.recv_timeout(LIMIT).is_err_and(|error| error == std::sync::mpsc::RecvTimeoutError::Disconnected));
     }
 }

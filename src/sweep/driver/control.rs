@@ -1,84 +1,123 @@
-//! What another thread may ask of a driver: to end, to begin or end at a slot, to tell of something.
+//! Requests of another thread to a driver: stop, begin or end at a slot, write a notice.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{fmt, mem};
 
-/// A way to steer a driver from another thread.
+use super::wake::Wake;
+
+/// Steers a driver from another thread.
 ///
-/// Two drivers hand ports over to one another without a gap: the new one is [held](Self::held), makes itself acquainted with its devices while the old one
-/// still sweeps, and [is ready](Self::is_ready); then the old one is told to [`leave_before`](Self::leave_before) a slot and the new one to
-/// [`begin_with`](Self::begin_with) it.
-#[derive(Debug)]
+/// Two drivers hand their ports over without a gap in three steps:
+///
+/// 1. The new driver is [held](Self::held). It discovers its devices while the old one still
+///    sweeps, until it [is ready](Self::is_ready).
+/// 2. [`leave_before`](Self::leave_before) ends the old driver before a slot.
+/// 3. [`begin_with`](Self::begin_with) starts the new driver with that slot.
+#[derive(Debug, Default)]
 pub struct Control {
+    /// Read at every turn of the driver's loop, so apart from the state.
     stop: AtomicBool,
-    ready: AtomicBool,
-    /// The first slot that is run; [`u64::MAX`] while that is not known.
-    first: AtomicU64,
-    /// The first slot that is not run any more.
-    end: AtomicU64,
-    /// The last slot that began; [`u64::MAX`] before there is one.
-    last: AtomicU64,
-    /// Whose slots are gone on with, until that was asked.
-    before: Mutex<Option<Arc<Self>>>,
-    has_notices: AtomicBool,
-    notices: Mutex<Vec<Notice>>,
+    state: Mutex<State>,
+    wake: Arc<Wake>,
 }
 
-/// What a driver is to tell in its records, between two slots.
+#[derive(Debug, Default)]
+struct State {
+    first: FirstSlot,
+    /// First slot that the driver no longer runs.
+    end: Option<u64>,
+    /// Last slot that has begun.
+    last: Option<u64>,
+    /// Driver whose slots this one continues, until [`Control::expected_slot`] was called.
+    predecessor: Option<Arc<Control>>,
+    is_ready: bool,
+    on_ready: Option<OnReady>,
+    notices: Vec<Notice>,
+}
+
+/// The first slot that a driver runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum FirstSlot {
+    /// The next one.
+    #[default]
+    Next,
+    /// Unknown yet: the driver waits for [`Control::begin_with`].
+    Held,
+    /// This slot, or the first one after it.
+    From(u64),
+}
+
+/// A function that is called once.
+struct OnReady(Box<dyn FnOnce() + Send>);
+
+impl fmt::Debug for OnReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnReady")
+    }
+}
+
+/// Something that a driver writes to its records between two slots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notice {
     /// A `reload` event with this detail.
     Reload(String),
-    /// Its ports and settings are the same, but the assignments file is another: a `start` record with its SHA-256.
+    /// A `start` record with the SHA-256 of another assignments file, whose ports and settings are
+    /// the same for this driver.
     Assignments(Option<String>),
 }
 
-impl Default for Control {
-    fn default() -> Self {
-        Self {
-            stop: AtomicBool::new(false),
-            ready: AtomicBool::new(false),
-            first: AtomicU64::new(0),
-            end: AtomicU64::new(u64::MAX),
-            last: AtomicU64::new(u64::MAX),
-            before: Mutex::default(),
-            has_notices: AtomicBool::new(false),
-            notices: Mutex::default(),
-        }
-    }
-}
-
 impl Control {
-    /// Of a driver that runs no slot before it is told which is its first. It tells of those that `before` missed at its end, if both count them alike.
-    pub fn held(before: Option<Arc<Self>>) -> Self {
-        Self { first: AtomicU64::new(u64::MAX), before: Mutex::new(before), ..Self::default() }
+    /// Returns the handle for a paused driver; [`begin_with`](Self::begin_with) starts its slots.
+    ///
+    /// The driver reports the slots that `predecessor` missed at its end. Slots of both must have
+    /// the same numbers.
+    pub fn held(predecessor: Option<Arc<Self>>) -> Self {
+        let state = State { first: FirstSlot::Held, predecessor, ..State::default() };
+        Self { state: Mutex::new(state), ..Self::default() }
     }
 
-    /// Asks nothing more, takes what is under way until its grace ends, for 0.3 s at most, writes the slot's records and ends. Is seen within
-    /// [`LONGEST_WAIT`](super::LONGEST_WAIT).
+    /// Ends the driver. It sends nothing more, waits for replies until the grace period ends
+    /// (0.3 s at most), and writes the records of the slot. A driver in a slot sees the request
+    /// within 20 ms.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+        self.wake.raise();
     }
 
-    /// Whether it has asked its devices who they are, and could begin.
+    /// Returns whether the driver has discovered its devices and can begin.
     pub fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::Acquire)
+        self.lock().is_ready
     }
 
-    /// Runs slots from this one on.
+    /// Calls `notify` once when the driver [is ready](Self::is_ready); at once if it already is.
+    pub fn on_ready(&self, notify: impl FnOnce() + Send + 'static) {
+        let mut state = self.lock();
+        if state.is_ready {
+            drop(state);
+            return notify();
+        }
+        state.on_ready = Some(OnReady(Box::new(notify)));
+    }
+
+    /// Sets the first slot that the driver runs.
     pub fn begin_with(&self, slot: u64) {
-        self.first.store(slot, Ordering::Release);
+        self.change(|state| state.first = FirstSlot::From(slot));
     }
 
-    /// Ends instead of running this slot or a later one.
+    /// Ends the driver before this slot.
     pub fn leave_before(&self, slot: u64) {
-        self.end.store(slot, Ordering::Release);
+        self.change(|state| state.end = Some(slot));
     }
 
-    /// Tells of something, within [`LONGEST_WAIT`](super::LONGEST_WAIT) or after the slot that runs.
-    pub fn tell(&self, notice: Notice) {
-        self.notices.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
-        self.has_notices.store(true, Ordering::Release);
+    /// Has the driver write a notice, after the slot that runs.
+    pub fn notify(&self, notice: Notice) {
+        self.change(|state| state.notices.push(notice));
+    }
+
+    /// What wakes the driver between two slots.
+    pub(super) fn wake(&self) -> &Arc<Wake> {
+        &self.wake
     }
 
     pub(super) fn is_stopped(&self) -> bool {
@@ -86,63 +125,107 @@ impl Control {
     }
 
     pub(super) fn set_ready(&self) {
-        self.ready.store(true, Ordering::Release);
+        let mut state = self.lock();
+        state.is_ready = true;
+        let on_ready = state.on_ready.take();
+        drop(state);
+        if let Some(OnReady(notify)) = on_ready {
+            notify();
+        }
     }
 
-    /// The first slot to run; `None` while it is held.
-    pub(super) fn first(&self) -> Option<u64> {
-        Some(self.first.load(Ordering::Acquire)).filter(|first| *first < u64::MAX)
+    pub(super) fn first_slot(&self) -> FirstSlot {
+        self.lock().first
     }
 
-    /// Takes note that a slot begins.
-    pub(super) fn begins(&self, slot: u64) {
-        self.last.store(slot, Ordering::Release);
+    /// Records that a slot begins.
+    pub(super) fn set_last_slot(&self, slot: u64) {
+        self.lock().last = Some(slot);
     }
 
-    /// The slot after the last one of whom we follow, once; `None` if there was none.
-    pub(super) fn expected(&self) -> Option<u64> {
-        // Let go of: else each would hold all before it.
-        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        before.last.load(Ordering::Acquire).checked_add(1)
+    /// Returns the slot after the last one of the predecessor, at the first call. `None` if there
+    /// is no predecessor, or it has run no slot.
+    pub(super) fn expected_slot(&self) -> Option<u64> {
+        // Taken, because a chain of predecessors would keep all of them in memory.
+        let predecessor = self.lock().predecessor.take()?;
+        let last = predecessor.lock().last;
+        last.map(|last| last + 1)
     }
 
     pub(super) fn leaves_before(&self, slot: u64) -> bool {
-        slot >= self.end.load(Ordering::Acquire)
+        self.lock().end.is_some_and(|end| slot >= end)
     }
 
-    /// What there is to tell, once.
+    /// Removes and returns all notices.
     pub(super) fn take_notices(&self) -> Vec<Notice> {
-        if !self.has_notices.swap(false, Ordering::Acquire) {
-            return Vec::new();
-        }
-        std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
+        mem::take(&mut self.lock().notices)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.lock());
+        self.wake.raise();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU32;
+
     use super::*;
 
     #[test]
-    fn who_is_held_begins_when_told_and_expects_what_follows_the_last_slot_of_the_other() {
+    fn held_driver_begins_on_request_and_expects_the_slot_after_its_predecessor() {
         let old = Arc::new(Control::default());
         let new = Control::held(Some(Arc::clone(&old)));
-        assert_eq!((old.first(), new.first()), (Some(0), None));
-        old.begins(41);
+        assert_eq!((old.first_slot(), new.first_slot()), (FirstSlot::Next, FirstSlot::Held));
+        old.set_last_slot(41);
         old.leave_before(44);
         new.begin_with(44);
         assert_eq!([41, 43, 44, 45].map(|slot| old.leaves_before(slot)), [false, false, true, true]);
-        // It was to run 42 and 43 too, and could not.
-        assert_eq!((new.first(), new.expected(), new.expected()), (Some(44), Some(42), None));
-        assert_eq!(Control::held(Some(Arc::new(Control::default()))).expected(), None, "who never ran a slot missed none");
+        // The predecessor should have run 42 and 43 too.
+        assert_eq!((new.first_slot(), new.expected_slot(), new.expected_slot()), (FirstSlot::From(44), Some(42), None));
+        let without_slots = Control::held(Some(Arc::new(Control::default())));
+        assert_eq!(without_slots.expected_slot(), None);
     }
 
     #[test]
-    fn a_notice_is_taken_once() {
+    fn notices_are_taken_once() {
         let control = Control::default();
-        control.tell(Notice::Reload("a".to_owned()));
-        control.tell(Notice::Assignments(None));
+        control.notify(Notice::Reload("a".to_owned()));
+        control.notify(Notice::Assignments(None));
         assert_eq!(control.take_notices(), [Notice::Reload("a".to_owned()), Notice::Assignments(None)]);
         assert_eq!(control.take_notices(), []);
+    }
+
+    #[test]
+    fn every_request_wakes_the_driver() {
+        let control = Control::default();
+        control.stop();
+        control.begin_with(1);
+        control.leave_before(2);
+        control.notify(Notice::Reload(String::new()));
+        assert_eq!(control.wake().count(), 4);
+    }
+
+    #[test]
+    fn ready_driver_notifies_once_whenever_the_function_was_set() {
+        let (control, calls) = (Control::default(), Arc::new(AtomicU32::new(0)));
+        let call = || {
+            let calls = Arc::clone(&calls);
+            move || {
+                calls.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        control.on_ready(call());
+        assert_eq!((calls.load(Ordering::Relaxed), control.is_ready()), (0, false));
+        control.set_ready();
+        control.set_ready();
+        assert_eq!((calls.load(Ordering::Relaxed), control.is_ready()), (1, true));
+        control.on_ready(call());
+        assert_eq!(calls.load(Ordering::Relaxed), 2);
     }
 }

@@ -1,7 +1,7 @@
-//! What happened, told: an `event` record each, and in the log what a person wants to know.
+//! Events: each becomes an `event` record, and the important ones a log message.
 
-use super::lifeline::Back;
-use super::{Control, Driver, NAMED_IN_LOG, Settings};
+use super::reconnect::Reconnected;
+use super::{Clock, Control, Driver, DriverSettings, NAMED_IN_LOG};
 use crate::mad::smp::PortInfo;
 use crate::mad::transport::{Transport, TransportError};
 use crate::sweep::engine::{Event, Key};
@@ -10,24 +10,25 @@ use crate::sweep::sample::Status;
 use crate::sweep::window::Change;
 use crate::types::{Guid, Lid, LinkRate, Printable};
 
-impl<T: Transport> Driver<T> {
+impl<T: Transport, C: Clock> Driver<T, C> {
+    /// Takes an event of the engine: writes it, or keeps it until the end of the slot.
     pub(super) fn take_event(&mut self, event: Event, slot: u64) {
         match event {
             Event::Port(port) => self.settled.push(port),
-            Event::GroupUnsupported { device, group } => self.refused.push((self.first_ports[device], group)),
+            Event::GroupUnsupported { device, group } => self.unsupported.push((self.first_ports[device], group)),
             Event::Unreachable(device) => self.changed.push((self.first_ports[device], false)),
             Event::Reachable(device) => self.changed.push((self.first_ports[device], true)),
-            Event::WrongDevice { device, found } => self.tell_wrong_device(slot, device, found),
+            Event::WrongDevice { device, found } => self.report_wrong_device(slot, device, found),
             Event::RightDevice(device) => {
                 let port = self.first_ports[device];
                 self.log_identity(port, "the device is at its LID again");
                 self.write_event(slot, "right_device", Some(port), "the device is at its LID again");
             }
-            Event::LidChange { device, from, to } => self.tell_lid_change(slot, device, from, to),
+            Event::LidChange { device, from, to } => self.report_lid_change(slot, device, from, to),
             Event::Link(port) => self.take_link(slot, port),
             Event::Redirected { device, to, unserved_pkey } => {
                 let port = self.first_ports[device];
-                tracing::info!(lid = %self.ports[port].lid, %to, "another agent answers for the device's counters");
+                tracing::info!(lid = %self.ports[port].lid, %to, "the device redirects queries for counters to another agent");
                 let mut detail = format!("its counters are asked of LID {to}");
                 if let Some(pkey) = unserved_pkey {
                     detail += &format!("; its P_Key {pkey:#06x} matches none in the P_Key table of this port");
@@ -46,9 +47,9 @@ impl<T: Transport> Driver<T> {
             Event::Window(Change { from, to }) => {
                 let detail = format!("from {from} to {to} MADs under way");
                 if to < from {
-                    tracing::warn!("more MADs than usual expire of devices that answer others: the window is halved {detail}");
+                    tracing::warn!(from, to, "window halved: devices that answer lose more MADs than usual");
                 } else {
-                    tracing::info!("the window is whole again: {detail}");
+                    tracing::info!(from, to, "window restored");
                 }
                 self.write_event(slot, if to < from { "window_halved" } else { "window_restored" }, None, &detail);
             }
@@ -56,40 +57,42 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    fn log_identity(&self, port: usize, what: &str) {
+    /// Logs a message about the device of a port.
+    fn log_identity(&self, port: usize, message: &str) {
         let PortIdentity { node, guid, lid, .. } = &self.ports[port];
-        tracing::info!(node = %Printable(node), %guid, %lid, "{what}");
+        tracing::info!(node = %Printable(node), %guid, %lid, "{message}");
     }
 
-    fn tell_wrong_device(&mut self, slot: u64, device: usize, found: Guid) {
+    fn report_wrong_device(&mut self, slot: u64, device: usize, found: Guid) {
         let port = self.first_ports[device];
         let PortIdentity { node, guid, lid, .. } = &self.ports[port];
-        tracing::warn!(node = %Printable(node), %guid, %lid, %found, "another device answers at this LID; its data is withheld");
-        self.forget_readings(device);
+        tracing::warn!(node = %Printable(node), %guid, %lid, %found, "another device answers at this LID; its data is dropped");
+        self.reset_readings(device);
         self.write_event(slot, "wrong_device", Some(port), &format!("the device at this LID is {found}"));
     }
 
-    fn tell_lid_change(&mut self, slot: u64, device: usize, from: Lid, to: Lid) {
+    fn report_lid_change(&mut self, slot: u64, device: usize, from: Lid, to: Lid) {
         let ports = self.ports_of(device);
         self.ports[ports.clone()].iter_mut().for_each(|port| port.lid = to);
-        self.forget_readings(device);
+        self.reset_readings(device);
         let PortIdentity { node, guid, .. } = &self.ports[ports.start];
-        tracing::info!(node = %Printable(node), %guid, %from, %to, "the device is at another LID now");
+        tracing::info!(node = %Printable(node), %guid, %from, %to, "the LID of the device changed");
         self.write_event(slot, "lid_change", Some(ports.start), &format!("from LID {from} to LID {to}"));
     }
 
-    /// What comes next is no continuation of what came before.
-    fn forget_readings(&mut self, device: usize) {
+    /// Resets the readings of a device: its next counters do not continue the last ones.
+    fn reset_readings(&mut self, device: usize) {
         let ports = self.ports_of(device);
         self.readings[ports].iter_mut().for_each(|reading| reading.clear());
     }
 
+    /// Returns the range of a device's ports.
     fn ports_of(&self, device: usize) -> std::ops::Range<usize> {
         let end = self.first_ports.get(device + 1).copied();
         self.first_ports[device]..end.unwrap_or(self.ports.len())
     }
 
-    /// Takes what PortInfo says of a link, and tells what changed.
+    /// Takes the link state and rate of a port from PortInfo, and reports changes.
     fn take_link(&mut self, slot: u64, port: usize) {
         let Some((info, mask)) = self.engine.link(port) else { return };
         let active = info.state == PortInfo::ACTIVE;
@@ -99,44 +102,47 @@ impl<T: Transport> Driver<T> {
             self.write_event(slot, event, Some(port), state_name(info.state));
         }
         if !active {
-            // Width and speed of a link that is down say nothing.
+            // Width and speed of a link that is down have no meaning.
             return;
         }
         let identity = &mut self.ports[port];
         let now = refined(info.rate(mask), &identity.link);
         identity.link_source = LinkSource::Live;
-        // The interval that ends now may have been of the faster one.
+        // In the interval that ends now the link may have had the faster of both rates.
         self.readings[port].capacity_gbps = [now.data_gbps(), identity.link.data_gbps()].into_iter().flatten().reduce(f64::max);
         if now != identity.link {
             let before = std::mem::replace(&mut identity.link, now.clone());
             if before.data_gbps().is_none() {
-                // Nobody knew it before.
+                // The rate was unknown, so this is no change.
                 return;
             }
             let detail = format!("from {before} to {now}");
-            tracing::info!(node = %Printable(&identity.node), port = %identity.port, "link change {}", Printable(&detail));
+            let (node, before, now) = (Printable(&identity.node), before.to_string(), now.to_string());
+            tracing::info!(%node, port = %identity.port, from = %Printable(&before), to = %Printable(&now), "link rate changed");
             self.write_event(slot, "link_change", Some(port), &detail);
         }
     }
 
-    /// Tells of groups that devices do not have: an event each, and in the log by name if they are few.
-    pub(super) fn tell_refused(&mut self, slot: u64) {
-        let refused = std::mem::take(&mut self.refused);
-        for (port, group) in &refused {
+    /// Reports counter groups that devices do not support: an event each, and a log message each if
+    /// they are few.
+    pub(super) fn report_unsupported(&mut self, slot: u64) {
+        let unsupported = std::mem::take(&mut self.unsupported);
+        for (port, group) in &unsupported {
             self.write_event(slot, "group_unsupported", Some(*port), group.as_str());
         }
-        match refused.len() {
+        match unsupported.len() {
             0 => {}
-            1..=NAMED_IN_LOG => refused.iter().for_each(|(port, group)| {
+            1..=NAMED_IN_LOG => unsupported.iter().for_each(|(port, group)| {
                 let PortIdentity { node, guid, lid, .. } = &self.ports[*port];
-                tracing::info!(node = %Printable(node), %guid, %lid, %group, "the device does not have these counters");
+                tracing::info!(node = %Printable(node), %guid, %lid, %group, "the device does not support this counter group");
             }),
-            groups => tracing::info!(groups, "devices do not have these counters; the records name them"),
+            groups => tracing::info!(groups, "devices do not support some counter groups; the records name them"),
         }
     }
 
-    /// Tells of devices that stopped answering, or began again: an event each, and in the log by name if they are few.
-    pub(super) fn tell_changes(&mut self, slot: u64) {
+    /// Reports devices that became unreachable or reachable: an event each, and a log message each
+    /// if they are few.
+    pub(super) fn report_reachability(&mut self, slot: u64) {
         let changed = std::mem::take(&mut self.changed);
         for (answers, event, detail) in
             [(false, "unreachable", "no MAD of a whole slot was answered"), (true, "reachable", "answers again")]
@@ -155,92 +161,96 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    /// Takes note of a MAD that could not be sent.
+    /// Takes the error of a MAD that could not be sent.
     pub(super) fn take_send_error(&mut self, error: TransportError, slot: u64) {
-        if self.lifeline.lost().is_some() {
-            // That was told already.
+        if self.transport.is_lost() {
+            // The loss was reported already.
             return;
         }
-        if error.is_of_the_way() {
-            self.lose_way(error, slot);
-        } else if !error.is_no_agent() {
-            // Without an agent of that class there is less to tell, but nothing is wrong with the way to the fabric.
+        if error.is_lost() {
+            self.lose_transport(error, slot);
+        } else if !matches!(error, TransportError::NoAgent { .. }) {
+            // Without an agent for a class some checks are impossible, but the transport works.
             self.send_error = Some(error);
         }
     }
 
-    /// The way to the fabric is lost: nothing that is under way will be answered. Slots go on without it, if it may be found again.
-    pub(super) fn lose_way(&mut self, error: TransportError, slot: u64) {
-        if !self.lifeline.can_reopen() {
+    /// Marks the transport as lost: no MAD in flight will be answered. If it can be opened again,
+    /// slots go on meanwhile; otherwise the driver ends.
+    pub(super) fn lose_transport(&mut self, error: TransportError, slot: u64) {
+        if !self.transport.can_reopen() {
             self.failure.get_or_insert(error);
             return;
         }
         let now = self.clock.now();
-        tracing::warn!(%error, "the way to the fabric is lost; it is opened again as soon as it can be");
+        tracing::warn!(%error, "transport lost; opening it again");
         self.write_event(slot, "umad_lost", None, &error.to_string());
-        self.lifeline.lose(error.errno(), now);
+        self.latest_location = None;
+        self.transport.lose(error.errno(), now);
         self.engine.transport_lost(error.errno(), now);
         self.send_error = None;
     }
 
-    /// Looks after a way that is lost. If it is back, all LIDs may be others: every device is asked who it is.
-    pub(super) fn mind_way(&mut self, slot: u64) {
-        let Some(Back { after, pkey_index, pkey_table }) = self.lifeline.poll(self.clock.now()) else { return };
+    /// Continues the attempts to open a lost transport. Once it is open again, every device is
+    /// verified, as all LIDs may have changed.
+    pub(super) fn poll_reconnect(&mut self, control: &Control, slot: u64) {
+        let reconnected = self.transport.poll(self.clock.now(), control.wake());
+        let Some(Reconnected { after, pkey_index, pkey_table, location }) = reconnected else { return };
         self.engine.transport_restored(pkey_index, pkey_table);
-        let place =
-            self.lifeline.local().map(|local| format!("; this host is at LID {}, the subnet manager at LID {}", local.lid, local.sm_lid));
+        let place = location.local.map(|local| format!("; this host is at LID {}, the subnet manager at LID {}", local.lid, local.sm_lid));
         let detail = format!("after {:.1} s{}", after.as_secs_f64(), place.unwrap_or_default());
-        tracing::info!("the way to the fabric is back {detail}");
+        tracing::info!(seconds = after.as_secs_f64(), "transport open again");
         self.write_event(slot, "umad_back", None, &detail);
-        self.located = None;
-        self.locate(slot);
+        self.set_location(location, slot);
     }
 
-    /// Tells of MADs that could not be sent, once until they can again. If nothing at all could be sent, the way to the fabric is lost.
-    pub(super) fn tell_send_errors(&mut self, slot: u64) {
-        if self.lifeline.lost().is_some() {
+    /// Reports MADs that could not be sent, once until all can be sent again. If nothing at all
+    /// could be sent, the transport is lost.
+    pub(super) fn report_send_errors(&mut self, slot: u64) {
+        if self.transport.is_lost() {
             return;
         }
         let Some(error) = self.send_error.take() else {
-            if std::mem::take(&mut self.sends_fail) {
+            if std::mem::take(&mut self.has_logged_send_errors) {
                 tracing::info!("all MADs can be sent again");
             }
             return;
         };
         let stats = self.engine.stats();
         let (mads, nothing_sent) = (stats.send_errors, stats.mads_sent == 0);
-        if !std::mem::replace(&mut self.sends_fail, true) {
+        if !std::mem::replace(&mut self.has_logged_send_errors, true) {
             tracing::warn!(mads, %error, "MADs could not be sent");
             self.write_event(slot, "send_error", None, &format!("{mads} MADs could not be sent: {error}"));
         }
         if nothing_sent {
-            self.lose_way(error, slot);
+            self.lose_transport(error, slot);
         }
     }
 
-    /// Tells of slots that end before all is asked, once until they do not.
-    pub(super) fn tell_too_short(&mut self, control: &Control) {
+    /// Logs that the slot was too short for all ports, once until a slot is long enough.
+    pub(super) fn report_short_slot(&mut self, control: &Control) {
         let (skipped, of) = (self.engine.stats().count(Status::Skipped), self.ports.len());
-        let was = std::mem::replace(&mut self.too_short, skipped > 0 && !control.is_stopped());
-        if self.too_short && !was {
+        let is_short = skipped > 0 && !control.is_stopped();
+        if !std::mem::replace(&mut self.has_logged_short_slots, is_short) && is_short {
             let interval = self.settings.interval;
             tracing::warn!(
                 skipped,
                 of,
                 ?interval,
-                "ports were not reached within a slot; they come first in the next. Raise the interval or the window"
+                "slot too short: skipped ports come first in the next slot; raise the interval or the window"
             );
         }
     }
 
+    /// Writes an `event` record, about a port or its device if `port` is given.
     pub(super) fn write_event(&mut self, slot: u64, event: &'static str, port: Option<usize>, detail: &str) {
         debug_assert!(Of::event(event).is_some(), "{event} is not declared");
         let of = port.map(|port| &self.ports[port]);
         let (guid, lid) = (of.map(|of| of.guid), of.map(|of| of.lid));
-        // An event of a device is told of no port of it.
+        // The event of a device has no port number.
         let port = of.filter(|_| Of::event(event) == Some(Of::Port)).map(|of| of.port);
-        let ts = self.clock.wall(self.clock.now());
-        let Settings { sampler, ca, ca_port, .. } = &self.settings;
+        let ts = self.unix_now();
+        let DriverSettings { sampler, ca, ca_port, .. } = &self.settings;
         record::write(
             &EventRecord {
                 r#type: "event",
@@ -262,11 +272,12 @@ impl<T: Transport> Driver<T> {
     }
 }
 
-/// PortInfo says QDR of FDR10 too: where the net file knew better, it still does.
+/// Keeps FDR10 of the net file, because PortInfo reports FDR10 as QDR.
 fn refined(now: LinkRate, before: &LinkRate) -> LinkRate {
     if (&*now.speed, &*before.speed) == ("QDR", "FDR10") { LinkRate { speed: before.speed.clone(), ..now } } else { now }
 }
 
+/// Returns the name of PortInfo.PortState for event details.
 fn state_name(state: u8) -> &'static str {
     match state {
         1 => "down",

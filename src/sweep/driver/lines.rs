@@ -1,8 +1,8 @@
-//! The lines of a slot: a record of each port, and their sum.
+//! The records of a slot: one for each port, and one `sweep` record.
 
 use hdrhistogram::Histogram;
 
-use super::{Control, Driver, HISTOGRAM_EVERY, Notice, nanos};
+use super::{Clock, Control, Driver, HISTOGRAM_EVERY, Notice, nanos};
 use crate::mad::transport::Transport;
 use crate::sink::{self, Batch, Blank};
 use crate::sweep::record::{self, HistogramRecord, PortRecord, Start, SweepRecord};
@@ -11,25 +11,27 @@ use crate::sweep::stats::{self, MAD_OCTETS_ON_LINK, RoundTrips};
 use crate::time::Instant;
 use crate::types::NodeKind;
 
-/// What `histogram` records tell.
-pub(super) struct Minute {
+/// Round trips and lengths of sweeps since the last `histogram` records.
+pub(super) struct HistogramPeriod {
     since: Instant,
     rtt: RoundTrips,
     sweep: Histogram<u64>,
 }
 
-impl Minute {
+impl HistogramPeriod {
     pub(super) fn new(since: Instant) -> Self {
         Self { since, rtt: RoundTrips::default(), sweep: stats::durations() }
     }
 }
 
-impl<T: Transport> Driver<T> {
+impl<T: Transport, C: Clock> Driver<T, C> {
+    /// Reads the wall clock, and opens the outputs with a `start` record.
     pub(super) fn write_start(&mut self) {
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        self.wall = self.clock.read_wall();
         let record = Start {
             r#type: "start",
-            ts: self.clock.read_wall(),
+            ts: self.wall.unix_ns,
             slot: self.current_slot(),
             sampler: &self.settings.sampler,
             schema: record::SCHEMA,
@@ -43,8 +45,8 @@ impl<T: Transport> Driver<T> {
             groups: record::group_names(&self.settings.engine.groups),
             ports: self.ports.len(),
             assignments_sha256: self.settings.assignments_sha256.as_deref(),
-            clock_ns: nanos(self.clock.cost()),
-            // The sinks count.
+            clock_ns: nanos(self.clock.read_cost()),
+            // Each output has its own count.
             file_seq: 0,
         };
         let mut text = Vec::new();
@@ -53,15 +55,15 @@ impl<T: Transport> Driver<T> {
         self.outlet.start(sink::Start { line, sampler, ts });
     }
 
-    /// Tells what this driver was told to tell.
+    /// Writes the notices of other threads.
     pub(super) fn take_notices(&mut self, control: &Control, slot: u64) {
         for notice in control.take_notices() {
             match notice {
                 Notice::Reload(detail) => self.write_event(slot, "reload", None, &detail),
                 Notice::Assignments(sha256) => {
                     self.settings.assignments_sha256 = sha256;
-                    // Who has not spoken yet says it in its first line.
-                    if self.speaks {
+                    // Otherwise the first `start` record will have it.
+                    if self.has_started {
                         self.write_start();
                     }
                 }
@@ -79,13 +81,15 @@ impl<T: Transport> Driver<T> {
         self.settled = settled;
     }
 
+    /// Writes the record of one port. An implausible or reset counter causes an event and a
+    /// verification of the device.
     fn write_port(&mut self, port: usize, slot: u64) {
         let begin = self.clock.now();
         let sample = self.engine.sample(port);
         let reading = &mut self.readings[port];
         reading.take(&self.columns, slot, &sample);
-        self.decode += self.clock.now() - begin;
-        let ts = self.clock.wall(sample.at);
+        self.decode_time += self.clock.now() - begin;
+        let ts = self.wall.of(sample.at);
         let (identity, columns) = (&self.ports[port], &self.columns);
         let record = PortRecord { ts, slot, sampler: &self.settings.sampler, identity, sample: &sample, reading, columns };
         record::write(&record, &mut self.batch.bytes);
@@ -96,7 +100,7 @@ impl<T: Transport> Driver<T> {
             return;
         }
         if !reading.resets.is_empty() {
-            // Somebody cleared it, or it is another port's.
+            // The counters were cleared, or belong to another port.
             self.engine.verify(port);
             let names: Vec<_> =
                 columns.iter().filter(|(index, _)| reading.resets.contains(index)).map(|(_, column)| column.field.json).collect();
@@ -105,30 +109,31 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    /// Writes the slot's `sweep` record and hands its lines over. Gives the lines that were lost since the slot before.
+    /// Writes the `sweep` record, and hands all records of the slot to the outputs. Returns the
+    /// number of records that outputs have dropped since the slot before.
     pub(super) fn end_slot(&mut self, slot: u64, slots_missed: u64) -> u64 {
         let stats = self.engine.stats();
         let rtt = stats.rtt.all();
         let quantile = |q| (!rtt.is_empty()).then(|| rtt.value_at_quantile(q));
         let count = |status| stats.count(status);
-        let told_apart = [Status::Ok, Status::Late, Status::Timeout, Status::Unreachable, Status::Skipped].map(count);
+        let by_status = [Status::Ok, Status::Late, Status::Timeout, Status::Unreachable, Status::Skipped].map(count);
         let record = SweepRecord {
             r#type: "sweep",
-            ts: self.clock.wall(self.clock.now()),
+            ts: self.unix_now(),
             slot,
             sampler: &self.settings.sampler,
             ca: &self.settings.ca,
             ca_port: self.settings.ca_port,
             role: self.settings.role(),
             duration_ns: nanos(stats.duration()),
-            decode_ns: nanos(self.decode),
+            decode_ns: nanos(self.decode_time),
             ports: stats.total(),
-            ok: told_apart[0],
-            late: told_apart[1],
-            timeout: told_apart[2],
-            unreachable: told_apart[3],
-            skipped: told_apart[4],
-            errors: stats.total() - told_apart.iter().sum::<u32>(),
+            ok: by_status[0],
+            late: by_status[1],
+            timeout: by_status[2],
+            unreachable: by_status[3],
+            skipped: by_status[4],
+            errors: stats.total() - by_status.iter().sum::<u32>(),
             mads_sent: stats.mads_sent,
             mads_late: stats.mads_late,
             mads_rejected: stats.rejected.total(),
@@ -141,7 +146,7 @@ impl<T: Transport> Driver<T> {
             mads_refused: stats.mads_refused,
             load_bytes: stats.mads_sent * MAD_OCTETS_ON_LINK,
             slots_missed,
-            // Each sink has its own.
+            // Each output has its own count.
             lines_lost: 0,
             rtt_p50_ns: quantile(0.5),
             rtt_p99_ns: quantile(0.99),
@@ -152,30 +157,33 @@ impl<T: Transport> Driver<T> {
         record::write(&record, &mut self.batch.bytes);
         self.batch.lost_at = sink::place(&self.batch.bytes[begin..], "\"lines_lost\":").map(|at| begin + at);
         self.batch.lines += 1;
-        self.minute.rtt.add(&stats.rtt);
-        self.minute.sweep.saturating_record(nanos(stats.duration()));
-        if self.clock.now() - self.minute.since >= HISTOGRAM_EVERY {
+        self.histograms.rtt.add(&stats.rtt);
+        self.histograms.sweep.saturating_record(nanos(stats.duration()));
+        if self.clock.now() - self.histograms.since >= HISTOGRAM_EVERY {
             self.write_histograms();
         }
         self.flush(slot);
         self.outlet.take_refused()
     }
 
-    /// Hands over what was written, and the line for where lines are missing before it.
+    /// Hands the records written so far to the outputs, with the event for an output that has
+    /// dropped records before them. A driver that has not started keeps its records.
     pub(super) fn flush(&mut self, slot: u64) {
-        if !self.speaks {
+        if !self.has_started {
             return;
         }
         let lines = std::mem::take(&mut self.batch);
         self.write_event(slot, "lines_lost", None, "0 lines could not be written");
         let gap = Blank::new(std::mem::take(&mut self.batch.bytes), "\"detail\":\"");
         self.batch = Batch { bytes: Vec::with_capacity(lines.bytes.len()), ..Batch::default() };
-        self.outlet.offer(Batch { gap, ts: self.clock.wall(self.clock.now()), ..lines });
+        self.outlet.offer(Batch { gap, ts: self.unix_now(), ..lines });
     }
 
+    /// Writes `histogram` records of round trips, of lengths of sweeps, and of the service times of
+    /// each device.
     pub(super) fn write_histograms(&mut self) {
-        let (ts, slot) = (self.clock.wall(self.clock.now()), self.current_slot());
-        let Minute { rtt, sweep, .. } = &self.minute;
+        let (ts, slot) = (self.unix_now(), self.current_slot());
+        let HistogramPeriod { rtt, sweep, .. } = &self.histograms;
         let of_all = [("rtt", Some("switch"), None, &rtt.switch), ("rtt", Some("hca"), None, &rtt.hca), ("sweep", None, None, sweep)];
         let of_each = self.first_ports.iter().enumerate().map(|(device, port)| {
             let identity = &self.ports[*port];
@@ -209,6 +217,6 @@ impl<T: Transport> Driver<T> {
             self.batch.lines += 1;
         }
         self.engine.reset_round_trips();
-        self.minute = Minute::new(self.clock.now());
+        self.histograms = HistogramPeriod::new(self.clock.now());
     }
 }

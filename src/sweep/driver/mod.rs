@@ -1,172 +1,183 @@
-//! The sweep in real time: joins engine, transport and sink. `clock` is the one file of the library that reads clocks.
+//! The driver: joins engine, transport, clock and output.
 //!
-//! 1. The MAD path is one plain thread that runs [`Driver::run`]; whoever wants it to stop says so through [`Control`].
-//! 2. The wall clock is read once a slot, to start it where the wall clock passes a multiple of the interval. All else is monotonic.
-//! 3. A slot that could not start in time is counted in the next `sweep` record, never caught up.
-//! 4. Replies that are ready are read before anything is expired.
-//! 5. Lines are made after the slot, so that making them delays no MAD and no measurement, and are handed over slot by slot; the thread
-//!    never waits for a disk.
-//! 6. A way to the fabric that is lost is opened again, by whoever was given to [`Driver::reopening`]; slots go on meanwhile.
+//! 1. One plain thread, the MAD thread, runs [`Driver::run`]. Other threads steer it by
+//!    [`Control`].
+//! 2. The wall clock is read once a slot, to start the slot where the wall clock passes a multiple
+//!    of the interval. All other times are monotonic.
+//! 3. A slot that could not start in time is counted in the next `sweep` record, and never caught
+//!    up.
+//! 4. Replies that are ready are read before anything expires.
+//! 5. Records are made after the slot, so that they delay no MAD and no measurement. They are
+//!    handed to the outputs slot by slot; the MAD thread never waits for a disk.
+//! 6. A transport that is lost is opened again by the function given to [`Driver::reconnecting`].
+//!    Slots go on meanwhile.
 //!
-//! [`DeviceAsker`] does without engine and slots: one request after another to one device, for [`query`](super::query).
+//! Between two slots the driver waits on a condition variable, which requests of other threads
+//! wake. Within a slot it waits for the transport alone, at most 20 ms at a time.
+//!
+//! [`DeviceClient`] needs neither engine nor slots: it sends one request after another to one
+//! device, for [`query`](super::query).
+//!
+//! | file | content |
+//! |---|---|
+//! | `engine_loop` | the loop that drives an engine |
+//! | `clock` | the trait [`Clock`], and the only code of the library that reads clocks |
+//! | `wake`, `control` | how other threads wake and steer a driver |
+//! | `reconnect` | the transport, and attempts to open it again |
+//! | `lines`, `events`, `report` | records, events, and what observers see of a slot |
+//! | `client` | requests to one device |
 
 use std::time::Duration;
 
-use self::clock::Clock;
-use self::lifeline::Lifeline;
-use self::lines::Minute;
+use self::control::FirstSlot;
+use self::lines::HistogramPeriod;
+use self::reconnect::{Location, Reconnect};
 use super::counter::{Columns, Reading};
-use super::engine::{self, Engine};
-use super::plan::Plan;
+use super::engine::{self, Engine, Event};
+use super::plan::SweepPlan;
 use super::record::{self, PortIdentity};
-use super::schedule::{Gap, Schedule, Slot, Verdict, nanos};
-use crate::mad::exchange::Completion;
+use super::schedule::{Gap, Schedule, SlotStart, Verdict, nanos};
+use crate::mad::exchange::Local;
 use crate::mad::pma::Group;
 use crate::mad::transport::{Transport, TransportError};
-use crate::mad::{MAD_LEN, Mad};
 use crate::sink::{Batch, Outlet};
 use crate::time::Instant;
 use crate::types::PortNum;
 
-mod asker;
+mod client;
 mod clock;
 mod control;
+mod engine_loop;
 mod events;
-mod lifeline;
 mod lines;
+mod reconnect;
 mod report;
+mod wake;
 
-pub use asker::{Address, DeviceAsker, TRIES};
+pub use client::{Address, DeviceClient, TRIES};
+pub use clock::{Clock, Job, Latest, Pacing, Progress, SystemClock, WallTime};
 pub use control::{Control, Notice};
-pub use lifeline::{OpenError, Opened};
+pub(crate) use engine_loop::{EngineLoop, LoopRequest, Parts};
+pub use reconnect::{OpenError, Opened};
 pub use report::{PortReport, SlotReport};
+pub use wake::Wake;
 
-/// What a driver is told besides the plan.
+/// Settings of a driver, besides the plan.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Settings {
-    /// Who we are in the records.
+pub struct DriverSettings {
+    /// Name of the sampler in the records.
     pub sampler: String,
-    /// The adapter that sends; `sim` for the simulated fabric.
+    /// Name of the HCA that sends; `sim` for the simulated fabric.
     pub ca: String,
-    /// Its port.
+    /// Port of the HCA.
     pub ca_port: PortNum,
-    /// Whether its ports have another sampler that comes first.
+    /// Whether this sampler is the second one of its ports.
     pub is_secondary: bool,
-    /// Between two slots.
+    /// Time from the start of a slot to the start of the next.
     pub interval: Duration,
-    /// When within the interval a slot starts.
+    /// Time from a multiple of the interval to the start of the slot.
     pub offset: Duration,
-    /// Whether the first slot waits for the wall clock; else it starts at once, for who wants to see just one.
+    /// Whether the first slot waits for the wall clock. If not, it starts at once, which suits a
+    /// single slot.
     pub aligned: bool,
-    /// After how many slots to end; never if `None`.
+    /// Number of slots to run; unlimited if `None`.
     pub sweeps: Option<u64>,
-    /// Of the assignments file.
+    /// SHA-256 of the assignments file.
     pub assignments_sha256: Option<String>,
-    /// How the engine sweeps.
+    /// Settings of the engine.
     pub engine: engine::Config,
 }
 
-impl Settings {
-    /// The word of the records.
+impl DriverSettings {
+    /// Returns the value of `role` in the records.
     pub fn role(&self) -> &'static str {
         record::ROLES[usize::from(self.is_secondary)]
     }
 }
 
-/// The longest time for which nothing is looked at but the transport.
-pub const LONGEST_WAIT: Duration = Duration::from_millis(20);
-
-/// A stop waits so long for what is under way, however long its grace is.
-const LONGEST_STOP: Duration = Duration::from_millis(300);
-
-/// A slot asks until then, as a share of the interval, and is settled at the latest at [`CLOSE_AT`].
-const ASK_UNTIL: f64 = 0.9;
-const CLOSE_AT: f64 = 0.95;
-
-/// Who slept so long asks everybody anew who it is.
+/// After a gap of this length every device is verified again.
 const LONG_GAP: Duration = Duration::from_secs(10);
 
-/// How often it is looked where we are on the subnet, at most.
+/// Time between two readings of the port's LID and its subnet manager's.
 const LOCATE_EVERY: Duration = Duration::from_secs(1);
 
-/// For how long devices are asked who they are and what they can do at most.
+/// Longest time of the discovery.
 const DISCOVERY: Duration = Duration::from_secs(30);
 
-/// How many MADs are sent in a row before replies are looked at.
-const SENDS_IN_A_ROW: u32 = 8;
-
-/// How many replies are read in a row before deadlines are looked at.
-const REPLIES_IN_A_ROW: u32 = 64;
-
-/// So many devices at once are named in the log; more are counted.
+/// Up to this number of devices are named in the log; more are only counted.
 const NAMED_IN_LOG: usize = 3;
 
-/// Between two `histogram` records.
+/// Time between two `histogram` records.
 const HISTOGRAM_EVERY: Duration = Duration::from_secs(60);
 
-/// Sweeps a plan over a transport into an outlet.
-pub struct Driver<T> {
+/// Sweeps a plan over a transport, and hands the records to the outputs.
+pub struct Driver<T, C = SystemClock> {
     engine: Engine,
-    lifeline: Lifeline<T>,
+    transport: Reconnect<T, C>,
+    clock: C,
     outlet: Outlet,
-    settings: Settings,
+    settings: DriverSettings,
     ports: Vec<PortIdentity>,
-    /// The first port of each device.
+    /// Index of the first port of each device.
     first_ports: Vec<usize>,
     columns: Columns,
     readings: Vec<Reading>,
-    /// Whether each port's link was active when it was last asked.
+    /// Whether the link of each port was active at its last PortInfo.
     links_up: Vec<bool>,
-    /// When it was last looked where we are on the subnet.
-    located: Option<Instant>,
-    clock: Clock,
+    location: Option<Location>,
+    /// Newest location of the sending port, read by another thread.
+    latest_location: Option<Latest<Option<Local>>>,
+    /// Last reading of the wall clock.
+    wall: WallTime,
     schedule: Schedule,
     batch: Batch,
-    /// Whether it is its turn: until then its lines wait.
-    speaks: bool,
-    /// Ports that are settled in this slot, in the order in which they were.
+    /// Whether records are handed to the outputs. A held driver keeps them until its first slot.
+    has_started: bool,
+    /// Ports that were settled in this slot, in that order.
     settled: Vec<usize>,
-    /// Devices that stopped answering, or began again.
+    /// First ports of devices that became unreachable (`false`) or reachable (`true`).
     changed: Vec<(usize, bool)>,
-    /// Groups that a device, told by its first port, does not have.
-    refused: Vec<(usize, Group)>,
-    decode: Duration,
-    minute: Minute,
+    /// First ports of devices, with a group that the device does not support.
+    unsupported: Vec<(usize, Group)>,
+    decode_time: Duration,
+    histograms: HistogramPeriod,
     failure: Option<TransportError>,
-    /// The last MAD of this slot that could not be sent.
+    /// Error of the last MAD of this slot that could not be sent.
     send_error: Option<TransportError>,
-    /// Whether the log was told of that already.
-    sends_fail: bool,
-    /// Whether the log was told that slots are too short.
-    too_short: bool,
+    /// Whether the log already has that MADs cannot be sent.
+    has_logged_send_errors: bool,
+    /// Whether the log already has that slots are too short.
+    has_logged_short_slots: bool,
 }
 
-impl<T: Transport> Driver<T> {
-    /// A driver that has not started. TIDs count up from the seed.
-    pub fn new(plan: Plan, settings: Settings, transport: T, outlet: Outlet, seed: u64) -> Self {
+impl<T: Transport, C: Clock> Driver<T, C> {
+    /// Creates a driver. Reads the location of the sending port, which may block. TIDs count up
+    /// from the seed.
+    pub fn new(plan: SweepPlan, settings: DriverSettings, transport: T, clock: C, outlet: Outlet, seed: u64) -> Self {
         let engine = Engine::new(&plan.devices, settings.engine.clone(), seed);
         let columns = Columns::new(&settings.engine.groups);
         let first_ports = plan.devices.iter().scan(0, |next, device| Some(std::mem::replace(next, *next + device.ports.len()))).collect();
-        let clock = Clock::start();
         Self {
-            // Not one and its copies: a copy of a buffer has no room.
+            // Not cloned from one reading: the clone of a vector has no spare capacity.
             readings: (0..plan.ports.len()).map(|_| Reading::new(&columns)).collect(),
             links_up: vec![true; plan.ports.len()],
-            located: None,
-            minute: Minute::new(clock.now()),
+            location: Some(Location::of(&transport)),
+            latest_location: None,
+            wall: clock.read_wall(),
+            histograms: HistogramPeriod::new(clock.now()),
             batch: Batch::default(),
-            speaks: false,
+            has_started: false,
             settled: Vec::with_capacity(plan.ports.len()),
             changed: Vec::new(),
-            refused: Vec::new(),
+            unsupported: Vec::new(),
             ports: plan.ports,
-            decode: Duration::ZERO,
+            decode_time: Duration::ZERO,
             failure: None,
             send_error: None,
-            sends_fail: false,
-            too_short: false,
+            has_logged_send_errors: false,
+            has_logged_short_slots: false,
             engine,
-            lifeline: Lifeline::new(transport),
+            transport: Reconnect::new(transport, clock.clone()),
             outlet,
             schedule: Schedule::new(settings.interval, settings.offset),
             settings,
@@ -176,58 +187,61 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    /// Opens the way to the fabric again by `open` where it is lost, instead of ending.
+    /// Opens a lost transport again by `open`, instead of ending the driver.
     #[must_use]
-    pub fn reopening(mut self, open: impl Fn() -> Result<Opened<T>, OpenError> + Clone + Send + 'static) -> Self
+    pub fn reconnecting(mut self, open: impl Fn() -> Result<Opened<T>, OpenError> + Clone + Send + 'static) -> Self
     where
         T: Send + 'static,
+        C: Send + 'static,
     {
-        self.lifeline.reopen_by(open);
+        self.transport.open_by(open);
         self
     }
 
-    /// Sweeps until it is told to stop, or until as many slots ran as it was told. Tells of each slot through `watch`.
+    /// Runs slots until it is stopped, or until the configured number of slots has run. Calls
+    /// `on_slot` after each slot.
     ///
     /// # Errors
-    /// When the way to the fabric is lost and nothing was said of how to open it again. What was written until then is whole.
-    pub fn run(mut self, control: &Control, mut watch: impl FnMut(SlotReport<'_>)) -> Result<(), TransportError> {
-        // What replaces another speaks when its turn has come.
-        if control.first().is_some() {
-            self.speak();
+    /// If the transport is lost and [`reconnecting`](Self::reconnecting) was not called. The
+    /// records until then are complete.
+    pub fn run(mut self, control: &Control, mut on_slot: impl FnMut(SlotReport<'_>)) -> Result<(), TransportError> {
+        // A driver that replaces another writes nothing before its first slot.
+        if control.first_slot() != FirstSlot::Held {
+            self.write_first_record();
         }
         self.discover(control);
         control.set_ready();
         let mut done = 0;
         while self.settings.sweeps.is_none_or(|sweeps| done < sweeps) {
             let Some(next) = self.wait_for_slot(control) else { break };
-            self.speak();
+            self.write_first_record();
             if done == 0
-                && let Some(expected) = control.expected()
+                && let Some(expected) = control.expected_slot()
             {
-                // What the one before us could not run at its end was missed.
+                // Slots that the predecessor could not run at its end count as missed.
                 self.schedule.begin_with(expected);
             }
             let (slot, gap) = (next.number, self.schedule.begin(next));
-            control.begins(slot);
-            self.tell_gap(slot, gap);
+            control.set_last_slot(slot);
+            self.report_gap(slot, gap);
             if self.settings.interval.mul_f64(gap.missed as f64) > LONG_GAP || gap.stepped.abs() > LONG_GAP.as_secs_f64() {
-                // Hosts that were suspended wake up on other subnets.
+                // A host that was suspended may wake up on another subnet.
                 self.engine.verify_all();
             }
             self.run_slot(next, control);
             self.write_ports(slot);
-            self.tell_changes(slot);
-            self.tell_refused(slot);
-            self.tell_send_errors(slot);
-            self.tell_too_short(control);
+            self.report_reachability(slot);
+            self.report_unsupported(slot);
+            self.report_send_errors(slot);
+            self.report_short_slot(control);
             done += 1;
             let lost = self.end_slot(slot, gap.missed);
-            watch(self.report(slot, done, gap.missed, lost));
+            on_slot(self.report(slot, done, gap.missed, lost));
             if self.failure.is_some() || control.is_stopped() {
                 break;
             }
         }
-        if self.speaks {
+        if self.has_started {
             self.take_notices(control, self.current_slot());
             self.write_histograms();
             self.flush(self.current_slot());
@@ -235,87 +249,108 @@ impl<T: Transport> Driver<T> {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    /// From now on lines are handed over: its start comes before all others.
-    fn speak(&mut self) {
-        if !std::mem::replace(&mut self.speaks, true) {
+    /// Writes the `start` record, once. From now on records are handed to the outputs.
+    fn write_first_record(&mut self) {
+        if !std::mem::replace(&mut self.has_started, true) {
             self.write_start();
         }
     }
 
-    /// Looks where we are on the subnet, and where its manager is: if either moved, LIDs may have been given anew.
-    fn locate(&mut self, slot: u64) {
-        let now = self.clock.now();
-        if self.located.is_some_and(|last| now - last < LOCATE_EVERY) {
-            return;
+    /// Takes the location of a transport that was opened, and follows it from now on.
+    fn set_location(&mut self, Location { local, mut locator }: Location, slot: u64) {
+        if let Some(local) = local {
+            self.set_local(local, slot);
         }
-        self.located = Some(now);
-        let Some(local) = self.lifeline.local() else { return };
+        match self.clock.repeat("locate", LOCATE_EVERY, move || locator()) {
+            Ok(latest) => self.latest_location = Some(latest),
+            Err(error) => tracing::warn!(%error, "cannot watch the LID of the port: no thread was started"),
+        }
+    }
+
+    /// Takes the newest location, if another thread has read one.
+    fn poll_location(&mut self, slot: u64) {
+        if let Some(Some(local)) = self.latest_location.as_mut().and_then(|latest| latest()) {
+            self.set_local(local, slot);
+        }
+    }
+
+    /// Gives the engine the location of the sending port. If its LID or the subnet manager's has
+    /// changed, the LIDs of all devices may have changed.
+    fn set_local(&mut self, local: Local, slot: u64) {
         if self.engine.set_local(local) {
             let detail =
                 format!("this host is at LID {}, the subnet manager at LID {}: every device is asked who it is", local.lid, local.sm_lid);
-            tracing::info!("{detail}");
+            tracing::info!(lid = %local.lid, sm_lid = %local.sm_lid, "LID of the port or of the subnet manager changed; verifying all devices");
             self.write_event(slot, "local_change", None, &detail);
         }
     }
 
-    /// Asks every device who it is and what it can do, before the first slot.
+    /// Discovers the identity and the capabilities of every device, before the first slot.
     fn discover(&mut self, control: &Control) {
-        self.locate(self.current_slot());
-        let now = self.clock.now();
-        self.engine.start_discovery(now, now + DISCOVERY);
-        self.pump(control, self.current_slot());
-        self.tell_changes(self.current_slot());
-        self.tell_refused(self.current_slot());
-        // What a device takes for a MAD is that of slots.
+        let slot = self.current_slot();
+        if let Some(location) = self.location.take() {
+            self.set_location(location, slot);
+        }
+        Running { driver: self, control, slot }.run_discovery(DISCOVERY);
+        self.report_reachability(self.current_slot());
+        self.report_unsupported(self.current_slot());
+        // Histograms of service times describe slots only.
         self.engine.reset_round_trips();
         let (devices, sl) = (self.engine.devices_without_path(), self.settings.engine.sl);
         if devices > 0 && !control.is_stopped() {
-            tracing::warn!(
-                devices,
-                sl,
-                "the subnet manager gave no path record to some devices; they are asked with this service level meanwhile"
-            );
+            tracing::warn!(devices, sl, "no path record for some devices; the configured service level is used until there is one");
         }
     }
 
-    /// Sleeps until the next slot starts. `None`: stop.
-    fn wait_for_slot(&mut self, control: &Control) -> Option<Slot> {
+    /// Waits until the next slot starts. Returns `None` if the driver has to end.
+    fn wait_for_slot(&mut self, control: &Control) -> Option<SlotStart> {
+        let wake = control.wake();
         loop {
-            let wall = self.clock.read_wall();
+            let seen = wake.count();
+            self.wall = self.clock.read_wall();
             if !self.settings.aligned {
-                return Some(Slot { number: self.schedule.number(wall), start: self.clock.anchor });
+                return Some(SlotStart { number: self.schedule.number(self.wall.unix_ns), start: self.wall.at });
             }
-            let Some(first) = control.first() else {
-                if control.is_stopped() || self.failure.is_some() {
-                    return None;
+            match control.first_slot() {
+                FirstSlot::Next => {}
+                FirstSlot::From(first) => self.schedule.begin_with(first),
+                FirstSlot::Held => {
+                    if control.is_stopped() || self.failure.is_some() {
+                        return None;
+                    }
+                    self.clock.wait(wake, seen, None);
+                    continue;
                 }
-                std::thread::sleep(LONGEST_WAIT);
-                continue;
-            };
-            self.schedule.begin_with(first);
-            let slot = self.schedule.next(wall, self.clock.anchor);
-            self.locate(slot.number);
+            }
+            let slot = self.schedule.next(self.wall.unix_ns, self.wall.at);
+            self.poll_location(slot.number);
             loop {
+                let seen = wake.count();
                 if control.is_stopped() || control.leaves_before(slot.number) || self.failure.is_some() {
                     return None;
                 }
-                self.mind_way(slot.number);
+                self.poll_reconnect(control, slot.number);
                 self.take_notices(control, slot.number);
-                match self.schedule.verdict(slot, self.clock.now()) {
+                let now = self.clock.now();
+                match self.schedule.verdict(slot, now) {
                     Verdict::Start => return Some(slot),
                     Verdict::Missed => break,
-                    Verdict::Wait(wait) => std::thread::sleep(wait.min(LONGEST_WAIT)),
+                    Verdict::Wait(wait) => {
+                        let start = now + wait;
+                        let until = self.transport.next_poll(now).map_or(start, |poll| poll.min(start));
+                        self.clock.wait(wake, seen, Some(until));
+                    }
                 }
             }
         }
     }
 
     fn current_slot(&self) -> u64 {
-        self.schedule.number(self.clock.wall(self.clock.now()))
+        self.schedule.number(self.wall.of(self.clock.now()))
     }
 
-    /// Tells of slots that were missed, and of a wall clock that was set.
-    fn tell_gap(&mut self, slot: u64, Gap { missed, stepped }: Gap) {
+    /// Reports slots that were missed, and a wall clock that was set.
+    fn report_gap(&mut self, slot: u64, Gap { missed, stepped }: Gap) {
         if missed > 0 {
             tracing::warn!(missed, "slots could not start in time");
             self.write_event(slot, "slot_missed", None, &format!("{missed} slots could not start in time"));
@@ -326,66 +361,60 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    fn run_slot(&mut self, Slot { number: slot, start }: Slot, control: &Control) {
-        let interval = self.settings.interval;
-        // What the discovery could not send, the slot cannot either, or it does not matter any more.
+    fn run_slot(&mut self, SlotStart { number: slot, start }: SlotStart, control: &Control) {
+        // A send error of the discovery occurs again in the slot, or is over.
         self.send_error = None;
-        self.decode = Duration::ZERO;
-        self.engine.start_slot(start, start + interval.mul_f64(ASK_UNTIL), start + interval.mul_f64(CLOSE_AT));
-        self.pump(control, slot);
+        self.decode_time = Duration::ZERO;
+        let interval = self.settings.interval;
+        EngineLoop::run_slot(&mut Running { driver: self, control, slot }, start, interval);
     }
 
-    /// Drives the engine until the slot, or the discovery, is over.
-    fn pump(&mut self, control: &Control, slot: u64) {
-        let mut mad: Mad = [0; MAD_LEN];
-        let (mut in_a_row, mut stopping) = (0, false);
-        loop {
-            // Each at its own time, and replies are looked at in between: neither shall wait for a whole window to be written.
-            let mut sent = 0;
-            let mut now = self.clock.now();
-            while sent < SENDS_IN_A_ROW
-                && let Some((target, tid)) = self.engine.poll_transmit(now, &mut mad)
-            {
-                tracing::trace!(%tid, lid = %target.lid, "send");
-                if let Err(error) = self.lifeline.send(&target, &mad, now) {
-                    tracing::debug!(%error, lid = %target.lid, "not sent");
-                    let completion = Completion { tid, outcome: error.outcome() };
-                    self.engine.handle_completion(&completion, &mad, now);
-                    self.take_send_error(error, slot);
-                }
-                sent += 1;
-                now = self.clock.now();
-            }
-            let more = sent == SENDS_IN_A_ROW;
-            while let Some(event) = self.engine.poll_event() {
-                self.take_event(event, slot);
-            }
-            let Some(timeout) = self.engine.poll_timeout() else { return };
-            if self.failure.is_some() {
-                self.engine.close(now);
-                continue;
-            }
-            if control.is_stopped() && !std::mem::replace(&mut stopping, true) {
-                self.engine.stop(now, LONGEST_STOP);
-                continue;
-            }
-            let wait = if in_a_row < REPLIES_IN_A_ROW && !more { (timeout - now).min(LONGEST_WAIT) } else { Duration::ZERO };
-            match self.lifeline.recv(&mut mad, wait, now) {
-                Ok(Some(completion)) if in_a_row < REPLIES_IN_A_ROW => {
-                    tracing::trace!(tid = %completion.tid, outcome = ?completion.outcome, "completion");
-                    self.engine.handle_completion(&completion, &mad, self.clock.now());
-                    in_a_row += 1;
-                }
-                Ok(completion) => {
-                    in_a_row = 0;
-                    let now = self.clock.now();
-                    if let Some(completion) = completion {
-                        self.engine.handle_completion(&completion, &mad, now);
-                    }
-                    self.engine.handle_timeout(now);
-                }
-                Err(error) => self.lose_way(error, slot),
-            }
+    /// Converts an instant to nanoseconds since 1970.
+    fn unix_ns(&self, instant: Instant) -> u64 {
+        self.wall.of(instant)
+    }
+
+    /// Returns the current time in nanoseconds since 1970.
+    fn unix_now(&self) -> u64 {
+        self.unix_ns(self.clock.now())
+    }
+}
+
+/// A driver whose loop runs: in a slot, or in the discovery before it.
+struct Running<'a, T, C> {
+    driver: &'a mut Driver<T, C>,
+    control: &'a Control,
+    slot: u64,
+}
+
+impl<T: Transport, C: Clock> EngineLoop for Running<'_, T, C> {
+    type Transport = Reconnect<T, C>;
+    type Clock = C;
+
+    fn parts(&mut self) -> Parts<'_, Self::Transport, C> {
+        let Driver { engine, transport, clock, .. } = &mut *self.driver;
+        Parts { engine, transport, clock }
+    }
+
+    fn on_event(&mut self, event: Event) {
+        self.driver.take_event(event, self.slot);
+    }
+
+    fn on_send_error(&mut self, error: TransportError) {
+        self.driver.take_send_error(error, self.slot);
+    }
+
+    fn on_transport_lost(&mut self, error: TransportError) {
+        self.driver.lose_transport(error, self.slot);
+    }
+
+    fn request(&self) -> LoopRequest {
+        if self.driver.failure.is_some() {
+            LoopRequest::Close
+        } else if self.control.is_stopped() {
+            LoopRequest::Stop
+        } else {
+            LoopRequest::Continue
         }
     }
 }

@@ -1,8 +1,10 @@
-//! What whoever watches is told of a slot: its sum, and how each of its ports fared.
+//! What an observer of a driver gets after each slot: the sum of the slot, and the outcome of each
+//! port.
 //!
-//! The driver's own values are lent, and nothing is copied: who watches copies what it wants, after the slot and on the driver's time.
+//! All values are borrowed from the driver. An observer copies what it needs, on the MAD thread and
+//! after the slot.
 
-use super::{Driver, Settings};
+use super::{Clock, Driver, DriverSettings};
 use crate::mad::smp::PortInfo;
 use crate::mad::transport::Transport;
 use crate::sweep::counter::{Columns, Reading};
@@ -11,47 +13,47 @@ use crate::sweep::record::PortIdentity;
 use crate::sweep::sample::Sample;
 use crate::sweep::stats::SlotStats;
 
-/// What is told of each slot to whoever watches.
+/// The outcome of one slot.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotReport<'a> {
-    /// Which slot.
+    /// Number of the slot.
     pub slot: u64,
-    /// When it was settled, in nanoseconds since 1970.
+    /// End of the sweep in nanoseconds since 1970.
     pub ts: u64,
-    /// Slots that ran so far, this one included.
+    /// Slots that have run so far, including this one.
     pub done: u64,
-    /// Slots that could not start since the one before.
+    /// Slots since the last one that could not start in time.
     pub missed: u64,
-    /// Lines for which outputs had no room since the one before.
+    /// Records that the outputs have dropped since the last slot.
     pub lines_lost: u64,
-    /// Whether there is a way to the fabric.
-    pub way: bool,
-    /// Its sum.
+    /// Whether the transport is open. If not, it is being opened again.
+    pub is_connected: bool,
+    /// Sum of the slot.
     pub stats: &'a SlotStats,
-    /// Who swept, and how.
-    pub settings: &'a Settings,
-    /// The counters that a port can have.
+    /// Settings of the driver.
+    pub settings: &'a DriverSettings,
+    /// All counters that a port can have.
     pub columns: &'a Columns,
     identities: &'a [PortIdentity],
     readings: &'a [Reading],
     engine: &'a Engine,
 }
 
-/// What a slot brought of one port.
+/// The outcome of one slot for one port.
 #[derive(Clone, Copy, Debug)]
 pub struct PortReport<'a> {
-    /// Which port.
+    /// Identity of the port.
     pub identity: &'a PortIdentity,
-    /// How it fared.
+    /// Sample of the port.
     pub sample: Sample<'a>,
-    /// Its counters.
+    /// Counters of the port.
     pub reading: &'a Reading,
-    /// Whether its link is active; `None` until PortInfo told.
+    /// Whether the link is active; `None` before the first PortInfo of the port.
     pub active: Option<bool>,
 }
 
 impl<'a> SlotReport<'a> {
-    /// All ports, always in the same order.
+    /// Returns all ports, always in the same order.
     pub fn ports(self) -> impl ExactSizeIterator<Item = PortReport<'a>> {
         let Self { identities, readings, engine, .. } = self;
         identities.iter().zip(readings).enumerate().map(|(port, (identity, reading))| PortReport {
@@ -63,15 +65,15 @@ impl<'a> SlotReport<'a> {
     }
 }
 
-impl<T: Transport> Driver<T> {
+impl<T: Transport, C: Clock> Driver<T, C> {
     pub(super) fn report(&self, slot: u64, done: u64, missed: u64, lines_lost: u64) -> SlotReport<'_> {
         SlotReport {
             slot,
-            ts: self.clock.wall(self.clock.now()),
+            ts: self.unix_now(),
             done,
             missed,
             lines_lost,
-            way: self.lifeline.lost().is_none(),
+            is_connected: !self.transport.is_lost(),
             stats: self.engine.stats(),
             settings: &self.settings,
             columns: &self.columns,

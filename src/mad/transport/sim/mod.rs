@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use self::agent::{Counters, Encoder};
 use self::traffic::Traffic;
-use super::{Transport, TransportError};
+use super::{Locator, Transport, TransportError};
 use crate::mad::exchange::{Completion, Local, Outcome, Target};
 use crate::mad::header::Header;
 use crate::mad::pma::class_port_info::Redirect;
@@ -424,8 +424,9 @@ impl Transport for SimTransport {
         Ok(())
     }
 
-    fn local(&mut self) -> Option<Local> {
-        Some(self.0.local())
+    fn locator(&self) -> Locator {
+        let client = Client::new(Arc::clone(&self.0.fabric));
+        Box::new(move || Some(client.local()))
     }
 
     fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {

@@ -18,8 +18,8 @@ use std::io;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use super::{Transport, TransportError};
-use crate::mad::exchange::{Completion, Local, Outcome, Target};
+use super::{Locator, Transport, TransportError};
+use crate::mad::exchange::{Completion, Outcome, Target};
 use crate::mad::header::Header;
 use crate::mad::{MAD_LEN, Mad, pma, sa, smp};
 use crate::time::Instant;
@@ -122,7 +122,7 @@ impl UmadTransport {
             1.. => Err(TransportError::new("poll", libc::EIO)),
             _ => match io::Error::last_os_error() {
                 error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-                source => Err(TransportError { call: "poll", source }),
+                source => Err(TransportError::call("poll", source)),
             },
         }
     }
@@ -137,7 +137,7 @@ impl UmadTransport {
         if agent < 0 {
             return match io::Error::last_os_error() {
                 error if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
-                source => Err(TransportError { call: "umad_recv", source }),
+                source => Err(TransportError::call("umad_recv", source)),
             };
         }
         // Nothing behind the header is no record: what would be looked at is what was sent or read last.
@@ -158,7 +158,7 @@ impl Transport for UmadTransport {
     fn send(&mut self, target: &Target, mad: &Mad, _now: Instant) -> Result<(), TransportError> {
         let class = Header::parse(mad).class;
         let agent = CLASSES.iter().zip(self.agents).find(|((of, _), agent)| *of == class && *agent >= 0).map(|(_, agent)| agent);
-        let agent = agent.ok_or_else(TransportError::no_agent)?;
+        let agent = agent.ok_or(TransportError::NoAgent { class })?;
         let millis = c_int::try_from(target.give_up.as_millis()).unwrap_or(c_int::MAX).max(1);
         // The last reply's header is still there, and umad_set_addr leaves its GRH and path bits as they are.
         self.record.header = no_header();
@@ -171,15 +171,16 @@ impl Transport for UmadTransport {
             sys::umad_set_pkey(record, c_int::from(target.pkey_index));
             sys::umad_send(port, agent, record, MAD_LEN as c_int, millis, 0)
         };
-        if sent < 0 { Err(TransportError { call: "umad_send", source: io::Error::last_os_error() }) } else { Ok(()) }
+        if sent < 0 { Err(TransportError::call("umad_send", io::Error::last_os_error())) } else { Ok(()) }
     }
 
     fn recv(&mut self, mad: &mut Mad, wait: Duration, _now: Instant) -> Result<Option<Completion>, TransportError> {
         if self.readable(wait)? { self.read(mad) } else { Ok(None) }
     }
 
-    fn local(&mut self) -> Option<Local> {
-        ports::port_of(&self.hca.ca, self.hca.port).map(|port| port.local())
+    fn locator(&self) -> Locator {
+        let (ca, port) = (self.hca.ca.clone(), self.hca.port);
+        Box::new(move || ports::port_of(&ca, port).map(|port| port.local()))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::mad::sa::PathRecord;
 use crate::mad::smp::{self, PortInfo};
 use crate::mad::transport::sim::agent::Counters;
 use crate::mad::transport::sim::{Options, SimFabric};
-use crate::sweep::rehearsal::{Rehearsal, whole};
+use crate::sweep::virtual_sweep::{VirtualSweep, all_linked_ports};
 use crate::topology::{DeviceId, Fabric, ports_report, synthetic};
 use crate::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
@@ -26,7 +26,7 @@ fn tree() -> Fabric {
 
 /// A sweep of a small fat tree after its discovery, and its simulated fabric.
 pub(super) struct Sweep {
-    pub(super) rehearsal: Rehearsal,
+    pub(super) virtual_sweep: VirtualSweep,
     sim: Arc<Mutex<SimFabric>>,
     pub(super) fabric: Fabric,
     pub(super) events: Vec<Event>,
@@ -38,9 +38,9 @@ impl Sweep {
         let mut sim = SimFabric::new(tree(), options);
         change(&mut sim);
         let sim = Arc::new(Mutex::new(sim));
-        let mut rehearsal = Rehearsal::new(Arc::clone(&sim), &whole(&fabric), config, 7);
-        let events = rehearsal.discover();
-        Self { rehearsal, sim, fabric, events }
+        let mut virtual_sweep = VirtualSweep::new(Arc::clone(&sim), &all_linked_ports(&fabric), config, 7);
+        let events = virtual_sweep.discover();
+        Self { virtual_sweep, sim, fabric, events }
     }
 
     pub(super) fn plain() -> Self {
@@ -52,37 +52,37 @@ impl Sweep {
     }
 
     pub(super) fn slot(&mut self) -> &[Event] {
-        self.events = self.rehearsal.slot(SECOND);
+        self.events = self.virtual_sweep.slot(SECOND);
         &self.events
     }
 
     /// Runs a slot and returns its number of MADs.
     pub(super) fn mads(&mut self) -> u64 {
         self.slot();
-        self.rehearsal.engine.stats().mads_sent
+        self.virtual_sweep.engine.stats().mads_sent
     }
 
     /// Returns the device of this name: its place in the fabric and in the plan.
     pub(super) fn find(&self, name: &str) -> (DeviceId, usize) {
         let id = self.fabric.iter().find(|(_, device)| device.host() == name).expect("in the fabric").0;
         let guid = self.fabric.device(id).guid;
-        (id, whole(&self.fabric).iter().position(|device| device.guid == guid).expect("in the plan"))
+        (id, all_linked_ports(&self.fabric).iter().position(|device| device.guid == guid).expect("in the plan"))
     }
 
     /// Returns the index of a device's first port.
     fn port(&self, device: usize) -> usize {
-        whole(&self.fabric)[..device].iter().map(|device| device.ports.len()).sum()
+        all_linked_ports(&self.fabric)[..device].iter().map(|device| device.ports.len()).sum()
     }
 
     /// Returns PortXmitData of a host's sample and its time; `None` if the sample has none.
     fn sent(&self, device: usize) -> Option<(Instant, u64)> {
-        let sample = self.rehearsal.engine.sample(self.port(device));
+        let sample = self.virtual_sweep.engine.sample(self.port(device));
         let (at, octets) = sample.answer(0)?;
         Some((at, Group::Extended.attribute().field("PortXmitData").expect("declared").raw(octets, 0)))
     }
 
     pub(super) fn status(&self, device: usize) -> Status {
-        self.rehearsal.engine.sample(self.port(device)).status
+        self.virtual_sweep.engine.sample(self.port(device)).status
     }
 }
 
@@ -122,10 +122,10 @@ impl HostPair {
 #[test]
 fn every_device_is_verified_before_the_first_slot() {
     let mut sweep = Sweep::plain();
-    assert_eq!(sweep.events.iter().filter(|event| matches!(event, Event::Link(_))).count(), sweep.rehearsal.engine.ports());
+    assert_eq!(sweep.events.iter().filter(|event| matches!(event, Event::Link(_))).count(), sweep.virtual_sweep.engine.ports());
     sweep.slot();
-    for port in 0..sweep.rehearsal.engine.ports() {
-        let sample = sweep.rehearsal.engine.sample(port);
+    for port in 0..sweep.virtual_sweep.engine.ports() {
+        let sample = sweep.virtual_sweep.engine.sample(port);
         assert!(sample.verified && sample.status == Status::Ok && sample.tick.is_some());
     }
 }
@@ -159,7 +159,7 @@ fn swapped_lids_are_detected_and_no_later_slot_mixes_up_the_counters() {
     assert!(mixed_up.iter().all(|slot| slot < found.iter().max().expect("two")), "{mixed_up:?} after {found:?}");
     for (place, other) in [(two.places[0], two.ids[1]), (two.places[1], two.ids[0])] {
         assert_eq!(sweep.status(place), Status::Ok);
-        assert_eq!(sweep.rehearsal.engine.lid(place), sweep.fabric.device(other).lid, "the device is queried at its new LID");
+        assert_eq!(sweep.virtual_sweep.engine.lid(place), sweep.fabric.device(other).lid, "the device is queried at its new LID");
     }
 }
 
@@ -169,11 +169,11 @@ fn change_of_the_local_or_the_sm_lid_verifies_every_device_at_once() {
         let mut sweep = Sweep::plain();
         let two = HostPair::new(&sweep);
         sweep.slot();
-        let mut local = sweep.rehearsal.local();
-        assert!(!sweep.rehearsal.engine.set_local(local), "nothing has changed");
+        let mut local = sweep.virtual_sweep.local();
+        assert!(!sweep.virtual_sweep.engine.set_local(local), "nothing has changed");
         sweep.change(|sim| sim.swap_lids(two.ids[0], two.ids[1]));
         change(&mut local);
-        assert!(sweep.rehearsal.engine.set_local(local));
+        assert!(sweep.virtual_sweep.engine.set_local(local));
         sweep.slot();
         for place in two.places {
             assert!(sweep.events.iter().any(|event| matches!(event, Event::WrongDevice { device, .. } if *device == place)));
@@ -189,7 +189,7 @@ fn device_with_implausible_data_is_verified_in_the_next_slot() {
     sweep.slot();
     sweep.change(|sim| sim.swap_lids(two.ids[0], two.ids[1]));
     let port = sweep.port(two.places[0]);
-    sweep.rehearsal.engine.verify(port);
+    sweep.virtual_sweep.engine.verify(port);
     sweep.slot();
     let changed =
         Event::LidChange { device: two.places[0], from: sweep.fabric.device(two.ids[0]).lid, to: sweep.fabric.device(two.ids[1]).lid };
@@ -206,7 +206,7 @@ fn device_found_at_another_lid_is_verified_at_its_own() {
         sweep.slot();
         sweep.change(|sim| sim.swap_lids(two.ids[0], two.ids[1]));
         sweep.change(|sim| sim.set_dead(sim.manager().expect("the fabric has a subnet manager"), !manager_answers));
-        sweep.rehearsal.engine.verify(sweep.port(two.places[0]));
+        sweep.virtual_sweep.engine.verify(sweep.port(two.places[0]));
         sweep.slot();
         sweep.slot();
         let other = Event::WrongDevice { device: two.places[1], found: sweep.fabric.device(two.ids[0]).guid };
@@ -241,7 +241,7 @@ fn silent_device_is_found_at_its_new_lid() {
     let found = (0..5).any(|_| sweep.slot().iter().any(|event| matches!(event, Event::LidChange { to: Lid(4000), .. })));
     assert!(found, "the subnet manager named the LID");
     sweep.slot();
-    assert_eq!((sweep.status(place), sweep.rehearsal.engine.lid(place)), (Status::Ok, Lid(4000)));
+    assert_eq!((sweep.status(place), sweep.virtual_sweep.engine.lid(place)), (Status::Ok, Lid(4000)));
 }
 
 #[test]
@@ -251,14 +251,14 @@ fn wrong_device_stays_wrong_while_the_subnet_manager_is_silent() {
     sweep.change(|sim| sim.swap_lids(two.ids[0], two.ids[1]));
     sweep.change(|sim| sim.set_dead(sim.manager().expect("the fabric has a subnet manager"), true));
     for _ in 0..2 {
-        sweep.rehearsal.engine.verify(sweep.port(two.places[0]));
+        sweep.virtual_sweep.engine.verify(sweep.port(two.places[0]));
         sweep.slot();
     }
     for _ in 0..30 {
         sweep.slot();
         assert_eq!((sweep.status(two.places[0]), sweep.sent(two.places[0])), (Status::WrongDevice, None));
     }
-    let engine = &sweep.rehearsal.engine;
+    let engine = &sweep.virtual_sweep.engine;
     assert_eq!((engine.stats().total(), engine.stats().count(Status::WrongDevice)), (engine.ports() as u32, 2));
     sweep.change(|sim| sim.swap_lids(two.ids[0], two.ids[1]));
     let back = (0..12).any(|_| sweep.slot().contains(&Event::RightDevice(two.places[0])));
@@ -277,7 +277,7 @@ fn device_with_an_m_key_is_reported_once_unverified_and_has_counters() {
     for _ in 0..130 {
         sweep.slot();
         reports += sweep.events.iter().filter(|event| matches!(event, Event::KeyDemanded { .. })).count();
-        let sample = sweep.rehearsal.engine.sample(sweep.port(place));
+        let sample = sweep.virtual_sweep.engine.sample(sweep.port(place));
         assert!(!sample.verified && [Status::Ok, Status::Late].contains(&sample.status), "{:?}", sample.status);
         assert_eq!(sample.tick, None, "the type of the device is not known");
     }
@@ -305,15 +305,15 @@ fn links_follow_port_info() {
     let mut sweep = Sweep::new(config, Options::default(), |_| {});
     let (id, place) = sweep.find("leaf01");
     let port = sweep.port(place) + 1;
-    let rate = |sweep: &Sweep| sweep.rehearsal.engine.link(port).map(|(info, mask)| (info.rate(mask).to_string(), info.state));
+    let rate = |sweep: &Sweep| sweep.virtual_sweep.engine.link(port).map(|(info, mask)| (info.rate(mask).to_string(), info.state));
     assert_eq!(rate(&sweep), Some(("4xEDR".to_owned(), PortInfo::ACTIVE)));
-    let num = whole(&sweep.fabric)[place].ports[1];
+    let num = all_linked_ports(&sweep.fabric)[place].ports[1];
     sweep.change(|sim| sim.set_link(id, num, PortInfo::of_rate(&LinkRate::new("1x", "SDR"), PortInfo::ACTIVE)));
     let events = (0..6).filter(|_| sweep.slot().contains(&Event::Link(port))).count();
     assert_eq!((events, rate(&sweep)), (1, Some(("1xSDR".to_owned(), PortInfo::ACTIVE))));
     sweep.change(|sim| sim.set_link(id, num, PortInfo { state: 1, ..PortInfo::default() }));
     let events = (0..6).filter(|_| sweep.slot().contains(&Event::Link(port))).count();
-    assert_eq!((events, sweep.rehearsal.engine.link(port).map(|(info, _)| info.state)), (1, Some(1)));
+    assert_eq!((events, sweep.virtual_sweep.engine.link(port).map(|(info, _)| info.state)), (1, Some(1)));
 }
 
 /// Returns how often an attribute was requested at a LID.
@@ -327,7 +327,7 @@ fn group_that_option_mask_does_not_name_is_not_requested() {
     let mut sweep = Sweep::new(config, Options::default(), |_| {});
     let (_, host) = sweep.find("node00002");
     sweep.slot();
-    let sample = sweep.rehearsal.engine.sample(sweep.port(host));
+    let sample = sweep.virtual_sweep.engine.sample(sweep.port(host));
     let had: Vec<&str> =
         (0..Group::ALL.len()).filter(|place| sample.answer(*place).is_some()).map(|place| Group::ALL[place].as_str()).collect();
     assert_eq!(had, ["extended", "base", "xmtdisc", "rcverr", "smplctl"], "a simulated adapter has no other group");
@@ -344,7 +344,7 @@ fn forced_group_is_requested_of_every_device() {
     });
     sweep.slot();
     let (_, host) = sweep.find("node00002");
-    assert_eq!(sweep.rehearsal.engine.sample(sweep.port(host)).mads, 2, "the group is requested although OptionMask does not name it");
+    assert_eq!(sweep.virtual_sweep.engine.sample(sweep.port(host)).mads, 2, "the group is requested although OptionMask does not name it");
 }
 
 #[test]
@@ -360,14 +360,14 @@ fn without_option_mask_groups_are_probed_and_a_silent_one_is_disabled_for_ten_mi
     assert_eq!(sweep.events.iter().filter(|event| **event == disabled).count(), 1, "{:?}", sweep.events);
     let mut probes = 0;
     for slot in 0..650 {
-        let before = sweep.rehearsal.engine.stats().mads_sent;
+        let before = sweep.virtual_sweep.engine.stats().mads_sent;
         sweep.slot();
         assert!(!sweep.events.contains(&disabled), "the group is reported once");
-        let sample = sweep.rehearsal.engine.sample(sweep.port(place));
+        let sample = sweep.virtual_sweep.engine.sample(sweep.port(place));
         assert!(sample.status == Status::Ok && sample.mads == 2, "slot {slot}: {:?}", sample.status);
         assert!(sample.answer(1).is_some() && sample.answer(2).is_none());
         // Other checks send fewer MADs.
-        probes += usize::from(sweep.rehearsal.engine.stats().mads_sent > before + 20);
+        probes += usize::from(sweep.virtual_sweep.engine.stats().mads_sent > before + 20);
     }
     assert!(probes <= 1);
 }
@@ -377,11 +377,11 @@ fn lost_replies_never_make_a_group_unsupported() {
     for seed in 0..6 {
         let options = Options { loss: 0.6, seed, ..Options::default() };
         let mut sweep = Sweep::new(Config::default(), options, |_| {});
-        let mut seen = vec![0u32; sweep.rehearsal.engine.ports()];
+        let mut seen = vec![0u32; sweep.virtual_sweep.engine.ports()];
         for _ in 0..1500 {
             sweep.slot();
             for (port, seen) in seen.iter_mut().enumerate() {
-                let sample = sweep.rehearsal.engine.sample(port);
+                let sample = sweep.virtual_sweep.engine.sample(port);
                 (0..4).filter(|group| sample.answer(*group).is_some()).for_each(|group| *seen |= 1 << group);
             }
         }

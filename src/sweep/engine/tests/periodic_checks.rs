@@ -21,8 +21,8 @@ fn checks_are_spread_over_the_slots_even_after_all_devices_were_verified_at_once
     let before = checks(&mut sweep, 60);
     // 12 devices, each in its own slot, in each of two rounds.
     assert_eq!(spread(&before), 24, "{before:?}");
-    let local = Local { sm_lid: Lid(999), ..sweep.rehearsal.local() };
-    assert!(sweep.rehearsal.engine.set_local(local));
+    let local = Local { sm_lid: Lid(999), ..sweep.virtual_sweep.local() };
+    assert!(sweep.virtual_sweep.engine.set_local(local));
     let at_once = sweep.mads();
     assert!(at_once > 12 + before.iter().copied().max().expect("not empty"), "all devices are verified in one slot");
     let after = checks(&mut sweep, 60);
@@ -51,7 +51,7 @@ fn silent_subnet_manager_does_not_delay_the_discovery() {
         sim.set_dead(manager, true);
     });
     // Three lost queries show that the subnet manager is silent.
-    assert!(sweep.rehearsal.now() < Instant::ZERO + 2 * SECOND, "{:?}", sweep.rehearsal.now());
+    assert!(sweep.virtual_sweep.now() < Instant::ZERO + 2 * SECOND, "{:?}", sweep.virtual_sweep.now());
 }
 
 #[test]
@@ -63,6 +63,10 @@ fn switch_that_ignores_port_info_does_not_delay_its_counters() {
     for _ in 0..30 {
         sweep.slot();
         assert!([Status::Ok, Status::Late].contains(&sweep.status(place)));
-        assert!(sweep.rehearsal.engine.stats().duration() < Duration::from_millis(80), "{:?}", sweep.rehearsal.engine.stats().duration());
+        assert!(
+            sweep.virtual_sweep.engine.stats().duration() < Duration::from_millis(80),
+            "{:?}",
+            sweep.virtual_sweep.engine.stats().duration()
+        );
     }
 }

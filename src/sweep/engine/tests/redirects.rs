@@ -92,10 +92,10 @@ fn redirection_is_followed_once_and_remembered() {
     let lid = sweep.fabric.device(to).lid;
     assert!(sweep.events.contains(&Event::Redirected { device: place, to: lid, unserved_pkey: None }));
     assert_eq!(sweep.status(place), Status::Ok);
-    let sent = sweep.rehearsal.engine.stats().mads_sent;
+    let sent = sweep.virtual_sweep.engine.stats().mads_sent;
     let again = sweep.slot().iter().any(|event| matches!(event, Event::Redirected { .. }));
     assert!(!again && sweep.status(place) == Status::Ok);
-    assert_eq!(sweep.rehearsal.engine.stats().mads_sent, sent - 1, "requests go to the other agent at once");
+    assert_eq!(sweep.virtual_sweep.engine.stats().mads_sent, sent - 1, "requests go to the other agent at once");
     // A second redirection is an error.
     sweep.change(|sim| sim.redirect(to, from));
     sweep.slot();

@@ -9,10 +9,10 @@ fn sweep_of(names: &[&str], config: Config, change: impl FnOnce(&mut SimFabric))
     change(&mut sim);
     let sim = Arc::new(Mutex::new(sim));
     let is_named = |device: &DevicePlan| fabric.iter().any(|(_, of)| of.guid == device.guid && names.contains(&of.host()));
-    let plan: Vec<_> = whole(&fabric).into_iter().filter(is_named).collect();
-    let mut rehearsal = Rehearsal::new(Arc::clone(&sim), &plan, config, 7);
-    let events = rehearsal.discover();
-    Sweep { rehearsal, sim, fabric, events }
+    let plan: Vec<_> = all_linked_ports(&fabric).into_iter().filter(is_named).collect();
+    let mut virtual_sweep = VirtualSweep::new(Arc::clone(&sim), &plan, config, 7);
+    let events = virtual_sweep.discover();
+    Sweep { virtual_sweep, sim, fabric, events }
 }
 
 fn id_of(sim: &SimFabric, name: &str) -> DeviceId {
@@ -25,12 +25,12 @@ fn path_is_queried_even_if_every_device_is_wrong() {
     sweep.slot();
     let two = HostPair::new(&sweep);
     sweep.change(|sim| sim.swap_lids(two.ids[0], two.ids[1]));
-    (0..2).for_each(|port| sweep.rehearsal.engine.verify(port));
+    (0..2).for_each(|port| sweep.virtual_sweep.engine.verify(port));
     for _ in 0..3 {
         sweep.slot();
     }
     for device in 0..2 {
-        assert_eq!(sweep.rehearsal.engine.sample(device).status, Status::Ok);
+        assert_eq!(sweep.virtual_sweep.engine.sample(device).status, Status::Ok);
     }
 }
 
@@ -40,7 +40,7 @@ fn node_info_that_fails_is_sent_three_times_a_minute() {
     let mut more = 0;
     for _ in 0..200 {
         sweep.slot();
-        let engine = &sweep.rehearsal.engine;
+        let engine = &sweep.virtual_sweep.engine;
         assert_eq!(engine.sample(0).status, Status::Ok);
         more += engine.stats().mads_sent - u64::from(engine.sample(0).mads);
     }
@@ -58,7 +58,7 @@ fn disabled_group_is_probed_once_in_ten_minutes() {
     let mut more = 0;
     for _ in 0..900 {
         sweep.slot();
-        more += sweep.rehearsal.engine.stats().mads_sent - 1;
+        more += sweep.virtual_sweep.engine.stats().mads_sent - 1;
     }
     // NodeInfo, PortInfo and PortSamplesControl once a minute, and one probe.
     assert!(more <= 3 * 16 + 1, "{more}");
@@ -219,7 +219,7 @@ fn path_is_queried_for_a_device_that_ignores_node_info() {
     sweep.change(|sim| sim.swap_lids(two, id_of(sim, "node00007")));
     assert!((0..70).any(|_| sweep.slot().iter().any(|event| matches!(event, Event::LidChange { from, .. } if *from == lid))));
     sweep.slot();
-    assert!(sweep.rehearsal.engine.sample(0).verified);
+    assert!(sweep.virtual_sweep.engine.sample(0).verified);
 }
 
 #[test]
@@ -235,6 +235,6 @@ fn device_with_an_m_key_is_right_again_once_the_wrong_device_has_gone() {
     (0..70).for_each(|_| {
         sweep.slot();
     });
-    let sample = sweep.rehearsal.engine.sample(0);
+    let sample = sweep.virtual_sweep.engine.sample(0);
     assert_eq!((sample.status, sample.verified), (Status::Ok, false));
 }

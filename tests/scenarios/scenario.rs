@@ -1,14 +1,15 @@
-//! What a file of `tests/scenarios` tells: a fabric, an engine, what befalls them in which slots, and what the records must be.
+//! The file format of `tests/scenarios`: a fabric, an engine, faults with their slots, and the
+//! expected outcome of each slot.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde::Deserialize;
 
-/// All of a file. Slots are counted from 1; what begins with slot 0 is there before the devices are asked who they are.
+/// A scenario file. Slots are counted from 1. A fault from slot 0 begins before the discovery.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Story {
+pub(super) struct Scenario {
     #[serde(default)]
     pub(super) fabric: Fabric,
     #[serde(default)]
@@ -24,7 +25,7 @@ pub(super) struct Story {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Fabric {
     pub(super) seed: u64,
-    /// Service times vary by this share of themselves.
+    /// Largest deviation of a service time, as a share of it.
     pub(super) jitter: f64,
     pub(super) tree: Option<Tree>,
 }
@@ -48,44 +49,45 @@ pub(super) struct Engine {
     pub(super) grace_ms: u64,
 }
 
-/// Something that goes wrong with slot `from`, and is well again with slot `until`.
+/// A fault that begins with slot `from`, and ends with slot `until`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Fault {
     pub(super) from: u64,
     pub(super) until: Option<u64>,
-    pub(super) what: What,
+    pub(super) what: FaultKind,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum What {
-    /// These devices answer nothing.
-    Dead(Which),
-    /// These devices work so long on each MAD.
-    Slow { which: Which, service_us: u64 },
-    /// A share of requests gets lost.
+pub(super) enum FaultKind {
+    /// Devices that do not answer.
+    Dead(Devices),
+    /// Devices with another service time for each MAD.
+    Slow { which: Devices, service_us: u64 },
+    /// Share of requests that get lost.
     Loss(f64),
-    /// A share of replies comes so much later.
+    /// Share of replies that come later, and by how much.
     Delay { share: f64, by_ms: f64 },
-    /// A share of replies comes twice.
+    /// Share of replies that come twice.
     Duplicates(f64),
-    /// Somebody answers beside the device, or instead of it.
+    /// Share of replies with a forged reply before them, or in their place.
     Forged { share: f64, wrong: Wrong, instead: bool },
-    /// The sampler's queue pair takes in so many replies within a time.
+    /// Replies that the sampler's queue pair can take within a time.
     Room { most: usize, within_us: u64 },
-    /// Nobody polls, from so far into the slot.
+    /// The sampler stands still, from this time after the start of the slot.
     Stall { at_ms: f64, for_s: u64 },
-    /// The host is suspended so far into the slot: its monotonic clock stands still, its wall clock does not, and what comes meanwhile is lost.
+    /// The host is suspended at this time after the start of the slot. Its monotonic clock stands
+    /// still, its wall clock goes on, and replies are lost.
     Suspended { at_ms: f64, for_s: u64 },
-    /// The wall clock is set, before the slot.
+    /// The wall clock is set before the slot.
     WallClock { by_s: i64 },
 }
 
-/// Devices by the first word of their names, or a share of the hosts.
+/// Devices by the first word of their names, or as a share of the hosts.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum Which {
+pub(super) enum Devices {
     Names(Vec<String>),
     Hosts(f64),
 }
@@ -98,25 +100,27 @@ pub(super) enum Wrong {
     Length,
 }
 
-/// What must be in each of these slots, first and last. Absent is zero.
+/// Expected outcome of each slot in a range. Absent counts are zero.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Expected {
+    /// First and last slot of the range.
     pub(super) slots: [u64; 2],
-    /// The longest of them, from start to last reply or expiry, to a hundredth.
+    /// Longest of the slots in milliseconds, from the start to the last reply or timeout, rounded
+    /// to a hundredth.
     pub(super) longest_ms: f64,
     /// Ports by status.
     pub(super) ports: BTreeMap<String, u32>,
-    /// Replies that were not taken, by the reason.
+    /// Rejected replies by reason.
     #[serde(default)]
     pub(super) rejected: BTreeMap<String, u64>,
-    /// Replies that came after their deadline.
+    /// Replies after their timeout.
     #[serde(default)]
     pub(super) mads_late: u64,
-    /// Slots that could not start, before it.
+    /// Slots before it that could not start in time.
     #[serde(default)]
     pub(super) missed: u64,
-    /// By how much the wall clock was set.
+    /// Seconds by which the wall clock was set.
     #[serde(default)]
     pub(super) stepped_s: i64,
 }
@@ -133,30 +137,30 @@ impl Default for Engine {
     }
 }
 
-impl Story {
-    /// Reads a file.
+impl Scenario {
+    /// Parses and checks a file.
     ///
     /// # Panics
-    /// If it is not as it should be.
+    /// If the file is invalid.
     pub(super) fn parse(name: &str, text: &str) -> Self {
-        let story: Self = toml::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let scenario: Self = toml::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}"));
         let mut next = 1;
-        for Expected { slots: [first, last], .. } in &story.expected {
+        for Expected { slots: [first, last], .. } in &scenario.expected {
             assert!(*first == next && last >= first, "{name}: slots {first} to {last} do not follow slot {}", next - 1);
             next = last + 1;
         }
-        assert_eq!(next - 1, story.engine.slots, "{name}: each slot must be expected");
-        for fault in &story.faults {
-            let lasts = !matches!(fault.what, What::Stall { .. } | What::Suspended { .. } | What::WallClock { .. });
+        assert_eq!(next - 1, scenario.engine.slots, "{name}: an expected outcome is missing");
+        for fault in &scenario.faults {
+            let lasts = !matches!(fault.what, FaultKind::Stall { .. } | FaultKind::Suspended { .. } | FaultKind::WallClock { .. });
             let ends = fault.until.is_none_or(|until| lasts && until > fault.from);
-            assert!(ends && fault.from <= story.engine.slots, "{name}: a fault that begins with slot {}", fault.from);
-            assert!(lasts || fault.from > 0, "{name}: what befalls a slot cannot befall slot 0");
+            assert!(ends && fault.from <= scenario.engine.slots, "{name}: a fault that begins with slot {}", fault.from);
+            assert!(lasts || fault.from > 0, "{name}: a fault within a slot cannot begin with slot 0");
         }
-        story
+        scenario
     }
 }
 
-/// Puts successive slots together that differ in nothing but their length, and not much in that.
+/// Merges successive slots that differ only in their length, and by less than a quarter.
 pub(super) fn merged(slots: &[Expected]) -> Vec<Expected> {
     let mut merged: Vec<Expected> = Vec::new();
     for slot in slots {
@@ -172,7 +176,7 @@ pub(super) fn merged(slots: &[Expected]) -> Vec<Expected> {
     merged
 }
 
-/// As a file says it.
+/// Formats expected outcomes for a file.
 pub(super) fn text(expected: &[Expected]) -> String {
     let table = |counts: Vec<(&str, u64)>| {
         let words: Vec<_> = counts.iter().map(|(word, count)| format!("{word} = {count}")).collect();
@@ -181,7 +185,7 @@ pub(super) fn text(expected: &[Expected]) -> String {
     let mut text = String::new();
     for Expected { slots: [first, last], longest_ms, ports, rejected, mads_late, missed, stepped_s } in expected {
         let ports = table(ports.iter().map(|(word, count)| (&**word, u64::from(*count))).collect());
-        // Writing to a String does not fail.
+        // Writing to a `String` never fails.
         let _ = write!(text, "[[expect]]\nslots = [{first}, {last}]\nlongest_ms = {longest_ms:.2}\nports = {ports}\n");
         if !rejected.is_empty() {
             let _ = writeln!(text, "rejected = {}", table(rejected.iter().map(|(word, count)| (&**word, *count)).collect()));

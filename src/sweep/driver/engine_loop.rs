@@ -1,0 +1,154 @@
+//! The loop that drives an engine: sends MADs, hands over events, receives replies and lets time
+//! pass.
+//!
+//! The loop is a provided method of the trait [`EngineLoop`], so that it exists once. The
+//! [driver](super::Driver) runs it on the fabric, and
+//! [`VirtualSweep`](crate::sweep::virtual_sweep::VirtualSweep) in virtual time.
+
+use std::time::Duration;
+
+use super::clock::Clock;
+use crate::mad::exchange::Completion;
+use crate::mad::transport::{Transport, TransportError};
+use crate::mad::{MAD_LEN, Mad};
+use crate::sweep::engine::{Engine, Event};
+use crate::sweep::schedule::{ask_until, close_at};
+use crate::time::Instant;
+
+/// Longest wait for replies after a request to stop. The grace period may end earlier.
+const LONGEST_STOP: Duration = Duration::from_millis(300);
+
+/// An engine with its transport and clock, and functions that take events and errors.
+pub(crate) trait EngineLoop {
+    /// Sends and receives the MADs.
+    type Transport: Transport;
+    /// Gives the time.
+    type Clock: Clock;
+
+    /// Returns the parts that the loop works with.
+    fn parts(&mut self) -> Parts<'_, Self::Transport, Self::Clock>;
+
+    /// Takes an event of the engine.
+    fn on_event(&mut self, event: Event);
+
+    /// Takes the error of a MAD that could not be sent. The engine has already handled it.
+    fn on_send_error(&mut self, error: TransportError);
+
+    /// Takes the error with which the transport was lost. Must let the engine finish: the loop goes
+    /// on.
+    fn on_transport_lost(&mut self, error: TransportError);
+
+    /// Called after each MAD that the engine has sent.
+    fn on_sent(&mut self) {}
+
+    /// Returns whether the loop has to end early.
+    fn request(&self) -> LoopRequest {
+        LoopRequest::Continue
+    }
+
+    /// Runs one slot that has started at `start`.
+    fn run_slot(&mut self, start: Instant, interval: Duration) {
+        self.parts().engine.start_slot(start, ask_until(start, interval), close_at(start, interval));
+        self.run();
+    }
+
+    /// Discovers all devices, for at most this time.
+    fn run_discovery(&mut self, longest: Duration) {
+        let Parts { engine, clock, .. } = self.parts();
+        let now = clock.now();
+        engine.start_discovery(now, now + longest);
+        self.run();
+    }
+
+    /// Runs until the engine is idle: the end of the slot, or of the discovery. The
+    /// [pacing](super::Pacing) of the clock divides the turns between sending and receiving.
+    fn run(&mut self) {
+        let pacing = Self::Clock::PACING;
+        let mut mad: Mad = [0; MAD_LEN];
+        let (mut replies, mut is_stopping) = (0, false);
+        loop {
+            let (sent, mut now) = self.send(&mut mad, pacing.sends);
+            while let Some(event) = self.parts().engine.poll_event() {
+                self.on_event(event);
+            }
+            let Some(timeout) = self.parts().engine.poll_timeout() else { return };
+            match self.request() {
+                LoopRequest::Close => {
+                    self.parts().engine.close(now);
+                    continue;
+                }
+                LoopRequest::Stop if !std::mem::replace(&mut is_stopping, true) => {
+                    self.parts().engine.stop(now, LONGEST_STOP);
+                    continue;
+                }
+                LoopRequest::Stop | LoopRequest::Continue => {}
+            }
+
+            let has_time = sent < pacing.sends && replies < pacing.replies_before_timeouts;
+            let mut wait = if has_time { (timeout - now).min(pacing.longest_wait) } else { Duration::ZERO };
+            for _ in 0..pacing.replies {
+                let Parts { engine, transport, clock } = self.parts();
+                let completion = match transport.recv(&mut mad, wait, now) {
+                    Ok(completion) => completion,
+                    Err(error) => {
+                        self.on_transport_lost(error);
+                        break;
+                    }
+                };
+                now = clock.now();
+                if let Some(completion) = &completion {
+                    tracing::trace!(tid = %completion.tid, outcome = ?completion.outcome, "completion");
+                    engine.handle_completion(completion, &mad, now);
+                }
+                // Replies that are ready are read before anything expires.
+                if completion.is_none() || replies == pacing.replies_before_timeouts {
+                    engine.handle_timeout(now);
+                    replies = 0;
+                    break;
+                }
+                (replies, wait) = (replies + 1, Duration::ZERO);
+            }
+        }
+    }
+
+    /// Sends at most `limit` MADs, each at its own time. Returns how many were sent, and the time.
+    fn send(&mut self, mad: &mut Mad, limit: u32) -> (u32, Instant) {
+        let mut sent = 0;
+        let mut now = self.parts().clock.now();
+        while sent < limit {
+            let Parts { engine, transport, clock } = self.parts();
+            let Some((target, tid)) = engine.poll_transmit(now, mad) else { break };
+            tracing::trace!(%tid, lid = %target.lid, "send");
+            let result = transport.send(&target, mad, now);
+            sent += 1;
+            if let Err(error) = result {
+                tracing::debug!(%error, lid = %target.lid, "not sent");
+                engine.handle_completion(&Completion { tid, outcome: error.outcome() }, mad, now);
+                now = clock.now();
+                self.on_send_error(error);
+            } else {
+                now = clock.now();
+            }
+            self.on_sent();
+        }
+        (sent, now)
+    }
+}
+
+/// What the loop works with.
+pub(crate) struct Parts<'a, T, C> {
+    pub(crate) engine: &'a mut Engine,
+    pub(crate) transport: &'a mut T,
+    pub(crate) clock: &'a C,
+}
+
+/// A request to end the loop early.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LoopRequest {
+    /// Go on.
+    Continue,
+    /// Send nothing more, and wait for replies until the grace period ends.
+    Stop,
+    /// End at once: the transport is lost for good.
+    Close,
+}

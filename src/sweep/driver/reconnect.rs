@@ -1,0 +1,387 @@
+//! The transport of a driver, and how it is opened again after it was lost: the kernel driver was
+//! reloaded, or the HCA was reset.
+//!
+//! Closing and opening a device may block inside the kernel. Each attempt therefore runs as a
+//! [job of the clock](Clock::start), and no slot and no stop waits for it. The time between two
+//! attempts doubles, up to 10 s. If a transport is lost soon after it was opened, the time goes on
+//! from where the last attempts ended.
+
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::clock::{Clock, Job, Progress};
+use super::wake::Wake;
+use crate::mad::Mad;
+use crate::mad::exchange::{Completion, Local, Target};
+use crate::mad::transport::{Locator, Transport, TransportError};
+use crate::time::Instant;
+
+/// A transport that was opened again.
+#[derive(Debug)]
+pub struct Opened<T> {
+    /// The transport.
+    pub transport: T,
+    /// Index of the configured P_Key in the port's table.
+    pub pkey_index: u16,
+    /// P_Key table of the port, by index.
+    pub pkey_table: Vec<u16>,
+}
+
+/// The reason why a transport could not be opened.
+pub type OpenError = Box<dyn Error + Send + Sync>;
+
+/// A transport that was opened, and the location of its port at that time.
+pub(super) struct Located<T> {
+    opened: Opened<T>,
+    location: Location,
+}
+
+/// Location of the sending port on its subnet.
+pub(super) struct Location {
+    /// The location when the transport was opened; `None` if it could not be read.
+    pub(super) local: Option<Local>,
+    /// Reads the location later.
+    pub(super) locator: Locator,
+}
+
+impl Location {
+    /// Reads the location of the port of a transport. May block.
+    pub(super) fn of(transport: &impl Transport) -> Self {
+        let mut locator = transport.locator();
+        Self { local: locator(), locator }
+    }
+}
+
+/// The outcome of one attempt.
+type Attempt<T> = Result<Located<T>, OpenError>;
+
+/// Starts an attempt, which first closes the old transport.
+type StartAttempt<T> = Box<dyn Fn(Option<T>, &Arc<Wake>) -> io::Result<Job<Attempt<T>>> + Send>;
+
+/// Time from the loss of a transport to the first attempt.
+const FIRST_BACKOFF: Duration = Duration::from_millis(100);
+
+/// Longest time between two attempts.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
+
+/// A transport, or the attempts to open it again.
+pub(super) struct Reconnect<T, C> {
+    connection: Connection<T>,
+    start_attempt: Option<StartAttempt<T>>,
+    /// Time until the next attempt.
+    backoff: Duration,
+    clock: C,
+}
+
+enum Connection<T> {
+    Open { transport: T, since: Instant },
+    Lost { errno: i32, since: Instant, attempt: AttemptState<T> },
+}
+
+enum AttemptState<T> {
+    /// The next attempt starts at `at`, and closes the old transport.
+    Due {
+        at: Instant,
+        old: Option<T>,
+    },
+    Running(Job<Attempt<T>>),
+}
+
+/// The transport was opened again.
+pub(super) struct Reconnected {
+    /// Time since it was lost.
+    pub(super) after: Duration,
+    pub(super) pkey_index: u16,
+    pub(super) pkey_table: Vec<u16>,
+    pub(super) location: Location,
+}
+
+impl<T: Transport, C: Clock> Reconnect<T, C> {
+    /// A transport that is not opened again after a loss.
+    pub(super) fn new(transport: T, clock: C) -> Self {
+        let connection = Connection::Open { transport, since: Instant::ZERO };
+        Self { connection, start_attempt: None, backoff: FIRST_BACKOFF, clock }
+    }
+
+    /// Opens the transport by `open` after a loss.
+    pub(super) fn open_by(&mut self, open: impl Fn() -> Result<Opened<T>, OpenError> + Clone + Send + 'static)
+    where
+        T: Send + 'static,
+        C: Send + 'static,
+    {
+        let clock = self.clock.clone();
+        self.start_attempt = Some(Box::new(move |old, wake| {
+            let open = open.clone();
+            clock.start("open", wake, move || {
+                drop(old);
+                let opened = open()?;
+                Ok(Located { location: Location::of(&opened.transport), opened })
+            })
+        }));
+    }
+
+    /// Returns whether a lost transport is opened again.
+    pub(super) fn can_reopen(&self) -> bool {
+        self.start_attempt.is_some()
+    }
+
+    /// Returns whether the transport is lost.
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self.connection, Connection::Lost { .. })
+    }
+
+    /// Marks the transport as lost, with the errno that sends report meanwhile.
+    pub(super) fn lose(&mut self, errno: i32, now: Instant) {
+        let attempt = AttemptState::Due { at: now, old: None };
+        match std::mem::replace(&mut self.connection, Connection::Lost { errno, since: now, attempt }) {
+            Connection::Open { transport, since } => {
+                if now - since >= LONGEST_BACKOFF {
+                    self.backoff = FIRST_BACKOFF;
+                }
+                self.try_later(now, Some(transport));
+            }
+            lost @ Connection::Lost { .. } => self.connection = lost,
+        }
+    }
+
+    /// Starts the next attempt when its time has come, and takes the result of the last one. Never
+    /// blocks. `wake` is raised when an attempt has ended.
+    pub(super) fn poll(&mut self, now: Instant, wake: &Arc<Wake>) -> Option<Reconnected> {
+        let (Connection::Lost { since, attempt, .. }, Some(start)) = (&mut self.connection, &self.start_attempt) else { return None };
+        if let AttemptState::Due { at, old } = attempt {
+            if now < *at {
+                return None;
+            }
+            match start(old.take(), wake) {
+                Ok(job) => *attempt = AttemptState::Running(job),
+                Err(error) => return self.failed(&error.into(), now),
+            }
+        }
+        let AttemptState::Running(job) = attempt else { return None };
+        match job.poll(now) {
+            Progress::Running => None,
+            Progress::Panicked => self.failed(&"the attempt has panicked".into(), now),
+            Progress::Done(Err(error)) => self.failed(&error, now),
+            Progress::Done(Ok(Located { opened: Opened { transport, pkey_index, pkey_table }, location })) => {
+                let after = now - *since;
+                self.connection = Connection::Open { transport, since: now };
+                Some(Reconnected { after, pkey_index, pkey_table, location })
+            }
+        }
+    }
+
+    /// Returns when [`poll`](Self::poll) has something to do. `None` if that is unknown: while the
+    /// transport is open, or until `wake` is raised.
+    pub(super) fn next_poll(&mut self, now: Instant) -> Option<Instant> {
+        match &mut self.connection {
+            Connection::Lost { attempt: AttemptState::Due { at, .. }, .. } if self.start_attempt.is_some() => Some(*at),
+            Connection::Lost { attempt: AttemptState::Running(job), .. } => Some(job.ready_at()).filter(|at| *at > now),
+            Connection::Open { .. } | Connection::Lost { .. } => None,
+        }
+    }
+
+    fn failed(&mut self, error: &OpenError, now: Instant) -> Option<Reconnected> {
+        tracing::debug!(%error, "cannot open the transport yet");
+        self.try_later(now, None);
+        None
+    }
+
+    fn try_later(&mut self, now: Instant, old: Option<T>) {
+        if let Connection::Lost { attempt, .. } = &mut self.connection {
+            *attempt = AttemptState::Due { at: now + self.backoff, old };
+            self.backoff = (self.backoff * 2).min(LONGEST_BACKOFF);
+        }
+    }
+}
+
+/// While the transport is lost, sends fail and waits for replies only take their time.
+impl<T: Transport, C: Clock> Transport for Reconnect<T, C> {
+    fn send(&mut self, target: &Target, mad: &Mad, now: Instant) -> Result<(), TransportError> {
+        match &mut self.connection {
+            Connection::Open { transport, .. } => transport.send(target, mad, now),
+            Connection::Lost { errno, .. } => Err(TransportError::new("umad_send", *errno)),
+        }
+    }
+
+    fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
+        match &mut self.connection {
+            Connection::Open { transport, .. } => transport.recv(mad, wait, now),
+            Connection::Lost { .. } => {
+                self.clock.sleep(wait);
+                Ok(None)
+            }
+        }
+    }
+
+    fn locator(&self) -> Locator {
+        match &self.connection {
+            Connection::Open { transport, .. } => transport.locator(),
+            Connection::Lost { .. } => Box::new(|| None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use rustix::io::Errno;
+
+    use super::super::clock::SystemClock;
+    use super::*;
+    use crate::sweep::virtual_sweep::VirtualClock;
+
+    const MS: Duration = Duration::from_millis(1);
+    const EIO: i32 = Errno::IO.raw_os_error();
+
+    /// A transport that counts how many of its kind were closed.
+    struct Counted(Arc<AtomicU32>);
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Transport for Counted {
+        fn send(&mut self, _target: &Target, _mad: &Mad, _now: Instant) -> Result<(), TransportError> {
+            Ok(())
+        }
+
+        fn recv(&mut self, _mad: &mut Mad, _wait: Duration, _now: Instant) -> Result<Option<Completion>, TransportError> {
+            Ok(None)
+        }
+
+        fn locator(&self) -> Locator {
+            Box::new(|| None)
+        }
+    }
+
+    /// A connection in virtual time, and what was done with it.
+    struct Fixture {
+        reconnect: Reconnect<Counted, VirtualClock>,
+        clock: VirtualClock,
+        wake: Arc<Wake>,
+        attempts: Arc<AtomicU32>,
+        closed: Arc<AtomicU32>,
+    }
+
+    impl Fixture {
+        /// A connection whose first successful attempt is the one with this number, counted from 1.
+        fn new(first_success: u32) -> Self {
+            let (attempts, closed) = (Arc::<AtomicU32>::default(), Arc::<AtomicU32>::default());
+            let clock = VirtualClock::default();
+            let mut reconnect = Reconnect::new(Counted(Arc::clone(&closed)), clock.clone());
+            let (count, counted) = (Arc::clone(&attempts), Arc::clone(&closed));
+            reconnect.open_by(move || {
+                if count.fetch_add(1, Ordering::Relaxed) + 1 < first_success {
+                    return Err("not yet".into());
+                }
+                Ok(Opened { transport: Counted(Arc::clone(&counted)), pkey_index: 3, pkey_table: Vec::new() })
+            });
+            Self { reconnect, clock, wake: Arc::default(), attempts, closed }
+        }
+
+        fn lose(&mut self) {
+            self.reconnect.lose(EIO, self.clock.now());
+        }
+
+        /// Polls after this time.
+        fn poll_after(&mut self, time: Duration) -> Option<Reconnected> {
+            self.clock.sleep(time);
+            self.reconnect.poll(self.clock.now(), &self.wake)
+        }
+
+        fn attempts(&self) -> u32 {
+            self.attempts.load(Ordering::Relaxed)
+        }
+
+        fn closed(&self) -> u32 {
+            self.closed.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn time_between_failed_attempts_doubles_up_to_ten_seconds() {
+        let mut fixture = Fixture::new(u32::MAX);
+        fixture.lose();
+        let mut at = Vec::new();
+        for step in 1..60_000 {
+            let before = fixture.attempts();
+            assert!(fixture.poll_after(MS).is_none());
+            at.extend((fixture.attempts() > before).then_some(step));
+        }
+        assert_eq!(at, [100, 300, 700, 1500, 3100, 6300, 12_700, 22_700, 32_700, 42_700, 52_700]);
+        assert_eq!((fixture.closed(), fixture.reconnect.is_lost()), (1, true));
+    }
+
+    #[test]
+    fn next_poll_is_the_start_of_the_next_attempt() {
+        let mut fixture = Fixture::new(2);
+        assert_eq!(fixture.reconnect.next_poll(fixture.clock.now()), None, "nothing is lost");
+        fixture.lose();
+        let mut polls = Vec::new();
+        while let Some(at) = fixture.reconnect.next_poll(fixture.clock.now()) {
+            polls.push(at.as_nanos() / 1_000_000);
+            fixture.poll_after(at - fixture.clock.now());
+        }
+        assert_eq!((polls, fixture.reconnect.is_lost()), (vec![100, 300], false));
+    }
+
+    #[test]
+    fn reconnection_reports_how_long_the_transport_was_lost() {
+        let mut fixture = Fixture::new(2);
+        fixture.clock.sleep(7000 * MS);
+        fixture.lose();
+        assert!(fixture.poll_after(100 * MS).is_none());
+        let reconnected = fixture.poll_after(200 * MS).expect("the second attempt");
+        assert_eq!((reconnected.after, reconnected.pkey_index, fixture.reconnect.is_lost()), (300 * MS, 3, false));
+        assert_eq!(fixture.closed(), 1);
+    }
+
+    #[test]
+    fn transport_that_flaps_is_opened_ever_more_rarely_until_it_is_stable() {
+        let mut fixture = Fixture::new(0);
+        for _ in 0..60_000 {
+            if !fixture.reconnect.is_lost() {
+                fixture.lose();
+            }
+            fixture.poll_after(MS);
+        }
+        assert!((8..=12).contains(&fixture.attempts()), "{}", fixture.attempts());
+        while fixture.reconnect.is_lost() {
+            fixture.poll_after(MS);
+        }
+        fixture.clock.sleep(LONGEST_BACKOFF);
+        fixture.lose();
+        assert!(fixture.poll_after(FIRST_BACKOFF).is_some(), "the first attempt comes early again");
+    }
+
+    #[test]
+    fn attempt_that_takes_long_is_the_only_one_and_its_result_is_taken() {
+        let mut fixture = Fixture::new(0);
+        fixture.clock.set_job_time(60_000 * MS);
+        fixture.lose();
+        for _ in 0..60_099 {
+            assert!(fixture.poll_after(MS).is_none());
+        }
+        assert_eq!(fixture.attempts(), 1);
+        assert!(fixture.poll_after(MS).is_some(), "100 ms until the attempt, and 60 s for it");
+    }
+
+    #[test]
+    fn attempt_that_panics_counts_as_failed() {
+        let clock = SystemClock::start();
+        let mut reconnect = Reconnect::new(Counted(Arc::default()), clock);
+        reconnect.open_by(|| panic!("on purpose"));
+        reconnect.lose(EIO, Instant::ZERO);
+        let wake = Arc::default();
+        let due = Instant::ZERO + FIRST_BACKOFF;
+        assert!(reconnect.poll(due, &wake).is_none());
+        clock.wait(&wake, 0, None);
+        assert!(reconnect.poll(due, &wake).is_none());
+        assert_eq!(reconnect.next_poll(due), Some(due + 2 * FIRST_BACKOFF), "the next attempt");
+    }
+}

@@ -1,0 +1,160 @@
+//! Two drivers hand their ports over in virtual time: every slot runs once, or is counted as
+//! missed.
+
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use ibnet::assignments::Sampler;
+use ibnet::mad::transport::sim::{Options, SimFabric};
+use ibnet::sink::{Destination, Lines};
+use ibnet::sweep::driver::{Clock, Control, Driver, DriverSettings, Notice};
+use ibnet::sweep::engine::Config;
+use ibnet::sweep::plan::SweepPlan;
+use ibnet::sweep::record::line::{self, Line};
+use ibnet::sweep::virtual_sweep::{Pause, VirtualClock, VirtualTransport};
+use ibnet::topology::{Fabric, ports_report, synthetic};
+use ibnet::types::PortNum;
+
+const TREE: synthetic::FatTree = synthetic::FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
+
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Wall clock at time zero, in nanoseconds since 1970.
+const WALL: i64 = 1_795_000_000_123_456_789;
+
+/// A guard against a test that hangs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn fabric() -> Fabric {
+    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("our own format").fabric
+}
+
+/// Returns a driver of the whole fabric, its clock and its records.
+fn driver(sim: &Arc<Mutex<SimFabric>>, sweeps: Option<u64>) -> (Driver<VirtualTransport, VirtualClock>, VirtualClock, Lines) {
+    let clock = VirtualClock::default();
+    clock.set_wall_offset(WALL);
+    let (outlet, lines) = Destination::memory();
+    let settings = DriverSettings {
+        sampler: "here".to_owned(),
+        ca: "sim".to_owned(),
+        ca_port: PortNum(1),
+        is_secondary: false,
+        interval: INTERVAL,
+        offset: Duration::ZERO,
+        aligned: true,
+        sweeps,
+        assignments_sha256: None,
+        engine: Config::default(),
+    };
+    let plan = SweepPlan::new(&Sampler::everything(&fabric(), "here").0);
+    let transport = VirtualTransport::new(Arc::clone(sim), clock.clone(), 1);
+    (Driver::new(plan, settings, transport, clock.clone(), outlet, 1), clock, lines)
+}
+
+fn simulated() -> Arc<Mutex<SimFabric>> {
+    Arc::new(Mutex::new(SimFabric::new(fabric(), Options::default())))
+}
+
+/// Returns the slots of the `sweep` records, each with the slots missed before it.
+fn sweeps(text: &str) -> Vec<(u64, u64)> {
+    let records = text.lines().map(|text| line::parse(text).unwrap_or_else(|error| panic!("{error} in {text}")));
+    records.filter_map(|line| if let Line::Sweep(sweep) = line { Some((sweep.slot, sweep.slots_missed)) } else { None }).collect()
+}
+
+/// Lets an old driver run three slots. It then has to leave before a slot, `after` slots later,
+/// and pauses for `pause`. A new driver begins with that slot. Returns the slot, and the
+/// records of both drivers.
+fn hand_over(after: u64, pause: Duration) -> (u64, String, String) {
+    let sim = simulated();
+    let (old, old_clock, old_lines) = driver(&sim, None);
+    let (new, new_clock, new_lines) = driver(&sim, Some(3));
+    let old_control = Arc::new(Control::default());
+    let new_control = Arc::new(Control::held(Some(Arc::clone(&old_control))));
+    let mut border = 0;
+    old.run(&old_control, |report| {
+        if report.done == 3 {
+            border = report.slot + after;
+            old_control.leave_before(border);
+            new_clock.advance_to(old_clock.now());
+            old_clock.pause(Pause { from: old_clock.now(), time: pause, lossy: false });
+        }
+    })
+    .expect("nothing is lost");
+    let for_ready = Arc::clone(&new_control);
+    new_control.on_ready(move || for_ready.begin_with(border));
+    new.run(&new_control, |_| {}).expect("nothing is lost");
+    (border, old_lines.text(), new_lines.text())
+}
+
+#[test]
+fn every_slot_runs_once() {
+    let (border, old, new) = hand_over(3, Duration::ZERO);
+    let slots = |text| sweeps(text).into_iter().map(|(slot, _)| slot).collect::<Vec<_>>();
+    assert_eq!(slots(&old), (border - 5..border).collect::<Vec<_>>());
+    assert_eq!(slots(&new), (border..border + 3).collect::<Vec<_>>());
+    assert!(sweeps(&new).iter().chain(&sweeps(&old)).all(|(_, missed)| *missed == 0));
+    let Ok(Line::Start(start)) = line::parse(new.lines().next().expect("records")) else { panic!("{new}") };
+    assert_eq!(start.slot, border, "a held driver writes nothing before its first slot");
+}
+
+#[test]
+fn new_driver_reports_the_slots_that_the_old_one_missed_at_its_end() {
+    let (border, old, new) = hand_over(3, 4 * INTERVAL);
+    assert_eq!(sweeps(&old).last(), Some(&(border - 3, 0)), "two slots were missed");
+    assert_eq!(sweeps(&new), [(border, 2), (border + 1, 0), (border + 2, 0)]);
+}
+
+#[test]
+fn new_driver_that_is_late_begins_with_the_next_slot_and_reports_the_gap() {
+    let sim = simulated();
+    let (new, clock, lines) = driver(&sim, Some(2));
+    let control = Control::held(None);
+    // Time zero is 23 ms after the start of a slot, so that the first slot starts after 77 ms.
+    let first = WALL as u64 / 100_000_000 + 1;
+    control.begin_with(first);
+    clock.advance_to(clock.now() + 3 * INTERVAL / 2);
+    new.run(&control, |_| {}).expect("nothing is lost");
+    assert_eq!(sweeps(&lines.text()), [(first + 1, 1), (first + 2, 0)]);
+}
+
+#[test]
+fn stop_ends_a_driver_that_is_held() {
+    let (held, _, lines) = driver(&simulated(), None);
+    let control = Arc::new(Control::held(None));
+    let (ready, is_ready) = channel();
+    control.on_ready(move || ready.send(()).expect("the test waits"));
+    let (ended, has_ended) = channel();
+    thread::spawn({
+        let control = Arc::clone(&control);
+        move || ended.send(held.run(&control, |_| {}))
+    });
+    is_ready.recv_timeout(LIMIT).expect("the discovery ends");
+    assert!(control.is_ready());
+    control.stop();
+    has_ended.recv_timeout(LIMIT).expect("the stop wakes it").expect("nothing is lost");
+    assert_eq!(lines.text(), "");
+}
+
+#[test]
+fn notices_are_written_between_two_slots() {
+    let (driver, _, lines) = driver(&simulated(), Some(3));
+    let control = Control::default();
+    driver
+        .run(&control, |report| {
+            if report.done == 1 {
+                control.notify(Notice::Reload("a detail".to_owned()));
+                control.notify(Notice::Assignments(Some("abc".to_owned())));
+            }
+        })
+        .expect("nothing is lost");
+    let text = lines.text();
+    let records: Vec<_> = text.lines().map(|text| line::parse(text).expect("a record")).collect();
+    let place = |is: &dyn Fn(&Line) -> bool| records.iter().position(is).expect("it was written");
+    let reload =
+        place(&|line| matches!(line, Line::Event(event) if (event.event.as_str(), event.detail.as_str()) == ("reload", "a detail")));
+    let start = place(&|line| matches!(line, Line::Start(start) if start.assignments_sha256.as_deref() == Some("abc")));
+    let sweeps: Vec<usize> = (0..records.len()).filter(|place| matches!(records[*place], Line::Sweep(_))).collect();
+    assert!(sweeps[0] < reload && reload < start && start < sweeps[1], "{sweeps:?}, {reload}, {start}");
+}

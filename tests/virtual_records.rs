@@ -1,0 +1,125 @@
+//! The real driver in virtual time: the same seed gives the same records, octet by octet.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ibnet::assignments::Sampler;
+use ibnet::mad::transport::sim::faults::{Faults, Forgery, Room, Wrong};
+use ibnet::mad::transport::sim::{Options, SimFabric};
+use ibnet::sink::Destination;
+use ibnet::sweep::driver::{Control, Driver, DriverSettings};
+use ibnet::sweep::engine::Config;
+use ibnet::sweep::plan::SweepPlan;
+use ibnet::sweep::record::line::{self, Line};
+use ibnet::sweep::virtual_sweep::{Pause, VirtualClock, VirtualTransport};
+use ibnet::time::Instant;
+use ibnet::topology::{Fabric, ports_report, synthetic};
+use ibnet::types::PortNum;
+use sha2::{Digest, Sha256};
+
+/// 320 linked ports.
+const TREE: synthetic::FatTree = synthetic::FatTree { leaves: 8, hosts: 16, spines: 4, trunk: 1, radix: 20 };
+const PORTS: usize = 320;
+
+const SLOTS: u64 = 12;
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Wall clock at time zero, in nanoseconds since 1970.
+const WALL: i64 = 1_795_000_000_123_456_789;
+
+/// SHA-256 of all `port`, `sweep` and `event` records of [`sweep`] with seed 1.
+///
+/// It changes when the engine, the simulated fabric or the format of the records changes. Check
+/// that the change is intended before you replace it.
+const SHA256: &str = "450292583bf932446c0b7534829e877964319dfe46b4ab8b51b1dcf7177c08d3";
+
+fn fabric() -> Fabric {
+    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("our own format").fabric
+}
+
+/// Sweeps a fabric with faults of all kinds, and returns the records without `start`, which has the
+/// process ID, and `histogram`, whose compression belongs to a library.
+fn sweep(seed: u64) -> String {
+    let (fabric, clock) = (fabric(), VirtualClock::default());
+    clock.set_wall_offset(WALL);
+    let plan = SweepPlan::new(&Sampler::everything(&fabric, "here").0);
+    assert_eq!(plan.ports.len(), PORTS);
+    let leaf = fabric.iter().find(|(_, device)| device.host() == "leaf03").expect("a leaf").0;
+    let sim = Arc::new(Mutex::new(SimFabric::new(fabric, Options { seed, loss: 0.02, ..Options::default() })));
+    let mut transport = VirtualTransport::new(Arc::clone(&sim), clock.clone(), seed);
+    *transport.faults_mut() = Faults {
+        delayed: 0.05,
+        delay: Duration::from_millis(8),
+        duplicated: 0.05,
+        forged: Some(Forgery { share: 0.02, wrong: Wrong::Length, instead: true }),
+        room: Some(Room { most: 28, within: Duration::from_micros(50) }),
+    };
+    let settings = DriverSettings {
+        sampler: "here".to_owned(),
+        ca: "sim".to_owned(),
+        ca_port: PortNum(1),
+        is_secondary: false,
+        interval: INTERVAL,
+        offset: Duration::ZERO,
+        aligned: true,
+        sweeps: Some(SLOTS),
+        assignments_sha256: None,
+        engine: Config::default(),
+    };
+    let (outlet, lines) = Destination::memory();
+    let driver = Driver::new(plan, settings, transport, clock.clone(), outlet, seed);
+    let mut text = String::new();
+    let on_slot = |done: u64, slot: u64| {
+        let mut sim = sim.lock().unwrap_or_else(PoisonError::into_inner);
+        match done {
+            3 => sim.set_dead(leaf, true),
+            5 => sim.set_dead(leaf, false),
+            // Stands still in the next slot, before its end, and misses the slot after it.
+            7 => {
+                let next = Instant::from_nanos((slot + 1) * 1_000_000_000 - WALL as u64);
+                clock.pause(Pause { from: next + Duration::from_millis(4), time: INTERVAL * 3 / 2, lossy: false });
+            }
+            9 => clock.set_wall_offset(WALL + 60 * 1_000_000_000),
+            _ => {}
+        }
+    };
+    driver
+        .run(&Control::default(), |report| {
+            text += &lines.text();
+            on_slot(report.done, report.slot);
+        })
+        .expect("nothing is lost");
+    text += &lines.text();
+    let is_kept = |line: &&str| !line.starts_with(r#"{"type":"start""#) && !line.starts_with(r#"{"type":"histogram""#);
+    text.lines().filter(is_kept).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn same_seed_gives_the_same_records() {
+    let records = sweep(1);
+    assert!(records == sweep(1), "two runs differ");
+    assert_ne!(records, sweep(2), "the seed has no effect");
+
+    let (mut ports, mut events, mut statuses, mut missed) = (0, Vec::new(), Vec::new(), 0);
+    for text in records.lines() {
+        match line::parse(text).unwrap_or_else(|error| panic!("{error} in {text}")) {
+            Line::Port(port) => {
+                ports += 1;
+                statuses.push(port.status);
+            }
+            Line::Sweep(sweep) => missed += sweep.slots_missed,
+            Line::Event(event) => events.push(event.event),
+            Line::Start(_) | Line::Histogram(_) => {}
+        }
+    }
+    assert_eq!(ports, PORTS * SLOTS as usize);
+    for status in ["ok", "late", "timeout", "bad_reply", "unreachable", "skipped"] {
+        assert!(statuses.iter().any(|found| found == status), "no port is {status}");
+    }
+    for event in ["unreachable", "reachable", "slot_missed", "clock_step"] {
+        assert!(events.iter().any(|found| found == event), "no event {event}");
+    }
+    assert!(missed > 0, "no slot was missed");
+    let sha256 = format!("{:x}", Sha256::digest(&records));
+    assert_eq!(sha256, SHA256, "the records are not those of the last version");
+}
