@@ -203,7 +203,7 @@ impl Engine {
         }
         let path = &mut self.devices[index as usize].path;
         if path.may_query(now) {
-            // A device that requires a key may be another one; the subnet manager can tell.
+            // Another device that requires a key may be at the LID; the path record shows it.
             path.wait_until(now + PATH_INTERVAL);
             self.query_path(index);
         }

@@ -24,7 +24,7 @@ use crate::types::Tid;
 
 /// Timeouts of a query to the subnet manager. They are longer than those of an agent, because the
 /// subnet manager serves the whole fabric.
-pub(super) const MANAGER_TIMEOUTS: Timeouts = Timeouts { timeout: Duration::from_millis(100), grace: Duration::from_secs(1) };
+pub(super) const MANAGER_TIMEOUTS: Timeouts = Timeouts { timeout: Duration::from_millis(250), grace: Duration::from_secs(1) };
 
 /// Largest number of queries without a reply, and number of lost queries in a row after which the
 /// subnet manager counts as silent.

@@ -93,7 +93,7 @@ fn one_lost_reply_delays_only_its_own_device() {
         assert_eq!(bench.engine.devices_without_path(), 0, "every device has a path record after the discovery");
         assert_eq!(bench.sls(), (1..=5).map(path_sl).collect::<Vec<_>>());
         let others = queries.iter().filter(|(guid, _)| *guid != lost).map(|(_, at)| *at).max().expect("four other devices");
-        assert!(others <= Instant::ZERO + 110 * MS, "{queries:?}");
+        assert!(others <= Instant::ZERO + 260 * MS, "{queries:?}");
         let times: Vec<_> = queries.iter().filter(|(guid, _)| *guid == lost).map(|(_, at)| *at).collect();
         assert_eq!((times.len(), times[1] - times[0]), (2, SECOND + 250 * MS), "{queries:?}");
     }
@@ -126,7 +126,7 @@ fn device_whose_replies_are_lost_falls_back_after_three_tries_and_is_queried_aga
 #[test]
 fn late_reply_counts_and_lets_no_other_device_wait() {
     let mut bench = discovery(3);
-    bench.pass(100 * MS);
+    bench.pass(250 * MS);
     assert_eq!(bench.sent.iter().map(|(_, mad)| queried(mad)).collect::<Vec<_>>(), [1, 2], "the next query does not wait longer");
     bench.pass(50 * MS);
     bench.reply_path(0);
@@ -142,7 +142,7 @@ fn silent_subnet_manager_gets_three_queries_and_ends_the_discovery() {
     let mut bench = discovery(50);
     let queries = bench.run(|_, _| true);
     assert_eq!(queries.len(), 3);
-    assert_eq!((bench.events.last(), bench.now), (Some(&Event::DiscoveryDone), Instant::ZERO + 1200 * MS));
+    assert_eq!((bench.events.last(), bench.now), (Some(&Event::DiscoveryDone), Instant::ZERO + 1500 * MS));
     assert_eq!(bench.engine.devices_without_path(), 50);
 }
 
@@ -154,9 +154,9 @@ fn subnet_manager_that_is_still_silent_gets_one_query_at_a_time() {
     let before = bench.sent.len();
     bench.engine.start_discovery(bench.now, bench.now + 10 * SECOND);
     bench.poll();
-    bench.pass(100 * MS);
+    bench.pass(250 * MS);
     assert_eq!(bench.sent.len(), before + 1);
-    bench.pass(900 * MS);
+    bench.pass(750 * MS);
     assert_eq!((bench.sent.len(), bench.events.last()), (before + 1, Some(&Event::DiscoveryDone)), "all queries are dropped");
     bench.now += 10 * SECOND;
     bench.engine.start_discovery(bench.now, bench.now + 10 * SECOND);
