@@ -69,7 +69,7 @@ const SECOND: u64 = 1_000_000_000;
 /// Returns an engine with a switch of 150 ports after discovery and one slot, at the first second.
 fn engine(groups: &[Group]) -> Engine {
     let plan = DevicePlan { guid: SWITCH, lid: Lid(1), kind: NodeKind::Switch, ports: (1..=PORTS).map(PortNum).collect() };
-    let mut engine = Engine::new(&[plan], Config { groups: groups.to_vec(), ..Config::default() }, 1);
+    let mut engine = Engine::new(&[plan], Config { groups: groups.into(), ..Config::default() }, 1);
     engine.start_discovery(Instant::ZERO, Instant::from_nanos(SECOND));
     answer_all(&mut engine, Instant::ZERO);
     slot(&mut engine, 1);

@@ -46,7 +46,7 @@ fn swept_on(sim: SimFabric, slots: u64, groups: &[Group], mut change: impl FnMut
         aligned: true,
         sweeps: Some(slots),
         assignments_sha256: None,
-        engine: Config { groups: groups.to_vec(), identity_every: Duration::from_millis(600), ..Config::default() },
+        engine: Config { groups: groups.into(), identity_every: Duration::from_millis(600), ..Config::default() },
     };
     let plan = SweepPlan::new(&whole_fabric(&fabric(), "here").0);
     let driver = Driver::new(plan, settings, SimTransport::new(Arc::clone(&sim)), SystemClock::start(), outlet, 1);

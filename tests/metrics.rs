@@ -134,7 +134,7 @@ impl Harness {
             assignments_sha256: None,
             // The timeout is as long as the slot, so that a busy machine causes no timeouts: every
             // device answers unless it is dead.
-            engine: Config { groups: groups.to_vec(), deadline: INTERVAL, grace: INTERVAL, ..Config::default() },
+            engine: Config { groups: groups.into(), timeout: INTERVAL, grace: INTERVAL, ..Config::default() },
         };
         let driver = Driver::new(plan, settings, SimTransport::new(Arc::clone(&sim)), SystemClock::start(), outlet, 1);
         let mut worker = self.metrics.worker();

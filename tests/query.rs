@@ -1,4 +1,4 @@
-//! The real `ibnet-sweep query` on a simulated fabric, run as an administrator would.
+//! Tests of the command `ibnet-sweep query` on a simulated fabric.
 #![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
 
 use std::fs;
@@ -10,41 +10,45 @@ use ibnet::topology::{Device, Fabric, ports_report};
 use ibnet::types::NodeKind;
 use tempfile::TempDir;
 
-/// A guard against a program that hangs, not a measure of how fast it is.
-const HANGS: Duration = Duration::from_secs(60);
+/// Time after which a program is taken to hang.
+const HANG_TIMEOUT: Duration = Duration::from_secs(60);
 
 const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
 
-/// A directory with a small fabric in `net.p`.
-fn small() -> (TempDir, Fabric) {
+/// Returns a directory with a small fabric in `net.p`, and the fabric.
+fn small_fabric() -> (TempDir, Fabric) {
     let dir = tempfile::tempdir().unwrap();
     let report = TREE.blueprint().ports_report();
     fs::write(dir.path().join("net.p"), &report).unwrap();
     (dir, ports_report::parse(report.as_bytes(), "net.p").unwrap().fabric)
 }
 
+/// Returns the first linked device of a type.
 fn first(fabric: &Fabric, kind: NodeKind) -> &Device {
     fabric.devices().iter().find(|device| device.kind == kind && device.linked_ports() > 0).unwrap()
 }
 
+/// A finished run of the program.
 struct Run {
     code: i32,
     stdout: String,
     stderr: String,
 }
 
+/// Runs the program in a directory.
 fn run(dir: &TempDir, args: &[&str]) -> Run {
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
-    let output = command.current_dir(dir).args(args).timeout(HANGS).output().unwrap();
+    let output = command.current_dir(dir).args(args).timeout(HANG_TIMEOUT).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Run { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// Asks a port of the simulated fabric.
+/// Queries a port of the simulated fabric.
 fn query(dir: &TempDir, lid: &str, port: &str, args: &[&str]) -> Run {
     run(dir, &[&["query", lid, port, "--simulate", "net.p"], args].concat())
 }
 
+/// Returns the only record of a successful run.
 #[track_caller]
 fn record(run: &Run) -> Port {
     assert_eq!((run.code, run.stdout.lines().count()), (0, 1), "{}{}", run.stdout, run.stderr);
@@ -54,60 +58,63 @@ fn record(run: &Run) -> Port {
     }
 }
 
-/// Exit code 1, one message with a remedy, nothing on standard output.
+/// Checks that a run failed with exit code 1, one message with a remedy, and no output.
 #[track_caller]
 fn failed(run: &Run, message: &str, help: &str) {
     assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{}", run.stderr);
     assert_eq!(run.stderr.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{}", run.stderr);
-    let (before, said) = run.stderr.split_once("\nhelp: ").unwrap_or_else(|| panic!("no help in {}", run.stderr));
-    assert!(before.contains(message) && said.contains(help), "{}", run.stderr);
+    let (error, remedy) = run.stderr.split_once("\nhelp: ").unwrap_or_else(|| panic!("no help in {}", run.stderr));
+    assert!(error.contains(message) && remedy.contains(help), "{}", run.stderr);
 }
 
 #[test]
-fn a_port_is_printed_group_by_group() {
-    let (dir, fabric) = small();
+fn counters_are_printed_group_by_group() {
+    let (dir, fabric) = small_fabric();
     let switch = first(&fabric, NodeKind::Switch);
     let (port, _) = switch.linked().next().unwrap();
     let (lid, num) = (switch.lid.to_string(), port.num.to_string());
     let run = query(&dir, &lid, &num, &[]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));
-    let whose = format!("Lid {lid} port {num}");
+    let port_name = format!("Lid {lid} port {num}");
     let headings: Vec<_> = run.stdout.lines().filter(|line| line.starts_with('#')).map(str::to_owned).collect();
     assert_eq!(
         headings,
         [
-            format!("# Port extended counters: {whose} (CapMask: 0x9300 CapMask2: 0x0000002)"),
-            format!("# Port counters: {whose} (CapMask: 0x9300)"),
-            format!("# PortXmitDiscardDetails counters: {whose}"),
-            format!("# PortRcvErrorDetails counters: {whose}"),
+            format!("# Port extended counters: {port_name} (CapMask: 0x9300 CapMask2: 0x0000002)"),
+            format!("# Port counters: {port_name} (CapMask: 0x9300)"),
+            format!("# PortXmitDiscardDetails counters: {port_name}"),
+            format!("# PortRcvErrorDetails counters: {port_name}"),
         ]
     );
     assert!(run.stdout.contains(&format!("\nPortSelect:......................{num}\n")), "{}", run.stdout);
-    // The same LID, as perfquery takes it too, and the order of the flag.
+    // A hexadecimal LID, as perfquery accepts it, and groups in the order of the flag.
     let run = query(&dir, &format!("{:#x}", switch.lid.0), &num, &["--groups", "xmtsl,smplctl"]);
     let headings: Vec<_> = run.stdout.lines().filter(|line| line.starts_with('#')).collect();
-    assert_eq!(headings, [format!("# PortXmitDataSL counters: {whose}"), format!("# PortSamplesControl: {whose}")]);
+    assert_eq!(headings, [format!("# PortXmitDataSL counters: {port_name}"), format!("# PortSamplesControl: {port_name}")]);
 }
 
 #[test]
-fn a_record_says_who_was_asked() {
-    let (dir, fabric) = small();
+fn record_identifies_the_device() {
+    let (dir, fabric) = small_fabric();
     for kind in [NodeKind::Switch, NodeKind::Hca] {
         let device = first(&fabric, kind);
         let (port, _) = device.linked().next().unwrap();
         let (lid, num) = (device.lid.to_string(), port.num.to_string());
-        let told = record(&query(&dir, &lid, &num, &["--json", "--groups", "all"]));
-        assert_eq!((told.guid, told.lid, told.port, told.kind), (device.guid, device.lid, port.num, Some(kind)));
-        assert_eq!((told.node.as_str(), told.link), (&*device.name, port.rate.to_string()));
-        assert_eq!((told.link_source.as_str(), told.identity.as_str(), told.status.as_str(), told.peer), ("live", "ok", "ok", None));
-        assert_eq!(told.slot, told.ts / 1_000_000_000);
-        assert_eq!(told.counters.contains_key("sw_port_vl_congestion"), kind == NodeKind::Switch);
+        let record = record(&query(&dir, &lid, &num, &["--json", "--groups", "all"]));
+        assert_eq!((record.guid, record.lid, record.port, record.kind), (device.guid, device.lid, port.num, Some(kind)));
+        assert_eq!((record.node.as_str(), record.link), (&*device.name, port.rate.to_string()));
+        assert_eq!(
+            (record.link_source.as_str(), record.identity.as_str(), record.status.as_str(), record.peer),
+            ("live", "ok", "ok", None)
+        );
+        assert_eq!(record.slot, record.ts / 1_000_000_000);
+        assert_eq!(record.counters.contains_key("sw_port_vl_congestion"), kind == NodeKind::Switch);
     }
 }
 
 #[test]
-fn what_is_missing_is_noted_and_the_rest_printed() {
-    let (dir, fabric) = small();
+fn missing_groups_are_noted_and_the_others_printed() {
+    let (dir, fabric) = small_fabric();
     let host = first(&fabric, NodeKind::Hca);
     let (lid, num) = (host.lid.to_string(), host.linked().next().unwrap().0.num.to_string());
     let run = query(&dir, &lid, &num, &["--groups", "xmtsl,base,swportvlcong"]);
@@ -116,8 +123,8 @@ fn what_is_missing_is_noted_and_the_rest_printed() {
     assert_eq!(
         notes,
         [
-            "note: xmtsl: the device does not have it: its OptionMask does not name it",
-            "note: swportvlcong: the device does not have it: it is no switch, or its OptionMask does not name it",
+            "note: xmtsl: not supported by the device: its OptionMask does not name the group",
+            "note: swportvlcong: not supported by the device: it is no switch, or its OptionMask does not name the group",
         ]
     );
     failed(&query(&dir, &lid, &num, &["--groups", "xmtsl"]), "answered none of the groups for port", "notes above");
@@ -125,8 +132,8 @@ fn what_is_missing_is_noted_and_the_rest_printed() {
 }
 
 #[test]
-fn a_service_level_that_is_not_looked_up_is_told() {
-    let (dir, fabric) = small();
+fn service_level_from_the_path_record_is_not_supported_and_noted() {
+    let (dir, fabric) = small_fabric();
     let lid = first(&fabric, NodeKind::Switch).lid.to_string();
     fs::write(dir.path().join("ibnet.toml"), "sl = \"path\"\n").unwrap();
     for args in [&["--sl", "path"][..], &["-c", "ibnet.toml"]] {
@@ -140,8 +147,8 @@ fn a_service_level_that_is_not_looked_up_is_told() {
 }
 
 #[test]
-fn who_does_not_answer_is_told_with_the_remedy() {
-    let (dir, fabric) = small();
+fn silent_device_fails_with_a_remedy() {
+    let (dir, fabric) = small_fabric();
     let quick = ["--timeout", "2ms"];
     for json in [&[][..], &["--json"]] {
         failed(&query(&dir, "49000", "1", &[&quick, json].concat()), "error: LID 49000 does not answer", "is it the LID of");
@@ -154,25 +161,25 @@ fn who_does_not_answer_is_told_with_the_remedy() {
 }
 
 #[test]
-fn what_is_lost_now_and_then_is_asked_again() {
-    let (dir, fabric) = small();
+fn lost_requests_are_sent_again() {
+    let (dir, fabric) = small_fabric();
     let lid = first(&fabric, NodeKind::Switch).lid.to_string();
-    let whole_in_spite_of_loss = (1..=8).any(|seed| {
+    let complete_despite_loss = (1..=8).any(|seed| {
         fs::write(dir.path().join("ibnet.toml"), format!("simulate = \"net.p\"\n[simulated]\nloss = 0.2\nseed = {seed}\n")).unwrap();
         let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
-        command.current_dir(&dir).env("RUST_LOG", "ibnet=trace").timeout(HANGS);
+        command.current_dir(&dir).env("RUST_LOG", "ibnet=trace").timeout(HANG_TIMEOUT);
         let output = command.args(["query", &lid, "1", "-c", "ibnet.toml", "--timeout", "20ms"]).output().unwrap();
         let (text, log) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
         let sent = log.lines().filter(|line| line.contains(" send ")).count();
-        // Two attributes say what there is, and there are four groups.
+        // Six requests without a loss: two attributes with masks, and four groups.
         output.status.success() && text.lines().filter(|line| line.starts_with('#')).count() == 4 && sent > 6
     });
-    assert!(whole_in_spite_of_loss);
+    assert!(complete_despite_loss);
 }
 
 #[test]
-fn wrong_arguments_are_told_as_such() {
-    let (dir, _) = small();
+fn invalid_arguments_fail_with_exit_code_2() {
+    let (dir, _) = small_fabric();
     for (lid, port) in
         [("0", "1"), ("70000", "1"), ("49152", "1"), ("0xffff", "1"), ("leaf01", "1"), ("1", "300"), ("1", "255"), ("1", "-1")]
     {

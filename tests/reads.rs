@@ -19,7 +19,7 @@ use ibnet::output::Destination;
 use ibnet::sweep::driver::{Address, Control, DeviceClient, Driver, DriverSettings, SystemClock};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::SweepPlan;
-use ibnet::sweep::query::{self, Question};
+use ibnet::sweep::query::{self, PortQuery};
 use ibnet::time::Instant;
 use ibnet::topology::ports_report;
 use ibnet::topology::synthetic::FatTree;
@@ -85,7 +85,7 @@ fn sweep_and_query_send_only_gets() {
     sim.set_dead(dead, true);
     let (fabric, sent) = (Arc::new(Mutex::new(sim)), Sent::default());
     let transport = || RecordingTransport(SimTransport::new(Arc::clone(&fabric)), Arc::clone(&sent));
-    let engine = Config { groups: Group::ALL.to_vec(), path_sl: true, identity_every: Duration::from_millis(100), ..Config::default() };
+    let engine = Config { groups: Group::ALL.into(), path_sl: true, identity_every: Duration::from_millis(100), ..Config::default() };
     let settings = DriverSettings {
         sampler: "node00001".to_owned(),
         ca: "sim".to_owned(),
@@ -101,8 +101,8 @@ fn sweep_and_query_send_only_gets() {
     let (outlet, _lines) = Destination::memory();
     Driver::new(SweepPlan::new(&sampler), settings, transport(), SystemClock::start(), outlet, 1).run(&Control::default(), |_| {}).unwrap();
     let address = Address { lid: sampler.devices[0].lid, sl: 0, pkey_index: 0, timeout: Duration::from_millis(100) };
-    let question = Question { lid: Lid(1), port: PortNum(1), groups: Group::ALL.to_vec(), record: true };
-    query::ask(question, &mut DeviceClient::new(transport(), SystemClock::start(), address, 1)).unwrap();
+    let question = PortQuery { lid: Lid(1), port: PortNum(1), groups: Group::ALL.into(), record: true };
+    query::run(question, &mut DeviceClient::new(transport(), SystemClock::start(), address, 1)).unwrap();
     let sent = sent.lock().unwrap();
     assert!(sent.iter().all(|(_, method, _)| *method == METHOD_GET), "{sent:x?}");
     let classes: BTreeSet<u8> = sent.iter().map(|(class, ..)| *class).collect();

@@ -178,7 +178,7 @@ fn answer_all(engine: &mut Engine, capabilities: Capabilities, fec_mode: u64, no
 fn longest_port(groups: &[Group], capabilities: Capabilities, fec_mode: u64) -> String {
     let (guid, lid, port) = (Guid(u64::MAX), Lid(49151), PortNum(254));
     let plan = DevicePlan { guid, lid, kind: NodeKind::Switch, ports: vec![port] };
-    let mut engine = Engine::new(&[plan], Config { groups: groups.to_vec(), ..Config::default() }, 1);
+    let mut engine = Engine::new(&[plan], Config { groups: groups.into(), ..Config::default() }, 1);
     let (now, never) = (Instant::ZERO, Instant::from_nanos(u64::MAX));
     engine.start_discovery(now, never);
     answer_all(&mut engine, capabilities, fec_mode, now);

@@ -147,7 +147,7 @@ impl<'a> Simulation<'a> {
             grace: [50 * MS, 5 * MS, MS, 400 * MS][pick(3)],
             silence: 1 + pick(2) as u8,
             force_groups: if pick(3) == 1 { vec![groups[pick(groups.len() as u8 - 1)]] } else { Vec::new() },
-            groups,
+            groups: groups.into(),
             path_sl: pick(1) == 1,
             identity_every: [Duration::from_secs(60), MS][pick(1)],
             ..Config::default()
@@ -214,7 +214,7 @@ impl<'a> Simulation<'a> {
         self.now = then;
         assert!(self.engine.poll_timeout().is_none() && self.engine.poll_transmit(then, &mut [0; MAD_LEN]).is_none(), "a phase still runs");
         match self.pick(6) {
-            1 => self.engine.doubt(0),
+            1 => self.engine.verify(0),
             2 => drop(self.engine.set_local(Local { lid: Lid(8), sm_lid: MANAGER, ..Local::default() })),
             3 => drop(self.engine.set_local(Local { lid: Lid(7), sm_lid: Lid(0), ..Local::default() })),
             _ => {}
@@ -258,7 +258,7 @@ impl<'a> Simulation<'a> {
         assert!(queries(mad).any(|known| known == query), "{query:?} is not a query of ibnet");
         let before = self.sent.insert(tid, Sent { target, query, at: self.now, completed: false });
         assert!(before.is_none_or(|before| before.completed), "a TID is used twice");
-        let (now, deadline) = (self.now, self.config.deadline);
+        let (now, deadline) = (self.now, self.config.timeout);
         let holds_place = |sent: &&Sent| !sent.completed && now < sent.at + deadline && !matches!(sent.query, Query::Sa(_));
         let pending = self.sent.values().filter(holds_place).count();
         assert!(pending <= self.config.window, "{pending} MADs are in flight");

@@ -1,4 +1,4 @@
-//! A request of any class that ibnet speaks, and the check of what comes back.
+//! A request of any management class that ibnet uses, and the check of a reply.
 
 use super::header::{Header, METHOD_GET_RESP, MadStatus};
 use super::{MAD_LEN, Mad, pma, sa, smp};
@@ -7,44 +7,44 @@ use crate::types::Tid;
 /// A request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Query {
-    /// Counters, and what an agent can do.
+    /// Performance management: counters and capabilities.
     Pma(pma::Query),
-    /// Who a device is, and how its links are.
+    /// Subnet management: identity and links.
     Smp(smp::Query),
-    /// The way to a port.
+    /// Subnet administration: the path to a port.
     Sa(sa::Query),
 }
 
-/// Why a MAD is no answer to a query. Allocates nothing: it happens once a MAD.
+/// Reason why a MAD does not answer a query. Its construction allocates no memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadReply {
-    /// Not 256 octets, or not all of a record.
+    /// Not 256 octets long, or shorter than the requested record.
     #[error("{0} octets instead of 256")]
     Length(usize),
-    /// Another management class, or a version of it that is not ours.
-    #[error("class {class:#04x} version {version} instead of the one asked")]
+    /// Another management class, or another version of the class.
+    #[error("class {class:#04x} version {version} instead of the requested one")]
     Class {
-        /// As it came.
+        /// MgmtClass of the MAD.
         class: u8,
-        /// As it came.
+        /// ClassVersion of the MAD.
         version: u8,
     },
-    /// No response.
+    /// Not a response.
     #[error("method {0:#04x} instead of GetResp")]
     Method(u8),
     /// Another attribute.
-    #[error("attribute {0:#06x} instead of the one asked for")]
+    #[error("attribute {0:#06x} instead of the requested one")]
     Attribute(u16),
     /// Another port.
-    #[error("PortSelect {0} instead of the one asked for")]
+    #[error("PortSelect {0} instead of the requested one")]
     PortSelect(u8),
-    /// A true answer that says no.
+    /// A reply to this query with an error status or a redirection.
     #[error("status {0}")]
     Status(MadStatus),
 }
 
 impl Query {
-    /// Its class and the version of it.
+    /// Returns the management class and its version.
     pub const fn class(&self) -> (u8, u8) {
         match self {
             Self::Pma(_) => (pma::CLASS_PERF_MGT, pma::CLASS_VERSION),
@@ -53,7 +53,7 @@ impl Query {
         }
     }
 
-    /// Its attribute.
+    /// Returns the AttributeID.
     pub const fn attribute(&self) -> u16 {
         match self {
             Self::Pma(query) => query.attribute,
@@ -71,14 +71,13 @@ impl Query {
         }
     }
 
-    /// Whether a reply answers this query. The transaction and the sender are the engine's to
-    /// check.
+    /// Checks whether a MAD answers this query. The caller checks the transaction and the sender.
     ///
     /// # Errors
-    /// [`BadReply::Status`] if the agent refused; any other if this is no answer to this query at
-    /// all.
+    /// [`BadReply::Status`] if the agent refused the query or redirects it; another variant if the
+    /// MAD does not answer this query.
     pub fn check(&self, mad: &Mad, len: usize) -> Result<(), BadReply> {
-        // A subnet manager may cut a MAD behind its record.
+        // A subnet manager may cut the MAD after the record.
         let least = if matches!(self, Self::Sa(_)) { sa::RECORD_END } else { MAD_LEN };
         if !(least..=MAD_LEN).contains(&len) {
             return Err(BadReply::Length(len));
@@ -90,18 +89,27 @@ impl Query {
         if header.method != METHOD_GET_RESP {
             return Err(BadReply::Method(header.method));
         }
-        if header.attribute != self.attribute() {
+        if header.attribute != self.attribute() && !self.is_redirect(&header) {
             return Err(BadReply::Attribute(header.attribute));
         }
         if !header.status.is_ok() {
             return Err(BadReply::Status(header.status));
         }
         match self {
-            Self::Pma(query) => query.other_port(mad).map_or(Ok(()), |told| Err(BadReply::PortSelect(told))),
-            // A reply repeats the modifier, which says whose PortInfo it is.
+            Self::Pma(query) => query.other_port(mad).map_or(Ok(()), |found| Err(BadReply::PortSelect(found))),
+            // A reply repeats the modifier, which names the port of PortInfo.
             Self::Smp(query) if header.modifier != u32::from(query.port.0) => Err(BadReply::PortSelect(header.modifier as u8)),
             Self::Smp(_) | Self::Sa(_) => Ok(()),
         }
+    }
+
+    /// Whether a reply redirects this query and names ClassPortInfo as its attribute.
+    ///
+    /// The data area of a redirection holds a ClassPortInfo (IBA vol. 1, 13.5.4). Most agents
+    /// repeat the AttributeID of the request; the agent of IBM eHCA adapters sends that of
+    /// ClassPortInfo.
+    fn is_redirect(&self, header: &Header) -> bool {
+        matches!(self, Self::Pma(_)) && header.status.is_redirect() && header.attribute == pma::CLASS_PORT_INFO.id
     }
 }
 
@@ -123,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_taken_only_if_all_of_it_fits() {
+    fn reply_counts_only_if_all_header_fields_match() {
         assert_eq!(PMA.check(&reply(PMA), MAD_LEN), Ok(()));
         assert_eq!(PMA.check(&reply(PMA), 24), Err(BadReply::Length(24)));
         let with = |query: Query, at: usize, octet: u8| {
@@ -143,16 +151,43 @@ mod tests {
     }
 
     #[test]
-    fn a_path_record_may_end_with_its_mad() {
+    fn path_record_may_be_cut_after_the_record() {
         let query = Query::Sa(sa::Query { source: sa::Gid::default(), destination: sa::Gid::default() });
         let mad = reply(query);
         assert_eq!([120, 200, 256].map(|len| query.check(&mad, len)), [Ok(()); 3]);
         assert_eq!([119, 257].map(|len| query.check(&mad, len)), [Err(BadReply::Length(119)), Err(BadReply::Length(257))]);
     }
 
+    /// The first 24 octets of a reply to PortCounters with a redirect status.
+    const REDIRECT: [u8; 24] = [1, 4, 1, 0x81, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0x12, 0, 0, 0, 0, 0, 0];
+
+    #[test]
+    fn redirection_counts_with_the_requested_attribute_and_with_class_port_info() {
+        let mut mad = [0; MAD_LEN];
+        mad[..24].copy_from_slice(&REDIRECT);
+        assert_eq!(PMA.check(&mad, MAD_LEN), Err(BadReply::Status(MadStatus::REDIRECT)));
+        // As an IBM eHCA answers: AttributeID 0x0001.
+        mad[17] = 0x01;
+        assert_eq!(PMA.check(&mad, MAD_LEN), Err(BadReply::Status(MadStatus::REDIRECT)));
+        mad[17] = 0x1d;
+        assert_eq!(PMA.check(&mad, MAD_LEN), Err(BadReply::Attribute(0x1d)));
+        // ClassPortInfo without the redirect status does not answer the query.
+        (mad[5], mad[17]) = (0, 0x01);
+        assert_eq!(PMA.check(&mad, MAD_LEN), Err(BadReply::Attribute(0x01)));
+        mad[5] = 0x0c;
+        assert_eq!(PMA.check(&mad, MAD_LEN), Err(BadReply::Attribute(0x01)));
+    }
+
+    #[test]
+    fn only_performance_management_redirects_with_class_port_info() {
+        let mut mad = reply(SMP);
+        (mad[5], mad[17]) = (2, 0x01);
+        assert_eq!(SMP.check(&mad, MAD_LEN), Err(BadReply::Attribute(0x01)));
+    }
+
     proptest! {
         #[test]
-        fn no_octets_make_the_check_of_a_reply_panic(noise in prop::collection::vec(any::<u8>(), MAD_LEN), len in 0usize..400) {
+        fn check_of_arbitrary_octets_does_not_panic(noise in prop::collection::vec(any::<u8>(), MAD_LEN), len in 0usize..400) {
             let mad: Mad = noise.try_into().expect("as long as a MAD");
             for query in [PMA, SMP] {
                 let _ = query.check(&mad, len);

@@ -1,11 +1,14 @@
-//! From readings to rates: which counters a record has, what fell back, and what moved since the last slot.
+//! From readings to rates: the counters of a record, resets, and changes since the last slot.
 //!
-//! 1. **One value a counter, the widest.** A counter that both PortCounters and PortCountersExtended have is taken from the latter wherever
-//!    the device has it there. Which columns a port has is a question of what its device can do, never of what happened to answer.
-//! 2. **A decrease is a reset**: somebody cleared the counter, or its device was away. It is told by name, and there is no rate for that
-//!    interval.
-//! 3. **A rate needs two true readings**, one in each of two successive slots. After a gap, a reset, or a counter that is full there is none.
-//! 4. A rate is per the time between the two readings of its group, not per the interval of the slots.
+//! 1. **One value per counter, the widest.** If PortCounters and PortCountersExtended both have a
+//!    counter, it is taken from PortCountersExtended if the device has it there. The capabilities
+//!    of the device decide which columns a port has, not the replies of a slot.
+//! 2. **A decrease is a reset**: the counter was cleared, or the device restarted. The record names
+//!    the counter, and the interval has no rates.
+//! 3. **A rate needs two valid readings**, in two successive slots. There is no rate after a gap or
+//!    a reset, or if the counter is saturated.
+//! 4. A rate is computed over the time between the two readings of its group, not over the interval
+//!    of the slots.
 
 use std::time::Duration;
 
@@ -13,30 +16,30 @@ use super::sample::Sample;
 use crate::mad::pma::{Capabilities, Field, Group, Needs};
 use crate::time::Instant;
 
-/// The counters that a record can have, in its order.
+/// The counters that a record can have, in the order of the record.
 #[derive(Clone, Debug)]
 pub struct Columns {
     columns: Vec<Column>,
-    /// Values of all of them: one each, or one for each SL, VL or lane.
+    /// Number of values of all columns: one per column, or one per SL, VL or lane.
     values: usize,
-    /// Of which groups.
+    /// Number of groups.
     groups: usize,
 }
 
-/// One counter of one group, or an array of them.
+/// A counter of one group, or an array of counters.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// The place of its group among those that are swept.
+    /// Position of the group among the swept groups.
     pub group: usize,
-    /// That group.
+    /// The group.
     of: Group,
     /// The counter.
     pub field: &'static Field,
-    /// The place of its first value among those of all columns.
+    /// Position of the first value among the values of all columns.
     first: usize,
-    /// The same counter in 64 bits, if that group is swept too, and its place.
+    /// The same counter in 64 bits, if its group is swept too: position of the group, group, field.
     wider: Option<(usize, Group, &'static Field)>,
-    /// Which rate follows from it.
+    /// Rate that is computed from the counter.
     rate: Option<Rate>,
 }
 
@@ -48,7 +51,7 @@ enum Rate {
 }
 
 impl Columns {
-    /// The columns of these groups.
+    /// Returns the columns of these groups.
     pub fn new(groups: &[Group]) -> Self {
         let all = groups.iter().enumerate().flat_map(|(place, group)| group.fields().map(move |field| (place, *group, field)));
         let mut values = 0;
@@ -64,17 +67,17 @@ impl Columns {
         Self { columns, values, groups: groups.len() }
     }
 
-    /// How many there are.
+    /// Returns the number of columns.
     pub fn len(&self) -> usize {
         self.columns.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no columns.
     pub fn is_empty(&self) -> bool {
         self.columns.is_empty()
     }
 
-    /// Each with its place.
+    /// Iterates over the columns and their positions.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Column)> {
         self.columns.iter().enumerate()
     }
@@ -92,14 +95,18 @@ impl Rate {
 }
 
 impl Column {
-    /// Whether the device has the counter here, and not wider elsewhere. While nothing is known of a device, it is taken to have what is
-    /// mandatory, and the 64-bit traffic counters; what it refused it does not have. A group that is forced is there if it answered; that does not
-    /// make counters true which some devices lack in it, such as 64-bit error counters.
-    fn is_of(&self, sample: &Sample<'_>) -> bool {
+    /// Whether the column is in the record of a device: the device has the counter in this group,
+    /// and has no wider one.
+    ///
+    /// A device of unknown capabilities is taken to have the mandatory counters and the 64-bit
+    /// traffic counters, except those that it refused. A forced group is present if it was
+    /// answered; but that does not prove counters that some devices lack in the group, such as
+    /// 64-bit error counters.
+    fn is_present(&self, sample: &Sample<'_>) -> bool {
         let has = |place: usize, group: Group, field: &Field| {
             let forced = sample.forced & 1 << place != 0 && sample.answer(place).is_some();
             let needs = group.attribute().needs;
-            (forced || sample.has(place) && have(sample, needs)) && (field.needs == needs || have(sample, field.needs))
+            (forced || sample.has(place) && satisfied(sample, needs)) && (field.needs == needs || satisfied(sample, field.needs))
         };
         has(self.group, self.of, self.field) && !self.wider.is_some_and(|(place, group, field)| has(place, group, field))
     }
@@ -109,9 +116,10 @@ impl Column {
     }
 }
 
-fn have(sample: &Sample<'_>, needs: Needs) -> bool {
+/// Whether the device of a sample has what a counter needs.
+fn satisfied(sample: &Sample<'_>, needs: Needs) -> bool {
     let Some(capabilities) = sample.capabilities else {
-        // What OptionMask gates is there if it answered.
+        // A group that OptionMask would name is present if it was answered.
         return matches!(needs, Needs::Nothing | Needs::ExtendedWidth | Needs::Option(_) | Needs::ExtendedSpeeds);
     };
     match needs {
@@ -121,47 +129,50 @@ fn have(sample: &Sample<'_>, needs: Needs) -> bool {
     }
 }
 
-/// The values of a port in one slot, by column; and what follows from them and from those of the slot before.
+/// The values of a port in one slot, by column, and what follows from them and the previous slot.
 #[derive(Clone, Debug)]
 pub struct Reading {
     slot: u64,
-    /// Whether each column is there and answered.
+    /// Whether each column is present and was answered.
     present: Vec<bool>,
-    /// As they came on the wire, the last that ever did: a device that was away may come back with its counters cleared.
+    /// Last values as on the wire, also of earlier slots: a device may return with cleared
+    /// counters.
     raw: Vec<u64>,
-    /// When each group came in this slot.
+    /// Time at which each group was received in this slot.
     at: Vec<Option<Instant>>,
-    /// Columns that fell back since the slot before.
+    /// Columns that decreased since the previous reading.
     pub resets: Vec<usize>,
-    /// What moved since the slot before.
+    /// Rates since the previous slot.
     pub rates: Rates,
-    /// Whether more moved than the link carries: these are not the counters of the port that was read before.
+    /// Whether a rate exceeds the capacity of the link: the counters are not those of the port that
+    /// was read before.
     pub implausible: bool,
-    /// What the link carries, in Gb/s, where that is known for sure.
+    /// Data rate of the link in Gb/s, if it is known from PortInfo.
     pub capacity_gbps: Option<f64>,
 }
 
-/// What the widest and fastest link carries (12x XDR), in Gb/s.
+/// Data rate of the widest and fastest link (12x XDR), in Gb/s.
 const FASTEST_GBPS: f64 = 12.0 * 200.0;
 
-/// So many times what a link carries is no matter of when the two readings were made any more.
-const IMPOSSIBLE: f64 = 2.0;
+/// Factor over the data rate of a link above which a rate is implausible. Rates slightly above the
+/// data rate come from the uncertainty of the reading times.
+const IMPLAUSIBLE_FACTOR: f64 = 2.0;
 
-/// Rates over the time between two readings; `None` where they cannot be known.
+/// Rates over the time between two readings; `None` if not known.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Rates {
-    /// The time between the readings.
+    /// Time between the readings.
     pub interval: Option<Duration>,
-    /// Gb/s transmitted.
+    /// Transmitted data in Gb/s.
     pub xmit_gbps: Option<f64>,
-    /// Gb/s received.
+    /// Received data in Gb/s.
     pub rcv_gbps: Option<f64>,
-    /// Ticks of PortXmitWait a second.
+    /// Ticks of PortXmitWait per second.
     pub wait_ticks: Option<f64>,
 }
 
 impl Reading {
-    /// None yet.
+    /// Creates an empty reading.
     pub fn new(columns: &Columns) -> Self {
         Self {
             slot: 0,
@@ -175,14 +186,14 @@ impl Reading {
         }
     }
 
-    /// Forgets all: what comes next is another device's, or was.
-    pub fn forget(&mut self) {
+    /// Discards all values, because the next ones may be another device's.
+    pub fn clear(&mut self) {
         self.present.fill(false);
         self.raw.fill(0);
         self.at.fill(None);
     }
 
-    /// Takes the sample of the next slot in the place of the last one. Allocates nothing.
+    /// Replaces the values by those of a slot's sample. Allocates no memory.
     pub fn take(&mut self, columns: &Columns, slot: u64, sample: &Sample<'_>) {
         let successive = slot == self.slot.wrapping_add(1);
         self.slot = slot;
@@ -191,23 +202,24 @@ impl Reading {
         let mut group = None;
         for (index, column) in columns.iter() {
             let answer = sample.answer(column.group);
-            // Columns come group by group: its time is that of the slot before until its last column was taken.
+            // Columns are ordered by group. The time of a group stays that of the previous slot
+            // until its last column was taken.
             if group != Some(column.group) {
                 self.close_group(group, sample);
                 group = Some(column.group);
             }
-            let Some((at, data)) = answer.filter(|_| column.is_of(sample)) else {
+            let Some((at, data)) = answer.filter(|_| column.is_present(sample)) else {
                 self.present[index] = false;
                 continue;
             };
             let was_present = std::mem::replace(&mut self.present[index], true);
             let before = self.raw[column.first];
-            let mut fell = false;
+            let mut decreased = false;
             for (place, value) in column.places().zip(&mut self.raw[column.places()]) {
                 let raw = column.field.raw(data, (place - column.first) as u8);
-                fell |= raw < std::mem::replace(value, raw);
+                decreased |= raw < std::mem::replace(value, raw);
             }
-            if fell && column.field.is_counter() {
+            if decreased && column.field.is_counter() {
                 self.resets.push(index);
                 continue;
             }
@@ -216,20 +228,20 @@ impl Reading {
             if column.field.is_saturated(raw) || elapsed.is_zero() {
                 continue;
             }
-            let moved = column.field.value(raw - before) as f64;
+            let delta = column.field.value(raw - before) as f64;
             match rate {
-                Rate::Xmit => self.rates.xmit_gbps = Some(gbps(moved, elapsed)),
-                Rate::Rcv => self.rates.rcv_gbps = Some(gbps(moved, elapsed)),
-                Rate::Wait => self.rates.wait_ticks = Some(moved / elapsed.as_secs_f64()),
+                Rate::Xmit => self.rates.xmit_gbps = Some(gbps(delta, elapsed)),
+                Rate::Rcv => self.rates.rcv_gbps = Some(gbps(delta, elapsed)),
+                Rate::Wait => self.rates.wait_ticks = Some(delta / elapsed.as_secs_f64()),
             }
             if !matches!(rate, Rate::Wait) || self.rates.interval.is_none() {
                 self.rates.interval = Some(elapsed);
             }
         }
         self.close_group(group, sample);
-        let most = IMPOSSIBLE * self.capacity_gbps.unwrap_or(FASTEST_GBPS);
-        let impossible = |gbps: Option<f64>| gbps.is_some_and(|gbps| gbps > most);
-        self.implausible = impossible(self.rates.xmit_gbps) || impossible(self.rates.rcv_gbps);
+        let limit = IMPLAUSIBLE_FACTOR * self.capacity_gbps.unwrap_or(FASTEST_GBPS);
+        let exceeds = |gbps: Option<f64>| gbps.is_some_and(|gbps| gbps > limit);
+        self.implausible = exceeds(self.rates.xmit_gbps) || exceeds(self.rates.rcv_gbps);
         if !self.resets.is_empty() || self.implausible {
             self.rates = Rates::default();
         }
@@ -241,7 +253,8 @@ impl Reading {
         }
     }
 
-    /// The counters that answered in this slot, with their bits: one value each, or one for each SL, VL or lane.
+    /// Iterates over the counters that were answered in this slot, with their values as on the
+    /// wire: one value, or one per SL, VL or lane.
     pub fn counters<'a>(&'a self, columns: &'a Columns) -> impl Iterator<Item = (&'static Field, &'a [u64])> + 'a {
         columns.iter().filter(|(index, _)| self.present[*index]).map(|(_, column)| (column.field, &self.raw[column.places()]))
     }
@@ -262,7 +275,7 @@ mod tests {
     const NARROW_ERRORS: Capabilities = Capabilities { mask: 0x1300, mask2: 0, option_mask: None };
     const NARROW: Capabilities = Capabilities { mask: 0x1000, mask2: 0, option_mask: None };
 
-    /// Answers of both groups at a second, with the given counters.
+    /// Returns replies of both groups, received at a second, with the given counters.
     fn answers(second: u64, values: &[(Group, &str, u64)]) -> [Answer; 2] {
         GROUPS.map(|group| {
             let mut data = [0; DATA_LEN];
@@ -285,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn each_counter_once_and_as_wide_as_the_device_has_it() {
+    fn each_counter_appears_once_in_its_widest_form() {
         for capabilities in [Some(WIDE), Some(NARROW_ERRORS), Some(NARROW), None] {
             let names = names(capabilities);
             let mut unique: Vec<_> = names.iter().map(|(name, _)| name).collect();
@@ -298,18 +311,18 @@ mod tests {
         assert!(names(Some(NARROW_ERRORS)).contains(&("port_xmit_data_bytes", 64)));
         assert!(names(Some(NARROW)).contains(&("port_xmit_data_bytes", 32)));
         assert!(!names(Some(NARROW)).iter().any(|(name, _)| *name == "qp1_dropped"), "absent, not zero");
-        assert!(!names(None).iter().any(|(name, _)| *name == "port_xmit_wait_ticks"), "not known to be there");
+        assert!(!names(None).iter().any(|(name, _)| *name == "port_xmit_wait_ticks"), "not known to be present");
         assert!(names(None).contains(&("port_xmit_data_bytes", 64)));
     }
 
     #[test]
-    fn rates_are_over_the_time_between_the_readings() {
+    fn rates_are_computed_over_the_time_between_the_readings() {
         let columns = Columns::new(&GROUPS);
         let mut reading = Reading::new(&columns);
         let words = |second, xmit, rcv| answers(second, &[(Group::Extended, "PortXmitData", xmit), (Group::Extended, "PortRcvData", rcv)]);
         reading.take(&columns, 8, &sample(&words(1, 1000, 0), Some(WIDE)));
         assert_eq!(reading.rates, Rates::default());
-        // 2.5e9 words in two seconds are 5e9 octets a second.
+        // 2.5e9 words in two seconds are 5e9 octets per second.
         reading.take(&columns, 9, &sample(&words(3, 1000 + 2_500_000_000, 0), Some(WIDE)));
         assert_eq!(
             reading.rates,
@@ -320,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decrease_is_a_reset_and_no_rate() {
+    fn decrease_is_a_reset_without_rates() {
         let columns = Columns::new(&GROUPS);
         let mut reading = Reading::new(&columns);
         let both =
@@ -335,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_is_full_has_no_rate() {
+    fn saturated_counter_has_no_rate() {
         let columns = Columns::new(&GROUPS);
         let mut reading = Reading::new(&columns);
         let full = |second, words| answers(second, &[(Group::Base, "PortXmitData", words)]);
@@ -345,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_answer_leaves_a_gap() {
+    fn missing_reply_leaves_a_gap() {
         let columns = Columns::new(&GROUPS);
         let mut reading = Reading::new(&columns);
         let good = answers(1, &[(Group::Extended, "PortXmitData", 10)]);
@@ -359,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_comes_back_with_its_counters_cleared_is_a_reset() {
+    fn cleared_counters_after_a_gap_are_a_reset() {
         let columns = Columns::new(&GROUPS);
         let mut reading = Reading::new(&columns);
         let words = |second, xmit| answers(second, &[(Group::Extended, "PortXmitData", xmit)]);
@@ -373,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_was_refused_takes_no_counter_from_another() {
+    fn refused_group_hides_no_counter_of_another_group() {
         let columns = Columns::new(&GROUPS);
         let mut reading = Reading::new(&columns);
         let both = answers(1, &[(Group::Base, "PortXmitData", 7)]);
@@ -387,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_is_forced_brings_no_counter_that_the_device_lacks_in_it() {
+    fn forced_group_adds_no_counter_that_the_device_lacks() {
         let columns = Columns::new(&GROUPS);
         let widths = |capabilities| {
             let mut reading = Reading::new(&columns);
@@ -399,19 +412,19 @@ mod tests {
             let width = |name| reading.counters(&columns).find(|(field, _)| field.json == name).map(|(field, raw)| (field.width, raw[0]));
             (width("port_xmit_data_bytes"), width("port_rcv_errors"))
         };
-        assert_eq!(widths(NARROW), (Some((64, 7)), Some((16, 5))), "what is behind its 64-bit traffic is anything");
+        assert_eq!(widths(NARROW), (Some((64, 7)), Some((16, 5))), "the octets after the 64-bit traffic counters are undefined");
         assert_eq!(widths(WIDE), (Some((64, 7)), Some((64, u64::MAX))));
     }
 
     #[test]
-    fn what_the_link_cannot_carry_is_no_rate() {
+    fn rate_above_the_capacity_of_the_link_is_implausible() {
         let columns = Columns::new(&GROUPS);
         let mut reading = Reading::new(&columns);
         let words = |second, xmit| answers(second, &[(Group::Extended, "PortXmitData", xmit)]);
         reading.take(&columns, 1, &sample(&words(1, 0), Some(WIDE)));
         reading.take(&columns, 2, &sample(&words(2, 1 << 50), Some(WIDE)));
         assert!(reading.implausible && reading.rates == Rates::default());
-        // 250 Gb/s: too much for EDR, which PortInfo told, but not for what nobody told of.
+        // 250 Gb/s is implausible for EDR, but not for a link of unknown speed.
         let more = |second| words(second, (1 << 50) + second * 7_812_500_000);
         reading.take(&columns, 3, &sample(&more(3), Some(WIDE)));
         reading.take(&columns, 4, &sample(&more(4), Some(WIDE)));

@@ -1,7 +1,8 @@
-//! Transactions on their way: found by TID, expired in the order in which they were sent.
+//! Transactions: requests that were sent and neither answered nor given up.
 //!
-//! All MADs to agents have the same deadline and the same grace, and so have those to the subnet manager, which may think longer. So a few queues in
-//! the order of sending take the place of a timer heap.
+//! A transaction is found by its TID. Timeouts expire in the order of sending: all MADs to agents
+//! have the same timeout and grace period, and so do all MADs to the subnet manager, which gets
+//! more time. Two pairs of queues in the order of sending therefore replace a timer heap.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,133 +16,142 @@ use crate::types::{Lid, Tid};
 /// A request that was sent and neither answered nor given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transaction {
-    /// Index of the device that it is about.
+    /// Index of the device that the request is about.
     pub device: u32,
-    /// Who is asked, and has to answer.
+    /// LID to which the request was sent; only a reply from this LID counts.
     pub lid: Lid,
-    /// Whom it was thought to be asked of: what comes of another is not believed; see the engine's `Device::life`.
-    pub life: u32,
-    /// What it asks for.
+    /// Generation of the device when the request was sent. If the generation has changed since, the
+    /// reply may come from another device and its content is ignored.
+    pub generation: u32,
+    /// The request.
     pub query: Query,
-    /// What the answer is for.
+    /// Use of the reply.
     pub purpose: Purpose,
-    /// When it was sent.
+    /// Time of sending.
     pub sent: Instant,
-    /// Whether its deadline has passed: it holds no place in the window any more, but an answer still counts.
+    /// Whether the timeout has passed: the request holds no place in the window any more, but a
+    /// reply still counts.
     pub expired: bool,
 }
 
-/// What an answer is for.
+/// Use of a reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
-    /// A group of counters of a port.
+    /// The counters of one group of one port.
     Counters {
         /// Index of the port.
         port: u32,
         /// Index into the groups that are swept.
         group: u8,
     },
-    /// What a device's agent can do: ClassPortInfo.
+    /// Capabilities of the device's agent: ClassPortInfo.
     Capabilities,
-    /// Which optional attributes it has, and how long its ticks are: PortSamplesControl.
+    /// OptionMask and Tick of the device's agent: PortSamplesControl.
     Sampling,
-    /// Whether it answers for a group at all.
+    /// Whether the device answers for a group at all.
     Probe {
         /// Index into the groups that are swept.
         group: u8,
     },
-    /// Who it is: NodeInfo.
+    /// Identity of the device: NodeInfo.
     Identity,
-    /// What a switch can do, for all of its ports: PortInfo of port 0.
-    Switch,
-    /// How a port's link is: PortInfo.
+    /// CapabilityMask of a switch, which holds for all of its ports: PortInfo of port 0.
+    SwitchMask,
+    /// State, width and speed of a port's link: PortInfo.
     Link {
         /// Index of the port.
         port: u32,
     },
-    /// What its error correction is: PortInfoExtended.
+    /// Error correction of a port's link: PortInfoExtended.
     Fec {
         /// Index of the port.
         port: u32,
     },
-    /// Where it is: PathRecord, of the subnet manager.
+    /// LID of the device and service level to it: PathRecord of the subnet manager.
     Path,
 }
 
-/// How long is waited for an answer; counted from sending.
+impl Purpose {
+    /// Whether the request goes to the subnet manager.
+    pub fn is_to_manager(self) -> bool {
+        self == Self::Path
+    }
+}
+
+/// Waiting times for a reply, counted from sending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Patience {
-    /// Until its place is free again.
-    pub deadline: Duration,
-    /// Until its answer counts no more.
+pub struct Timeouts {
+    /// Time after which the request frees its place in the window.
+    pub timeout: Duration,
+    /// Time until which a reply still counts.
     pub grace: Duration,
 }
 
 /// All transactions of a sampler.
 #[derive(Debug)]
 pub struct Inflight {
-    /// TIDs that are in here are our own, one after another: no stranger chooses where they fall, so a quick hash will do.
+    /// The keys are this sampler's own consecutive TIDs. No other host chooses them, so a fast hash
+    /// function is safe here.
     by_tid: FxHashMap<Tid, Transaction>,
-    agents: Lane,
-    manager: Lane,
+    agents: TimeoutQueues,
+    manager: TimeoutQueues,
     next_tid: u32,
+    /// Transactions that hold a place in the window.
     pending: usize,
+    /// Transactions that an agent may still answer.
     at_agents: usize,
-    /// A bit for each of the last TIDs: whether it was answered.
+    /// One bit for each of the last TIDs: whether it was answered.
     answered: Box<[u64; REMEMBERED as usize / 64]>,
 }
 
-/// Those of one patience.
+/// The transactions that share one pair of timeouts, in the order of sending.
 #[derive(Debug)]
-struct Lane {
-    patience: Patience,
-    deadlines: VecDeque<(Instant, Tid)>,
-    graces: VecDeque<(Instant, Tid)>,
+struct TimeoutQueues {
+    timeouts: Timeouts,
+    /// Requests that wait for the end of their timeout.
+    unexpired: VecDeque<(Instant, Tid)>,
+    /// Requests that wait for the end of their grace period.
+    expired: VecDeque<(Instant, Tid)>,
 }
 
-impl Purpose {
-    /// Whether it is the subnet manager who is asked.
-    pub fn is_manager_s(self) -> bool {
-        self == Self::Path
-    }
-}
-
-impl Lane {
-    fn new(patience: Patience, capacity: usize) -> Self {
-        let grace = patience.grace.max(patience.deadline);
+impl TimeoutQueues {
+    fn new(timeouts: Timeouts, capacity: usize) -> Self {
+        let grace = timeouts.grace.max(timeouts.timeout);
         let queue = || VecDeque::with_capacity(capacity);
-        Self { patience: Patience { grace, ..patience }, deadlines: queue(), graces: queue() }
+        Self { timeouts: Timeouts { grace, ..timeouts }, unexpired: queue(), expired: queue() }
     }
 
     fn clear(&mut self) {
-        self.deadlines.clear();
-        self.graces.clear();
+        self.unexpired.clear();
+        self.expired.clear();
     }
 }
 
-/// How far back it is remembered what became of a TID.
+/// Number of past TIDs whose end is remembered.
 const REMEMBERED: u32 = 1 << 16;
 
-/// What a TID is to us that is not on its way any more.
+/// How the transaction of a TID ended that is not in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Past {
+pub enum PastTid {
     /// It was answered: another reply is a duplicate.
     Answered,
-    /// It was given up: its reply is late.
+    /// It was given up: a reply is late.
     GivenUp,
-    /// It was never ours, or long ago.
-    Stranger,
+    /// This sampler never used the TID, or used it more than 65,536 requests ago.
+    Unknown,
 }
 
 impl Inflight {
-    /// None yet. TIDs count up from `first_tid`, which should be random: whoever wants to forge a reply has to guess.
+    /// Creates an empty set. TIDs count up from `first_tid`, which should be random so that another
+    /// host cannot guess them and forge a reply.
     ///
-    /// `capacity` is how many there can be at most; up to it nothing is allocated again.
-    pub fn new(first_tid: u32, capacity: usize, agents: Patience, manager: Patience) -> Self {
+    /// `capacity` and `manager_capacity` are the largest numbers of transactions at agents and at
+    /// the subnet manager. Up to them no memory is allocated later.
+    pub fn new(first_tid: u32, (capacity, agents): (usize, Timeouts), (manager_capacity, manager): (usize, Timeouts)) -> Self {
         Self {
-            by_tid: FxHashMap::with_capacity_and_hasher(capacity, FxBuildHasher),
-            agents: Lane::new(agents, capacity),
-            manager: Lane::new(manager, 1),
+            by_tid: FxHashMap::with_capacity_and_hasher(capacity + manager_capacity, FxBuildHasher),
+            agents: TimeoutQueues::new(agents, capacity),
+            manager: TimeoutQueues::new(manager, manager_capacity),
             next_tid: first_tid,
             pending: 0,
             at_agents: 0,
@@ -149,124 +159,135 @@ impl Inflight {
         }
     }
 
-    /// Those that hold a place in the window; the subnet manager's do not.
+    /// Number of transactions that hold a place in the window. Requests to the subnet manager hold
+    /// none.
     pub fn pending(&self) -> usize {
         self.pending
     }
 
-    /// Takes a new one and tells its TID, which no other that is still here has.
+    /// Adds a transaction and returns its TID, which no other transaction in flight has.
     pub fn insert(&mut self, transaction: Transaction) -> Tid {
         let mut tid = Tid(self.next_tid);
         while self.by_tid.contains_key(&tid) {
             tid = Tid(tid.0.wrapping_add(1));
         }
         self.next_tid = tid.0.wrapping_add(1);
-        let (word, bit) = Self::bit(tid);
+        let (word, bit) = Self::answered_bit(tid);
         self.answered[word] &= !bit;
-        let lane = if transaction.purpose.is_manager_s() { &mut self.manager } else { &mut self.agents };
-        lane.deadlines.push_back((transaction.sent + lane.patience.deadline, tid));
+        let to_agent = usize::from(!transaction.purpose.is_to_manager());
+        let queues = self.queues(transaction.purpose);
+        queues.unexpired.push_back((transaction.sent + queues.timeouts.timeout, tid));
         self.by_tid.insert(tid, transaction);
-        self.pending += usize::from(!transaction.purpose.is_manager_s());
-        self.at_agents += usize::from(!transaction.purpose.is_manager_s());
+        self.pending += to_agent;
+        self.at_agents += to_agent;
         tid
     }
 
-    /// The transaction of that TID.
+    /// Returns the transaction of a TID.
     pub fn find(&self, tid: Tid) -> Option<&Transaction> {
         self.by_tid.get(&tid)
     }
 
-    /// What a TID was that is not here: sent from here not long ago, or a stranger's.
-    pub fn past(&self, tid: Tid) -> Past {
-        let (word, bit) = Self::bit(tid);
+    /// Returns how the transaction of a TID ended that is not in flight.
+    pub fn past(&self, tid: Tid) -> PastTid {
+        let (word, bit) = Self::answered_bit(tid);
         match self.next_tid.wrapping_sub(tid.0) {
-            1..=REMEMBERED if self.answered[word] & bit != 0 => Past::Answered,
-            1..=REMEMBERED => Past::GivenUp,
-            _ => Past::Stranger,
+            1..=REMEMBERED if self.answered[word] & bit != 0 => PastTid::Answered,
+            1..=REMEMBERED => PastTid::GivenUp,
+            _ => PastTid::Unknown,
         }
     }
 
-    /// Removes one that was answered.
+    /// Removes a transaction that was answered.
     pub fn answer(&mut self, tid: Tid) -> Option<Transaction> {
-        let (word, bit) = Self::bit(tid);
+        let (word, bit) = Self::answered_bit(tid);
         self.answered[word] |= bit;
         self.remove(tid)
     }
 
-    /// Removes one that is given up.
+    /// Removes a transaction that was given up.
     pub fn remove(&mut self, tid: Tid) -> Option<Transaction> {
         let transaction = self.by_tid.remove(&tid)?;
-        self.pending -= usize::from(!transaction.expired && !transaction.purpose.is_manager_s());
-        self.at_agents -= usize::from(!transaction.purpose.is_manager_s());
+        let to_agent = !transaction.purpose.is_to_manager();
+        self.pending -= usize::from(to_agent && !transaction.expired);
+        self.at_agents -= usize::from(to_agent);
         Some(transaction)
     }
 
-    fn bit(tid: Tid) -> (usize, u64) {
+    fn answered_bit(tid: Tid) -> (usize, u64) {
         ((tid.0 % REMEMBERED / 64) as usize, 1 << (tid.0 % 64))
     }
 
-    /// Marks one as expired before its time, because the transport gave it up.
+    fn queues(&mut self, purpose: Purpose) -> &mut TimeoutQueues {
+        if purpose.is_to_manager() { &mut self.manager } else { &mut self.agents }
+    }
+
+    /// Marks a transaction as expired before its timeout, because the transport gave it up.
     pub fn expire(&mut self, tid: Tid) -> Option<Transaction> {
         let transaction = self.by_tid.get_mut(&tid).filter(|transaction| !transaction.expired)?;
         transaction.expired = true;
-        let lane = if transaction.purpose.is_manager_s() { &mut self.manager } else { &mut self.agents };
-        lane.graces.push_back((transaction.sent + lane.patience.grace, tid));
-        self.pending -= usize::from(!transaction.purpose.is_manager_s());
-        Some(*transaction)
+        let transaction = *transaction;
+        let queues = self.queues(transaction.purpose);
+        queues.expired.push_back((transaction.sent + queues.timeouts.grace, tid));
+        self.pending -= usize::from(!transaction.purpose.is_to_manager());
+        Some(transaction)
     }
 
-    /// The next one whose deadline has passed by `now`; it is marked so.
+    /// Marks the next transaction whose timeout has passed by `now` as expired and returns it.
     pub fn next_expired(&mut self, now: Instant) -> Option<(Tid, Transaction)> {
-        let tid = [&mut self.agents, &mut self.manager]
-            .into_iter()
-            .find_map(|lane| Self::next_due(&mut lane.deadlines, &self.by_tid, now, false))?;
+        let Self { agents, manager, by_tid, .. } = self;
+        let tid = [agents, manager].into_iter().find_map(|queues| Self::next_due(&mut queues.unexpired, by_tid, now, false))?;
         Some((tid, self.expire(tid)?))
     }
 
-    /// The next one whose grace has ended by `now`; it is removed.
+    /// Removes the next transaction whose grace period has ended by `now` and returns it.
     pub fn next_given_up(&mut self, now: Instant) -> Option<(Tid, Transaction)> {
-        let tid =
-            [&mut self.agents, &mut self.manager].into_iter().find_map(|lane| Self::next_due(&mut lane.graces, &self.by_tid, now, true))?;
+        let Self { agents, manager, by_tid, .. } = self;
+        let tid = [agents, manager].into_iter().find_map(|queues| Self::next_due(&mut queues.expired, by_tid, now, true))?;
         Some((tid, self.remove(tid)?))
     }
 
-    /// When the next deadline or grace ends.
+    /// Returns when the next timeout or grace period ends.
     pub fn next_timeout(&mut self) -> Option<Instant> {
-        let lanes = [&mut self.agents, &mut self.manager].into_iter();
-        let fronts = lanes
-            .flat_map(|lane| [Self::front(&mut lane.deadlines, &self.by_tid, false), Self::front(&mut lane.graces, &self.by_tid, true)]);
+        let Self { agents, manager, by_tid, .. } = self;
+        let fronts = [agents, manager].into_iter().flat_map(|TimeoutQueues { unexpired, expired, .. }| {
+            [Self::front(unexpired, by_tid, false), Self::front(expired, by_tid, true)]
+        });
         fronts.flatten().map(|(at, _)| at).min()
     }
 
-    /// Those at agents whose deadline has not passed, in the order in which they were sent.
+    /// Iterates over the transactions at agents whose timeout has not passed, in the order of
+    /// sending.
     pub fn waiting(&self) -> impl Iterator<Item = &Transaction> {
-        self.agents.deadlines.iter().filter_map(|(_, tid)| self.by_tid.get(tid)).filter(|transaction| !transaction.expired)
+        self.agents.unexpired.iter().filter_map(|(_, tid)| self.by_tid.get(tid)).filter(|transaction| !transaction.expired)
     }
 
-    /// Those that an agent may still answer.
+    /// Number of transactions that an agent may still answer.
     pub fn at_agents(&self) -> usize {
         self.at_agents
     }
 
-    /// Takes out the next of those at agents that are in their grace, whenever that ends.
+    /// Removes and returns the next transaction at an agent that is in its grace period, even if
+    /// the grace period has not ended.
     pub fn next_in_grace(&mut self) -> Option<Transaction> {
-        let (_, tid) = Self::front(&mut self.agents.graces, &self.by_tid, true)?;
+        let (_, tid) = Self::front(&mut self.agents.expired, &self.by_tid, true)?;
         self.remove(tid)
     }
 
-    /// Takes out one after another, whatever they wait for.
+    /// Removes and returns one transaction, at an agent or at the subnet manager, whether it is
+    /// expired or not.
     pub fn take_next(&mut self) -> Option<Transaction> {
-        let by_tid = &self.by_tid;
-        let (_, tid) = [&mut self.agents, &mut self.manager].into_iter().find_map(|lane| {
-            let waiting = Self::front(&mut lane.deadlines, by_tid, false);
-            waiting.or_else(|| Self::front(&mut lane.graces, by_tid, true))
+        let Self { agents, manager, by_tid, .. } = self;
+        let (_, tid) = [agents, manager].into_iter().find_map(|TimeoutQueues { unexpired, expired, .. }| {
+            Self::front(unexpired, by_tid, false).or_else(|| Self::front(expired, by_tid, true))
         })?;
         self.remove(tid)
     }
 
-    /// Removes all at agents; their replies will be strangers' or late ones. What the subnet manager was asked stays.
+    /// Removes all transactions at agents: later replies to them count as late. Requests to the
+    /// subnet manager stay.
     pub fn clear(&mut self) {
-        self.by_tid.retain(|_, transaction| transaction.purpose.is_manager_s());
+        self.by_tid.retain(|_, transaction| transaction.purpose.is_to_manager());
         self.agents.clear();
         (self.pending, self.at_agents) = (0, 0);
     }
@@ -280,7 +301,8 @@ impl Inflight {
         Some(tid)
     }
 
-    /// The first of a queue that is still waiting there; those before it, which were answered in the meantime, are dropped.
+    /// Returns the first entry of a queue whose transaction still waits there. Entries before it
+    /// belong to answered transactions and are dropped.
     fn front(queue: &mut VecDeque<(Instant, Tid)>, by_tid: &FxHashMap<Tid, Transaction>, expired: bool) -> Option<(Instant, Tid)> {
         while let Some((at, tid)) = queue.front().copied() {
             if by_tid.get(&tid).is_some_and(|transaction| transaction.expired == expired) {
@@ -301,16 +323,16 @@ mod tests {
 
     fn transaction(sent: Instant) -> Transaction {
         let query = Query::Pma(pma::Query { attribute: 0x12, port: None });
-        Transaction { device: 0, lid: Lid(1), life: 0, query, purpose: Purpose::Capabilities, sent, expired: false }
+        Transaction { device: 0, lid: Lid(1), generation: 0, query, purpose: Purpose::Capabilities, sent, expired: false }
     }
 
     fn inflight(first_tid: u32) -> Inflight {
-        let patience = |deadline, grace| Patience { deadline, grace };
-        Inflight::new(first_tid, 8, patience(5 * MS, 50 * MS), patience(1000 * MS, 1000 * MS))
+        let timeouts = |timeout, grace| Timeouts { timeout, grace };
+        Inflight::new(first_tid, (8, timeouts(5 * MS, 50 * MS)), (1, timeouts(1000 * MS, 1000 * MS)))
     }
 
     #[test]
-    fn the_subnet_manager_may_think_longer_and_beyond_a_slot() {
+    fn requests_to_the_subnet_manager_have_longer_timeouts_and_outlive_a_slot() {
         let mut inflight = inflight(1);
         let path = inflight.insert(Transaction { purpose: Purpose::Path, ..transaction(Instant::ZERO) });
         let agent = inflight.insert(transaction(Instant::ZERO));
@@ -322,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_frees_the_place_and_the_grace_ends_it() {
+    fn timeout_frees_the_place_and_the_end_of_the_grace_period_removes_the_transaction() {
         let mut inflight = inflight(1);
         let tid = inflight.insert(transaction(Instant::ZERO));
         assert_eq!((inflight.pending(), inflight.next_timeout()), (1, Some(Instant::ZERO + 5 * MS)));
@@ -336,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_answered_does_not_expire() {
+    fn removed_transaction_does_not_expire() {
         let mut inflight = inflight(1);
         let (first, second) = (inflight.insert(transaction(Instant::ZERO)), inflight.insert(transaction(Instant::ZERO + MS)));
         assert!(inflight.remove(first).is_some());
@@ -345,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tid_is_not_used_again_while_it_is_pending() {
+    fn tid_in_flight_is_not_used_again() {
         let mut inflight = inflight(u32::MAX);
         let (last, wrapped) = (inflight.insert(transaction(Instant::ZERO)), inflight.insert(transaction(Instant::ZERO)));
         assert_eq!((last, wrapped), (Tid(u32::MAX), Tid(0)));
@@ -354,12 +376,12 @@ mod tests {
     }
 
     #[test]
-    fn it_is_remembered_what_became_of_a_tid() {
+    fn past_tids_are_known_as_answered_or_given_up() {
         let mut inflight = inflight(1000);
         let (answered, given_up) = (inflight.insert(transaction(Instant::ZERO)), inflight.insert(transaction(Instant::ZERO)));
         inflight.answer(answered);
         inflight.remove(given_up);
-        assert_eq!((inflight.past(answered), inflight.past(given_up)), (Past::Answered, Past::GivenUp));
-        assert_eq!((inflight.past(Tid(1002)), inflight.past(Tid(0xdead_beef))), (Past::Stranger, Past::Stranger));
+        assert_eq!((inflight.past(answered), inflight.past(given_up)), (PastTid::Answered, PastTid::GivenUp));
+        assert_eq!((inflight.past(Tid(1002)), inflight.past(Tid(0xdead_beef))), (PastTid::Unknown, PastTid::Unknown));
     }
 }

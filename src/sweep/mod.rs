@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`plan`] | the devices and ports of one sampler |
 //! | [`engine`] | the state machine of queries and replies, without I/O and without a clock |
+//! | [`group_list`] | the counter groups of a sweep, each once |
 //! | [`inflight`] | MADs in flight, by TID, with their timeouts |
 //! | [`sample`] | the outcome of a slot for one port |
 //! | [`schedule`] | start times of slots, and gaps between them |
@@ -25,6 +26,7 @@ pub mod blocked;
 pub mod counter;
 pub mod driver;
 pub mod engine;
+pub mod group_list;
 pub mod inflight;
 pub mod plan;
 pub mod query;

@@ -1,4 +1,5 @@
-//! Whose counters they are, on the real stack: a net file that is wrong about two hosts, with and without a subnet manager that knows better.
+//! Identity checks on libibumad and ibsim: a net file with the LIDs of two hosts exchanged, with
+//! and without a subnet manager that answers path queries.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,12 +15,14 @@ use crate::{SWEEP, discover, ports, read};
 
 const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
 const HOSTS: [&str; 2] = ["node00002", "node00005"];
-/// Sends, and is asked too.
+/// Host that sends; it is swept too.
 const SENDER: &str = "node00001";
-/// Has the subnet manager. ibsim hands it what it does not know itself, and opensm does not survive that: it is not asked.
+/// Host of the subnet manager. It is not swept: ibsim forwards requests that it does not support to
+/// opensm, which then crashes.
 const MANAGER: &str = "node00006";
 
-/// A net file in which the LIDs of two hosts are exchanged, and the manager's host is missing. Tells the two hosts' true LIDs.
+/// Writes a net file in which the LIDs of two hosts are exchanged and the manager's host is
+/// missing. Returns the true LIDs of the two hosts.
 fn exchange(ibsim: &Ibsim) -> BTreeMap<Guid, u16> {
     let net = discover(ibsim, SENDER);
     let of = |name: &str| net.fabric.devices().iter().find(|device| device.host() == name).expect("in the fabric");
@@ -28,7 +31,7 @@ fn exchange(ibsim: &Ibsim) -> BTreeMap<Guid, u16> {
     let text = fs::read_to_string(ibsim.path("net.p")).expect("written by the discovery");
     let manager = of(MANAGER).guid.to_string();
     let lines = text.lines().filter(|line| !line.starts_with("CA") || line.split_whitespace().nth(3) != Some(&manager));
-    // Type, LID, port and GUID of either end stand in this order.
+    // Each end of a link is given as type, LID, port and GUID.
     let swapped: Vec<String> = lines
         .map(|line| {
             let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
@@ -50,7 +53,7 @@ fn exchange(ibsim: &Ibsim) -> BTreeMap<Guid, u16> {
     truth
 }
 
-/// Marks each host's counters as its own.
+/// Gives each of the two hosts a different error counter.
 fn mark(ibsim: &mut Ibsim) {
     for (host, errors) in HOSTS.iter().zip([111, 222]) {
         ibsim.type_line(&format!("PerformanceSet \"H-{host}\"[1] PortCounters.PortRcvErrors={errors}"));
@@ -58,9 +61,9 @@ fn mark(ibsim: &mut Ibsim) {
 }
 
 fn sweep(ibsim: &Ibsim, sweeps: &str) -> Vec<Line> {
-    // Nothing here is about time.
-    let patient = ["--interval", "500ms", "--timeout", "200ms", "--grace", "400ms"];
-    let args = [&["--net", "wrong.p", "--sweeps", sweeps, "-o", "lines.jsonl"], &patient[..]].concat();
+    // Long timeouts: these tests do not depend on time.
+    let timeouts = ["--interval", "500ms", "--timeout", "200ms", "--grace", "400ms"];
+    let args = [&["--net", "wrong.p", "--sweeps", sweeps, "-o", "lines.jsonl"], &timeouts[..]].concat();
     let done = ibsim.run(SENDER, SWEEP, args);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     read(ibsim, "lines.jsonl")
@@ -79,7 +82,7 @@ fn events<'a>(lines: &'a [Line], kind: &'a str) -> Vec<&'a Event> {
 }
 
 #[test]
-fn no_record_has_the_counters_of_the_host_whose_lid_it_is() {
+fn wrong_device_is_reported_and_its_counters_are_withheld() {
     let Some(preload) = available() else { return };
     let mut ibsim = Ibsim::start(&TREE.blueprint(), MANAGER, preload);
     let truth = exchange(&ibsim);
@@ -98,7 +101,7 @@ fn no_record_has_the_counters_of_the_host_whose_lid_it_is() {
     }
     let found: BTreeMap<_, _> =
         events(&lines, "wrong_device").iter().map(|event| (event.guid.expect("a device's"), event.detail.clone())).collect();
-    assert_eq!(found.len(), 2, "told once each");
+    assert_eq!(found.len(), 2, "one event for each host");
     for (guid, detail) in found {
         let other = truth.keys().find(|other| **other != guid).expect("two");
         assert!(detail.contains(&other.to_string()), "{detail}");
@@ -107,7 +110,7 @@ fn no_record_has_the_counters_of_the_host_whose_lid_it_is() {
     assert!(others.all(|port| (port.identity.as_str(), port.link_source.as_str()) == ("ok", "live")));
 }
 
-/// opensm as it runs at a site; ended with the test.
+/// A running opensm, which is killed at the end of the test.
 struct Manager(Child);
 
 impl Drop for Manager {
@@ -118,7 +121,7 @@ impl Drop for Manager {
 }
 
 #[test]
-fn the_subnet_manager_tells_where_they_are() {
+fn path_records_of_the_subnet_manager_give_the_new_lids() {
     let Some(preload) = available() else { return };
     let mut ibsim = Ibsim::start(&TREE.blueprint(), MANAGER, preload);
     let truth = exchange(&ibsim);
@@ -126,7 +129,7 @@ fn the_subnet_manager_tells_where_they_are() {
     let log = ibsim.path("opensm2.log");
     let mut opensm = ibsim.command(MANAGER, "opensm");
     let _manager = Manager(opensm.arg("-f").arg(&log).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("opensm starts"));
-    // It says so in its log late; whether it answers is what matters.
+    // Its log names readiness too late, so wait for the first answer.
     let lids: Vec<String> = truth.values().map(u16::to_string).collect();
     let answers = |_| {
         let output = ibsim.run(SENDER, "saquery", ["-p", "--src-to-dst", &lids.join(":")]);
@@ -142,7 +145,7 @@ fn the_subnet_manager_tells_where_they_are() {
         assert_eq!(records.len(), 4, "{host}");
         for record in records {
             assert_eq!((record.lid.0, record.status.as_str(), record.identity.as_str()), (truth[&record.guid], "ok", "ok"), "{record:?}");
-            assert_eq!(record.counter("port_rcv_errors"), Some(errors), "{host} has its own");
+            assert_eq!(record.counter("port_rcv_errors"), Some(errors), "{host} has its own counters");
         }
     }
     assert_eq!((events(&lines, "wrong_device").len(), events(&lines, "lid_change").len()), (2, 2));

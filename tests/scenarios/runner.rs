@@ -60,7 +60,7 @@ impl Runner {
         let engine = &scenario.engine;
         let config = Config {
             window: engine.window,
-            deadline: Duration::from_millis(engine.deadline_ms),
+            timeout: Duration::from_millis(engine.deadline_ms),
             grace: Duration::from_millis(engine.grace_ms),
             ..Config::default()
         };

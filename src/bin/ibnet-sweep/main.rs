@@ -150,6 +150,7 @@ fn run(args: &Args) -> Result<(), Failure> {
             let (port, pkey_index) = workers::hca_port(config, &share.ca)?;
             let transport = UmadTransport::open(&port)?;
             (settings.ca, settings.ca_port, settings.engine.pkey_index) = (port.ca.clone(), port.port, pkey_index);
+            settings.engine.pkey_table.clone_from(&port.pkeys);
             let (plan, pkey) = (SweepPlan::new(&share.block), config.pkey);
             Ok(Box::new(move |outlet| {
                 let driver = Driver::new(plan, settings, transport, SystemClock::start(), outlet, cli::random_seed());

@@ -9,7 +9,7 @@ use ibnet::config::{Ca, Config, ConfigError, Raw, Sl};
 use ibnet::mad::transport::Transport;
 use ibnet::mad::transport::sim::SimTransport;
 use ibnet::sweep::driver::{Address, DeviceClient, SystemClock};
-use ibnet::sweep::query::{self, Answers, Question};
+use ibnet::sweep::query::{self, PortQuery, QueryResult};
 use ibnet::types::{Lid, PortNum};
 
 use super::failure::Failure;
@@ -150,12 +150,12 @@ impl Args {
     fn query<T: Transport>(&self, config: &Config, address: Address, transport: T) -> Result<(), Failure> {
         let path_sl = config.engine.path_sl;
         let mut client = DeviceClient::new(transport, SystemClock::start(), address, cli::random_seed());
-        let question = Question { lid: self.lid, port: self.port, groups: config.engine.groups.clone(), record: self.json };
-        let answers = query::ask(question, &mut client).map_err(Failure::TransportLost)?;
+        let question = PortQuery { lid: self.lid, port: self.port, groups: config.engine.groups.clone(), record: self.json };
+        let answers = query::run(question, &mut client).map_err(Failure::TransportLost)?;
         if path_sl {
             cli::note(&format!("note: sl: the path record is not queried for a single port; service level {} is used\n", address.sl));
         }
-        if !answers.is_any() {
+        if !answers.has_answers() {
             return Err(self.no_answer(&answers));
         }
         report_missing(&answers);
@@ -169,7 +169,7 @@ impl Args {
     }
 
     /// Returns the error for a port without any answer.
-    fn no_answer(&self, answers: &Answers) -> Failure {
+    fn no_answer(&self, answers: &QueryResult) -> Failure {
         let (lid, port) = (self.lid, self.port);
         if answers.is_silent() {
             return Failure::NoAnswer { lid };
@@ -183,7 +183,7 @@ impl Args {
 }
 
 /// Prints the reason for each group that has no answer.
-fn report_missing(answers: &Answers) {
+fn report_missing(answers: &QueryResult) {
     for (group, missing) in answers.missing() {
         cli::note(&format!("note: {group}: {missing}\n"));
     }

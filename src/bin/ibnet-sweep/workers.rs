@@ -173,6 +173,6 @@ pub(super) fn reopen(port: HcaPort, pkey: u16) -> impl Fn() -> Result<Opened<Uma
     let name = HcaName { ca: Some(port.ca), port: Some(port.port) };
     move || {
         let port = ports::find(&name)?;
-        Ok(Opened { pkey_index: port.pkey_index(pkey)?, transport: UmadTransport::open(&port)? })
+        Ok(Opened { pkey_index: port.pkey_index(pkey)?, transport: UmadTransport::open(&port)?, pkey_table: port.pkeys })
     }
 }

@@ -15,7 +15,7 @@ use crate::mad::pma::class_port_info::Redirect;
 use crate::mad::query::{BadReply, Query};
 use crate::mad::transport::{Transport, TransportError};
 use crate::mad::{MAD_LEN, Mad, pma};
-use crate::sweep::query::{Asker, Heard, NoAnswer};
+use crate::sweep::query::{Client, NoAnswer, Response};
 use crate::time::Instant;
 use crate::types::{Lid, Tid};
 
@@ -144,12 +144,12 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
     }
 }
 
-impl<T: Transport, C: Clock> Asker for DeviceClient<T, C> {
-    type Lost = TransportError;
+impl<T: Transport, C: Clock> Client for DeviceClient<T, C> {
+    type Error = TransportError;
 
-    fn ask(&mut self, query: &Query) -> Result<Heard, TransportError> {
+    fn request(&mut self, query: &Query) -> Result<Response, TransportError> {
         let mut mad: Mad = [0; MAD_LEN];
-        let mut response = Heard { mads: 0, rtt: Duration::ZERO, answer: Err(NoAnswer::Silent) };
+        let mut response = Response { mads: 0, rtt: Duration::ZERO, answer: Err(NoAnswer::Silent) };
         let mut tries = 0;
         while tries < TRIES {
             tries += 1;
@@ -249,9 +249,9 @@ mod tests {
     const TIMED_OUT: Completions = |target, mad| vec![reply(target, mad, |completion, _| completion.outcome = Outcome::TimedOut)];
 
     /// Sends one request, and returns its response and the targets of all MADs.
-    fn request(script: &[Completions]) -> (Heard, Vec<Target>) {
+    fn request(script: &[Completions]) -> (Response, Vec<Target>) {
         let mut client = client(script);
-        let response = client.ask(&QUERY).expect("the transport is open");
+        let response = client.request(&QUERY).expect("the transport is open");
         (response, client.transport.sent)
     }
 
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn request_expires_after_its_timeout() {
         let mut client = client(&[]);
-        client.ask(&QUERY).expect("the transport is open");
+        client.request(&QUERY).expect("the transport is open");
         assert_eq!(client.clock.now(), Instant::ZERO + TRIES * client.address.timeout);
     }
 
@@ -310,10 +310,10 @@ mod tests {
         };
         let mut client = client(&[AWAY, GOOD, GOOD, AWAY]);
         for mads in [2, 1] {
-            let response = client.ask(&QUERY).expect("the transport is open");
+            let response = client.request(&QUERY).expect("the transport is open");
             assert_eq!((response.answer.is_ok(), response.mads), (true, mads));
         }
-        let response = client.ask(&QUERY).expect("the transport is open");
+        let response = client.request(&QUERY).expect("the transport is open");
         assert_eq!(response.answer.err(), Some(NoAnswer::Refused(MadStatus::REDIRECT)), "a second redirection is not followed");
         let lids: Vec<_> = client.transport.sent.iter().map(|target| (target.lid.0, target.qp, target.sl)).collect();
         assert_eq!(lids, [(7, 1, 0), (9, 1, 3), (9, 1, 3), (9, 1, 3)]);
@@ -326,7 +326,7 @@ mod tests {
     fn request_that_cannot_be_sent_reports_its_errno() {
         let mut client = client(&[]);
         client.address.sl = 15;
-        let response = client.ask(&QUERY).expect("the transport is open");
+        let response = client.request(&QUERY).expect("the transport is open");
         assert_eq!((response.answer.err(), response.mads), (Some(NoAnswer::NotSent(Errno::INVAL.raw_os_error())), 0));
     }
 }

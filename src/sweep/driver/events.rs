@@ -26,10 +26,14 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             }
             Event::LidChange { device, from, to } => self.report_lid_change(slot, device, from, to),
             Event::Link(port) => self.take_link(slot, port),
-            Event::Redirected { device, to } => {
+            Event::Redirected { device, to, unserved_pkey } => {
                 let port = self.first_ports[device];
                 tracing::info!(lid = %self.ports[port].lid, %to, "the device redirects queries for counters to another agent");
-                self.write_event(slot, "redirected", Some(port), &format!("its counters are asked of LID {to}"));
+                let mut detail = format!("its counters are asked of LID {to}");
+                if let Some(pkey) = unserved_pkey {
+                    detail += &format!("; its P_Key {pkey:#06x} matches none in the P_Key table of this port");
+                }
+                self.write_event(slot, "redirected", Some(port), &detail);
             }
             Event::KeyDemanded { device, key } => {
                 let detail = match key {
@@ -79,7 +83,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// Resets the readings of a device: its next counters do not continue the last ones.
     fn reset_readings(&mut self, device: usize) {
         let ports = self.ports_of(device);
-        self.readings[ports].iter_mut().for_each(|reading| reading.forget());
+        self.readings[ports].iter_mut().for_each(|reading| reading.clear());
     }
 
     /// Returns the range of a device's ports.
@@ -182,7 +186,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         tracing::warn!(%error, "transport lost; opening it again");
         self.write_event(slot, "umad_lost", None, &error.to_string());
         self.transport.lose(error.errno(), now);
-        self.engine.lose_way(error.errno(), now);
+        self.engine.transport_lost(error.errno(), now);
         self.send_error = None;
     }
 
@@ -190,8 +194,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// verified, as all LIDs may have changed.
     pub(super) fn poll_reconnect(&mut self, control: &Control, slot: u64) {
         let reconnected = self.transport.poll(self.clock.now(), control.wake());
-        let Some(Reconnected { after, pkey_index, local }) = reconnected else { return };
-        self.engine.find_way(pkey_index);
+        let Some(Reconnected { after, pkey_index, pkey_table, local }) = reconnected else { return };
+        self.engine.transport_restored(pkey_index, pkey_table);
         let place = local.map(|local| format!("; this host is at LID {}, the subnet manager at LID {}", local.lid, local.sm_lid));
         let detail = format!("after {:.1} s{}", after.as_secs_f64(), place.unwrap_or_default());
         tracing::info!(seconds = after.as_secs_f64(), "transport open again");

@@ -90,13 +90,13 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         record::write(&record, &mut self.batch.bytes);
         self.batch.lines += 1;
         if reading.implausible {
-            self.engine.doubt(port);
+            self.engine.verify(port);
             self.write_event(slot, "implausible", Some(port), "more moved than the link carries: another port may have answered");
             return;
         }
         if !reading.resets.is_empty() {
             // The counters were cleared, or belong to another port.
-            self.engine.doubt(port);
+            self.engine.verify(port);
             let names: Vec<_> =
                 columns.iter().filter(|(index, _)| reading.resets.contains(index)).map(|(_, column)| column.field.json).collect();
             let names = names.join(" ");
@@ -220,7 +220,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             record::write(&record, &mut self.batch.bytes);
             self.batch.lines += 1;
         }
-        self.engine.forget_round_trips();
+        self.engine.reset_round_trips();
         self.histograms = HistogramPeriod::new(self.clock.now());
     }
 }

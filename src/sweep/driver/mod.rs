@@ -235,7 +235,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             self.report_gap(slot, gap);
             if self.settings.interval.mul_f64(gap.missed as f64) > LONG_GAP || gap.stepped.abs() > LONG_GAP.as_secs_f64() {
                 // A host that was suspended may wake up on another subnet.
-                self.engine.doubt_all();
+                self.engine.verify_all();
             }
             self.run_slot(next, control);
             self.write_ports(slot);
@@ -299,8 +299,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.report_reachability(self.current_slot());
         self.report_unsupported(self.current_slot());
         // Histograms of service times describe slots only.
-        self.engine.forget_round_trips();
-        let (devices, sl) = (self.engine.without_path(), self.settings.engine.sl);
+        self.engine.reset_round_trips();
+        let (devices, sl) = (self.engine.devices_without_path(), self.settings.engine.sl);
         if devices > 0 && !control.is_stopped() {
             tracing::warn!(devices, sl, "no path record for some devices; the configured service level is used until there is one");
         }

@@ -25,6 +25,8 @@ pub struct Opened<T> {
     pub transport: T,
     /// Index of the configured P_Key in the port's table.
     pub pkey_index: u16,
+    /// P_Key table of the port, by index.
+    pub pkey_table: Vec<u16>,
 }
 
 /// The reason why a transport could not be opened.
@@ -76,6 +78,7 @@ pub(super) struct Reconnected {
     /// Time since it was lost.
     pub(super) after: Duration,
     pub(super) pkey_index: u16,
+    pub(super) pkey_table: Vec<u16>,
     /// Location of the port; `None` if it could not be read.
     pub(super) local: Option<Local>,
 }
@@ -146,10 +149,10 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
             JobState::Running => None,
             JobState::Panicked => self.failed(&"the attempt has panicked".into(), now),
             JobState::Done(Err(error)) => self.failed(&error, now),
-            JobState::Done(Ok(Located { opened: Opened { transport, pkey_index }, local })) => {
+            JobState::Done(Ok(Located { opened: Opened { transport, pkey_index, pkey_table }, local })) => {
                 let after = now - *since;
                 self.connection = Connection::Open { transport, since: now };
-                Some(Reconnected { after, pkey_index, local })
+                Some(Reconnected { after, pkey_index, pkey_table, local })
             }
         }
     }
@@ -261,7 +264,7 @@ mod tests {
                 if count.fetch_add(1, Ordering::Relaxed) + 1 < first_success {
                     return Err("not yet".into());
                 }
-                Ok(Opened { transport: Counted(Arc::clone(&counted)), pkey_index: 3 })
+                Ok(Opened { transport: Counted(Arc::clone(&counted)), pkey_index: 3, pkey_table: Vec::new() })
             });
             Self { reconnect, clock, wake: Arc::default(), attempts, closed }
         }

@@ -1,73 +1,77 @@
-//! What an engine tells.
+//! Events of an engine.
 
 use crate::mad::pma::Group;
 use crate::sweep::window::Change;
 use crate::types::{Guid, Lid};
 
-/// Something that happened. Ports and devices are told by their place in the plan, ports counted through all devices.
+/// An event. Devices are given by their index in the plan, ports by their index among the ports of
+/// all devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A port is settled for this slot: see [`Engine::sample`](super::Engine::sample).
     Port(usize),
-    /// An agent said that it does not have a group's attribute, or never answered for it while it answered for others; it is not asked for it for
-    /// now.
+    /// A device does not support a counter group, or never answered for it although it answers for
+    /// other groups. The group is not requested for now.
     GroupUnsupported {
         /// The device.
         device: usize,
         /// The group.
         group: Group,
     },
-    /// A device that answered before answered nothing in this slot, nor any of its last MADs, as many as make it silent.
+    /// A device that answered before has not answered anything in this slot, nor its last MADs.
     Unreachable(usize),
-    /// A device that did not answer anything in the last slot does again.
+    /// An unreachable device answers again.
     Reachable(usize),
-    /// At the LID of a device is another, whose data is withheld.
+    /// Another device answers at the LID of a device. Its data is withheld.
     WrongDevice {
-        /// The device that should be there.
+        /// The planned device.
         device: usize,
-        /// The port GUID of the one that is.
+        /// Port GUID of the device that answers.
         found: Guid,
     },
-    /// A device that was not at its LID is there again.
+    /// The planned device answers at its LID again.
     RightDevice(usize),
     /// A device was found at another LID.
     LidChange {
         /// The device.
         device: usize,
-        /// Where it was.
+        /// Previous LID.
         from: Lid,
-        /// Where it is.
+        /// New LID.
         to: Lid,
     },
-    /// A port's link is not as it was, or was told for the first time: see [`Engine::link`](super::Engine::link).
+    /// A port's link is known for the first time, or has changed: see
+    /// [`Engine::link`](super::Engine::link).
     Link(usize),
     /// Another agent answers for a device's performance management.
     Redirected {
         /// The device.
         device: usize,
-        /// Where the other agent is.
+        /// LID of the other agent.
         to: Lid,
+        /// P_Key of the other agent, if the P_Key table of this port has none that matches it.
+        unserved_pkey: Option<u16>,
     },
-    /// A device keeps something to who has its key.
+    /// A device requires a key.
     KeyDemanded {
         /// The device.
         device: usize,
-        /// Which key.
+        /// The key.
         key: Key,
     },
-    /// The window was halved, or is what is configured again.
+    /// The window was halved, or has its configured size again.
     Window(Change),
-    /// All devices were asked who they are and what they can do.
+    /// The discovery is over: all devices were queried for identity and capabilities.
     DiscoveryDone,
-    /// Every port is settled: see [`Engine::stats`](super::Engine::stats).
+    /// The slot is over: see [`Engine::stats`](super::Engine::stats).
     SlotDone,
 }
 
-/// What a device may demand before it answers.
+/// Key that a device may require in requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Key {
-    /// M_Key: for subnet management, so its identity and its links cannot be checked.
+    /// M_Key, of subnet management: without it, identity and links cannot be verified.
     M,
-    /// PM_Key: for performance management, so there are no counters.
+    /// PM_Key, of performance management: without it, there are no counters.
     Pm,
 }

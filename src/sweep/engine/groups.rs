@@ -1,242 +1,294 @@
-//! Which groups of counters a device has, as far as that is known.
+//! Counter groups that a device has, as far as that is known.
 //!
-//! 1. ClassPortInfo and OptionMask of PortSamplesControl say what is there. What is not is not asked, and absent from the records.
-//! 2. Where OptionMask is not answered, each optional group is probed: one that answers is there, one that refuses is not, and one that never
-//!    answers while the device answers others is set aside.
-//! 3. A lost answer never means that something is not there. What was set aside is probed again every ten minutes, at no port's cost. One that answered
-//!    once is set aside only after sixty requests in vain.
+//! 1. ClassPortInfo and the OptionMask of PortSamplesControl name the groups of a device. Other
+//!    groups are not requested and absent from the records.
+//! 2. If OptionMask is not answered, each optional group is probed. A group that answers is
+//!    present, a group that is refused is not. A group that never answers while the device answers
+//!    others is disabled.
+//! 3. A lost reply never means that a group is missing. A disabled group is probed again every ten
+//!    minutes, without effect on the status of a port. A group that was answered once is disabled
+//!    only after sixty failed requests.
 
 use std::time::Duration;
 
 use crate::mad::pma::{Capabilities, Group, Sampling};
+use crate::sweep::group_list::MAX_GROUPS;
 use crate::time::Instant;
 use crate::types::NodeKind;
 
-/// For how long a group is set aside that no mask told of, and one that the device says it has: it may only be slow for a while.
-const ASIDE: Duration = Duration::from_secs(600);
-const ASIDE_CLAIMED: Duration = Duration::from_secs(60);
+/// Time for which a group is disabled that no mask names.
+const DISABLED: Duration = Duration::from_secs(600);
 
-/// After how many requests for a port's counters in vain: at a loss of one in ten it happens once in a hundred million times by chance.
-const ASIDE_AFTER: u8 = 8;
+/// Time for which a group is disabled that the device claims to have: it may only be slow for now.
+const DISABLED_CLAIMED: Duration = Duration::from_secs(60);
 
-/// And one that answered before: then somebody else may have, at the same LID.
-const ASIDE_AFTER_ANSWERS: u8 = 60;
+/// Failed requests for a port's counters after which a group is disabled. At a loss of 10 % this
+/// happens by chance once in a hundred million times.
+const MAX_FAILED: u8 = 8;
 
-/// After how many probes in vain.
-const PROBES: u8 = 3;
+/// The same for a group that was answered before. It is larger because another device that had the
+/// same LID may have answered then.
+const MAX_FAILED_ANSWERED: u8 = 60;
 
-/// How often PortSamplesControl is asked before it is done without.
+/// Failed probes after which a group is disabled.
+const MAX_FAILED_PROBES: u8 = 3;
+
+/// Requests for PortSamplesControl before the groups are probed instead.
 const SAMPLING_TRIES: u8 = 3;
 
-/// What is known of an agent; a bit a group, by its place among those that are swept.
+/// Groups of a device. Each mask has one bit per group, by the position of the group in the
+/// configured list.
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
-    kind: NodeKind,
-    /// ClassPortInfo, with OptionMask in it once that is known.
-    pub(super) capabilities: Known<Capabilities>,
-    /// Tick of PortSamplesControl, and its OptionMask.
-    pub(super) tick: Known<u8>,
+    swept: Swept,
+    /// ClassPortInfo, with OptionMask once that is known.
+    pub(super) capabilities: Learned<Capabilities>,
+    /// Tick of PortSamplesControl. It is known together with OptionMask.
+    pub(super) tick: Learned<u8>,
     option_mask: Option<u64>,
     /// Requests for PortSamplesControl that are left.
-    pub(super) sampling_tries: u8,
-    /// Those that it does not have by what it says of itself.
+    sampling_tries: u8,
+    /// Groups that the device's masks do not name.
     lacks: u32,
-    /// Those that it refused.
+    /// Groups that the device refused.
     refused: u32,
-    /// Those that it never answered while it answered others, and when they were set aside.
-    aside: u32,
-    aside_since: [Instant; 32],
-    /// Those whose being set aside was told.
-    told: u32,
-    /// Those that it answered.
-    pub(super) answers: u32,
-    /// How often each was asked in vain since it was answered last.
-    unanswered: [u8; 32],
-    /// Those that are to be probed.
-    pub(super) probe: u32,
-    /// Whether probing began.
+    /// Groups that are disabled because they were never answered while others were.
+    disabled: u32,
+    /// Time since which each group is disabled.
+    disabled_since: [Instant; MAX_GROUPS],
+    /// Groups that were reported as unsupported.
+    reported: u32,
+    /// Groups that were answered.
+    answered: u32,
+    /// Failed requests for each group since its last reply.
+    failed: [u8; MAX_GROUPS],
+    /// Groups to be probed.
+    probe: u32,
+    /// Whether the optional groups are probed because OptionMask was not answered.
     probing: bool,
-    /// Those of which it has every counter wider in another that is swept: they are not asked for.
+    /// Groups whose counters are all present and wider in another swept group.
     superseded: u32,
-    /// How many are swept.
-    swept: u8,
-    /// Those that no bit of ClassPortInfo tells of.
+}
+
+/// What the configuration says of the groups.
+#[derive(Clone, Copy, Debug)]
+struct Swept {
+    kind: NodeKind,
+    /// Number of groups.
+    count: u8,
+    /// Groups that no bit of ClassPortInfo names.
     optional: u32,
-    /// Those that are asked for whatever it says of itself.
+    /// Groups that are requested whatever the device reports.
     forced: u32,
 }
 
-/// What is known of an answer that is asked for once.
+/// An answer that is requested until it is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Known<T> {
-    /// It was not answered yet.
-    Not,
-    Yes(T),
-    /// It was answered with an error.
+pub(super) enum Learned<T> {
+    /// No reply yet.
+    Unknown,
+    /// The answer.
+    Known(T),
+    /// The agent does not have the attribute.
     Refused,
 }
 
-impl<T: Copy> Known<T> {
-    /// What was told, if it was.
+impl<T: Copy> Learned<T> {
+    /// Returns the answer, if there is one.
     pub(super) fn known(self) -> Option<T> {
         match self {
-            Self::Yes(value) => Some(value),
-            Self::Not | Self::Refused => None,
+            Self::Known(value) => Some(value),
+            Self::Unknown | Self::Refused => None,
         }
     }
 }
 
+/// Returns the mask of the groups that satisfy a condition.
+fn mask_of(groups: &[Group], condition: impl Fn(Group) -> bool) -> u32 {
+    (0..).zip(groups).fold(0, |bits, (place, group)| bits | u32::from(condition(*group)) << place)
+}
+
 impl Groups {
-    pub(super) fn new(kind: NodeKind, swept: u8, optional: u32, forced: u32) -> Self {
+    /// Creates the state of a device of which nothing is known, for these configured groups.
+    pub(super) fn new(groups: &[Group], forced: &[Group]) -> Self {
+        Self::of(Swept {
+            kind: NodeKind::Hca,
+            count: groups.len() as u8,
+            optional: mask_of(groups, |group| !matches!(group, Group::Base | Group::Extended)),
+            forced: mask_of(groups, |group| forced.contains(&group)),
+        })
+    }
+
+    /// Returns the same for a device of this type.
+    pub(super) fn of_kind(&self, kind: NodeKind) -> Self {
+        Self::of(Swept { kind, ..self.swept })
+    }
+
+    fn of(swept: Swept) -> Self {
         Self {
-            kind,
             swept,
-            optional,
-            forced,
-            capabilities: Known::Not,
-            tick: Known::Not,
+            capabilities: Learned::Unknown,
+            tick: Learned::Unknown,
             option_mask: None,
             sampling_tries: SAMPLING_TRIES,
             lacks: 0,
             refused: 0,
-            aside: 0,
-            aside_since: [Instant::ZERO; 32],
-            told: 0,
-            answers: 0,
-            unanswered: [0; 32],
+            disabled: 0,
+            disabled_since: [Instant::ZERO; MAX_GROUPS],
+            reported: 0,
+            answered: 0,
+            failed: [0; MAX_GROUPS],
             probe: 0,
             probing: false,
             superseded: 0,
         }
     }
 
-    /// Knows nothing of it any more.
-    pub(super) fn forget(&mut self) {
-        *self = Self::new(self.kind, self.swept, self.optional, self.forced);
+    /// Discards everything learned from the device.
+    pub(super) fn discard_learned(&mut self) {
+        *self = Self::of(self.swept);
     }
 
-    /// Groups that it refused or that were set aside.
+    /// Returns the groups that were refused or are disabled.
     pub(super) fn unsupported(&self) -> u32 {
-        (self.refused | self.aside) & !self.forced
+        (self.refused | self.disabled) & !self.swept.forced
     }
 
-    /// Groups that are asked for whatever it says of itself.
+    /// Returns the groups that are requested whatever the device reports.
     pub(super) fn forced(&self) -> u32 {
-        self.forced
+        self.swept.forced
     }
 
-    /// Whether a group is to be asked for.
-    pub(super) fn has(&self, place: u8) -> bool {
-        let bit = 1 << place;
-        // One that refused any group may have refused the wider one.
+    /// Whether no group was answered.
+    pub(super) fn has_no_answers(&self) -> bool {
+        self.answered == 0
+    }
+
+    /// Whether a group is requested.
+    pub(super) fn has(&self, group: u8) -> bool {
+        let bit = 1 << group;
+        // A device that refused any group may have refused the wider one.
         let superseded = self.unsupported() == 0 && self.superseded & bit != 0;
-        self.forced & bit != 0 || (self.lacks | self.refused | self.aside | self.undecided()) & bit == 0 && !superseded
+        let absent = self.lacks | self.refused | self.disabled | self.undecided();
+        self.swept.forced & bit != 0 || absent & bit == 0 && !superseded
     }
 
-    /// How many groups are asked for of each port.
+    /// Returns the number of groups that are requested of each port.
     pub(super) fn count(&self) -> u32 {
-        (0..self.swept).filter(|place| self.has(*place)).count() as u32
+        (0..self.swept.count).filter(|group| self.has(*group)).count() as u32
     }
 
-    /// Groups of which it is not known yet whether it has them.
+    /// Returns the groups of which it is not known whether the device has them.
     fn undecided(&self) -> u32 {
         match self.tick {
-            Known::Yes(_) => 0,
-            _ if self.probing => self.probe & !self.answers,
-            _ => self.optional & !self.answers,
+            Learned::Known(_) => 0,
+            _ if self.probing => self.probe & !self.answered,
+            _ => self.swept.optional & !self.answered,
         }
     }
 
-    /// Those of these groups that no bit of ClassPortInfo tells of.
-    pub(super) fn optional(groups: &[Group]) -> u32 {
-        let optional = (0..).zip(groups).filter(|(_, group)| !matches!(group, Group::Base | Group::Extended));
-        optional.fold(0, |bits, (place, _)| bits | 1 << place)
-    }
-
-    /// Takes what it says that it can do.
+    /// Takes ClassPortInfo.
     pub(super) fn learn(&mut self, capabilities: Capabilities, groups: &[Group]) {
         let capabilities = Capabilities { option_mask: self.option_mask, ..capabilities };
-        self.capabilities = Known::Yes(capabilities);
-        let bits = |is: &dyn Fn(Group) -> bool| (0..).zip(groups).fold(0, |bits, (place, group)| bits | u32::from(is(*group)) << place);
-        self.lacks = bits(&|group| !group.is_supported(self.kind, capabilities));
-        self.superseded = bits(&|group| group.is_superseded(groups, capabilities));
+        self.capabilities = Learned::Known(capabilities);
+        self.lacks = mask_of(groups, |group| !group.is_supported(self.swept.kind, capabilities));
+        self.superseded = mask_of(groups, |group| group.is_superseded(groups, capabilities));
     }
 
-    /// Takes its OptionMask and its tick.
+    /// Takes PortSamplesControl: OptionMask and Tick.
     pub(super) fn learn_sampling(&mut self, sampling: Sampling, groups: &[Group]) {
-        self.tick = Known::Yes(sampling.tick);
+        self.tick = Learned::Known(sampling.tick);
         self.probe = 0;
         self.option_mask = Some(sampling.option_mask);
-        if let Known::Yes(known) = self.capabilities {
+        if let Learned::Known(known) = self.capabilities {
             self.learn(known, groups);
         }
     }
 
-    /// Begins to probe what no mask tells of, once PortSamplesControl was asked in vain.
-    pub(super) fn begin_probing(&mut self) {
-        let in_vain = self.tick == Known::Refused || self.tick == Known::Not && self.sampling_tries == 0;
-        if in_vain && !std::mem::replace(&mut self.probing, true) {
-            self.probe = self.optional & !(self.lacks | self.refused | self.aside | self.answers | self.forced);
+    /// Returns whether PortSamplesControl is requested now, and counts the request.
+    pub(super) fn take_sampling_try(&mut self) -> bool {
+        let requested = self.tick == Learned::Unknown && self.sampling_tries > 0;
+        self.sampling_tries -= u8::from(requested);
+        requested
+    }
+
+    /// Allows one more request for PortSamplesControl.
+    pub(super) fn retry_sampling(&mut self) {
+        self.sampling_tries = self.sampling_tries.max(1);
+    }
+
+    /// Whether a group is to be probed. Starts to probe the optional groups if PortSamplesControl
+    /// was refused or never answered.
+    pub(super) fn needs_probe(&mut self, group: u8) -> bool {
+        let no_mask = self.tick == Learned::Refused || self.tick == Learned::Unknown && self.sampling_tries == 0;
+        if no_mask && !std::mem::replace(&mut self.probing, true) {
+            let decided = self.lacks | self.refused | self.disabled | self.answered | self.swept.forced;
+            self.probe = self.swept.optional & !decided;
         }
+        self.probe & 1 << group != 0
     }
 
-    /// A group was answered.
-    pub(super) fn answered(&mut self, place: u8) {
-        self.answers |= 1 << place;
-        self.unanswered[usize::from(place)] = 0;
-        self.probe &= !(1 << place);
-        self.aside &= !(1 << place);
+    /// Takes the reply for a group.
+    pub(super) fn take_answer(&mut self, group: u8) {
+        let bit = 1 << group;
+        (self.answered, self.probe, self.disabled) = (self.answered | bit, self.probe & !bit, self.disabled & !bit);
+        self.failed[usize::from(group)] = 0;
     }
 
-    /// A group was refused. Tells whether that is news.
-    pub(super) fn refuse(&mut self, place: u8) -> bool {
-        let bit = 1 << place;
-        let news = self.refused & bit == 0;
-        (self.refused, self.probe, self.aside) = (self.refused | bit, self.probe & !bit, self.aside & !bit);
-        let untold = self.told & bit == 0;
-        self.told |= bit;
-        news && untold
+    /// Takes the refusal of a group. Returns whether it is to be reported.
+    pub(super) fn refuse(&mut self, group: u8) -> bool {
+        let bit = 1 << group;
+        let is_new = self.refused & bit == 0;
+        (self.refused, self.probe, self.disabled) = (self.refused | bit, self.probe & !bit, self.disabled & !bit);
+        self.report(bit) && is_new
     }
 
-    /// A request for a port's counters was given up, of a device that answers or not. Tells whether it is news that the group is set aside for that.
-    pub(super) fn give_up(&mut self, place: u8, answers: bool, now: Instant) -> bool {
-        self.ask_in_vain(place, ASIDE_AFTER, answers, now)
+    /// Counts a request for a port's counters without a reply. `answers` is whether the device
+    /// answered anything in this slot. Returns whether the group was disabled and is to be
+    /// reported.
+    pub(super) fn fail(&mut self, group: u8, answers: bool, now: Instant) -> bool {
+        self.count_failure(group, MAX_FAILED, answers, now)
     }
 
-    /// So was a probe.
-    pub(super) fn give_up_probe(&mut self, place: u8, answers: bool, now: Instant) -> bool {
-        self.ask_in_vain(place, PROBES, answers, now)
+    /// Counts a probe without a reply; arguments and result as of [`fail`](Self::fail).
+    pub(super) fn fail_probe(&mut self, group: u8, answers: bool, now: Instant) -> bool {
+        self.count_failure(group, MAX_FAILED_PROBES, answers, now)
     }
 
-    fn ask_in_vain(&mut self, place: u8, most: u8, answers: bool, now: Instant) -> bool {
-        let bit = 1 << place;
+    fn count_failure(&mut self, group: u8, max_failed: u8, answers: bool, now: Instant) -> bool {
+        let bit = 1 << group;
         if self.refused & bit != 0 {
             return false;
         }
-        let most = if self.answers & bit != 0 { ASIDE_AFTER_ANSWERS } else { most };
-        let times = &mut self.unanswered[usize::from(place)];
-        *times = times.saturating_add(1);
-        // It is asked again.
-        if *times < most || !answers {
+        let max_failed = if self.answered & bit != 0 { MAX_FAILED_ANSWERED } else { max_failed };
+        let failed = &mut self.failed[usize::from(group)];
+        *failed = failed.saturating_add(1);
+        if *failed < max_failed || !answers {
             return false;
         }
-        (self.aside, self.probe, self.answers) = (self.aside | bit, self.probe & !bit, self.answers & !bit);
-        self.aside_since[usize::from(place)] = now;
-        let untold = self.told & bit == 0;
-        self.told |= bit;
-        untold
+        (self.disabled, self.probe, self.answered) = (self.disabled | bit, self.probe & !bit, self.answered & !bit);
+        self.disabled_since[usize::from(group)] = now;
+        self.report(bit)
     }
 
-    /// Probes again what was set aside long ago: once, and it stays aside meanwhile.
-    pub(super) fn try_again(&mut self, now: Instant) {
-        if self.aside == 0 {
+    /// Marks a group as reported. Returns whether it was not reported before.
+    fn report(&mut self, bit: u32) -> bool {
+        let is_new = self.reported & bit == 0;
+        self.reported |= bit;
+        is_new
+    }
+
+    /// Probes groups again that were disabled long ago. They stay disabled until they are answered.
+    pub(super) fn retry_disabled(&mut self, now: Instant) {
+        if self.disabled == 0 {
             return;
         }
-        for place in 0..32 {
-            let claimed = self.option_mask.is_some() || self.optional & 1 << place == 0 && self.capabilities != Known::Not;
-            let since = &mut self.aside_since[place];
-            if self.aside & 1 << place != 0 && now - *since >= if claimed { ASIDE_CLAIMED } else { ASIDE } {
-                (*since, self.probe) = (now, self.probe | 1 << place);
+        for (group, since) in self.disabled_since.iter_mut().enumerate() {
+            let bit = 1 << group;
+            let mandatory = self.swept.optional & bit == 0;
+            let claimed = self.option_mask.is_some() || mandatory && self.capabilities != Learned::Unknown;
+            if self.disabled & bit != 0 && now - *since >= if claimed { DISABLED_CLAIMED } else { DISABLED } {
+                (*since, self.probe) = (now, self.probe | bit);
             }
         }
     }

@@ -1,417 +1,233 @@
-//! Who answers at a LID, and where a device is that answers there no more.
+//! Verification of the device that answers at a LID, and reads of the links.
 //!
-//! A reply of performance management carries no GUID, and LIDs move. So NodeInfo is asked of every device at start, then about once a minute, and at once
-//! when there is a reason to doubt. What another device answered is withheld; the subnet manager is asked where the right one is.
+//! A reply of performance management carries no GUID, and LIDs change. So NodeInfo (IBA vol. 1,
+//! 14.2.5.3) is queried of every device at the start, then about once a minute, and in the next
+//! slot when there is a reason for doubt. Replies of another device are withheld, and the subnet
+//! manager is queried for the LID of the planned device.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::state::Device;
-use super::{Engine, Event, Phase};
-use crate::mad::Mad;
-use crate::mad::exchange::{Local, Target};
+use super::groups::Learned;
+use super::state::{Device, Identity, IdentityCheck, NodeInfoFailure};
+use super::{Engine, Event, Key, Phase};
+use crate::mad::exchange::Local;
 use crate::mad::header::MadStatus;
-use crate::mad::pma::{self, Data};
-use crate::mad::query::Query;
-use crate::mad::sa::{self, Gid, PathRecord};
+use crate::mad::pma::Data;
 use crate::mad::smp::{self, NodeInfo, PortInfo};
-use crate::sweep::inflight::{Patience, Purpose, Transaction};
 use crate::sweep::sample::Status;
 use crate::time::Instant;
-use crate::types::{Guid, Lid, NodeKind, Tid};
+use crate::types::{Lid, NodeKind};
 
-/// How often NodeInfo is asked in vain before a device counts as one whose identity cannot be checked.
-const TRIES: u8 = 3;
+/// Time between two verifications of a device that was not found at its LID.
+pub(super) const WRONG_DEVICE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Between two looks at a device that is not where it should be.
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
-
-/// Between two questions where a device is that does not answer at all.
-const SEEK_AGAIN: Duration = Duration::from_secs(60);
-
-/// For how long the subnet manager may think: it serves the whole fabric.
-pub(super) const MANAGER: Patience = Patience { deadline: Duration::from_secs(1), grace: Duration::from_secs(1) };
-
-/// Who a device should be, where it is, and whether it is.
-#[derive(Clone, Debug)]
-pub(super) struct Who {
-    pub(super) guid: Guid,
-    /// Where it is asked.
-    pub(super) lid: Lid,
-    /// Where it was last known to be.
-    known_lid: Lid,
-    pub(super) identity: Identity,
-    /// Whether it is asked in this phase, and when next.
-    pub(super) ask: bool,
-    pub(super) due: Instant,
-    /// How often it was asked in vain.
-    in_vain: u8,
-    /// Whether nobody said a name at its LID when it was asked last.
-    nameless: bool,
-    /// What it said of itself.
-    pub(super) info: Option<NodeInfo>,
-    /// Whether its links are asked for, and when next.
-    pub(super) ask_links: bool,
-    links_due: Instant,
-    /// PortInfo.CapabilityMask of a switch's port 0.
-    pub(super) capability_mask: Option<u32>,
-    /// Whether the subnet manager is, or will be, asked for the way to it, and when it may be next.
-    pub(super) waits_for_path: bool,
-    seek: Instant,
-    /// Whether the service level to it is known.
-    has_sl: bool,
-    /// Whether it was told that it demands an M_Key.
-    m_key_told: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Identity {
-    /// It did not say who it is, or not lately.
-    Unknown,
-    /// It is the one that is meant.
-    Right,
-    /// It is another, with this GUID.
-    Wrong(Guid),
-    /// The subnet manager says that it is at another LID; it did not confirm that yet.
-    Moved,
-}
-
-impl Who {
-    pub(super) fn new(guid: Guid, lid: Lid) -> Self {
-        Self {
-            guid,
-            lid,
-            known_lid: lid,
-            identity: Identity::Unknown,
-            ask: false,
-            due: Instant::ZERO,
-            in_vain: 0,
-            nameless: false,
-            info: None,
-            ask_links: false,
-            links_due: Instant::ZERO,
-            capability_mask: None,
-            waits_for_path: false,
-            seek: Instant::ZERO,
-            has_sl: false,
-            m_key_told: false,
-        }
-    }
-
-    /// It may be another now.
-    pub(super) fn forget(&mut self) {
-        (self.info, self.capability_mask, self.in_vain) = (None, None, 0);
-        (self.due, self.links_due) = (Instant::ZERO, Instant::ZERO);
-        if self.identity == Identity::Right {
-            self.identity = Identity::Unknown;
-        }
-    }
-
-    /// Whether nothing that comes from its LID may be believed.
-    pub(super) fn is_wrong(&self) -> bool {
-        matches!(self.identity, Identity::Wrong(_) | Identity::Moved)
-    }
-}
-
-/// The subnet manager, and whose ways it is asked for.
-#[derive(Debug, Default)]
-pub(super) struct Manager {
-    pub(super) local: Local,
-    queue: VecDeque<u32>,
-    asked: bool,
-}
-
-impl Manager {
-    /// Whether it is asked for anybody, or will be.
-    pub(super) fn is_busy(&self) -> bool {
-        self.asked || !self.queue.is_empty()
-    }
-}
+/// Longest time between two path queries for a device that does not answer, or that cannot be
+/// verified.
+const PATH_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Engine {
-    /// Tells where the sender is on its subnet. If its LID or the subnet manager's changed, all LIDs may have: every device is asked who it is. Tells
-    /// whether it was so.
+    /// Sets the sender's place on its subnet. If its LID or that of the subnet manager has changed,
+    /// all LIDs may have changed: then every device is verified, and the result is true.
     pub fn set_local(&mut self, local: Local) -> bool {
         let before = std::mem::replace(&mut self.manager.local, local);
         let moved = before != Local::default() && (before.lid, before.sm_lid) != (local.lid, local.sm_lid);
         if moved {
-            self.doubt_all();
+            self.verify_all();
         }
         moved
     }
 
-    /// All LIDs may be others' now: every device is asked who it is.
-    pub fn doubt_all(&mut self) {
+    /// Verifies every device in the next slot: all LIDs may have changed.
+    pub fn verify_all(&mut self) {
         for device in &mut self.devices {
-            (device.who.due, device.who.seek, device.who.has_sl) = (Instant::ZERO, Instant::ZERO, false);
+            device.identity.verify();
+            device.path.expire();
         }
     }
 
-    /// Asks a port's device who it is in the next slot: what it said is hard to believe.
+    /// Verifies the device of a port in the next slot, because its data is implausible.
     ///
     /// # Panics
     /// If there is no such port.
-    pub fn doubt(&mut self, port: usize) {
+    pub fn verify(&mut self, port: usize) {
         let device = self.ports[port].device;
-        self.devices[device as usize].who.due = Instant::ZERO;
+        self.devices[device as usize].identity.verify();
     }
 
-    /// Asks others who they are in the next slot: LIDs are given anew, and what befell this device befell them. Those that are known to be strangers
-    /// have their own pace.
-    fn doubt_others(&mut self, index: u32, which: impl Fn(&Who) -> bool) {
-        let others = (0..).zip(&mut self.devices).filter(|(other, device)| *other != index && !device.who.is_wrong() && which(&device.who));
-        others.for_each(|(_, device)| device.who.due = Instant::ZERO);
+    /// Verifies the other devices that satisfy a condition in the next slot. Devices that are known
+    /// to be wrong have a schedule of their own.
+    pub(super) fn verify_others(&mut self, index: u32, condition: impl Fn(&Device) -> bool) {
+        let others = (0..).zip(&mut self.devices).filter(|(other, device)| *other != index && !device.identity.is_wrong());
+        others.filter(|(_, device)| condition(device)).for_each(|(_, device)| device.identity.verify());
     }
 
-    /// Where a device is.
+    /// Returns the LID at which a device was last known to be.
     ///
     /// # Panics
     /// If there is no such device.
     pub fn lid(&self, device: usize) -> Lid {
-        self.devices[device].who.known_lid
+        self.devices[device].path.known_lid
     }
 
-    /// Devices whose service level should be the path record's and is not known.
-    pub fn without_path(&self) -> usize {
-        if self.config.path_sl { self.devices.iter().filter(|device| !device.who.has_sl).count() } else { 0 }
+    /// Returns the number of devices that should use the service level of a path record and have no
+    /// current one.
+    pub fn devices_without_path(&self) -> usize {
+        if self.config.path_sl { self.devices.iter().filter(|device| !device.path.has_sl()).count() } else { 0 }
     }
 
-    /// How a port's link is: what PortInfo said, and the mask by which its speeds count. `None` if it did not, or if the switch did not tell its mask,
-    /// without which EDR cannot be told from QDR.
+    /// Returns the PortInfo of a port and the CapabilityMask that says which of its speeds are
+    /// valid. `None` if PortInfo is not known, or if it is a switch's port and the mask of the
+    /// switch's port 0 is not known: EDR cannot be distinguished from QDR without it.
     ///
     /// # Panics
     /// If there is no such port.
     pub fn link(&self, port: usize) -> Option<(PortInfo, u32)> {
         let Self { ports, devices, .. } = self;
         let link = ports[port].link?;
-        let Device { kind, who, .. } = &devices[ports[port].device as usize];
-        let mask = if *kind == NodeKind::Switch { who.capability_mask? } else { link.capability_mask };
+        let Device { kind, links, .. } = &devices[ports[port].device as usize];
+        let mask = if *kind == NodeKind::Switch { links.switch_mask? } else { link.capability_mask };
         Some((link, mask))
     }
 
-    /// When a device is checked next. Each has a time of its own in the round, so that they never come all at once, not even after all were asked at once.
-    fn next_round(&self, index: u32, now: Instant) -> Instant {
+    /// Returns the time of a device's next periodic verification. The times of the devices are
+    /// spread over the interval, also after all devices were verified at once.
+    fn next_verification(&self, index: u32, now: Instant) -> Instant {
         let every = u64::try_from(self.config.identity_every.as_nanos()).unwrap_or(u64::MAX).max(1);
-        let own = (u128::from(every) * u128::from(index) / self.devices.len().max(1) as u128) as u64;
-        let since = (now.as_nanos() + every - own) % every;
-        now + Duration::from_nanos(every - since)
+        let offset = (u128::from(every) * u128::from(index) / self.devices.len().max(1) as u128) as u64;
+        let elapsed = (now.as_nanos() + every - offset) % every;
+        now + Duration::from_nanos(every - elapsed)
     }
 
-    /// What of this is due as a phase begins.
-    pub(super) fn begin_checks(&mut self, index: u32, now: Instant) {
-        let (path_sl, every) = (self.config.path_sl, self.config.identity_every);
+    /// Starts the checks of a device that are due at the begin of a slot or discovery.
+    pub(super) fn start_checks(&mut self, index: u32, now: Instant) {
+        let next = self.next_verification(index, now);
         let device = &mut self.devices[index as usize];
-        let who = &mut device.who;
-        if device.was_silent && who.identity == Identity::Right {
-            // It may be another that answers next.
-            who.identity = Identity::Unknown;
+        let was_silent = device.reachability.was_silent();
+        if was_silent {
+            // Another device may answer next.
+            device.identity.withdraw();
         }
-        let round = now >= who.due || device.was_silent;
-        who.ask |= round && !self.smp_off;
-        if (who.ask || self.smp_off && round) && who.in_vain == 0 {
-            // A round: what was asked in vain before is asked again.
-            device.groups.sampling_tries = device.groups.sampling_tries.max(1);
+        let due = was_silent || device.identity.is_due(now);
+        if due && !self.no_smp_agent {
+            device.identity.ask();
         }
-        if round && self.smp_off {
-            self.devices[index as usize].who.due = self.next_round(index, now);
+        if (device.identity.is_asking() || self.no_smp_agent && due) && device.identity.has_not_failed() {
+            // A new round: requests that failed in earlier rounds are tried again.
+            device.groups.retry_sampling();
         }
-        let device = &mut self.devices[index as usize];
-        let who = &mut device.who;
-        let every = if who.is_wrong() {
-            LOOK_AGAIN
-        } else if device.was_silent {
-            SEEK_AGAIN
+        if due && self.no_smp_agent {
+            device.identity.schedule(next);
+        }
+        let interval = if device.identity.is_wrong() {
+            WRONG_DEVICE_INTERVAL
+        } else if was_silent {
+            PATH_INTERVAL
         } else {
-            every
+            self.config.identity_every.min(PATH_INTERVAL)
         };
-        if (who.is_wrong() || device.was_silent || path_sl && !who.has_sl) && now >= who.seek {
-            who.seek = now + every.min(SEEK_AGAIN);
-            self.seek(index);
+        let wanted = device.identity.is_wrong() || was_silent || self.config.path_sl && !device.path.has_sl();
+        if wanted && device.path.may_query(now) {
+            device.path.wait_until(now + interval);
+            self.query_path(index);
         }
     }
 
-    /// Asks the subnet manager for the way to a device.
-    fn seek(&mut self, index: u32) {
-        let who = &mut self.devices[index as usize].who;
-        if self.manager.local.sm_lid.is_unicast() && !std::mem::replace(&mut who.waits_for_path, true) {
-            self.manager.queue.push_back(index);
-        }
-    }
-
-    /// Asks the subnet manager nothing of all that it was to be asked: it may be later, and is not soon.
-    pub(super) fn forget_paths(&mut self, now: Instant) {
-        while let Some(index) = self.manager.queue.pop_front() {
-            let who = &mut self.devices[index as usize].who;
-            (who.waits_for_path, who.seek) = (false, now + LOOK_AGAIN);
-            self.settle_discovery(index);
-        }
-    }
-
-    /// The next request to the subnet manager: one at a time.
-    pub(super) fn next_path(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
-        let Local { sm_lid, sm_sl, gid, .. } = self.manager.local;
-        if self.manager.asked || matches!(self.phase, Phase::Idle) {
-            return None;
-        }
-        let device = self.manager.queue.pop_front()?;
-        self.manager.asked = true;
-        let destination = Gid { prefix: gid.prefix, guid: self.devices[device as usize].who.guid };
-        let query = Query::Sa(sa::Query { source: gid, destination });
-        self.stats.mads_sent += 1;
-        let tid =
-            self.inflight.insert(Transaction { device, lid: sm_lid, life: 0, query, purpose: Purpose::Path, sent: now, expired: false });
-        query.emit(tid, mad);
-        Some((Target::general(sm_lid, sm_sl, self.config.pkey_index, MANAGER.grace), tid))
-    }
-
-    /// What the subnet manager said; `None` if it said nothing, or that there is no way.
-    pub(super) fn take_path(&mut self, index: u32, record: Option<PathRecord>, now: Instant) {
-        self.manager.asked = false;
-        let path_sl = self.config.path_sl;
-        let device = &mut self.devices[index as usize];
-        device.who.waits_for_path = false;
-        if let Some(PathRecord { dlid, sl }) = record.filter(|record| record.dlid.is_unicast()) {
-            if path_sl {
-                (device.sl, device.who.has_sl) = (sl, true);
+    /// The transport has no agent for subnet management, so NodeInfo cannot be queried. The LIDs
+    /// that the subnet manager names are taken as they are.
+    pub(super) fn do_without_smp(&mut self) {
+        self.no_smp_agent = true;
+        for index in 0..self.devices.len() as u32 {
+            let IdentityCheck { identity, .. } = &mut self.devices[index as usize].identity;
+            let moved = *identity == Identity::Moved;
+            if moved {
+                *identity = Identity::Unverified(None);
             }
-            if dlid != device.who.lid {
-                // Nothing is believed of it before it said who it is.
-                device.forget();
-                self.doubt_others(index, |who| who.lid == dlid);
-                let device = &mut self.devices[index as usize];
-                (device.who.lid, device.who.identity, device.who.ask, device.step) = (dlid, Identity::Moved, true, 0);
-                self.withhold(index, now);
-                if self.smp_off {
-                    self.do_without_smp();
-                }
-                self.go_on(index);
-            } else if device.who.nameless && matches!(device.who.identity, Identity::Wrong(_)) {
-                // The stranger is gone, and who is here wants a key: as far as anybody knows the right one.
-                device.who.identity = Identity::Unknown;
+            let check = &mut self.devices[index as usize].identity;
+            if check.is_asking() {
+                check.schedule(Instant::ZERO);
+            }
+            if moved {
+                self.report_lid(index);
+            }
+        }
+    }
+
+    /// Takes the reply to NodeInfo.
+    pub(super) fn take_identity(&mut self, index: u32, answer: Result<&Data, MadStatus>, now: Instant) {
+        let Ok(data) = answer else { return self.identity_failed(index, now) };
+        let info = NodeInfo::parse(data);
+        let next = self.next_verification(index, now);
+        let device = &mut self.devices[index as usize];
+        let other_before = device.identity.found();
+        if info.port_guid == device.identity.expected {
+            device.identity.answered(Identity::Verified(info), next);
+            device.links.start(now, next);
+            if !self.report_lid(index) && other_before.is_some() {
                 self.events.push_back(Event::RightDevice(index as usize));
             }
-        }
-        self.settle_discovery(index);
-    }
-
-    /// Lets a device be asked again whose chores were done.
-    fn go_on(&mut self, index: u32) {
-        let device = &mut self.devices[index as usize];
-        let passes = match self.phase {
-            Phase::Idle => return,
-            Phase::Discovery { .. } => super::DISCOVERY_PASSES,
-            Phase::Slot { asking, .. } => u8::from(asking),
-        };
-        (device.passes, device.silent) = (passes, 0);
-        // Nothing that it could wait for is left of one that was given up wholly.
-        device.suspended &= device.in_grace > 0;
-        if !device.outstanding && !device.suspended {
-            self.ready.push_back(index);
-        }
-    }
-
-    /// Nobody can be asked who it is: where the subnet manager says that a device is, it is.
-    pub(super) fn do_without_smp(&mut self) {
-        self.smp_off = true;
-        for index in 0..self.devices.len() as u32 {
-            let who = &mut self.devices[index as usize].who;
-            who.ask = false;
-            if who.identity == Identity::Moved {
-                who.identity = Identity::Unknown;
-                self.tell_lid(index);
-            }
-        }
-    }
-
-    /// NodeInfo was answered.
-    pub(super) fn take_identity(&mut self, index: u32, answer: Result<&Data, MadStatus>, now: Instant) {
-        let Ok(data) = answer else { return self.identity_in_vain(index, now) };
-        let info = NodeInfo::parse(data);
-        let who = &mut self.devices[index as usize].who;
-        let before = who.identity;
-        (who.ask, who.in_vain, who.nameless) = (false, 0, false);
-        if info.port_guid != who.guid {
-            let found = info.port_guid;
-            // Neither what it can do nor where it redirects to is the right one's.
-            self.devices[index as usize].forget();
-            let who = &mut self.devices[index as usize].who;
-            (who.identity, who.due) = (Identity::Wrong(found), now + LOOK_AGAIN);
-            if before != Identity::Wrong(found) {
-                self.events.push_back(Event::WrongDevice { device: index as usize, found });
-                // It cannot be where it was.
-                self.doubt_others(index, |who| who.guid == found);
-            }
-            self.devices[index as usize].who.seek = now + LOOK_AGAIN;
-            self.withhold(index, now);
-            self.seek(index);
             return;
         }
-        let next = self.next_round(index, now);
-        let who = &mut self.devices[index as usize].who;
-        (who.identity, who.info, who.due) = (Identity::Right, Some(info), next);
-        if now >= who.links_due {
-            (who.ask_links, who.links_due) = (true, next);
+        let found = info.port_guid;
+        // Capabilities and redirection may be those of the other device.
+        device.discard_learned();
+        let again = now + WRONG_DEVICE_INTERVAL;
+        device.identity.answered(Identity::Wrong { found, unanswered: false }, again);
+        device.path.wait_until(again);
+        if other_before != Some(found) {
+            self.events.push_back(Event::WrongDevice { device: index as usize, found });
+            // If the other device is in the plan too, it is not at its own LID any more.
+            self.verify_others(index, |other| other.identity.expected == found);
         }
-        if !self.tell_lid(index) && matches!(before, Identity::Wrong(_)) {
-            self.events.push_back(Event::RightDevice(index as usize));
-        }
+        self.withhold(index, now);
+        self.query_path(index);
     }
 
-    /// Tells that a device is at another LID than it was known to be, if it is.
-    fn tell_lid(&mut self, index: u32) -> bool {
-        let who = &mut self.devices[index as usize].who;
-        let (from, to) = (std::mem::replace(&mut who.known_lid, who.lid), who.lid);
+    /// Reports that a device is at another LID than before, if it is.
+    pub(super) fn report_lid(&mut self, index: u32) -> bool {
+        let path = &mut self.devices[index as usize].path;
+        let (from, to) = (std::mem::replace(&mut path.known_lid, path.lid), path.lid);
         if from != to {
             self.events.push_back(Event::LidChange { device: index as usize, from, to });
         }
         from != to
     }
 
-    /// NodeInfo was asked in vain: not answered, or refused.
-    pub(super) fn identity_in_vain(&mut self, index: u32, now: Instant) {
-        let device = &mut self.devices[index as usize];
-        let who = &mut device.who;
-        who.in_vain += 1;
-        if who.in_vain < TRIES {
+    /// NodeInfo was not answered, or refused.
+    pub(super) fn identity_failed(&mut self, index: u32, now: Instant) {
+        let next = self.next_verification(index, now);
+        if self.devices[index as usize].identity.fail(next) == NodeInfoFailure::Retry {
             return;
         }
-        let next = self.next_round(index, now);
-        let who = &mut self.devices[index as usize].who;
-        (who.ask, who.in_vain, who.nameless, who.due) = (false, 0, true, next);
-        if !matches!(who.identity, Identity::Wrong(_)) {
-            who.identity = Identity::Unknown;
+        if self.report_lid(index) {
+            return;
         }
-        let moved = self.tell_lid(index);
-        let who = &mut self.devices[index as usize].who;
-        if !moved && now >= who.seek {
-            // What answers here may be another that wants a key; the subnet manager knows.
-            who.seek = now + SEEK_AGAIN;
-            self.seek(index);
+        let path = &mut self.devices[index as usize].path;
+        if path.may_query(now) {
+            // Another device that requires a key may be at the LID; the path record shows it.
+            path.wait_until(now + PATH_INTERVAL);
+            self.query_path(index);
         }
         let device = &mut self.devices[index as usize];
-        // One that answers other questions keeps this one to who has its key.
-        if !moved
-            && device.answered
-            && device.groups.capabilities != super::groups::Known::Not
-            && !std::mem::replace(&mut device.who.m_key_told, true)
-        {
-            self.events.push_back(Event::KeyDemanded { device: index as usize, key: super::Key::M });
+        // A device that answers other requests, but not this one, requires its M_Key.
+        let answers_others = device.reachability.has_answered() && device.groups.capabilities != Learned::Unknown;
+        if answers_others && device.keys.first(Key::M) {
+            self.events.push_back(Event::KeyDemanded { device: index as usize, key: Key::M });
         }
     }
 
-    /// PortInfo of a switch's port 0 was answered.
-    pub(super) fn take_switch(&mut self, index: u32, answer: Result<&Data, MadStatus>) {
+    /// Takes the reply to PortInfo of a switch's port 0.
+    pub(super) fn take_switch_mask(&mut self, index: u32, answer: Result<&Data, MadStatus>) {
         let Ok(data) = answer else { return };
-        let Device { who, ports, .. } = &mut self.devices[index as usize];
+        let Device { links, ports, .. } = &mut self.devices[index as usize];
         let mask = PortInfo::parse(data).capability_mask;
-        if who.capability_mask.replace(mask) != Some(mask) {
-            // It may have come after what it gives a meaning to.
-            let told = ports.clone().filter(|port| self.ports[*port as usize].link.is_some());
-            self.events.extend(told.map(|port| Event::Link(port as usize)));
+        if links.switch_mask.replace(mask) != Some(mask) {
+            // Links that were read before the mask are complete now.
+            let complete = ports.clone().filter(|port| self.ports[*port as usize].link.is_some());
+            self.events.extend(complete.map(|port| Event::Link(port as usize)));
         }
     }
 
-    /// PortInfo of a port was answered.
+    /// Takes the reply to PortInfo of a port.
     pub(super) fn take_link(&mut self, port: u32, answer: Result<&Data, MadStatus>) {
         let Ok(data) = answer else { return };
         let link = PortInfo::parse(data);
@@ -421,21 +237,21 @@ impl Engine {
         }
     }
 
-    /// PortInfoExtended of a port was answered.
+    /// Takes the reply to PortInfoExtended of a port.
     pub(super) fn take_fec(&mut self, port: u32, answer: Result<&Data, MadStatus>) {
         self.ports[port as usize].rs_fec = answer.ok().map(smp::is_rs_fec);
     }
 
-    /// Withholds what came of a device in this slot: it is another's, or may be.
+    /// Withholds all data of a device in this slot, because it is or may be another device's.
     pub(super) fn withhold(&mut self, index: u32, now: Instant) {
         if !matches!(self.phase, Phase::Slot { .. }) {
             return;
         }
         let device = &mut self.devices[index as usize];
-        device.done = device.ports.end - device.ports.start;
+        device.progress.skip_ports();
         for port in device.ports.clone() {
-            let state = &mut self.ports[port as usize].slot;
-            match &mut state.status {
+            let progress = &mut self.ports[port as usize].slot;
+            match &mut progress.status {
                 Some(status) => {
                     self.stats.ports[*status as usize] -= 1;
                     *status = Status::WrongDevice;
@@ -444,22 +260,5 @@ impl Engine {
                 None => self.settle(port, Status::WrongDevice, now),
             }
         }
-    }
-
-    /// The path of a reply, if it has one.
-    pub(super) fn path_of(answer: Result<(), MadStatus>, mad: &Mad) -> Option<PathRecord> {
-        answer.ok().map(|()| PathRecord::parse(mad))
-    }
-
-    /// A redirection is followed once, and remembered. Tells whether the request goes out again.
-    pub(super) fn follow(&mut self, transaction: &Transaction, mad: &Mad) -> bool {
-        let device = &mut self.devices[transaction.device as usize];
-        if device.redirect.is_some() {
-            return false;
-        }
-        let Some(redirect) = pma::class_port_info::Redirect::parse(pma::data(mad)) else { return false };
-        (device.redirect, device.again) = (Some(redirect), Some((transaction.query, transaction.purpose)));
-        self.events.push_back(Event::Redirected { device: transaction.device as usize, to: redirect.lid });
-        true
     }
 }

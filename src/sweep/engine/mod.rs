@@ -1,149 +1,115 @@
-//! Who is asked next, and what a reply means.
+//! The engine: decides which request is sent next and evaluates the replies.
 //!
-//! The engine performs no I/O, reads no clock and has no randomness of its own: it is told the time and a seed. After every
-//! `handle_*` and `start_*` call [`poll_transmit`](Engine::poll_transmit) until `None`, then [`poll_event`](Engine::poll_event) until
-//! `None`, then wait for a completion until [`poll_timeout`](Engine::poll_timeout). Times must not go back from call to call.
+//! The engine performs no I/O, reads no clock and has no randomness of its own: the time and a seed
+//! are arguments. After every call of a `handle_*` or `start_*` method, call
+//! [`poll_transmit`](Engine::poll_transmit) until it returns `None`, then
+//! [`poll_event`](Engine::poll_event) until it returns `None`. Then wait for a completion, at most
+//! until [`poll_timeout`](Engine::poll_timeout). The time must not decrease from call to call.
 //!
 //! The rules (the numbers are those of `docs/sampling.md`):
 //!
-//! - **2** At most one MAD outstanding to a device, at most `window` in all; all MADs of a port are consecutive.
-//! - **3** The device that will take longest for all that it is asked, as lately measured, comes first, and goes on until it is done; before it come those that slots were too
-//!   short for, the longest neglected first, at the port where the last one stopped.
-//! - **4** A deadline frees the MAD's place. Until the grace ends a reply still counts and makes its port `late`. After the first expiry
-//!   of a port its other groups are skipped. After three MADs in a row without any reply the device is left alone; when their grace has
-//!   ended too, its other ports are `unreachable`. Any reply lets it go on. Never are more than three of its MADs unanswered, expired ones
-//!   counted, but for those that are lost: a later one was answered in time. A device that is slow is not buried. A device that was silent for a slot comes last in the next.
-//! - **5** What was not asked by `ask_until` is `skipped`; at `close_at` the slot is over. Every port gets exactly one [`Event::Port`].
-//! - **6** A reply counts only if TID, sender, class, method, attribute and PortSelect fit. Duplicate, foreign and malformed ones are
-//!   counted apart and settle nothing.
+//! - **2** At most one MAD is in flight to a device, and at most `window` in all. All MADs of a
+//!   port are consecutive.
+//! - **3** The device with the longest estimated service time starts first and is queried until it
+//!   is done. Devices that earlier slots could not finish start before all others, the longest
+//!   neglected first, each at the port where the last slot stopped.
+//! - **4** The timeout frees the MAD's place in the window. Until the end of the grace period a
+//!   reply still counts, and its port is `late`. After the first expired MAD of a port its
+//!   remaining groups are skipped. After three MADs in a row without a reply the device gets no
+//!   more requests; when their grace periods have ended too, its other ports are `unreachable`. Any
+//!   reply resumes the device. A device never has more than three unanswered MADs, expired ones
+//!   included. Expired MADs that were sent before a MAD that was answered in time are lost and not
+//!   counted. So a slow device is not flooded. A device that was silent for a slot comes last in
+//!   the next slot.
+//! - **5** Ports that were not queried at `ask_until` are `skipped`; at `close_at` the slot is
+//!   over. Every port gets exactly one [`Event::Port`].
+//! - **6** A reply counts only if TID, sender, class, method, attribute and PortSelect match the
+//!   request. Duplicate, foreign and malformed replies are counted separately and settle nothing.
 //!
-//! Who a device is and what it can do is asked before the first slot, and again when there is a reason; see the files below.
+//! The source of a rule, where it is a specification:
 //!
-//! | file | what is in it |
+//! | rule | IBA vol. 1 |
 //! |---|---|
-//! | `event` | what it tells |
-//! | `ask` | what a device is asked next |
-//! | `outcome` | what becomes of a MAD |
-//! | `identity` | who answers at a LID, and where a device is that does not |
-//! | `groups` | which counters a device has |
-//! | `state` | what is known of each device and port |
+//! | a reply is matched by class and the lower 32 bits of the TID | C13-19.1.1 |
+//! | fields of the header; status codes | 13.4.2; 13.4.7 |
+//! | ClassPortInfo of a redirection: LID, queue pair, Q_Key, SL, P_Key | 13.5.4, 13.4.8.1 |
+//! | ClassPortInfo and PortCounters are mandatory | 16.1.3.1, 16.1.3.5 |
+//! | NodeInfo names the port GUID at a LID | 14.2.5.3 |
+//! | PathRecord names LID and service level to a port GUID | 15.2.5.16 |
+//!
+//! | file | contents |
+//! |---|---|
+//! | `config` | settings and plan |
+//! | `event` | events |
+//! | `slot` | begin and end of a slot or a discovery |
+//! | `transmit` | the next request to a device |
+//! | `replies` | evaluation of replies |
+//! | `failures` | requests without a reply |
+//! | `identity` | verification of the device that answers at a LID |
+//! | `path_queries` | path records of the subnet manager |
+//! | `groups` | counter groups that a device has |
+//! | `state` | state of each device and port |
 
-use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+pub use self::config::{Config, DevicePlan};
 pub use self::event::{Event, Key};
 use self::groups::Groups;
-use self::identity::{Identity, MANAGER, Manager};
-use self::state::{Device, InSlot, Port};
+use self::path_queries::{MANAGER_TIMEOUTS, MAX_UNANSWERED, Manager};
+use self::state::{Device, PortProgress, PortState, SendError};
 use super::blocked::{TickOf, WaitTick};
-use super::inflight::{Inflight, Patience, Purpose, Transaction};
+use super::inflight::{Inflight, Purpose, Timeouts, Transaction};
 use super::sample::{Answer, Sample, Status};
 use super::stats::SlotStats;
 use super::window::{Pace, Window};
 use crate::mad::Mad;
 use crate::mad::exchange::{Completion, Outcome, Target};
-use crate::mad::pma::{DATA_LEN, Group};
+use crate::mad::pma::DATA_LEN;
 use crate::time::Instant;
-use crate::types::{Guid, Lid, NodeKind, PortNum, Tid};
+use crate::types::Tid;
 
-mod ask;
+mod config;
 mod event;
+mod failures;
 mod groups;
 mod identity;
-mod outcome;
+mod path_queries;
+mod replies;
+mod slot;
 mod state;
 #[cfg(test)]
 mod tests;
+mod transmit;
 
-/// How an engine sweeps.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Config {
-    /// MADs outstanding in all, at most.
-    pub window: usize,
-    /// Whether the window becomes smaller while more expires than usual.
-    pub adaptive: bool,
-    /// A ceiling of MADs a second; 0 for none.
-    pub most_per_second: u32,
-    /// When a MAD's place is free again.
-    pub deadline: Duration,
-    /// Until when its reply still counts; counted from sending, like the deadline.
-    pub grace: Duration,
-    /// MADs in a row without a reply, after which a device is left alone.
-    pub silence: u8,
-    /// What is asked of each port, in this order; at most 32.
-    pub groups: Vec<Group>,
-    /// What is asked of every device, whatever it says that it has.
-    pub force_groups: Vec<Group>,
-    /// Service level of every MAD to an agent.
-    pub sl: u8,
-    /// Whether the service level to each device is taken from the subnet manager's path record; until that is known it is `sl`.
-    pub path_sl: bool,
-    /// Between two checks of a device's identity and of its links.
-    pub identity_every: Duration,
-    /// P_Key index of every MAD.
-    pub pkey_index: u16,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            window: 32,
-            adaptive: true,
-            most_per_second: 0,
-            deadline: Duration::from_millis(5),
-            grace: Duration::from_millis(50),
-            silence: 3,
-            groups: Group::DEFAULT.to_vec(),
-            force_groups: Vec::new(),
-            sl: 0,
-            path_sl: false,
-            identity_every: Duration::from_secs(60),
-            pkey_index: 0,
-        }
-    }
-}
-
-/// A device to be swept.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DevicePlan {
-    /// Who it is: its port GUID; a switch's is that of port 0.
-    pub guid: Guid,
-    /// Where it answers.
-    pub lid: Lid,
-    /// What it is.
-    pub kind: NodeKind,
-    /// Which of its ports.
-    pub ports: Vec<PortNum>,
-}
-
-/// Asks ports for their counters, slot by slot. See the [module](self) for how it is driven.
+/// Sweeps the counters of ports, slot by slot. The [module](self) describes how to drive it.
 #[derive(Debug)]
 pub struct Engine {
     config: Config,
     devices: Vec<Device>,
-    ports: Vec<Port>,
-    /// Ports x groups.
+    ports: Vec<PortState>,
+    /// Replies of the slot, one for each port and group; the groups of a port are adjacent.
     answers: Vec<Answer>,
-    /// Devices in the order in which a slot asks them.
+    /// Devices in the order in which a slot starts with them.
     order: Vec<u32>,
-    /// Devices that may be asked now.
+    /// Devices that may be queried now.
     ready: VecDeque<u32>,
     inflight: Inflight,
     events: VecDeque<Event>,
     phase: Phase,
     stats: SlotStats,
-    /// Ports (in a slot) or devices (in discovery) that are not settled.
+    /// Ports (in a slot) or devices (in a discovery) that are not settled.
     unsettled: usize,
     manager: Manager,
     window: Window,
     pace: Pace,
     /// Whether the transport has no agent for subnet management.
-    smp_off: bool,
+    no_smp_agent: bool,
 }
 
+/// Activity of the engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Idle,
@@ -153,52 +119,52 @@ enum Phase {
     Slot {
         ask_until: Instant,
         close_at: Instant,
+        /// Whether counters are still requested.
         asking: bool,
-        /// Once all ports are settled: until when the subnet manager is waited for.
         linger: Linger,
     },
 }
 
+/// Wait for the subnet manager after all ports of a slot are settled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Linger {
-    Not,
+    NotStarted,
     Until(Instant),
     Over,
 }
 
-/// How often a device is asked what it did not answer, before the first slot: three times for OptionMask, then as often for what that would tell.
+/// Passes of a discovery over the checks of each device: three tries for OptionMask, then three
+/// tries for each group that OptionMask would have named.
 const DISCOVERY_PASSES: u8 = 6;
 
 impl Engine {
-    /// An engine for these devices. TIDs count up from the seed's low 32 bits.
+    /// Creates an engine for these devices. TIDs count up from the lower 32 bits of the seed.
     pub fn new(plan: &[DevicePlan], config: Config, seed: u64) -> Self {
         let mut devices = Vec::with_capacity(plan.len());
         let mut ports = Vec::new();
-        let forced =
-            (0..).zip(&config.groups).fold(0, |bits, (place, group)| bits | u32::from(config.force_groups.contains(group)) << place);
-        let optional = Groups::optional(&config.groups);
+        let groups = Groups::new(&config.groups, &config.force_groups);
         for (index, device) in plan.iter().enumerate() {
             let first = ports.len() as u32;
-            ports.extend(device.ports.iter().map(|num| Port::new(index as u32, *num)));
-            let groups = Groups::new(device.kind, config.groups.len() as u8, optional, forced);
-            devices.push(Device::new(device, first..ports.len() as u32, config.sl, groups));
+            ports.extend(device.ports.iter().map(|num| PortState::new(index as u32, *num)));
+            devices.push(Device::new(device, first..ports.len() as u32, groups.of_kind(device.kind)));
         }
         let answers = vec![Answer { at: None, data: [0; DATA_LEN] }; ports.len() * config.groups.len()];
-        // Each port has at most one transaction in its grace, each device one that is pending or a chore; the subnet manager has one.
-        let capacity = ports.len() + 2 * devices.len() + config.window + 1;
-        let agents = Patience { deadline: config.deadline, grace: config.grace };
+        // Each port has at most one transaction in its grace period, each device one more that is
+        // pending and one that is a check.
+        let capacity = ports.len() + 2 * devices.len() + config.window;
+        let agents = Timeouts { timeout: config.timeout, grace: config.grace };
         Self {
-            inflight: Inflight::new(seed as u32, capacity, agents, MANAGER),
+            inflight: Inflight::new(seed as u32, (capacity, agents), (MAX_UNANSWERED, MANAGER_TIMEOUTS)),
             order: (0..devices.len() as u32).collect(),
             ready: VecDeque::with_capacity(2 * devices.len()),
             events: VecDeque::with_capacity(2 * ports.len() + 4 * devices.len() + 2),
             phase: Phase::Idle,
             stats: SlotStats::default(),
             unsettled: 0,
-            manager: Manager::default(),
+            manager: Manager::new(devices.len()),
             window: Window::new(config.window, config.adaptive),
-            pace: Pace::new(config.most_per_second),
-            smp_off: false,
+            pace: Pace::new(config.max_mads_per_second),
+            no_smp_agent: false,
             config,
             devices,
             ports,
@@ -206,19 +172,20 @@ impl Engine {
         }
     }
 
-    /// How many ports it sweeps.
+    /// Returns the number of ports.
     pub fn ports(&self) -> usize {
         self.ports.len()
     }
 
-    /// What this slot brought of a port. Complete once its [`Event::Port`] was told, until the next slot starts.
+    /// Returns the sample of a port in this slot. It is complete after the [`Event::Port`] of the
+    /// port, and valid until the next slot starts.
     ///
     /// # Panics
     /// If there is no such port.
     pub fn sample(&self, port: usize) -> Sample<'_> {
         let groups = self.config.groups.len();
-        let Port { device, slot, rs_fec, .. } = &self.ports[port];
-        let Device { groups: has, who, .. } = &self.devices[*device as usize];
+        let PortState { device, slot, rs_fec, .. } = &self.ports[port];
+        let Device { groups: has, identity, .. } = &self.devices[*device as usize];
         let status = slot.status.unwrap_or(Status::Skipped);
         let answers = &self.answers[port * groups..(port + 1) * groups];
         Sample {
@@ -226,37 +193,39 @@ impl Engine {
             mads: slot.mads,
             at: slot.at.unwrap_or(self.stats.ended),
             mad_status: slot.mad_status,
-            errno: slot.send_failed,
-            verified: who.identity == Identity::Right && status != Status::WrongDevice,
+            errno: slot.send_error.map(SendError::errno),
+            verified: identity.is_verified() && status != Status::WrongDevice,
             capabilities: has.capabilities.known(),
             rs_fec: *rs_fec,
-            tick: has.tick.known().and_then(|tick| Some(WaitTick { tick, of: TickOf::of(who.info.as_ref()?)? })),
+            tick: has.tick.known().and_then(|tick| Some(WaitTick { tick, of: TickOf::of(identity.info()?)? })),
             unsupported: has.unsupported(),
             forced: has.forced(),
-            // What another device answered is nobody's.
+            // Replies of another device are withheld.
             ..Sample::new(status, &self.config.groups, if status == Status::WrongDevice { &[] } else { answers })
         }
     }
 
-    /// The round trips of a device's agent for performance management since [`forget_round_trips`](Self::forget_round_trips), in nanoseconds.
+    /// Returns the round trips of a device's performance management agent since the last
+    /// [`reset_round_trips`](Self::reset_round_trips), in nanoseconds.
     ///
     /// # Panics
     /// If there is no such device.
     pub fn round_trips(&self, device: usize) -> &Histogram<u64> {
-        &self.devices[device].round_trips
+        &self.devices[device].service.round_trips
     }
 
-    /// Begins the round trips of all devices anew.
-    pub fn forget_round_trips(&mut self) {
-        self.devices.iter_mut().for_each(|device| device.round_trips.reset());
+    /// Clears the round trips of all devices.
+    pub fn reset_round_trips(&mut self) {
+        self.devices.iter_mut().for_each(|device| device.service.round_trips.reset());
     }
 
-    /// The sum of the slot.
+    /// Returns the totals of the slot.
     pub fn stats(&self) -> &SlotStats {
         &self.stats
     }
 
-    /// Asks every device who it is and what it can do; ends with [`Event::DiscoveryDone`], at `close_at` at the latest.
+    /// Starts a discovery: queries the identity and the capabilities of every device. It ends with
+    /// [`Event::DiscoveryDone`], at `close_at` at the latest.
     pub fn start_discovery(&mut self, now: Instant, close_at: Instant) {
         self.phase = Phase::Discovery { close_at };
         self.restart(now, DISCOVERY_PASSES);
@@ -264,12 +233,13 @@ impl Engine {
         self.finish_if_settled(now);
     }
 
-    /// Starts a slot; ends with [`Event::SlotDone`], at `close_at` at the latest. A slot that still runs is closed first.
+    /// Starts a slot. It ends with [`Event::SlotDone`], at `close_at` at the latest. A slot that is
+    /// still running is closed first.
     pub fn start_slot(&mut self, now: Instant, ask_until: Instant, close_at: Instant) {
         self.close(now);
-        self.phase = Phase::Slot { ask_until, close_at, asking: true, linger: Linger::Not };
+        self.phase = Phase::Slot { ask_until, close_at, asking: true, linger: Linger::NotStarted };
         for port in &mut self.ports {
-            port.slot = InSlot::default();
+            port.slot = PortProgress::default();
         }
         for answer in &mut self.answers {
             answer.at = None;
@@ -279,33 +249,36 @@ impl Engine {
         self.finish_if_settled(now);
     }
 
-    /// Asks nothing more. What is under way may still be answered until its grace ends, for `most` at most, and then what is running is closed.
-    pub fn stop(&mut self, now: Instant, most: Duration) {
+    /// Sends no more requests. Replies to requests in flight still count until the grace period
+    /// ends, at most for `longest`; then the slot or discovery is closed.
+    pub fn stop(&mut self, now: Instant, longest: Duration) {
         self.stop_asking(now);
         self.ready.clear();
-        self.devices.iter_mut().for_each(|device| device.passes = 0);
-        self.forget_paths(now);
+        self.devices.iter_mut().for_each(|device| device.progress.passes = 0);
+        self.drop_path_queries(now);
         if let Phase::Slot { close_at, .. } | Phase::Discovery { close_at } = &mut self.phase {
-            *close_at = (*close_at).min(now + self.config.grace.min(most));
+            *close_at = (*close_at).min(now + self.config.grace.min(longest));
         }
         self.finish_if_settled(now);
     }
 
-    /// Closes what is running: what was not asked is `skipped`, what was not answered is lost.
+    /// Closes the slot or discovery: ports that were not queried are `skipped`, requests that were
+    /// not answered are lost.
     pub fn close(&mut self, now: Instant) {
         self.stop_asking(now);
         if matches!(self.phase, Phase::Slot { .. }) {
-            // What did not have its time yet is not lost.
+            // Requests whose timeout has not passed are not lost.
             for transaction in self.inflight.waiting() {
                 if let Purpose::Counters { port, .. } = transaction.purpose {
-                    let state = &mut self.ports[port as usize].slot;
-                    (state.cut_short, state.open) = (true, state.open.saturating_sub(1));
+                    let progress = &mut self.ports[port as usize].slot;
+                    progress.cut_short = true;
+                    progress.close_one();
                 }
             }
             for port in 0..self.ports.len() as u32 {
-                let state = &mut self.ports[port as usize].slot;
-                if state.status.is_none() {
-                    (state.asked, state.lost, state.open) = (true, state.lost || state.open > 0, 0);
+                let progress = &mut self.ports[port as usize].slot;
+                if progress.status.is_none() {
+                    (progress.all_sent, progress.lost, progress.open) = (true, progress.lost || progress.open > 0, 0);
                     self.settle_if_complete(port, now);
                 }
             }
@@ -314,7 +287,7 @@ impl Engine {
         self.finish_if_settled(now);
     }
 
-    /// Takes what a transport tells. The octets of a reply are in `mad`.
+    /// Takes a completion of the transport. `mad` holds the octets of a reply.
     pub fn handle_completion(&mut self, completion: &Completion, mad: &Mad, now: Instant) {
         match completion.outcome {
             Outcome::Reply { slid, len } => self.handle_reply(completion.tid, slid, mad, len, now),
@@ -326,20 +299,17 @@ impl Engine {
                     self.given_up(&transaction, now);
                 }
             }
-            Outcome::SendFailed(_) | Outcome::NoAgent => {
-                let errno = if let Outcome::SendFailed(errno) = completion.outcome { Some(errno) } else { None };
-                if let Some(transaction) = self.inflight.remove(completion.tid) {
-                    self.not_sent(&transaction, errno, now);
-                }
-            }
+            Outcome::SendFailed(errno) => self.not_sent(completion.tid, SendError::Errno(errno), now),
+            Outcome::NoAgent => self.not_sent(completion.tid, SendError::NoAgent, now),
         }
         self.finish_if_settled(now);
     }
 
-    /// Lets time pass: deadlines, graces, the end of asking, the end of the slot.
+    /// Handles everything that is due by `now`: timeouts, grace periods, the end of asking, the end
+    /// of the slot.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some((_, transaction)) = self.inflight.next_expired(now) {
-            self.expired(&transaction, transaction.sent + self.config.deadline);
+            self.expired(&transaction, transaction.sent + self.config.timeout);
         }
         while let Some((_, transaction)) = self.inflight.next_given_up(now) {
             self.given_up(&transaction, now);
@@ -352,203 +322,68 @@ impl Engine {
         self.finish_if_settled(now);
     }
 
-    /// The next MAD to be sent, and where. `None` if the window is full or there is nothing to be asked now.
+    /// Writes the next MAD into `mad` and returns its target and TID. `None` if the window is full
+    /// or no request is due.
     #[must_use]
     pub fn poll_transmit(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
-        // Whoever stood still reads replies before it lets time pass.
+        // After a stall of the process, replies are handled before timeouts.
         if let Phase::Slot { ask_until, asking: true, .. } = self.phase
             && now >= ask_until
         {
             self.stop_asking(now);
             self.finish_if_settled(now);
         }
-        if let Some(path) = self.next_path(now, mad) {
+        if let Some(path) = self.next_path_query(now, mad) {
             return Some(path);
         }
         while self.inflight.pending() < self.window.now() && self.pace.next() <= now {
-            let device = self.ready.pop_front()?;
-            // It may be there twice, if the subnet manager said where it is meanwhile.
-            let Device { outstanding, suspended, .. } = self.devices[device as usize];
-            if outstanding || suspended {
+            let index = self.ready.pop_front()?;
+            // A device may be in the queue twice, if the subnet manager named its LID meanwhile.
+            if !self.devices[index as usize].flight.is_free() {
                 continue;
             }
-            let Some((query, purpose)) = self.next_query(device, now) else {
-                self.settle_discovery(device);
+            let Some((query, purpose)) = self.next_query(index, now) else {
+                self.settle_discovery(index);
                 self.finish_if_settled(now);
                 continue;
             };
             self.pace.sent(now);
-            let asked = &mut self.devices[device as usize];
-            (asked.outstanding, asked.mads) = (true, asked.mads + 1);
+            let target = self.target(index, &query);
+            let device = &mut self.devices[index as usize];
+            device.flight.send();
+            device.reachability.send();
+            let generation = device.generation;
             self.stats.mads_sent += 1;
-            let target = self.target(device, &query);
-            let life = self.devices[device as usize].life;
-            let tid = self.inflight.insert(Transaction { device, lid: target.lid, life, query, purpose, sent: now, expired: false });
+            let transaction = Transaction { device: index, lid: target.lid, generation, query, purpose, sent: now, expired: false };
+            let tid = self.inflight.insert(transaction);
             query.emit(tid, mad);
             return Some((target, tid));
         }
         None
     }
 
-    /// What has happened since it was last asked.
+    /// Returns the next event.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due next; `None` if the engine is
+    /// idle.
     #[must_use]
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         let phase = match self.phase {
             Phase::Idle => return None,
             Phase::Slot { ask_until, asking: true, linger, .. } => match linger {
                 Linger::Until(until) => until.min(ask_until),
-                Linger::Not | Linger::Over => ask_until,
+                Linger::NotStarted | Linger::Over => ask_until,
             },
             Phase::Slot { close_at, .. } | Phase::Discovery { close_at } => close_at,
         };
-        // Something may wait for the pace only.
+        // A request may wait for the limit of MADs per second only.
         let waits = !self.ready.is_empty() && self.inflight.pending() < self.window.now();
         let paced = waits.then(|| self.pace.next());
-        Some(self.inflight.next_timeout().into_iter().chain(paced).fold(phase, Instant::min))
-    }
-
-    /// Counts a device as discovered once there is nothing more to ask it, and nothing under way.
-    fn settle_discovery(&mut self, index: u32) {
-        let device = &mut self.devices[index as usize];
-        let over =
-            device.passes == 0 && device.again.is_none() && device.in_grace == 0 && !device.outstanding && !device.who.waits_for_path;
-        if matches!(self.phase, Phase::Discovery { .. }) && over && !std::mem::replace(&mut device.discovered, true) {
-            self.unsettled -= 1;
-        }
-    }
-
-    /// Whether a slot still asks.
-    fn is_asking(&self) -> bool {
-        matches!(self.phase, Phase::Slot { asking: true, .. })
-    }
-
-    /// Asks nothing more in this slot.
-    fn stop_asking(&mut self, now: Instant) {
-        let Phase::Slot { asking, .. } = &mut self.phase else { return };
-        if !std::mem::take(asking) {
-            return;
-        }
-        self.ready.clear();
-        for device in 0..self.devices.len() as u32 {
-            let silent = self.devices[device as usize].silent >= self.config.silence;
-            self.leave_ports(device, if silent { Status::Unreachable } else { Status::Skipped }, now);
-        }
-    }
-
-    fn settle_if_complete(&mut self, port: u32, now: Instant) {
-        let state = &self.ports[port as usize].slot;
-        if !state.asked || state.open > 0 {
-            return;
-        }
-        let status = match state {
-            InSlot { send_failed: Some(_), .. } => Status::SendError,
-            InSlot { lost: true, bad_reply: true, .. } => Status::BadReply,
-            InSlot { lost: true, .. } => Status::Timeout,
-            InSlot { cut_short: true, .. } => Status::Skipped,
-            InSlot { mad_status: Some(_), .. } => Status::MadError,
-            InSlot { late: true, .. } => Status::Late,
-            _ => Status::Ok,
-        };
-        self.settle(port, status, now);
-    }
-
-    fn settle(&mut self, port: u32, status: Status, now: Instant) {
-        let state = &mut self.ports[port as usize].slot;
-        if state.status.is_some() {
-            return;
-        }
-        state.status = Some(status);
-        state.at.get_or_insert(now);
-        self.stats.ports[status as usize] += 1;
-        self.unsettled -= 1;
-        self.events.push_back(Event::Port(port as usize));
-    }
-
-    /// Ends a phase in which nothing is left to wait for.
-    fn finish_if_settled(&mut self, now: Instant) {
-        if self.unsettled > 0 || self.phase == Phase::Idle || self.lingers(now) {
-            return;
-        }
-        self.give_up_chores(now);
-        let done = if matches!(self.phase, Phase::Slot { .. }) { Event::SlotDone } else { Event::DiscoveryDone };
-        if done == Event::SlotDone {
-            self.adapt_window();
-        }
-        self.phase = Phase::Idle;
-        self.inflight.clear();
-        self.ready.clear();
-        let silence = u32::from(self.config.silence);
-        for (index, device) in self.devices.iter_mut().enumerate() {
-            // One that was not asked at all stays what it was.
-            device.was_silent = !device.agent_answered && (device.expired || device.was_silent);
-            // One lost MAD, of a device that has one port, is no reason to think that it is gone.
-            let gone = device.was_silent && (device.gone || device.unanswered >= silence);
-            if gone != device.gone {
-                self.events.push_back(if gone { Event::Unreachable(index) } else { Event::Reachable(index) });
-                // It was away and may be another, or run other firmware.
-                device.to_forget = !gone && done == Event::SlotDone;
-            }
-            device.gone = gone;
-        }
-        self.events.push_back(done);
-    }
-
-    /// A slot is over: the window follows what became of the MADs to devices that answer.
-    fn adapt_window(&mut self) {
-        let answering = self.devices.iter().filter(|device| device.agent_answered);
-        let (sent, expired) =
-            answering.fold((0, 0), |(sent, expired), device| (sent + u64::from(device.mads), expired + u64::from(device.expiries)));
-        if let Some(change) = self.window.adapt(sent, expired) {
-            self.events.push_back(Event::Window(change));
-        }
-    }
-
-    /// Whether a slot whose ports are settled still has something to do: chores that are not answered yet, and for as long as a grace devices that
-    /// the subnet manager is asked for.
-    fn lingers(&mut self, now: Instant) -> bool {
-        let Phase::Slot { asking: true, linger, .. } = &mut self.phase else { return false };
-        *linger = match *linger {
-            Linger::Not => Linger::Until(now + self.config.grace),
-            Linger::Until(until) if now < until => Linger::Until(until),
-            Linger::Until(_) | Linger::Over => Linger::Over,
-        };
-        !self.ready.is_empty() || self.inflight.at_agents() > 0 || self.manager.is_busy() && *linger != Linger::Over
-    }
-
-    /// Chores whose deadline has passed as a slot is cut short: were they forgotten, they would be asked in vain in every slot.
-    fn give_up_chores(&mut self, now: Instant) {
-        while let Some(transaction) = self.inflight.next_in_grace() {
-            if matches!(self.phase, Phase::Slot { .. }) && !matches!(transaction.purpose, Purpose::Counters { .. }) {
-                self.in_vain(&transaction, now);
-            }
-        }
-    }
-
-    fn restart(&mut self, now: Instant, passes: u8) {
-        self.inflight.clear();
-        self.stats.restart(now);
-        for index in 0..self.devices.len() as u32 {
-            let device = &mut self.devices[index as usize];
-            device.restart();
-            device.passes = passes;
-            device.groups.try_again(now);
-            self.begin_checks(index, now);
-            if self.devices[index as usize].who.is_wrong() {
-                self.withhold(index, now);
-            }
-        }
-        let devices = &self.devices;
-        self.order.sort_unstable_by_key(|index| {
-            let device = &devices[*index as usize];
-            (device.was_silent, Reverse(device.skipped_for), Reverse(device.work), *index)
-        });
-        self.ready.clear();
-        self.ready.extend(&self.order);
+        let retry = self.manager.next_retry();
+        Some(self.inflight.next_timeout().into_iter().chain(paced).chain(retry).fold(phase, Instant::min))
     }
 }

@@ -1,15 +1,18 @@
-//! One port asked once, for whoever wants to look at it: what is asked, and what is shown of the answers.
+//! A query of one port, outside of a sweep.
 //!
-//! No engine: one request after another, each through an [`Asker`], which knows the way to the device and the time. What a device does not have is not
-//! asked, by the same masks as in a sweep; every group that is not shown has its reason ([`Answers::missing`]).
+//! No engine is involved: a [`Client`] sends one request after another and waits for each reply.
+//! Groups that the device does not have are not requested, by the same masks as in a sweep. Each
+//! group without a reply has a reason ([`QueryResult::missing`]).
 //!
-//! The answers are shown as `perfquery` prints them ([`Answers::text`]), or as the record of a sweep ([`Answers::record`]).
+//! The result is printed as `perfquery` does ([`QueryResult::text`]), or as the record of a sweep
+//! ([`QueryResult::record`]).
 
 use std::fmt;
 use std::time::Duration;
 
 use super::blocked::{TickOf, WaitTick};
 use super::counter::{Columns, Reading};
+use super::group_list::GroupList;
 use super::sample::{Answer, Sample, Status};
 use crate::mad::header::MadStatus;
 use crate::mad::pma::{self, CLASS_PORT_INFO, Capabilities, DATA_LEN, Data, Group, Needs, PORT_SAMPLES_CONTROL, Sampling};
@@ -21,160 +24,164 @@ use crate::types::{Lid, LinkRate, NodeKind, PortNum};
 
 mod print;
 
-/// What is to be known.
+/// Port and counter groups to query.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Question {
-    /// Where the device answers.
+pub struct PortQuery {
+    /// LID of the device.
     pub lid: Lid,
-    /// Which of its ports.
+    /// Number of the port.
     pub port: PortNum,
-    /// Which counters; at most 32.
-    pub groups: Vec<Group>,
-    /// Whether a record is wanted: who the device is, and how the link, is asked for it.
+    /// Counter groups.
+    pub groups: GroupList,
+    /// Whether a record is needed: then identity and link of the device are queried too.
     pub record: bool,
 }
 
-/// Sends one request after another to one device, and tells what came of each.
-pub trait Asker {
-    /// Why it cannot go on.
-    type Lost;
+/// Blocking request/reply client of one device.
+pub trait Client {
+    /// Error of the transport.
+    type Error;
 
-    /// Asks, again if need be, until there is an answer or there will be none.
+    /// Sends a request, repeatedly if needed, and waits for the reply.
     ///
     /// # Errors
-    /// When the way to the fabric is lost.
-    fn ask(&mut self, query: &Query) -> Result<Heard, Self::Lost>;
+    /// When the transport is lost.
+    fn request(&mut self, query: &Query) -> Result<Response, Self::Error>;
 }
 
-/// What came of a request.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Heard {
-    /// MADs that were sent for it.
+pub struct Response {
+    /// Number of MADs sent for the request.
     pub mads: u32,
-    /// The round trips of those that were answered, in sum.
+    /// Sum of the round trips of the answered MADs.
     pub rtt: Duration,
-    /// The attribute and when it came.
+    /// The attribute and its time of receipt.
     pub answer: Result<(Instant, Data), NoAnswer>,
 }
 
-/// Why there is no answer.
+/// Reason why a request has no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoAnswer {
-    /// Nothing came.
-    #[error("it was not answered")]
+    /// No reply.
+    #[error("no reply")]
     Silent,
-    /// Only what was no answer came.
-    #[error("what came was no answer: {0}")]
+    /// Only replies that do not match the request.
+    #[error("reply does not match the request: {0}")]
     BadReply(BadReply),
-    /// The agent refused.
-    #[error("it was refused: status {0}")]
+    /// The agent refused the request.
+    #[error("refused with status {0}")]
     Refused(MadStatus),
-    /// It never left this host.
-    #[error("it could not be sent: {}", std::io::Error::from_raw_os_error(*.0))]
+    /// The request was not sent; with the errno.
+    #[error("cannot send the request: {}", std::io::Error::from_raw_os_error(*.0))]
     NotSent(i32),
 }
 
-/// Why a group is not shown.
+/// Reason why a group is missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Missing {
-    /// The device says that it does not have it.
-    Lacks(Group),
-    /// It was asked in vain.
+    /// The device reports that it does not have the group.
+    Unsupported(Group),
+    /// The request for the group has no answer.
     NoAnswer(NoAnswer),
 }
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reason = match self {
-            Self::NoAnswer(why) => return why.fmt(f),
-            Self::Lacks(Group::SwPortVlCong) => "the device does not have it: it is no switch, or its OptionMask does not name it",
-            Self::Lacks(Group::ExtendedSpeeds) => "the device does not have it: neither its OptionMask nor its CapabilityMask names it",
-            Self::Lacks(group) if group.attribute().needs != Needs::Nothing => {
-                "the device does not have it: its CapabilityMask does not name it"
-            }
-            Self::Lacks(_) => "the device does not have it: its OptionMask does not name it",
+        let group = match self {
+            Self::NoAnswer(reason) => return reason.fmt(f),
+            Self::Unsupported(group) => group,
         };
-        f.write_str(reason)
+        let reason = match group {
+            Group::SwPortVlCong => "it is no switch, or its OptionMask does not name the group",
+            Group::ExtendedSpeeds => "neither its OptionMask nor its CapabilityMask names the group",
+            _ if group.attribute().needs != Needs::Nothing => "its CapabilityMask does not name the group",
+            _ => "its OptionMask does not name the group",
+        };
+        write!(f, "not supported by the device: {reason}")
     }
 }
 
-/// What is known once all was asked.
+/// Result of a query.
 #[derive(Clone, Debug)]
-pub struct Answers {
-    question: Question,
+pub struct QueryResult {
+    query: PortQuery,
     capabilities: Option<Capabilities>,
     sampling: Option<Sampling>,
     info: Option<NodeInfo>,
     name: String,
-    /// How the link is, and the mask by which its speeds count.
+    /// PortInfo of the port, and the CapabilityMask that says which of its speeds are valid.
     link: Option<(PortInfo, u32)>,
     rs_fec: Option<bool>,
-    /// By the place of the group.
+    /// Replies, by position of the group.
     counters: Vec<Answer>,
+    /// Reasons for missing groups, by position of the group.
     missing: Vec<Option<Missing>>,
-    /// Of the counters only, as in a sweep.
+    /// MADs sent for counters, as in a sweep.
     mads: u32,
+    /// Sum of the round trips of these MADs.
     rtt: Duration,
     at: Instant,
 }
 
-/// Asks all of it.
+/// Queries a port.
 ///
 /// # Errors
-/// When the way to the fabric is lost.
-pub fn ask<A: Asker>(question: Question, asker: &mut A) -> Result<Answers, A::Lost> {
-    let Question { port, record, .. } = question;
-    let groups = question.groups.clone();
-    let mut answers = Answers::none(question);
+/// When the transport is lost.
+pub fn run<C: Client>(query: PortQuery, client: &mut C) -> Result<QueryResult, C::Error> {
+    let PortQuery { port, record, .. } = query;
+    let groups = query.groups.clone();
+    let mut result = QueryResult::new(query);
     let performance = |attribute: u16, port| Query::Pma(pma::Query { attribute, port });
     let subnet = |attribute, port| Query::Smp(smp::Query { attribute, port });
 
-    let class_port_info = asker.ask(&performance(CLASS_PORT_INFO.id, None))?;
+    let class_port_info = client.request(&performance(CLASS_PORT_INFO.id, None))?;
     match class_port_info.answer {
-        Ok((_, data)) => answers.capabilities = Some(Capabilities::parse(&data)),
-        // It is mandatory: who does not answer it answers nothing.
-        Err(why @ (NoAnswer::Silent | NoAnswer::NotSent(_))) => {
-            answers.missing.fill(Some(Missing::NoAnswer(why)));
-            answers.info = asker.ask(&subnet(smp::NODE_INFO, PortNum(0)))?.node_info();
-            return Ok(answers);
+        Ok((_, data)) => result.capabilities = Some(Capabilities::parse(&data)),
+        // ClassPortInfo is mandatory: an agent that does not answer it answers nothing.
+        Err(reason @ (NoAnswer::Silent | NoAnswer::NotSent(_))) => {
+            result.missing.fill(Some(Missing::NoAnswer(reason)));
+            result.info = client.request(&subnet(smp::NODE_INFO, PortNum(0)))?.node_info();
+            return Ok(result);
         }
         Err(_) => {}
     }
     if record || groups.contains(&Group::SwPortVlCong) {
-        answers.info = asker.ask(&subnet(smp::NODE_INFO, PortNum(0)))?.node_info();
+        result.info = client.request(&subnet(smp::NODE_INFO, PortNum(0)))?.node_info();
     }
-    if record && answers.info.is_some() {
-        answers.name =
-            asker.ask(&subnet(smp::NODE_DESCRIPTION, PortNum(0)))?.data().map(|data| smp::node_description(&data)).unwrap_or_default();
-        if let Some(data) = asker.ask(&subnet(smp::PORT_INFO, port))?.data() {
+    if record && result.info.is_some() {
+        let description = client.request(&subnet(smp::NODE_DESCRIPTION, PortNum(0)))?.data();
+        result.name = description.map(|data| smp::node_description(&data)).unwrap_or_default();
+        if let Some(data) = client.request(&subnet(smp::PORT_INFO, port))?.data() {
             let link = PortInfo::parse(&data);
-            let mask = if answers.is_switch() { asker.ask(&subnet(smp::PORT_INFO, PortNum(0)))?.data() } else { None };
+            let mask = if result.is_switch() { client.request(&subnet(smp::PORT_INFO, PortNum(0)))?.data() } else { None };
             let mask = mask.map_or(link.capability_mask, |data| PortInfo::parse(&data).capability_mask);
-            answers.link = Some((link, mask));
+            result.link = Some((link, mask));
         }
     }
     if record || groups.iter().any(|group| is_in_option_mask(*group)) {
-        let heard = asker.ask(&performance(PORT_SAMPLES_CONTROL.id, Some(port)))?;
-        answers.sampling = heard.data().map(|data| Sampling::parse(&data));
-        if let (Some(known), Some(sampling)) = (&mut answers.capabilities, answers.sampling) {
+        let response = client.request(&performance(PORT_SAMPLES_CONTROL.id, Some(port)))?;
+        result.sampling = response.data().map(|data| Sampling::parse(&data));
+        if let (Some(known), Some(sampling)) = (&mut result.capabilities, result.sampling) {
             known.option_mask = Some(sampling.option_mask);
         }
     }
-    for (place, group) in groups.into_iter().enumerate() {
-        if answers.lacks(group) {
-            answers.missing[place] = Some(Missing::Lacks(group));
+    for (place, group) in groups.iter().copied().enumerate() {
+        if result.lacks(group) {
+            result.missing[place] = Some(Missing::Unsupported(group));
             continue;
         }
-        if group == Group::ExtendedSpeeds && answers.capabilities.is_some_and(|known| known.have(Needs::RsFec)) {
-            answers.rs_fec = asker.ask(&subnet(smp::PORT_INFO_EXTENDED, port))?.data().map(|data| smp::is_rs_fec(&data));
+        if group == Group::ExtendedSpeeds && result.capabilities.is_some_and(|known| known.have(Needs::RsFec)) {
+            let extended = client.request(&subnet(smp::PORT_INFO_EXTENDED, port))?;
+            result.rs_fec = extended.data().map(|data| smp::is_rs_fec(&data));
         }
-        let heard = asker.ask(&performance(group.attribute().id, Some(port)))?;
-        answers.take(place, &heard);
+        let response = client.request(&performance(group.attribute().id, Some(port)))?;
+        result.take(place, &response);
     }
-    Ok(answers)
+    Ok(result)
 }
 
-impl Heard {
+impl Response {
     fn data(&self) -> Option<Data> {
         self.answer.ok().map(|(_, data)| data)
     }
@@ -184,11 +191,11 @@ impl Heard {
     }
 }
 
-impl Answers {
-    fn none(question: Question) -> Self {
-        let count = question.groups.len();
+impl QueryResult {
+    fn new(query: PortQuery) -> Self {
+        let count = query.groups.len();
         Self {
-            question,
+            query,
             capabilities: None,
             sampling: None,
             info: None,
@@ -203,11 +210,11 @@ impl Answers {
         }
     }
 
-    fn take(&mut self, place: usize, heard: &Heard) {
-        (self.mads, self.rtt) = (self.mads + heard.mads, self.rtt + heard.rtt);
-        match heard.answer {
+    fn take(&mut self, place: usize, response: &Response) {
+        (self.mads, self.rtt) = (self.mads + response.mads, self.rtt + response.rtt);
+        match response.answer {
             Ok((at, data)) => (self.counters[place], self.at) = (Answer { at: Some(at), data }, at),
-            Err(why) => self.missing[place] = Some(Missing::NoAnswer(why)),
+            Err(reason) => self.missing[place] = Some(Missing::NoAnswer(reason)),
         }
     }
 
@@ -215,7 +222,8 @@ impl Answers {
         self.kind() == Some(NodeKind::Switch)
     }
 
-    /// Whether the device says that it does not have a group. One that does not say what it is may be a switch.
+    /// Whether the device reports that it does not have a group. A device of unknown type may be a
+    /// switch.
     fn lacks(&self, group: Group) -> bool {
         self.capabilities.is_some_and(|known| !group.is_supported(self.kind().unwrap_or(NodeKind::Switch), known))
     }
@@ -225,61 +233,64 @@ impl Answers {
     }
 
     /// Whether any group was answered.
-    pub fn is_any(&self) -> bool {
+    pub fn has_answers(&self) -> bool {
         self.counters.iter().any(|answer| answer.at.is_some())
     }
 
-    /// Whether nothing at all came from the device.
+    /// Whether the device answered nothing at all.
     pub fn is_silent(&self) -> bool {
-        self.info.is_none() && self.asked_in_vain()
+        self.info.is_none() && self.is_pma_silent()
     }
 
-    /// Whether the device said who it is, but its agent for performance management said nothing.
+    /// Whether the device answered NodeInfo, but its performance management agent answered nothing.
     pub fn is_agent_silent(&self) -> bool {
-        self.info.is_some() && self.asked_in_vain()
+        self.info.is_some() && self.is_pma_silent()
     }
 
-    fn asked_in_vain(&self) -> bool {
-        self.capabilities.is_none() && self.missing.iter().all(|missing| matches!(missing, Some(Missing::NoAnswer(NoAnswer::Silent))))
+    fn is_pma_silent(&self) -> bool {
+        let is_silent = |missing: &Option<Missing>| matches!(missing, Some(Missing::NoAnswer(NoAnswer::Silent)));
+        self.capabilities.is_none() && self.missing.iter().all(is_silent)
     }
 
-    /// Groups that are not shown, with the reason of each.
+    /// Iterates over the missing groups and the reason for each.
     pub fn missing(&self) -> impl Iterator<Item = (Group, Missing)> {
-        self.question.groups.iter().zip(&self.missing).filter_map(|(group, missing)| Some((*group, (*missing)?)))
+        self.query.groups.iter().zip(&self.missing).filter_map(|(group, missing)| Some((*group, (*missing)?)))
     }
 
-    /// Whether lanes are not shown because it is not known what they count.
+    /// Whether the counters of lanes are not shown, because the error correction of the port, and
+    /// so their meaning, is unknown.
     pub fn is_fec_unknown(&self) -> bool {
-        let place = self.question.groups.iter().position(|group| *group == Group::ExtendedSpeeds);
+        let place = self.query.groups.iter().position(|group| *group == Group::ExtendedSpeeds);
         let answered = place.is_some_and(|place| self.counters[place].at.is_some());
         answered && self.rs_fec.is_none() && self.capabilities.is_some_and(|known| known.have(Needs::RsFec))
     }
 
-    /// When the last group was answered.
+    /// Returns when the last group was answered.
     pub fn at(&self) -> Instant {
         self.at
     }
 
-    /// All that was answered, as `perfquery` prints it.
+    /// Returns all groups that were answered, as `perfquery` prints them.
     pub fn text(&self) -> String {
-        let Self { question: Question { lid, port, groups, .. }, capabilities, rs_fec, .. } = self;
-        let whose = print::Whose { lid: *lid, port: *port, capabilities: *capabilities, rs_fec: *rs_fec };
+        let Self { query: PortQuery { lid, port, groups, .. }, capabilities, rs_fec, .. } = self;
+        let source = print::Source { lid: *lid, port: *port, capabilities: *capabilities, rs_fec: *rs_fec };
         let mut text = String::new();
         for (group, answer) in groups.iter().zip(&self.counters).filter(|(_, answer)| answer.at.is_some()) {
-            print::group(*group, &whose, &answer.data, &mut text);
+            print::group(*group, &source, &answer.data, &mut text);
         }
         text
     }
 
-    /// The record of the port, with its line feed. `None` if the device did not say who it is: a record is nothing without its GUID.
+    /// Returns the record of the port, with its line feed. `None` if NodeInfo was not answered: a
+    /// record needs the GUID.
     ///
-    /// The times are those of a sweep: when the last answer came, in nanoseconds since 1970, and its slot.
+    /// `ts` is the time of the last reply in nanoseconds since 1970, `slot` the slot of that time.
     pub fn record(&self, ts: u64, slot: u64, sampler: &str) -> Option<Vec<u8>> {
         let (info, kind) = (self.info?, self.kind()?);
         let identity = PortIdentity {
             guid: info.port_guid,
-            port: self.question.port,
-            lid: self.question.lid,
+            port: self.query.port,
+            lid: self.query.lid,
             node: self.name.clone(),
             kind,
             hops: None,
@@ -288,7 +299,7 @@ impl Answers {
             link_source: LinkSource::Live,
         };
         let sample = self.sample(&info);
-        let columns = Columns::new(&self.question.groups);
+        let columns = Columns::new(&self.query.groups);
         let mut reading = Reading::new(&columns);
         reading.take(&columns, slot, &sample);
         let mut line = Vec::new();
@@ -297,57 +308,57 @@ impl Answers {
         Some(line)
     }
 
-    /// What went wrong: all but what the device does not have.
-    fn in_vain(&self) -> impl Iterator<Item = NoAnswer> {
-        let asked = |missing: &Option<Missing>| if let Some(Missing::NoAnswer(why)) = missing { Some(*why) } else { None };
-        self.missing.iter().filter_map(asked).filter(|why| !is_unsupported(*why))
+    /// Iterates over the failures; groups that the device does not have are none.
+    fn failures(&self) -> impl Iterator<Item = NoAnswer> {
+        let reason = |missing: &Option<Missing>| if let Some(Missing::NoAnswer(reason)) = missing { Some(*reason) } else { None };
+        self.missing.iter().filter_map(reason).filter(|reason| !is_unsupported(*reason))
     }
 
     fn sample(&self, info: &NodeInfo) -> Sample<'_> {
-        let any = |is_it: fn(NoAnswer) -> bool| self.in_vain().any(is_it);
-        let status = if any(|why| matches!(why, NoAnswer::NotSent(_))) {
+        let any = |condition: fn(NoAnswer) -> bool| self.failures().any(condition);
+        let status = if any(|reason| matches!(reason, NoAnswer::NotSent(_))) {
             Status::SendError
-        } else if any(|why| matches!(why, NoAnswer::BadReply(_))) {
+        } else if any(|reason| matches!(reason, NoAnswer::BadReply(_))) {
             Status::BadReply
-        } else if any(|why| why == NoAnswer::Silent) {
+        } else if any(|reason| reason == NoAnswer::Silent) {
             Status::Timeout
-        } else if any(|why| matches!(why, NoAnswer::Refused(_))) || self.mads == 0 {
+        } else if any(|reason| matches!(reason, NoAnswer::Refused(_))) || self.mads == 0 {
             Status::MadError
         } else {
             Status::Ok
         };
-        let status_of = |why| if let NoAnswer::Refused(status) = why { Some(status) } else { None };
-        let errno_of = |why| if let NoAnswer::NotSent(errno) = why { Some(errno) } else { None };
+        let status_of = |reason| if let NoAnswer::Refused(status) = reason { Some(status) } else { None };
+        let errno_of = |reason| if let NoAnswer::NotSent(errno) = reason { Some(errno) } else { None };
         let unsupported = (0..).zip(&self.missing).filter(|(_, missing)| match missing {
-            Some(Missing::Lacks(_)) => true,
-            Some(Missing::NoAnswer(why)) => is_unsupported(*why),
+            Some(Missing::Unsupported(_)) => true,
+            Some(Missing::NoAnswer(reason)) => is_unsupported(*reason),
             None => false,
         });
         Sample {
             rtt: self.rtt,
             mads: self.mads,
             at: self.at,
-            mad_status: self.in_vain().filter_map(status_of).last(),
-            errno: self.in_vain().filter_map(errno_of).last(),
-            // An adapter's agent may answer for another port than the one whose GUID this is.
-            verified: self.is_switch() || info.local_port == self.question.port,
+            mad_status: self.failures().filter_map(status_of).last(),
+            errno: self.failures().filter_map(errno_of).last(),
+            // An adapter's agent may answer for another port than that of the GUID.
+            verified: self.is_switch() || info.local_port == self.query.port,
             capabilities: self.capabilities,
             rs_fec: self.rs_fec,
             tick: self.sampling.and_then(|sampling| Some(WaitTick { tick: sampling.tick, of: TickOf::of(info)? })),
             unsupported: unsupported.fold(0, |bits, (place, _): (u32, _)| bits | 1 << place),
-            ..Sample::new(status, &self.question.groups, &self.counters)
+            ..Sample::new(status, &self.query.groups, &self.counters)
         }
     }
 }
 
-/// Whether OptionMask tells of it.
+/// Whether OptionMask names the group.
 fn is_in_option_mask(group: Group) -> bool {
     group.attribute().needs == Needs::ExtendedSpeeds || group.fields().any(|field| matches!(field.needs, Needs::Option(_)))
 }
 
-/// Whether the agent says that it does not have the attribute at all.
-fn is_unsupported(why: NoAnswer) -> bool {
-    matches!(why, NoAnswer::Refused(status) if status.is_unsupported())
+/// Whether the agent reports that it does not have the attribute.
+fn is_unsupported(reason: NoAnswer) -> bool {
+    matches!(reason, NoAnswer::Refused(status) if status.is_unsupported())
 }
 
 #[cfg(test)]

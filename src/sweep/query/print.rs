@@ -1,8 +1,10 @@
-//! One group of one port, as `perfquery` prints it: a heading, then a line a field with dots up to one column, and the bits as they came: words where
-//! the wire counts words.
+//! Output of one group of one port in the format of `perfquery`.
 //!
-//! It is compared with the real one line by line (`tests/ibsim/query.rs`). Where ours differs, the real one errs: it shows VL15Dropped in the place
-//! of QP1Dropped.
+//! A heading is followed by one line per field: the name, dots up to a fixed column, and the value
+//! as on the wire, so data counters are in words of 4 octets.
+//!
+//! `tests/ibsim/query.rs` compares the output with `perfquery` line by line. The only difference is
+//! QP1Dropped: `perfquery` prints VL15Dropped there.
 
 use std::fmt::Write;
 
@@ -10,41 +12,41 @@ use crate::mad::pma::extended_speeds::PORT_EXTENDED_SPEEDS_COUNTERS_RS_FEC;
 use crate::mad::pma::{Attribute, Capabilities, Data, Field, Group, Needs};
 use crate::types::{Lid, PortNum};
 
-/// Values begin in this column, counted from 0: after the name, a colon and dots.
+/// Column of the values, counted from 0.
 const COLUMN: usize = 33;
 
-/// Whose counters these are, and what has to be known to read them.
+/// Port source counters are printed, with the data that decides their meaning.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Whose {
+pub(super) struct Source {
     pub(super) lid: Lid,
     pub(super) port: PortNum,
-    /// `None` if ClassPortInfo was refused.
+    /// Capabilities of the device; `None` if ClassPortInfo was refused.
     pub(super) capabilities: Option<Capabilities>,
-    /// Whether the port's FEC is a Reed-Solomon code, if that is known.
+    /// Whether the port's FEC is a Reed-Solomon code; `None` if unknown.
     pub(super) rs_fec: Option<bool>,
 }
 
 /// Appends a group: its heading and its fields.
-pub(super) fn group(group: Group, whose: &Whose, data: &Data, text: &mut String) {
-    let view = view(group, whose);
-    heading(group, view, whose, text);
-    for field in fields(group, view, whose) {
+pub(super) fn group(group: Group, source: &Source, data: &Data, text: &mut String) {
+    let view = view(group, source);
+    heading(group, view, source, text);
+    for field in fields(group, view, source) {
         for index in 0..field.len {
-            // A tick that the device does not count is none.
-            let is_none = field.needs == Needs::XmitWait && whose.capabilities.is_some_and(|known| !known.have(Needs::XmitWait));
-            line(field, index, if is_none { 0 } else { field.raw(data, index) }, text);
+            // perfquery prints zero for a device that does not count PortXmitWait.
+            let is_zero = field.needs == Needs::XmitWait && source.capabilities.is_some_and(|known| !known.have(Needs::XmitWait));
+            line(field, index, if is_zero { 0 } else { field.raw(data, index) }, text);
         }
     }
 }
 
-/// How the octets of a group are to be read.
-fn view(group: Group, whose: &Whose) -> &'static Attribute {
-    let is_rs_fec = whose.rs_fec == Some(true) && whose.capabilities.is_some_and(|known| known.have(Needs::RsFec));
+/// Returns the fields by which the octets of a group are decoded.
+fn view(group: Group, source: &Source) -> &'static Attribute {
+    let is_rs_fec = source.rs_fec == Some(true) && source.capabilities.is_some_and(|known| known.have(Needs::RsFec));
     group.other_view().filter(|_| is_rs_fec).unwrap_or_else(|| group.attribute())
 }
 
-fn heading(group: Group, view: &Attribute, whose: &Whose, text: &mut String) {
-    let Whose { lid, port, capabilities, .. } = whose;
+fn heading(group: Group, view: &Attribute, source: &Source, text: &mut String) {
+    let Source { lid, port, capabilities, .. } = source;
     let what = match group {
         Group::Extended => "Port extended counters",
         Group::Base => "Port counters",
@@ -57,18 +59,18 @@ fn heading(group: Group, view: &Attribute, whose: &Whose, text: &mut String) {
         (Group::Base, Some(known)) => format!(" (CapMask: 0x{:02X})", known.mask),
         _ => String::new(),
     };
-    // A String takes all that it is given.
+    // Writing to a String cannot fail.
     let _ = writeln!(text, "# {what}: Lid {lid} port {port}{masks}");
 }
 
-/// The fields of a view that are shown, in their order.
-fn fields(group: Group, view: &'static Attribute, whose: &Whose) -> Vec<&'static Field> {
-    // OpCode says what was asked for: it is shown where it says how the agent is set.
+/// Returns the fields of a view that are printed, in their order.
+fn fields(group: Group, view: &'static Attribute, source: &Source) -> Vec<&'static Field> {
+    // OpCode repeats the request, except in PortSamplesControl, where it is a setting of the agent.
     let mut fields: Vec<&Field> = view.fields.iter().filter(|field| group == Group::SmplCtl || field.name != "OpCode").collect();
-    let known = whose.capabilities.unwrap_or_default();
+    let known = source.capabilities.unwrap_or_default();
     match group {
         Group::Extended => {
-            // The second select belongs to the error counters: it is shown with them, and after the traffic.
+            // The second select belongs to the error counters, which follow the traffic counters.
             let is_of_errors = |field: &&Field| field.needs == Needs::ExtendedErrors || field.name == "CounterSelect2";
             let (errors, traffic): (Vec<&Field>, Vec<&Field>) = fields.into_iter().partition(is_of_errors);
             fields = traffic.into_iter().filter(|field| known.have(field.needs)).collect();
@@ -76,8 +78,8 @@ fn fields(group: Group, view: &'static Attribute, whose: &Whose) -> Vec<&'static
                 fields.extend(errors);
             }
         }
-        // What the lanes count is not known before the FEC is.
-        Group::ExtendedSpeeds if known.have(Needs::RsFec) && whose.rs_fec.is_none() => {
+        // The meaning of the lane counters depends on the FEC.
+        Group::ExtendedSpeeds if known.have(Needs::RsFec) && source.rs_fec.is_none() => {
             fields.retain(|field| field.needs != Needs::OtherFec);
         }
         _ => {}
@@ -95,7 +97,8 @@ fn line(field: &Field, index: u8, raw: u64, text: &mut String) {
     };
 }
 
-/// Masks, selects and codes are; PortSelect is a port's number.
+/// Whether a field is printed in hexadecimal: masks, selects and codes, but not PortSelect, which
+/// is a port number.
 fn is_in_hex(field: &Field) -> bool {
     let codes = ["OpCode", "Tick", "Tag"];
     field.name.contains("Mask") || field.name.starts_with("CounterSelect") || codes.contains(&field.name)
@@ -107,14 +110,14 @@ mod tests {
     use crate::mad::pma::DATA_LEN;
 
     const ALL: Capabilities = Capabilities { mask: 0xffff, mask2: 0x7ff_ffff, option_mask: None };
-    /// As ibsim's switches say.
+    /// Capabilities of ibsim's switches.
     const SWITCH: Capabilities = Capabilities { mask: 0x1300, mask2: 0, option_mask: None };
 
-    fn whose(capabilities: Capabilities) -> Whose {
-        Whose { lid: Lid(4), port: PortNum(5), capabilities: Some(capabilities), rs_fec: None }
+    fn source(capabilities: Capabilities) -> Source {
+        Source { lid: Lid(4), port: PortNum(5), capabilities: Some(capabilities), rs_fec: None }
     }
 
-    /// Octets with PortSelect 5 and these values.
+    /// Returns octets with PortSelect 5 and these values.
     fn data(view: &Attribute, values: &[(&str, u8, u64)]) -> Data {
         let mut data = [0; DATA_LEN];
         for (name, index, value) in [("PortSelect", 0, 5)].iter().chain(values) {
@@ -123,22 +126,22 @@ mod tests {
         data
     }
 
-    fn printed(of: Group, whose: &Whose, data: &Data) -> Vec<String> {
+    fn printed(of: Group, source: &Source, data: &Data) -> Vec<String> {
         let mut text = String::new();
-        group(of, whose, data, &mut text);
+        group(of, source, data, &mut text);
         text.lines().map(str::to_owned).collect()
     }
 
-    /// The names before the dots.
+    /// Returns the names before the dots.
     fn names(lines: &[String]) -> Vec<&str> {
         lines[1..].iter().map(|line| line.split(':').next().expect("there is a first")).collect()
     }
 
     #[test]
-    fn wide_counters_are_words_and_errors_come_last_with_their_select() {
+    fn extended_counters_are_in_words_and_errors_follow_with_their_select() {
         let octets =
             data(Group::Extended.attribute(), &[("PortXmitData", 0, u64::MAX), ("PortRcvData", 0, 7), ("CounterSelect2", 0, 0xa5)]);
-        let lines = printed(Group::Extended, &whose(SWITCH), &octets);
+        let lines = printed(Group::Extended, &source(SWITCH), &octets);
         assert_eq!(
             lines[..5],
             [
@@ -150,41 +153,41 @@ mod tests {
             ]
         );
         assert_eq!((lines.len(), lines.last().map(String::as_str)), (11, Some("PortMulticastRcvPkts:............0")));
-        let lines = printed(Group::Extended, &whose(ALL), &octets);
+        let lines = printed(Group::Extended, &source(ALL), &octets);
         assert_eq!(lines[0], "# Port extended counters: Lid 4 port 5 (CapMask: 0xFFFF CapMask2: 0x7FFFFFF)");
         assert_eq!((lines[11].as_str(), lines.len()), ("CounterSelect2:..................0x000000a5", 26));
         assert_eq!((names(&lines)[11], names(&lines)[24]), ("SymbolErrorCounter", "QP1Dropped"));
         // Bit 10 without bit 9, CapabilityMask2 without bit 1.
-        assert_eq!(printed(Group::Extended, &whose(Capabilities { mask: 0x400, ..SWITCH }), &octets).len(), 7);
+        assert_eq!(printed(Group::Extended, &source(Capabilities { mask: 0x400, ..SWITCH }), &octets).len(), 7);
     }
 
     #[test]
-    fn what_counts_ticks_is_zero_where_the_device_does_not() {
+    fn port_xmit_wait_is_zero_if_the_device_does_not_count_it() {
         let octets = data(Group::Base.attribute(), &[("PortXmitWait", 0, 9), ("QP1Dropped", 0, 3), ("VL15Dropped", 0, 4)]);
-        let lines = printed(Group::Base, &whose(SWITCH), &octets);
+        let lines = printed(Group::Base, &source(SWITCH), &octets);
         assert_eq!((lines[0].as_str(), lines.len()), ("# Port counters: Lid 4 port 5 (CapMask: 0x1300)", 22));
         assert_eq!(lines[12], "CounterSelect2:..................0x00");
         assert_eq!(lines[15..17], ["QP1Dropped:......................3", "VL15Dropped:.....................4"]);
         assert_eq!(lines[21], "PortXmitWait:....................9");
-        let lines = printed(Group::Base, &whose(Capabilities::default()), &octets);
+        let lines = printed(Group::Base, &source(Capabilities::default()), &octets);
         assert_eq!(
             (lines[0].as_str(), lines[21].as_str()),
             ("# Port counters: Lid 4 port 5 (CapMask: 0x00)", "PortXmitWait:....................0")
         );
-        let unknown = Whose { capabilities: None, ..whose(SWITCH) };
+        let unknown = Source { capabilities: None, ..source(SWITCH) };
         let lines = printed(Group::Base, &unknown, &octets);
         assert_eq!((lines[0].as_str(), lines[21].as_str()), ("# Port counters: Lid 4 port 5", "PortXmitWait:....................9"));
     }
 
     #[test]
-    fn arrays_are_numbered_and_opcodes_left_out() {
+    fn array_elements_are_numbered_and_op_code_is_left_out() {
         let octets = data(Group::VlXmitFlowCtlErrors.attribute(), &[("PortVLXmitFlowCtlUpdateErrors", 10, 3)]);
-        let lines = printed(Group::VlXmitFlowCtlErrors, &whose(SWITCH), &octets);
+        let lines = printed(Group::VlXmitFlowCtlErrors, &source(SWITCH), &octets);
         assert_eq!(lines[0], "# PortVLXmitFlowCtlUpdateErrors counters: Lid 4 port 5");
         assert_eq!((lines[12].as_str(), lines[13].as_str()), ("PortVLXmitFlowCtlUpdateErrors9:..0", "PortVLXmitFlowCtlUpdateErrors10:.3"));
         let octets = data(Group::VlOpPackets.attribute(), &[("OpCode", 0, 6)]);
-        assert_eq!(names(&printed(Group::VlOpPackets, &whose(SWITCH), &octets))[..3], ["PortSelect", "CounterSelect", "PortVLOpPackets0"]);
-        let lines = printed(Group::XmtSl, &whose(SWITCH), &data(Group::XmtSl.attribute(), &[("XmtDataSL", 15, 16)]));
+        assert_eq!(names(&printed(Group::VlOpPackets, &source(SWITCH), &octets))[..3], ["PortSelect", "CounterSelect", "PortVLOpPackets0"]);
+        let lines = printed(Group::XmtSl, &source(SWITCH), &data(Group::XmtSl.attribute(), &[("XmtDataSL", 15, 16)]));
         assert_eq!(
             (lines[0].as_str(), lines[18].as_str()),
             ("# PortXmitDataSL counters: Lid 4 port 5", "XmtDataSL15:.....................16")
@@ -192,10 +195,10 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_shown_as_wide_as_their_octets() {
+    fn hexadecimal_settings_are_as_wide_as_their_octets() {
         let set =
             [("OpCode", 0, 9), ("Tick", 0, 7), ("CounterMasks1to9", 0, 0x712_3456), ("OptionMask", 0, 1 << 55), ("SampleStatus", 0, 1)];
-        let lines = printed(Group::SmplCtl, &whose(SWITCH), &data(Group::SmplCtl.attribute(), &set));
+        let lines = printed(Group::SmplCtl, &source(SWITCH), &data(Group::SmplCtl.attribute(), &set));
         assert_eq!(
             lines[..11],
             [
@@ -219,9 +222,9 @@ mod tests {
     }
 
     #[test]
-    fn lanes_are_read_by_the_fec_of_the_port_or_not_at_all() {
+    fn lane_counters_are_printed_only_if_the_fec_is_known() {
         let octets = data(Group::ExtendedSpeeds.attribute(), &[("FECCorrectableBlockCtrLane", 11, 5)]);
-        let with = |rs_fec| printed(Group::ExtendedSpeeds, &Whose { rs_fec, ..whose(ALL) }, &octets);
+        let with = |rs_fec| printed(Group::ExtendedSpeeds, &Source { rs_fec, ..source(ALL) }, &octets);
         let (plain, rs) = (with(Some(false)), with(Some(true)));
         assert_eq!((plain[0].as_str(), plain.len()), ("# PortExtendedSpeedsCounters counters: Lid 4 port 5", 41));
         assert_eq!(plain[2], "CounterSelect:...................0x0000000000000000");
@@ -229,15 +232,15 @@ mod tests {
         assert_eq!((rs[0].as_str(), rs.len()), ("# PortExtendedSpeedsCounters with RS-FEC Active counters: Lid 4 port 5", 20));
         assert_eq!(rs[16], "FECCorrectableSymbolCtrLane11:...5");
         assert_eq!(names(&with(None)), ["PortSelect", "CounterSelect", "SyncHeaderErrorCounter", "UnknownBlockCounter"]);
-        // Without the other view there is no question.
-        assert_eq!(printed(Group::ExtendedSpeeds, &whose(SWITCH), &octets).len(), 41);
+        // A device without the RS-FEC view has only one meaning.
+        assert_eq!(printed(Group::ExtendedSpeeds, &source(SWITCH), &octets).len(), 41);
     }
 
     #[test]
-    fn every_name_has_room_before_its_value() {
+    fn every_name_is_shorter_than_the_value_column() {
         for of in Group::ALL {
             for rs_fec in [Some(false), Some(true)] {
-                let lines = printed(of, &Whose { rs_fec, ..whose(ALL) }, &[0; DATA_LEN]);
+                let lines = printed(of, &Source { rs_fec, ..source(ALL) }, &[0; DATA_LEN]);
                 let value = |line: &String| line.find(":.").is_some_and(|colon| colon < COLUMN) && line.as_bytes()[COLUMN].is_ascii_digit();
                 assert!(lines[1..].iter().all(|line| value(line) && line.as_bytes()[COLUMN - 1] == b'.'), "{of}: {lines:#?}");
             }

@@ -1,4 +1,4 @@
-//! What is asked of devices of all kinds, and what is made of their answers.
+//! Requests to devices of all kinds, and the results.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -13,28 +13,29 @@ const PORT: PortNum = PortNum(3);
 
 type Answered = Result<Data, NoAnswer>;
 
-/// Answers by class and attribute, and what was asked, in its order; what is not there is not answered.
+/// Device that answers by class and attribute, and the requests that it received. Other attributes
+/// get no reply.
 #[derive(Default)]
 struct Script {
     answers: BTreeMap<(u8, u16), Answered>,
     asked: Vec<(u8, u16)>,
 }
 
-impl Asker for Script {
-    type Lost = Infallible;
+impl Client for Script {
+    type Error = Infallible;
 
-    fn ask(&mut self, query: &Query) -> Result<Heard, Infallible> {
+    fn request(&mut self, query: &Query) -> Result<Response, Infallible> {
         let key = (query.class().0, query.attribute());
         self.asked.push(key);
         let at = Instant::from_nanos(1000 * self.asked.len() as u64);
         let answer = self.answers.get(&key).copied().unwrap_or(Err(NoAnswer::Silent));
         let (mads, rtt) = if answer.is_ok() { (1, Duration::from_micros(10)) } else { (3, Duration::ZERO) };
-        Ok(Heard { mads, rtt, answer: answer.map(|data| (at, data)) })
+        Ok(Response { mads, rtt, answer: answer.map(|data| (at, data)) })
     }
 }
 
 impl Script {
-    /// A device with this CapabilityMask and OptionMask that answers for all groups.
+    /// Creates a device with this CapabilityMask and OptionMask that answers all groups.
     fn new(kind: NodeKind, mask: u16, option_mask: u64) -> Self {
         let mut script = Self::default();
         for group in Group::ALL {
@@ -64,15 +65,15 @@ impl Script {
         self.set(4, group.attribute().id, |data| field.set_raw(data, 0, value));
     }
 
-    fn ask(&mut self, groups: &[Group], record: bool) -> Answers {
-        let question = Question { lid: LID, port: PORT, groups: groups.to_vec(), record };
-        let Ok(answers) = ask(question, self);
-        answers
+    fn query(&mut self, groups: &[Group], record: bool) -> QueryResult {
+        let query = PortQuery { lid: LID, port: PORT, groups: groups.into(), record };
+        let Ok(result) = run(query, self);
+        result
     }
 }
 
-fn port(answers: &Answers) -> Port {
-    let lines = answers.record(5_000_000_042, 5, "here").expect("it said who it is");
+fn port(result: &QueryResult) -> Port {
+    let lines = result.record(5_000_000_042, 5, "here").expect("NodeInfo was answered");
     let text = String::from_utf8(lines).expect("text");
     match strict::parse(text.trim_end()).expect("a record") {
         Line::Port(port) => *port,
@@ -80,96 +81,99 @@ fn port(answers: &Answers) -> Port {
     }
 }
 
-fn reasons(answers: &Answers) -> Vec<(Group, String)> {
-    answers.missing().map(|(group, missing)| (group, missing.to_string())).collect()
+fn reasons(result: &QueryResult) -> Vec<(Group, String)> {
+    result.missing().map(|(group, missing)| (group, missing.to_string())).collect()
 }
 
 #[test]
-fn no_more_is_asked_than_is_needed() {
+fn only_needed_attributes_are_requested() {
     let mut script = Script::new(NodeKind::Switch, 0x1300, u64::MAX);
-    let answers = script.ask(&[Group::Base, Group::Extended], false);
+    let result = script.query(&[Group::Base, Group::Extended], false);
     assert_eq!(script.asked, [(4, 0x01), (4, 0x12), (4, 0x1d)]);
-    let headings: Vec<_> = answers.text().lines().filter(|line| line.starts_with('#')).map(str::to_owned).collect();
+    let headings: Vec<_> = result.text().lines().filter(|line| line.starts_with('#')).map(str::to_owned).collect();
     assert_eq!(
         headings,
         ["# Port counters: Lid 7 port 3 (CapMask: 0x1300)", "# Port extended counters: Lid 7 port 3 (CapMask: 0x1300 CapMask2: 0x0000000)"]
     );
     script.asked.clear();
-    script.ask(&[Group::RcvErr, Group::SwPortVlCong], false);
+    script.query(&[Group::RcvErr, Group::SwPortVlCong], false);
     assert_eq!(script.asked, [(4, 0x01), (1, 0x11), (4, 0x10), (4, 0x15), (4, 0x30)]);
     script.asked.clear();
-    script.ask(&[Group::Base], true);
+    script.query(&[Group::Base], true);
     assert_eq!(script.asked, [(4, 0x01), (1, 0x11), (1, 0x10), (1, 0x15), (1, 0x15), (4, 0x10), (4, 0x12)]);
 }
 
 #[test]
-fn what_the_device_does_not_have_is_not_asked_and_told() {
+fn unsupported_groups_are_not_requested_and_have_a_reason() {
     let mut script = Script::new(NodeKind::Hca, 0, 1 << 11);
     let groups = [Group::Extended, Group::Base, Group::RcvErr, Group::XmtSl, Group::SwPortVlCong, Group::ExtendedSpeeds];
-    let answers = script.ask(&groups, false);
+    let result = script.query(&groups, false);
     assert_eq!(script.asked, [(4, 0x01), (1, 0x11), (4, 0x10), (4, 0x12), (4, 0x15)]);
-    let told = reasons(&answers);
+    let missing = reasons(&result);
     assert_eq!(
-        told.iter().map(|(group, _)| *group).collect::<Vec<_>>(),
+        missing.iter().map(|(group, _)| *group).collect::<Vec<_>>(),
         [Group::Extended, Group::XmtSl, Group::SwPortVlCong, Group::ExtendedSpeeds]
     );
-    assert!(told[0].1.contains("CapabilityMask") && told[1].1.contains("OptionMask") && told[2].1.contains("no switch"), "{told:?}");
-    assert!(answers.is_any() && !answers.is_silent());
+    assert!(
+        missing[0].1.contains("CapabilityMask") && missing[1].1.contains("OptionMask") && missing[2].1.contains("no switch"),
+        "{missing:?}"
+    );
+    assert!(result.has_answers() && !result.is_silent());
 }
 
 #[test]
-fn without_masks_everything_is_asked() {
+fn without_masks_all_groups_are_requested() {
     let mut script = Script::new(NodeKind::Switch, 0, 0);
     script.answers.insert((4, CLASS_PORT_INFO.id), Err(NoAnswer::Refused(MadStatus::UNSUPPORTED_ATTRIBUTE)));
     script.fail(Group::SmplCtl, NoAnswer::Silent);
-    let answers = script.ask(&[Group::Extended, Group::XmtSl, Group::VlOpData], false);
-    assert_eq!(reasons(&answers), []);
-    assert!(answers.text().starts_with("# Port extended counters: Lid 7 port 3\n"), "{}", answers.text());
+    let result = script.query(&[Group::Extended, Group::XmtSl, Group::VlOpData], false);
+    assert_eq!(reasons(&result), []);
+    assert!(result.text().starts_with("# Port extended counters: Lid 7 port 3\n"), "{}", result.text());
 }
 
 #[test]
-fn a_refusal_and_a_silence_are_told_apart() {
+fn refusal_and_missing_reply_have_different_reasons() {
     let mut script = Script::new(NodeKind::Switch, 0x1300, u64::MAX);
     script.fail(Group::XmtDisc, NoAnswer::Silent);
     script.fail(Group::RcvErr, NoAnswer::Refused(MadStatus::INVALID_VALUE));
-    let answers = script.ask(&Group::DEFAULT, true);
-    let told = reasons(&answers);
-    assert_eq!(told[0], (Group::XmtDisc, "it was not answered".to_owned()));
-    assert_eq!(told[1], (Group::RcvErr, "it was refused: status 0x001c (invalid value in attribute or modifier)".to_owned()));
-    let port = port(&answers);
+    let result = script.query(&Group::DEFAULT, true);
+    let missing = reasons(&result);
+    assert_eq!(missing[0], (Group::XmtDisc, "no reply".to_owned()));
+    assert_eq!(missing[1], (Group::RcvErr, "refused with status 0x001c (invalid value in attribute or modifier)".to_owned()));
+    let port = port(&result);
     assert_eq!((port.status.as_str(), port.mad_status, port.mads), ("timeout", Some(0x1c), 8));
     assert!(!port.counters.contains_key("port_inactive_discards"), "{port:?}");
 }
 
 #[test]
-fn a_device_that_is_away_is_told_from_an_agent_that_is() {
-    let mut nobody = Script::default();
-    let answers = nobody.ask(&Group::DEFAULT, false);
-    assert_eq!(nobody.asked, [(4, 0x01), (1, 0x11)], "the groups are not asked");
-    assert!(answers.is_silent() && !answers.is_agent_silent() && !answers.is_any() && answers.text().is_empty());
-    assert!(answers.record(1, 1, "here").is_none());
+fn silent_device_and_silent_agent_are_distinguished() {
+    let mut absent = Script::default();
+    let result = absent.query(&Group::DEFAULT, false);
+    assert_eq!(absent.asked, [(4, 0x01), (1, 0x11)], "the groups are not requested");
+    assert!(result.is_silent() && !result.is_agent_silent() && !result.has_answers() && result.text().is_empty());
+    assert!(result.record(1, 1, "here").is_none());
     let mut mute = Script::new(NodeKind::Switch, 0, 0);
     mute.answers.remove(&(4, CLASS_PORT_INFO.id));
-    let answers = mute.ask(&Group::DEFAULT, false);
-    assert!(answers.is_agent_silent() && !answers.is_silent());
+    let result = mute.query(&Group::DEFAULT, false);
+    assert!(result.is_agent_silent() && !result.is_silent());
     let mut unsent = Script::default();
     unsent.answers.insert((4, CLASS_PORT_INFO.id), Err(NoAnswer::NotSent(22)));
-    let answers = unsent.ask(&Group::DEFAULT, false);
+    let result = unsent.query(&Group::DEFAULT, false);
     assert!(
-        !answers.is_silent() && reasons(&answers)[0].1.starts_with("it could not be sent: Invalid argument"),
+        !result.is_silent() && reasons(&result)[0].1.starts_with("cannot send the request: Invalid argument"),
         "{:?}",
-        reasons(&answers)
+        reasons(&result)
     );
 }
 
 #[test]
-fn a_record_is_that_of_a_sweep() {
+fn record_has_the_fields_of_a_sweep() {
     let mut script = Script::new(NodeKind::Switch, 0x1300, u64::MAX);
     script.set_field(Group::Extended, "PortXmitData", 1000);
     script.set_field(Group::Base, "PortXmitData", 9);
     script.set_field(Group::Base, "SymbolErrorCounter", 0xffff);
-    let answers = script.ask(&Group::DEFAULT, true);
-    let port = port(&answers);
+    let result = script.query(&Group::DEFAULT, true);
+    let port = port(&result);
     assert_eq!((port.ts, port.slot, port.sampler.as_str(), port.lid, port.port), (5_000_000_042, 5, "here", LID, PORT));
     assert_eq!((port.guid, port.node.as_str(), port.kind, &port.peer), (Guid(0xabc), "leaf1", Some(NodeKind::Switch), &None));
     assert_eq!(
@@ -182,32 +186,32 @@ fn a_record_is_that_of_a_sweep() {
 }
 
 #[test]
-fn what_another_adapter_port_answers_is_not_verified() {
+fn reply_of_another_adapter_port_is_unverified() {
     let mut script = Script::new(NodeKind::Hca, 0x1200, u64::MAX);
-    assert_eq!(port(&script.ask(&[Group::Base], true)).identity, "unverified");
+    assert_eq!(port(&script.query(&[Group::Base], true)).identity, "unverified");
     let info = NodeInfo { kind: Some(NodeKind::Hca), local_port: PORT, ..NodeInfo::default() };
     script.set(1, smp::NODE_INFO, |data| info.emit(data));
     script.answers.remove(&(1, smp::PORT_INFO));
-    let port = port(&script.ask(&[Group::Base], true));
+    let port = port(&script.query(&[Group::Base], true));
     assert_eq!((port.identity.as_str(), port.link.as_str()), ("ok", "?????"));
 }
 
 #[test]
-fn what_was_refused_as_unknown_takes_no_counter_from_another_group() {
+fn refused_group_hides_no_counter_of_another_group() {
     let mut script = Script::new(NodeKind::Switch, 0x1300, u64::MAX);
     script.fail(Group::Extended, NoAnswer::Refused(MadStatus::UNSUPPORTED_ATTRIBUTE));
     script.set_field(Group::Base, "PortXmitData", 9);
-    let port = port(&script.ask(&[Group::Extended, Group::Base], true));
+    let port = port(&script.query(&[Group::Extended, Group::Base], true));
     assert_eq!((port.status.as_str(), port.counter("port_xmit_data_bytes")), ("ok", Some(36)));
 }
 
 #[test]
-fn lanes_are_shown_once_it_is_known_what_they_count() {
+fn lane_counters_are_shown_once_the_fec_is_known() {
     let mut script = Script::new(NodeKind::Switch, 0x4000, 0);
-    let answers = script.ask(&[Group::ExtendedSpeeds], true);
-    assert!(answers.is_fec_unknown() && !answers.text().contains("Lane"), "{}", answers.text());
+    let result = script.query(&[Group::ExtendedSpeeds], true);
+    assert!(result.is_fec_unknown() && !result.text().contains("Lane"), "{}", result.text());
     script.set(1, smp::PORT_INFO_EXTENDED, |data| data[5] = 4);
-    let answers = script.ask(&[Group::ExtendedSpeeds], true);
-    assert!(!answers.is_fec_unknown() && answers.text().starts_with("# PortExtendedSpeedsCounters with RS-FEC Active counters"));
-    assert!(port(&answers).counters.contains_key("fec_correctable_symbol_counter_lane"));
+    let result = script.query(&[Group::ExtendedSpeeds], true);
+    assert!(!result.is_fec_unknown() && result.text().starts_with("# PortExtendedSpeedsCounters with RS-FEC Active counters"));
+    assert!(port(&result).counters.contains_key("fec_correctable_symbol_counter_lane"));
 }

@@ -147,6 +147,6 @@ impl<T: Transport, F: FnMut(Event)> EngineLoop for Running<'_, T, F> {
 
     fn on_transport_lost(&mut self, error: TransportError) {
         let now = self.sweep.now();
-        self.sweep.engine.lose_way(error.errno(), now);
+        self.sweep.engine.transport_lost(error.errno(), now);
     }
 }

@@ -8,7 +8,7 @@ use ibnet::mad::query::Query;
 use ibnet::mad::smp::{self, NodeInfo};
 use ibnet::mad::transport::{Transport, TransportError};
 use ibnet::sweep::driver::DeviceClient;
-use ibnet::sweep::query::{Asker, NoAnswer};
+use ibnet::sweep::query::{Client, NoAnswer};
 use ibnet::types::{Guid, PortNum};
 
 use super::report::{Report, Verdict};
@@ -111,14 +111,14 @@ impl Report {
 fn query<T: Transport>(client: &mut DeviceClient<T>, device: &AssignedDevice) -> Result<Found, TransportError> {
     client.turn_to(device.lid);
     let subnet = |attribute| Query::Smp(smp::Query { attribute, port: PortNum(0) });
-    let info = client.ask(&subnet(smp::NODE_INFO))?.answer.map(|(_, data)| NodeInfo::parse(&data));
+    let info = client.request(&subnet(smp::NODE_INFO))?.answer.map(|(_, data)| NodeInfo::parse(&data));
     if let Ok(info) = info
         && info.port_guid != device.guid
     {
-        let name = client.ask(&subnet(smp::NODE_DESCRIPTION))?.answer;
+        let name = client.request(&subnet(smp::NODE_DESCRIPTION))?.answer;
         return Ok(Found::Other(info.port_guid, name.map(|(_, data)| smp::node_description(&data)).unwrap_or_default()));
     }
-    let agent = client.ask(&Query::Pma(pma::Query { attribute: CLASS_PORT_INFO.id, port: None }))?.answer;
+    let agent = client.request(&Query::Pma(pma::Query { attribute: CLASS_PORT_INFO.id, port: None }))?.answer;
     let last = device.ports.iter().map(|port| port.num.0).max().unwrap_or(0);
     Ok(match (info, agent) {
         // An agent that reports "busy" is present.

@@ -1,5 +1,6 @@
-//! Everything at once, at random: LIDs that are exchanged, devices that die, that move, that are slow or want keys, MADs that are lost or come twice. What
-//! must hold meanwhile, and that all is well again soon after.
+//! Random faults, all at once: exchanged LIDs, devices that die, move, get slow or require keys,
+//! lost and duplicate MADs. The tests check the rules that hold meanwhile, and that the sweep
+//! recovers soon after.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,12 +8,14 @@ use proptest::prelude::*;
 
 use super::super::*;
 use super::{MS, SECOND};
+use crate::mad::pma::Group;
 use crate::mad::transport::sim::{Options, SimFabric};
 use crate::mad::transport::{Locator, Transport, TransportError};
 use crate::sweep::driver::{Clock, EngineLoop, Parts};
 use crate::sweep::schedule::close_at;
 use crate::sweep::virtual_sweep::{VirtualClock, VirtualTransport, all_linked_ports};
 use crate::topology::{DeviceId, Fabric, ports_report, synthetic};
+use crate::types::{Lid, NodeKind, PortNum};
 
 const TREE: synthetic::FatTree = synthetic::FatTree { leaves: 2, hosts: 4, spines: 2, trunk: 1, radix: 8 };
 
@@ -21,7 +24,7 @@ fn tree() -> Fabric {
 }
 
 /// A sweep in virtual time, whose engine is checked after every MAD.
-struct Shaken {
+struct FaultySweep {
     engine: Engine,
     transport: Duplicating,
     clock: VirtualClock,
@@ -58,7 +61,7 @@ impl Transport for Duplicating {
     }
 }
 
-impl EngineLoop for Shaken {
+impl EngineLoop for FaultySweep {
     type Transport = Duplicating;
     type Clock = VirtualClock;
 
@@ -85,11 +88,11 @@ impl EngineLoop for Shaken {
         let all = waiting.len();
         waiting.dedup();
         assert_eq!(waiting.len(), all, "one MAD a device");
-        assert!(self.engine.devices.iter().all(|device| device.in_grace - device.lost <= u16::from(self.engine.config.silence)));
+        assert!(self.engine.devices.iter().all(|device| device.flight.unanswered() <= u16::from(self.engine.config.silence)));
     }
 }
 
-impl Shaken {
+impl FaultySweep {
     fn discover(&mut self) {
         self.run_discovery(30 * SECOND);
         assert_eq!(std::mem::take(&mut self.events).last(), Some(&Event::DiscoveryDone));
@@ -115,21 +118,22 @@ impl Shaken {
     }
 }
 
-/// PortXmitData of a port's sample lies between what its own device sent when the slot began and when it ended.
-fn is_own(shaken: &Shaken, sim: &SimFabric, id: DeviceId, num: PortNum, port: usize) -> bool {
-    let sample = shaken.engine.sample(port);
+/// Whether PortXmitData of a port's sample is that of the port itself: the counter 100 us before
+/// the reply, at the reply, or between them.
+fn is_own(sweep: &FaultySweep, sim: &SimFabric, id: DeviceId, num: PortNum, port: usize) -> bool {
+    let sample = sweep.engine.sample(port);
     let Some((at, octets)) = sample.answer(0) else { return false };
     let sent = Group::Extended.attribute().field("PortXmitData").expect("declared").raw(octets, 0);
     let words = |back: u64| sim.counters(id, num, Instant::from_nanos(at.as_nanos() - back)).map_or(0, |counters| counters.xmit_words);
     (words(100_000)..=words(0)).contains(&sent)
 }
 
-fn shake(seed: u64, loss: f64, few: bool, path_sl: bool, window: usize, short: bool) {
+fn sweep_with_faults(seed: u64, loss: f64, few: bool, path_sl: bool, window: usize, short: bool) {
     let fabric = tree();
     let mut rng = fastrand::Rng::with_seed(seed);
     let sim = Arc::new(Mutex::new(SimFabric::new(tree(), Options { seed, loss, ..Options::default() })));
-    let lock = || sim.lock().expect("nobody panics with it");
-    let manager = lock().manager().expect("there is one");
+    let lock = || sim.lock().expect("no thread panicked");
+    let manager = lock().manager().expect("the fabric has a subnet manager");
     let mut plan = all_linked_ports(&fabric);
     if few {
         plan.retain(|device| device.kind == NodeKind::Hca);
@@ -137,8 +141,7 @@ fn shake(seed: u64, loss: f64, few: bool, path_sl: bool, window: usize, short: b
         plan.remove(0);
     }
     let ids: Vec<DeviceId> = fabric.iter().map(|(id, _)| id).filter(|id| *id != manager).collect();
-    let config =
-        Config { window, path_sl, groups: Group::ALL[..if seed.is_multiple_of(2) { 4 } else { 20 }].to_vec(), ..Config::default() };
+    let config = Config { window, path_sl, groups: Group::ALL[..if seed.is_multiple_of(2) { 4 } else { 20 }].into(), ..Config::default() };
     let mut engine = Engine::new(&plan, config, seed);
     for _ in 0..rng.usize(0..4) {
         lock().drop_attribute(ids[rng.usize(0..ids.len())], [0x10, 0x15, 0x16, 0x10][rng.usize(0..4)]);
@@ -147,8 +150,8 @@ fn shake(seed: u64, loss: f64, few: bool, path_sl: bool, window: usize, short: b
     let transport = VirtualTransport::new(Arc::clone(&sim), clock.clone(), seed);
     engine.set_local(transport.local());
     let transport = Duplicating { transport, rng: fastrand::Rng::with_seed(!seed), share: 0.05, copy: None };
-    let mut shaken = Shaken { engine, transport, clock, events: Vec::new() };
-    shaken.discover();
+    let mut sweep = FaultySweep { engine, transport, clock, events: Vec::new() };
+    sweep.discover();
     let mut keys = vec![];
     let mut free = 3000;
     for _ in 0..60 {
@@ -170,61 +173,61 @@ fn shake(seed: u64, loss: f64, few: bool, path_sl: bool, window: usize, short: b
                     sim.demand_m_key(one);
                 }
                 _ => {
-                    let port = rng.usize(0..shaken.engine.ports());
-                    shaken.engine.doubt(port);
+                    let port = rng.usize(0..sweep.engine.ports());
+                    sweep.engine.verify(port);
                 }
             }
         }
-        shaken.slot(if short { 70 * MS } else { SECOND });
+        sweep.slot(if short { 70 * MS } else { SECOND });
     }
     ids.iter().for_each(|id| {
         lock().set_dead(*id, false);
         lock().set_service(*id, 30 * Duration::from_micros(1));
     });
     lock().set_loss(0.0);
-    shaken.transport.share = 0.0;
-    // What was set aside, because a device was slower than all patience, is probed again after ten minutes.
-    let calm = if shaken.engine.devices.iter().any(|device| device.groups.unsupported() != 0) { 770 } else { 150 };
-    (0..calm).for_each(|_| shaken.slot(SECOND));
+    sweep.transport.share = 0.0;
+    // A group that was disabled because its device was very slow is probed again after ten minutes.
+    let calm = if sweep.engine.devices.iter().any(|device| device.groups.unsupported() != 0) { 770 } else { 150 };
+    (0..calm).for_each(|_| sweep.slot(SECOND));
     let mut port = 0;
     for (index, device) in plan.iter().enumerate() {
         let (id, _) = fabric.iter().find(|(_, of)| of.guid == device.guid).expect("planned");
         for num in &device.ports {
-            let sample = shaken.engine.sample(port);
+            let sample = sweep.engine.sample(port);
             let why = format!(
                 "seed {seed}: device {index} {:?} {:?} at {:?}, is at {:?}",
-                (sample.status, &shaken.engine.devices[index].groups),
-                shaken.engine.devices[index].who,
-                shaken.engine.lid(index),
+                (sample.status, &sweep.engine.devices[index].groups),
+                sweep.engine.devices[index].identity,
+                sweep.engine.lid(index),
                 lock().lid(id)
             );
             if !keys.contains(&id) {
                 assert_eq!(sample.status, Status::Ok, "{why}");
-                assert!(sample.verified && is_own(&shaken, &lock(), id, *num, port), "{why}");
+                assert!(sample.verified && is_own(&sweep, &lock(), id, *num, port), "{why}");
             }
             port += 1;
         }
     }
-    // Nothing is asked in vain for ever: the checks of a minute, once each.
-    let asked = |shaken: &Shaken| {
-        let counters: u32 = (0..shaken.engine.ports()).map(|port| shaken.engine.sample(port).mads).sum();
-        shaken.engine.stats().mads_sent - u64::from(counters)
+    // Failed checks are not repeated for ever: each is sent once a minute.
+    let checks = |sweep: &FaultySweep| {
+        let counters: u32 = (0..sweep.engine.ports()).map(|port| sweep.engine.sample(port).mads).sum();
+        sweep.engine.stats().mads_sent - u64::from(counters)
     };
-    let chores: u64 = (0..60)
+    let sent: u64 = (0..60)
         .map(|_| {
-            shaken.slot(SECOND);
-            asked(&shaken)
+            sweep.slot(SECOND);
+            checks(&sweep)
         })
         .sum();
-    let most = 12 * plan.len() + 2 * 2 * shaken.engine.ports() + 20 * plan.len();
-    assert!(chores as usize <= most, "seed {seed}: {chores} chores a minute, of {most}");
+    let limit = 12 * plan.len() + 2 * 2 * sweep.engine.ports() + 20 * plan.len();
+    assert!(sent as usize <= limit, "seed {seed}: {sent} checks a minute, limit {limit}");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn all_is_well_again(seed in any::<u64>(), loss in 0.0..0.6f64, few: bool, path_sl: bool, window in 1usize..40, short: bool) {
-        shake(seed, loss, few, path_sl, window, short);
+    fn every_port_recovers_after_random_faults(seed in any::<u64>(), loss in 0.0..0.6f64, few: bool, path_sl: bool, window in 1usize..40, short: bool) {
+        sweep_with_faults(seed, loss, few, path_sl, window, short);
     }
 }

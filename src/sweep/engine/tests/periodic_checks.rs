@@ -1,60 +1,61 @@
-//! The rounds of checks, and those who do not take part in them as they should.
+//! Periodic checks, and devices that do not answer them.
 
 use super::super::*;
 use super::SECOND;
 use super::identity::Sweep;
 use crate::mad::exchange::Local;
 use crate::mad::transport::sim::Options;
+use crate::types::Lid;
 
-/// MADs of each slot beyond those for counters.
+/// Returns the number of MADs for checks in each slot.
 fn checks(sweep: &mut Sweep, slots: usize) -> Vec<u64> {
     let usual = (0..10).map(|_| sweep.mads()).min().expect("ten slots");
     (0..slots).map(|_| sweep.mads() - usual).collect()
 }
 
 #[test]
-fn checks_are_spread_over_the_slots_and_stay_so_after_all_were_asked_at_once() {
+fn checks_are_spread_over_the_slots_even_after_all_devices_were_verified_at_once() {
     let config = Config { identity_every: 30 * SECOND, ..Config::default() };
     let mut sweep = Sweep::new(config, Options::default(), |_| {});
     let spread = |checks: &[u64]| checks.iter().filter(|mads| **mads > 0).count();
     let before = checks(&mut sweep, 60);
-    // 12 devices, each in a slot of its own in each of two rounds.
+    // 12 devices, each in its own slot, in each of two rounds.
     assert_eq!(spread(&before), 24, "{before:?}");
-    let local = Local { sm_lid: Lid(999), ..sweep.rehearsal.local() };
-    assert!(sweep.rehearsal.engine.set_local(local));
+    let local = Local { sm_lid: Lid(999), ..sweep.virtual_sweep.local() };
+    assert!(sweep.virtual_sweep.engine.set_local(local));
     let at_once = sweep.mads();
-    assert!(at_once > 12 + before.iter().copied().max().expect("not empty"), "all are asked in one slot");
+    assert!(at_once > 12 + before.iter().copied().max().expect("not empty"), "all devices are verified in one slot");
     let after = checks(&mut sweep, 60);
     assert_eq!(spread(&after), 24, "{after:?}");
 }
 
 #[test]
-fn one_whose_counters_do_not_answer_is_unreachable_once_and_its_links_are_asked_for_in_rounds_only() {
+fn device_whose_agent_is_silent_is_reported_unreachable_once() {
     let mut sweep = Sweep::plain();
     let (id, place) = sweep.find("node00003");
     sweep.slot();
     sweep.change(|sim| [0x01, 0x10, 0x12, 0x15, 0x16, 0x1d].into_iter().for_each(|attribute| sim.drop_attribute(id, attribute)));
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for _ in 0..60 {
-        told.extend(sweep.slot().iter().filter(|event| matches!(event, Event::Unreachable(_) | Event::Reachable(_))).copied());
+        reported.extend(sweep.slot().iter().filter(|event| matches!(event, Event::Unreachable(_) | Event::Reachable(_))).copied());
         assert_eq!(sweep.status(place), Status::Timeout);
     }
-    assert_eq!(told, [Event::Unreachable(place)], "NodeInfo alone is no answer");
+    assert_eq!(reported, [Event::Unreachable(place)], "NodeInfo alone does not make a device reachable");
 }
 
 #[test]
-fn a_subnet_manager_that_is_gone_delays_nobody() {
+fn silent_subnet_manager_does_not_delay_the_discovery() {
     let config = Config { path_sl: true, ..Config::default() };
     let sweep = Sweep::new(config, Options::default(), |sim| {
         let manager = sim.manager().expect("there is one");
         sim.set_dead(manager, true);
     });
-    // One question is waited for; it need not be asked for each device.
-    assert!(sweep.rehearsal.now() < Instant::ZERO + 2 * SECOND, "{:?}", sweep.rehearsal.now());
+    // Three lost queries show that the subnet manager is silent.
+    assert!(sweep.virtual_sweep.now() < Instant::ZERO + 2 * SECOND, "{:?}", sweep.virtual_sweep.now());
 }
 
 #[test]
-fn a_switch_that_drops_port_info_does_not_keep_its_counters_waiting() {
+fn switch_that_ignores_port_info_does_not_delay_its_counters() {
     let config = Config { identity_every: 10 * SECOND, ..Config::default() };
     let mut sweep = Sweep::new(config, Options::default(), |_| {});
     let (id, place) = sweep.find("leaf01");
@@ -62,6 +63,10 @@ fn a_switch_that_drops_port_info_does_not_keep_its_counters_waiting() {
     for _ in 0..30 {
         sweep.slot();
         assert!([Status::Ok, Status::Late].contains(&sweep.status(place)));
-        assert!(sweep.rehearsal.engine.stats().duration() < Duration::from_millis(80), "{:?}", sweep.rehearsal.engine.stats().duration());
+        assert!(
+            sweep.virtual_sweep.engine.stats().duration() < Duration::from_millis(80),
+            "{:?}",
+            sweep.virtual_sweep.engine.stats().duration()
+        );
     }
 }

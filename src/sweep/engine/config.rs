@@ -1,0 +1,120 @@
+//! Settings of an engine, and the devices that it sweeps.
+
+use std::time::Duration;
+
+use crate::mad::pma::Group;
+use crate::sweep::group_list::GroupList;
+use crate::types::{Guid, Lid, NodeKind, PortNum};
+
+/// Settings of an engine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Largest number of MADs in flight at once.
+    pub window: usize,
+    /// Whether the window shrinks while more MADs expire than usual.
+    pub adaptive: bool,
+    /// Largest number of MADs per second; 0 for no limit.
+    pub max_mads_per_second: u32,
+    /// Time after which a MAD frees its place in the window.
+    pub timeout: Duration,
+    /// Time until which a late reply is accepted; counted from sending, like the timeout.
+    pub grace: Duration,
+    /// Number of MADs in a row without a reply after which a device gets no more requests.
+    pub silence: u8,
+    /// Counter groups that are requested of each port, in this order.
+    pub groups: GroupList,
+    /// Counter groups that are requested of every device, whatever capabilities it reports.
+    pub force_groups: Vec<Group>,
+    /// Service level of every MAD to an agent.
+    pub sl: u8,
+    /// Whether the service level to each device comes from the subnet manager's path record. Until
+    /// the record is known, `sl` is used.
+    pub path_sl: bool,
+    /// Time between two verifications of a device's identity and links.
+    pub identity_every: Duration,
+    /// P_Key index of every MAD, unless a redirection names another P_Key.
+    pub pkey_index: u16,
+    /// P_Key table of the sending port, by index. If it is empty, the port is taken to have only
+    /// the default P_Key 0xffff, at `pkey_index`.
+    pub pkey_table: Vec<u16>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            window: 32,
+            adaptive: true,
+            max_mads_per_second: 0,
+            timeout: Duration::from_millis(5),
+            grace: Duration::from_millis(50),
+            silence: 3,
+            groups: GroupList::from(Group::DEFAULT),
+            force_groups: Vec::new(),
+            sl: 0,
+            path_sl: false,
+            identity_every: Duration::from_secs(60),
+            pkey_index: 0,
+            pkey_table: Vec::new(),
+        }
+    }
+}
+
+/// The P_Key of the default partition, with full membership.
+const DEFAULT_PKEY: u16 = 0xffff;
+
+/// The bit of a P_Key that marks full membership.
+const FULL_MEMBER: u16 = 0x8000;
+
+impl Config {
+    /// Returns the index of a P_Key with which the port can talk to an agent in the partition of
+    /// `pkey`; `None` if its table has none.
+    ///
+    /// Two P_Keys match if their lower 15 bits are equal and at least one of the two is a full
+    /// member's. A RedirectP_Key of 0 names no partition.
+    pub(super) fn index_of_pkey(&self, pkey: u16) -> Option<u16> {
+        if pkey & !FULL_MEMBER == 0 {
+            return Some(self.pkey_index);
+        }
+        let own = if self.pkey_table.is_empty() { Some(DEFAULT_PKEY) } else { self.pkey_table.get(usize::from(self.pkey_index)).copied() };
+        if own.is_some_and(|own| matches(own, pkey)) {
+            return Some(self.pkey_index);
+        }
+        self.pkey_table.iter().position(|own| matches(*own, pkey)).and_then(|index| u16::try_from(index).ok())
+    }
+}
+
+fn matches(own: u16, pkey: u16) -> bool {
+    own & !FULL_MEMBER == pkey & !FULL_MEMBER && (own | pkey) & FULL_MEMBER != 0
+}
+
+/// A device to sweep.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DevicePlan {
+    /// Port GUID; of a switch that of port 0.
+    pub guid: Guid,
+    /// LID at which the device answers.
+    pub lid: Lid,
+    /// Type of the device.
+    pub kind: NodeKind,
+    /// Ports to sweep.
+    pub ports: Vec<PortNum>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pkeys_match_by_partition_if_one_is_a_full_member_s() {
+        let config = |pkey_index, table: &[u16]| Config { pkey_index, pkey_table: table.to_vec(), ..Config::default() };
+        let table = config(1, &[0x7fff, 0x8001, 0x0002, 0xffff]);
+        assert_eq!([0x8001, 0x0001].map(|pkey| table.index_of_pkey(pkey)), [Some(1); 2]);
+        assert_eq!(table.index_of_pkey(0xffff), Some(0), "a limited member can talk to a full member");
+        assert_eq!(table.index_of_pkey(0x7fff), Some(3), "two limited members cannot talk to each other");
+        assert_eq!((table.index_of_pkey(0x8002), table.index_of_pkey(0x0002)), (Some(2), None));
+        assert_eq!(table.index_of_pkey(0x8003), None);
+        assert_eq!(table.index_of_pkey(0), Some(1), "no partition is named");
+        let none = config(5, &[]);
+        assert_eq!([0xffff, 0x7fff, 0x8001].map(|pkey| none.index_of_pkey(pkey)), [Some(5), Some(5), None]);
+    }
+}

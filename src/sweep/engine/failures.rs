@@ -1,0 +1,162 @@
+//! Requests without a reply: expired, given up, not sent, or lost with the transport.
+
+use super::state::{AfterGrace, SendError};
+use super::{Engine, Phase};
+use crate::mad::pma::Group;
+use crate::mad::query::Query;
+use crate::sweep::inflight::{Purpose, Transaction};
+use crate::sweep::sample::Status;
+use crate::time::Instant;
+use crate::types::Tid;
+
+impl Engine {
+    /// The timeout of a request passed at `at`: its place is free, but a reply still counts.
+    pub(super) fn expired(&mut self, transaction: &Transaction, at: Instant) {
+        if transaction.purpose == Purpose::Path {
+            return self.manager.expire();
+        }
+        self.stats.ended = self.stats.ended.max(at);
+        let device = &mut self.devices[transaction.device as usize];
+        // A device that answers other requests may ignore optional ones.
+        let must_answer = matches!(transaction.purpose, Purpose::Counters { .. } | Purpose::Capabilities);
+        let counts = must_answer || !device.reachability.has_answered();
+        device.reachability.expire(must_answer);
+        if device.flight.expire(counts, self.config.silence) {
+            // At the end of the queue: the other devices do not wait for a slow one.
+            self.ready.push_back(transaction.device);
+        }
+        self.skip_groups(transaction, at);
+    }
+
+    /// Skips the remaining groups of the port that is being queried.
+    fn skip_groups(&mut self, transaction: &Transaction, now: Instant) {
+        if let Purpose::Counters { port, .. } = transaction.purpose
+            && self.devices[transaction.device as usize].current_port() == Some(port)
+        {
+            self.end_port(transaction.device, now);
+        }
+    }
+
+    /// The grace period of a request ended.
+    pub(super) fn given_up(&mut self, transaction: &Transaction, now: Instant) {
+        let index = transaction.device;
+        if transaction.purpose == Purpose::Path {
+            return self.path_query_lost(index, now);
+        }
+        let after = self.devices[index as usize].flight.end_grace(self.config.silence);
+        self.unanswered(transaction, now);
+        if let Purpose::Counters { port, .. } = transaction.purpose {
+            let progress = &mut self.ports[port as usize].slot;
+            progress.lost = true;
+            progress.close_one();
+            self.settle_if_complete(port, now);
+        }
+        match after {
+            AfterGrace::Unchanged => {}
+            AfterGrace::Resumed => self.ready.push_back(index),
+            AfterGrace::GivenUp => {
+                if matches!(self.phase, Phase::Slot { .. }) {
+                    self.leave_ports(index, Status::Unreachable, now);
+                }
+                self.devices[index as usize].progress.passes = 0;
+            }
+        }
+        self.settle_discovery(index);
+    }
+
+    /// Draws the conclusions from a request without a reply.
+    pub(super) fn unanswered(&mut self, transaction: &Transaction, now: Instant) {
+        let index = transaction.device;
+        let device = &mut self.devices[index as usize];
+        if transaction.generation != device.generation {
+            return;
+        }
+        let answers = device.reachability.has_answered();
+        match transaction.purpose {
+            Purpose::Counters { group, .. } => {
+                let is_optional = self.config.groups[usize::from(group)] != Group::Base;
+                if is_optional && device.groups.fail(group, answers, now) {
+                    self.report_unsupported(index, group);
+                }
+                if answers {
+                    self.suspect_pm_key(index);
+                }
+            }
+            Purpose::Probe { group } if device.groups.fail_probe(group, answers, now) => {
+                self.report_unsupported(index, group);
+            }
+            Purpose::Identity => self.identity_failed(index, now),
+            // A device that ignores one of these ignores all: the counters do not wait for each.
+            Purpose::SwitchMask | Purpose::Link { .. } | Purpose::Fec { .. } => device.links.reading = false,
+            _ => {}
+        }
+    }
+
+    /// A request was not sent.
+    pub(super) fn not_sent(&mut self, tid: Tid, error: SendError, now: Instant) {
+        let Some(transaction) = self.inflight.remove(tid) else { return };
+        self.stats.mads_sent = self.stats.mads_sent.saturating_sub(1);
+        match (transaction.query, error) {
+            (Query::Smp(_), SendError::NoAgent) => self.do_without_smp(),
+            // Without an agent for subnet administration, no path is queried; that is no error.
+            (Query::Sa(_), SendError::NoAgent) => {}
+            _ => self.stats.send_errors += 1,
+        }
+        if transaction.purpose == Purpose::Path {
+            self.manager.fail(transaction.expired);
+            return self.take_path(transaction.device, None, now);
+        }
+        let index = transaction.device;
+        let may_go_on = self.devices[index as usize].flight.fail(transaction.expired);
+        self.skip_groups(&transaction, now);
+        if let Purpose::Counters { port, .. } = transaction.purpose {
+            let progress = &mut self.ports[port as usize].slot;
+            (progress.send_error, progress.mads) = (Some(error), progress.mads - 1);
+            progress.close_one();
+            self.settle_if_complete(port, now);
+        }
+        if may_go_on {
+            self.ready.push_back(index);
+        }
+        self.settle_discovery(index);
+    }
+
+    /// The transport was lost with this errno: requests in flight will not be answered. That says
+    /// nothing about the devices.
+    pub fn transport_lost(&mut self, errno: i32, now: Instant) {
+        while let Some(transaction) = self.inflight.take_next() {
+            let index = transaction.device;
+            if transaction.purpose == Purpose::Path {
+                self.manager.fail(transaction.expired);
+                self.take_path(index, None, now);
+                continue;
+            }
+            let may_go_on = self.devices[index as usize].flight.fail(transaction.expired);
+            if !transaction.expired {
+                self.skip_groups(&transaction, now);
+            }
+            if let Purpose::Counters { port, .. } = transaction.purpose {
+                let progress = &mut self.ports[port as usize].slot;
+                progress.send_error = Some(SendError::Errno(errno));
+                progress.close_one();
+                self.settle_if_complete(port, now);
+            }
+            if may_go_on {
+                self.ready.push_back(index);
+            }
+            self.settle_discovery(index);
+        }
+        for device in &mut self.devices {
+            device.flight.forgive();
+            device.reachability.forgive();
+        }
+        self.finish_if_settled(now);
+    }
+
+    /// The transport was opened again, with this P_Key index and P_Key table. The identity of every
+    /// device is verified, as all LIDs may have changed.
+    pub fn transport_restored(&mut self, pkey_index: u16, pkey_table: Vec<u16>) {
+        (self.config.pkey_index, self.config.pkey_table) = (pkey_index, pkey_table);
+        self.verify_all();
+    }
+}

@@ -1,0 +1,135 @@
+//! Begin and end of a slot or a discovery.
+
+use std::cmp::Reverse;
+
+use super::{Engine, Event, Linger, Phase};
+use crate::sweep::inflight::Purpose;
+use crate::sweep::sample::Status;
+use crate::time::Instant;
+
+impl Engine {
+    /// Prepares all devices for a slot or a discovery with this number of passes over the checks.
+    pub(super) fn restart(&mut self, now: Instant, passes: u8) {
+        self.inflight.clear();
+        self.stats.restart(now);
+        for index in 0..self.devices.len() as u32 {
+            let device = &mut self.devices[index as usize];
+            device.restart();
+            device.progress.passes = passes;
+            device.groups.retry_disabled(now);
+            self.start_checks(index, now);
+            if self.devices[index as usize].identity.is_wrong() {
+                self.withhold(index, now);
+            }
+        }
+        let devices = &self.devices;
+        self.order.sort_unstable_by_key(|index| {
+            let device = &devices[*index as usize];
+            let (was_silent, short_slots) = (device.reachability.was_silent(), device.progress.short_slots);
+            (was_silent, Reverse(short_slots), Reverse(device.service.work), *index)
+        });
+        self.ready.clear();
+        self.ready.extend(&self.order);
+    }
+
+    /// Counts a device as discovered once it has no check left and no request in flight.
+    pub(super) fn settle_discovery(&mut self, index: u32) {
+        let device = &mut self.devices[index as usize];
+        if matches!(self.phase, Phase::Discovery { .. })
+            && device.is_discovered()
+            && !std::mem::replace(&mut device.progress.discovered, true)
+        {
+            self.unsettled -= 1;
+        }
+    }
+
+    /// Whether a slot still requests counters.
+    pub(super) fn is_asking(&self) -> bool {
+        matches!(self.phase, Phase::Slot { asking: true, .. })
+    }
+
+    /// Requests no more counters in this slot.
+    pub(super) fn stop_asking(&mut self, now: Instant) {
+        let Phase::Slot { asking, .. } = &mut self.phase else { return };
+        if !std::mem::take(asking) {
+            return;
+        }
+        self.ready.clear();
+        for index in 0..self.devices.len() as u32 {
+            let silent = self.devices[index as usize].flight.is_silent(self.config.silence);
+            self.leave_ports(index, if silent { Status::Unreachable } else { Status::Skipped }, now);
+        }
+    }
+
+    /// Settles a port whose requests are all sent, and answered or given up.
+    pub(super) fn settle_if_complete(&mut self, port: u32, now: Instant) {
+        if let Some(status) = self.ports[port as usize].slot.result() {
+            self.settle(port, status, now);
+        }
+    }
+
+    /// Settles a port with this status, unless it is settled already.
+    pub(super) fn settle(&mut self, port: u32, status: Status, now: Instant) {
+        let progress = &mut self.ports[port as usize].slot;
+        if progress.status.is_some() {
+            return;
+        }
+        progress.status = Some(status);
+        progress.at.get_or_insert(now);
+        self.stats.ports[status as usize] += 1;
+        self.unsettled -= 1;
+        self.events.push_back(Event::Port(port as usize));
+    }
+
+    /// Ends the slot or discovery if nothing is left to wait for.
+    pub(super) fn finish_if_settled(&mut self, now: Instant) {
+        if self.unsettled > 0 || self.phase == Phase::Idle || self.lingers(now) {
+            return;
+        }
+        self.give_up_checks(now);
+        let in_slot = matches!(self.phase, Phase::Slot { .. });
+        if in_slot {
+            self.adapt_window();
+        }
+        self.phase = Phase::Idle;
+        self.inflight.clear();
+        self.ready.clear();
+        for (index, device) in self.devices.iter_mut().enumerate() {
+            if let Some(reachable) = device.reachability.finish(self.config.silence, in_slot) {
+                self.events.push_back(if reachable { Event::Reachable(index) } else { Event::Unreachable(index) });
+            }
+        }
+        self.events.push_back(if in_slot { Event::SlotDone } else { Event::DiscoveryDone });
+    }
+
+    /// Adapts the window to the share of MADs that expired at devices that answer.
+    fn adapt_window(&mut self) {
+        let losses = self.devices.iter().filter_map(|device| device.reachability.losses());
+        let (sent, expired) = losses.fold((0, 0), |sum, device| (sum.0 + device.0, sum.1 + device.1));
+        if let Some(change) = self.window.adapt(sent, expired) {
+            self.events.push_back(Event::Window(change));
+        }
+    }
+
+    /// Whether a slot whose ports are settled still waits: for checks in flight, and for replies of
+    /// the subnet manager for at most one grace period.
+    fn lingers(&mut self, now: Instant) -> bool {
+        let Phase::Slot { asking: true, linger, .. } = &mut self.phase else { return false };
+        *linger = match *linger {
+            Linger::NotStarted => Linger::Until(now + self.config.grace),
+            Linger::Until(until) if now < until => Linger::Until(until),
+            Linger::Until(_) | Linger::Over => Linger::Over,
+        };
+        !self.ready.is_empty() || self.inflight.at_agents() > 0 || self.manager.is_busy() && *linger != Linger::Over
+    }
+
+    /// Counts the expired checks of a slot that is cut short as failed. Otherwise a check that is
+    /// never answered would be repeated in every slot.
+    fn give_up_checks(&mut self, now: Instant) {
+        while let Some(transaction) = self.inflight.next_in_grace() {
+            if matches!(self.phase, Phase::Slot { .. }) && !matches!(transaction.purpose, Purpose::Counters { .. }) {
+                self.unanswered(&transaction, now);
+            }
+        }
+    }
+}

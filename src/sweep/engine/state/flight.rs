@@ -1,0 +1,136 @@
+//! MADs in flight to one device.
+
+/// MADs in flight to one device: at most one holds a place in the window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(in crate::sweep::engine) struct Flight {
+    turn: Turn,
+    /// MADs in a row without a reply.
+    silent: u8,
+    /// Expired MADs whose grace period has not ended.
+    in_grace: u16,
+    /// Those of `in_grace` that will not be answered: a later MAD was answered in time, and an
+    /// agent answers in order.
+    lost: u16,
+}
+
+/// Whether the device may be queried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Turn {
+    /// The next MAD may be sent.
+    #[default]
+    Free,
+    /// A MAD holds a place in the window.
+    Outstanding,
+    /// The device is silent: no MAD is sent until it answers, or until a grace period ends.
+    Suspended,
+}
+
+/// Consequence of the end of a grace period.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::sweep::engine) enum AfterGrace {
+    /// Nothing changes.
+    Unchanged,
+    /// The device may be queried again.
+    Resumed,
+    /// The device left its last MADs unanswered: it gets no more requests in this slot.
+    GivenUp,
+}
+
+impl Flight {
+    /// Whether a MAD may be sent.
+    pub(in crate::sweep::engine) fn is_free(self) -> bool {
+        self.turn == Turn::Free
+    }
+
+    /// Whether requests are held back because the device is silent.
+    pub(in crate::sweep::engine) fn is_suspended(self) -> bool {
+        self.turn == Turn::Suspended
+    }
+
+    /// Whether no MAD may still be answered.
+    pub(in crate::sweep::engine) fn is_over(self) -> bool {
+        self.turn != Turn::Outstanding && self.in_grace == 0
+    }
+
+    /// Whether this number of MADs in a row had no reply.
+    pub(in crate::sweep::engine) fn is_silent(self, silence: u8) -> bool {
+        self.silent >= silence
+    }
+
+    /// Number of expired MADs that the device may still answer.
+    #[cfg(test)]
+    pub(in crate::sweep::engine) fn unanswered(self) -> u16 {
+        self.in_grace - self.lost
+    }
+
+    /// A MAD is sent.
+    pub(in crate::sweep::engine) fn send(&mut self) {
+        self.turn = Turn::Outstanding;
+    }
+
+    /// A MAD was answered, in time or after it had expired. Returns whether the device may be
+    /// queried at once because of this reply.
+    pub(in crate::sweep::engine) fn answer(&mut self, expired: bool) -> bool {
+        self.silent = 0;
+        self.in_grace -= u16::from(expired);
+        self.lost = if expired { self.lost.min(self.in_grace) } else { self.in_grace };
+        self.free_turn(expired)
+    }
+
+    /// The MAD that holds the place in the window expired. `counts` is false for a request that the
+    /// device need not answer. Returns whether the device may be queried on.
+    pub(in crate::sweep::engine) fn expire(&mut self, counts: bool, silence: u8) -> bool {
+        self.in_grace += 1;
+        self.silent = self.silent.saturating_add(u8::from(counts));
+        let suspend = self.silent >= silence || self.in_grace - self.lost >= u16::from(silence);
+        self.turn = if suspend { Turn::Suspended } else { Turn::Free };
+        !suspend
+    }
+
+    /// The grace period of an expired MAD ended.
+    pub(in crate::sweep::engine) fn end_grace(&mut self, silence: u8) -> AfterGrace {
+        self.in_grace -= 1;
+        self.lost = self.lost.min(self.in_grace);
+        match self.turn {
+            Turn::Suspended if self.silent < silence => {
+                self.turn = Turn::Free;
+                AfterGrace::Resumed
+            }
+            Turn::Suspended if self.in_grace == 0 => AfterGrace::GivenUp,
+            _ => AfterGrace::Unchanged,
+        }
+    }
+
+    /// A MAD was not sent, or the transport lost it. Returns whether the device may be queried at
+    /// once because of this.
+    pub(in crate::sweep::engine) fn fail(&mut self, expired: bool) -> bool {
+        self.in_grace -= u16::from(expired);
+        self.lost = self.lost.min(self.in_grace);
+        self.free_turn(expired)
+    }
+
+    /// The MADs without a reply do not count against the device.
+    pub(in crate::sweep::engine) fn forgive(&mut self) {
+        self.silent = 0;
+    }
+
+    /// The device was found at another LID, so its silence ends. It stays suspended while expired
+    /// MADs may still be answered. Returns whether it may be queried.
+    pub(in crate::sweep::engine) fn resume(&mut self) -> bool {
+        self.silent = 0;
+        if self.turn == Turn::Suspended && self.in_grace == 0 {
+            self.turn = Turn::Free;
+        }
+        self.is_free()
+    }
+
+    /// Frees the turn after the end of a MAD, unless that MAD had expired and another one is
+    /// outstanding.
+    fn free_turn(&mut self, expired: bool) -> bool {
+        let free = !expired || self.turn == Turn::Suspended;
+        if free {
+            self.turn = Turn::Free;
+        }
+        free
+    }
+}

@@ -1,0 +1,200 @@
+//! Verification of the device that answers at a LID, and reads of its links.
+
+use crate::mad::smp::NodeInfo;
+use crate::sweep::engine::Key;
+use crate::time::Instant;
+use crate::types::Guid;
+
+/// Failed NodeInfo queries after which the identity counts as not verifiable.
+const MAX_FAILED: u8 = 3;
+
+/// Verification of the GUID that answers at the device's LID.
+#[derive(Clone, Debug)]
+pub(in crate::sweep::engine) struct IdentityCheck {
+    /// Port GUID of the planned device.
+    pub(in crate::sweep::engine) expected: Guid,
+    pub(in crate::sweep::engine) identity: Identity,
+    check: Check,
+    /// NodeInfo queries that failed since the last reply.
+    failed: u8,
+}
+
+/// Result of the verification.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::sweep::engine) enum Identity {
+    /// Not verified, or not since the device was silent; with the last NodeInfo of the device.
+    Unverified(Option<NodeInfo>),
+    /// The planned device answers; with its NodeInfo.
+    Verified(NodeInfo),
+    /// Another device answers at the LID.
+    Wrong {
+        /// Port GUID of the other device.
+        found: Guid,
+        /// Whether NodeInfo has not been answered since: a third device may be at the LID by now.
+        unanswered: bool,
+    },
+    /// The subnet manager named another LID, at which the device was not verified yet.
+    Moved,
+}
+
+/// Schedule of the NodeInfo query.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Check {
+    /// The next query is due at this time.
+    Due(Instant),
+    /// The query is sent in every slot until it is answered, or until it has failed too often.
+    Asking,
+}
+
+/// Consequence of a failed NodeInfo query.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::sweep::engine) enum NodeInfoFailure {
+    /// The query is sent again.
+    Retry,
+    /// The identity cannot be verified for now.
+    NotVerifiable,
+}
+
+impl IdentityCheck {
+    pub(super) fn new(expected: Guid) -> Self {
+        Self { expected, identity: Identity::Unverified(None), check: Check::Due(Instant::ZERO), failed: 0 }
+    }
+
+    /// Discards everything learned: another device may answer now.
+    pub(super) fn discard_learned(&mut self) {
+        self.failed = 0;
+        self.verify();
+        if matches!(self.identity, Identity::Unverified(_) | Identity::Verified(_)) {
+            self.identity = Identity::Unverified(None);
+        }
+    }
+
+    /// Whether replies from the LID must not be used.
+    pub(in crate::sweep::engine) fn is_wrong(&self) -> bool {
+        matches!(self.identity, Identity::Wrong { .. } | Identity::Moved)
+    }
+
+    /// Whether the planned device was verified.
+    pub(in crate::sweep::engine) fn is_verified(&self) -> bool {
+        matches!(self.identity, Identity::Verified(_))
+    }
+
+    /// Returns the GUID of the other device at the LID.
+    pub(in crate::sweep::engine) fn found(&self) -> Option<Guid> {
+        match self.identity {
+            Identity::Wrong { found, .. } => Some(found),
+            _ => None,
+        }
+    }
+
+    /// Returns the last NodeInfo of the planned device.
+    pub(in crate::sweep::engine) fn info(&self) -> Option<&NodeInfo> {
+        match &self.identity {
+            Identity::Verified(info) | Identity::Unverified(Some(info)) => Some(info),
+            _ => None,
+        }
+    }
+
+    /// Withdraws the verification and keeps the NodeInfo.
+    pub(in crate::sweep::engine) fn withdraw(&mut self) {
+        if let Identity::Verified(info) = self.identity {
+            self.identity = Identity::Unverified(Some(info));
+        }
+    }
+
+    /// Makes the next query due in the next slot.
+    pub(in crate::sweep::engine) fn verify(&mut self) {
+        if let Check::Due(at) = &mut self.check {
+            *at = Instant::ZERO;
+        }
+    }
+
+    /// Whether the next query is due. False while the query is being sent.
+    pub(in crate::sweep::engine) fn is_due(&self, now: Instant) -> bool {
+        matches!(self.check, Check::Due(at) if now >= at)
+    }
+
+    /// Whether NodeInfo is queried in this slot.
+    pub(in crate::sweep::engine) fn is_asking(&self) -> bool {
+        self.check == Check::Asking
+    }
+
+    /// Whether no query has failed since the last reply.
+    pub(in crate::sweep::engine) fn has_not_failed(&self) -> bool {
+        self.failed == 0
+    }
+
+    /// Queries NodeInfo from now on.
+    pub(in crate::sweep::engine) fn ask(&mut self) {
+        self.check = Check::Asking;
+    }
+
+    /// Queries NodeInfo no more before this time.
+    pub(in crate::sweep::engine) fn schedule(&mut self, due: Instant) {
+        self.check = Check::Due(due);
+    }
+
+    /// Takes a reply.
+    pub(in crate::sweep::engine) fn answered(&mut self, identity: Identity, next: Instant) {
+        (self.identity, self.check, self.failed) = (identity, Check::Due(next), 0);
+    }
+
+    /// Counts a failed query.
+    pub(in crate::sweep::engine) fn fail(&mut self, next: Instant) -> NodeInfoFailure {
+        self.failed += 1;
+        if self.failed < MAX_FAILED {
+            return NodeInfoFailure::Retry;
+        }
+        (self.failed, self.check) = (0, Check::Due(next));
+        self.identity = match self.identity {
+            Identity::Wrong { found, .. } => Identity::Wrong { found, unanswered: true },
+            Identity::Verified(info) => Identity::Unverified(Some(info)),
+            Identity::Unverified(info) => Identity::Unverified(info),
+            Identity::Moved => Identity::Unverified(None),
+        };
+        NodeInfoFailure::NotVerifiable
+    }
+}
+
+/// Reads of PortInfo of the device's ports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(in crate::sweep::engine) struct LinkReads {
+    /// Time of the next read.
+    due: Instant,
+    /// Whether the links are read in this slot.
+    pub(in crate::sweep::engine) reading: bool,
+    /// PortInfo.CapabilityMask of a switch's port 0.
+    pub(in crate::sweep::engine) switch_mask: Option<u32>,
+}
+
+impl LinkReads {
+    /// Discards the mask and makes the next read due.
+    pub(super) fn discard_learned(&mut self) {
+        (self.due, self.switch_mask) = (Instant::ZERO, None);
+    }
+
+    /// Starts a read if one is due.
+    pub(in crate::sweep::engine) fn start(&mut self, now: Instant, next: Instant) {
+        if now >= self.due {
+            (self.reading, self.due) = (true, next);
+        }
+    }
+}
+
+/// Keys that were reported as required.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(in crate::sweep::engine) struct KeyEvents {
+    m: bool,
+    pm: bool,
+}
+
+impl KeyEvents {
+    /// Returns whether the key was not reported before, and marks it as reported.
+    pub(in crate::sweep::engine) fn first(&mut self, key: Key) -> bool {
+        let reported = match key {
+            Key::M => &mut self.m,
+            Key::Pm => &mut self.pm,
+        };
+        !std::mem::replace(reported, true)
+    }
+}

@@ -1,0 +1,236 @@
+//! The state of each device and of each port.
+//!
+//! Each part of a device's state is a type of its own with a few methods, so that its fields change
+//! together and only in valid ways.
+//!
+//! | type | state |
+//! |---|---|
+//! | [`Groups`] | counter groups that the device has |
+//! | [`IdentityCheck`] | verification of the GUID that answers at the LID |
+//! | [`LinkReads`] | reads of PortInfo |
+//! | [`Path`] | LID, service level, redirection, and the path query to the subnet manager |
+//! | [`Flight`] | MADs in flight to the device |
+//! | [`Reachability`] | whether the device answers |
+//! | [`Progress`] | position in the requests of a slot |
+//! | [`ServiceTimes`] | measured round trips |
+
+use std::ops::Range;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use rustix::io::Errno;
+
+pub(super) use self::flight::{AfterGrace, Flight};
+pub(super) use self::identity::{Identity, IdentityCheck, KeyEvents, LinkReads, NodeInfoFailure};
+pub(super) use self::path::Path;
+pub(super) use self::progress::Progress;
+pub(super) use self::reachability::Reachability;
+use super::DevicePlan;
+use super::groups::Groups;
+use crate::mad::header::MadStatus;
+use crate::mad::smp::PortInfo;
+use crate::sweep::sample::Status;
+use crate::sweep::stats::durations_of_one;
+use crate::time::Instant;
+use crate::types::{NodeKind, PortNum};
+
+mod flight;
+mod identity;
+mod path;
+mod progress;
+mod reachability;
+
+/// Assumed service time of a MAD before the first measurement.
+const UNMEASURED: Duration = Duration::from_micros(50);
+
+/// A device of the plan.
+#[derive(Clone, Debug)]
+pub(super) struct Device {
+    pub(super) kind: NodeKind,
+    /// Indices of its ports among the ports of all devices.
+    pub(super) ports: Range<u32>,
+    /// Number of times that everything learned from the device was discarded. A request of an
+    /// earlier generation may have gone to another device.
+    pub(super) generation: u32,
+    pub(super) groups: Groups,
+    pub(super) identity: IdentityCheck,
+    pub(super) links: LinkReads,
+    pub(super) path: Path,
+    pub(super) flight: Flight,
+    pub(super) reachability: Reachability,
+    pub(super) progress: Progress,
+    pub(super) service: ServiceTimes,
+    /// Keys that were reported as required.
+    pub(super) keys: KeyEvents,
+}
+
+impl Device {
+    pub(super) fn new(plan: &DevicePlan, ports: Range<u32>, groups: Groups) -> Self {
+        Self {
+            kind: plan.kind,
+            progress: Progress::new(ports.end - ports.start),
+            ports,
+            generation: 0,
+            groups,
+            identity: IdentityCheck::new(plan.guid),
+            links: LinkReads::default(),
+            path: Path::new(plan.lid),
+            flight: Flight::default(),
+            reachability: Reachability::default(),
+            service: ServiceTimes::default(),
+            keys: KeyEvents::default(),
+        }
+    }
+
+    /// Prepares the device for a new slot or discovery.
+    pub(super) fn restart(&mut self) {
+        if self.reachability.restart() {
+            // A device that was unreachable may be another now, or run another firmware.
+            self.discard_learned();
+        }
+        self.flight = Flight::default();
+        self.progress.restart();
+        self.service.estimate(self.groups.count() * self.progress.port_count());
+    }
+
+    /// Discards everything learned from the device and starts a new generation.
+    pub(super) fn discard_learned(&mut self) {
+        self.groups.discard_learned();
+        self.identity.discard_learned();
+        self.links.discard_learned();
+        self.path.redirect = None;
+        self.progress.repeat = None;
+        self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// Index of the port that is queried now or next; `None` after the last one.
+    pub(super) fn current_port(&self) -> Option<u32> {
+        self.progress.current().map(|offset| self.ports.start + offset)
+    }
+
+    /// Whether a discovery has nothing left to do for this device.
+    pub(super) fn is_discovered(&self) -> bool {
+        self.progress.has_no_checks() && self.flight.is_over() && !self.path.is_queried()
+    }
+}
+
+/// Service times of a device: measured round trips of its performance management agent.
+#[derive(Clone, Debug)]
+pub(super) struct ServiceTimes {
+    /// Moving average; `None` if the agent never answered.
+    average: Option<Duration>,
+    /// Round trips in nanoseconds since the last reset.
+    pub(super) round_trips: Histogram<u64>,
+    /// Estimated time for all requests of a slot.
+    pub(super) work: Duration,
+}
+
+impl Default for ServiceTimes {
+    fn default() -> Self {
+        Self { average: None, round_trips: durations_of_one(), work: Duration::ZERO }
+    }
+}
+
+impl ServiceTimes {
+    /// Adds a round trip.
+    pub(super) fn add(&mut self, rtt: Duration) {
+        self.round_trips.saturating_record(u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX));
+        // The weight is small, so that one reply that was delayed on the way changes little.
+        self.average = Some(self.average.map_or(rtt, |average| (average * 7 + rtt) / 8));
+    }
+
+    /// Estimates the time for this number of requests.
+    fn estimate(&mut self, requests: u32) {
+        self.work = self.average.unwrap_or(UNMEASURED) * requests;
+    }
+}
+
+/// A port of a device.
+#[derive(Clone, Debug)]
+pub(super) struct PortState {
+    /// Index of its device.
+    pub(super) device: u32,
+    pub(super) num: PortNum,
+    /// Last PortInfo of the port.
+    pub(super) link: Option<PortInfo>,
+    /// Whether the error correction is a Reed-Solomon code; `None` if unknown.
+    pub(super) rs_fec: Option<bool>,
+    pub(super) slot: PortProgress,
+}
+
+impl PortState {
+    pub(super) fn new(device: u32, num: PortNum) -> Self {
+        Self { device, num, link: None, rs_fec: None, slot: PortProgress::default() }
+    }
+}
+
+/// Progress of a port in a slot.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PortProgress {
+    /// Final status; `None` until the port is settled.
+    pub(super) status: Option<Status>,
+    /// Sum of the round trips.
+    pub(super) rtt: Duration,
+    /// MADs sent.
+    pub(super) mads: u32,
+    /// Time of the last reply.
+    pub(super) at: Option<Instant>,
+    /// Last error status of the agent.
+    pub(super) mad_status: Option<MadStatus>,
+    /// Requests that may still be answered.
+    pub(super) open: u8,
+    /// Whether no more requests will be sent for this port.
+    pub(super) all_sent: bool,
+    /// Whether the slot ended before all requests were sent or answered.
+    pub(super) cut_short: bool,
+    /// Whether a reply came after the timeout.
+    pub(super) late: bool,
+    /// Whether a request was given up.
+    pub(super) lost: bool,
+    /// Whether a reply did not match its request.
+    pub(super) bad_reply: bool,
+    /// Reason why a request was not sent.
+    pub(super) send_error: Option<SendError>,
+}
+
+/// Reason why a request was not sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SendError {
+    /// The call failed with this errno.
+    Errno(i32),
+    /// The transport has no agent for the management class.
+    NoAgent,
+}
+
+impl SendError {
+    /// Returns the errno for the record: `EOPNOTSUPP` if there is no agent.
+    pub(super) fn errno(self) -> i32 {
+        match self {
+            Self::Errno(errno) => errno,
+            Self::NoAgent => Errno::OPNOTSUPP.raw_os_error(),
+        }
+    }
+}
+
+impl PortProgress {
+    /// Returns the status of a port whose requests are all sent, and answered or given up.
+    pub(super) fn result(&self) -> Option<Status> {
+        if !self.all_sent || self.open > 0 {
+            return None;
+        }
+        Some(match self {
+            Self { send_error: Some(_), .. } => Status::SendError,
+            Self { lost: true, bad_reply: true, .. } => Status::BadReply,
+            Self { lost: true, .. } => Status::Timeout,
+            Self { cut_short: true, .. } => Status::Skipped,
+            Self { mad_status: Some(_), .. } => Status::MadError,
+            Self { late: true, .. } => Status::Late,
+            _ => Status::Ok,
+        })
+    }
+
+    /// Counts a request that gets no reply any more.
+    pub(super) fn close_one(&mut self) {
+        self.open = self.open.saturating_sub(1);
+    }
+}

@@ -1,0 +1,117 @@
+//! LID of a device, service level to it, redirection, and path query to the subnet manager.
+
+use crate::mad::pma::class_port_info::Redirect;
+use crate::time::Instant;
+use crate::types::Lid;
+
+/// Address of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::sweep::engine) struct Path {
+    /// LID to which requests go.
+    pub(in crate::sweep::engine) lid: Lid,
+    /// LID at which the device was last known to be, as reported in events.
+    pub(in crate::sweep::engine) known_lid: Lid,
+    sl: ServiceLevel,
+    /// Agent that answers for the device's performance management.
+    pub(in crate::sweep::engine) redirect: Option<Redirect>,
+    query: PathQuery,
+    /// No new query before this time.
+    not_before: Instant,
+}
+
+/// Service level to a device, with `sl = "path"`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ServiceLevel {
+    /// Not known: the configured one is used.
+    Unknown,
+    /// From a path record that may be out of date. It is used until a new one comes.
+    Stale(u8),
+    /// From the path record.
+    Known(u8),
+}
+
+/// Query for the path record of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum PathQuery {
+    /// No query.
+    Idle,
+    /// The query waits in the queue or for a retry, or is in flight.
+    Pending {
+        /// Tries without a reply.
+        failed: u8,
+    },
+}
+
+impl Path {
+    pub(super) fn new(lid: Lid) -> Self {
+        Self { lid, known_lid: lid, sl: ServiceLevel::Unknown, redirect: None, query: PathQuery::Idle, not_before: Instant::ZERO }
+    }
+
+    /// Returns the service level to the device.
+    pub(in crate::sweep::engine) fn sl(&self, configured: u8) -> u8 {
+        match self.sl {
+            ServiceLevel::Unknown => configured,
+            ServiceLevel::Stale(sl) | ServiceLevel::Known(sl) => sl,
+        }
+    }
+
+    /// Whether the service level is that of a current path record.
+    pub(in crate::sweep::engine) fn has_sl(&self) -> bool {
+        matches!(self.sl, ServiceLevel::Known(_))
+    }
+
+    /// Takes the service level of a path record.
+    pub(in crate::sweep::engine) fn set_sl(&mut self, sl: u8) {
+        self.sl = ServiceLevel::Known(sl);
+    }
+
+    /// The subnet may have changed: the path may be queried at once, and its service level is not
+    /// current any more.
+    pub(in crate::sweep::engine) fn expire(&mut self) {
+        self.not_before = Instant::ZERO;
+        if let ServiceLevel::Known(sl) = self.sl {
+            self.sl = ServiceLevel::Stale(sl);
+        }
+    }
+
+    /// Whether the path is being queried.
+    pub(in crate::sweep::engine) fn is_queried(&self) -> bool {
+        self.query != PathQuery::Idle
+    }
+
+    /// Whether a new query may start.
+    pub(in crate::sweep::engine) fn may_query(&self, now: Instant) -> bool {
+        now >= self.not_before
+    }
+
+    /// Starts no new query before this time.
+    pub(in crate::sweep::engine) fn wait_until(&mut self, not_before: Instant) {
+        self.not_before = not_before;
+    }
+
+    /// Starts a query. Returns false if one is pending already.
+    pub(in crate::sweep::engine) fn start_query(&mut self) -> bool {
+        let starts = self.query == PathQuery::Idle;
+        if starts {
+            self.query = PathQuery::Pending { failed: 0 };
+        }
+        starts
+    }
+
+    /// Counts a try without a reply and returns the number of such tries; `None` if no query is
+    /// pending.
+    pub(in crate::sweep::engine) fn fail_query(&mut self) -> Option<u8> {
+        match &mut self.query {
+            PathQuery::Idle => None,
+            PathQuery::Pending { failed } => {
+                *failed += 1;
+                Some(*failed)
+            }
+        }
+    }
+
+    /// Ends the query.
+    pub(in crate::sweep::engine) fn end_query(&mut self) {
+        self.query = PathQuery::Idle;
+    }
+}

@@ -1,0 +1,71 @@
+//! Position in the requests of a slot.
+
+use crate::mad::query::Query;
+use crate::sweep::inflight::Purpose;
+
+/// Position in the requests to one device: first its checks, then the counters of its ports.
+#[derive(Clone, Debug)]
+pub(in crate::sweep::engine) struct Progress {
+    /// Step of the current pass over the checks; see `transmit`.
+    pub(in crate::sweep::engine) step: u32,
+    /// Passes over the checks that are left, the current one included; 0 if no check is left.
+    pub(in crate::sweep::engine) passes: u8,
+    /// A request that is sent once more, to the agent that a redirection named.
+    pub(in crate::sweep::engine) repeat: Option<(Query, Purpose)>,
+    /// Whether the device was counted as discovered.
+    pub(in crate::sweep::engine) discovered: bool,
+    /// Number of ports.
+    ports: u32,
+    /// Offset of the port with which this slot starts.
+    first: u32,
+    /// Ports whose requests were all sent in this slot.
+    done: u32,
+    /// Index of the group that is requested next of the current port.
+    pub(in crate::sweep::engine) group: u8,
+    /// Offset of the port with which the next slot starts, if this slot was too short.
+    next_first: Option<u32>,
+    /// Slots in a row that were too short for this device.
+    pub(in crate::sweep::engine) short_slots: u32,
+}
+
+impl Progress {
+    pub(super) fn new(ports: u32) -> Self {
+        Self { step: 0, passes: 0, repeat: None, discovered: false, ports, first: 0, done: 0, group: 0, next_first: None, short_slots: 0 }
+    }
+
+    /// Starts a slot, at the port where the last one stopped if that was too short.
+    pub(super) fn restart(&mut self) {
+        let short_slots = if self.next_first.is_some() { self.short_slots + 1 } else { 0 };
+        *self = Self { first: self.next_first.unwrap_or(0), short_slots, ..Self::new(self.ports) };
+    }
+
+    /// Number of ports of the device.
+    pub(super) fn port_count(&self) -> u32 {
+        self.ports
+    }
+
+    /// Offset of the port that is queried now or next; `None` after the last one.
+    pub(super) fn current(&self) -> Option<u32> {
+        (self.done < self.ports).then(|| (self.first + self.done) % self.ports)
+    }
+
+    /// Goes on to the next port.
+    pub(in crate::sweep::engine) fn next_port(&mut self) {
+        (self.done, self.group) = (self.done + 1, 0);
+    }
+
+    /// Skips all ports that are left.
+    pub(in crate::sweep::engine) fn skip_ports(&mut self) {
+        self.done = self.ports;
+    }
+
+    /// The next slot starts at the current port.
+    pub(in crate::sweep::engine) fn keep_place(&mut self) {
+        self.next_first = self.current();
+    }
+
+    /// Whether no check is left to be sent.
+    pub(super) fn has_no_checks(&self) -> bool {
+        self.passes == 0 && self.repeat.is_none()
+    }
+}

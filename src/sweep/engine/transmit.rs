@@ -1,0 +1,217 @@
+//! The next request to a device: first its checks, then the counters of its ports.
+//!
+//! The checks, in their order: capabilities (ClassPortInfo), identity (NodeInfo), optional
+//! attributes (PortSamplesControl), links (PortInfo, PortInfoExtended), and a probe of each group
+//! that no mask names. Most slots have none. A discovery makes several passes over the checks, a
+//! slot makes one.
+
+use super::groups::Learned;
+use super::{Engine, Phase};
+use crate::mad::exchange::Target;
+use crate::mad::pma::{self, CLASS_PORT_INFO, Capabilities, Group, PORT_SAMPLES_CONTROL};
+use crate::mad::query::Query;
+use crate::mad::smp;
+use crate::sweep::inflight::Purpose;
+use crate::sweep::sample::Status;
+use crate::time::Instant;
+use crate::types::{NodeKind, PortNum};
+
+/// Steps of a pass over the checks: these, then two for each port, then one for each group.
+const CAPABILITIES: u32 = 0;
+const IDENTITY: u32 = 1;
+const SAMPLING: u32 = 2;
+const SWITCH_MASK: u32 = 3;
+const LINKS: u32 = 4;
+
+/// A query to the performance management agent.
+fn pma_query(attribute: u16, port: Option<PortNum>) -> Query {
+    Query::Pma(pma::Query { attribute, port })
+}
+
+/// A query to subnet management.
+fn smp_query(attribute: u16, port: PortNum) -> Query {
+    Query::Smp(smp::Query { attribute, port })
+}
+
+impl Engine {
+    /// Returns the next request to a device, or `None` if all requests were sent.
+    pub(super) fn next_query(&mut self, index: u32, now: Instant) -> Option<(Query, Purpose)> {
+        if let Some((query, purpose)) = self.devices[index as usize].progress.repeat.take() {
+            if let Purpose::Counters { port, .. } = purpose {
+                self.ports[port as usize].slot.mads += 1;
+            }
+            return Some((query, purpose));
+        }
+        if let Some(check) = self.next_check(index) {
+            return Some(check);
+        }
+        if matches!(self.phase, Phase::Slot { .. }) { self.next_counters(index, now) } else { None }
+    }
+
+    /// Returns the address to which a request goes.
+    pub(super) fn target(&self, index: u32, query: &Query) -> Target {
+        let (path, config) = (&self.devices[index as usize].path, &self.config);
+        let general = Target::general(path.lid, path.sl(config.sl), config.pkey_index, config.grace);
+        match (query, path.redirect) {
+            (Query::Smp(_), _) => Target::subnet_management(path.lid, config.grace),
+            (Query::Pma(_), Some(redirect)) => {
+                // A redirection without a queue pair names the well-known one.
+                let qp = if redirect.qp == 0 { general.qp } else { redirect.qp };
+                let pkey_index = config.index_of_pkey(redirect.pkey).unwrap_or(config.pkey_index);
+                Target { lid: redirect.lid, qp, qkey: redirect.qkey, sl: redirect.sl, pkey_index, ..general }
+            }
+            _ => general,
+        }
+    }
+
+    fn next_counters(&mut self, index: u32, now: Instant) -> Option<(Query, Purpose)> {
+        while let Some(port) = self.devices[index as usize].current_port() {
+            let device = &mut self.devices[index as usize];
+            let mut wanted = (device.progress.group..self.config.groups.len() as u8).filter(|group| device.groups.has(*group));
+            let (next, is_last) = (wanted.next(), wanted.next().is_none());
+            if let Some(group) = next {
+                device.progress.group = group + 1;
+                let progress = &mut self.ports[port as usize].slot;
+                (progress.mads, progress.open) = (progress.mads + 1, progress.open + 1);
+            }
+            if is_last {
+                self.end_port(index, now);
+            }
+            if let Some(group) = next {
+                return Some((self.group_query(group, port), Purpose::Counters { port, group }));
+            }
+        }
+        None
+    }
+
+    fn group_query(&self, group: u8, port: u32) -> Query {
+        pma_query(self.config.groups[usize::from(group)].attribute().id, Some(self.ports[port as usize].num))
+    }
+
+    /// Marks the device's current port as completely requested and goes on to the next port.
+    pub(super) fn end_port(&mut self, index: u32, now: Instant) {
+        let device = &mut self.devices[index as usize];
+        let Some(port) = device.current_port() else { return };
+        device.progress.next_port();
+        self.ports[port as usize].slot.all_sent = true;
+        self.settle_if_complete(port, now);
+    }
+
+    /// Settles the ports of a device that will not be queried in this slot. A port that was queried
+    /// in part waits for its requests in flight. The next slot starts with the skipped ports.
+    pub(super) fn leave_ports(&mut self, index: u32, status: Status, now: Instant) {
+        let progress = &mut self.devices[index as usize].progress;
+        progress.passes = 0;
+        if status == Status::Skipped {
+            progress.keep_place();
+        }
+        self.drop_repeat(index, now);
+        while let Some(port) = self.devices[index as usize].current_port() {
+            self.devices[index as usize].progress.next_port();
+            let progress = &mut self.ports[port as usize].slot;
+            if progress.mads == 0 {
+                self.settle(port, status, now);
+            } else {
+                (progress.all_sent, progress.cut_short) = (true, true);
+                self.settle_if_complete(port, now);
+            }
+        }
+    }
+
+    /// Drops the repetition of a redirected request. Its port is settled with the replies it has.
+    pub(super) fn drop_repeat(&mut self, index: u32, now: Instant) {
+        if let Some((_, Purpose::Counters { port, .. })) = self.devices[index as usize].progress.repeat.take() {
+            let progress = &mut self.ports[port as usize].slot;
+            progress.close_one();
+            progress.cut_short = true;
+            self.settle_if_complete(port, now);
+        }
+    }
+
+    /// Returns the next check of a device that is due.
+    fn next_check(&mut self, index: u32) -> Option<(Query, Purpose)> {
+        loop {
+            let device = &mut self.devices[index as usize];
+            if device.progress.passes == 0 {
+                return None;
+            }
+            let end = LINKS + 2 * (device.ports.end - device.ports.start) + self.config.groups.len() as u32;
+            if device.progress.step >= end {
+                // A switch's links cannot be interpreted without the mask of its port 0, so that is
+                // requested in every pass.
+                let mask_is_missing = device.kind == NodeKind::Switch && device.links.switch_mask.is_none();
+                device.links.reading &= mask_is_missing && device.progress.passes > 1;
+                (device.progress.passes, device.progress.step) = (device.progress.passes - 1, 0);
+                continue;
+            }
+            let step = device.progress.step;
+            device.progress.step += 1;
+            if let Some(check) = self.check(index, step) {
+                return Some(check);
+            }
+        }
+    }
+
+    /// Returns the check of a step, if it is due.
+    fn check(&mut self, index: u32, step: u32) -> Option<(Query, Purpose)> {
+        let in_discovery = matches!(self.phase, Phase::Discovery { .. });
+        let device = &mut self.devices[index as usize];
+        // If another device answers at the LID, only the identity is queried. The same holds after
+        // a silent slot until the device answers: another device may have the LID by now.
+        let is_wrong = device.identity.is_wrong();
+        let was_silent = device.reachability.was_silent() && !device.reachability.has_answered() && !in_discovery;
+        if step != IDENTITY && (is_wrong || was_silent) || self.no_smp_agent && matches!(step, IDENTITY | SWITCH_MASK) {
+            return None;
+        }
+        match step {
+            CAPABILITIES => {
+                let unknown = device.groups.capabilities == Learned::Unknown;
+                unknown.then(|| (pma_query(CLASS_PORT_INFO.id, None), Purpose::Capabilities))
+            }
+            IDENTITY => device.identity.is_asking().then(|| (smp_query(smp::NODE_INFO, PortNum(0)), Purpose::Identity)),
+            SAMPLING => {
+                let first = self.ports.get(device.ports.start as usize)?.num;
+                device.groups.take_sampling_try().then(|| (pma_query(PORT_SAMPLES_CONTROL.id, Some(first)), Purpose::Sampling))
+            }
+            SWITCH_MASK => {
+                let is_missing = device.kind == NodeKind::Switch && device.links.switch_mask.is_none();
+                (device.links.reading && is_missing).then(|| (smp_query(smp::PORT_INFO, PortNum(0)), Purpose::SwitchMask))
+            }
+            _ => {
+                let first_probe = LINKS + 2 * device.ports.len() as u32;
+                if step < first_probe { self.link_check(index, step - LINKS) } else { self.probe(index, (step - first_probe) as u8) }
+            }
+        }
+    }
+
+    /// Returns the request for PortInfo (even steps) or PortInfoExtended (odd steps) of a port.
+    fn link_check(&mut self, index: u32, step: u32) -> Option<(Query, Purpose)> {
+        let device = &mut self.devices[index as usize];
+        if !device.links.reading {
+            device.progress.step = LINKS + 2 * device.ports.len() as u32;
+            return None;
+        }
+        let port = device.ports.start + step / 2;
+        let num = self.ports[port as usize].num;
+        if step.is_multiple_of(2) {
+            return Some((smp_query(smp::PORT_INFO, num), Purpose::Link { port }));
+        }
+        let has_two_views = device.groups.capabilities.known().is_some_and(|known| known.mask & Capabilities::RS_FEC != 0);
+        let wanted = has_two_views && self.config.groups.contains(&Group::ExtendedSpeeds);
+        wanted.then(|| (smp_query(smp::PORT_INFO_EXTENDED, num), Purpose::Fec { port }))
+    }
+
+    /// Returns the probe of a group, if the group has to be probed.
+    fn probe(&mut self, index: u32, group: u8) -> Option<(Query, Purpose)> {
+        let device = &mut self.devices[index as usize];
+        if !device.groups.needs_probe(group) {
+            return None;
+        }
+        if matches!(self.phase, Phase::Slot { .. }) {
+            // One probe per slot: a probe that is not answered must not delay the counters.
+            device.progress.passes = 0;
+        }
+        let first = device.ports.start;
+        Some((self.group_query(group, first), Purpose::Probe { group }))
+    }
+}

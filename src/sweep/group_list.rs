@@ -1,0 +1,73 @@
+//! The counter groups of a sweep, each at most once.
+
+use std::ops::Deref;
+
+use crate::mad::pma::Group;
+
+/// An ordered list of counter groups without duplicates.
+///
+/// It cannot be longer than [`Group::ALL`], so the bit masks and arrays that are indexed by the
+/// position of a group (32 bits, 32 entries) always have a place for every group.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct GroupList(Vec<Group>);
+
+/// Number of groups for which masks and arrays have a place.
+pub(super) const MAX_GROUPS: usize = 32;
+
+const _: () = assert!(Group::ALL.len() <= MAX_GROUPS);
+
+impl FromIterator<Group> for GroupList {
+    /// Keeps the first occurrence of each group and drops the others.
+    fn from_iter<I: IntoIterator<Item = Group>>(groups: I) -> Self {
+        let mut list = Vec::with_capacity(Group::ALL.len());
+        for group in groups {
+            if !list.contains(&group) {
+                list.push(group);
+            }
+        }
+        Self(list)
+    }
+}
+
+impl From<Vec<Group>> for GroupList {
+    fn from(groups: Vec<Group>) -> Self {
+        groups.into_iter().collect()
+    }
+}
+
+impl From<&[Group]> for GroupList {
+    fn from(groups: &[Group]) -> Self {
+        groups.iter().copied().collect()
+    }
+}
+
+impl<const N: usize> From<[Group; N]> for GroupList {
+    fn from(groups: [Group; N]) -> Self {
+        groups.into_iter().collect()
+    }
+}
+
+impl Deref for GroupList {
+    type Target = [Group];
+
+    fn deref(&self) -> &[Group] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_keeps_the_order_and_drops_duplicates() {
+        let list = GroupList::from(vec![Group::Base, Group::Extended, Group::Base]);
+        assert_eq!(*list, [Group::Base, Group::Extended]);
+    }
+
+    #[test]
+    fn list_cannot_outgrow_the_masks() {
+        let list: GroupList = Group::ALL.into_iter().cycle().take(100).collect();
+        assert_eq!(list.len(), Group::ALL.len());
+    }
+}
