@@ -15,7 +15,7 @@ use ibnet::sweep::plan::SweepPlan;
 use ibnet::time::Instant;
 use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
-const EINVAL: i32 = 22;
+const EINVAL: i32 = rustix::io::Errno::INVAL.raw_os_error();
 
 /// A transport that accepts a number of MADs for one LID and refuses all others. No MAD is
 /// answered.
