@@ -121,7 +121,7 @@ fn what_is_missing_is_noted_and_the_rest_printed() {
         ]
     );
     failed(&query(&dir, &lid, &num, &["--groups", "xmtsl"]), "answered none of the groups for port", "notes above");
-    failed(&query(&dir, &lid, "9", &[]), "invalid value in attribute or modifier", "has the device that port?");
+    failed(&query(&dir, &lid, "9", &[]), "invalid value in attribute or modifier", "does the device have this port?");
 }
 
 #[test]
