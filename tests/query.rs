@@ -128,7 +128,7 @@ fn missing_groups_are_noted_and_the_others_printed() {
         ]
     );
     failed(&query(&dir, &lid, &num, &["--groups", "xmtsl"]), "answered none of the groups for port", "notes above");
-    failed(&query(&dir, &lid, "9", &[]), "invalid value in attribute or modifier", "has the device that port?");
+    failed(&query(&dir, &lid, "9", &[]), "invalid value in attribute or modifier", "does the device have this port?");
 }
 
 #[test]
