@@ -62,7 +62,7 @@ impl Transport for Answering {
     fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
         while let Some((slid, request)) = self.sent.pop() {
             self.received += 1;
-            if self.loss.is_none_or(|loss| self.received % loss != 0) {
+            if self.loss.is_none_or(|loss| !self.received.is_multiple_of(loss)) {
                 *mad = request;
                 answer(mad, slid, now);
                 let outcome = Outcome::Reply { slid, len: MAD_LEN };

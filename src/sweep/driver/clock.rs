@@ -41,7 +41,12 @@ pub trait Clock: Clone {
     ///
     /// # Errors
     /// When no thread can be started.
-    fn start<R: Send + 'static>(&self, name: &str, wake: &Arc<Wake>, job: impl FnOnce() -> R + Send + 'static) -> io::Result<Job<R>>;
+    fn start<R: Send + 'static>(
+        &self,
+        name: &str,
+        wake: &Arc<Wake>,
+        job: impl FnOnce() -> R + Send + 'static,
+    ) -> io::Result<BackgroundJob<R>>;
 
     /// Runs `job` once in every `period` without blocking the caller, until the result is dropped.
     ///
@@ -94,15 +99,15 @@ impl WallTime {
 
 /// Work that [`Clock::start`] has started.
 #[derive(Debug)]
-pub struct Job<R> {
+pub struct BackgroundJob<R> {
     result: Receiver<R>,
     /// Earliest instant at which the result is handed out.
     ready_at: Instant,
 }
 
-/// State of a [`Job`].
+/// State of a [`BackgroundJob`].
 #[derive(Debug)]
-pub enum Progress<R> {
+pub enum JobState<R> {
     /// The job still runs.
     Running,
     /// The job has ended with this result.
@@ -111,7 +116,7 @@ pub enum Progress<R> {
     Panicked,
 }
 
-impl<R> Job<R> {
+impl<R> BackgroundJob<R> {
     /// A job whose result arrives through `result`, and is held back until `ready_at`.
     pub(crate) fn new(result: Receiver<R>, ready_at: Instant) -> Self {
         Self { result, ready_at }
@@ -123,14 +128,14 @@ impl<R> Job<R> {
     }
 
     /// Returns the state of the job without waiting.
-    pub fn poll(&mut self, now: Instant) -> Progress<R> {
+    pub fn poll(&mut self, now: Instant) -> JobState<R> {
         if now < self.ready_at {
-            return Progress::Running;
+            return JobState::Running;
         }
         match self.result.try_recv() {
-            Ok(result) => Progress::Done(result),
-            Err(TryRecvError::Empty) => Progress::Running,
-            Err(TryRecvError::Disconnected) => Progress::Panicked,
+            Ok(result) => JobState::Done(result),
+            Err(TryRecvError::Empty) => JobState::Running,
+            Err(TryRecvError::Disconnected) => JobState::Panicked,
         }
     }
 }
@@ -203,7 +208,12 @@ impl Clock for SystemClock {
         wake.wait(seen, until.map(|until| until - self.now()));
     }
 
-    fn start<R: Send + 'static>(&self, name: &str, wake: &Arc<Wake>, job: impl FnOnce() -> R + Send + 'static) -> io::Result<Job<R>> {
+    fn start<R: Send + 'static>(
+        &self,
+        name: &str,
+        wake: &Arc<Wake>,
+        job: impl FnOnce() -> R + Send + 'static,
+    ) -> io::Result<BackgroundJob<R>> {
         let (sender, result) = sync_channel(1);
         let wake = RaiseOnDrop(Arc::clone(wake));
         thread::Builder::new().name(name.to_owned()).spawn(move || {
@@ -214,7 +224,7 @@ impl Clock for SystemClock {
             // The driver may have ended meanwhile.
             let _ = sender.send(job());
         })?;
-        Ok(Job::new(result, Instant::ZERO))
+        Ok(BackgroundJob::new(result, Instant::ZERO))
     }
 
     fn repeat<R: Send + 'static>(
@@ -316,11 +326,11 @@ mod tests {
             })
             .expect("a thread");
         has_begun.recv_timeout(LIMIT).expect("the job runs");
-        assert!(matches!(job.poll(clock.now()), Progress::Running));
+        assert!(matches!(job.poll(clock.now()), JobState::Running));
         let seen = wake.count();
         release.send(()).expect("the job waits");
         clock.wait(&wake, seen, Some(clock.now() + LIMIT));
-        assert!(matches!(job.poll(clock.now()), Progress::Done(Ok(()))));
+        assert!(matches!(job.poll(clock.now()), JobState::Done(Ok(()))));
     }
 
     #[test]
@@ -328,8 +338,8 @@ mod tests {
         let (clock, wake) = (SystemClock::start(), Arc::new(Wake::default()));
         let mut job = clock.start("job", &wake, || panic!("on purpose")).expect("a thread");
         clock.wait(&wake, 0, Some(clock.now() + LIMIT));
-        let progress: Progress<()> = job.poll(clock.now());
-        assert!(matches!(progress, Progress::Panicked));
+        let progress: JobState<()> = job.poll(clock.now());
+        assert!(matches!(progress, JobState::Panicked));
     }
 
     #[test]

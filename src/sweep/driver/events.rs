@@ -185,7 +185,6 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let now = self.clock.now();
         tracing::warn!(%error, "transport lost; opening it again");
         self.write_event(slot, "umad_lost", None, &error.to_string());
-        self.latest_location = None;
         self.transport.lose(error.errno(), now);
         self.engine.transport_lost(error.errno(), now);
         self.send_error = None;
@@ -195,13 +194,17 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// verified, as all LIDs may have changed.
     pub(super) fn poll_reconnect(&mut self, control: &Control, slot: u64) {
         let reconnected = self.transport.poll(self.clock.now(), control.wake());
-        let Some(Reconnected { after, pkey_index, pkey_table, location }) = reconnected else { return };
+        let Some(Reconnected { after, pkey_index, pkey_table, local }) = reconnected else { return };
         self.engine.transport_restored(pkey_index, pkey_table);
-        let place = location.local.map(|local| format!("; this host is at LID {}, the subnet manager at LID {}", local.lid, local.sm_lid));
+        let place = local.map(|local| format!("; this host is at LID {}, the subnet manager at LID {}", local.lid, local.sm_lid));
         let detail = format!("after {:.1} s{}", after.as_secs_f64(), place.unwrap_or_default());
         tracing::info!(seconds = after.as_secs_f64(), "transport open again");
         self.write_event(slot, "umad_back", None, &detail);
-        self.set_location(location, slot);
+        // A reading from before the loss has no meaning any more.
+        self.take_latest_location();
+        if let Some(local) = local {
+            self.set_local(local, slot);
+        }
     }
 
     /// Reports MADs that could not be sent, once until all can be sent again. If nothing at all

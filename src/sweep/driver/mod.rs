@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use self::control::FirstSlot;
 use self::lines::HistogramPeriod;
-use self::reconnect::{Location, Reconnect};
+use self::reconnect::Reconnect;
 use super::counter::{Columns, Reading};
 use super::engine::{self, Engine, Event};
 use super::plan::SweepPlan;
@@ -55,7 +55,7 @@ mod report;
 mod wake;
 
 pub use client::{Address, DeviceClient, TRIES};
-pub use clock::{Clock, Job, Latest, Pacing, Progress, SystemClock, WallTime};
+pub use clock::{BackgroundJob, Clock, JobState, Latest, Pacing, SystemClock, WallTime};
 pub use control::{Control, Notice};
 pub(crate) use engine_loop::{EngineLoop, LoopRequest, Parts};
 pub use reconnect::{OpenError, Opened};
@@ -124,7 +124,8 @@ pub struct Driver<T, C = SystemClock> {
     readings: Vec<Reading>,
     /// Whether the link of each port was active at its last PortInfo.
     links_up: Vec<bool>,
-    location: Option<Location>,
+    /// Location of the sending port before the first slot.
+    first_location: Option<Local>,
     /// Newest location of the sending port, read by another thread.
     latest_location: Option<Latest<Option<Local>>>,
     /// Last reading of the wall clock.
@@ -151,18 +152,26 @@ pub struct Driver<T, C = SystemClock> {
 }
 
 impl<T: Transport, C: Clock> Driver<T, C> {
-    /// Creates a driver. Reads the location of the sending port, which may block. TIDs count up
-    /// from the seed.
+    /// Creates a driver. TIDs count up from the seed.
+    ///
+    /// Reads the location of the sending port, which may block, and starts a thread that reads it
+    /// again every second.
     pub fn new(plan: SweepPlan, settings: DriverSettings, transport: T, clock: C, outlet: Outlet, seed: u64) -> Self {
         let engine = Engine::new(&plan.devices, settings.engine.clone(), seed);
         let columns = Columns::new(&settings.engine.groups);
+        let mut locator = transport.locator();
+        let first_location = locator();
+        // Started here and not on the MAD thread, whose CPU affinity and priority it would inherit.
+        let latest_location = clock.repeat("locate", LOCATE_EVERY, locator);
+        let latest_location =
+            latest_location.inspect_err(|error| tracing::warn!(%error, "cannot watch the LID of the port: no thread was started")).ok();
         let first_ports = plan.devices.iter().scan(0, |next, device| Some(std::mem::replace(next, *next + device.ports.len()))).collect();
         Self {
             // Not cloned from one reading: the clone of a vector has no spare capacity.
             readings: (0..plan.ports.len()).map(|_| Reading::new(&columns)).collect(),
             links_up: vec![true; plan.ports.len()],
-            location: Some(Location::of(&transport)),
-            latest_location: None,
+            first_location,
+            latest_location,
             wall: clock.read_wall(),
             histograms: HistogramPeriod::new(clock.now()),
             batch: Batch::default(),
@@ -256,20 +265,15 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Takes the location of a transport that was opened, and follows it from now on.
-    fn set_location(&mut self, Location { local, mut locator }: Location, slot: u64) {
-        if let Some(local) = local {
-            self.set_local(local, slot);
-        }
-        match self.clock.repeat("locate", LOCATE_EVERY, move || locator()) {
-            Ok(latest) => self.latest_location = Some(latest),
-            Err(error) => tracing::warn!(%error, "cannot watch the LID of the port: no thread was started"),
-        }
+    /// Takes the newest location of the sending port, if another thread has read one.
+    fn take_latest_location(&mut self) -> Option<Local> {
+        self.latest_location.as_mut().and_then(|latest| latest()).flatten()
     }
 
-    /// Takes the newest location, if another thread has read one.
+    /// Gives the engine the newest location, unless the transport is lost.
     fn poll_location(&mut self, slot: u64) {
-        if let Some(Some(local)) = self.latest_location.as_mut().and_then(|latest| latest()) {
+        let latest = self.take_latest_location();
+        if let Some(local) = latest.filter(|_| !self.transport.is_lost()) {
             self.set_local(local, slot);
         }
     }
@@ -288,8 +292,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// Discovers the identity and the capabilities of every device, before the first slot.
     fn discover(&mut self, control: &Control) {
         let slot = self.current_slot();
-        if let Some(location) = self.location.take() {
-            self.set_location(location, slot);
+        if let Some(local) = self.first_location {
+            self.set_local(local, slot);
         }
         Running { driver: self, control, slot }.run_discovery(DISCOVERY);
         self.report_reachability(self.current_slot());

@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::clock::{Clock, Job, Progress};
+use super::clock::{BackgroundJob, Clock, JobState};
 use super::wake::Wake;
 use crate::mad::Mad;
 use crate::mad::exchange::{Completion, Local, Target};
@@ -32,33 +32,17 @@ pub struct Opened<T> {
 /// The reason why a transport could not be opened.
 pub type OpenError = Box<dyn Error + Send + Sync>;
 
-/// A transport that was opened, and the location of its port at that time.
+/// A transport that was opened, and the location of its port if it could be read.
 pub(super) struct Located<T> {
     opened: Opened<T>,
-    location: Location,
-}
-
-/// Location of the sending port on its subnet.
-pub(super) struct Location {
-    /// The location when the transport was opened; `None` if it could not be read.
-    pub(super) local: Option<Local>,
-    /// Reads the location later.
-    pub(super) locator: Locator,
-}
-
-impl Location {
-    /// Reads the location of the port of a transport. May block.
-    pub(super) fn of(transport: &impl Transport) -> Self {
-        let mut locator = transport.locator();
-        Self { local: locator(), locator }
-    }
+    local: Option<Local>,
 }
 
 /// The outcome of one attempt.
 type Attempt<T> = Result<Located<T>, OpenError>;
 
 /// Starts an attempt, which first closes the old transport.
-type StartAttempt<T> = Box<dyn Fn(Option<T>, &Arc<Wake>) -> io::Result<Job<Attempt<T>>> + Send>;
+type StartAttempt<T> = Box<dyn Fn(Option<T>, &Arc<Wake>) -> io::Result<BackgroundJob<Attempt<T>>> + Send>;
 
 /// Time from the loss of a transport to the first attempt.
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
@@ -86,7 +70,7 @@ enum AttemptState<T> {
         at: Instant,
         old: Option<T>,
     },
-    Running(Job<Attempt<T>>),
+    Running(BackgroundJob<Attempt<T>>),
 }
 
 /// The transport was opened again.
@@ -95,7 +79,8 @@ pub(super) struct Reconnected {
     pub(super) after: Duration,
     pub(super) pkey_index: u16,
     pub(super) pkey_table: Vec<u16>,
-    pub(super) location: Location,
+    /// Location of the port; `None` if it could not be read.
+    pub(super) local: Option<Local>,
 }
 
 impl<T: Transport, C: Clock> Reconnect<T, C> {
@@ -117,7 +102,7 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
             clock.start("open", wake, move || {
                 drop(old);
                 let opened = open()?;
-                Ok(Located { location: Location::of(&opened.transport), opened })
+                Ok(Located { local: opened.transport.locator()(), opened })
             })
         }));
     }
@@ -161,13 +146,13 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
         }
         let AttemptState::Running(job) = attempt else { return None };
         match job.poll(now) {
-            Progress::Running => None,
-            Progress::Panicked => self.failed(&"the attempt has panicked".into(), now),
-            Progress::Done(Err(error)) => self.failed(&error, now),
-            Progress::Done(Ok(Located { opened: Opened { transport, pkey_index, pkey_table }, location })) => {
+            JobState::Running => None,
+            JobState::Panicked => self.failed(&"the attempt has panicked".into(), now),
+            JobState::Done(Err(error)) => self.failed(&error, now),
+            JobState::Done(Ok(Located { opened: Opened { transport, pkey_index, pkey_table }, local })) => {
                 let after = now - *since;
                 self.connection = Connection::Open { transport, since: now };
-                Some(Reconnected { after, pkey_index, pkey_table, location })
+                Some(Reconnected { after, pkey_index, pkey_table, local })
             }
         }
     }

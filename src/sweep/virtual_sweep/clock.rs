@@ -6,7 +6,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::sweep::driver::{Clock, Job, Latest, Pacing, Wake, WallTime};
+use crate::sweep::driver::{BackgroundJob, Clock, Latest, Pacing, Wake, WallTime};
 use crate::time::Instant;
 
 /// Virtual time, shared by all clones of the clock.
@@ -103,12 +103,17 @@ impl Clock for VirtualClock {
         }
     }
 
-    fn start<R: Send + 'static>(&self, _name: &str, _wake: &Arc<Wake>, job: impl FnOnce() -> R + Send + 'static) -> io::Result<Job<R>> {
+    fn start<R: Send + 'static>(
+        &self,
+        _name: &str,
+        _wake: &Arc<Wake>,
+        job: impl FnOnce() -> R + Send + 'static,
+    ) -> io::Result<BackgroundJob<R>> {
         let (sender, result) = sync_channel(1);
         // Cannot fail: the channel is empty, and its receiver exists.
         let _ = sender.send(job());
         let job_time = Duration::from_nanos(self.0.job_time.load(Ordering::Relaxed));
-        Ok(Job::new(result, self.now() + job_time))
+        Ok(BackgroundJob::new(result, self.now() + job_time))
     }
 
     fn repeat<R: Send + 'static>(
@@ -136,7 +141,7 @@ fn nanos(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sweep::driver::Progress;
+    use crate::sweep::driver::JobState;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -178,9 +183,9 @@ mod tests {
         let (clock, wake) = (VirtualClock::default(), Arc::new(Wake::default()));
         clock.set_job_time(SECOND);
         let mut job = clock.start("job", &wake, || 7).expect("no thread is needed");
-        assert!(matches!(job.poll(clock.now()), Progress::Running));
+        assert!(matches!(job.poll(clock.now()), JobState::Running));
         clock.sleep(SECOND);
-        assert!(matches!(job.poll(clock.now()), Progress::Done(7)));
+        assert!(matches!(job.poll(clock.now()), JobState::Done(7)));
     }
 
     #[test]
