@@ -1,0 +1,194 @@
+//! The direction of imports between modules, and the length of files.
+//!
+//! `unsafe` and clocks are restricted by lints (`unsafe_code` in `Cargo.toml`, `disallowed-methods`
+//! in `clippy.toml`), and the viewer by package boundaries. Imports within the package `ibnet` are
+//! checked here: this test reads `use` lines and paths that start with `crate::` or `super::`.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A module, and the modules that it and its submodules may import beside its own top module.
+struct Rule {
+    module: &'static str,
+    may_import: &'static [&'static str],
+    /// Forbidden even within the own top module.
+    must_not_import: &'static [&'static str],
+}
+
+const fn rule(module: &'static str, may_import: &'static [&'static str], must_not_import: &'static [&'static str]) -> Rule {
+    Rule { module, may_import, must_not_import }
+}
+
+/// Data flows from the net file to the plan, the sweep, the records and the outputs; imports never
+/// run against it. The rule of the longest matching module applies.
+const RULES: &[Rule] = &[
+    rule("types", &[], &[]),
+    rule("time", &[], &[]),
+    rule("hostlist", &["types"], &[]),
+    rule("topology", &["types"], &[]),
+    rule("drawing", &["types"], &[]),
+    rule("assignments", &["hostlist", "types"], &[]),
+    rule("partition", &["assignments", "drawing", "hostlist", "record::reader", "record::text", "topology", "types"], &[]),
+    rule("mad", &["time", "types"], &["mad::transport"]),
+    rule("mad::libibmad", &["types"], &["mad::transport::sim"]),
+    rule("mad::transport", &["time", "types"], &[]),
+    rule("mad::transport::sim", &["time", "topology", "types"], &["mad::transport::umad"]),
+    rule("sweep", &["mad", "time", "types"], &["mad::transport", "sweep::driver"]),
+    rule("sweep::plan", &["assignments", "record", "types"], &["sweep::driver"]),
+    rule("sweep::engine", &["mad", "time", "types"], &["mad::transport", "sweep::driver", "sweep::virtual_sweep"]),
+    rule("sweep::engine::tests", &["mad", "time", "topology", "types"], &[]),
+    rule("sweep::query", &["mad", "record", "time", "types"], &["mad::transport", "sweep::driver", "sweep::engine"]),
+    rule("sweep::virtual_sweep", &["mad", "time", "topology"], &["mad::transport::umad"]),
+    rule("sweep::driver", &["mad", "output", "record", "time", "types"], &["mad::transport::sim", "mad::transport::umad"]),
+    rule("record", &["mad::pma", "sweep::counter", "sweep::sample", "types"], &[]),
+    rule("record::reader", &["types"], &[]),
+    rule("record::text", &["types"], &[]),
+    rule("output", &["record", "types"], &[]),
+    rule("metrics", &["mad::pma", "record", "sweep", "types"], &[]),
+    rule("config", &["mad::pma", "metrics", "output", "sweep::engine", "types"], &[]),
+    rule("cli", &["types"], &[]),
+];
+
+/// Largest number of lines of a file.
+const MAX_LINES: usize = 600;
+
+#[test]
+fn imports_follow_the_rules() {
+    let violations: Vec<String> = sources("src").iter().flat_map(|(path, code)| violations(path, code)).collect();
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
+}
+
+#[test]
+fn every_rule_names_existing_modules() {
+    let modules: Vec<String> = sources("src").iter().map(|(path, _)| module_of(path)).collect();
+    for Rule { module, may_import, must_not_import } in RULES {
+        for name in [module].into_iter().chain(*may_import).chain(*must_not_import) {
+            assert!(modules.iter().any(|known| is_within(known, name)), "module {name} does not exist; correct RULES");
+        }
+    }
+}
+
+#[test]
+fn no_file_is_longer_than_the_limit() {
+    let all = ["src", "analysis/src", "view/src"].into_iter().flat_map(sources);
+    let long: Vec<_> = all.map(|(path, code)| (path, code.lines().count())).filter(|(_, lines)| *lines > MAX_LINES).collect();
+    assert!(long.is_empty(), "longer than {MAX_LINES} lines: {long:?}");
+}
+
+#[test]
+fn forbidden_imports_are_detected() {
+    for (path, code) in [
+        ("src/sweep/engine/mod.rs", "use crate::mad::transport::sim::SimFabric;"),
+        ("src/sweep/engine/device.rs", "use crate::mad::{header::MadStatus, transport::{Transport, sim}};"),
+        ("src/sweep/engine/device.rs", "fn f() -> super::super::driver::DriverSettings { g() }"),
+        ("src/mad/transport/sim/mod.rs", "use crate::partition::Plan;"),
+        ("src/mad/header.rs", "use super::transport::Transport;"),
+        ("src/partition/mod.rs", "use crate::{\n    topology::Fabric,\n    mad::Mad,\n};"),
+        ("src/assignments/mod.rs", "use crate::partition::Plan;"),
+        ("src/types.rs", "use crate::time::Instant;"),
+        ("src/unknown.rs", "use crate::types::Guid;"),
+    ] {
+        assert!(!violations(path, code).is_empty(), "{path}: {code}");
+    }
+    for (path, code) in [
+        ("src/sweep/engine/device.rs", "use super::inflight::Inflight;\nuse crate::mad::pma::{Group, Query};"),
+        ("src/types.rs", "//! See [`crate::mad`].\nmod tests { use super::*; }"),
+        ("src/bin/ibnet-sweep/main.rs", "use ibnet::sweep::driver::Driver;"),
+    ] {
+        assert_eq!(violations(path, code), Vec::<String>::new(), "{path}: {code}");
+    }
+}
+
+/// Returns the imports of a file that its rule forbids.
+fn violations(path: &str, code: &str) -> Vec<String> {
+    let module = module_of(path);
+    if module.is_empty() || module.starts_with("bin") {
+        return Vec::new();
+    }
+    let Some(rule) = RULES.iter().filter(|rule| is_within(&module, rule.module)).max_by_key(|rule| rule.module.len()) else {
+        return vec![format!("{path}: module {module} has no rule; add one to RULES")];
+    };
+    let top = module.split("::").next().unwrap();
+    // A path that begins with an item, as `super::Item` in an inline module does, is no import.
+    let is_module = |import: &str| RULES.iter().any(|rule| import.split("::").next() == rule.module.split("::").next());
+    let is_allowed = |import: &str| {
+        let own = is_within(import, top) || rule.may_import.iter().any(|allowed| is_within(import, allowed));
+        own && !rule.must_not_import.iter().any(|forbidden| is_within(import, forbidden))
+    };
+    let imports = imports(&module, code);
+    let forbidden = imports.iter().filter(|import| is_module(import) && !is_allowed(import));
+    forbidden.map(|import| format!("{path}: {module} must not import {import}")).collect()
+}
+
+fn is_within(name: &str, module: &str) -> bool {
+    name.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+/// Returns the paths from the crate's root of all imports in the code. Comments are ignored.
+fn imports(module: &str, code: &str) -> Vec<String> {
+    let code: String = code.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| [line, "\n"]).collect();
+    let mut found = Vec::new();
+    for (at, prefix) in code.match_indices("crate::").chain(code.match_indices("super::")) {
+        let before = code[..at].chars().next_back();
+        // A continuation such as `super::super::` is handled at its first segment.
+        if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
+            continue;
+        }
+        let mut base: Vec<&str> = if prefix == "crate::" { Vec::new() } else { module.split("::").collect() };
+        let mut rest = &code[at..];
+        while let Some(after) = rest.strip_prefix("super::") {
+            base.pop();
+            rest = after;
+        }
+        expand(rest.strip_prefix("crate::").unwrap_or(rest), &base.join("::"), &mut found);
+    }
+    found
+}
+
+/// Expands a path, with or without a tree of braces, to the paths of its leaves.
+fn expand<'a>(text: &'a str, base: &str, found: &mut Vec<String>) -> &'a str {
+    let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(text.len());
+    let (path, mut rest) = text.split_at(end);
+    let joined = [base, path.trim_matches(':')].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("::");
+    if !((path.is_empty() || path.ends_with("::")) && rest.starts_with('{')) {
+        found.push(joined);
+        return rest;
+    }
+    rest = &rest[1..];
+    loop {
+        rest = expand(rest.trim_start(), &joined, found).trim_start();
+        match rest.strip_prefix(',') {
+            Some(after) if after.trim_start().starts_with('}') => return &after.trim_start()[1..],
+            Some(after) => rest = after,
+            None => return rest.strip_prefix('}').unwrap_or(rest),
+        }
+    }
+}
+
+/// Returns the module path of a source file: `src/sweep/engine/mod.rs` is `sweep::engine`.
+fn module_of(path: &str) -> String {
+    let path = path.trim_start_matches("src/").trim_end_matches(".rs").trim_end_matches("/mod");
+    if path == "lib" { String::new() } else { path.replace('/', "::") }
+}
+
+/// Returns path and text of all Rust files below a folder of the repository.
+fn sources(folder: &str) -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    let mut folders = vec![root.join(folder)];
+    while let Some(folder) = folders.pop() {
+        let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        for path in paths {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+                files.push((name, fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    assert!(!files.is_empty(), "no sources in {folder}");
+    files
+}
