@@ -10,10 +10,10 @@ use ibnet::mad::pma::{CLASS_PORT_INFO, Capabilities, PORT_SAMPLES_CONTROL, Sampl
 use ibnet::mad::smp::{CLASS_SUBN_LID_ROUTED, NODE_INFO, NodeInfo};
 use ibnet::mad::transport::{Locator, Transport, TransportError};
 use ibnet::mad::{MAD_LEN, Mad, header::Header};
+use ibnet::record::{self, LinkSource, PortIdentity, PortRecord};
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::driver::Clock;
 use ibnet::sweep::engine::{Config, DevicePlan};
-use ibnet::record::{self, LinkSource, PortIdentity, PortRecord};
 use ibnet::sweep::sample::Status;
 use ibnet::sweep::virtual_sweep::{VirtualClock, VirtualSweep};
 use ibnet::time::Instant;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::output::{Destination, Lines};
+use ibnet::record::strict::{self, Line};
 use ibnet::sweep::driver::{Clock, Control, Driver, DriverSettings, Notice};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::SweepPlan;
-use ibnet::record::strict::{self, Line};
 use ibnet::sweep::virtual_sweep::{Pause, VirtualClock, VirtualTransport};
 use ibnet::topology::{Fabric, ports_report, synthetic};
 use ibnet::types::PortNum;

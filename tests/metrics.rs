@@ -119,7 +119,14 @@ impl Harness {
     }
 
     /// Sweeps a plan as primary or secondary. Passes the records of each slot and the fabric to `look`.
-    fn sweep_as(&self, is_secondary: bool, plan: SweepPlan, groups: &[Group], slots: u64, mut look: impl FnMut(u64, Vec<Line>, &mut SimFabric)) {
+    fn sweep_as(
+        &self,
+        is_secondary: bool,
+        plan: SweepPlan,
+        groups: &[Group],
+        slots: u64,
+        mut look: impl FnMut(u64, Vec<Line>, &mut SimFabric),
+    ) {
         let sim = Arc::new(Mutex::new(SimFabric::new(fabric(), Options::default())));
         let (outlet, lines) = Destination::memory();
         let settings = driver::DriverSettings {

@@ -113,8 +113,13 @@ impl Service {
     }
 
     /// Stops the program; returns its records and its log.
-    fn stop(mut self) -> (Vec<Line>, String) {
+    fn stop(self) -> (Vec<Line>, String) {
         self.signal("TERM");
+        self.wait_for_end()
+    }
+
+    /// Waits until the program has ended after a signal; returns its records and its log.
+    fn wait_for_end(mut self) -> (Vec<Line>, String) {
         assert_eq!(self.child.wait().unwrap().code(), Some(0));
         (self.lines(), fs::read_to_string(self.path("log")).unwrap())
     }
@@ -278,7 +283,8 @@ fn service_manager_is_notified_of_readiness_slots_reloads_and_the_end() {
     until("WATCHDOG=1");
     service.signal("TERM");
     until("STOPPING=1");
-    service.stop();
+    // A second signal would end the time for draining the outputs.
+    service.wait_for_end();
 }
 
 /// Returns the lines of `/proc/PID/net` for the sockets of a process, found by their inodes.

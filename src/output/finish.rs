@@ -162,7 +162,8 @@ impl Drop for Posted {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-    use std::process::Command;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::super::batch::{Batch, short};
     use super::super::{Destination, FileOptions, Outlet, Output, open};
@@ -199,7 +200,7 @@ mod tests {
     fn stop_reports_a_stalled_output_and_completes_the_others() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (fifo, file) = (folder.path().join("fifo"), folder.path().join("lines"));
-        assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo runs").success());
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO is created");
         let (outlet, running) = start(&[&fifo, &file], |_| {});
         // More than a pipe holds, and it has no reader.
         (0..3).for_each(|_| outlet.offer(batch(1 << 20)));

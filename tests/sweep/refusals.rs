@@ -43,7 +43,7 @@ fn missing_and_contradicting_plans_are_refused() {
     let both = run(&dir, &["--net", "net.p", "--assignments", "plan.toml", "--simulate", "net.p"]);
     refused(&both, "cannot use both an assignments file and a net file", "give either --assignments or --net");
     let missing = run(&dir, &["--assignments", "plan.toml", "--simulate", "net.p"]);
-    refused(&missing, "plan.toml: cannot be read\ncause: ", "ibnet-gen -o FILE");
+    refused(&missing, "cannot read plan.toml\ncause: ", "ibnet-gen -o FILE");
     refused(&run(&dir, &["--assignments", "net.p", "--simulate", "net.p"]), "net.p:1: ", "ibnet-gen");
     let made = run_program(GEN, dir.path(), &["--net", "net.p", "--samplers", "node00001,node00004", "-o", "plan.toml"]);
     assert_eq!(made.code, 0, "{}", made.stderr);
@@ -56,8 +56,8 @@ fn invalid_net_files_are_refused() {
     let plain = include_bytes!("../data/fabrics/topograph-gb200-no-links.topo");
     let unlinked = b"SW     4  2 0x0000000000200006 4x SDR                                    'leaf0'\n";
     for (bytes, message, help) in [
-        (&b""[..], "net.p: the file is empty", "ibnetdiscover -p"),
-        (&[0, 159, 146, 150, 10, 255, 0, 27], "net.p:1: ", "ibnetdiscover -p"),
+        (&b""[..], "cannot use net.p as a net file: the file is empty", "ibnetdiscover -p"),
+        (&[0, 159, 146, 150, 10, 255, 0, 27], "cannot use net.p as a net file: none of its ", "ibnetdiscover -p"),
         (plain, "net.p: nothing to sweep: the file has no linked port", "whose link is up"),
         (unlinked, "net.p: nothing to sweep: the file has no linked port", "whose link is up"),
     ] {
@@ -67,9 +67,9 @@ fn invalid_net_files_are_refused() {
     }
     let dir = small();
     let missing = run(&dir, &["--simulate", "nosuch.p"]);
-    refused(&missing, "nosuch.p: cannot be read\ncause: ", "ibnetdiscover -p");
+    refused(&missing, "cannot read the net file nosuch.p\ncause: ", "ibnetdiscover -p");
     assert!(!missing.stderr.contains("standard input"), "standard input is not read: {}", missing.stderr);
-    refused(&run(&dir, &["--net", "nosuch.p"]), "nosuch.p: cannot be read\ncause: ", "ibnetdiscover -p");
+    refused(&run(&dir, &["--net", "nosuch.p"]), "cannot read the net file nosuch.p\ncause: ", "ibnetdiscover -p");
     refused(&run(&dir, &["--net", "net.p", "--simulate", "nosuch.p"]), "nosuch.p: cannot be read", "ibnetdiscover -p");
     let nowhere = run(&dir, &["--simulate", "net.p", "-o", "nosuch/lines"]);
     refused(&nowhere, "cannot write to nosuch/lines: it cannot be opened\ncause: ", "-o FILE");
@@ -174,5 +174,5 @@ fn host_without_an_hca_is_reported() {
         return;
     }
     let dir = small();
-    refused(&run(&dir, &["--net", "net.p"]), "this host has no InfiniBand adapter (HCA)", "--simulate");
+    refused(&run(&dir, &["--net", "net.p"]), "cannot find an InfiniBand adapter (HCA) on this host", "--simulate");
 }

@@ -139,7 +139,8 @@ fn run(args: &Args) -> Result<(), Failure> {
             let (ca, ca_port) = simulation::hca_name(&share.ca);
             let (plan, settings) = (SweepPlan::new(&share.block), DriverSettings { ca, ca_port, ..settings });
             let transport = SimTransport::new(Arc::clone(&fabric));
-            Ok(Box::new(move |outlet| Driver::new(plan, settings, transport, SystemClock::start(), outlet, cli::random_seed())) as MakeDriver<_>)
+            Ok(Box::new(move |outlet| Driver::new(plan, settings, transport, SystemClock::start(), outlet, cli::random_seed()))
+                as MakeDriver<_>)
         };
         return sweep(args, setup, Box::new(prepare));
     }

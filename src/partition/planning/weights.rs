@@ -15,9 +15,9 @@ use std::io::{self, BufRead};
 
 use miette::Diagnostic;
 
+use crate::record::reader::{Head, Record, Type};
 use crate::topology::{Device, Fabric};
 use crate::types::{Guid, NodeKind, Printable};
-use crate::record::reader::{Head, Record, Type};
 
 /// Measured service times, by device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

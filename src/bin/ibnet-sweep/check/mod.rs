@@ -73,7 +73,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if let Some(fabric) = fabric {
         report.line(Verdict::Ok, "HCA", "simulated: none is needed", None)?;
         for share in &shares {
-            let client = DeviceClient::new(SimTransport::new(fabric.clone()), SystemClock::start(), address(&config, 0), cli::random_seed());
+            let client =
+                DeviceClient::new(SimTransport::new(fabric.clone()), SystemClock::start(), address(&config, 0), cli::random_seed());
             report.devices(share, client, args.verbose)?;
         }
         return report.end();
