@@ -41,7 +41,7 @@ pub struct NetFile {
     pub linked_lines: usize,
 }
 
-/// Why a net file is refused.
+/// Reason why a net file is refused.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum NetFileError {

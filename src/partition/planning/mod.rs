@@ -109,8 +109,8 @@ struct Primary {
 fn primary(task: &Task<'_>, options: &PlanOptions<'_>) -> Primary {
     let nothing = vec![None; task.devices()];
     let kept = options.previous.map_or_else(|| nothing.clone(), |previous| previous::kept(task, &previous.primary));
-    // Kept devices may leave gaps that are too small for the others. Then the plan keeps only the
-    // samplers' own devices, and if that fails too, none.
+    // With all kept devices the others may not fit. Then the plan keeps only the samplers' own
+    // devices. If the others do not fit either, it keeps none.
     let all = rules::by_the_rules(task, &kept).map(|owners| (owners, kept.clone()));
     let moved_more = options.previous.is_some() && all.is_none();
     let less =

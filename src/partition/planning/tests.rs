@@ -130,7 +130,7 @@ fn fabric_without_links_is_rejected() {
     let down = b"SW     4  2 0x0000000000200006 4x SDR                                    'leaf0'\n";
     let fabric = ports_report::parse(down, "net.p").unwrap().fabric;
     let error = plan(&Request { fabric: &fabric, samplers: Vec::new(), cap: 150 }).unwrap_err();
-    assert_eq!(error.to_string(), "nothing to sample: the net file has no linked port");
+    assert_eq!(error.to_string(), "cannot make a plan: the net file has no linked port");
 }
 
 #[test]

@@ -104,7 +104,7 @@ pub fn suggest(fabric: &Fabric, options: &SuggestOptions) -> Result<Suggested, S
 }
 
 /// Returns a lower bound of the number of samplers: one for each device that is larger than the
-/// cap, and room for all others.
+/// cap, and as many as all other ports need.
 fn fewest(fabric: &Fabric, cap: u32) -> usize {
     let sampled = fabric.devices().iter().filter(|device| Reason::of(fabric, device).is_none());
     let (large, others): (Vec<u32>, Vec<u32>) = sampled.map(|device| device.linked_ports() as u32).partition(|ports| *ports > cap);

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn without_tiers_rows_are_distances_from_the_rim() {
+    fn without_tiers_rows_are_distances_from_the_edge() {
         let mut net = Blueprint::new("EDR");
         let row: Vec<_> = (0..5).map(|n| net.switch(&format!("s{n}"), 8)).collect();
         for (n, switch) in row.iter().enumerate() {
