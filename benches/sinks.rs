@@ -1,4 +1,4 @@
-//! Throughput of each output in records and octets a second. The records are slots of
+//! Throughput of each output in records and octets per second. The records are slots of
 //! `examples/stria.p`, simulated, and are handed over at once.
 //!
 //!     cargo bench --bench sinks

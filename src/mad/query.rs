@@ -103,7 +103,7 @@ impl Query {
         }
     }
 
-    /// Whether a reply redirects this query and names ClassPortInfo as its attribute.
+    /// Returns whether a reply redirects this query and has ClassPortInfo as its attribute.
     ///
     /// The data area of a redirection holds a ClassPortInfo (IBA vol. 1, 13.5.4). Most agents
     /// repeat the AttributeID of the request; the agent of IBM eHCA adapters sends that of
