@@ -70,7 +70,7 @@ fn invalid_net_files_are_refused() {
     refused(&missing, "cannot read the net file nosuch.p\ncause: ", "ibnetdiscover -p");
     assert!(!missing.stderr.contains("standard input"), "standard input is not read: {}", missing.stderr);
     refused(&run(&dir, &["--net", "nosuch.p"]), "cannot read the net file nosuch.p\ncause: ", "ibnetdiscover -p");
-    refused(&run(&dir, &["--net", "net.p", "--simulate", "nosuch.p"]), "nosuch.p: cannot be read", "ibnetdiscover -p");
+    refused(&run(&dir, &["--net", "net.p", "--simulate", "nosuch.p"]), "cannot read the net file nosuch.p", "ibnetdiscover -p");
     let nowhere = run(&dir, &["--simulate", "net.p", "-o", "nosuch/lines"]);
     refused(&nowhere, "cannot write to nosuch/lines: it cannot be opened\ncause: ", "-o FILE");
 }
