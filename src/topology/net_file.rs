@@ -183,7 +183,7 @@ struct Subnet<'a> {
     ends: BTreeMap<Key, Lid>,
 }
 
-/// What two files have in common.
+/// Ports that two files have in common.
 enum Shared {
     Nothing,
     /// Ports with the same LIDs.

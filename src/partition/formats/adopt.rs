@@ -90,7 +90,7 @@ pub enum AdoptError {
 /// Makes a plan from lid files.
 ///
 /// # Errors
-/// When a sampler is not in the fabric, no line matches the fabric, or the cap is too low.
+/// If a sampler is not in the fabric, no line matches the fabric, or the cap is too low.
 pub fn adopt(fabric: &Fabric, lines: &[LidLine], guids: &[(String, Guid)], cap: u32) -> Result<Adopted, AdoptError> {
     let left_out = something_to_sample(fabric)?;
     let samplers = hosts::locate(&samplers(lines), guids, fabric)?;
@@ -161,7 +161,7 @@ fn owners(task: &Task<'_>, listed: &ListedPorts, repairs: &mut Repairs) -> Vec<O
     for (id, ports) in listed {
         let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
         ports.values().flatten().for_each(|sampler| *counts.entry(*sampler).or_default() += 1);
-        // Of equal counts the first sampler.
+        // If several samplers have most ports, the first one keeps the device.
         let Some((owner, _)) = counts.iter().rev().max_by_key(|(_, count)| **count) else { continue };
         let device = fabric.device(*id);
         owners[id.0 as usize] = Some(*owner);

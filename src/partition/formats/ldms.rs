@@ -113,7 +113,7 @@ pub fn lid_file(fabric: &Fabric, share: &Share) -> String {
 /// was given.
 ///
 /// # Errors
-/// When a line is not valid, or the host is unknown.
+/// If a line is not valid, or the host is unknown.
 pub fn parse(text: &str, name: &str, sampler: Option<&SamplerSpec>) -> Result<Vec<LidLine>, LidFileError> {
     let is_own = text.lines().next() == Some(OWN_HEADING);
     let origin = |line| Origin::Line { name: name.to_owned(), line };
@@ -141,7 +141,7 @@ pub fn parse(text: &str, name: &str, sampler: Option<&SamplerSpec>) -> Result<Ve
 /// Parses one host, with the HCA that sends if it is named.
 ///
 /// # Errors
-/// When the text is not a host, or several hosts.
+/// If the text is not a host, or several hosts.
 pub fn one_host(host: &str, origin: Origin) -> Result<SamplerSpec, HostsError> {
     let one = |mut all: Vec<SamplerSpec>| if all.len() == 1 { all.pop() } else { None };
     let several = HostsError::Syntax { origin: origin.clone(), part: host.to_owned(), column: 1, problem: "expected one host" };

@@ -153,7 +153,7 @@ pub enum HostsError {
 /// Parses a list of samplers.
 ///
 /// # Errors
-/// When the list is empty, cannot be read, is too long, or names a host twice.
+/// If the list is empty, cannot be read, is too long, or names a host twice.
 pub fn parse_list(text: &str) -> Result<Vec<SamplerSpec>, HostsError> {
     let mut all = Vec::new();
     expand(text, &Origin::Argument, &mut all)?;
@@ -194,7 +194,7 @@ pub fn fold(parts: &[String]) -> String {
 /// hosts whose node description does not begin with their name.
 ///
 /// # Errors
-/// When a sampler is not in the fabric.
+/// If a sampler is not in the fabric.
 pub fn locate(wanted: &[SamplerSpec], guids: &[(String, Guid)], fabric: &Fabric) -> Result<Vec<Host>, HostsError> {
     if let Some((host, _)) = guids.iter().find(|(host, _)| !wanted.iter().any(|wanted| wanted.host == *host)) {
         return Err(HostsError::GuidOfOther { host: host.clone() });

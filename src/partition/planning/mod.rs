@@ -39,7 +39,7 @@ use task::{Owners, Task};
 /// Equal input gives an equal plan; nothing is random.
 ///
 /// # Errors
-/// When there is nothing to sample, or the samplers are too few for the cap.
+/// If there is nothing to sample, or the samplers are too few for the cap.
 pub fn plan(request: &Request<'_>) -> Result<Plan, PlanError> {
     plan_with(request, &PlanOptions::default())
 }

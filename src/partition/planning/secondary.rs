@@ -4,7 +4,7 @@
 //! In most plans each sampler is the second sampler for all ports of exactly one other sampler.
 //! Then the cap holds and no switch is split, because both are true of the primary role. The pairs
 //! are chosen for two goals: first, few ports change their previous second sampler; then, hops are
-//! few. Without such pairs (if more than half of the samplers are on one leaf) devices are
+//! few. If more than half of the samplers are on one leaf, no such pairs exist. Then devices are
 //! assigned one by one, to the permitted sampler with the smallest load.
 //!
 //! Two hosts are apart if no switch has both. Hosts with many rails may share all leaf switches

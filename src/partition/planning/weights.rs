@@ -85,7 +85,7 @@ impl Weights {
     /// Adds the service times of a file. `name` is the name of the file in messages.
     ///
     /// # Errors
-    /// When the file cannot be read, or has no service time.
+    /// If the file cannot be read, or has no service time.
     pub fn add(&mut self, mut file: impl BufRead, name: &str) -> Result<(), WeightsError> {
         let (mut line, mut found, bad_before) = (0, 0, self.bad.len());
         let mut text = Vec::new();
@@ -150,7 +150,7 @@ impl Weights {
 /// MADs. `None` for other records and empty lines.
 ///
 /// # Errors
-/// When the line is not a record, or its values are not plausible.
+/// If the line is not a record, or its values are not plausible.
 fn service_time(line: &[u8]) -> Result<Option<(Guid, u64, u64)>, String> {
     if line.is_empty() {
         return Ok(None);

@@ -41,11 +41,11 @@ pub struct Forgery {
 /// The property of a forged reply that differs from the true one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Defect {
-    /// Another LID sends it.
+    /// Another LID sends the forged reply.
     Sender,
-    /// It has another attribute than the request.
+    /// The forged reply has another attribute than the request.
     Attribute,
-    /// It ends after the header.
+    /// The forged reply ends after the header.
     Length,
 }
 

@@ -294,9 +294,9 @@ fn empty_header() -> sys::ib_user_mad {
 
 /// Ends the process at once: no exit handlers run, no destructors run, no buffer is flushed.
 ///
-/// Only for a stop that exceeded its time limit. With ibsim's preloaded library a normal exit can
-/// block for ever: its exit handler waits for a reply of the simulator, and for a lock that a
-/// thread inside `write` holds. Against a kernel, `std::process::exit` would do.
+/// Call it only at a stop that exceeded its time limit. With ibsim's preloaded library a normal exit
+/// can block for ever: its exit handler waits for a reply of the simulator, and for a lock that a
+/// thread inside `write` holds. With a real kernel, `std::process::exit` is sufficient.
 #[expect(unsafe_code, reason = "_exit(2)")]
 pub fn end_process(code: i32) -> ! {
     // SAFETY: takes a number and does not return, so no state of this process is used afterwards.
