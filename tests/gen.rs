@@ -66,7 +66,7 @@ fn row<'a>(stderr: &'a str, sampler: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn paper_fabric_on_eight_samplers() {
+fn paper_fabric_is_planned_on_eight_samplers() {
     let dir = stria();
     let run = generate(&dir, EIGHT);
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);

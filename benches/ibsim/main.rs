@@ -60,7 +60,7 @@ fn main() {
     };
 
     println!("whole slot on ibsim: {} ports, groups extended,base,xmtdisc,rcverr; {TURNS} turns\n", blueprint.linked_ports());
-    println!("| placement | program | sweep, median | shortest | MADs | us per MAD | serial / this |");
+    println!("| placement | program | sweep, median | minimum | MADs | us per MAD | serial / this |");
     println!("|---|---|---|---|---|---|---|");
     for (place, cores) in PLACES {
         whole_slots(place, &start(cores), &c_loop, cores.map(|(_, core)| core));
@@ -75,7 +75,7 @@ fn main() {
         silent::SLOTS - silent::HEALTHY
     );
     println!(
-        "| silent | their ports | slot before, median | first slot after | after, median | longest | increase, in timeouts | ports of other devices not ok or late |"
+        "| silent devices | their ports | slot before, median | first slot after | after, median | longest | increase, in timeouts | other ports that were not ok or late |"
     );
     println!("|---|---|---|---|---|---|---|---|");
     let ibsim = start(cores);

@@ -39,7 +39,7 @@ fn sampler_of<'a>(plan: &'a Plan, fabric: &Fabric, name: &str) -> &'a str {
 const EIGHT: &str = "node[00001,00025,00049,00073,00097,00121],admin1,oss1";
 
 #[test]
-fn paper_fabric_on_eight_samplers() {
+fn paper_fabric_is_planned_on_eight_samplers() {
     let fabric = read(&synthetic::stria());
     let ports = |plan: &Plan| plan.shares.iter().map(|share| share.ports).collect::<Vec<_>>();
     let plain = planned_with(&fabric, EIGHT, 150, &PlanOptions { optimize: false, ..PlanOptions::default() }).unwrap();
