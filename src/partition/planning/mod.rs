@@ -47,7 +47,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, PlanError> {
 /// Makes a plan with options.
 ///
 /// # Errors
-/// The errors of [`plan`], and [`PlanError::NoSecondary`] with redundancy.
+/// The errors of [`plan()`], and [`PlanError::NoSecondary`] with redundancy.
 pub fn plan_with(request: &Request<'_>, options: &PlanOptions<'_>) -> Result<Plan, PlanError> {
     let Request { fabric, samplers, cap } = request;
     let left_out = something_to_sample(fabric)?;
