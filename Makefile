@@ -1,6 +1,6 @@
 # The two commands for a first look: `make demo` and `make test`. `make help` lists all targets.
 
-.PHONY: help deps tools build build-full dist install demo test lint deny advisories bench fuzz clean
+.PHONY: help deps tools build build-full dist install demo test soak lint deny advisories bench fuzz clean
 
 CARGO ?= cargo
 # zstd's C code takes a minute of CPU time to compile: the library of the system is used where it is
@@ -24,12 +24,13 @@ DEMO = out/demo
 
 # cargo-nextest if it is installed, else cargo's own test runner.
 NEXTEST = $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
-RUN_TESTS = $(RUN) $(if $(NEXTEST),nextest run,test)
+# Doc tests run apart: nextest cannot run them.
+RUN_TESTS = $(RUN) $(if $(NEXTEST),nextest run,test) --lib --bins --tests
 ALL = --workspace --all-features
 
 # Seconds for each target of `make fuzz`.
 FUZZ_SECONDS ?= 60
-FUZZ = $(CARGO) fuzz run --sanitizer none
+FUZZ = $(RUN) fuzz run --sanitizer none
 FUZZ_END = -- -max_total_time=$(FUZZ_SECONDS) -timeout=10 -verbosity=0 -print_final_stats=1
 
 help: ## Print this list
@@ -88,8 +89,18 @@ demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a
 # The suite runs once, with all features. The second line runs only what differs in a smaller build.
 test: deps tools ## Run all tests that need no hardware, with the real tools, servers and databases
 	IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN_TESTS) $(ALL)
-	$(RUN_TESTS) -p ibnet --no-default-features --test features
+	$(RUN) $(if $(NEXTEST),nextest run,test) -p ibnet --no-default-features --test features
 	$(RUN) test --doc $(ALL)
+
+# Number of repetitions of `make soak`.
+SOAK_RUNS ?= 20
+SOAK = --test ibsim --test reload --test sinks --test sweep --test workers --test readers
+
+soak: deps tools ## Repeat the tests of real processes SOAK_RUNS (20) times: about an hour
+	@for run in $$(seq $(SOAK_RUNS)); do \
+	    echo "soak: run $$run of $(SOAK_RUNS)"; \
+	    IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN) $(if $(NEXTEST),nextest run,test) -p ibnet --all-features $(SOAK) || exit 1; \
+	done
 
 lint: deps deny advisories ## Check format, lints, documentation, licences and advisories
 	$(CARGO) fmt --all --check
@@ -125,7 +136,7 @@ bench: deps ## Measure, and print the tables of docs/performance.md
 # Fuzzing without a sanitizer works with the stable toolchain.
 fuzz: ## Fuzz the parsers of replies, records, net files and name maps: one minute each
 	@$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install cargo-fuzz --locked
-	$(CARGO) fuzz build --sanitizer none
+	$(RUN) fuzz build --sanitizer none
 	$(FUZZ) mad_reply $(FUZZ_END) -max_len=2000 -len_control=0
 	$(FUZZ) records $(FUZZ_END)
 	@mkdir -p fuzz/corpus/net_file
