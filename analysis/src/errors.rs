@@ -91,7 +91,7 @@ pub enum LinkFault {
 }
 
 impl LinkFault {
-    /// Name in tables.
+    /// Returns the name in tables.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Down => "down",
@@ -102,7 +102,7 @@ impl LinkFault {
         }
     }
 
-    /// Name in the JSON output.
+    /// Returns the name in the JSON output.
     const fn what(self) -> &'static str {
         match self {
             Self::Down => "link_down",

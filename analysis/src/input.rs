@@ -17,12 +17,13 @@ use crate::record::{Head, Record, Type};
 
 /// A state that is built from records one after the other.
 pub trait Fold: Clone + Send {
-    /// Whether the fold uses records of this type; other records are counted and not parsed.
+    /// Returns whether the fold uses records of this type; other records are counted and not
+    /// parsed.
     fn uses(&self, _kind: Type) -> bool {
         true
     }
 
-    /// Whether the fold uses the counters of port records; parsing is faster without them.
+    /// Returns whether the fold uses the counters of port records; parsing is faster without them.
     fn uses_counters(&self) -> bool {
         true
     }
@@ -104,7 +105,8 @@ impl Inputs {
         self.from.is_none_or(|from| ts >= from) && self.to.is_none_or(|to| ts < to)
     }
 
-    /// The files in the order of their first records: rotated files are in order under any name.
+    /// Returns the files in the order of their first records: rotated files are in order under any
+    /// name.
     pub(crate) fn in_order(&self) -> Vec<PathBuf> {
         let mut files = self.files.clone();
         // Pipes can be read only once and come last. Unreadable files come first and fail then.

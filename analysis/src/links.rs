@@ -187,7 +187,7 @@ impl Link {
         Self { ends: [other, one], directions: [self.directions[1], self.directions[0]], compared, ..self }
     }
 
-    /// Whether the ends counted different numbers of octets, beyond the tolerance.
+    /// Returns whether the ends counted different numbers of octets, beyond the tolerance.
     pub fn disagrees(&self) -> bool {
         self.compared.is_some_and(|compared| compared.missing() != (0, 0))
     }

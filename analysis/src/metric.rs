@@ -83,7 +83,7 @@ impl Metric {
         value.filter(|value| value.is_finite())
     }
 
-    /// Whether values of several ports can be added: rates can, shares and times cannot.
+    /// Returns whether values of several ports can be added: rates can, shares and times cannot.
     pub fn is_additive(&self) -> bool {
         matches!(self.source, Source::Rate(_) | Source::Derived(Derived::XmitGbps | Derived::RcvGbps))
     }

@@ -256,7 +256,7 @@ impl Trees {
         self.labels.get(&key).and_then(|label| label.peer.clone())
     }
 
-    /// Whether the port belongs to an HCA.
+    /// Returns whether the port belongs to an HCA.
     pub fn is_host(&self, key: PortKey) -> bool {
         self.labels.get(&key).is_some_and(|label| label.is_host)
     }

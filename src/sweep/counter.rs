@@ -72,7 +72,7 @@ impl Columns {
         self.columns.len()
     }
 
-    /// Whether there are no columns.
+    /// Returns whether there are no columns.
     pub fn is_empty(&self) -> bool {
         self.columns.is_empty()
     }
@@ -95,8 +95,8 @@ impl Rate {
 }
 
 impl Column {
-    /// Whether the column is in the record of a device: the device has the counter in this group,
-    /// and has no wider one.
+    /// Returns whether the column is in the record of a device: the device has the counter in this
+    /// group, and has no wider one.
     ///
     /// A device of unknown capabilities is taken to have the mandatory counters and the 64-bit
     /// traffic counters, except those that it refused. A forced group is present if it was
@@ -116,7 +116,7 @@ impl Column {
     }
 }
 
-/// Whether the device of a sample has what a counter needs.
+/// Returns whether the device of a sample has what a counter needs.
 fn satisfied(sample: &Sample<'_>, needs: Needs) -> bool {
     let Some(capabilities) = sample.capabilities else {
         // A group that OptionMask would name is present if it was answered.

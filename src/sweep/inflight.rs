@@ -72,7 +72,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Whether the request goes to the subnet manager.
+    /// Returns whether the request goes to the subnet manager.
     pub fn is_to_manager(self) -> bool {
         self == Self::Path
     }
@@ -159,8 +159,8 @@ impl Inflight {
         }
     }
 
-    /// Number of transactions that hold a place in the window. Requests to the subnet manager hold
-    /// none.
+    /// Returns the number of transactions that hold a place in the window. Requests to the subnet
+    /// manager hold none.
     pub fn pending(&self) -> usize {
         self.pending
     }
@@ -262,7 +262,7 @@ impl Inflight {
         self.agents.unexpired.iter().filter_map(|(_, tid)| self.by_tid.get(tid)).filter(|transaction| !transaction.expired)
     }
 
-    /// Number of transactions that an agent may still answer.
+    /// Returns the number of transactions that an agent may still answer.
     pub fn at_agents(&self) -> usize {
         self.at_agents
     }

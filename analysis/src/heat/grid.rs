@@ -109,7 +109,7 @@ impl Cell {
 }
 
 impl Grid {
-    /// End of the last column in nanoseconds since 1970.
+    /// Returns the end of the last column in nanoseconds since 1970.
     pub fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.step_ns.saturating_mul(self.columns as u64))
     }

@@ -194,9 +194,9 @@ fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
     found
 }
 
-/// Whether the peer of a switch port is an HCA although it has no records, as in the file of one
-/// sampler. A port of an HCA has its own GUID and number 1 or 2, and only one port has it as its
-/// peer.
+/// Returns whether the peer of a switch port is an HCA although it has no records, as in the file
+/// of one sampler. A port of an HCA has its own GUID and number 1 or 2, and only one port has it as
+/// its peer.
 fn is_leaf_port(ports: &BTreeMap<PortKey, PortSummary>, port: &PortSummary) -> bool {
     const HCA_PORTS: u8 = 2;
     let Some((guid, number)) = port.peer else { return false };

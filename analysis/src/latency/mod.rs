@@ -213,7 +213,7 @@ impl Latency {
     }
 }
 
-/// The distribution of that name.
+/// Returns the distribution of that name.
 fn entry<'a>(all: &'a mut BTreeMap<String, Distribution>, name: &str) -> &'a mut Distribution {
     all.entry(name.to_owned()).or_default()
 }

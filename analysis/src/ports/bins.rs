@@ -36,12 +36,12 @@ impl TimeBins {
         Self { bins: Vec::new(), shift: 0, most }
     }
 
-    /// Length of an interval in nanoseconds.
+    /// Returns the length of an interval in nanoseconds.
     pub const fn width_ns(&self) -> u64 {
         SECOND << self.shift
     }
 
-    /// Number of times that the length was doubled.
+    /// Returns the number of times that the length was doubled.
     pub const fn shift(&self) -> u32 {
         self.shift
     }

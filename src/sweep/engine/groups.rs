@@ -159,12 +159,12 @@ impl Groups {
         self.swept.forced
     }
 
-    /// Whether no group was answered.
+    /// Returns whether no group was answered.
     pub(super) fn has_no_answers(&self) -> bool {
         self.answered == 0
     }
 
-    /// Whether a group is requested.
+    /// Returns whether a group is requested.
     pub(super) fn has(&self, group: u8) -> bool {
         let bit = 1 << group;
         // A device that refused any group may have refused the wider one.
@@ -217,8 +217,8 @@ impl Groups {
         self.sampling_tries = self.sampling_tries.max(1);
     }
 
-    /// Whether a group is to be probed. Starts to probe the optional groups if PortSamplesControl
-    /// was refused or never answered.
+    /// Returns whether a group is to be probed. Starts to probe the optional groups if
+    /// PortSamplesControl was refused or never answered.
     pub(super) fn needs_probe(&mut self, group: u8) -> bool {
         let no_mask = self.tick == Learned::Refused || self.tick == Learned::Unknown && self.sampling_tries == 0;
         if no_mask && !std::mem::replace(&mut self.probing, true) {

@@ -65,18 +65,18 @@ impl Manager {
         }
     }
 
-    /// Whether a query is in flight or will be sent.
+    /// Returns whether a query is in flight or will be sent.
     pub(super) fn is_busy(&self) -> bool {
         self.unanswered > 0 || !self.queue.is_empty() || !self.retries.is_empty()
     }
 
-    /// Whether the last queries were lost.
+    /// Returns whether the last queries were lost.
     fn is_silent(&self) -> bool {
         self.lost_in_row >= MAX_UNANSWERED
     }
 
-    /// Whether a query may be sent: lost queries count as unanswered until any query is answered,
-    /// but one query may always be in flight.
+    /// Returns whether a query may be sent: lost queries count as unanswered until any query is
+    /// answered, but one query may always be in flight.
     fn may_send(&self) -> bool {
         let limit = MAX_UNANSWERED.saturating_sub(self.lost_in_row).max(1);
         !self.waiting && self.unanswered < limit

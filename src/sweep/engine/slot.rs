@@ -43,7 +43,7 @@ impl Engine {
         }
     }
 
-    /// Whether a slot still requests counters.
+    /// Returns whether a slot still requests counters.
     pub(super) fn is_asking(&self) -> bool {
         matches!(self.phase, Phase::Slot { asking: true, .. })
     }
@@ -111,8 +111,8 @@ impl Engine {
         }
     }
 
-    /// Whether a slot whose ports are settled still waits: for checks in flight, and for replies of
-    /// the subnet manager for at most one grace period.
+    /// Returns whether a slot whose ports are settled still waits: for checks in flight, and for
+    /// replies of the subnet manager for at most one grace period.
     fn lingers(&mut self, now: Instant) -> bool {
         let Phase::Slot { asking: true, linger, .. } = &mut self.phase else { return false };
         *linger = match *linger {

@@ -222,8 +222,8 @@ impl QueryResult {
         self.kind() == Some(NodeKind::Switch)
     }
 
-    /// Whether the device reports that it does not have a group. A device of unknown type may be a
-    /// switch.
+    /// Returns whether the device reports that it does not have a group. A device of unknown type
+    /// may be a switch.
     fn lacks(&self, group: Group) -> bool {
         self.capabilities.is_some_and(|known| !group.is_supported(self.kind().unwrap_or(NodeKind::Switch), known))
     }
@@ -232,17 +232,18 @@ impl QueryResult {
         self.info?.kind
     }
 
-    /// Whether any group was answered.
+    /// Returns whether any group was answered.
     pub fn has_answers(&self) -> bool {
         self.counters.iter().any(|answer| answer.at.is_some())
     }
 
-    /// Whether the device answered nothing at all.
+    /// Returns whether the device answered nothing at all.
     pub fn is_silent(&self) -> bool {
         self.info.is_none() && self.is_pma_silent()
     }
 
-    /// Whether the device answered NodeInfo, but its performance management agent answered nothing.
+    /// Returns whether the device answered NodeInfo, but its performance management agent answered
+    /// nothing.
     pub fn is_agent_silent(&self) -> bool {
         self.info.is_some() && self.is_pma_silent()
     }
@@ -257,8 +258,8 @@ impl QueryResult {
         self.query.groups.iter().zip(&self.missing).filter_map(|(group, missing)| Some((*group, (*missing)?)))
     }
 
-    /// Whether the counters of lanes are not shown, because the error correction of the port, and
-    /// so their meaning, is unknown.
+    /// Returns whether the counters of lanes are not shown, because the error correction of the
+    /// port, and so their meaning, is unknown.
     pub fn is_fec_unknown(&self) -> bool {
         let place = self.query.groups.iter().position(|group| *group == Group::ExtendedSpeeds);
         let answered = place.is_some_and(|place| self.counters[place].at.is_some());
@@ -351,12 +352,12 @@ impl QueryResult {
     }
 }
 
-/// Whether OptionMask names the group.
+/// Returns whether OptionMask names the group.
 fn is_in_option_mask(group: Group) -> bool {
     group.attribute().needs == Needs::ExtendedSpeeds || group.fields().any(|field| matches!(field.needs, Needs::Option(_)))
 }
 
-/// Whether the agent reports that it does not have the attribute.
+/// Returns whether the agent reports that it does not have the attribute.
 fn is_unsupported(reason: NoAnswer) -> bool {
     matches!(reason, NoAnswer::Refused(status) if status.is_unsupported())
 }

@@ -97,8 +97,8 @@ fn line(field: &Field, index: u8, raw: u64, text: &mut String) {
     };
 }
 
-/// Whether a field is printed in hexadecimal: masks, selects and codes, but not PortSelect, which
-/// is a port number.
+/// Returns whether a field is printed in hexadecimal: masks, selects and codes, but not PortSelect,
+/// which is a port number.
 fn is_in_hex(field: &Field) -> bool {
     let codes = ["OpCode", "Tick", "Tag"];
     field.name.contains("Mask") || field.name.starts_with("CounterSelect") || codes.contains(&field.name)

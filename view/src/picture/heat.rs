@@ -72,7 +72,7 @@ impl HeatPicture {
         Self { ranges, how: range.title(), zone, joined, cell: (width, height), left: 24 + 7 * longest as i32, grid }
     }
 
-    /// Width of a panel in pixels: wide enough for the titles.
+    /// Returns the width of a panel in pixels: wide enough for the titles.
     fn width(&self) -> i32 {
         (self.grid.columns as i32 * self.cell.0 as i32).max(640)
     }

@@ -205,7 +205,7 @@ fn by_port(switch: &MapSwitch) -> Vec<&Link> {
     links
 }
 
-/// Whether either end of a link is blocked for more than [`WAITS`].
+/// Returns whether either end of a link is blocked for more than [`WAITS`].
 fn waits(link: &Link) -> bool {
     link.directions.iter().any(|direction| direction.blocked.is_some_and(|blocked| blocked > WAITS))
 }

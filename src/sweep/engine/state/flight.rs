@@ -37,27 +37,27 @@ pub(in crate::sweep::engine) enum AfterGrace {
 }
 
 impl Flight {
-    /// Whether a MAD may be sent.
+    /// Returns whether a MAD may be sent.
     pub(in crate::sweep::engine) fn is_free(self) -> bool {
         self.turn == Turn::Free
     }
 
-    /// Whether requests are held back because the device is silent.
+    /// Returns whether requests are held back because the device is silent.
     pub(in crate::sweep::engine) fn is_suspended(self) -> bool {
         self.turn == Turn::Suspended
     }
 
-    /// Whether no MAD may still be answered.
+    /// Returns whether no MAD may still be answered.
     pub(in crate::sweep::engine) fn is_over(self) -> bool {
         self.turn != Turn::Outstanding && self.in_grace == 0
     }
 
-    /// Whether this number of MADs in a row had no reply.
+    /// Returns whether this number of MADs in a row had no reply.
     pub(in crate::sweep::engine) fn is_silent(self, silence: u8) -> bool {
         self.silent >= silence
     }
 
-    /// Number of expired MADs that the device may still answer.
+    /// Returns the number of expired MADs that the device may still answer.
     #[cfg(test)]
     pub(in crate::sweep::engine) fn unanswered(self) -> u16 {
         self.in_grace - self.lost

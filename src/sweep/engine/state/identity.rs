@@ -69,12 +69,12 @@ impl IdentityCheck {
         }
     }
 
-    /// Whether replies from the LID must not be used.
+    /// Returns whether replies from the LID must not be used.
     pub(in crate::sweep::engine) fn is_wrong(&self) -> bool {
         matches!(self.identity, Identity::Wrong { .. } | Identity::Moved)
     }
 
-    /// Whether the planned device was verified.
+    /// Returns whether the planned device was verified.
     pub(in crate::sweep::engine) fn is_verified(&self) -> bool {
         matches!(self.identity, Identity::Verified(_))
     }
@@ -109,17 +109,17 @@ impl IdentityCheck {
         }
     }
 
-    /// Whether the next query is due. False while the query is being sent.
+    /// Returns whether the next query is due. False while the query is being sent.
     pub(in crate::sweep::engine) fn is_due(&self, now: Instant) -> bool {
         matches!(self.check, Check::Due(at) if now >= at)
     }
 
-    /// Whether NodeInfo is queried in this slot.
+    /// Returns whether NodeInfo is queried in this slot.
     pub(in crate::sweep::engine) fn is_asking(&self) -> bool {
         self.check == Check::Asking
     }
 
-    /// Whether no query has failed since the last reply.
+    /// Returns whether no query has failed since the last reply.
     pub(in crate::sweep::engine) fn has_not_failed(&self) -> bool {
         self.failed == 0
     }

@@ -103,12 +103,12 @@ impl Device {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// Index of the port that is queried now or next; `None` after the last one.
+    /// Returns the index of the port that is queried now or next; `None` after the last one.
     pub(super) fn current_port(&self) -> Option<u32> {
         self.progress.current().map(|offset| self.ports.start + offset)
     }
 
-    /// Whether a discovery has nothing left to do for this device.
+    /// Returns whether a discovery has nothing left to do for this device.
     pub(super) fn is_discovered(&self) -> bool {
         self.progress.has_no_checks() && self.flight.is_over() && !self.path.is_queried()
     }

@@ -55,7 +55,7 @@ impl Path {
         }
     }
 
-    /// Whether the service level is that of a current path record.
+    /// Returns whether the service level is that of a current path record.
     pub(in crate::sweep::engine) fn has_sl(&self) -> bool {
         matches!(self.sl, ServiceLevel::Known(_))
     }
@@ -74,12 +74,12 @@ impl Path {
         }
     }
 
-    /// Whether the path is being queried.
+    /// Returns whether the path is being queried.
     pub(in crate::sweep::engine) fn is_queried(&self) -> bool {
         self.query != PathQuery::Idle
     }
 
-    /// Whether a new query may start.
+    /// Returns whether a new query may start.
     pub(in crate::sweep::engine) fn may_query(&self, now: Instant) -> bool {
         now >= self.not_before
     }

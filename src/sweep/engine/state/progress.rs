@@ -39,12 +39,12 @@ impl Progress {
         *self = Self { first: self.next_first.unwrap_or(0), short_slots, ..Self::new(self.ports) };
     }
 
-    /// Number of ports of the device.
+    /// Returns the number of ports of the device.
     pub(super) fn port_count(&self) -> u32 {
         self.ports
     }
 
-    /// Offset of the port that is queried now or next; `None` after the last one.
+    /// Returns the offset of the port that is queried now or next; `None` after the last one.
     pub(super) fn current(&self) -> Option<u32> {
         (self.done < self.ports).then(|| (self.first + self.done) % self.ports)
     }
@@ -64,7 +64,7 @@ impl Progress {
         self.next_first = self.current();
     }
 
-    /// Whether no check is left to be sent.
+    /// Returns whether no check is left to be sent.
     pub(super) fn has_no_checks(&self) -> bool {
         self.passes == 0 && self.repeat.is_none()
     }

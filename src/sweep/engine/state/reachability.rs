@@ -76,12 +76,12 @@ impl Reachability {
         self.expired = false;
     }
 
-    /// Whether the device answered anything in this slot.
+    /// Returns whether the device answered anything in this slot.
     pub(in crate::sweep::engine) fn has_answered(&self) -> bool {
         self.replies > Replies::None
     }
 
-    /// Whether the agent did not answer in the last slot.
+    /// Returns whether the agent did not answer in the last slot.
     pub(in crate::sweep::engine) fn was_silent(&self) -> bool {
         matches!(self.state, State::Silent | State::Unreachable)
     }

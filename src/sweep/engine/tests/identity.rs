@@ -103,8 +103,8 @@ impl HostPair {
         Self { ids: found.map(|(id, _)| id), places: found.map(|(_, place)| place) }
     }
 
-    /// Whether a sample of the last slot holds the counters of the other host. A reply is served 2
-    /// us before it is received.
+    /// Returns whether a sample of the last slot holds the counters of the other host. A reply is
+    /// served 2 us before it is received.
     fn are_mixed_up(&self, sweep: &Sweep) -> bool {
         let sim = sweep.sim.lock().expect("no thread panicked");
         let shows = |place: usize, id: DeviceId| {

@@ -118,8 +118,8 @@ impl FaultySweep {
     }
 }
 
-/// Whether PortXmitData of a port's sample is that of the port itself: the counter 100 us before
-/// the reply, at the reply, or between them.
+/// Returns whether PortXmitData of a port's sample is that of the port itself: the counter 100 us
+/// before the reply, at the reply, or between them.
 fn is_own(sweep: &FaultySweep, sim: &SimFabric, id: DeviceId, num: PortNum, port: usize) -> bool {
     let sample = sweep.engine.sample(port);
     let Some((at, octets)) = sample.answer(0) else { return false };
