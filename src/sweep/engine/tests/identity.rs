@@ -400,8 +400,8 @@ fn late_node_info_of_another_device_withholds_earlier_data() {
     bench.poll();
     assert_eq!(bench.requests()[from + 1], (2, 0, smp::NODE_INFO));
     bench.pass(6 * MS);
-    let asked = bench.requests().iter().rposition(|asked| *asked == (2, 1, 0x12)).expect("the counters do not wait for NodeInfo");
-    bench.reply(asked, valid);
+    let requested = bench.requests().iter().rposition(|request| *request == (2, 1, 0x12)).expect("the counters do not wait for NodeInfo");
+    bench.reply(requested, valid);
     assert_eq!(bench.status(2), Some(Status::Ok));
     bench.reply(from + 1, |mad, _| smp::NodeInfo { port_guid: Guid(77), ..smp::NodeInfo::default() }.emit(pma_data(mad)));
     assert_eq!(bench.events.last(), Some(&Event::WrongDevice { device: 1, found: Guid(77) }));

@@ -164,7 +164,7 @@ fn one_mad_per_device_and_the_ports_one_after_another() {
 }
 
 #[test]
-fn no_request_is_sent_after_the_end_of_asking_when_replies_are_handled_before_timeouts() {
+fn no_request_is_sent_after_ask_until_when_replies_are_handled_before_timeouts() {
     let mut bench = Bench::new(|_| {});
     // The process stood still.
     bench.now += 3 * SECOND;
@@ -304,7 +304,7 @@ fn answer_except(bench: &mut Bench, from: usize, silent: u16) {
 fn group_that_is_never_answered_is_disabled_and_probed_again_later() {
     let mut bench = Bench::new(|config| config.groups = [Group::Extended, Group::XmtDisc].into());
     let disabled = |bench: &Bench| bench.events.contains(&Event::GroupUnsupported { device: 0, group: Group::XmtDisc });
-    let asks = |bench: &Bench, from: usize| bench.requests()[from..].iter().any(|(lid, _, attribute)| (*lid, *attribute) == (1, 0x16));
+    let is_requested = |bench: &Bench, from: usize| bench.requests()[from..].iter().any(|(lid, _, attribute)| (*lid, *attribute) == (1, 0x16));
     for slot in 0..4 {
         assert!(!disabled(&bench), "two failed requests per slot are too few after {slot} slots");
         bench.now = Instant::from_nanos(slot * 1_000_000_000);
@@ -318,13 +318,13 @@ fn group_that_is_never_answered_is_disabled_and_probed_again_later() {
         bench.pass(60 * MS);
     }
     assert!(disabled(&bench), "the switch answered other groups");
-    for (second, asked) in [(10, false), (700, true)] {
+    for (second, expected) in [(10, false), (700, true)] {
         bench.now = Instant::from_nanos(second * 1_000_000_000);
         bench.engine.start_slot(bench.now, bench.now + 900 * MS, bench.now + 950 * MS);
         let from = bench.sent.len();
         bench.poll();
         answer_except(&mut bench, from, 0);
-        assert_eq!(asks(&bench, from), asked, "after {second} s");
+        assert_eq!(is_requested(&bench, from), expected, "after {second} s");
     }
 }
 

@@ -102,8 +102,8 @@ fn discovery_goes_on_with_a_device_found_after_it_was_given_up() {
     let second = bench.last(5, 0x35);
     assert_ne!(first, second);
     bench.reply(second, at_lid_3);
-    let asked = bench.last(3, smp::NODE_INFO);
-    bench.reply(asked, |mad, _| smp::NodeInfo { port_guid: Guid(2), ..smp::NodeInfo::default() }.emit(pma_data(mad)));
+    let requested = bench.last(3, smp::NODE_INFO);
+    bench.reply(requested, |mad, _| smp::NodeInfo { port_guid: Guid(2), ..smp::NodeInfo::default() }.emit(pma_data(mad)));
     for _ in 0..100 {
         bench.pass(5 * MS);
     }
