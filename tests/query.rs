@@ -123,8 +123,8 @@ fn missing_groups_are_noted_and_the_others_printed() {
     assert_eq!(
         notes,
         [
-            "note: xmtsl: not supported by the device: its OptionMask does not name the group",
-            "note: swportvlcong: not supported by the device: it is no switch, or its OptionMask does not name the group",
+            "note: xmtsl: not supported by the device: its OptionMask does not have the group",
+            "note: swportvlcong: not supported by the device: it is no switch, or its OptionMask does not have the group",
         ]
     );
     failed(&query(&dir, &lid, &num, &["--groups", "xmtsl"]), "answered none of the groups for port", "notes above");

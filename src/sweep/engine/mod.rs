@@ -306,7 +306,7 @@ impl Engine {
         self.finish_if_settled(now);
     }
 
-    /// Handles everything that is due by `now`: timeouts, grace periods, the end of requesting, the end
+    /// Handles everything that is due by `now`: timeouts, grace periods, `ask_until`, and the end
     /// of the slot.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some((_, transaction)) = self.inflight.next_expired(now) {

@@ -45,7 +45,7 @@ pub trait Client {
     /// Sends a request, repeatedly if needed, and waits for the reply.
     ///
     /// # Errors
-    /// When the transport is lost.
+    /// Returns an error if the transport is lost.
     fn request(&mut self, query: &Query) -> Result<Response, Self::Error>;
 }
 
@@ -93,10 +93,10 @@ impl fmt::Display for Missing {
             Self::Unsupported(group) => group,
         };
         let reason = match group {
-            Group::SwPortVlCong => "it is no switch, or its OptionMask does not name the group",
-            Group::ExtendedSpeeds => "neither its OptionMask nor its CapabilityMask names the group",
-            _ if group.attribute().needs != Needs::Nothing => "its CapabilityMask does not name the group",
-            _ => "its OptionMask does not name the group",
+            Group::SwPortVlCong => "it is no switch, or its OptionMask does not have the group",
+            Group::ExtendedSpeeds => "neither its OptionMask nor its CapabilityMask has the group",
+            _ if group.attribute().needs != Needs::Nothing => "its CapabilityMask does not have the group",
+            _ => "its OptionMask does not have the group",
         };
         write!(f, "not supported by the device: {reason}")
     }
@@ -110,7 +110,7 @@ pub struct QueryResult {
     sampling: Option<Sampling>,
     info: Option<NodeInfo>,
     name: String,
-    /// PortInfo of the port, and the CapabilityMask that says which of its speeds are valid.
+    /// PortInfo of the port, and the CapabilityMask that shows which of its speeds are valid.
     link: Option<(PortInfo, u32)>,
     rs_fec: Option<bool>,
     /// Replies, by position of the group.
@@ -127,7 +127,7 @@ pub struct QueryResult {
 /// Queries a port.
 ///
 /// # Errors
-/// When the transport is lost.
+/// Returns an error if the transport is lost.
 pub fn run<C: Client>(query: PortQuery, client: &mut C) -> Result<QueryResult, C::Error> {
     let PortQuery { port, record, .. } = query;
     let groups = query.groups.clone();
@@ -138,7 +138,7 @@ pub fn run<C: Client>(query: PortQuery, client: &mut C) -> Result<QueryResult, C
     let class_port_info = client.request(&performance(CLASS_PORT_INFO.id, None))?;
     match class_port_info.answer {
         Ok((_, data)) => result.capabilities = Some(Capabilities::parse(&data)),
-        // ClassPortInfo is mandatory: an agent that does not answer it answers nothing.
+        // ClassPortInfo is mandatory: an agent that does not answer it answers no other request.
         Err(reason @ (NoAnswer::Silent | NoAnswer::NotSent(_))) => {
             result.missing.fill(Some(Missing::NoAnswer(reason)));
             result.info = client.request(&subnet(smp::NODE_INFO, PortNum(0)))?.node_info();
@@ -309,7 +309,7 @@ impl QueryResult {
         Some(line)
     }
 
-    /// Iterates over the failures; groups that the device does not have are none.
+    /// Iterates over the failed requests. Groups that the device does not have are not included.
     fn failures(&self) -> impl Iterator<Item = NoAnswer> {
         let reason = |missing: &Option<Missing>| if let Some(Missing::NoAnswer(reason)) = missing { Some(*reason) } else { None };
         self.missing.iter().filter_map(reason).filter(|reason| !is_unsupported(*reason))
@@ -341,7 +341,7 @@ impl QueryResult {
             at: self.at,
             mad_status: self.failures().filter_map(status_of).last(),
             errno: self.failures().filter_map(errno_of).last(),
-            // An adapter's agent may answer for another port than that of the GUID.
+            // The agent of an adapter may answer for another port than the port of the GUID.
             verified: self.is_switch() || info.local_port == self.query.port,
             capabilities: self.capabilities,
             rs_fec: self.rs_fec,
@@ -352,7 +352,7 @@ impl QueryResult {
     }
 }
 
-/// Returns whether OptionMask names the group.
+/// Returns whether OptionMask has a bit for the group.
 fn is_in_option_mask(group: Group) -> bool {
     group.attribute().needs == Needs::ExtendedSpeeds || group.fields().any(|field| matches!(field.needs, Needs::Option(_)))
 }

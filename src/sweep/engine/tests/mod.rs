@@ -304,7 +304,8 @@ fn answer_except(bench: &mut Bench, from: usize, silent: u16) {
 fn group_that_is_never_answered_is_disabled_and_probed_again_later() {
     let mut bench = Bench::new(|config| config.groups = [Group::Extended, Group::XmtDisc].into());
     let disabled = |bench: &Bench| bench.events.contains(&Event::GroupUnsupported { device: 0, group: Group::XmtDisc });
-    let is_requested = |bench: &Bench, from: usize| bench.requests()[from..].iter().any(|(lid, _, attribute)| (*lid, *attribute) == (1, 0x16));
+    let is_requested =
+        |bench: &Bench, from: usize| bench.requests()[from..].iter().any(|(lid, _, attribute)| (*lid, *attribute) == (1, 0x16));
     for slot in 0..4 {
         assert!(!disabled(&bench), "two failed requests per slot are too few after {slot} slots");
         bench.now = Instant::from_nanos(slot * 1_000_000_000);
