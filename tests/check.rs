@@ -97,7 +97,7 @@ fn later_steps_run_after_a_failure_where_they_can() {
     let dir = planned();
     for (args, found, remedy) in [
         (&["--simulate", "net.p", "--window", "0"][..], "configuration  cannot use window: expected", "--window"),
-        (&[], "configuration  nothing to sweep", "--assignments FILE"),
+        (&[], "configuration  cannot sweep: neither an assignments file", "--assignments FILE"),
         (&["--simulate", "net.p", "--assignments", "nosuch.toml"], "assignments    ", "ibnet-gen"),
         (&["--simulate", "net.p", "--assignments", "plan.toml", "--sampler", "node9"], "assignments    ", "--sampler"),
     ] {

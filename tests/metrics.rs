@@ -25,7 +25,7 @@ use proptest::prelude::*;
 
 const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
 
-/// Ends a program that hangs; it is not a bound on speed.
+/// Time after which a hanging program is stopped. It is not a limit of speed.
 const HANG_TIMEOUT: Duration = Duration::from_secs(60);
 
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -210,7 +210,7 @@ fn metrics_equal_the_records_of_the_slot() {
                     compared += usize::from(port.counter(json).is_some_and(|value| value > 0));
                 }
             }
-            // Settings of the agent are not counters; one counter has two names.
+            // Settings of the agent are not counters; One counter has two names.
             let shown = |name: &str| if settings.contains(name) { 0 } else { 1 + usize::from(name == "port_dlid_mapping_errors") };
             let values = |value: &Value| if let Value::Many(values) = value { values.len() } else { 1 };
             counters += port.counters.iter().map(|(name, value)| shown(name) * values(value)).sum::<usize>();
@@ -527,10 +527,10 @@ fn reachable_address_without_tls_and_password_is_rejected() {
     let message = refused("listen = \"0.0.0.0:0\"");
     assert!(message.contains("metrics.tls_cert, metrics.tls_key, metrics.password_file"), "{message}");
     assert!(refused("listen = \"[::]:0\"\npassword_file = \"weak\"").contains("not set: metrics.tls_cert, metrics.tls_key"));
-    assert!(refused("listen = \"127.0.0.1:0\"\npassword_file = \"weak\"").contains("has mode 0644"));
+    assert!(refused("listen = \"127.0.0.1:0\"\npassword_file = \"weak\"").contains("(found mode 0644)"));
     assert!(refused("listen = \"127.0.0.1:0\"\npassword_file = \"gone\"").contains("cannot read gone"));
-    assert!(refused("listen = \"here\"").contains("\"here\" is not an address and a port"));
-    assert!(refused("password_file = \"weak\"").contains("metrics.listen is not"));
+    assert!(refused("listen = \"here\"").contains("expected an address and a port (found \"here\")"));
+    assert!(refused("password_file = \"weak\"").contains("metrics.listen is not set"));
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     assert!(refused(&format!("listen = \"{}\"", taken.local_addr().unwrap())).contains("cannot listen on"));
 }

@@ -199,7 +199,7 @@ fn broken_files_are_refused_with_the_line_and_the_old_plan_stays() {
     assert!(service.reloads(2)[1].starts_with("taken: 20 ports"));
     let config = fs::read_to_string(service.path("ibnet.toml")).unwrap();
     for (text, message) in [
-        (format!("{config}windwo = 9\n"), "ibnet.toml:6: there is no key windwo"),
+        (format!("{config}windwo = 9\n"), "ibnet.toml:6: cannot use windwo: there is no such key"),
         (format!("{config}window = 999\n"), "ibnet.toml:6: cannot use window: expected a number from 1 to 128 (found \"999\")"),
         (format!("{config}cpus = [1000]\n"), "cannot use cpus: a thread cannot run on CPU 1000"),
         (config.replace("\"lines\"", "\"other\""), "cannot change output while sweeping"),
