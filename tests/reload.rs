@@ -16,10 +16,10 @@ use ibnet::topology::synthetic::FatTree;
 use ibnet::types::{Guid, PortNum};
 use tempfile::TempDir;
 
-/// Stops a program that hangs. Not a measure of speed.
+/// Time after which a hanging program is stopped. It is not a limit of speed.
 const HANGS: Duration = Duration::from_secs(60);
 
-/// Time between two looks at the records.
+/// Time between two reads of the records.
 const WAIT: Duration = Duration::from_millis(10);
 
 /// 20 linked ports: 6 hosts on 2 leaves (5 linked ports each), 2 spines.
@@ -180,7 +180,7 @@ fn new_plan_takes_effect_at_a_slot_border_without_losing_a_slot() {
         start < place(&|line| matches!(line, Line::Event(event) if event.event == "reload")),
         "the new worker writes its start record first"
     );
-    assert!(log.contains("reload taken: 20 ports"), "{log}");
+    assert!(log.contains("reload detail=\"taken: 20 ports"), "{log}");
 }
 
 #[test]

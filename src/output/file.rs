@@ -162,13 +162,13 @@ impl FileOutput {
 
     fn log_success(&mut self) {
         if std::mem::take(&mut self.is_failing) {
-            tracing::info!(output = %self.options.path.display(), "writing again");
+            tracing::info!(output = ?self.options.path, "writing again");
         }
     }
 
     fn log_failure(&mut self, error: &io::Error) {
         if !std::mem::replace(&mut self.is_failing, true) {
-            tracing::warn!(output = %self.options.path.display(), %error, "cannot write, dropping records");
+            tracing::warn!(output = ?self.options.path, %error, "cannot write, dropping records");
         }
     }
 }

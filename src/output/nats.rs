@@ -100,7 +100,7 @@ impl NatsOutput {
         let connection = Arc::new(Connection::default());
         let connect = connect_options(options, &connection)?;
         let client = runtime.block_on(connect.connect(addresses)).map_err(|error| {
-            tracing::warn!(output = %server, error = %Printable(&error.to_string()), "cannot connect");
+            tracing::warn!(output = ?server, error = %Printable(&error.to_string()), "cannot connect");
             invalid()
         })?;
         let guard = runtime.enter();
@@ -180,17 +180,17 @@ impl Connection {
         match event {
             Event::Connected => {
                 *self.error() = None;
-                tracing::info!(output = %server, "connected");
+                tracing::info!(output = ?server, "connected");
                 self.connected.notify_one();
             }
-            Event::Disconnected => tracing::warn!(output = %server, "disconnected, buffering records"),
+            Event::Disconnected => tracing::warn!(output = ?server, "disconnected, buffering records"),
             Event::ServerError(_) | Event::ClientError(_) => {
                 let before = self.error().replace(text.clone());
                 if before.as_ref() != Some(&text) {
-                    tracing::warn!(output = %server, error = %text, "the server reported an error");
+                    tracing::warn!(output = ?server, error = %text, "the server reported an error");
                 }
             }
-            _ => tracing::debug!(output = %server, event = %text, "state of the connection changed"),
+            _ => tracing::debug!(output = ?server, event = %text, "state of the connection changed"),
         }
     }
 
@@ -298,13 +298,13 @@ impl Publisher {
 
     fn log_success(&mut self) {
         if std::mem::take(&mut self.is_failing) {
-            tracing::info!(output = %self.server, "publishing again");
+            tracing::info!(output = ?self.server, "publishing again");
         }
     }
 
     fn log_failure(&mut self, error: &str) {
         if !std::mem::replace(&mut self.is_failing, true) {
-            tracing::warn!(output = %self.server, error = %Printable(error), "cannot publish, buffering records");
+            tracing::warn!(output = ?self.server, error = %Printable(error), "cannot publish, buffering records");
         }
     }
 }

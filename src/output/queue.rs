@@ -169,14 +169,14 @@ impl Queue {
             shared.octets.fetch_sub(octets, Ordering::Relaxed);
             shared.refused.fetch_add(batch.lines, Ordering::Relaxed);
             if !shared.is_full.swap(true, Ordering::Relaxed) {
-                tracing::warn!(output = %shared.name, "buffer full, dropping records");
+                tracing::warn!(output = ?shared.name, "buffer full, dropping records");
             }
             return batch.lines;
         }
         let refused = shared.refused.swap(0, Ordering::Relaxed);
         shared.queued.fetch_add(batch.lines + refused, Ordering::Relaxed);
         if shared.is_full.swap(false, Ordering::Relaxed) {
-            tracing::warn!(output = %shared.name, dropped = refused, "buffer accepts records again, records were dropped");
+            tracing::warn!(output = ?shared.name, dropped = refused, "buffer accepts records again, records were dropped");
         }
         self.put(Message::Lines(source, Arc::clone(batch), refused));
         0

@@ -133,7 +133,7 @@ impl Readers {
                 reader = socket.accept() => match reader {
                     Ok(reader) => self.accept(reader),
                     Err(error) => {
-                        tracing::warn!(output = %self.name, %error, "cannot accept a reader");
+                        tracing::warn!(output = ?self.name, %error, "cannot accept a reader");
                         tokio::time::sleep(PAUSE).await;
                     }
                 },
@@ -169,7 +169,7 @@ impl Readers {
     fn accept(&mut self, reader: impl AsyncWrite + Unpin + Send + 'static) {
         if self.tasks.len() >= self.most {
             if !std::mem::replace(&mut self.is_crowded, true) {
-                tracing::warn!(output = %self.name, readers = self.most, "too many readers, rejecting others");
+                tracing::warn!(output = ?self.name, readers = self.most, "too many readers, rejecting others");
             }
             return;
         }

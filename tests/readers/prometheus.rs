@@ -43,7 +43,7 @@ fn sampler(dir: &Path, config: &str, lines: &str) -> (Running, SocketAddr) {
     let mut child = Command::new(SWEEP).current_dir(dir).args(["-c", &name]).stderr(Stdio::piped()).spawn().unwrap();
     let mut log = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let running = Running(child);
-    let address = log.find_map(|line| Some(line.split_once("metrics are served at ")?.1.to_owned())).expect("the address is logged");
+    let address = log.find_map(|line| Some(line.split_once("serving metrics url=")?.1.to_owned())).expect("the address is logged");
     // A full pipe would block the sampler.
     thread::spawn(move || log.for_each(drop));
     let address = address.split("://").nth(1).and_then(|rest| rest.strip_suffix("/metrics")).unwrap();

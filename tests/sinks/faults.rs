@@ -154,11 +154,11 @@ fn stop_reports_the_records_of_stalled_outputs() {
         let line = stderr.lines().find(|line| line.contains("records were not written") && line.contains(output)).expect(&stderr);
         line.split_once("dropped=").and_then(|(_, rest)| rest.split(' ').next()?.parse::<u64>().ok()).expect(line)
     };
-    let (stdout, socket) = (dropped("output=standard output"), dropped("output=sock"));
+    let (stdout, socket) = (dropped("output=\"standard output\""), dropped("output=\"sock\""));
     assert!(stdout > 100 && socket > 100, "{stdout} and {socket}");
     // The error names the output whose records are expected, and not the socket.
     assert!(
-        stderr.contains(&format!("error: {stdout} records were dropped at the end: cannot write them to standard output\n")),
+        stderr.contains(&format!("error: cannot write all records to standard output: {stdout} records were dropped at the end\n")),
         "{stderr}"
     );
     let all = Received::of(&sampler.read("all"));

@@ -139,7 +139,9 @@ fn slots(sampler: &Sampler) -> usize {
 #[track_caller]
 fn dropped_at_the_end(run: &Run) -> usize {
     let message = run.stderr.lines().find_map(|line| line.strip_prefix("error: "));
-    let records = message.filter(|text| text.contains("were dropped at the end")).and_then(|text| text.split(' ').next()?.parse().ok());
+    let records = message
+        .filter(|text| text.contains("were dropped at the end"))
+        .and_then(|text| text.rsplit(": ").next()?.split(' ').next()?.parse().ok());
     assert_eq!(run.code, if records.is_some() { 4 } else { 0 }, "{}", run.stderr);
     records.unwrap_or(0)
 }

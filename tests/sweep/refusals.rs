@@ -140,7 +140,7 @@ fn records_are_not_appended_to_an_input_file() {
     let net = fs::read(dir.path().join("net.p")).unwrap();
     refused(
         &run(&dir, &["--simulate", "net.p", "--sweeps", "1", "-o", "./net.p"]),
-        "cannot append records to ./net.p: it is the net file too",
+        "cannot append records to ./net.p: it is also the net file",
         "-o FILE",
     );
     assert_eq!(fs::read(dir.path().join("net.p")).unwrap(), net);
