@@ -1,5 +1,5 @@
-//! `ibnet-sweep check` on a simulated fabric: what it reports before the first sweep.
-#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+//! Tests of `ibnet-sweep check` on a simulated fabric.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! Tests of the command `ibnet-sweep query` on a simulated fabric.
-#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;
 use std::time::Duration;

@@ -36,7 +36,7 @@ table with a run, and describes how to write it.
 ";
 
 fn fabric() -> Fabric {
-    ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria").expect("our own format").fabric
+    ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria").expect("valid ports report").fabric
 }
 
 fn row(rate_hz: u32, loss: f64, window: usize) -> String {

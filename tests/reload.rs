@@ -1,7 +1,7 @@
 //! The real `ibnet-sweep` while its files change, and its notifications to a service manager.
 //!
 //! These tests hold on a busy machine: slots are consecutive, and missed slots are counted.
-#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -106,7 +106,7 @@ impl Service {
         fs::rename(self.path("beside"), self.path(name)).unwrap();
     }
 
-    /// Sends a signal. The process has not been waited for, so its number is not reused.
+    /// Sends a signal. The process was not reaped yet, so its number is not reused.
     fn signal(&self, name: &str) {
         let kill = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &self.child.id().to_string()]).status().unwrap();
         assert!(kill.success());
@@ -310,7 +310,7 @@ fn listening(pid: u32) -> Vec<String> {
 fn no_socket_listens_by_default() {
     let service = Service::start("node00001", &[], |_| {});
     service.wait("the second slot", two_slots);
-    // The only sockets are the unnamed pair that passes signals within the process.
+    // The only sockets are the unnamed pair for signals within the process.
     let sockets = listening(service.child.id());
     assert!(sockets.iter().all(|socket| socket.starts_with("unix: ") && !socket.contains('/') && !socket.contains('@')), "{sockets:?}");
     // The test detects a listener.
@@ -320,7 +320,7 @@ fn no_socket_listens_by_default() {
 }
 
 #[test]
-fn service_that_was_stopped_for_three_seconds_counts_missed_slots_and_runs_none_of_them() {
+fn slots_missed_during_a_stop_of_three_seconds_are_counted_and_not_run() {
     let service = Service::start("node00001", &[], |_| {});
     service.wait("the second slot", two_slots);
     service.signal("STOP");

@@ -50,7 +50,7 @@ pub(super) struct SocketOutput {
 
 #[derive(Debug)]
 enum Socket {
-    Unix(UnixListener, #[expect(dead_code, reason = "removes the file when it is dropped")] SocketFile),
+    Unix(UnixListener, #[expect(dead_code, reason = "the drop removes the file")] SocketFile),
     Tcp(TcpListener),
 }
 

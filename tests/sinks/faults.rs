@@ -17,7 +17,7 @@ fn slots(sampler: &Sampler, file: &str) -> usize {
     sampler.read_now(file).matches("{\"type\":\"sweep\"").count()
 }
 
-/// A small file system that is unmounted when this is dropped.
+/// A small file system, which is unmounted on drop.
 struct Disk<'a>(&'a Sampler);
 
 impl<'a> Disk<'a> {
@@ -166,7 +166,7 @@ fn stop_reports_the_records_of_stalled_outputs() {
     drop(reader);
 }
 
-/// A reader that leaves gets no records dropped: only connected readers count.
+/// A reader that disconnects causes no dropped records: only connected readers count.
 #[test]
 fn stop_without_readers_is_complete() {
     let sampler = Sampler::new("interval = \"10ms\"\n[[output]]\ntype = \"unix\"\npath = \"sock\"");

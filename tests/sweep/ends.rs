@@ -12,7 +12,7 @@ use crate::stream::{Stream, record};
 use crate::{links, small};
 
 #[test]
-fn file_is_appended_to_and_its_torn_line_closed() {
+fn file_is_appended_to_and_its_incomplete_line_is_ended() {
     let dir = small();
     let path = dir.path().join("lines");
     let args = ["--simulate", "net.p", "--interval", "100ms", "--sweeps", "1", "-o", "lines"];
@@ -83,7 +83,7 @@ fn closed_standard_output_is_refused_at_the_start() {
 }
 
 #[test]
-fn closed_pipe_ends_quietly_with_code_0() {
+fn closed_pipe_ends_the_sweep_without_an_error() {
     let dir = small();
     let running = Running::start(&dir, &["--simulate", "net.p", "--interval", "20ms"], 1);
     assert!(matches!(record(running.line().trim_end()), Line::Start(_)));
@@ -142,8 +142,8 @@ fn stalled(config: &str) -> (tempfile::TempDir, Running, std::process::ChildStdo
     (dir, running, unread)
 }
 
-/// Asserts that the end reported dropped records, and that all complete lines of the pipe are
-/// records.
+/// Asserts that dropped records were reported at the end, and that all complete lines of the pipe
+/// are records.
 #[track_caller]
 fn assert_dropped(run: &Run, mut unread: impl Read) {
     assert_eq!(run.code, 4, "{}", run.stderr);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// Limit for a program that hangs. It is not a limit of speed.
+/// Time after which a hanging program is stopped. It is not a limit of speed.
 const HANGS: Duration = Duration::from_secs(60);
 
 const SECOND: u64 = 1_000_000_000;
