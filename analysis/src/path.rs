@@ -1,8 +1,8 @@
-//! Paths as the commands of `ibnet-view` take them: `-` is standard input.
+//! Paths in the arguments of `ibnet-view`: `-` means standard input.
 
 use std::path::Path;
 
-/// Returns whether the path stands for standard input.
+/// Returns whether the path means standard input.
 pub(crate) fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }

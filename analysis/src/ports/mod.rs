@@ -73,7 +73,7 @@ pub struct PortName {
 }
 
 impl PortName {
-    /// Names a port.
+    /// Creates the name of a port.
     pub fn new(node: &str, (guid, port): PortKey) -> Self {
         Self { guid, port, node: node.into() }
     }
@@ -256,7 +256,7 @@ impl PortSummary {
         rate(&self.link).and_then(|rate| rate.data_gbps())
     }
 
-    /// Returns whether the data rate is below the fastest one that the link had or should have.
+    /// Returns whether the data rate is below the fastest rate in the records or in the net file.
     pub fn is_degraded(&self) -> bool {
         self.gbps().is_some_and(|gbps| gbps < self.fastest_gbps)
     }
@@ -311,7 +311,8 @@ impl PortSummary {
             "link_up" => self.events.add_state(event.ts, true),
             "link_change" => {
                 self.events.rate_changes += 1;
-                // The rate before the change may be in this text only. It can be the net file's.
+                // The rate before the change may be in this text only, for example if it is from
+                // the net file.
                 event.detail.split([' ', ',']).for_each(|word| self.keep_fastest(word));
             }
             "reset" => self.events.resets += 1,

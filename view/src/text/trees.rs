@@ -116,14 +116,15 @@ mod tests {
     const CORE: u64 = 2;
     const SERVER: u64 = 0x200;
 
-    /// Records of both ends of a link in a slot; utilization and blocked share of each direction.
+    /// Returns records of both ends of a link in a slot, with utilization and blocked share of each
+    /// direction.
     fn link(slot: u64, one: (u64, u8, &str), other: (u64, u8, &str), out: (f64, f64), back: (f64, f64)) -> [String; 2] {
         let rest = |load: (f64, f64)| [("xmit_utilization", load.0.into()), ("xmit_blocked", load.1.into())];
         [port(slot, (one.0, one.1), one.2, other, &rest(out)), port(slot, (other.0, other.1), other.2, (one.0, one.1, one.2), &rest(back))]
     }
 
-    /// Two hosts on a leaf switch; a core switch with the leaf switch, a server and a host. In
-    /// slots 1 and 2 the server gets more traffic than its link carries.
+    /// Returns records of two hosts on a leaf switch, and of a core switch with the leaf switch, a
+    /// server and a host. In slots 1 and 2 the server gets more traffic than its link carries.
     fn incast() -> Vec<String> {
         let idle = (0.0, 0.0);
         let mut lines = Vec::new();
