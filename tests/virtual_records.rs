@@ -28,8 +28,8 @@ const WALL: i64 = 1_795_000_000_123_456_789;
 
 /// SHA-256 of all `port`, `sweep` and `event` records of [`sweep`] with seed 1.
 ///
-/// It changes when the engine, the simulated fabric or the format of the records changes. Check
-/// that the change is intended before you replace it.
+/// The hash changes when the engine, the simulated fabric or the format of the records changes.
+/// Check that the change is intended before you replace it.
 const SHA256: &str = "14d7d33c19c1d35a7ba54471d7aee8f152a8bf2785b8691bc91fa1eafcf50ae0";
 
 fn fabric() -> Fabric {

@@ -51,7 +51,7 @@ pub struct Trees {
 pub struct Tree {
     /// The port where the congestion begins.
     pub root: PortKey,
-    /// Why this port is the root.
+    /// Cause of the tree.
     pub cause: RootCause,
     /// Time in which the tree existed, in seconds.
     pub seconds: f64,
@@ -67,7 +67,7 @@ pub struct Tree {
     pub branches: BTreeMap<PortKey, Branch>,
 }
 
-/// Why a port is the root of a tree.
+/// Cause of a tree: the reason why a port is its root.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RootCause {
@@ -104,7 +104,7 @@ pub struct TreeRow {
     pub to: Option<PortName>,
     /// Width and speed of the root's link, such as `4xEDR`.
     pub link: String,
-    /// Why this port is the root.
+    /// Cause of the tree.
     pub why: RootCause,
     /// Time in which the tree existed, in seconds.
     pub seconds: f64,

@@ -3,9 +3,9 @@
 //!
 //! While the server is unreachable records wait in the queue, up to
 //! [`Output::buffer`](super::Output::buffer) octets. Records that do not fit are dropped and
-//! reported, as by every output. A record whose acknowledgement is missing is sent again with the
-//! same `Nats-Msg-Id`, so that a stream with a duplicate window (two minutes by default) stores it
-//! once. The stream belongs to the administrator: its subjects, its limits and its storage.
+//! reported, as by every output. A record without an acknowledgement is sent again with the same
+//! `Nats-Msg-Id`. A stream with a duplicate window (two minutes by default) stores it once. The
+//! stream belongs to the administrator: its subjects, its limits and its storage.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};

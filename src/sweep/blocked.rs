@@ -25,7 +25,7 @@ use crate::types::NodeKind;
 pub struct WaitTick {
     /// Tick of PortSamplesControl: symbol times per tick, minus one.
     pub tick: u8,
-    /// What the symbol times refer to.
+    /// Reference of the symbol times.
     pub of: TickOf,
 }
 

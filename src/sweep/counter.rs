@@ -95,8 +95,8 @@ impl Rate {
 }
 
 impl Column {
-    /// Returns whether the column is in the record of a device: the device has the counter in this
-    /// group, and has no wider counter of the same name.
+    /// Returns whether the column is in the record of a device. The device must have the counter in
+    /// this group, and no wider counter of the same name.
     ///
     /// A device of unknown capabilities is taken to have the mandatory counters and the 64-bit
     /// traffic counters, except those that it refused. A forced group is present if it was

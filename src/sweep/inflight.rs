@@ -1,8 +1,8 @@
 //! Transactions: requests that were sent and neither answered nor given up.
 //!
 //! A transaction is found by its TID. Timeouts expire in the order of sending: all MADs to agents
-//! have the same timeout and grace period, and so do all MADs to the subnet manager, which gets
-//! more time. Two pairs of queues in the order of sending therefore replace a timer heap.
+//! have the same timeout and grace period. All MADs to the subnet manager have another, longer pair
+//! of times. Two pairs of queues in the order of sending therefore replace a timer heap.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -29,8 +29,8 @@ pub struct Transaction {
     pub purpose: Purpose,
     /// Time of sending.
     pub sent: Instant,
-    /// Whether the timeout has passed: the request holds no place in the window any more, but a
-    /// reply still counts.
+    /// Whether the timeout has passed: the request has freed its place in the window, but a reply
+    /// still counts.
     pub expired: bool,
 }
 

@@ -1,6 +1,6 @@
-//! Traffic of a job: the data that its nodes injected and ejected, the part that stayed on their
-//! leaf switches, the load of the links to other switches, and the time for which its nodes were
-//! blocked.
+//! Traffic of a job. The report has the data that its nodes injected and ejected, and the part that
+//! stayed on their leaf switches. It also has the load of the links to other switches, and the time
+//! for which the nodes were blocked.
 //!
 //! Port counters have no destinations. The traffic that stays on a leaf switch is therefore an
 //! estimate with bounds ([`LocalTraffic`]). The part of a job in the traffic of a link between

@@ -158,8 +158,8 @@ impl Watch {
         Self { files, seen: read.clone(), read }
     }
 
-    /// Returns whether the files differ from those that were read, and did not change since the
-    /// last call: a file that is still being written is not read.
+    /// Returns whether the files differ from those that were read, and have not changed since the
+    /// last call. Files that are still being written are thus not read.
     pub(super) fn is_changed(&mut self) -> bool {
         let now = self.stamps();
         let is_stable = now == self.seen;

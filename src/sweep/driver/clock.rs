@@ -69,8 +69,8 @@ pub struct Pacing {
 }
 
 impl Pacing {
-    /// Sends and reads take turns: a reply does not wait until a whole window is sent, and a free
-    /// place in the window does not wait until all replies are read.
+    /// Sends and reads alternate. A reply does not wait until a whole window is sent. A free place
+    /// in the window does not wait until all replies are read.
     pub const REAL_TIME: Self = Self { sends: 8, replies: 1, replies_before_timeouts: 64, longest_wait: Duration::from_millis(20) };
 
     /// No time passes between sends and reads, so that there is no reason to take turns.

@@ -1,5 +1,5 @@
-//! The transport of a driver, and the attempts to open it again after it was lost, such as after a
-//! reload of the kernel driver or a reset of the HCA.
+//! The transport of a driver, and the attempts to open it again after a loss. A reload of the
+//! kernel driver or a reset of the HCA causes a loss.
 //!
 //! Closing and opening a device may block inside the kernel. Each attempt therefore runs as a [job
 //! of the clock](Clock::start), and no slot and no stop waits for it. The time between two attempts
@@ -117,7 +117,7 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
         matches!(self.connection, Connection::Lost { .. })
     }
 
-    /// Marks the transport as lost, with the errno that sends report meanwhile.
+    /// Marks the transport as lost, with the errno that sends return until it is open again.
     pub(super) fn lose(&mut self, errno: i32, now: Instant) {
         let attempt = AttemptState::Due { at: now, old: None };
         match std::mem::replace(&mut self.connection, Connection::Lost { errno, since: now, attempt }) {

@@ -27,8 +27,8 @@ const DISABLED_CLAIMED: Duration = Duration::from_secs(60);
 /// happens by chance once in a hundred million times.
 const MAX_FAILED: u8 = 8;
 
-/// Failed requests after which a group is disabled that was answered before. The group may be
-/// disabled even then: another device at the same LID may have given the answers.
+/// Failed requests after which a group that was answered before is disabled. The earlier answers
+/// may be from another device that had the same LID.
 const MAX_FAILED_ANSWERED: u8 = 60;
 
 /// Failed probes after which a group is disabled.

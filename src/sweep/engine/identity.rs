@@ -1,9 +1,9 @@
 //! Verification of the device that answers at a LID, and reads of the links.
 //!
-//! A reply of performance management carries no GUID, and LIDs change. So NodeInfo (IBA vol. 1,
-//! 14.2.5.3) is queried of every device at the start, then about once a minute, and in the next
-//! slot when there is a reason for doubt. Replies of another device are withheld, and the subnet
-//! manager is queried for the LID of the planned device.
+//! A reply of performance management has no GUID, and LIDs can change. Every device therefore gets
+//! a query for NodeInfo (IBA vol. 1, 14.2.5.3) at the start, then about once a minute. After a sign
+//! of another device, the query is sent in the next slot. Replies of another device are withheld,
+//! and the subnet manager is queried for the LID of the planned device.
 
 use std::time::Duration;
 
@@ -78,8 +78,8 @@ impl Engine {
 
     /// Returns the PortInfo of a port and the CapabilityMask that shows which of its speeds are
     /// valid. Returns `None` if PortInfo is not known. For a port of a switch, also returns `None`
-    /// if the mask of the switch's port 0 is not known: EDR cannot be distinguished from QDR
-    /// without that mask.
+    /// if the mask of the switch's port 0 is not known. Without that mask EDR cannot be
+    /// distinguished from QDR.
     ///
     /// # Panics
     /// If there is no such port.
@@ -177,7 +177,7 @@ impl Engine {
         device.path.wait_until(again);
         if other_before != Some(found) {
             self.events.push_back(Event::WrongDevice { device: index as usize, found });
-            // If the other device is in the plan too, it is not at its own LID any more.
+            // If the other device is in the plan too, it has left its own LID.
             self.verify_others(index, |other| other.identity.expected == found);
         }
         self.withhold(index, now);

@@ -64,7 +64,7 @@ impl Engine {
         let device = &mut self.devices[index as usize];
         let may_go_on = device.flight.answer(transaction.expired);
         if transaction.generation != device.generation {
-            // The request went to another LID, or to a device that is not trusted any more.
+            // The request was sent to another LID, or its replies are no longer used.
             if may_go_on {
                 self.ready.push_front(index);
             }

@@ -1,8 +1,8 @@
 //! The next request to a device: first its checks, then the counters of its ports.
 //!
 //! The checks, in their order: capabilities (ClassPortInfo), identity (NodeInfo), optional
-//! attributes (PortSamplesControl), links (PortInfo, PortInfoExtended), and a probe of each group
-//! that has no bit in the masks. Most slots have no checks. A discovery makes several passes over
+//! attributes (PortSamplesControl), links (PortInfo, PortInfoExtended). At last each group without
+//! a bit in the masks is probed. Most slots have no checks. A discovery makes several passes over
 //! the checks, a slot makes one.
 
 use super::groups::Learned;

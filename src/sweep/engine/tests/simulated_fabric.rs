@@ -168,8 +168,8 @@ fn window_is_halved_while_replies_are_late_and_grows_again() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// With any loss and any dead or slow devices, every port is settled exactly once per slot, the
-    /// slot ends in time, and no sample holds data of another slot.
+    /// Any loss, and any dead or slow devices: every port is settled exactly once per slot, and the
+    /// slot ends in time. No sample has data of another slot.
     #[test]
     fn every_port_is_settled_exactly_once(seed in any::<u64>(), loss in 0.0..1.0f64, dead in 0.0..0.5f64, slow in 0.0..0.5f64, window in 1usize..200) {
         let mut rng = fastrand::Rng::with_seed(seed);
