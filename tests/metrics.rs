@@ -118,7 +118,8 @@ impl Harness {
         self.sweep_as(false, plan, groups, slots, look);
     }
 
-    /// Sweeps a plan as primary or secondary. Passes the records of each slot and the fabric to `look`.
+    /// Sweeps a plan as primary or secondary. Passes the records of each slot and the fabric to
+    /// `look`.
     fn sweep_as(
         &self,
         is_secondary: bool,

@@ -18,7 +18,7 @@
 //! | [`blocked`] | ticks of PortXmitWait as a share of time |
 //! | [`window`] | the number of MADs in flight, and MADs a second |
 //! | [`counter`] | readings as rates: resets, saturation, gaps |
-//! | [`record`] | the JSON records |
+//! | [`record`](crate::record) | the JSON records |
 //! | [`driver`] | joins engine, transport, clock and output; the only module that reads clocks |
 //! | [`virtual_sweep`] | the driver's loop on a simulated fabric, in virtual time |
 //! | [`query`] | queries of one port, printed in the format of `perfquery` |

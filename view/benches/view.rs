@@ -1,7 +1,10 @@
 //! Time to draw a heat map of one hour of 1,000 ports at 1 Hz, and the time of DuckDB for the same
 //! lines.
 //!
-//!     cargo bench -p ibnet-view --bench view -- [LINES]       (3,600,000; 1.5 kB each, written to target/tmp and removed)
+//!     cargo bench -p ibnet-view --bench view -- [LINES]
+//!
+//! `LINES` is 3,600,000 by default. A line has 1.5 kB. The file is written to `target/tmp` and
+//! removed at the end.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints its results")]
 
 use std::fs::{self, File};
