@@ -4,8 +4,8 @@
 
 CARGO ?= cargo
 # zstd's C code takes a minute of CPU time to compile: the library of the system is used where it is
-# installed. The probe runs after `deps`, and every target sets the same variable: else one target
-# would compile again what another has built.
+# installed. The check runs after `deps`, and every target sets the same variable: otherwise one
+# target would compile again what another has built.
 ZSTD = $(shell pkg-config --exists 'libzstd >= 1.4' 2>/dev/null && echo ZSTD_SYS_USE_PKG_CONFIG=1)
 RUN = env $(ZSTD) $(CARGO)
 # `make build` and `make demo` use the same command line, so that the second compiles nothing.
@@ -13,8 +13,8 @@ BUILD = $(RUN) build --release --workspace --bins
 # With records to NATS: needs about 75 more crates.
 FULL = --features ibnet/nats
 
-# Debian packages: the first line to build, the others to test with the real tools, and with programs
-# that read the records.
+# Debian packages: the first line is needed to build. The second line is needed to test with the
+# real tools and with programs that read the records.
 PACKAGES = libibumad-dev libibmad-dev libclang-dev libzstd-dev pkg-config \
            ibsim-utils libumad2sim0 infiniband-diags opensm openssl python3-venv jq
 

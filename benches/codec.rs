@@ -23,7 +23,7 @@ use ibnet::sweep::sample::Status;
 use ibnet::time::Instant;
 use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Tid};
 
-/// Option with a number: sweeps so many slots without measuring, for callgrind.
+/// Option `--slots N`: sweeps N slots without measuring, for callgrind.
 const SLOTS: &str = "--slots";
 
 fn main() {

@@ -40,7 +40,7 @@ fn main() {
 
 fn table() {
     println!(
-        "| ports | switches | samplers | read | plan by the rules | plan, improved | with redundancy | write | total | memory before | peak memory | largest load | lower bound |"
+        "| ports | switches | samplers | read | plan by the rules | plan with search | with a second role | write | total | memory before | largest | largest load | lower bound |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
     for size in 0..SIZES.len() {

@@ -29,7 +29,7 @@ fn main() {
         shares.iter().max().unwrap_or(&0)
     );
     println!(
-        "| rate | time | slots not complete | slot, p50 | p99 | longest | all samplers, p50 | MADs a second | worst link | mean link |"
+        "| rate | time | slots not complete | slot, p50 | p99 | longest | all samplers, p50 | MADs per second | most loaded link | mean link |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
     for (rate_hz, seconds) in [(10, 60), (1, 3600)] {

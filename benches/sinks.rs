@@ -1,4 +1,4 @@
-//! Throughput of each output in records and octets a second. The records are slots of
+//! Throughput of each output in records and octets per second. The records are slots of
 //! `examples/stria.p`, simulated, and are handed over at once.
 //!
 //!     cargo bench --bench sinks
@@ -36,13 +36,13 @@ fn main() -> anyhow::Result<()> {
     let zstd = zstd::stream::encode_all(&batch.bytes[..], 3)?.len();
     let a_day = |octets: usize| octets as f64 * 86_400.0 / batch.lines as f64 / 1e6;
     println!(
-        "{} lines of {} octets a slot; at 1 Hz {:.0} MB a port a day, {:.1} MB with zstd\n",
+        "{} lines of {} octets per slot; at 1 Hz {:.0} MB per port and day, {:.1} MB with zstd\n",
         batch.lines,
         batch.bytes.len() / batch.lines as usize,
         a_day(batch.bytes.len()),
         a_day(zstd)
     );
-    println!("| output | lines a second | MB a second |");
+    println!("| output | lines per second | MB per second |");
     println!("|---|---|---|");
     let folder = tempfile::tempdir()?;
     let path = |name: &str| folder.path().join(name);
@@ -50,7 +50,7 @@ fn main() -> anyhow::Result<()> {
         Destination::File(FileOptions { path: path(name), rotate_octets: rotate, compress: rotate.is_some(), ..FileOptions::default() })
     };
     measure("file", &batch, file("lines", None), || Ok(Vec::new()))?;
-    measure("file, rotated every 64 MiB, zstd on another thread", &batch, file("rotated", Some(64 << 20)), || Ok(Vec::new()))?;
+    measure("file, rotated every 64 MiB and compressed at the same time", &batch, file("rotated", Some(64 << 20)), || Ok(Vec::new()))?;
     let listen = |address| Destination::Listen(ListenOptions { address, readers: 4 });
     let socket = path("sock");
     let octets = (TIMES * batch.bytes.len()) as u64;

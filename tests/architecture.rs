@@ -61,6 +61,27 @@ fn imports_follow_the_rules() {
 }
 
 #[test]
+fn no_files_import_each_other_in_a_cycle() {
+    for root in ["src", "analysis/src", "view/src"] {
+        let cycles = cycles(&sources(root), root);
+        assert!(cycles.is_empty(), "cycles of imports in {root}: {cycles:?}");
+    }
+}
+
+#[test]
+fn cycles_are_detected() {
+    let file = |path: &str, code: &str| (path.to_owned(), code.to_owned());
+    let files = [
+        file("src/a/mod.rs", "mod b; mod c; pub use self::b::B;"),
+        file("src/a/b.rs", "use super::c::C; pub struct B;"),
+        file("src/a/c.rs", "use crate::a::b::B; #[cfg(test)] mod tests { use super::super::d::D; }"),
+        file("src/a/d.rs", "use super::c::C;"),
+    ];
+    assert_eq!(cycles(&files, "src"), [["a::b", "a::c"]]);
+    assert_eq!(cycles(&files[..2], "src"), Vec::<Vec<String>>::new());
+}
+
+#[test]
 fn every_rule_names_existing_modules() {
     let modules: Vec<String> = sources("src").iter().map(|(path, _)| module_of(path)).collect();
     for Rule { module, may_import, must_not_import } in RULES {
@@ -85,6 +106,8 @@ fn forbidden_imports_are_detected() {
         ("src/sweep/engine/device.rs", "fn f() -> super::super::driver::DriverSettings { g() }"),
         ("src/mad/transport/sim/mod.rs", "use crate::partition::Plan;"),
         ("src/mad/header.rs", "use super::transport::Transport;"),
+        ("src/mad/header.rs", "mod tests { use super::super::transport::sim; }"),
+        ("src/binary.rs", "use crate::mad::Mad;"),
         ("src/partition/mod.rs", "use crate::{\n    topology::Fabric,\n    mad::Mad,\n};"),
         ("src/assignments/mod.rs", "use crate::partition::Plan;"),
         ("src/types.rs", "use crate::time::Instant;"),
@@ -104,7 +127,7 @@ fn forbidden_imports_are_detected() {
 /// Returns the imports of a file that its rule forbids.
 fn violations(path: &str, code: &str) -> Vec<String> {
     let module = module_of(path);
-    if module.is_empty() || module.starts_with("bin") {
+    if module.is_empty() || is_within(&module, "bin") {
         return Vec::new();
     }
     let Some(rule) = RULES.iter().filter(|rule| is_within(&module, rule.module)).max_by_key(|rule| rule.module.len()) else {
@@ -122,6 +145,52 @@ fn violations(path: &str, code: &str) -> Vec<String> {
     forbidden.map(|import| format!("{path}: {module} must not import {import}")).collect()
 }
 
+/// Returns the groups of files that import each other, directly or by way of others of the group.
+/// Tests do not count, and neither does a module that declares its submodules or imports from them.
+fn cycles(files: &[(String, String)], root: &str) -> Vec<Vec<String>> {
+    let module = |path: &str| module_of(&path.replacen(root, "src", 1));
+    let names: Vec<String> = files.iter().map(|(path, _)| module(path)).collect();
+    let edges: Vec<Vec<usize>> = files
+        .iter()
+        .zip(&names)
+        .map(|((_, code), name)| {
+            let code = code.split("#[cfg(test)]").next().unwrap();
+            let target = |import: &String| {
+                let known = (0..names.len()).filter(|place| !names[*place].is_empty() && is_within(import, &names[*place]));
+                known.max_by_key(|place| names[*place].len())
+            };
+            let targets = imports(name, code).iter().filter_map(target).collect::<Vec<_>>();
+            targets.into_iter().filter(|place| !is_within(&names[*place], name) && !is_within(name, &names[*place])).collect()
+        })
+        .collect();
+    // `reached[a]` has every file that `a` imports directly or indirectly.
+    let reached: Vec<Vec<bool>> = (0..files.len())
+        .map(|start| {
+            let (mut seen, mut open) = (vec![false; files.len()], vec![start]);
+            while let Some(place) = open.pop() {
+                for next in &edges[place] {
+                    if !std::mem::replace(&mut seen[*next], true) {
+                        open.push(*next);
+                    }
+                }
+            }
+            seen
+        })
+        .collect();
+    let mut groups: Vec<Vec<String>> = (0..files.len())
+        .filter(|start| reached[*start][*start])
+        .map(|start| {
+            let group = (0..files.len()).filter(|other| reached[start][*other] && reached[*other][start]);
+            let mut group: Vec<String> = group.map(|place| names[place].clone()).collect();
+            group.sort();
+            group
+        })
+        .collect();
+    groups.sort();
+    groups.dedup();
+    groups
+}
+
 fn is_within(name: &str, module: &str) -> bool {
     name.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
@@ -136,7 +205,9 @@ fn imports(module: &str, code: &str) -> Vec<String> {
         if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
             continue;
         }
-        let mut base: Vec<&str> = if prefix == "crate::" { Vec::new() } else { module.split("::").collect() };
+        let inline =
+            if code[..at].contains("#[cfg(test)]\nmod ") || code[..at].contains("mod tests {") { vec!["tests"] } else { Vec::new() };
+        let mut base: Vec<&str> = if prefix == "crate::" { Vec::new() } else { module.split("::").chain(inline).collect() };
         let mut rest = &code[at..];
         while let Some(after) = rest.strip_prefix("super::") {
             base.pop();

@@ -165,7 +165,7 @@ fn ldms_lid_files_are_written_and_read_back() {
     refused(&["--from-ldms", "all", "--cap", "120"], "`admin1` samples 128 ports in the lid files, more than the cap of 120");
     refused(&["--from-ldms", "node00001-bare"], "no HCA of the fabric is named `node00001-bare`");
     refused(&["--from-ldms", "nodd00001=node00001-bare"], "did you mean `node00001`?");
-    refused(&["--from-ldms", "net.p"], "net.p: is given for --net and for --from-ldms");
+    refused(&["--from-ldms", "net.p"], "cannot use net.p: it is given for --net and for --from-ldms");
     refused(&["--from-ldms", "all", "--format", "ldms", "--report", "x.oss1.conf", "-o", "x"], "is given for --report and for --output");
     fs::write(dir.path().join("x.oss1.conf"), "4, 0x200006, 3, 1-3\n").unwrap();
     refused(&["--from-ldms", "x.oss1.conf"], "x.oss1.conf:1: there is no GUID after the LID");

@@ -66,7 +66,7 @@ fn row<'a>(stderr: &'a str, sampler: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn paper_fabric_on_eight_samplers() {
+fn paper_fabric_is_planned_on_eight_samplers() {
     let dir = stria();
     let run = generate(&dir, EIGHT);
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
@@ -112,7 +112,7 @@ fn closed_pipe_is_no_error() {
     let output = std::process::Command::new("bash").args(["-c", &script]).current_dir(dir.path()).output().unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "0\n");
     assert!(!fs::read_to_string(dir.path().join("stderr")).unwrap().contains("error"));
-    assert!(fs::read_to_string(dir.path().join("first")).unwrap().starts_with("# Who samples"));
+    assert!(fs::read_to_string(dir.path().join("first")).unwrap().starts_with("# Which sampler"));
 }
 
 #[test]
@@ -138,10 +138,10 @@ fn wrong_samplers_are_rejected() {
     rejected(&dir, &generate(&dir, "node00001,nodd00002"), "named `nodd00002`", "did you mean `node00002`?");
     rejected(&dir, &generate(&dir, "node00001,node00001"), "`node00001` is listed twice", "list each sampler once");
     rejected(&dir, &generate(&dir, "n[0-99999999]"), "stands for more than 100000 hosts", "brackets");
-    rejected(&dir, &generate(&dir, "admin1:mlx5_9"), "no port `mlx5_9`; there are: mlx5_0:1, mlx5_0:2", "name one of these");
+    rejected(&dir, &generate(&dir, "admin1:mlx5_9"), "no port `mlx5_9` (found mlx5_0:1, mlx5_0:2)", "name one of these");
     fs::write(dir.path().join("samplers"), "node00001\n\nnosuch\n").unwrap();
     let run = run(dir.path(), &["--net", "net.p", "--samplers-file", "samplers", "-o", "out.toml"], b"");
-    rejected(&dir, &run, "samplers:3: cannot find a sampler: no HCA of the fabric is named `nosuch`", "--sampler-guid nosuch=0x");
+    rejected(&dir, &run, "cannot find a sampler of samplers:3: no HCA of the fabric is named `nosuch`", "--sampler-guid nosuch=0x");
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn other_files_are_rejected() {
         (&[0, 159, 146, 150, 10, 255, 0, 27][..], "cannot use net.p as a net file: none of its ", "ibnetdiscover -p > FILE"),
         (
             b"SW     4  2 0x0000000000200006 4x SDR                                    'leaf0'\n",
-            "nothing to sample",
+            "cannot make a plan: ",
             "while the fabric is up",
         ),
     ] {
@@ -294,7 +294,7 @@ fn plain_topologies_of_other_projects_are_planned_or_rejected() {
         let dir = with_net(&text);
         let run = run(dir.path(), &["--net", "net.p", "--samplers", samplers, "--cap", "200", "-o", "out.toml"], b"");
         if expected == 0 {
-            rejected(&dir, &run, "nothing to sample: the net file has no linked port", "while the fabric is up");
+            rejected(&dir, &run, "cannot make a plan: the net file has no linked port", "while the fabric is up");
         } else {
             assert_eq!(run.code, 0, "{name}: {}", run.stderr);
             assert_eq!(ports(&assigned(&dir)).iter().sum::<u32>(), expected, "{name}: {}", run.stderr);
@@ -377,7 +377,7 @@ fn name_map_gives_names_and_its_errors_are_reported() {
     let args = ["--net", "net.p", "--node-name-map", "samplers", "--samplers", "zeus,stage[110,112]", "-o", "out.toml"];
     let named = run(dir.path(), &args, b"");
     assert_eq!(named.code, 0, "{}", named.stderr);
-    assert!(named.stderr.contains("samplers: 2 of 3 names are of nodes here\n"), "{}", named.stderr);
+    assert!(named.stderr.contains("samplers: 2 of 3 names belong to nodes of this fabric\n"), "{}", named.stderr);
     assert!(named.stderr.contains("samplers:3: \"leaf6 "), "{}", named.stderr);
     assert!(!named.stderr.contains('\u{1b}'));
     let assignments = assigned(&dir);
@@ -447,7 +447,7 @@ fn parts_of_one_subnet_are_merged() {
     rejected(
         &dir,
         &run(dir.path(), &["--net", "-", "--net", "-", "--samplers", "a"], b""),
-        "-: is given for --net and for --net",
+        "cannot use -: it is given for --net and for --net",
         "own file",
     );
     // All LIDs differ.

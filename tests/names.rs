@@ -344,5 +344,5 @@ fn programs_print_hostile_names_visibly() {
     );
     let (code, _, stderr) = run(SWEEP, dir, &[&assigned[..], &["--sampler", "he\u{1b}[2Jre"]].concat());
     assert_eq!(code, 1, "{stderr}");
-    assert!(stderr.contains("the sampler `he\\u{1b}[2Jre` is not in the assignments"), "{stderr}");
+    assert!(stderr.contains("the sampler `he\\u{1b}[2Jre`: it is not in the assignments"), "{stderr}");
 }

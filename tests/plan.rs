@@ -138,7 +138,7 @@ fn previous_plan_is_kept_and_may_be_replaced() {
     assert!(stderr.contains("new samplers: 1\n            node00169\n") && stderr.contains("`leaf08`, 36 ports: "), "{stderr}");
     fs::write(dir.path().join("none"), "SW     4  1 0x0000000000200006\n").unwrap();
     let (code, stderr) = generate(&dir, EIGHT, &["--previous", "none"]);
-    assert!(code == 1 && stderr.starts_with("error: none:1: ") && stderr.contains("\nhelp: "), "{stderr}");
+    assert!(code == 1 && stderr.starts_with("error: cannot read none:1: ") && stderr.contains("\nhelp: "), "{stderr}");
 }
 
 #[test]

@@ -26,10 +26,10 @@ const SLOTS: usize = 10;
 const HEAD: &str = "\
 # Slots by rate, loss and window
 
-Fabric `synthetic::stria` (968 linked ports, 338 devices, 3220 MADs a slot), one sampler, default
-counter groups, timeout and grace period. A switch takes 50 us a MAD, an HCA 25 us, each with a
-deviation of up to a fifth. Ten slots for each row, in virtual time. `tests/rates.rs` compares this
-table with a run, and describes how to write it.
+The fabric is `synthetic::stria`: 968 linked ports, 338 devices, 3220 MADs per slot. One sampler
+sweeps it with the default counter groups, timeout and grace period. A switch takes 50 us per MAD,
+an HCA 25 us, each with a deviation of up to 20 %. Each row is a run of ten slots in virtual time.
+`tests/rates.rs` compares this table with a run. `IBNET_RENEW=1` writes the table again.
 
 | rate | loss | window | slot, median | slot, longest | ok ports, median | ok ports, least |
 |---|---|---|---|---|---|---|

@@ -193,7 +193,7 @@ fn broken_files_are_refused_with_the_line_and_the_old_plan_stays() {
     fs::write(service.path("plan.toml"), &whole[..whole.len() / 2]).unwrap();
     service.signal("HUP");
     let reported = service.reloads(1);
-    assert!(reported[0].starts_with("refused, all goes on as before: plan.toml:"), "{reported:?}");
+    assert!(reported[0].starts_with("refused, all goes on as before: cannot read plan.toml:"), "{reported:?}");
     // The complete file, without a signal.
     fs::write(service.path("plan.toml"), &whole).unwrap();
     assert!(service.reloads(2)[1].starts_with("taken: 20 ports"));

@@ -3,22 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use ibnet::record::ERROR_COUNTERS;
 use ibnet::types::ParseError;
 
 use crate::record::Port;
-
-/// Counters whose sum is the metric `errors`.
-const ERRORS: [&str; 9] = [
-    "symbol_error_counter",
-    "link_error_recovery_counter",
-    "link_downed_counter",
-    "port_rcv_errors",
-    "port_rcv_remote_physical_errors",
-    "port_rcv_switch_relay_errors",
-    "port_xmit_discards",
-    "local_link_integrity_errors",
-    "excessive_buffer_overrun_errors",
-];
 
 /// A metric of a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -137,8 +125,9 @@ impl FromStr for Metric {
             ));
         }
         let derived = DERIVED.iter().find(|(known, _)| *known == name).map(|(_, derived)| Source::Derived(*derived));
-        let source =
-            derived.unwrap_or_else(|| Source::Rate(if name == "errors" { ERRORS.map(str::to_owned).to_vec() } else { vec![name.clone()] }));
+        let source = derived.unwrap_or_else(|| {
+            Source::Rate(if name == "errors" { ERROR_COUNTERS.map(str::to_owned).to_vec() } else { vec![name.clone()] })
+        });
         Ok(Self { name, source })
     }
 }
@@ -201,7 +190,7 @@ mod tests {
     #[test]
     fn names_parse_as_metrics() {
         assert_eq!("xmit_gbps".parse::<Metric>().unwrap().unit(), "Gb/s");
-        assert_eq!("errors".parse::<Metric>().unwrap().counters().len(), ERRORS.len());
+        assert_eq!("errors".parse::<Metric>().unwrap().counters().len(), ERROR_COUNTERS.len());
         let counter: Metric = "port_xmit_data_bytes".parse().unwrap();
         assert_eq!((counter.unit(), counter.counters()), ("octets/s", &["port_xmit_data_bytes".to_owned()][..]));
         assert!("".parse::<Metric>().is_err() && "Xmit".parse::<Metric>().is_err() && "a\u{1b}".parse::<Metric>().is_err());

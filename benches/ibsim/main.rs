@@ -1,6 +1,6 @@
 //! A whole slot on ibsim: `ibnet-sweep` through libibumad, compared in one run with other programs
-//! that query the same ports. Also: 10 Hz for a minute, devices that fall silent, CPU time per MAD,
-//! and the memory of a sampler with 150 ports.
+//! that query the same ports. Also: 10 Hz for a minute, devices that stop answering, CPU time per
+//! MAD, and the memory of a sampler with 150 ports.
 //!
 //!     cargo bench --bench ibsim                    (some minutes; on a quiet machine only)
 //!
@@ -60,7 +60,7 @@ fn main() {
     };
 
     println!("whole slot on ibsim: {} ports, groups extended,base,xmtdisc,rcverr; {TURNS} turns\n", blueprint.linked_ports());
-    println!("| placement | program | sweep, median | shortest | MADs | us per MAD | serial / this |");
+    println!("| placement | program | sweep, median | minimum | MADs | us per MAD | serial / this |");
     println!("|---|---|---|---|---|---|---|");
     for (place, cores) in PLACES {
         whole_slots(place, &start(cores), &c_loop, cores.map(|(_, core)| core));
@@ -70,12 +70,12 @@ fn main() {
     ten_hertz(&start(cores), &c_loop, cores.map(|(_, core)| core));
 
     println!(
-        "\ndevices fall silent at 10 Hz, {place}, timeout 5 ms; {} slots before, {} after:\n",
+        "\ndevices stop answering at 10 Hz, {place}, timeout 5 ms; {} slots before, {} after:\n",
         silent::HEALTHY,
         silent::SLOTS - silent::HEALTHY
     );
     println!(
-        "| silent | their ports | slot before, median | first slot after | after, median | longest | increase, in timeouts | ports of other devices not ok or late |"
+        "| silent devices | their ports | slot before, median | first slot after | after, median | longest | increase, in timeouts | other ports that were not ok or late |"
     );
     println!("|---|---|---|---|---|---|---|---|");
     let ibsim = start(cores);
@@ -210,7 +210,7 @@ fn a_leaf(fabric: &Fabric) -> BTreeSet<Lid> {
     hosts.chain([leaf.lid]).collect()
 }
 
-/// Prints the slots before and after these devices fall silent.
+/// Prints the slots before and after these devices stop answering.
 fn fall_silent(name: &str, ibsim: &Ibsim, fabric: &Fabric, lids: &BTreeSet<Lid>, core: Option<&str>) {
     const TIMEOUT_NS: f64 = 5e6;
     let list: String = lids.iter().map(|lid| format!("{lid}\n")).collect();

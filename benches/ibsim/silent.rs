@@ -1,7 +1,7 @@
-//! A sampler on ibsim, some of whose devices fall silent.
+//! A sampler on ibsim with devices that stop answering after some slots.
 //!
 //! MADs to a silent device are dropped, and time out when the kernel's timeout would end. ibsim
-//! itself answers for an unreachable device at once with status 110, which no real fabric does.
+//! itself reports an unreachable device at once with status 110, which no real fabric does.
 //!
 //! The sampler is a process of its own, because ibsim's client library is preloaded.
 
@@ -26,10 +26,10 @@ use ibnet::types::{HcaName, Lid, Tid};
 /// The flag with which this program is the sampler.
 pub(crate) const FLAG: &str = "--sampler-with-silent-devices";
 
-/// The file with the LIDs that fall silent, one per line.
+/// The file with the LIDs of the devices that stop answering, one per line.
 pub(crate) const LIDS: &str = "silent";
 
-/// Slots before the devices fall silent.
+/// Slots before the devices stop answering.
 pub(crate) const HEALTHY: u64 = 40;
 
 /// Slots in all.
@@ -69,8 +69,8 @@ impl Transport for Muted {
     }
 }
 
-/// Sweeps `net.p` at 10 Hz, with records to standard output. The devices of [`LIDS`] fall silent
-/// after [`HEALTHY`] slots.
+/// Sweeps `net.p` at 10 Hz, with records to standard output. The devices of [`LIDS`] stop
+/// answering after [`HEALTHY`] slots.
 pub(crate) fn run() {
     let fabric = net_file::read("net.p".as_ref()).expect("a net file").fabric;
     let (sampler, _) = ibnet::partition::whole_fabric(&fabric, "node00001");

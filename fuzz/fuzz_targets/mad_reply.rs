@@ -1,6 +1,6 @@
 #![no_main]
-//! Any octets as replies: the check of each kind of query, every decoder, and an engine on a fabric
-//! that the fuzzer controls.
+//! Fuzzes replies: the check of each kind of query, every decoder, and an engine on a fabric that
+//! the fuzzer controls.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 #![no_main]
-//! Any bytes as a node-name map: parsed or refused. Each line is empty, a name or a remark, and
-//! devices and peers get the same names.
+//! Fuzzes node name maps: any bytes are parsed or refused. Each line is empty, a name or a remark,
+//! and devices and peers get the same names.
 
 use ibnet::topology::name_map::NameMap;
 use ibnet::topology::net_file;

@@ -1,6 +1,6 @@
 #![no_main]
-//! Any bytes as a net file of either format: parsed or refused. A parsed file is converted to an
-//! assignments file, to messages and to an anonymous net file.
+//! Fuzzes net files of either format: any bytes are parsed or refused. A parsed file is converted to
+//! an assignments file, to messages and to an anonymous net file.
 
 use ibnet::assignments::{Assignments, Header, VERSION};
 use ibnet::topology::anonymise::anonymise;

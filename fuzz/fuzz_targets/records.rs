@@ -1,8 +1,8 @@
 #![no_main]
-//! Arbitrary text as records: the strict reader and the tolerant one.
+//! Fuzzes the readers of records: the strict one and the tolerant one.
 //!
-//! A record has some twenty fields, which no fuzzer finds by chance. So an input is either read as
-//! it is, or as a list of changes to valid records.
+//! A record has some twenty fields, which no fuzzer finds by chance. So an input is either a text,
+//! or a list of changes to valid records.
 
 use ibnet::record::reader::{Head, Record};
 use ibnet::record::strict;

@@ -164,7 +164,7 @@ pub enum AssignmentsError {
         source: std::io::Error,
     },
     /// The text is not an assignments file.
-    #[error("{place}: {problem}")]
+    #[error("cannot read {place}: {problem}")]
     #[diagnostic(help(
         "an assignments file is what `ibnet-gen -o FILE` writes; if this is one, it was truncated or edited: write it again"
     ))]
@@ -175,7 +175,7 @@ pub enum AssignmentsError {
         problem: String,
     },
     /// The file has another version.
-    #[error("{place}: cannot read version {found} of an assignments file (expected version {VERSION})")]
+    #[error("cannot read {place}: another version of the assignments file (found {found}, expected {VERSION})")]
     #[diagnostic(help("use ibnet-gen and ibnet-sweep of the same release"))]
     Version {
         /// Name and line of the file.
@@ -184,7 +184,7 @@ pub enum AssignmentsError {
         found: i64,
     },
     /// The file contradicts itself.
-    #[error("{place}: {problem}")]
+    #[error("cannot read {place}: {problem}")]
     #[diagnostic(help("the file was truncated or edited: write it again with `ibnet-gen -o FILE`"))]
     Inconsistent {
         /// Name and line of the file.
@@ -193,7 +193,7 @@ pub enum AssignmentsError {
         problem: String,
     },
     /// The file has no block for a host.
-    #[error("the sampler `{}` is not in the assignments; there are: {}", Printable(host), known)]
+    #[error("cannot find the sampler `{}`: it is not in the assignments (found {})", Printable(host), known)]
     #[diagnostic(help(
         "{}give one of these with --sampler HOST, or add this host to the samplers of ibnet-gen",
         nearest.as_ref().map(|name| format!("did you mean `{}`? ", Printable(name))).unwrap_or_default()

@@ -26,7 +26,7 @@ impl Assignments {
     /// Parses and checks the text of a file. `name` is the name of the file in messages.
     ///
     /// # Errors
-    /// When the text is not an assignments file, has another version, or contradicts itself.
+    /// If the text is not an assignments file, has another version, or contradicts itself.
     pub fn parse(text: &str, name: &str) -> Result<Self, AssignmentsError> {
         /// The field that every version of the file has.
         #[derive(Deserialize)]

@@ -129,7 +129,7 @@ fn file_text_matches_the_documented_format() {
     let assignments = Assignments { version: 1, cap: 150, samplers: vec![sampler] };
     let header = Header { sources: vec![("net.p".to_owned(), "ab12".to_owned())], command: "ibnet-gen --net net.p".to_owned() };
     let expected = "\
-# Who samples which ports. Written by ibnet-gen; edit its arguments rather than this file.
+# Which sampler queries which ports. Written by ibnet-gen: change its arguments, not this file.
 # source:  net.p (SHA-256 ab12)
 # command: ibnet-gen --net net.p
 
@@ -163,10 +163,10 @@ port_count = 1
 fn contradictions_are_rejected_with_their_line() {
     assert_eq!(
         error_after("port_count = 968", "port_count = 967").to_string(),
-        "a.toml:8: `admin1` has 968 ports, but its port_count is 967"
+        "cannot read a.toml:8: `admin1` has 968 ports, but its port_count is 967"
     );
     let message = |from: &str, to: &str| error_after(from, to).to_string();
-    assert_eq!(message("lid = 17\n", "lid = 0\n"), "a.toml:11: LID 0 of 0x0000000000100001 is not a unicast LID (1 to 49151)");
+    assert_eq!(message("lid = 17\n", "lid = 0\n"), "cannot read a.toml:11: LID 0 of 0x0000000000100001 is not a unicast LID (1 to 49151)");
     assert!(message("lid = 36\n", "lid = 37\n").contains("is also the LID of"));
     // Port 2 of the first switch gets the number 1.
     let second = |num| format!("num = {num}\n    width = \"4x\"\n    speed = \"EDR\"\n    peer = {{ guid = \"0x0000000000300002\"");
@@ -177,12 +177,12 @@ fn contradictions_are_rejected_with_their_line() {
 
 #[test]
 fn other_texts_are_rejected_with_their_line() {
-    const OTHER_VERSION: &str = "a.toml:5: cannot read version 2 of an assignments file (expected version 1)";
+    const OTHER_VERSION: &str = "cannot read a.toml:5: another version of the assignments file (found 2, expected 1)";
     let message = |from: &str, to: &str| error_after(from, to).to_string();
     assert_eq!(message("version = 1", "version = 2"), OTHER_VERSION);
     assert_eq!(message("version = 1", "version = 2\nnew = 3"), OTHER_VERSION);
-    assert!(message("cap = 1000", "cap = 1000\ncup = 3").starts_with("a.toml:7: unknown field `cup`"));
-    assert!(message("kind = \"hca\"", "kind = \"hcb\"").starts_with("a.toml:14: unknown variant `hcb`"));
+    assert!(message("cap = 1000", "cap = 1000\ncup = 3").starts_with("cannot read a.toml:7: unknown field `cup`"));
+    assert!(message("kind = \"hca\"", "kind = \"hcb\"").starts_with("cannot read a.toml:14: unknown variant `hcb`"));
     for text in ["", "SW     4  1 0x0000000000200006 4x EDR", "version = 1\ncap = 'x'", "[[sampler]]", "version = 1\ncap = 1\n[[sampler"] {
         assert!(matches!(Assignments::parse(text, "x"), Err(AssignmentsError::NotAssignments { .. })), "{text:?}");
     }
@@ -211,7 +211,7 @@ fn port_may_be_assigned_once_in_each_role() {
 #[test]
 fn unknown_sampler_error_lists_the_samplers() {
     let error = all_ports().of_host("admni1").unwrap_err();
-    assert_eq!(error.to_string(), "the sampler `admni1` is not in the assignments; there are: admin1");
+    assert_eq!(error.to_string(), "cannot find the sampler `admni1`: it is not in the assignments (found admin1)");
     assert!(error.help().unwrap().to_string().starts_with("did you mean `admin1`?"));
 }
 

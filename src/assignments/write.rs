@@ -15,7 +15,7 @@ impl Assignments {
     }
 
     fn write(&self, header: &Header, to: &mut String) -> Result {
-        writeln!(to, "# Who samples which ports. Written by ibnet-gen; edit its arguments rather than this file.")?;
+        writeln!(to, "# Which sampler queries which ports. Written by ibnet-gen: change its arguments, not this file.")?;
         for (name, sha256) in &header.sources {
             writeln!(to, "# source:  {} (SHA-256 {sha256})", Printable(name))?;
         }

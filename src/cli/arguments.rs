@@ -1,4 +1,4 @@
-//! Arguments of a program.
+//! Parses the arguments of a program.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Input files; `-` is standard input.
+//! Reads input files; `-` is standard input.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use miette::Diagnostic;
 
-/// A file cannot be read.
+/// Error of an input file that cannot be read.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("cannot read {}", name_of(path))]
 #[diagnostic(help("give the path of a file that you may read, or `-` for standard input"))]

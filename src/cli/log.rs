@@ -1,4 +1,4 @@
-//! The log.
+//! Sends the log of a program to standard error.
 
 use std::env;
 use std::io::{self, IsTerminal};
@@ -12,9 +12,9 @@ use super::has_colours;
 /// Sends the log to standard error, filtered by `RUST_LOG`. Only a terminal gets times: a journal
 /// adds its own.
 ///
-/// `RUST_LOG` is a list of levels and of `target=level`, such as `ibnet=debug`; filters by span or
-/// field are not supported, because `EnvFilter` would add the crates of regular expressions. Without
-/// a valid list, the level is `info`.
+/// `RUST_LOG` is a list of levels and of `target=level`, such as `ibnet=debug`. Filters by span or
+/// field are not supported: `EnvFilter` would need the crates of regular expressions. Without a
+/// valid list, the level is `info`.
 pub fn log_to_stderr() {
     let given = env::var("RUST_LOG").ok().filter(|text| !text.is_empty()).and_then(|text| text.parse::<Targets>().ok());
     let default = || Targets::new().with_default(LevelFilter::INFO).with_target("async_nats", LevelFilter::OFF);

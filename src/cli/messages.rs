@@ -1,4 +1,4 @@
-//! Messages on standard error.
+//! Prints messages to standard error.
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;

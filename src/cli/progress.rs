@@ -1,4 +1,4 @@
-//! Progress bars.
+//! Draws progress bars on a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 

@@ -1,4 +1,4 @@
-//! Signals of a service.
+//! Receives the signals that control a service.
 
 use std::io::{self, IsTerminal};
 
@@ -44,7 +44,7 @@ impl Hangups {
         Ok(Self(service.then(|| signal(SignalKind::hangup())).transpose()?))
     }
 
-    /// Does not receive the signal: it ends the program.
+    /// Returns a receiver that receives nothing: SIGHUP ends the program.
     pub fn none() -> Self {
         Self(None)
     }

@@ -1,4 +1,4 @@
-//! Output files that are replaced in one step.
+//! Writes output files, which are replaced in one step.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use super::{is_dash, print};
 /// Mode of a new file, before the umask applies.
 const NEW_FILE_MODE: u32 = 0o666;
 
-/// A file cannot be written. An older file at its path is unchanged.
+/// Error of an output file that cannot be written. An older file at its path is unchanged.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("cannot write {}", path.display())]
 #[diagnostic(help("give a path in a directory that you may write to and that has free space, or `-` for standard output"))]

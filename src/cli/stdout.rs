@@ -1,4 +1,4 @@
-//! Standard output.
+//! Writes to standard output.
 
 use std::io::{self, Write};
 

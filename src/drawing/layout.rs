@@ -1,8 +1,8 @@
-//! Puts switches in rows: one row for each tier, the highest tier on top; within a row near their
-//! neighbours.
+//! Puts switches in rows: one row for each tier, the highest tier on top. Within a row, switches are
+//! near their neighbours.
 //!
 //! A row that is too long for the page is broken into lines of equal length. In a fabric without
-//! tiers a row is the distance from a switch at the rim.
+//! tiers a row is the distance from a switch at the edge.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -71,8 +71,8 @@ fn rows(net: &Net<'_>, neighbours: &[Vec<usize>]) -> Vec<(String, Vec<usize>)> {
     let (of_switch, first) = match has_tiers || net.links.is_empty() {
         true => (net.switches.iter().map(|(_, tier)| u32::from(*tier)).collect(), None),
         false => {
-            let rim = rim(neighbours);
-            (steps(rim, neighbours), Some(rim))
+            let edge = edge(neighbours);
+            (steps(edge, neighbours), Some(edge))
         }
     };
     let mut rows: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
@@ -85,7 +85,7 @@ fn rows(net: &Net<'_>, neighbours: &[Vec<usize>]) -> Vec<(String, Vec<usize>)> {
             (None, 0) => "no hosts".to_owned(),
             (None, tier) => format!("tier {tier}"),
             (Some(_), u32::MAX) => "not connected".to_owned(),
-            (Some(_), 0) => "the rim".to_owned(),
+            (Some(_), 0) => "the edge".to_owned(),
             (Some(_), 1) => "1 link away".to_owned(),
             (Some(_), steps) => format!("{steps} links away"),
         };
@@ -95,8 +95,9 @@ fn rows(net: &Net<'_>, neighbours: &[Vec<usize>]) -> Vec<(String, Vec<usize>)> {
     if first.is_some() { rows.collect() } else { rows.rev().collect() }
 }
 
-/// Returns a switch at the rim: the farthest one from the farthest one from the first switch.
-fn rim(neighbours: &[Vec<usize>]) -> usize {
+/// Returns a switch at the edge. It is the farthest one from a switch that is itself the farthest
+/// one from the first switch.
+fn edge(neighbours: &[Vec<usize>]) -> usize {
     let farthest = |from: usize| {
         let steps = steps(from, neighbours);
         // The first one of equally far switches.

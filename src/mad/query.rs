@@ -18,10 +18,10 @@ pub enum Query {
 /// Reason why a MAD does not answer a query. Its construction allocates no memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadReply {
-    /// Not 256 octets long, or shorter than the requested record.
+    /// The MAD is not 256 octets long, or is shorter than the requested record.
     #[error("{0} octets instead of 256")]
     Length(usize),
-    /// Another management class, or another version of the class.
+    /// The MAD has another management class, or another version of the class.
     #[error("class {class:#04x} version {version} instead of the requested one")]
     Class {
         /// MgmtClass of the MAD.
@@ -29,16 +29,16 @@ pub enum BadReply {
         /// ClassVersion of the MAD.
         version: u8,
     },
-    /// Not a response.
+    /// The MAD is not a response.
     #[error("method {0:#04x} instead of GetResp")]
     Method(u8),
-    /// Another attribute.
+    /// The MAD has another attribute.
     #[error("attribute {0:#06x} instead of the requested one")]
     Attribute(u16),
-    /// Another port.
+    /// The MAD is for another port.
     #[error("PortSelect {0} instead of the requested one")]
     PortSelect(u8),
-    /// A reply to this query with an error status or a redirection.
+    /// The MAD is a reply to this query, with an error status or a redirection.
     #[error("status {0}")]
     Status(MadStatus),
 }
@@ -103,7 +103,7 @@ impl Query {
         }
     }
 
-    /// Whether a reply redirects this query and names ClassPortInfo as its attribute.
+    /// Returns whether a reply redirects this query and has ClassPortInfo as its attribute.
     ///
     /// The data area of a redirection holds a ClassPortInfo (IBA vol. 1, 13.5.4). Most agents
     /// repeat the AttributeID of the request; the agent of IBM eHCA adapters sends that of
@@ -166,7 +166,7 @@ mod tests {
         let mut mad = [0; MAD_LEN];
         mad[..24].copy_from_slice(&REDIRECT);
         assert_eq!(PMA.check(&mad, MAD_LEN), Err(BadReply::Status(MadStatus::REDIRECT)));
-        // As an IBM eHCA answers: AttributeID 0x0001.
+        // The reply of an IBM eHCA: AttributeID 0x0001.
         mad[17] = 0x01;
         assert_eq!(PMA.check(&mad, MAD_LEN), Err(BadReply::Status(MadStatus::REDIRECT)));
         mad[17] = 0x1d;

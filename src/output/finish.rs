@@ -10,56 +10,14 @@ use std::thread;
 use std::time::Duration;
 
 use super::Writer;
-use super::options::Kind;
 use super::queue::Stopper;
+use super::result::{End, Finished};
 
 /// Default time that outputs have to write the remaining records after a signal.
 pub const DRAIN: Duration = Duration::from_secs(4);
 
 /// Time after the drain time in which outputs that wait for a peer return their counts.
 const LAST_COUNT: Duration = Duration::from_millis(100);
-
-/// Result of an output.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Finished {
-    /// Path, address or `standard output`.
-    pub name: String,
-    /// Kind of the output.
-    pub kind: Kind,
-    /// State of the output.
-    pub end: End,
-    /// Number of records that were not written and that no `lines_lost` event reports: still
-    /// queued, or dropped after the last record that was written. For a socket, the sum over the
-    /// connected readers.
-    pub dropped: u64,
-}
-
-/// State of an output at the end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
-    /// The output returned.
-    Complete,
-    /// The reader of standard output closed the pipe (EPIPE).
-    ReaderGone,
-    /// The output was still writing when the drain time ended.
-    TimedOut,
-    /// The thread of the output panicked.
-    Crashed,
-}
-
-impl Finished {
-    /// Returns whether the stop failed for this output: expected records are missing.
-    ///
-    /// Readers of a socket or a pipe may disconnect at any time. Their missing records are counted,
-    /// but are not a failure.
-    pub fn is_failure(&self) -> bool {
-        match self.end {
-            End::Crashed => true,
-            End::ReaderGone => false,
-            End::Complete | End::TimedOut => self.kind != Kind::Socket && self.dropped > 0,
-        }
-    }
-}
 
 /// Outputs that run on threads of their own.
 #[derive(Debug)]
@@ -217,12 +175,5 @@ mod tests {
         drop(outlet);
         let [finished] = &running.finish(LONG)[..] else { panic!("one output") };
         assert_eq!((finished.end, finished.is_failure()), (End::Crashed, true));
-    }
-
-    #[test]
-    fn readers_of_sockets_and_closed_pipes_are_no_failure() {
-        let finished = |kind, end| Finished { name: String::new(), kind, end, dropped: 1 };
-        assert!(finished(Kind::File, End::Complete).is_failure() && finished(Kind::Nats, End::TimedOut).is_failure());
-        assert!(!finished(Kind::Socket, End::TimedOut).is_failure() && !finished(Kind::Stdout, End::ReaderGone).is_failure());
     }
 }

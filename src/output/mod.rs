@@ -33,6 +33,7 @@ pub mod finish;
 mod nats;
 pub mod options;
 mod queue;
+mod result;
 mod socket;
 mod stdout;
 mod stream;
@@ -41,9 +42,10 @@ mod subject;
 
 pub use batch::Batch;
 pub use error::OutputError;
-pub use finish::{DRAIN, End, Finished, Running};
+pub use finish::{DRAIN, Running};
 pub use options::{Address, BUFFER, Destination, FileOptions, Kind, ListenOptions, NatsOptions, Output};
 pub use queue::Outlet;
+pub use result::{End, Finished};
 
 /// An open output with the receiving half of its queue.
 #[derive(Debug)]

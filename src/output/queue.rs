@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel};
 
 use super::batch::Batch;
-use super::finish::{End, Finished};
 use super::options::Kind;
+use super::result::{End, Finished};
 use crate::record::Start;
 
 /// Upper estimate of the octets of memory that a batch takes in addition to its lines.

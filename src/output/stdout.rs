@@ -8,8 +8,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use rustix::fs::{OFlags, fcntl_getfl};
 
 use super::error::OutputError;
-use super::finish::End;
 use super::queue::Inbox;
+use super::result::End;
 use super::stream::Stream;
 use super::write_counted;
 

@@ -1,4 +1,4 @@
-//! Assigns every port to exactly one sampler that is near and has room for it.
+//! Assigns every port to exactly one nearby sampler. The cap limits the ports of each sampler.
 //!
 //! [`planning`] makes a plan and proves it before anything is written. [`report`] describes a plan
 //! to people and programs, and suggests sampler hosts. [`formats`] reads and writes the lid files

@@ -41,6 +41,19 @@ pub const ROLES: [&str; 2] = ["primary", "secondary"];
 /// Values of `kind` in a `histogram` record.
 pub const HISTOGRAMS: [&str; 3] = ["rtt", "service", "sweep"];
 
+/// Counters whose sum is the metric `errors` of tables and pictures.
+pub const ERROR_COUNTERS: [&str; 9] = [
+    "symbol_error_counter",
+    "link_error_recovery_counter",
+    "link_downed_counter",
+    "port_rcv_errors",
+    "port_rcv_remote_physical_errors",
+    "port_rcv_switch_relay_errors",
+    "port_xmit_discards",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+];
+
 /// Names of events with their subjects.
 pub const EVENTS: [(&str, Of); 23] = [
     ("clock_step", Of::Sampler),

@@ -5,8 +5,8 @@
 //! and the number and order of lines stay.
 //!
 //! Substitutes are numbered in the order of the originals. So they reveal nothing of the originals,
-//! each run gives the same result, and a plan for the result is like a plan for the original,
-//! because ties are broken by GUID and by name.
+//! and each run gives the same result. A plan for the result is like a plan for the original,
+//! because GUIDs and names keep their order.
 //!
 //! - GUIDs that are close to each other keep their distance: a node and its ports, a switch and its
 //!   aggregation node.

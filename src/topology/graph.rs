@@ -213,7 +213,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn many_places_at_once_are_as_far_as_each_alone(
+        fn distances_of_groups_equal_the_hops_from_each_group(
             cables in proptest::collection::vec((0..10_usize, 0..10_usize), 1..20),
             groups in proptest::collection::vec(proptest::collection::vec(0..20_u32, 1..4), 1..4),
         ) {

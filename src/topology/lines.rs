@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn second_device_with_a_lid_is_refused() {
-        let thief = "CA    17  1 0x0000000000100009 4x EDR - SW     4  9 0x0000000000200006 ( 'node9 mlx5_0' - 'leaf0' )";
-        assert_eq!(kinds(&[LEAF, HOST, thief]), [(3, RemarkKind::DuplicateLid)]);
+        let second = "CA    17  1 0x0000000000100009 4x EDR - SW     4  9 0x0000000000200006 ( 'node9 mlx5_0' - 'leaf0' )";
+        assert_eq!(kinds(&[LEAF, HOST, second]), [(3, RemarkKind::DuplicateLid)]);
     }
 }

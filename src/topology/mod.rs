@@ -49,7 +49,7 @@ pub struct Fabric {
     with_aggregation_nodes: bool,
 }
 
-/// What answers at one LID: a switch with its ports, or one port of an HCA or a router.
+/// A device, which answers at one LID: a switch with its ports, or one port of an HCA or router.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Device {
     /// Port GUID as `ibnetdiscover` prints it. All ports of a switch share the GUID of port 0.

@@ -35,7 +35,7 @@ pub struct NameMap {
     remarks: Vec<(u32, String)>,
 }
 
-/// Why a name map is refused.
+/// Reason why a name map is refused.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("cannot use {name} as a node-name map: none of its {lines} lines is an entry (line {line}: {found})")]
 #[diagnostic(help("a line looks like: 0x0002c9030045fd01 \"leaf01\""))]
@@ -138,7 +138,7 @@ impl NameMap {
         let Some(first) = nets.first_mut() else { return };
         let by_port = "; the map needs node GUIDs, and some lines have none: the plain output of `ibnetdiscover` has all";
         let hint = if without_node && used.len() < self.len() { by_port } else { "" };
-        first.notes.push(format!("{}: {} of {} names are of nodes here{hint}", self.name, used.len(), self.len()));
+        first.notes.push(format!("{}: {} of {} names belong to nodes of this fabric{hint}", self.name, used.len(), self.len()));
         first.notes.extend(self.remarks.iter().map(|(line, found)| format!("{}:{line}: {found}", self.name)));
     }
 
@@ -240,10 +240,10 @@ mod tests {
             (hosts, switches, peers, net.notes[0].clone())
         };
         let (hosts, switches, peers, note) = named(include_bytes!("../../tests/data/fabrics/loginoff-fdr10-qdr.topo"));
-        assert_eq!((hosts, switches, peers, note.as_str()), (1, 1, 32, "names: 2 of 3 names are of nodes here"));
+        assert_eq!((hosts, switches, peers, note.as_str()), (1, 1, 32, "names: 2 of 3 names belong to nodes of this fabric"));
         let (hosts, switches, peers, note) = named(include_bytes!("../../tests/data/fabrics/loginoff-fdr10-qdr.reconstructed.p"));
         assert_eq!((hosts, switches, peers), (0, 1, 32));
-        assert!(note.starts_with("names: 1 of 3 names are of nodes here; the map needs node GUIDs"), "{note}");
+        assert!(note.starts_with("names: 1 of 3 names belong to nodes of this fabric; the map needs node GUIDs"), "{note}");
     }
 
     proptest::proptest! {

@@ -41,7 +41,7 @@ pub struct NetFile {
     pub linked_lines: usize,
 }
 
-/// Why a net file is refused.
+/// Reason why a net file is refused.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum NetFileError {
@@ -183,7 +183,7 @@ struct Subnet<'a> {
     ends: BTreeMap<Key, Lid>,
 }
 
-/// What two files have in common.
+/// Ports that two files have in common.
 enum Shared {
     Nothing,
     /// Ports with the same LIDs.

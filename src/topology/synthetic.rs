@@ -174,7 +174,7 @@ impl Blueprint {
     pub fn cable(&mut self, a: (NodeId, usize), b: (NodeId, usize)) {
         for ((node, port), other) in [(a, b), (b, a)] {
             let place = &mut self.nodes[node.0].ports[port - 1];
-            assert!(place.is_none(), "port {port} of {} is taken", self.nodes[node.0].name);
+            assert!(place.is_none(), "port {port} of {} already has a cable", self.nodes[node.0].name);
             *place = Some((other.0, PortNum(other.1 as u8)));
         }
     }

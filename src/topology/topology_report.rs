@@ -60,7 +60,7 @@ pub(super) fn is_line(line: &str) -> bool {
     line.starts_with(HEADING) || piece.is_some()
 }
 
-/// One parsed line. [`draft`] makes ports of it, [`anonymise`](super::anonymise) prints it again.
+/// One parsed line. [`draft`] converts it to a port, [`anonymise`](super::anonymise) prints it.
 #[derive(Debug)]
 pub(super) enum Piece<'a> {
     /// A comment, a heading or an empty line.

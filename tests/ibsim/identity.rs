@@ -129,7 +129,7 @@ fn path_records_of_the_subnet_manager_give_the_new_lids() {
     let log = ibsim.path("opensm2.log");
     let mut opensm = ibsim.command(MANAGER, "opensm");
     let _manager = Manager(opensm.arg("-f").arg(&log).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("opensm starts"));
-    // Its log names readiness too late, so wait for the first answer.
+    // opensm logs its readiness too late, so the test waits for the first answer.
     let lids: Vec<String> = truth.values().map(u16::to_string).collect();
     let answers = |_| {
         let output = ibsim.run(SENDER, "saquery", ["-p", "--src-to-dst", &lids.join(":")]);

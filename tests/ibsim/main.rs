@@ -79,7 +79,7 @@ const ERRORS: [(&str, &str, u64); 12] = [
 ];
 
 #[test]
-fn four_samplers_sweep_a_fat_tree() {
+fn four_samplers_read_every_port_of_a_fat_tree() {
     let Some(preload) = available() else { return };
     let mut ibsim = Ibsim::start(&TREE.blueprint(), "node00144", preload);
     let net = discover(&ibsim, "node00001");

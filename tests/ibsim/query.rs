@@ -37,8 +37,8 @@ struct ComparedPort {
     groups: Vec<(Group, &'static str)>,
 }
 
-/// Whether a counter lies after the 64 octets of an attribute that ibsim copies: it accepts a value
-/// and returns zero.
+/// Returns whether a counter lies after the 64 octets of an attribute that ibsim copies. ibsim
+/// accepts a value for such a counter and returns zero.
 fn is_cut(name: &str) -> bool {
     ["PortMulticastRcvPkts", "PortVLOpData15"].contains(&name)
 }

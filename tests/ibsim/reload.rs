@@ -40,7 +40,7 @@ fn reload_takes_a_new_plan_on_the_same_hca_port() {
     wait_for(&output, "\"sweep\"", "ibnet-sweep");
     fs::write(ibsim.path("plan.toml"), "version = 1\ncap = 1\n[[sampler]]\n").expect("written");
     signal("HUP");
-    assert!(wait_for(&output, "\"reload\"", "ibnet-sweep").contains("refused, all goes on as before: plan.toml:"));
+    assert!(wait_for(&output, "\"reload\"", "ibnet-sweep").contains("refused, all goes on as before: cannot read plan.toml:"));
     wait_for(&output, "\"sweep\"", "ibnet-sweep");
     signal("TERM");
     assert!(child.wait().expect("the program ends").success());

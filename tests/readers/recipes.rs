@@ -178,8 +178,8 @@ impl Recorded {
                 assert_eq!(rows, self.unanswered());
             }
             "Octets by service level" => assert_eq!(rows, self.octets_by_sl()),
-            "How each sampler fared" => assert_eq!(rows, self.samplers()),
-            "What happened" => assert_eq!(rows, self.events()),
+            "Totals of each sampler" => assert_eq!(rows, self.samplers()),
+            "Number of events" => assert_eq!(rows, self.events()),
             "First and last reading" => assert_eq!(rows, self.readings()),
             _ => panic!("the test has no expected rows for the recipe: {name}"),
         }
@@ -306,7 +306,7 @@ fn jq_recipes_return_the_sums_of_the_records() {
         let words = |line: &str| line.split('\t').map(str::to_owned).collect::<Vec<_>>();
         let rows: Vec<_> = text.lines().map(words).collect();
         match recipe.name {
-            "What happened" => {
+            "Number of events" => {
                 let expected: Vec<_> =
                     recorded.events().iter().map(|row| vec![row[0].as_str().unwrap().to_owned(), row[1].to_string()]).collect();
                 assert_eq!(rows, expected);

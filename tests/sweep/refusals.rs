@@ -48,7 +48,7 @@ fn missing_and_contradicting_plans_are_refused() {
     let made = run_program(GEN, dir.path(), &["--net", "net.p", "--samplers", "node00001,node00004", "-o", "plan.toml"]);
     assert_eq!(made.code, 0, "{}", made.stderr);
     let unknown = run(&dir, &["--assignments", "plan.toml", "--simulate", "net.p", "--sampler", "node0004"]);
-    refused(&unknown, "`node0004` is not in the assignments; there are: node00001, node00004", "did you mean `node00004`?");
+    refused(&unknown, "`node0004`: it is not in the assignments (found node00001, node00004)", "did you mean `node00004`?");
 }
 
 #[test]

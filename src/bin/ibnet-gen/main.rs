@@ -33,8 +33,7 @@ mod ldms;
 mod plan_options;
 mod suggest;
 
-/// Assigns every port of an InfiniBand fabric to exactly one sampler that is near and has room for
-/// it
+/// Assigns every linked port of an InfiniBand fabric to exactly one nearby sampler
 #[derive(Debug, Parser)]
 #[command(name = "ibnet-gen", version, after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_subcommand = true)]
@@ -169,13 +168,13 @@ enum Failure {
     #[error("{net}: {error}")]
     #[diagnostic(forward(error))]
     InSubnet { net: String, error: PlanError },
-    #[error("{net}: no sampler has a port in this subnet")]
+    #[error("cannot plan {net}: no sampler has a port in this subnet")]
     #[diagnostic(help("only hosts of this subnet can sample it: add a host of it to the samplers, or omit the file"))]
     NoSampler { net: String },
-    #[error("{argument}: cannot be used with {subnets} subnets")]
+    #[error("cannot use {argument}: there are {subnets} subnets, not one")]
     #[diagnostic(help("give the net files of one subnet, and run the program once for each subnet"))]
     OneSubnet { argument: &'static str, subnets: usize },
-    #[error("{}: is given for {first} and for {second}", path.display())]
+    #[error("cannot use {}: it is given for {first} and for {second}", path.display())]
     #[diagnostic(help("give each its own file"))]
     SameFile { path: PathBuf, first: &'static str, second: &'static str },
 }

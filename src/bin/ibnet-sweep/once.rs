@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ibnet::record::ERROR_COUNTERS;
 use ibnet::sweep::driver::{PortReport, SlotReport};
 use ibnet::sweep::sample::Status;
 use ibnet::types::{Guid, PortNum, Printable};
@@ -34,19 +35,6 @@ struct Row {
     wait: Option<u64>,
     errors: Option<u64>,
 }
-
-/// Counters that are added up in the column `errors`.
-const ERRORS: [&str; 9] = [
-    "symbol_error_counter",
-    "link_error_recovery_counter",
-    "link_downed_counter",
-    "port_rcv_errors",
-    "port_rcv_remote_physical_errors",
-    "port_rcv_switch_relay_errors",
-    "port_xmit_discards",
-    "local_link_integrity_errors",
-    "excessive_buffer_overrun_errors",
-];
 
 impl OneSlot {
     /// Adds the slot of one worker.
@@ -98,7 +86,7 @@ impl Row {
                 "port_xmit_data_bytes" => xmit = Some(value),
                 "port_rcv_data_bytes" => rcv = Some(value),
                 "port_xmit_wait_ticks" => wait = Some(value),
-                name if ERRORS.contains(&name) => errors = Some(value.saturating_add(errors.unwrap_or(0))),
+                name if ERROR_COUNTERS.contains(&name) => errors = Some(value.saturating_add(errors.unwrap_or(0))),
                 _ => {}
             }
         }

@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn masks_are_parsed_from_their_octets() {
         let mut data = [0; DATA_LEN];
-        // As ibsim's switches answer: AllPortSelect, IsExtendedWidthSupported, PortXmitWait;
+        // The reply of ibsim's switches: AllPortSelect, IsExtendedWidthSupported, PortXmitWait;
         // RespTimeVal 18.
         data[..8].copy_from_slice(&[1, 1, 0x13, 0x00, 0, 0, 0, 18]);
         let capabilities = Capabilities::parse(&data);

@@ -25,12 +25,12 @@ pub fn markdown() -> String {
 fn table(group: Group) -> String {
     let attribute = group.attribute();
     let everything = Capabilities { mask: u16::MAX, mask2: u32::MAX, option_mask: None };
-    let whose = if group.is_supported(NodeKind::Hca, everything) { "" } else { "; switches only" };
-    let asked = if attribute.needs == Needs::Nothing { String::new() } else { format!("; {}", attribute.needs) };
+    let only = if group.is_supported(NodeKind::Hca, everything) { "" } else { "; switches only" };
+    let requires = if attribute.needs == Needs::Nothing { String::new() } else { format!("; {}", attribute.needs) };
     let rows: String = group.fields().map(row).collect();
     format!(
-        "\n### `{group}`\n\n{}, attribute {:#06x} (IBA vol. 1, {}){asked}{whose}.\n\n\
-         | name | values | field | unit | bits | full at | gate |\n|---|---|---|---|---|---|---|\n{rows}",
+        "\n### `{group}`\n\n{}, attribute {:#06x} (IBA vol. 1, {}){requires}{only}.\n\n\
+         | name | values | field | unit | bits | full at | requires |\n|---|---|---|---|---|---|---|\n{rows}",
         attribute.name, attribute.id, attribute.section
     )
 }
@@ -38,8 +38,8 @@ fn table(group: Group) -> String {
 fn row(field: &Field) -> String {
     let unit = field.unit.map(|unit| unit.to_string()).unwrap_or_default();
     let full = if field.is_saturated(field.all_ones()) { field.value(field.all_ones()).to_string() } else { "-".to_owned() };
-    let gate = if field.needs == Needs::Nothing { "-".to_owned() } else { field.needs.to_string() };
-    format!("| `{}` | {} | {} | {unit} | {} | {full} | {gate} |\n", field.json, values(field), field.name, field.width)
+    let requires = if field.needs == Needs::Nothing { "-".to_owned() } else { field.needs.to_string() };
+    format!("| `{}` | {} | {} | {unit} | {} | {full} | {requires} |\n", field.json, values(field), field.name, field.width)
 }
 
 /// Describes the number of values of a field and their index, which is part of the field's name.

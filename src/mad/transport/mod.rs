@@ -20,9 +20,9 @@ pub mod umad;
 
 /// Reads the LID of the sending port and the LID of its subnet manager.
 ///
-/// Called about once a second on a thread of its own, never on the MAD thread while slots run.
-/// Reads the service level to the subnet manager and the GID at the first call and again when one
-/// of the LIDs changed. Returns `None` if the port cannot be read now.
+/// The driver calls it about once a second on a thread of its own, never on the MAD thread while
+/// slots run. The first call also reads the service level to the subnet manager and the GID. Later
+/// calls do so only if one of the LIDs changed. Returns `None` if the port cannot be read now.
 pub type Locator = Box<dyn FnMut() -> Option<Local> + Send>;
 
 /// Sends MADs and reports their completions.
@@ -53,7 +53,7 @@ pub trait Transport {
     fn locator(&self) -> Locator;
 }
 
-/// Why a MAD was not sent or no completion can be received.
+/// Reason why a MAD was not sent, or why no completion can be received.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
     /// A call of the library or of the system failed.
@@ -101,7 +101,7 @@ impl TransportError {
         LOST.iter().any(|errno| errno.raw_os_error() == self.errno())
     }
 
-    /// Returns what the engine gets as the outcome of a MAD that was not sent.
+    /// Returns the outcome that the engine gets for a MAD that was not sent.
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::Call { .. } => Outcome::SendFailed(self.errno()),

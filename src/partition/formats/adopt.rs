@@ -3,8 +3,8 @@
 //!
 //! Each device stays with the sampler that has most of its ports. Repairs are counted and reported:
 //! a split switch gets one sampler, and devices without a lid file go to the sampler of their
-//! switch, or to the nearest one with room. If the cap is too low, nothing is moved: the error
-//! names the cap that is needed.
+//! switch, or to the nearest one with enough capacity. If the cap is too low, nothing is moved: the
+//! error names the cap that is needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -36,7 +36,7 @@ pub struct Repairs {
     pub lines: usize,
     /// Number of ports that keep their host.
     pub kept: usize,
-    /// Number of ports of split devices that another host had, alone or as well.
+    /// Number of ports of split devices that another host sampled, alone or in addition.
     pub moved: usize,
     /// Number of ports that are in no file.
     pub added: usize,
@@ -71,7 +71,7 @@ pub enum AdoptError {
     #[diagnostic(help("give the net file of the fabric that these lid files were made for"))]
     OtherFabric,
     /// A sampler has more ports than the cap.
-    #[error("`{}` samples {ports} ports in the lid files, more than the cap of {cap}", Printable(host))]
+    #[error("cannot keep the assignments: `{}` samples {ports} ports in the lid files, more than the cap of {cap}", Printable(host))]
     #[diagnostic(help("keep the assignments with `--cap {enough}`, or make a new plan with `--samplers '{list}'`"))]
     OverCap {
         /// Sampler with most ports.
@@ -90,7 +90,7 @@ pub enum AdoptError {
 /// Makes a plan from lid files.
 ///
 /// # Errors
-/// When a sampler is not in the fabric, no line matches the fabric, or the cap is too low.
+/// If a sampler is not in the fabric, no line matches the fabric, or the cap is too low.
 pub fn adopt(fabric: &Fabric, lines: &[LidLine], guids: &[(String, Guid)], cap: u32) -> Result<Adopted, AdoptError> {
     let left_out = something_to_sample(fabric)?;
     let samplers = hosts::locate(&samplers(lines), guids, fabric)?;
@@ -161,7 +161,7 @@ fn owners(task: &Task<'_>, listed: &ListedPorts, repairs: &mut Repairs) -> Vec<O
     for (id, ports) in listed {
         let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
         ports.values().flatten().for_each(|sampler| *counts.entry(*sampler).or_default() += 1);
-        // Of equal counts the first sampler.
+        // If several samplers have most ports, the first one keeps the device.
         let Some((owner, _)) = counts.iter().rev().max_by_key(|(_, count)| **count) else { continue };
         let device = fabric.device(*id);
         owners[id.0 as usize] = Some(*owner);
@@ -209,7 +209,7 @@ impl fmt::Display for Repairs {
         let in_no_file = count(*added, "port was", "ports were");
         note(*added, format!("{in_no_file} in no lid file: added to the sampler of the device or switch, else to the nearest one"))?;
         let split = count(*moved, "port", "ports");
-        note(*moved, format!("{split} of split devices moved: several samplers had them, or another one than the rest"))?;
+        note(*moved, format!("{split} of split devices moved to the sampler with most ports of their device"))?;
         note(*new_lids, format!("{} of devices with another LID now", count(*new_lids, "line", "lines")))?;
         note(*dropped, format!("{} dropped: no link now, or left out", count(*dropped, "port", "ports")))?;
         for (heading, items) in [("split between samplers, now with one", &self.split), ("GUID not in the net file", &self.unknown)] {
@@ -298,7 +298,7 @@ mod tests {
         let fabric = stria();
         let text = written(&fabric, &planned(&fabric));
         let error = adopted(&fabric, &text, 100).unwrap_err();
-        assert_eq!(error.to_string(), "`admin1` samples 136 ports in the lid files, more than the cap of 100");
+        assert_eq!(error.to_string(), "cannot keep the assignments: `admin1` samples 136 ports in the lid files, more than the cap of 100");
         assert_eq!(
             error.help().unwrap().to_string(),
             "keep the assignments with `--cap 136`, or make a new plan with `--samplers 'admin1,node[00001,00025,00049,00073,00097,00121],oss1'`"

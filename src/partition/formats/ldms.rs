@@ -60,7 +60,7 @@ pub struct LidLine {
 #[non_exhaustive]
 pub enum LidFileError {
     /// A line is not valid. LDMS could not read it either.
-    #[error("{name}:{line}: {problem}")]
+    #[error("cannot read {name}:{line}: {problem}")]
     #[diagnostic(help(
         "a line has a LID, a port GUID, the number of ports and the ports, `4 0x0000000000200006 3 1,2,33`, or `*` for all from 1; commas separate only \
          the ports"
@@ -74,14 +74,14 @@ pub enum LidFileError {
         problem: String,
     },
     /// The file has no port.
-    #[error("{name}: the file has no port")]
+    #[error("cannot use {name}: the file has no port")]
     #[diagnostic(help("give the file that `source-list=` of the LDMS sampler `ibnet` names"))]
     Empty {
         /// Name of the file.
         name: String,
     },
     /// The host is unknown.
-    #[error("{name}: cannot find the host that samples these ports")]
+    #[error("cannot use {name}: the host that samples these ports is unknown")]
     #[diagnostic(help("give it with the file: `--from-ldms HOST={name}`"))]
     UnknownHost {
         /// Name of the file.
@@ -113,7 +113,7 @@ pub fn lid_file(fabric: &Fabric, share: &Share) -> String {
 /// was given.
 ///
 /// # Errors
-/// When a line is not valid, or the host is unknown.
+/// If a line is not valid, or the host is unknown.
 pub fn parse(text: &str, name: &str, sampler: Option<&SamplerSpec>) -> Result<Vec<LidLine>, LidFileError> {
     let is_own = text.lines().next() == Some(OWN_HEADING);
     let origin = |line| Origin::Line { name: name.to_owned(), line };
@@ -141,7 +141,7 @@ pub fn parse(text: &str, name: &str, sampler: Option<&SamplerSpec>) -> Result<Ve
 /// Parses one host, with the HCA that sends if it is named.
 ///
 /// # Errors
-/// When the text is not a host, or several hosts.
+/// If the text is not a host, or several hosts.
 pub fn one_host(host: &str, origin: Origin) -> Result<SamplerSpec, HostsError> {
     let one = |mut all: Vec<SamplerSpec>| if all.len() == 1 { all.pop() } else { None };
     let several = HostsError::Syntax { origin: origin.clone(), part: host.to_owned(), column: 1, problem: "expected one host" };
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(hosts_of("# sampler evil\n4 0x200006 1 1\n", "x.oss1.conf").unwrap(), ["oss1"]);
         assert!(matches!(hosts_of("# nothing\n\n", "x.oss1.conf"), Err(LidFileError::Empty { .. })));
         let error = hosts_of("\n4 0x200006 1 1\n4 0x2 x\n", "x.oss1.conf").unwrap_err();
-        assert_eq!(error.to_string(), "x.oss1.conf:3: there is no number of ports after the GUID");
+        assert_eq!(error.to_string(), "cannot read x.oss1.conf:3: there is no number of ports after the GUID");
     }
 
     #[test]

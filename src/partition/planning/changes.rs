@@ -21,8 +21,8 @@ pub type PreviousPorts = BTreeMap<(Guid, PortNum), (String, String)>;
 /// Differences between the previous plan and this one.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Changes {
-    /// Whether devices that could have stayed had to move, because they left no room for the
-    /// others.
+    /// Whether more devices moved than the changes require, because the kept assignments left too
+    /// little capacity for the others.
     #[serde(rename = "anew")]
     pub moved_more: bool,
     /// Hosts that are samplers in this plan only.

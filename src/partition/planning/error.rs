@@ -17,7 +17,7 @@ use crate::types::{NodeKind, Printable};
 #[non_exhaustive]
 pub enum PlanError {
     /// The fabric has no port to sample.
-    #[error("nothing to sample: the net file has no linked port{}", except(*left_out))]
+    #[error("cannot make a plan: the net file has no linked port{}", except(*left_out))]
     #[diagnostic(help("run `ibnetdiscover -p` while the fabric is up; in its output a linked port has ` - ` and a peer"))]
     NothingToSample {
         /// Number of linked ports that are left out.
@@ -136,7 +136,7 @@ pub(crate) fn counted(number: usize, what: &str) -> String {
 fn candidates(permitted: usize, samplers: usize) -> String {
     match permitted {
         0 => "all samplers are on the same leaf switch".to_owned(),
-        _ => format!("{permitted} of {samplers} samplers are on other leaf switches and have no room"),
+        _ => format!("{permitted} of {samplers} samplers are on other leaf switches and have no capacity"),
     }
 }
 

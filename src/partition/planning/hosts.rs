@@ -62,14 +62,14 @@ pub struct Host {
 #[non_exhaustive]
 pub enum HostsError {
     /// The list is empty.
-    #[error("{origin}: no sampler is named")]
+    #[error("cannot use {origin}: no sampler is named")]
     #[diagnostic(help("name at least one host of the fabric, for example `node[001-008],admin1`"))]
     Empty {
         /// Origin of the list.
         origin: Origin,
     },
     /// The text is not a list of hosts.
-    #[error("{origin}: cannot read `{}` as a host list: column {column}: {problem}", Printable(part))]
+    #[error("cannot read {origin} as a host list: {problem} (found `{}`, column {column})", Printable(part))]
     #[diagnostic(help(
         "write names and ranges separated by commas, `node[001-012],admin1`, each with an HCA if needed, `admin1:mlx5_1:1`"
     ))]
@@ -84,7 +84,7 @@ pub enum HostsError {
         problem: &'static str,
     },
     /// The list or the file is too long.
-    #[error("{origin}: with `{}` the list stands for more than {MAX_HOSTS} hosts", Printable(part))]
+    #[error("cannot use {origin}: with `{}` the list stands for more than {MAX_HOSTS} hosts", Printable(part))]
     #[diagnostic(help("check the numbers within the brackets"))]
     TooMany {
         /// Origin of the list.
@@ -93,7 +93,7 @@ pub enum HostsError {
         part: String,
     },
     /// A host is listed twice.
-    #[error("{origin}: the host `{host}` is listed twice{}", other(first))]
+    #[error("cannot use {origin}: the host `{host}` is listed twice{}", other(first))]
     #[diagnostic(help("list each sampler once: a host is one sampler, with any number of HCAs"))]
     Twice {
         /// Name of the host.
@@ -104,7 +104,7 @@ pub enum HostsError {
         origin: Origin,
     },
     /// No HCA has the name of the host.
-    #[error("{origin}: cannot find a sampler: no HCA of the fabric is named `{host}`{}", more(*others))]
+    #[error("cannot find a sampler of {origin}: no HCA of the fabric is named `{host}`{}", more(*others))]
     #[diagnostic(help(
         "{}a sampler is found by the first word of its node description; for a host with another one give `--sampler-guid {host}=0x...`, the GUID of its port",
         nearest.as_ref().map(|name| format!("did you mean `{}`? ", Printable(name))).unwrap_or_default()
@@ -120,7 +120,7 @@ pub enum HostsError {
         others: usize,
     },
     /// The host has no such HCA or port.
-    #[error("{origin}: `{host}` has no port `{wanted}`; there are: {}", Printable(known))]
+    #[error("cannot use {origin}: `{host}` has no port `{wanted}` (found {})", Printable(known))]
     #[diagnostic(help("name one of these, or none to use the active port, or give `--sampler-guid {host}=0x...`"))]
     UnknownCa {
         /// Origin of the entry.
@@ -133,14 +133,14 @@ pub enum HostsError {
         known: String,
     },
     /// A GUID was given for a host that is not a sampler.
-    #[error("--sampler-guid: `{host}` is not among the samplers")]
+    #[error("cannot use --sampler-guid: `{host}` is not among the samplers")]
     #[diagnostic(help("name the host in --samplers or --samplers-file as well"))]
     GuidOfOther {
         /// Name of the host.
         host: String,
     },
     /// No HCA has the GUID.
-    #[error("--sampler-guid: cannot find `{host}`: no HCA of the fabric has the port GUID {guid}")]
+    #[error("cannot find `{host}` of --sampler-guid: no HCA of the fabric has the port GUID {guid}")]
     #[diagnostic(help("`ibstat` on the host prints it as `Port GUID`"))]
     UnknownGuid {
         /// Name of the host.
@@ -153,7 +153,7 @@ pub enum HostsError {
 /// Parses a list of samplers.
 ///
 /// # Errors
-/// When the list is empty, cannot be read, is too long, or names a host twice.
+/// If the list is empty, cannot be read, is too long, or names a host twice.
 pub fn parse_list(text: &str) -> Result<Vec<SamplerSpec>, HostsError> {
     let mut all = Vec::new();
     expand(text, &Origin::Argument, &mut all)?;
@@ -194,7 +194,7 @@ pub fn fold(parts: &[String]) -> String {
 /// hosts whose node description does not begin with their name.
 ///
 /// # Errors
-/// When a sampler is not in the fabric.
+/// If a sampler is not in the fabric.
 pub fn locate(wanted: &[SamplerSpec], guids: &[(String, Guid)], fabric: &Fabric) -> Result<Vec<Host>, HostsError> {
     if let Some((host, _)) = guids.iter().find(|(host, _)| !wanted.iter().any(|wanted| wanted.host == *host)) {
         return Err(HostsError::GuidOfOther { host: host.clone() });
@@ -239,7 +239,7 @@ fn sending_ports(named: &[DeviceId], wanted: &SamplerSpec, fabric: &Fabric) -> R
     let ca_of = |id: &DeviceId| fabric.device(*id).name.split_whitespace().nth(1);
     let port_of = |id: &DeviceId| fabric.device(*id).ports.first().map(|port| port.num);
     let of_ca = |id: &&DeviceId| match &wanted.ca {
-        // A node description of one word does not name the HCA: it may be this one.
+        // A node description of one word does not name the HCA, so any named HCA matches it.
         Some(ca) => ca_of(id).is_none_or(|name| name == ca),
         None => true,
     };
@@ -390,7 +390,7 @@ mod tests {
     fn number_of_hosts_is_bounded_over_all_lines_of_a_file() {
         let lines: String = (0..300).map(|n| format!("h{n}x[1-99999]\n")).collect();
         let error = parse_file(&lines, "list").unwrap_err();
-        assert_eq!(error.to_string(), "list:2: with `h1x[1-99999]` the list stands for more than 100000 hosts");
+        assert_eq!(error.to_string(), "cannot use list:2: with `h1x[1-99999]` the list stands for more than 100000 hosts");
         let lines: String = (0..10).map(|n| format!("h{n}x[1-10000]\n")).collect();
         assert_eq!(parse_file(&lines, "list").unwrap().len(), 100_000);
     }
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn syntax_errors_name_the_column_of_the_list() {
         let error = parse_list("admin1,n[1-2").unwrap_err();
-        assert_eq!(error.to_string(), "--samplers: cannot read `n[1-2` as a host list: column 9: the bracket is not closed");
+        assert_eq!(error.to_string(), "cannot read --samplers as a host list: the bracket is not closed (found `n[1-2`, column 9)");
     }
 
     #[test]
@@ -422,7 +422,7 @@ mod tests {
         let all = parse_file("# samplers\nadmin1   # the first\n\nnode[1-2]:mlx5_0\r\n", "list").unwrap();
         assert_eq!(all.iter().map(|w| &*w.host).collect::<Vec<_>>(), ["admin1", "node1", "node2"]);
         let twice = parse_file("a\nb\na\n", "list").unwrap_err();
-        assert_eq!(twice.to_string(), "list:3: the host `a` is listed twice, first on line 1");
+        assert_eq!(twice.to_string(), "cannot use list:3: the host `a` is listed twice, first on line 1");
         assert!(matches!(parse_file("# none\n", "list"), Err(HostsError::Empty { .. })));
     }
 
@@ -438,7 +438,7 @@ mod tests {
     #[test]
     fn unknown_sampler_error_has_the_nearest_name() {
         let error = located("nodd00001,nosuch").unwrap_err();
-        assert_eq!(error.to_string(), "--samplers: cannot find a sampler: no HCA of the fabric is named `nodd00001` (and 1 more)");
+        assert_eq!(error.to_string(), "cannot find a sampler of --samplers: no HCA of the fabric is named `nodd00001` (and 1 more)");
         assert!(error.help().unwrap().to_string().starts_with("did you mean `node00001`?"));
         for (wanted, found) in
             [("node1", "node00001"), ("NODE12", "node00012"), ("oss01.example.org", "oss1"), ("ndoe00012", "node00012"), ("adm1", "admin1")]
@@ -448,7 +448,7 @@ mod tests {
         }
         assert!(!located("zz").unwrap_err().help().unwrap().to_string().contains("did you mean"));
         let error = located("admin1:mlx5_7").unwrap_err();
-        assert_eq!(error.to_string(), "--samplers: `admin1` has no port `mlx5_7`; there are: mlx5_0:1, mlx5_0:2");
+        assert_eq!(error.to_string(), "cannot use --samplers: `admin1` has no port `mlx5_7` (found mlx5_0:1, mlx5_0:2)");
         assert!(located("leaf01").is_err(), "a switch was taken for a sampler");
     }
 

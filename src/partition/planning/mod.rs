@@ -39,7 +39,7 @@ use task::{Owners, Task};
 /// Equal input gives an equal plan; nothing is random.
 ///
 /// # Errors
-/// When there is nothing to sample, or the samplers are too few for the cap.
+/// If there is nothing to sample, or the samplers are too few for the cap.
 pub fn plan(request: &Request<'_>) -> Result<Plan, PlanError> {
     plan_with(request, &PlanOptions::default())
 }
@@ -47,7 +47,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, PlanError> {
 /// Makes a plan with options.
 ///
 /// # Errors
-/// The errors of [`plan`], and [`PlanError::NoSecondary`] with redundancy.
+/// The errors of [`plan()`], and [`PlanError::NoSecondary`] with redundancy.
 pub fn plan_with(request: &Request<'_>, options: &PlanOptions<'_>) -> Result<Plan, PlanError> {
     let Request { fabric, samplers, cap } = request;
     let left_out = something_to_sample(fabric)?;
@@ -109,8 +109,8 @@ struct Primary {
 fn primary(task: &Task<'_>, options: &PlanOptions<'_>) -> Primary {
     let nothing = vec![None; task.devices()];
     let kept = options.previous.map_or_else(|| nothing.clone(), |previous| previous::kept(task, &previous.primary));
-    // Kept devices may leave gaps that are too small for the others. Then the plan keeps only the
-    // samplers' own devices, and if that fails too, none.
+    // With all kept devices the others may not fit. Then the plan keeps only the samplers' own
+    // devices. If the others do not fit either, it keeps none.
     let all = rules::by_the_rules(task, &kept).map(|owners| (owners, kept.clone()));
     let moved_more = options.previous.is_some() && all.is_none();
     let less =

@@ -1,4 +1,4 @@
-//! What the planner gets and returns: request, options and plan.
+//! Types of the planner: its request, its options and the plan that it returns.
 
 use serde::Serialize;
 
@@ -59,10 +59,11 @@ pub struct Plan {
     pub figures: Figures,
     /// Quality of the result of the rules, if local search was used.
     pub by_rules: Option<Figures>,
-    /// Lower bound of the largest load, in any plan that splits no switch. If no HCA of this plan
-    /// is separated from its switch, the bound also assumes that.
+    /// Lower bound of the largest load, in any plan that splits no switch. If this plan separates
+    /// no HCA port from its switch, the bound is that of such plans.
     pub lower_bound: u64,
-    /// Ports whose two samplers share a leaf switch. Another switch keeps these samplers apart.
+    /// Number of ports whose two samplers share a leaf switch. Each of the two samplers also has
+    /// another leaf switch.
     pub sharing_a_leaf: u32,
     /// Differences to the previous plan.
     pub changes: Option<Changes>,

@@ -4,8 +4,8 @@
 //! Every device stays with its sampler, except:
 //!
 //! - devices of hosts that are no longer samplers;
-//! - the HCA ports of a new sampler, and as many of the switches it is attached to, with their HCA
-//!   ports, as it has room for: they are the sampler's own devices;
+//! - the own devices of a new sampler, as far as its capacity allows: its HCA ports, and the
+//!   switches to which it is attached, with their HCA ports;
 //! - devices of a sampler above the cap, because links were added: first HCA ports that are
 //!   separated from their switch, then the smallest switch that is enough, last the sampler's own
 //!   devices.
@@ -55,8 +55,8 @@ pub(super) fn kept(task: &Task<'_>, ports: &PreviousPorts) -> Owners {
     keeping.owners
 }
 
-/// Returns the devices among `kept` that are a sampler's own: its HCA ports, and the switches that
-/// it is attached to with their HCA ports.
+/// Returns the devices among `kept` that are a sampler's own: its HCA ports, and the switches to
+/// which it is attached, with their HCA ports.
 pub(super) fn own_only(task: &Task<'_>, kept: &Owners) -> Owners {
     let is_own = |device: DeviceId, sampler: usize| {
         let switch = task.switch_of(device).unwrap_or(device);
@@ -72,7 +72,7 @@ struct Keeping<'a> {
 }
 
 impl Keeping<'_> {
-    /// Assigns devices to a sampler that has room for them.
+    /// Assigns devices to a sampler if it has enough capacity.
     fn claim(&mut self, sampler: usize, devices: &[DeviceId]) {
         let ports: u32 = devices.iter().map(|device| self.task.port_count(*device)).sum();
         if ports > 0 && self.load[sampler] + ports <= self.task.cap {

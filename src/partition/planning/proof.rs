@@ -2,8 +2,8 @@
 //! exactly one sampler, the cap holds, and no switch is split.
 //!
 //! The proof does not use the rules: it counts ports instead of devices and reads the fabric only.
-//! With redundancy it proves both roles, and that the two samplers of a port are neither the same
-//! host nor hosts that one switch disconnects together.
+//! With redundancy it proves both roles. It also proves that the two samplers of a port are on two
+//! hosts, and that no single switch disconnects both hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,7 @@ pub struct PortAssignment {
 ))]
 pub enum ProofError {
     /// A port has no sampler.
-    #[error("port {port} of {guid} has no sampler")]
+    #[error("cannot verify the plan: port {port} of {guid} has no sampler")]
     Missing {
         /// Port GUID.
         guid: Guid,
@@ -40,7 +40,7 @@ pub enum ProofError {
         port: PortNum,
     },
     /// A port is assigned twice within a role.
-    #[error("port {port} of {guid} is assigned twice")]
+    #[error("cannot verify the plan: port {port} of {guid} is assigned twice")]
     Twice {
         /// Port GUID.
         guid: Guid,
@@ -48,7 +48,7 @@ pub enum ProofError {
         port: PortNum,
     },
     /// An assigned port does not exist, has no link or is left out.
-    #[error("port {port} of {guid} is assigned but must not be sampled")]
+    #[error("cannot verify the plan: port {port} of {guid} is assigned but must not be sampled")]
     Foreign {
         /// Port GUID.
         guid: Guid,
@@ -56,13 +56,13 @@ pub enum ProofError {
         port: PortNum,
     },
     /// A switch has two samplers.
-    #[error("the switch {guid} is split between samplers")]
+    #[error("cannot verify the plan: the switch {guid} is split between samplers")]
     Split {
         /// GUID of the switch.
         guid: Guid,
     },
     /// A sampler has more ports than the cap.
-    #[error("a sampler has {ports} ports, more than the cap of {cap}")]
+    #[error("cannot verify the plan: a sampler has {ports} ports, more than the cap of {cap}")]
     OverCap {
         /// Number of its ports.
         ports: u32,
@@ -70,7 +70,7 @@ pub enum ProofError {
         cap: u32,
     },
     /// The two samplers of a port are one host, or are attached to the same leaf switch only.
-    #[error("one switch disconnects both samplers of port {port} of {guid}")]
+    #[error("cannot verify the plan: one switch disconnects both samplers of port {port} of {guid}")]
     Together {
         /// Port GUID.
         guid: Guid,

@@ -1,33 +1,33 @@
 //! The rules that assign devices to samplers. They follow the LDMS paper in this order:
 //!
 //! 1. A switch has one sampler; it is never split.
-//! 2. A sampler gets the HCA ports of its own host and the switches that its host is attached to,
+//! 2. A sampler gets the HCA ports of its own host and the switches to which its host is attached,
 //!    as far as the cap allows. If several samplers are attached to one switch, the least loaded
-//!    gets it.
-//! 3. Switches of the higher tiers, from the second upwards, go in turn to the least loaded sampler
-//!    that has room.
-//! 4. The remaining switches go to the least loaded sampler that has room.
-//! 5. HCA ports follow their switch. Those that do not fit go to the nearest sampler with room.
-//! 6. Aggregation nodes (SHARP) do not count for the hierarchy.
+//!    one gets it.
+//! 3. Each switch of tier 2 or above goes to the least loaded sampler with enough capacity.
+//! 4. Each remaining switch goes to the least loaded sampler with enough capacity.
+//! 5. HCA ports go to the sampler of their switch. If its capacity is used up, they go to the
+//!    nearest sampler with enough capacity.
+//! 6. Aggregation nodes (SHARP) do not count in the computation of tiers.
 //!
-//! Ties go to the nearer sampler, then to the earlier one in the list. Where the rules leave the
-//! order open, larger switches come first. The load of a sampler counts the HCA ports that will
-//! follow its switches, so that the result is even. A sampler without a path to the device is the
-//! last choice.
+//! The capacity of a sampler is the cap minus its assigned ports. If two samplers are equal, the
+//! nearer one gets the device, then the earlier one in the list. Larger switches are assigned
+//! before smaller ones. The load of a sampler includes the HCA ports that will follow its switches,
+//! so that the result is even. A sampler without a path to the device is the last choice.
 //!
 //! If rules contradict each other, the order of precedence is: every port exactly once, the cap,
 //! whole switches, own HCA ports, own switches, HCA ports with their switch, balance, hops. This
 //! means:
 //!
-//! - A switch whose HCA ports fit nowhere is still placed, by the room that the switch itself
-//!   needs.
+//! - If no sampler has capacity for a switch with its HCA ports, the switch is assigned without
+//!   them.
 //! - If rules 3 and 4 in this order separate HCA ports from their switches, rule 4 is also tried
 //!   before rule 3. The result that separates fewer HCA ports is used.
 //! - In a fabric without tiers (torus, mesh, plain dragonfly) the switches of rule 4 go to the
-//!   nearest sampler with room. Switches with a near sampler come first.
-//! - If a switch finds no room, all devices are placed again by size alone, without regard to
-//!   distance.
-//! - A switch that is larger than the cap has a sampler to itself.
+//!   nearest sampler with enough capacity. Switches with a near sampler come first.
+//! - If no sampler has capacity for a switch, all devices are assigned again, the largest first.
+//!   Then distances do not count.
+//! - A switch that is larger than the cap has a sampler of its own.
 
 use std::cmp::Reverse;
 
@@ -35,15 +35,15 @@ use super::task::{Owners, Task};
 use crate::topology::DeviceId;
 use crate::topology::graph::UNREACHABLE;
 
-/// Assigns all devices by the rules, except `kept` ones, which stay; `None` if a switch found no
-/// room.
+/// Assigns all devices by the rules, except `kept` ones, which stay. Returns `None` if no sampler
+/// has capacity for a switch.
 pub(super) fn by_the_rules(task: &Task<'_>, kept: &Owners) -> Option<Owners> {
     let in_order = placed(task, kept, |placing| placing.higher_tiers().and_then(|()| placing.remaining_switches()));
     let best = match in_order {
         Some(placing) if placing.separated() == 0 => Some(placing),
         in_order => {
             let leaves_first = placed(task, kept, |placing| placing.lowest_tiers().and_then(|()| placing.higher_tiers()));
-            // Of equal results the first one, which has the order of the rules.
+            // If both results are equal, `min_by_key` returns the first: rule 3 before rule 4.
             in_order.into_iter().chain(leaves_first).min_by_key(Placing::separated)
         }
     };
@@ -63,15 +63,15 @@ fn placed<'a>(task: &'a Task<'a>, kept: &Owners, switches: impl FnOnce(&mut Plac
     Some(placing)
 }
 
-/// Assigns switches by size alone, the largest first, to the first sampler with room; then HCA
-/// ports by the rules.
+/// Assigns each switch, the largest first, to the first sampler with enough capacity; then assigns
+/// the HCA ports by the rules.
 ///
-/// The caller ensures that there are [`Task::samplers_needed`].
+/// The caller ensures that there are as many samplers as [`Task::samplers_needed`] returns.
 pub(super) fn by_size(task: &Task<'_>) -> Owners {
     let mut placing = Placing::new(task);
     placing.oversized().expect("samplers_needed counts one sampler for each oversized switch");
     for switch in placing.open_switches() {
-        let first = (0..task.samplers.len()).find(|sampler| placing.has_room(*sampler, task.port_count(switch)));
+        let first = (0..task.samplers.len()).find(|sampler| placing.has_capacity(*sampler, task.port_count(switch)));
         placing.assign(switch, first.expect("samplers_needed places the switches in the same order"));
     }
     placing.own_hcas();
@@ -126,7 +126,7 @@ impl<'a> Placing<'a> {
     fn own_hcas(&mut self) {
         for (sampler, host) in self.task.samplers.iter().enumerate() {
             for hca in &host.own {
-                if self.is_open(*hca) && self.has_room(sampler, self.task.port_count(*hca)) {
+                if self.is_open(*hca) && self.has_capacity(sampler, self.task.port_count(*hca)) {
                     self.assign(*hca, sampler);
                 }
             }
@@ -200,25 +200,25 @@ impl<'a> Placing<'a> {
         Some(())
     }
 
-    /// Applies rule 5. HCA ports that fit with their switch come first, so that others do not take
-    /// their room.
+    /// Applies rule 5. HCA ports that fit with their switch come first, so that others do not use
+    /// this capacity.
     fn hcas(&mut self) {
         for hca in self.open_hcas() {
             let owner = self.task.switch_of(hca).and_then(|switch| self.owners[switch.0 as usize]);
-            if let Some(sampler) = owner.filter(|sampler| self.has_room(*sampler, self.task.port_count(hca))) {
+            if let Some(sampler) = owner.filter(|sampler| self.has_capacity(*sampler, self.task.port_count(hca))) {
                 self.assign(hca, sampler);
             }
         }
         for hca in self.open_hcas() {
             let ports = self.task.port_count(hca);
-            let with_room = (0..self.load.len()).filter(|sampler| self.has_room(*sampler, ports));
+            let with_room = (0..self.load.len()).filter(|sampler| self.has_capacity(*sampler, ports));
             let nearest = with_room.min_by_key(|sampler| (self.task.hops(*sampler, hca), self.load[*sampler], *sampler));
             self.assign(hca, nearest.expect("all ports fit in total, and an HCA port is one port"));
         }
     }
 
-    /// Returns the sampler for a switch: the least loaded with room for the switch and its
-    /// followers, else the least loaded with room for the switch.
+    /// Returns the sampler for a switch: the least loaded one with capacity for the switch and its
+    /// followers, else the least loaded one with capacity for the switch.
     fn least_loaded(&self, switch: DeviceId, samplers: impl Iterator<Item = usize> + Clone) -> Option<usize> {
         let (ports, (followers, _)) = (self.task.port_count(switch), self.followers[switch.0 as usize]);
         let key = |sampler: &usize| {
@@ -228,7 +228,7 @@ impl<'a> Placing<'a> {
         };
         let for_both =
             samplers.clone().filter(|sampler| self.promised[*sampler].max(self.load[*sampler]) + ports + followers <= self.task.cap);
-        let for_itself = samplers.filter(|sampler| self.has_room(*sampler, ports));
+        let for_itself = samplers.filter(|sampler| self.has_capacity(*sampler, ports));
         for_both.min_by_key(key).or_else(|| for_itself.min_by_key(key))
     }
 
@@ -236,7 +236,7 @@ impl<'a> Placing<'a> {
         self.task.separated(&self.owners).count()
     }
 
-    fn has_room(&self, sampler: usize, ports: u32) -> bool {
+    fn has_capacity(&self, sampler: usize, ports: u32) -> bool {
         self.load[sampler] + ports <= self.task.cap
     }
 

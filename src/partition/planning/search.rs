@@ -1,15 +1,15 @@
 //! Local search that improves the result of the rules: first the largest load, then the hops. No
 //! figure gets worse.
 //!
-//! A unit moves as one: a switch with the HCA ports that share its sampler, or an HCA port that
-//! found no room with its switch. A unit moves to another sampler or swaps places with another
+//! A unit moves as one: a switch with the HCA ports that share its sampler, or an HCA port with
+//! another sampler than its switch. A unit moves to another sampler or swaps places with another
 //! unit. The order of precedence of the [rules](super::rules) holds. A sampler's own switches move
 //! only among the samplers that are attached to them. The search has three steps:
 //!
-//! 1. HCA ports return to their switch, or a switch moves to a sampler with room for it and all of
-//!    its HCA ports.
-//! 2. The samplers with the largest load give units away or swap them. A lower level counts only
-//!    when all of them have reached it; otherwise the changes are undone.
+//! 1. HCA ports return to their switch, or a switch moves to a sampler with capacity for it and all
+//!    of its HCA ports.
+//! 2. The samplers with the largest load give units away or swap them. A lower largest load is kept
+//!    only if all samplers reach it; otherwise the changes are undone.
 //! 3. Changes that reduce the hops without exceeding the largest load reached in step 2.
 //!
 //! All choices are made in the order of indices, so equal input gives an equal result.
@@ -116,11 +116,11 @@ impl<'a> Search<'a> {
         let separated: Vec<_> = task.separated(&self.owners).filter(|hca| self.is_free(*hca)).collect();
         let misplaced = task.hcas().filter(|hca| task.own(*hca).is_some() && self.is_free(*hca)).collect::<Vec<_>>();
         for hca in misplaced {
-            self.move_if_room(hca, task.own(hca));
+            self.move_if_possible(hca, task.own(hca));
         }
         for hca in &separated {
             let with_switch = task.switch_of(*hca).and_then(|switch| self.owners[switch.0 as usize]);
-            self.move_if_room(*hca, with_switch);
+            self.move_if_possible(*hca, with_switch);
         }
         let still: Vec<_> = task.separated(&self.owners).filter(|hca| self.is_free(*hca)).collect();
         let mut switches: Vec<_> = still.iter().filter_map(|hca| task.switch_of(*hca)).collect();
@@ -131,7 +131,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn move_if_room(&mut self, hca: DeviceId, to: Option<usize>) {
+    fn move_if_possible(&mut self, hca: DeviceId, to: Option<usize>) {
         if let Some(to) = to.filter(|to| self.owners[hca.0 as usize] != Some(*to))
             && self.load[to] + self.task.port_count(hca) <= self.task.cap
         {
@@ -139,7 +139,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Moves a switch and all of its HCA ports to a sampler that has room for them.
+    /// Moves a switch and all of its HCA ports to a sampler with enough capacity.
     fn move_with_hcas(&mut self, switch: DeviceId) {
         let task = self.task;
         let Some((owner, scope)) = self.owner_of_free(switch) else { return };

@@ -1,10 +1,10 @@
-//! Finds a second sampler for each port, on a host of another leaf switch. The loss of one sampler,
-//! or of the leaf switch that it is attached to, then hides no port.
+//! Finds a second sampler for each port, on a host of another leaf switch. If one sampler or its
+//! leaf switch fails, every port is still read.
 //!
 //! In most plans each sampler is the second sampler for all ports of exactly one other sampler.
 //! Then the cap holds and no switch is split, because both are true of the primary role. The pairs
-//! are chosen so that as few ports as possible change their previous second sampler, then so that
-//! hops are few. Without such pairs (if more than half of the samplers are on one leaf) devices are
+//! are chosen for two goals: first, few ports change their previous second sampler; then, hops are
+//! few. If more than half of the samplers are on one leaf, no such pairs exist. Then devices are
 //! assigned one by one, to the permitted sampler with the smallest load.
 //!
 //! Two hosts are apart if no switch has both. Hosts with many rails may share all leaf switches
@@ -24,7 +24,7 @@ const MAX_PASSES: usize = 16;
 pub(super) struct Unpaired {
     /// Index of the primary sampler.
     pub(super) sampler: usize,
-    /// Number of samplers on other leaf switches, with or without room.
+    /// Number of samplers on other leaf switches, with or without capacity.
     pub(super) permitted: usize,
     /// Lower bound of the number of missing samplers.
     pub(super) missing: usize,
@@ -199,8 +199,8 @@ impl<'a> Pairing<'a> {
     }
 }
 
-/// Assigns second samplers device by device. A switch goes to the permitted sampler with room and
-/// the smallest load. An HCA port goes with its switch, or else to the nearest sampler.
+/// Assigns second samplers device by device. A switch goes to the permitted sampler with enough
+/// capacity and the smallest load. An HCA port goes with its switch, or else to the nearest sampler.
 fn one_by_one(task: &Task<'_>, permitted: &Permitted, owners: &Owners, before: &Owners) -> Result<Owners, Unpaired> {
     let mut seconds: Owners = vec![None; task.devices()];
     let mut load = vec![0_u32; task.samplers.len()];

@@ -190,9 +190,9 @@ impl<'a> Task<'a> {
 
     /// Returns a lower bound of the largest load of a sampler in any plan that splits no switch.
     ///
-    /// The bound is the larger of the mean load and the load that whole switches enforce: of
-    /// `k * samplers + 1` switches some sampler has `k + 1`. With `with_hcas` a switch counts with
-    /// the HCA ports on it.
+    /// The bound is the larger of two loads. One is the mean load. The other follows from whole
+    /// switches: if there are `k * samplers + 1` switches, one sampler has at least `k + 1` of them.
+    /// With `with_hcas` the load of a switch includes the HCA ports on it.
     pub(crate) fn lower_bound(&self, with_hcas: bool) -> u64 {
         let samplers = self.samplers.len().max(1);
         let mean = self.costs.iter().sum::<u64>().div_ceil(samplers as u64);

@@ -39,7 +39,7 @@ fn sampler_of<'a>(plan: &'a Plan, fabric: &Fabric, name: &str) -> &'a str {
 const EIGHT: &str = "node[00001,00025,00049,00073,00097,00121],admin1,oss1";
 
 #[test]
-fn paper_fabric_on_eight_samplers() {
+fn paper_fabric_is_planned_on_eight_samplers() {
     let fabric = read(&synthetic::stria());
     let ports = |plan: &Plan| plan.shares.iter().map(|share| share.ports).collect::<Vec<_>>();
     let plain = planned_with(&fabric, EIGHT, 150, &PlanOptions { optimize: false, ..PlanOptions::default() }).unwrap();
@@ -130,7 +130,7 @@ fn fabric_without_links_is_rejected() {
     let down = b"SW     4  2 0x0000000000200006 4x SDR                                    'leaf0'\n";
     let fabric = ports_report::parse(down, "net.p").unwrap().fabric;
     let error = plan(&Request { fabric: &fabric, samplers: Vec::new(), cap: 150 }).unwrap_err();
-    assert_eq!(error.to_string(), "nothing to sample: the net file has no linked port");
+    assert_eq!(error.to_string(), "cannot make a plan: the net file has no linked port");
 }
 
 #[test]

@@ -54,7 +54,7 @@ pub enum WeightsError {
         source: io::Error,
     },
     /// The file has no service time.
-    #[error("{}: no measured service time (lines read: {lines}){}", Printable(name), first(bad))]
+    #[error("cannot use {}: no measured service time (lines read: {lines}){}", Printable(name), first(bad))]
     #[diagnostic(help(
         "give the records of ibnet-sweep of more than a minute, or until it was stopped: it writes service times in records of type `histogram`, kind `service`"
     ))]
@@ -67,7 +67,7 @@ pub enum WeightsError {
         bad: Option<BadLine>,
     },
     /// The file describes another fabric.
-    #[error("--weights: no measured device is in the net file (measured devices: {measured})")]
+    #[error("cannot use --weights: no measured device is in the net file (measured devices: {measured})")]
     #[diagnostic(help("give records of this fabric"))]
     Foreign {
         /// Number of measured devices.
@@ -85,7 +85,7 @@ impl Weights {
     /// Adds the service times of a file. `name` is the name of the file in messages.
     ///
     /// # Errors
-    /// When the file cannot be read, or has no service time.
+    /// If the file cannot be read, or has no service time.
     pub fn add(&mut self, mut file: impl BufRead, name: &str) -> Result<(), WeightsError> {
         let (mut line, mut found, bad_before) = (0, 0, self.bad.len());
         let mut text = Vec::new();
@@ -150,7 +150,7 @@ impl Weights {
 /// MADs. `None` for other records and empty lines.
 ///
 /// # Errors
-/// When the line is not a record, or its values are not plausible.
+/// If the line is not a record, or its values are not plausible.
 fn service_time(line: &[u8]) -> Result<Option<(Guid, u64, u64)>, String> {
     if line.is_empty() {
         return Ok(None);
@@ -218,9 +218,9 @@ mod tests {
     fn file_without_service_times_is_rejected() {
         let error = read("{\"type\":\"port\",\"ts\":1}\nnonsense\n").unwrap_err();
         assert!(
-            error
-                .to_string()
-                .starts_with("lines: no measured service time (lines read: 2); the first line that is not a record is 2: expected "),
+            error.to_string().starts_with(
+                "cannot use lines: no measured service time (lines read: 2); the first line that is not a record is 2: expected "
+            ),
             "{error}"
         );
         assert!(matches!(read(""), Err(WeightsError::Nothing { lines: 0, bad: None, .. })));

@@ -45,8 +45,8 @@ pub struct SecondFacts {
     pub least_ports: u32,
     /// Largest number of ports of a sampler.
     pub greatest_ports: u32,
-    /// Ports whose two samplers share a leaf switch. Another leaf switch keeps these samplers
-    /// apart.
+    /// Number of ports whose two samplers share a leaf switch. Each of the two samplers also has
+    /// another leaf switch.
     pub sharing_a_leaf_ports: u32,
 }
 
@@ -148,7 +148,7 @@ pub struct Balance {
     /// Mean number of ports of a sampler.
     pub mean_ports: f64,
     /// Lower bound of the largest number of ports, in any plan with these samplers that splits no
-    /// switch. If no HCA port is separated from its switch, the bound also assumes that.
+    /// switch. If this plan separates no HCA port from its switch, the bound is that of such plans.
     pub lower_bound_ports: u32,
     /// Difference between the largest number of ports and the lower bound.
     pub above_lower_bound_ports: u32,
@@ -162,7 +162,7 @@ pub struct Balance {
 /// Rules that a plan could not follow.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Compromises {
-    /// Whether switches were placed by size, not by distance, because the cap leaves little room.
+    /// Whether switches were placed by size, not by distance, because the cap is tight.
     pub packed: bool,
     /// Devices with more ports than the cap. Each has a sampler to itself.
     pub oversized: Vec<Oversized>,

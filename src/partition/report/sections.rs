@@ -6,7 +6,7 @@ use crate::partition::planning::changes::{ChangedPorts, Changes, Moved};
 use crate::partition::{BadLine, Figures, LoadUnit, Measured, Plan};
 use crate::types::Printable;
 
-/// The sections of a report that only plans with certain options have.
+/// Report sections of a plan that was made with options, by their [`Display`](fmt::Display).
 #[derive(Clone, Copy, Debug)]
 pub struct Sections<'a> {
     /// Plan to describe.
@@ -39,7 +39,7 @@ impl Sections<'_> {
     fn search(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Plan { by_rules, figures: Figures { greatest, hops }, unit, lower_bound, .. } = self.plan;
         let load = |load: u64| Load(load, *unit);
-        // Loads in ports are in the table of the report.
+        // The table of the report already has the loads in ports.
         if *unit == LoadUnit::Nanoseconds {
             writeln!(f, "load      largest: {} (lower bound {})", load(*greatest), load(*lower_bound))?;
             self.list(f, &self.plan.shares, |share| format!("{}: {}", Printable(&share.host.name), load(share.load)))?;
@@ -63,7 +63,7 @@ impl Sections<'_> {
         writeln!(f, "          {least} to {most} ports per sampler; the cap of {cap} holds for each of the two roles")?;
         if *sharing_a_leaf > 0 {
             let ports = counted(*sharing_a_leaf as usize, "port has", "ports have");
-            writeln!(f, "          {ports} two samplers that share a leaf switch; another leaf switch keeps them apart")?;
+            writeln!(f, "          {ports} two samplers that share a leaf switch; each of the two also has another leaf switch")?;
         }
         Ok(())
     }
@@ -74,7 +74,7 @@ impl Sections<'_> {
         let (new, gone) = (sum(&changes.new_ports), sum(&changes.gone_ports));
         writeln!(f, "changed   {} kept: {moved} moved, {new} new, {gone} gone", counted(changes.kept as usize, "port", "ports"))?;
         if changes.moved_more {
-            writeln!(f, "          devices that could have stayed had to move: the others found no room")?;
+            writeln!(f, "          more devices moved than the changes require: otherwise the others exceed the cap")?;
         }
         for (what, names) in [("new samplers", &changes.new_samplers), ("gone samplers", &changes.gone_samplers)] {
             if !names.is_empty() {

@@ -1,8 +1,8 @@
 //! Suggests sampler hosts, as few as possible.
 //!
 //! The suggestion has one host per leaf switch, spread over the tree. The next leaf is the one with
-//! the most hops to its nearest sampler; of equal ones, the one whose neighbourhood has most ports
-//! per sampler. A second host on a leaf is suggested only when each leaf has one.
+//! the most hops to its nearest sampler; of equal ones, the one with the most ports per sampler
+//! nearby. A second host on a leaf is suggested only when each leaf has one.
 //!
 //! The suggestion is verified: the plan with these hosts was made and is part of the result.
 
@@ -76,7 +76,7 @@ pub struct SuggestOptions {
 /// Suggests hosts.
 ///
 /// # Errors
-/// When there is nothing to sample, or the hosts are too few for the cap.
+/// If there is nothing to sample, or the hosts are too few for the cap.
 pub fn suggest(fabric: &Fabric, options: &SuggestOptions) -> Result<Suggested, SuggestError> {
     let SuggestOptions { cap, count, ref among } = *options;
     something_to_sample(fabric)?;
@@ -104,7 +104,7 @@ pub fn suggest(fabric: &Fabric, options: &SuggestOptions) -> Result<Suggested, S
 }
 
 /// Returns a lower bound of the number of samplers: one for each device that is larger than the
-/// cap, and room for all others.
+/// cap, and as many as all other ports need.
 fn fewest(fabric: &Fabric, cap: u32) -> usize {
     let sampled = fabric.devices().iter().filter(|device| Reason::of(fabric, device).is_none());
     let (large, others): (Vec<u32>, Vec<u32>) = sampled.map(|device| device.linked_ports() as u32).partition(|ports| *ports > cap);

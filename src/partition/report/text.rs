@@ -104,7 +104,7 @@ impl Report<'_> {
     fn notes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let facts = &self.facts.compromises;
         if facts.packed {
-            writeln!(f, "note      the cap leaves little room: switches were placed by size, not by distance")?;
+            writeln!(f, "note      the cap is tight: switches were placed by size, not by distance")?;
         }
         if !facts.oversized.is_empty() {
             let devices = sections::counted(facts.oversized.len(), "device has", "devices have");
@@ -119,7 +119,7 @@ impl Report<'_> {
         note(elsewhere, format!("{switches} next to a sampler but assigned to another one"))?;
         let separated = facts.parted_adapter_ports;
         let hcas = sections::counted(separated, "HCA port has", "HCA ports have");
-        note(separated, format!("{hcas} another sampler than their switch, whose sampler had no room left"))?;
+        note(separated, format!("{hcas} another sampler than their switch: the sampler of the switch reached the cap"))?;
         let unreachable = facts.devices_without_way;
         let devices = sections::counted(unreachable, "device has", "devices have");
         note(unreachable, format!("{devices} no path to the sampler in the net file"))?;

@@ -12,7 +12,7 @@ use crate::mad::exchange::{Completion, Local, Outcome, Target};
 use crate::time::Instant;
 use crate::types::Lid;
 
-/// Faults of replies; none by default. Shares are from 0 to 1.
+/// Faults of replies. Shares are from 0 to 1. By default there is no fault.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Faults {
     /// Share of replies that are late, by [`delay`](Self::delay).
@@ -41,20 +41,20 @@ pub struct Forgery {
 /// The property of a forged reply that differs from the true one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Defect {
-    /// Another LID sends it.
+    /// Another LID sends the forged reply.
     Sender,
-    /// It has another attribute than the request.
+    /// The forged reply has another attribute than the request.
     Attribute,
-    /// It ends after the header.
+    /// The forged reply ends after the header.
     Length,
 }
 
-/// A receive queue that accepts a limited number of replies within a time and drops the others.
+/// A receive queue that accepts a limited number of replies in a period and drops the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReceiveQueue {
-    /// Largest number of replies.
+    /// Largest number of replies in a period.
     pub capacity: usize,
-    /// Length of the time.
+    /// Length of the period.
     pub within: Duration,
 }
 
@@ -90,7 +90,7 @@ impl Faulty {
         if let Some(forgery) = self.faults.forged.filter(|forgery| self.rng.f64() < forgery.share) {
             let forged = forgery.defect.forge(&pending, slid);
             if forgery.instead {
-                // The kernel takes it for the reply and drops the true one.
+                // The kernel accepts the forged reply and drops the true one.
                 return self.client.schedule(at, forged);
             }
             self.client.schedule(at, forged);

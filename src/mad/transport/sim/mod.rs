@@ -144,7 +144,7 @@ impl SimFabric {
         self.agents[id.0 as usize].mads
     }
 
-    /// Makes a device dead, so that it answers nothing, or alive again.
+    /// Sets whether a device is dead. A dead device answers nothing.
     ///
     /// # Panics
     /// If the identifier belongs to another fabric.
@@ -188,7 +188,7 @@ impl SimFabric {
         self.by_lid.extend([(b, one), (a, other)]);
     }
 
-    /// Moves a device to an unused LID. Its old LID answers no longer.
+    /// Moves a device to an unused LID. No device answers at its old LID.
     ///
     /// # Panics
     /// If the identifier belongs to another fabric.

@@ -2,16 +2,15 @@
 //!
 //! 1. A flow goes from one HCA to another on one shortest path, which never changes. Each switch
 //!    chooses among its equal links by the destination alone, as a linear forwarding table does.
-//! 2. A flow sends in bursts: during a part of each period. The octets that it has sent by an
-//!    instant are a closed form of that instant. A counter can therefore be read at any time, and
-//!    the simulator has no steps.
-//! 3. The octets that a port has transmitted are the sum over the flows that leave by it. The
-//!    octets that a port has received are **by definition** those that the other end of its link
-//!    has transmitted.
+//! 2. A flow sends in bursts: during a part of each period. A formula gives the number of octets
+//!    that it has sent until any instant. A counter can therefore be read at any time, and the
+//!    simulator has no steps.
+//! 3. A port has transmitted the sum over the flows that leave by it. A port has received **by
+//!    definition** the octets that the other end of its link has transmitted.
 //! 4. Flows that demand more than a link carries share it fairly (max-min fairness). Such a link is
-//!    full and does not wait. The ports that lead to it wait: as credits run out in InfiniBand,
-//!    data queues up from the full link back to the HCAs. These ports count PortXmitWait for the
-//!    time in which they had data to send and sent nothing.
+//!    full and does not wait. The ports that lead to it wait: in InfiniBand the credits run out,
+//!    and data queues up from the full link back to the HCAs. These ports count PortXmitWait for
+//!    the time in which they had data to send and sent nothing.
 //! 5. The same fabric and the same seed give the same counters.
 
 use std::cmp::Reverse;
@@ -26,8 +25,8 @@ use crate::types::{NodeKind, PortNum};
 /// Octets that a data packet adds to the counters: LRH 8, BTH 12, payload 4096, ICRC 4.
 pub const PACKET_OCTETS: u64 = 4120;
 
-/// Share of the data rate that a full link counts. Delimiters, VCRC and link packets are not
-/// counted.
+/// Share of the data rate that the counters of a full link show. Delimiters, VCRC and link packets
+/// are not counted.
 const COUNTED: f64 = 0.995;
 
 /// Data rate of a port without a known rate, in Gb/s.
@@ -37,8 +36,8 @@ pub(super) const DEFAULT_GBPS: f64 = 100.0;
 #[derive(Debug, Default)]
 pub struct Traffic {
     flows: Vec<Flow>,
-    /// For each (device, port) with traffic: the flows, and the share of its active time that each
-    /// waits there, in millionths.
+    /// Flows that leave by each (device, port), by their index. For each flow also the share of its
+    /// active time in which it waits at this port, in millionths.
     egress: BTreeMap<(DeviceId, PortNum), Vec<(u32, u64)>>,
     /// The instant at which all traffic ends; `None` for never.
     end: Option<Instant>,
@@ -99,8 +98,8 @@ impl Traffic {
         Self::routed(fabric, &wanted)
     }
 
-    /// Ends all traffic at an instant. Reads after it return the same values at both ends of a
-    /// link.
+    /// Ends all traffic at an instant. Counters that are read after this instant are equal at both
+    /// ends of a link.
     #[must_use]
     pub fn until(mut self, end: Instant) -> Self {
         self.end = Some(end);
@@ -172,9 +171,9 @@ type Hop = (DeviceId, PortNum);
 /// An incast: several senders with one destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Incast {
-    /// The senders.
+    /// HCAs that send.
     pub from: Vec<DeviceId>,
-    /// The destination.
+    /// HCA to which all of them send.
     pub to: DeviceId,
     /// Start of the incast.
     pub start: Instant,
@@ -183,7 +182,7 @@ pub struct Incast {
 }
 
 impl Incast {
-    /// Returns an incast of `hosts` senders onto the last HCA of the last switch. The senders are
+    /// Returns an incast of `hosts` senders to the last HCA of the last switch. The senders are
     /// eight HCAs of each of the first switches.
     ///
     /// The destination is on a switch without senders if there is such a switch. Returns `None` if
@@ -257,7 +256,7 @@ struct Link {
     capacity: f64,
     offered: f64,
     carried: f64,
-    /// Rate of its fastest flow.
+    /// Rate of the fastest flow of the link.
     level: f64,
 }
 
@@ -323,7 +322,8 @@ impl Flow {
 
     /// Returns a flow that is active once.
     fn once(octets_per_second: f64, start: Instant, length: Duration) -> Self {
-        // Half of the range: the flow never repeats, and the sum of two instants does not overflow.
+        // The period is half of the range of `u64`: the flow never repeats, and the sum of two
+        // instants does not overflow.
         const PERIOD: u64 = u64::MAX / 2;
         let on_ns = u64::try_from(length.as_nanos()).unwrap_or(PERIOD).min(PERIOD);
         Self { octets_per_second: octets_per_second as u64, period_ns: PERIOD, on_ns, phase_ns: PERIOD - start.as_nanos().min(PERIOD) }
@@ -399,7 +399,7 @@ mod tests {
         let mut waiting = 0;
         for (id, device) in fabric.iter() {
             for (port, _) in device.linked() {
-                // The mean over a long time, because bursts of several flows may coincide.
+                // The test reads the mean over a long time, because bursts of flows may coincide.
                 let secs = 400;
                 let sent = traffic.sent(id, port.num, Instant::ZERO + Duration::from_secs(secs));
                 let gbps = (sent.packets * PACKET_OCTETS * 8) as f64 / 1e9 / secs as f64;

@@ -23,7 +23,7 @@ impl PaddedMad {
     }
 }
 
-/// Where an attribute begins in a MAD, which depends on the class.
+/// Position at which an attribute begins in a MAD. It depends on the class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Base {
     /// Performance management and subnet management: octet 64.

@@ -1,6 +1,6 @@
 //! MADs through libibumad, which uses the kernel's device `/dev/infiniband/umadN`.
 //!
-//! The only module with `unsafe` code.
+//! This is the only module with `unsafe` code.
 //!
 //! # The kernel and the library
 //!
@@ -117,7 +117,7 @@ impl Drop for OpenPort {
     }
 }
 
-/// How to wait for the device.
+/// System call that waits for the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Waiting {
     /// `ppoll`, which waits with the resolution of the kernel's timers.
@@ -170,8 +170,8 @@ impl UmadTransport {
         let name = CString::new(hca.ca.as_str()).map_err(|_| UmadError::no_such_port(hca))?;
         let (id, header) = {
             let _library = lock_library();
-            // SAFETY: the name ends with a zero and outlives the call. The lock keeps other writers
-            // of the library's globals out; readers see an unchanged value (section on threads).
+            // SAFETY: the name ends with a zero and outlives the call. The lock excludes other
+            // writers of the library's globals; readers see an unchanged value (section on threads).
             let id = unsafe { sys::umad_open_port(name.as_ptr(), c_int::from(hca.port.0)) };
             if id < 0 {
                 // The library returns EIO for every failure of open(2); errno has the cause.
@@ -220,8 +220,8 @@ impl UmadTransport {
     fn read(&mut self, mad: &mut Mad) -> Result<Option<Completion>, TransportError> {
         let (port, record) = (self.port.0, self.record());
         let mut len = MAD_LEN as c_int;
-        // SAFETY: the record holds a header and `len` octets of a MAD. `&mut self` keeps other
-        // users out.
+        // SAFETY: the record holds a header and `len` octets of a MAD. `&mut self` excludes other
+        // users.
         let agent = unsafe { sys::umad_recv(port, record, &raw mut len, 0) };
         if agent < 0 {
             return match io::Error::last_os_error() {
@@ -255,7 +255,7 @@ impl Transport for UmadTransport {
         self.record.mad = *mad;
         let (port, record) = (self.port.0, self.record());
         let (qp, qkey) = (target.qp.cast_signed(), target.qkey.cast_signed());
-        // SAFETY: the record is a whole header. `&mut self` keeps other users out.
+        // SAFETY: the record is a whole header. `&mut self` excludes other users.
         unsafe { sys::umad_set_addr(record, c_int::from(target.lid.0), qp, c_int::from(target.sl), qkey) };
         // SAFETY: as for umad_set_addr.
         unsafe { sys::umad_set_pkey(record, c_int::from(target.pkey_index)) };
@@ -294,9 +294,9 @@ fn empty_header() -> sys::ib_user_mad {
 
 /// Ends the process at once: no exit handlers run, no destructors run, no buffer is flushed.
 ///
-/// Only for a stop that exceeded its time limit. With ibsim's preloaded library a normal exit can
-/// block for ever: its exit handler waits for a reply of the simulator, and for a lock that a
-/// thread inside `write` holds. Against a kernel, `std::process::exit` would do.
+/// Call it only at a stop that exceeded its time limit. With ibsim's preloaded library a normal exit
+/// can block for ever: its exit handler waits for a reply of the simulator, and for a lock that a
+/// thread inside `write` holds. With a real kernel, `std::process::exit` is sufficient.
 #[expect(unsafe_code, reason = "_exit(2)")]
 pub fn end_process(code: i32) -> ! {
     // SAFETY: takes a number and does not return, so no state of this process is used afterwards.

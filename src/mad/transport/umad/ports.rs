@@ -27,7 +27,7 @@ pub struct HcaPort {
     pub lid: Lid,
     /// LID of the subnet manager; 0 if there is none.
     pub sm_lid: Lid,
-    /// Service level to the subnet manager.
+    /// Service level of MADs to the subnet manager.
     pub sm_sl: u8,
     /// GID at index 0.
     pub gid: Gid,
@@ -39,7 +39,7 @@ pub struct HcaPort {
     pub pkeys: Vec<u16>,
 }
 
-/// Why this host cannot send MADs, with the remedy.
+/// Reason why this host cannot send MADs, with the remedy.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum UmadError {
@@ -57,7 +57,7 @@ pub enum UmadError {
     #[error("cannot use HCA port {wanted}: this host does not have it")]
     #[diagnostic(help("this host has: {have}"))]
     NoSuchPort {
-        /// The configured name.
+        /// Configured name of the HCA port.
         wanted: String,
         /// The HCA ports of this host.
         have: String,
@@ -68,7 +68,7 @@ pub enum UmadError {
     NotInfiniband {
         /// The port.
         port: String,
-        /// Its link layer.
+        /// Link layer of the port.
         link_layer: String,
         /// The HCA ports of this host.
         have: String,
@@ -86,7 +86,7 @@ pub enum UmadError {
     NotActive {
         /// The port.
         port: String,
-        /// Its state.
+        /// State of the port.
         state: &'static str,
         /// The HCA ports of this host.
         have: String,
@@ -151,7 +151,7 @@ pub enum UmadError {
 }
 
 impl HcaPort {
-    /// Returns whether the port can send: an active InfiniBand port.
+    /// Returns whether the port can send: whether it is an active InfiniBand port.
     pub fn is_active(&self) -> bool {
         self.is_infiniband() && self.state == ACTIVE
     }
@@ -215,7 +215,7 @@ fn state_name(state: u32) -> &'static str {
 /// Finds the port that sends: the configured one, or the only active InfiniBand port.
 ///
 /// # Errors
-/// If there is no such port, or several could be meant.
+/// If there is no such port, or if several ports are active and none is configured.
 pub fn find(wanted: &HcaName) -> Result<HcaPort, UmadError> {
     choose(list()?, wanted)
 }
@@ -228,14 +228,14 @@ pub fn find(wanted: &HcaName) -> Result<HcaPort, UmadError> {
 pub fn list() -> Result<Vec<HcaPort>, UmadError> {
     {
         let _library = lock_library();
-        // SAFETY: takes no argument and may be called again. The lock keeps other writers of the
-        // library's globals out, and every call stores the same ABI version of the running kernel.
+        // SAFETY: takes no argument and may be called again. The lock excludes other writers of the
+        // library's globals. Every call stores the same value: the ABI version of the kernel.
         if unsafe { sys::umad_init() } < 0 {
             return Err(UmadError::Init(io::Error::last_os_error()));
         }
     }
     let mut names = [[0; sys::UMAD_CA_NAME_LEN as usize]; sys::UMAD_MAX_DEVICES as usize];
-    // SAFETY: the array has room for the number of names that the second argument gives.
+    // SAFETY: the array has space for the number of names that the second argument gives.
     let count = unsafe { sys::umad_get_cas_names(names.as_mut_ptr(), names.len() as c_int) };
     let names = &names[..usize::try_from(count).unwrap_or(0).min(names.len())];
     let ports: Vec<_> = names

@@ -178,7 +178,7 @@ fn wait_three_times(transport: &UmadTransport) {
     }
 }
 
-/// Returns whether `work` ends before a thread that sleeps for `limit`, as the library reads no clock.
+/// Returns whether `work` ends before a thread that sleeps for `limit`: the library reads no clock.
 fn ends_within(limit: Duration, work: impl FnOnce()) -> bool {
     let sleeper = std::thread::spawn(move || std::thread::sleep(limit));
     work();

@@ -35,7 +35,7 @@ mod tests {
     fn switches_with_a_common_neighbour_are_adjacent() {
         let mut net = Blueprint::new("EDR");
         let tops: Vec<_> = (0..3).map(|n| net.switch(&format!("top{n}"), 8)).collect();
-        // Leaves are connected to the tops in turn.
+        // Leaf n is connected to top n modulo 3.
         for n in 0..12 {
             let leaf = net.switch(&format!("{n:02}"), 8);
             net.cable((leaf, 8), (tops[n % 3], n / 3 + 1));
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn without_tiers_rows_are_distances_from_the_rim() {
+    fn without_tiers_rows_are_distances_from_the_edge() {
         let mut net = Blueprint::new("EDR");
         let row: Vec<_> = (0..5).map(|n| net.switch(&format!("s{n}"), 8)).collect();
         for (n, switch) in row.iter().enumerate() {

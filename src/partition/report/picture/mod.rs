@@ -3,7 +3,7 @@
 //! HCA ports are counts on their switch, and parallel cables are one line, so that a picture of a
 //! hundred switches is readable. [`drawing`](crate::drawing) places the switches, [`svg`] draws
 //! them, and [`dot`] writes a graph for Graphviz. In a fabric without tiers (torus, mesh) the rows
-//! are distances from a switch at the rim.
+//! are distances from a switch at the edge.
 //!
 //! Node descriptions are not trusted: [`Printable`](crate::types::Printable) shows them, and each
 //! format escapes them.

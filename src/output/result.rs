@@ -1,0 +1,57 @@
+//! Result of an output at its end: its state, and the number of records that were not written.
+
+use super::options::Kind;
+
+/// Result of an output.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finished {
+    /// Path, address or `standard output`.
+    pub name: String,
+    /// Kind of the output.
+    pub kind: Kind,
+    /// State of the output.
+    pub end: End,
+    /// Number of records that were not written and that no `lines_lost` event reports: still
+    /// queued, or dropped after the last record that was written. For a socket, the sum over the
+    /// connected readers.
+    pub dropped: u64,
+}
+
+/// State of an output at the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// The output returned.
+    Complete,
+    /// The reader of standard output closed the pipe (EPIPE).
+    ReaderGone,
+    /// The output was still writing when the drain time ended.
+    TimedOut,
+    /// The thread of the output panicked.
+    Crashed,
+}
+
+impl Finished {
+    /// Returns whether the stop failed for this output: expected records are missing.
+    ///
+    /// Readers of a socket or a pipe may disconnect at any time. Their missing records are counted,
+    /// but are not a failure.
+    pub fn is_failure(&self) -> bool {
+        match self.end {
+            End::Crashed => true,
+            End::ReaderGone => false,
+            End::Complete | End::TimedOut => self.kind != Kind::Socket && self.dropped > 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_of_sockets_and_closed_pipes_are_no_failure() {
+        let finished = |kind, end| Finished { name: String::new(), kind, end, dropped: 1 };
+        assert!(finished(Kind::File, End::Complete).is_failure() && finished(Kind::Nats, End::TimedOut).is_failure());
+        assert!(!finished(Kind::Socket, End::TimedOut).is_failure() && !finished(Kind::Stdout, End::ReaderGone).is_failure());
+    }
+}
