@@ -1,4 +1,4 @@
-//! The configuration of `ibnet-sweep`: as it is written ([`Raw`]), and checked ([`Config`]).
+//! The configuration of `ibnet-sweep`: as in the file ([`Raw`]), and checked ([`Config`]).
 //!
 //! `ibnet.toml.example` lists every key with its unit and default; a test compares it with
 //! [`Raw::default`]. A flag of the program overrides the key of the same name before the check.
@@ -29,10 +29,10 @@ pub use output::{Outputs, Table as OutputTable};
 pub use scalars::{Ca, Sl};
 pub use simulated::{Scenario, Simulated, Simulation};
 
-/// The value of `sampler` that stands for all samplers of a plan.
+/// The value of `sampler` that means all samplers of a plan.
 pub const ALL_SAMPLERS: &str = "all";
 
-/// The configuration as it is written.
+/// The configuration as in the file.
 ///
 /// Durations are text such as `5ms`. An empty string means "not set".
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -70,7 +70,7 @@ pub struct Raw {
     pub sl: Sl,
     /// P_Key.
     pub pkey: String,
-    /// Where the records go.
+    /// Destinations of the records.
     pub output: Outputs,
     /// Time that outputs have after a stop signal to write the waiting records.
     pub drain: String,
@@ -78,7 +78,7 @@ pub struct Raw {
     pub simulate: String,
     /// Behaviour of the simulated fabric.
     pub simulated: Simulated,
-    /// Where metrics are served.
+    /// Address and access control of the metrics.
     pub metrics: metrics::Raw,
 }
 
@@ -112,7 +112,7 @@ impl Default for Raw {
     }
 }
 
-/// The file that says which ports are swept.
+/// The file that lists the ports to sweep.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Plan {
     /// An assignments file: the ports of this sampler.
@@ -121,16 +121,16 @@ pub enum Plan {
     Net(PathBuf),
 }
 
-/// A checked configuration: every value is valid, and none contradicts another.
+/// A checked configuration: all values are valid and consistent.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
-    /// The file that says which ports are swept.
+    /// The file that lists the ports to sweep.
     pub plan: Plan,
     /// Name of this sampler, or [`ALL_SAMPLERS`]; `None` for the short name of this host.
     pub sampler: Option<String>,
     /// Time between two slots.
     pub interval: Duration,
-    /// Settings of the engine. The P_Key index is unknown until the HCA port is.
+    /// Settings of the engine. The P_Key index is set later, when the HCA port is known.
     pub engine: engine::Config,
     /// HCA ports that send, without duplicates. Empty: those of the assignments file, or the only
     /// active port.
@@ -139,11 +139,11 @@ pub struct Config {
     pub cpus: Vec<usize>,
     /// P_Key.
     pub pkey: u16,
-    /// Where the records go.
+    /// Destinations of the records.
     pub outputs: Vec<Output>,
     /// Time that outputs have after a stop signal to write the waiting records.
     pub drain: Duration,
-    /// Where metrics are served; `None` for nowhere.
+    /// Address and access control of the metrics; `None` if no metrics are served.
     pub metrics: Option<metrics::Settings>,
     /// The simulated fabric that is swept; `None` for a real one.
     pub simulation: Option<Simulation>,
@@ -160,7 +160,7 @@ impl Raw {
     /// Reads a file.
     ///
     /// # Errors
-    /// If the file cannot be read, is not valid TOML, or has a key that does not exist.
+    /// Returns an error if the file cannot be read, is not valid TOML, or has an unknown key.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
         toml::from_str(&text).map_err(|error| {
@@ -178,7 +178,7 @@ impl Raw {
     /// Checks all values.
     ///
     /// # Errors
-    /// The first value that is wrong.
+    /// Returns an error for the first invalid value.
     pub fn check(&self) -> Result<Config, ConfigError> {
         let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
         let simulate = path(&self.simulate);
@@ -192,7 +192,7 @@ impl Raw {
         let interval = duration("interval", &self.interval, Duration::from_millis(10), Duration::from_secs(3600))?;
         let deadline = duration("timeout", &self.timeout, Duration::from_micros(100), interval)?;
         let grace = duration("grace", &self.grace, deadline, Duration::from_secs(10))?;
-        // The table is checked even if nothing is simulated.
+        // The table is checked even if no fabric is simulated.
         let simulated = self.simulated.check(simulate.clone().unwrap_or_default())?;
         Ok(Config {
             plan,
@@ -221,7 +221,7 @@ impl Raw {
         })
     }
 
-    /// Checks that `all` samplers are swept only where that is possible.
+    /// Rejects `sampler = "all"` unless there is a plan and a simulated fabric.
     fn check_sampler(&self, plan: &Plan) -> Result<(), ConfigError> {
         let expected = match plan {
             _ if self.sampler != ALL_SAMPLERS => return Ok(()),
@@ -250,7 +250,7 @@ impl Raw {
     }
 }
 
-/// Parses the names of groups without duplicates; `all` stands for all groups.
+/// Parses the names of groups without duplicates; `all` means all groups.
 fn groups(key: &'static str, names: &[String]) -> Result<Vec<Group>, ConfigError> {
     let mut groups = Vec::new();
     let mut add = |group| {

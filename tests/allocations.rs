@@ -1,5 +1,5 @@
-//! The MAD path allocates nothing once all buffers have their size: neither to send, match, decode
-//! nor to write records.
+//! The MAD path allocates nothing once all buffers have their size: sending, matching, decoding and
+//! writing records are covered.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn plan() -> Vec<DevicePlan> {
     switches.chain((10..55).map(|lid| device(lid, NodeKind::Hca, 1))).collect()
 }
 
-/// Turns a request into its reply. Counters grow with the time.
+/// Replaces a request by its reply. Counters grow with time.
 fn answer(mad: &mut Mad, lid: Lid, now: Instant) {
     mad[3] = METHOD_GET_RESP;
     let (class, attribute) = (mad[1], u16::from_be_bytes([mad[16], mad[17]]));

@@ -3,16 +3,17 @@
 //! `unsafe` and clocks are restricted by lints (`unsafe_code` in `Cargo.toml`, `disallowed-methods`
 //! in `clippy.toml`), and the viewer by package boundaries. Imports within the package `ibnet` are
 //! checked here: this test reads `use` lines and paths that start with `crate::` or `super::`.
-#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A module, and the modules that it and its submodules may import beside its own top module.
+/// A module, and the modules that it and its submodules may import in addition to their own
+/// top-level module.
 struct Rule {
     module: &'static str,
     may_import: &'static [&'static str],
-    /// Forbidden even within the own top module.
+    /// Modules that must not be imported, even within the same top-level module.
     must_not_import: &'static [&'static str],
 }
 
@@ -20,8 +21,8 @@ const fn rule(module: &'static str, may_import: &'static [&'static str], must_no
     Rule { module, may_import, must_not_import }
 }
 
-/// Data flows from the net file to the plan, the sweep, the records and the outputs; imports never
-/// run against it. The rule of the longest matching module applies.
+/// Data flows from the net file to the plan, the sweep, the records and the outputs; imports must
+/// not go in the opposite direction. The rule of the longest matching module applies.
 const RULES: &[Rule] = &[
     rule("types", &[], &[]),
     rule("time", &[], &[]),

@@ -1,5 +1,5 @@
-//! `ibnet-sweep check` on a simulated fabric: what it reports before the first sweep.
-#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+//! Tests of `ibnet-sweep check` on a simulated fabric.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use ibnet::topology::synthetic::FatTree;
 use tempfile::TempDir;
 
-/// Stops a program that hangs. Not a measure of speed.
+/// Time after which a hanging program is stopped. It is not a limit of speed.
 const HANGS: Duration = Duration::from_secs(60);
 
 /// 20 linked ports: 6 hosts on 2 leaves (5 linked ports each), 2 spines.
@@ -69,9 +69,9 @@ fn dead_host_and_replaced_device_are_reported_with_remedies() {
     let (code, text) = check(dir.path(), &whole);
     let failed = lines(&text, "fail  ");
     assert!(code == 1 && failed.len() == 1 && failed[0].starts_with("fail  device         node00005 mlx5_0 (LID "), "{text}");
-    assert!(failed[0].ends_with(": does not answer") && text.contains("\n      remedy:        is it up"), "{text}");
+    assert!(failed[0].ends_with(": does not answer") && text.contains("\n      remedy:        check that it is up"), "{text}");
     assert!(text.contains("9 of 10 answer"), "{text}");
-    // The plan names another switch than the one that is there now.
+    // The plan has another GUID at the LID of a switch.
     let plan = fs::read_to_string(dir.path().join("plan.toml")).unwrap();
     let guid = plan.lines().find_map(|line| line.trim().strip_prefix("guid = \"")?.strip_suffix('"')).unwrap();
     fs::write(dir.path().join("plan.toml"), plan.replace(guid, "0x00000000deadbeef")).unwrap();
@@ -89,7 +89,7 @@ fn devices_with_the_same_fault_are_counted_and_share_a_remedy() {
     fs::write(dir.path().join("ibnet.toml"), format!("[simulated]\ndead = [{}]\n", dead.join(", "))).unwrap();
     let (code, text) = check(dir.path(), &["--simulate", "net.p", "-c", "ibnet.toml"]);
     assert_eq!((code, lines(&text, "fail  device  ").len(), lines(&text, "      remedy:").len()), (1, 10, 1), "{text}");
-    assert!(text.contains("fail  devices        2 more of the same\n"), "{text}");
+    assert!(text.contains("fail  devices        2 more with this fault\n"), "{text}");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn later_steps_run_after_a_failure_where_they_can() {
     let dir = planned();
     for (args, found, remedy) in [
         (&["--simulate", "net.p", "--window", "0"][..], "configuration  cannot use window: expected", "--window"),
-        (&[], "configuration  nothing to sweep", "--assignments FILE"),
+        (&[], "configuration  cannot sweep: neither an assignments file", "--assignments FILE"),
         (&["--simulate", "net.p", "--assignments", "nosuch.toml"], "assignments    ", "ibnet-gen"),
         (&["--simulate", "net.p", "--assignments", "plan.toml", "--sampler", "node9"], "assignments    ", "--sampler"),
     ] {

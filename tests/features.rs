@@ -1,6 +1,6 @@
-//! Builds with fewer features: what they lack is refused with a remedy.
+//! Builds with fewer features: a missing feature causes an error with a remedy.
 #![cfg(not(all(feature = "umad", feature = "nats")))]
-#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;
 use std::process::Command;

@@ -23,11 +23,11 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Wall clock at time zero, in nanoseconds since 1970.
 const WALL: i64 = 1_795_000_000_123_456_789;
 
-/// A guard against a test that hangs.
+/// Time after which a hanging test fails.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn fabric() -> Fabric {
-    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("our own format").fabric
+    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("valid ports report").fabric
 }
 
 /// Returns a driver of the whole fabric, its clock and its records.
@@ -62,8 +62,8 @@ fn sweeps(text: &str) -> Vec<(u64, u64)> {
     records.filter_map(|line| if let Line::Sweep(sweep) = line { Some((sweep.slot, sweep.slots_missed)) } else { None }).collect()
 }
 
-/// Lets an old driver run three slots. It then has to leave before a slot, `after` slots later,
-/// and pauses for `pause`. A new driver begins with that slot. Returns the slot, and the
+/// Lets an old driver run three slots. The old driver then has to end before a slot, `after` slots
+/// later, and pauses for `pause`. A new driver begins with that slot. Returns the slot, and the
 /// records of both drivers.
 fn hand_over(after: u64, pause: Duration) -> (u64, String, String) {
     let sim = simulated();

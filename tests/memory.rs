@@ -1,5 +1,5 @@
-//! A day of a sampler in virtual time, with losses and dead devices: it holds no more memory at the
-//! end than after an hour.
+//! A day of a sampler in virtual time, with losses and dead devices: memory use at the end is the
+//! same as after an hour.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -88,7 +88,7 @@ impl Day {
 }
 
 #[test]
-fn day_holds_no_more_memory_than_an_hour() {
+fn memory_use_of_a_day_equals_that_of_an_hour() {
     let mut day = Day::new();
     // After three hours each device was dead once.
     day.hours(3);

@@ -1,5 +1,5 @@
 //! Metrics: their values against the records of the same slot, and access to the endpoint.
-#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,7 +25,7 @@ use proptest::prelude::*;
 
 const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
 
-/// Ends a program that hangs; it is not a bound on speed.
+/// Time after which a hanging program is stopped. It is not a limit of speed.
 const HANG_TIMEOUT: Duration = Duration::from_secs(60);
 
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -34,7 +34,7 @@ const INTERVAL: Duration = Duration::from_millis(250);
 const TREE: synthetic::FatTree = synthetic::FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
 
 fn fabric() -> Fabric {
-    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("our own format").fabric
+    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("valid ports report").fabric
 }
 
 /// A sample: its name, its labels without escapes, its value.
@@ -118,7 +118,8 @@ impl Harness {
         self.sweep_as(false, plan, groups, slots, look);
     }
 
-    /// Sweeps a plan as primary or secondary. Passes the records of each slot and the fabric to `look`.
+    /// Sweeps a plan as primary or secondary. Passes the records of each slot and the fabric to
+    /// `look`.
     fn sweep_as(
         &self,
         is_secondary: bool,
@@ -210,7 +211,7 @@ fn metrics_equal_the_records_of_the_slot() {
                     compared += usize::from(port.counter(json).is_some_and(|value| value > 0));
                 }
             }
-            // Settings of the agent are not counters; one counter has two names.
+            // Settings of the agent are not counters; One counter has two names.
             let shown = |name: &str| if settings.contains(name) { 0 } else { 1 + usize::from(name == "port_dlid_mapping_errors") };
             let values = |value: &Value| if let Value::Many(values) = value { values.len() } else { 1 };
             counters += port.counters.iter().map(|(name, value)| shown(name) * values(value)).sum::<usize>();
@@ -527,10 +528,10 @@ fn reachable_address_without_tls_and_password_is_rejected() {
     let message = refused("listen = \"0.0.0.0:0\"");
     assert!(message.contains("metrics.tls_cert, metrics.tls_key, metrics.password_file"), "{message}");
     assert!(refused("listen = \"[::]:0\"\npassword_file = \"weak\"").contains("not set: metrics.tls_cert, metrics.tls_key"));
-    assert!(refused("listen = \"127.0.0.1:0\"\npassword_file = \"weak\"").contains("has mode 0644"));
+    assert!(refused("listen = \"127.0.0.1:0\"\npassword_file = \"weak\"").contains("(found mode 0644)"));
     assert!(refused("listen = \"127.0.0.1:0\"\npassword_file = \"gone\"").contains("cannot read gone"));
-    assert!(refused("listen = \"here\"").contains("\"here\" is not an address and a port"));
-    assert!(refused("password_file = \"weak\"").contains("metrics.listen is not"));
+    assert!(refused("listen = \"here\"").contains("expected an address and a port (found \"here\")"));
+    assert!(refused("password_file = \"weak\"").contains("metrics.listen is not set"));
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     assert!(refused(&format!("listen = \"{}\"", taken.local_addr().unwrap())).contains("cannot listen on"));
 }

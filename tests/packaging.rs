@@ -1,5 +1,5 @@
-//! The installed files: the units are valid, and as restricted as the documentation states.
-#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+//! The installed files: the units are valid and have the restrictions of the documentation.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;
 use std::io::Write;
@@ -14,7 +14,7 @@ const RULE: &str = include_str!("../packaging/60-ibnet-umad.rules");
 fn analyze(args: &[&str]) -> Option<Output> {
     let run = Command::new("systemd-analyze").args(args).env("SYSTEMD_COLORS", "0").output();
     if run.is_err() {
-        // Not by a macro: the test runner would capture that.
+        // The test runner would capture the output of `eprintln!`.
         let _ = std::io::stderr().write_all(b"SKIPPED: systemd-analyze is not installed; the units are not checked\n");
     }
     run.ok()
@@ -63,7 +63,7 @@ fn units_are_valid() {
         let text = [output.stdout, output.stderr].concat();
         assert!(output.status.success() && text.is_empty(), "{}", String::from_utf8_lossy(&text));
     }
-    // The check finds a wrong line.
+    // The check detects a wrong line.
     let unit = root.path().join("usr/lib/systemd/system/ibnet-sweep.service");
     fs::write(&unit, UNIT.replace("WatchdogSec=30s", "WatchdogSec=often")).unwrap();
     let text = verify("ibnet-sweep.service").unwrap().stderr;
@@ -106,7 +106,7 @@ fn template_unit_equals_the_service_unit_except_for_the_name() {
 }
 
 #[test]
-fn udev_rule_is_the_one_of_the_messages_and_covers_umad_devices_only() {
+fn udev_rule_equals_the_rule_of_the_messages_and_covers_umad_devices_only() {
     let rule = RULE.lines().find(|line| !line.starts_with('#')).unwrap();
     let escaped = rule.replace('"', "\\\"");
     for source in ["src/mad/transport/umad/ports.rs", "src/bin/ibnet-sweep/check/hca.rs"] {

@@ -1,5 +1,5 @@
 //! Tests of the command `ibnet-sweep query` on a simulated fabric.
-#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;
 use std::time::Duration;
@@ -123,12 +123,12 @@ fn missing_groups_are_noted_and_the_others_printed() {
     assert_eq!(
         notes,
         [
-            "note: xmtsl: not supported by the device: its OptionMask does not name the group",
-            "note: swportvlcong: not supported by the device: it is no switch, or its OptionMask does not name the group",
+            "note: xmtsl: not supported by the device: its OptionMask does not have the group",
+            "note: swportvlcong: not supported by the device: it is no switch, or its OptionMask does not have the group",
         ]
     );
-    failed(&query(&dir, &lid, &num, &["--groups", "xmtsl"]), "answered none of the groups for port", "notes above");
-    failed(&query(&dir, &lid, "9", &[]), "invalid value in attribute or modifier", "does the device have this port?");
+    failed(&query(&dir, &lid, &num, &["--groups", "xmtsl"]), "none of the groups was answered", "notes above");
+    failed(&query(&dir, &lid, "9", &[]), "invalid value in attribute or modifier", "check that the device has this port");
 }
 
 #[test]
@@ -151,7 +151,11 @@ fn silent_device_fails_with_a_remedy() {
     let (dir, fabric) = small_fabric();
     let quick = ["--timeout", "2ms"];
     for json in [&[][..], &["--json"]] {
-        failed(&query(&dir, "49000", "1", &[&quick, json].concat()), "error: LID 49000 does not answer", "is it the LID of");
+        failed(
+            &query(&dir, "49000", "1", &[&quick, json].concat()),
+            "error: cannot query LID 49000: it does not answer",
+            "check that the LID belongs to",
+        );
     }
     let dead = first(&fabric, NodeKind::Hca);
     fs::write(dir.path().join("ibnet.toml"), format!("simulate = \"net.p\"\n\n[simulated]\ndead = [{:?}]\n", dead.name)).unwrap();

@@ -36,7 +36,7 @@ an HCA 25 us, each with a deviation of up to 20 %. Each row is a run of ten slot
 ";
 
 fn fabric() -> Fabric {
-    ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria").expect("our own format").fabric
+    ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria").expect("valid ports report").fabric
 }
 
 fn row(rate_hz: u32, loss: f64, window: usize) -> String {

@@ -77,7 +77,7 @@ fn sweep_and_query_send_only_gets() {
     let tree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
     let net = ports_report::parse(tree.blueprint().ports_report().as_bytes(), "net.p").unwrap();
     let (mut sampler, _) = ibnet::partition::whole_fabric(&net.fabric, "node00001");
-    // Two hosts have exchanged LIDs, so the sampler asks the subnet manager for the right ones.
+    // Two hosts have exchanged LIDs, so the sampler queries the subnet manager for path records.
     let hosts: Vec<usize> = (0..sampler.devices.len()).filter(|place| sampler.devices[*place].name.starts_with("node")).collect();
     (sampler.devices[hosts[0]].lid, sampler.devices[hosts[1]].lid) = (sampler.devices[hosts[1]].lid, sampler.devices[hosts[0]].lid);
     let mut sim = SimFabric::new(net.fabric, Options { loss: 0.05, ..Options::default() });
@@ -146,7 +146,7 @@ fn only_one_call_sends_mads_and_no_code_can_change_the_fabric() {
             with(word).into_iter().filter(|line| !line.contains("transport/sim/") && !line.contains("pub const METHOD_SET")).collect();
         assert!(found.is_empty(), "{found:#?}");
     }
-    // The bindings have exactly one function that sends.
+    // The bindings have exactly one function that sends MADs.
     let bindings = include_str!("../build.rs");
     let functions: Vec<&str> = bindings.split("allowlist_function(\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
     assert_eq!(functions.len(), 3, "{functions:?}");

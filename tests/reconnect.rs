@@ -1,5 +1,5 @@
-//! The driver on an HCA that is lost, in virtual time: slots go on, the loss is reported, the HCA
-//! is opened again, and no loop spins meanwhile.
+//! The driver on an HCA that is lost, in virtual time: slots continue, the loss is reported, the
+//! HCA is opened again, and no loop spins.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -30,11 +30,11 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// Wall clock at time zero, in nanoseconds since 1970.
 const WALL: i64 = 1_795_000_000_123_456_789;
 
-/// More slots than any test needs, so that a mistake ends.
+/// Largest number of slots, so that a faulty test ends.
 const MOST: u64 = 400;
 
 fn fabric() -> Fabric {
-    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("our own format").fabric
+    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("valid ports report").fabric
 }
 
 fn plan() -> SweepPlan {
@@ -53,9 +53,9 @@ struct Hca {
     fabric: Arc<Mutex<SimFabric>>,
     clock: VirtualClock,
     state: Mutex<State>,
-    /// Attempts to open it.
+    /// Number of attempts to open the HCA.
     attempts: AtomicU32,
-    /// Next attempts that fail.
+    /// Number of next attempts that fail.
     failures: AtomicU32,
 }
 
@@ -63,7 +63,7 @@ struct Hca {
 struct State {
     /// Transports that were opened.
     opened: usize,
-    /// Faults of the transports that are broken: all but the last ones.
+    /// Faults of the broken transports. Later transports are not broken.
     broken: Vec<Fault>,
     /// LID of the port, if it is not that of the fabric.
     lid: Option<Lid>,
@@ -150,7 +150,7 @@ impl Transport for Open {
                 Err(TransportError::new(call, errno.raw_os_error()))
             }
             Some(Fault::Send(_)) => {
-                // A kernel before 5.12 does not wake a reader of a device that is gone.
+                // A kernel before 5.12 does not wake a reader of a removed device.
                 self.hca.clock.sleep(wait);
                 Ok(None)
             }
@@ -204,7 +204,7 @@ impl Records {
         self.sweeps.iter().filter(|sweep| sweep.mads_sent == 0).map(|sweep| sweep.slot).collect()
     }
 
-    /// Asserts that each slot ran, that it has each port once, and that no device is called
+    /// Asserts that each slot ran and has each port once, and that no device is reported as
     /// unreachable because of the HCA.
     #[track_caller]
     fn check(&self, ports: usize) {
@@ -277,19 +277,19 @@ fn lose_and_reconnect(fault: Fault) -> (Arc<Hca>, Records) {
 }
 
 #[test]
-fn every_fault_is_reported_and_ends_when_the_device_is_back() {
+fn every_fault_is_reported_and_ends_after_the_device_is_opened_again() {
     let faults = [
         Fault::Send(Errno::IO),
         Fault::Send(Errno::NODEV),
         Fault::Send(Errno::NXIO),
         Fault::Send(Errno::PIPE),
-        // The kernel also rejects a single MAD so, such as one with a TID in use. If all MADs of a
-        // slot are rejected, the device is gone.
+        // The kernel returns this error for a single MAD too, such as one with a TID in use. If all
+        // MADs of a slot are rejected, the device was removed.
         Fault::Send(Errno::INVAL),
         Fault::Send(Errno::NOMEM),
         Fault::Recv("umad_recv", Errno::IO),
         Fault::Recv("umad_recv", Errno::NODEV),
-        // The packet goes back to the queue, so that a second read would fail in the same way.
+        // The packet returns to the queue, so a second read fails in the same way.
         Fault::Recv("umad_recv", Errno::NOSPC),
         Fault::Recv("umad_recv", Errno::INVAL),
         // POLLERR and POLLHUP.
@@ -329,7 +329,7 @@ fn every_fault_is_reported_and_ends_when_the_device_is_back() {
 }
 
 #[test]
-fn device_that_stays_away_costs_few_attempts_and_a_stop_ends_the_sweep() {
+fn missing_device_causes_few_attempts_and_a_stop_ends_the_sweep() {
     let hca = Hca::new();
     let opener = Arc::clone(&hca);
     let records = sweep(
@@ -349,7 +349,7 @@ fn device_that_stays_away_costs_few_attempts_and_a_stop_ends_the_sweep() {
 }
 
 #[test]
-fn device_that_flaps_is_opened_ever_more_rarely() {
+fn unstable_device_is_opened_at_growing_intervals() {
     let hca = Hca::new();
     let opener = Arc::clone(&hca);
     let mut backs = 0;
@@ -357,7 +357,7 @@ fn device_that_flaps_is_opened_ever_more_rarely() {
         &hca,
         move || opener.reopen(),
         |records| {
-            // It is lost again as soon as it is back.
+            // The HCA is lost again as soon as it is open.
             if records.sweeps.len() == 2 || records.count("umad_back") > backs {
                 backs = records.count("umad_back");
                 hca.lose(Fault::Recv("poll", Errno::IO), 0);
@@ -365,7 +365,8 @@ fn device_that_flaps_is_opened_ever_more_rarely() {
             records.sweeps.len() == 50
         },
     );
-    // 48 slots are 2.4 s: attempts 0.1, 0.2, 0.4 and 0.8 s after a loss, which is in the next slot.
+    // 48 slots are 2.4 s: attempts 0.1, 0.2, 0.4 and 0.8 s after a loss. Each loss is in the slot
+    // after an attempt.
     assert_eq!((records.count("umad_lost"), records.count("umad_back"), hca.attempts()), (5, 4, 4));
     assert_eq!(hca.state().failed_calls, 5);
 }

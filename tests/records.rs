@@ -1,6 +1,6 @@
 //! `docs/records.md` against the code: its tables, the fields of real sweeps, and the lengths of
 //! lines.
-#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -330,7 +330,7 @@ fn documented_link_rates_and_ticks_are_those_of_the_code() {
         let lane = LinkRate::new("1x", row[0]).data_gbps().unwrap_or_else(|| panic!("{row:?}"));
         assert!((lane - row[1].parse::<f64>().unwrap()).abs() < 1e-6, "{row:?}: {lane}");
     }
-    // Of the two tables there the one with five columns, without their names.
+    // The section has two tables. This is the one with five columns, without the column names.
     let families: Vec<_> = rows("Derived values").into_iter().filter(|row| row.len() == 5).skip(1).collect();
     let is_in = |cell: &str, id: u32| {
         cell.starts_with("any") || cell.split(", ").any(|id_text| u32::from_str_radix(id_text.trim_start_matches("0x"), 16) == Ok(id))

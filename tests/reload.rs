@@ -1,7 +1,7 @@
 //! The real `ibnet-sweep` while its files change, and its notifications to a service manager.
 //!
 //! These tests hold on a busy machine: slots are consecutive, and missed slots are counted.
-#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,10 +16,10 @@ use ibnet::topology::synthetic::FatTree;
 use ibnet::types::{Guid, PortNum};
 use tempfile::TempDir;
 
-/// Stops a program that hangs. Not a measure of speed.
+/// Time after which a hanging program is stopped. It is not a limit of speed.
 const HANGS: Duration = Duration::from_secs(60);
 
-/// Time between two looks at the records.
+/// Time between two reads of the records.
 const WAIT: Duration = Duration::from_millis(10);
 
 /// 20 linked ports: 6 hosts on 2 leaves (5 linked ports each), 2 spines.
@@ -106,7 +106,7 @@ impl Service {
         fs::rename(self.path("beside"), self.path(name)).unwrap();
     }
 
-    /// Sends a signal. The process has not been waited for, so its number is not reused.
+    /// Sends a signal. The process was not reaped yet, so its number is not reused.
     fn signal(&self, name: &str) {
         let kill = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &self.child.id().to_string()]).status().unwrap();
         assert!(kill.success());
@@ -180,7 +180,7 @@ fn new_plan_takes_effect_at_a_slot_border_without_losing_a_slot() {
         start < place(&|line| matches!(line, Line::Event(event) if event.event == "reload")),
         "the new worker writes its start record first"
     );
-    assert!(log.contains("reload taken: 20 ports"), "{log}");
+    assert!(log.contains("reload detail=\"taken: 20 ports"), "{log}");
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn broken_files_are_refused_with_the_line_and_the_old_plan_stays() {
     assert!(service.reloads(2)[1].starts_with("taken: 20 ports"));
     let config = fs::read_to_string(service.path("ibnet.toml")).unwrap();
     for (text, message) in [
-        (format!("{config}windwo = 9\n"), "ibnet.toml:6: there is no key windwo"),
+        (format!("{config}windwo = 9\n"), "ibnet.toml:6: cannot use windwo: there is no such key"),
         (format!("{config}window = 999\n"), "ibnet.toml:6: cannot use window: expected a number from 1 to 128 (found \"999\")"),
         (format!("{config}cpus = [1000]\n"), "cannot use cpus: a thread cannot run on CPU 1000"),
         (config.replace("\"lines\"", "\"other\""), "cannot change output while sweeping"),
@@ -310,7 +310,7 @@ fn listening(pid: u32) -> Vec<String> {
 fn no_socket_listens_by_default() {
     let service = Service::start("node00001", &[], |_| {});
     service.wait("the second slot", two_slots);
-    // The only sockets are the unnamed pair that passes signals within the process.
+    // The only sockets are the unnamed pair for signals within the process.
     let sockets = listening(service.child.id());
     assert!(sockets.iter().all(|socket| socket.starts_with("unix: ") && !socket.contains('/') && !socket.contains('@')), "{sockets:?}");
     // The test detects a listener.
@@ -320,7 +320,7 @@ fn no_socket_listens_by_default() {
 }
 
 #[test]
-fn service_that_was_stopped_for_three_seconds_counts_missed_slots_and_runs_none_of_them() {
+fn slots_missed_during_a_stop_of_three_seconds_are_counted_and_not_run() {
     let service = Service::start("node00001", &[], |_| {});
     service.wait("the second slot", two_slots);
     service.signal("STOP");

@@ -2,13 +2,14 @@
 //! expected records.
 //!
 //! In each slot of each scenario every port has exactly one record, and no record has the data of
-//! another port. The files hold the rest: ports by status, rejected replies by reason, and the
-//! length of the longest slot. All values are exact, because everything random follows from a seed.
+//! another port. The files have the other expected values: ports by status, rejected replies by
+//! reason, and the length of the longest slot. All values are exact, because all random values
+//! follow from a seed.
 //!
 //!     IBNET_RENEW=1 cargo nextest run --no-default-features --test scenarios
 //!
 //! writes the outcomes into the files. Read the difference before you commit it.
-#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -28,12 +28,12 @@ const WALL: i64 = 1_795_000_000_123_456_789;
 
 /// SHA-256 of all `port`, `sweep` and `event` records of [`sweep`] with seed 1.
 ///
-/// It changes when the engine, the simulated fabric or the format of the records changes. Check
-/// that the change is intended before you replace it.
+/// The hash changes when the engine, the simulated fabric or the format of the records changes.
+/// Check that the change is intended before you replace it.
 const SHA256: &str = "14d7d33c19c1d35a7ba54471d7aee8f152a8bf2785b8691bc91fa1eafcf50ae0";
 
 fn fabric() -> Fabric {
-    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("our own format").fabric
+    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("valid ports report").fabric
 }
 
 /// Sweeps a fabric with faults of all kinds, and returns the records without `start`, which has the
@@ -73,7 +73,7 @@ fn sweep(seed: u64) -> String {
         match done {
             3 => sim.set_dead(leaf, true),
             5 => sim.set_dead(leaf, false),
-            // Stands still in the next slot, before its end, and misses the slot after it.
+            // Pauses in the next slot, before its end, and misses the slot after that.
             7 => {
                 let next = Instant::from_nanos((slot + 1) * 1_000_000_000 - WALL as u64);
                 clock.pause(Pause { from: next + Duration::from_millis(4), time: INTERVAL * 3 / 2, lossy: false });

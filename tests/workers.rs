@@ -1,5 +1,5 @@
 //! `ibnet-sweep` with several HCA ports in one process, on a simulated fabric.
-#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,10 +15,10 @@ use tempfile::TempDir;
 
 const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
 
-/// A guard against a program that hangs.
+/// Time after which a hanging program is stopped.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Time between two looks at the threads of a process.
+/// Time between two reads of the threads of a process.
 const WAIT: Duration = Duration::from_millis(10);
 
 /// 20 linked ports: 6 hosts on 2 leaves (5 linked ports each), 2 spines.

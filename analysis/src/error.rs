@@ -20,7 +20,7 @@ pub enum AnalysisError {
         source: io::Error,
     },
     /// A file name pattern without a matching file.
-    #[error("cannot find a file: nothing matches {}", Printable(pattern))]
+    #[error("cannot find a file: no file matches {}", Printable(pattern))]
     #[diagnostic(help("give files written by `ibnet-sweep -o FILE`, by name or by a pattern such as `lines/*.jsonl`"))]
     NoFile {
         /// The pattern.
@@ -62,7 +62,7 @@ pub enum AnalysisError {
         /// The syntax error.
         why: String,
     },
-    /// A counter that is in no record.
+    /// A counter that no record has.
     #[error("cannot show the counter `{}`: no record has it", Printable(name))]
     #[diagnostic(help("{}", nearest.as_ref().map_or_else(
         || "a counter is recorded only if its group is swept: see `ibnet-sweep --groups`".to_owned(),
@@ -75,7 +75,7 @@ pub enum AnalysisError {
         nearest: Option<String>,
     },
     /// A selection without any data.
-    #[error("there is nothing to show: {what}")]
+    #[error("cannot evaluate the records: {what}")]
     #[diagnostic(help("{help}"))]
     Nothing {
         /// The missing data.

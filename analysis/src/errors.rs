@@ -1,7 +1,7 @@
 //! Faults of links and increases of error counters.
 //!
-//! `ibqueryerrors` reports the values of counters, whenever they were counted. This module reports
-//! only increases within the time range of the input.
+//! `ibqueryerrors` reports the current values of counters. This module reports only increases
+//! within the time range of the input.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,9 @@ pub struct Thresholds([u64; ERRORS.len()]);
 const SWITCH_RELAY_ERRORS: usize = 13;
 
 impl Default for Thresholds {
-    /// Returns 0 for all counters but `port_rcv_switch_relay_errors`, which gets 100. Switches
-    /// count there the packets that they discard by design, such as a multicast packet whose only
-    /// way is back through the port where it came in.
+    /// Returns 0 for all counters except `port_rcv_switch_relay_errors`, which gets 100. Switches
+    /// also count packets in this counter that they discard by design, such as a multicast packet
+    /// whose only output is the port that received it.
     fn default() -> Self {
         let mut thresholds = Self([0; ERRORS.len()]);
         thresholds.0[SWITCH_RELAY_ERRORS] = 100;
@@ -91,7 +91,7 @@ pub enum LinkFault {
 }
 
 impl LinkFault {
-    /// Name in tables.
+    /// Returns the name in tables.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Down => "down",
@@ -102,7 +102,7 @@ impl LinkFault {
         }
     }
 
-    /// Name in the JSON output.
+    /// Returns the name in the JSON output.
     const fn what(self) -> &'static str {
         match self {
             Self::Down => "link_down",

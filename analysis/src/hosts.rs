@@ -21,7 +21,7 @@ impl Hosts {
         if list.count() == 0 { Err(wrong("it has no host".to_owned())) } else { Ok(Self(list.names().collect())) }
     }
 
-    /// Whether the first word of a node description is one of these hosts.
+    /// Returns whether the first word of a node description is one of these hosts.
     pub fn contains_node(&self, node: &str) -> bool {
         self.0.contains(host_of(node))
     }

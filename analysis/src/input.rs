@@ -1,8 +1,8 @@
 //! Reads recorded lines of any total size.
 //!
-//! A file is read in chunks of whole lines. Any free thread folds a chunk, starting from the empty
+//! A file is read in chunks of whole lines. A free thread folds a chunk, starting from the empty
 //! state. The folds are merged in the order of the chunks, so the result does not depend on the
-//! number of threads. Memory is bounded by the chunks in progress and by what the fold keeps.
+//! number of threads. Memory is bounded by the chunks in progress and by the state of the fold.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,12 +17,13 @@ use crate::record::{Head, Record, Type};
 
 /// A state that is built from records one after the other.
 pub trait Fold: Clone + Send {
-    /// Whether the fold uses records of this type; other records are counted and not parsed.
+    /// Returns whether the fold uses records of this type; other records are counted and not
+    /// parsed.
     fn uses(&self, _kind: Type) -> bool {
         true
     }
 
-    /// Whether the fold uses the counters of port records; parsing is faster without them.
+    /// Returns whether the fold uses the counters of port records; parsing is faster without them.
     fn uses_counters(&self) -> bool {
         true
     }
@@ -75,7 +76,7 @@ const CHUNK: usize = 4 << 20;
 /// Longest line that is parsed, in octets. A record has at most 16 KiB.
 const LONGEST: usize = 1 << 20;
 
-/// First octets of a file that zstd compressed (RFC 8878, 3.1.1).
+/// First octets of a file compressed by zstd (RFC 8878, 3.1.1).
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 impl Inputs {
@@ -104,7 +105,8 @@ impl Inputs {
         self.from.is_none_or(|from| ts >= from) && self.to.is_none_or(|to| ts < to)
     }
 
-    /// The files in the order of their first records: rotated files are in order under any name.
+    /// Returns the files in the order of their first records: rotated files are in order under any
+    /// name.
     pub(crate) fn in_order(&self) -> Vec<PathBuf> {
         let mut files = self.files.clone();
         // Pipes can be read only once and come last. Unreadable files come first and fail then.
@@ -350,7 +352,7 @@ struct Feed<'a> {
     number: u64,
     open: Option<OpenFile>,
     progress: &'a (dyn Fn(u64, u64) + Sync),
-    /// Octets of the files that were read to their ends.
+    /// Octets of the files that were read completely.
     done: u64,
     /// Octets of all files.
     total: u64,
@@ -402,7 +404,7 @@ impl<'a> Feed<'a> {
 impl OpenFile {
     /// Reads whole lines; returns true at the end of the file.
     fn fill(&mut self, bytes: &mut Vec<u8>) -> io::Result<bool> {
-        /// Octets that are kept of a line that is too long: enough for an error message.
+        /// Octets of a line that is too long that are kept for an error message.
         const KEPT: usize = 64;
         bytes.clear();
         bytes.append(&mut self.rest);

@@ -1,10 +1,10 @@
-//! Reads, merges and evaluates what `ibnet-sweep` recorded. Draws nothing.
+//! Reads, merges and evaluates the records of `ibnet-sweep`. `ibnet-view` draws the results.
 //!
 //! [`input`] reads files of records and passes each [`record::Record`] to an [`input::Fold`].
 //! [`when`] parses and formats points in time, [`hosts`] parses host lists. The other modules
 //! evaluate the records: [`heat`] and [`latency`] directly, [`errors`], [`links`], [`trees`],
-//! [`map`] and [`job`] by way of [`ports`]. [`replay`] returns recorded lines with the time at
-//! which each is due.
+//! [`map`] and [`job`] through [`ports`]. [`replay`] returns recorded lines with the time at which
+//! to write each line.
 //!
 //! The row types, such as [`links::LinkRow`], are the rows of the JSON output: their field names
 //! are an interface.
@@ -29,6 +29,6 @@ pub mod when;
 
 pub use ibnet::record::reader as record;
 
-// The fixtures name this crate as the tests of other crates do.
+// The fixtures use this crate by its name, because other crates include them too.
 #[cfg(test)]
 extern crate self as ibnet_analysis;

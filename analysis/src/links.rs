@@ -1,8 +1,8 @@
 //! Links: utilization, blocked time, errors, and links whose ends disagree.
 //!
-//! A link is known from the records of both ends or of one. The traffic of a direction is what the
-//! sending end transmitted, or else what the other end received. Only the sending end counts the
-//! time for which it was blocked.
+//! A link is known from the records of one or both ends. The traffic of a direction is the data
+//! that the sending end transmitted. If the sending end was not queried, it is the data that the
+//! other end received. Only the sending end counts the time for which it was blocked.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -53,10 +53,10 @@ pub struct Direction {
 /// Order of a list of links, largest value first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LinkOrder {
-    /// Mean share of the data rate, of the direction with more.
+    /// Mean share of the data rate, of the direction with the larger value.
     #[default]
     Utilization,
-    /// Share of the time in which a port was blocked, of the direction with more.
+    /// Share of the time in which a port was blocked, of the direction with the larger value.
     Blocked,
     /// Errors of both ends.
     Errors,
@@ -131,7 +131,8 @@ pub fn find(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<Link> {
     links
 }
 
-/// Returns the links in an order, each turned so that the direction with more comes first.
+/// Returns the links in this order. Each link is turned so that the direction with the larger value
+/// is first.
 pub fn sorted(links: &[Link], order: LinkOrder) -> Vec<Link> {
     let mut sorted: Vec<Link> = links.iter().cloned().map(|link| link.turned(order)).collect();
     // Links of equal value stay in the order of their GUIDs.
@@ -163,7 +164,7 @@ impl Direction {
 }
 
 impl Link {
-    /// Returns the value that an order compares: the larger one of both directions, or the errors.
+    /// Returns the value for this order: the larger value of both directions, or the errors.
     pub fn value(&self, order: LinkOrder) -> Option<f64> {
         match order {
             LinkOrder::Errors => Some(self.errors as f64),
@@ -171,7 +172,7 @@ impl Link {
         }
     }
 
-    /// Turns the link so that the direction with more comes first.
+    /// Turns the link so that the direction with the larger value is first.
     #[must_use]
     pub fn turned(self, order: LinkOrder) -> Self {
         let order = if order == LinkOrder::Errors { LinkOrder::Utilization } else { order };
@@ -187,7 +188,7 @@ impl Link {
         Self { ends: [other, one], directions: [self.directions[1], self.directions[0]], compared, ..self }
     }
 
-    /// Whether the ends counted different numbers of octets, beyond the tolerance.
+    /// Returns whether the ends counted different numbers of octets, beyond the tolerance.
     pub fn disagrees(&self) -> bool {
         self.compared.is_some_and(|compared| compared.missing() != (0, 0))
     }
@@ -240,7 +241,8 @@ mod tests {
     use crate::fixtures::{fold, port};
     use crate::ports::Ports;
 
-    /// A host on a leaf switch, and the leaf switch on a core switch that is not queried.
+    /// Returns the links of a host on a leaf switch, and of the leaf switch on a core switch that
+    /// is not queried.
     fn links(lost: u64) -> Vec<Link> {
         let (leaf, host, core) = (0x1, 0x101, 0x2);
         let mut lines = Vec::new();

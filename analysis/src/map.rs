@@ -1,7 +1,7 @@
 //! The topology of the records: switches with their tiers and hosts, and the links between
 //! switches.
 //!
-//! Each record names the peer of its port, so no net file is necessary.
+//! Each record has the peer of its port, so no net file is necessary.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -71,7 +71,7 @@ impl Metric {
         value.filter(|value| value.is_finite())
     }
 
-    /// Whether values of several ports can be added: rates can, shares and times cannot.
+    /// Returns whether values of several ports can be added: rates can, shares and times cannot.
     pub fn is_additive(&self) -> bool {
         matches!(self.source, Source::Rate(_) | Source::Derived(Derived::XmitGbps | Derived::RcvGbps))
     }
@@ -113,8 +113,8 @@ impl fmt::Display for Metric {
 impl FromStr for Metric {
     type Err = ParseError;
 
-    /// Parses a name. Any other name in lower case may be a counter; only the records show whether
-    /// it is.
+    /// Parses a name. Any other name in lower case is taken as a counter; reading the records shows
+    /// whether it exists.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let name = text.trim().to_owned();
         let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
@@ -142,7 +142,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Takes these counters from a record.
+    /// Reads these counters from a record.
     pub fn new(port: &Port<'_>, counters: &[String]) -> Self {
         let value = |name: &String| port.counter(name).filter(|_| !port.is_saturated(name));
         Self { slot: port.slot, ts: port.ts, values: counters.iter().map(value).collect() }

@@ -1,13 +1,13 @@
-//! Paths as the commands of `ibnet-view` take them: `-` is standard input.
+//! Paths in the arguments of `ibnet-view`: `-` means standard input.
 
 use std::path::Path;
 
-/// Whether the path stands for standard input.
+/// Returns whether the path means standard input.
 pub(crate) fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// The path as it appears in messages.
+/// Returns the path as it appears in messages.
 pub(crate) fn display_name(path: &Path) -> String {
     if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() }
 }

@@ -1,7 +1,7 @@
 //! Replays recorded lines, to test programs that read live records.
 //!
-//! The lines of all files are merged by time. Nothing waits here: each line is returned with the
-//! time at which it is due.
+//! The lines of all files are merged by time. This module does not wait: it returns each line with
+//! the time at which to write it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -144,7 +144,7 @@ fn scaled(ns: u64, speed: f64) -> u64 {
 }
 
 /// Returns the line with `ts` and `slot` shifted to the time of the replay. All other fields stay,
-/// also `dt_ns` and the rates.
+/// including `dt_ns` and the rates.
 fn shifted(line: &[u8], first: u64, now: u64, speed: f64, interval_ns: Option<u64>) -> Vec<u8> {
     let mut shifted = Vec::with_capacity(line.len() + 8);
     let Some((before, ts, rest)) = number(line, b",\"ts\":") else { return line.to_owned() };

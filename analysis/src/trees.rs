@@ -1,14 +1,14 @@
 //! Congestion trees: which port makes which other ports wait.
 //!
-//! A port that has data to send and no credit waits for buffer space at the other end of its link.
-//! There the input buffer is full of packets that wait for an output of that switch. That output
-//! waits for the same reason, or it sends at the full rate of its link: then it is the root of the
-//! tree. So the search starts at each port that is full and does not wait, and follows the waiting
-//! ports back from switch to switch. A port that waits for an HCA is a root, too: that host takes
-//! its packets too slowly.
+//! A port that has data to send and no credit waits for buffer space at its peer. The input buffer
+//! of the peer is full of packets that wait for an output port of that switch. The output port
+//! waits for the same reason, or it sends at the full rate of its link. In the second case it is
+//! the root of the tree. The search therefore starts at each port that is full and does not wait.
+//! It follows the waiting ports back from switch to switch. A port that waits for an HCA is also a
+//! root: the host receives its packets too slowly.
 //!
-//! Congestion changes over time. So each interval is searched alone, and the results are added up
-//! for each root.
+//! Congestion changes over time. Each interval is therefore searched separately, and the results
+//! are summed for each root.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -36,11 +36,12 @@ impl Default for Limits {
 /// All congestion trees of an input.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Trees {
-    /// The trees by the time for which they blocked other ports, longest first.
+    /// The trees, sorted by the time for which they blocked ports, longest first.
     pub trees: Vec<Tree>,
-    /// Ports that waited for each other in a circle without a root, with the time in seconds.
+    /// Ports that waited for each other in a circle without a root, and the time of waiting in
+    /// seconds.
     pub circles: BTreeMap<PortKey, f64>,
-    /// Time in which any port waited, in seconds.
+    /// Time in which at least one port waited, in seconds.
     pub seconds: f64,
     labels: BTreeMap<PortKey, PortLabel>,
 }
@@ -50,11 +51,12 @@ pub struct Trees {
 pub struct Tree {
     /// The port where the congestion begins.
     pub root: PortKey,
-    /// Why this port is the root.
+    /// Cause of the tree.
     pub cause: RootCause,
     /// Time in which the tree existed, in seconds.
     pub seconds: f64,
-    /// Utilization of the root, summed over that time, in seconds of a full link.
+    /// Utilization of the root, integrated over `seconds`: the equivalent time of a full link, in
+    /// seconds.
     pub used_seconds: f64,
     /// Time for which the root itself was blocked, in seconds.
     pub blocked_seconds: f64,
@@ -65,15 +67,15 @@ pub struct Tree {
     pub branches: BTreeMap<PortKey, Branch>,
 }
 
-/// Why a port is the root of a tree.
+/// Cause of a tree: the reason why a port is its root.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RootCause {
     /// The port sends at the full rate of its link.
     Full,
-    /// The port waits for an HCA that takes its packets too slowly.
+    /// The port waits for an HCA that receives its packets too slowly.
     SlowHost,
-    /// The port waits for a switch without a recorded port that is full or waits.
+    /// The port waits for a switch, but no recorded port of that switch is full or waits.
     Unclear,
 }
 
@@ -88,7 +90,8 @@ pub struct Branch {
     pub seconds: f64,
     /// Time for which the port was blocked, in seconds.
     pub blocked_seconds: f64,
-    /// Utilization of the port, summed over the time, in seconds of a full link.
+    /// Utilization of the port, integrated over `seconds`: the equivalent time of a full link, in
+    /// seconds.
     pub used_seconds: f64,
 }
 
@@ -101,7 +104,7 @@ pub struct TreeRow {
     pub to: Option<PortName>,
     /// Width and speed of the root's link, such as `4xEDR`.
     pub link: String,
-    /// Why this port is the root.
+    /// Cause of the tree.
     pub why: RootCause,
     /// Time in which the tree existed, in seconds.
     pub seconds: f64,
@@ -137,7 +140,8 @@ pub struct VictimRow {
     pub seconds: f64,
     /// Time for which the port was blocked, in seconds.
     pub blocked_seconds: f64,
-    /// Utilization of the port, summed over the time, in seconds of a full link.
+    /// Utilization of the port, integrated over `seconds`: the equivalent time of a full link, in
+    /// seconds.
     pub used_seconds: f64,
 }
 
@@ -219,8 +223,8 @@ impl Trees {
                 grow(*key, RootCause::Full, &mut explained);
             }
         }
-        // A waiting port without any of these roots is the end of the search if no port of the next
-        // switch waits or is full.
+        // A waiting port without any of these roots is a root of unknown cause if no port of the
+        // next switch waits or is full.
         let is_busy = |guid: Guid, except: PortKey| {
             let of_device = loads.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX)));
             of_device.into_iter().any(|(key, load)| *key != except && (waits(load) || full(load)))
@@ -246,17 +250,17 @@ impl Trees {
         !waiting.is_empty()
     }
 
-    /// Names a port.
+    /// Returns the name of a port.
     pub fn name(&self, key: PortKey) -> PortName {
         PortName::new(self.labels.get(&key).map_or("", |label| &label.node), key)
     }
 
-    /// Names the peer of a port, if the peer is known.
+    /// Returns the name of the peer of a port; `None` if the peer is not known.
     pub fn peer(&self, key: PortKey) -> Option<PortName> {
         self.labels.get(&key).and_then(|label| label.peer.clone())
     }
 
-    /// Whether the port belongs to an HCA.
+    /// Returns whether the port belongs to an HCA.
     pub fn is_host(&self, key: PortKey) -> bool {
         self.labels.get(&key).is_some_and(|label| label.is_host)
     }
@@ -336,14 +340,15 @@ mod tests {
     const CORE: u64 = 2;
     const SERVER: u64 = 0x200;
 
-    /// Records of both ends of a link in a slot; utilization and blocked share of each direction.
+    /// Returns records of both ends of a link in a slot, with utilization and blocked share of each
+    /// direction.
     fn link(slot: u64, one: (u64, u8, &str), other: (u64, u8, &str), out: (f64, f64), back: (f64, f64)) -> [String; 2] {
         let rest = |load: (f64, f64)| [("xmit_utilization", load.0.into()), ("xmit_blocked", load.1.into())];
         [port(slot, (one.0, one.1), one.2, other, &rest(out)), port(slot, (other.0, other.1), other.2, (one.0, one.1, one.2), &rest(back))]
     }
 
-    /// Two hosts on a leaf switch; a core switch with the leaf switch, a server and a host. In
-    /// slots 1 and 2 the server gets more traffic than its link carries.
+    /// Returns records of two hosts on a leaf switch, and of a core switch with the leaf switch, a
+    /// server and a host. In slots 1 and 2 the server gets more traffic than its link carries.
     fn incast() -> Vec<String> {
         let idle = (0.0, 0.0);
         let mut lines = Vec::new();

@@ -32,9 +32,9 @@ impl Zone {
     /// Parses a point in time and returns nanoseconds since 1970. `now` is the current time in
     /// nanoseconds.
     ///
-    /// Accepted are RFC 3339, `2026-11-21 12:00` and `12:00` in this zone, `-10m` and `+1h`
-    /// relative to now, `now`, and a number since 1970: seconds, milliseconds, microseconds or
-    /// nanoseconds, distinguished by the number of digits.
+    /// Accepts RFC 3339, `2026-11-21 12:00` and `12:00` in this zone, `-10m` and `+1h` relative to
+    /// now, `now`, and a number since 1970. The number of digits determines the unit: seconds,
+    /// milliseconds, microseconds or nanoseconds.
     ///
     /// # Errors
     /// Returns an error if the text has none of these forms.

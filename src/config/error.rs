@@ -1,4 +1,4 @@
-//! Errors of a configuration: each names the file and line, the value and the remedy.
+//! Errors of a configuration, with file and line, the value and the remedy.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::keys;
 use crate::metrics;
 use crate::types::Printable;
 
-/// Why a configuration cannot be used.
+/// Error of a configuration.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -23,7 +23,7 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// The file has a key that does not exist.
-    #[error("{}:{line}: there is no key {}", path.display(), Printable(found))]
+    #[error("{}:{line}: cannot use {}: there is no such key", path.display(), Printable(found))]
     #[diagnostic(help(
         "{}ibnet.toml.example lists every key with its unit and default",
         nearest.as_ref().map(|key| format!("did you mean {key}? ")).unwrap_or_default()
@@ -46,7 +46,7 @@ pub enum ConfigError {
         path: PathBuf,
         /// Line of the error, counted from 1.
         line: usize,
-        /// What was expected and what was found.
+        /// Description of the error.
         message: String,
     },
     /// A value is out of range, or has the wrong form.
@@ -65,7 +65,7 @@ pub enum ConfigError {
         expected: String,
     },
     /// Neither a plan nor a net file is given.
-    #[error("nothing to sweep: neither an assignments file nor a net file is given")]
+    #[error("cannot sweep: neither an assignments file nor a net file is given")]
     #[diagnostic(help(
         "give --assignments FILE (written by ibnet-gen), or --net FILE with the output of `ibnetdiscover` or `ibnetdiscover -p` to sweep the whole fabric from this host; --simulate FILE needs no InfiniBand"
     ))]
@@ -110,7 +110,7 @@ impl ConfigError {
             Self::Value { place, key, table, found, .. } => {
                 let (inside, key) = match key.split_once('.') {
                     Some(parts) => parts,
-                    // A key that this [[output]] table must not have.
+                    // The value is the name of a key that this [[output]] table must not have.
                     None if table.is_some() => (*key, found.as_str()),
                     None => ("", *key),
                 };
@@ -142,10 +142,11 @@ impl ConfigError {
     }
 }
 
-/// Keys of no table that have no flag. Keys of tables have none, except `simulated.scenario`.
+/// Keys outside tables that have no flag. Of the keys in tables only `simulated.scenario` has a
+/// flag.
 const WITHOUT_FLAG: [&str; 5] = ["cpus", "drain", "force_groups", "identity", "output"];
 
-/// Returns the places where a key can be set.
+/// Returns the remedy: the places where a key can be set.
 fn remedy(key: &str) -> String {
     let flag = match key {
         "simulated.scenario" => Some("scenario"),

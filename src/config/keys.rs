@@ -10,7 +10,7 @@ const SIMILAR: f64 = 0.7;
 
 /// Returns the unknown name in an error message of serde, and the most similar known name.
 ///
-/// Returns `None` if the message is about something else.
+/// Returns `None` if the message is not about an unknown name.
 pub(super) fn unknown(message: &str) -> Option<(String, Option<String>)> {
     // serde writes: unknown field `windwo`, expected one of `assignments`, `net`
     let rest = message.strip_prefix("unknown field ")?;
@@ -21,7 +21,8 @@ pub(super) fn unknown(message: &str) -> Option<(String, Option<String>)> {
     Some((found.to_owned(), nearest.map(str::to_owned)))
 }
 
-/// Rewrites an error message of the TOML parser for people. `line` is the line that has the error.
+/// Rewrites an error message of the TOML parser in terms of the configuration. `line` is the line
+/// with the error.
 pub(super) fn explain(message: &str, line: &str) -> String {
     let (key, value) = line.split_once('=').map_or(("", ""), |(key, value)| (key.trim(), value.trim()));
     let of_key = if key.is_empty() { "this value".to_owned() } else { key.to_owned() };
@@ -50,7 +51,7 @@ fn expected_in_words(expected: &str) -> &str {
     }
 }
 
-/// Describes a value of serde: the type is left out where the value shows it.
+/// Describes a value of serde, without its type if the value shows the type.
 fn found_in_words(found: &str) -> &str {
     let value = found.strip_prefix("string ").or_else(|| found.split_once('`').map(|(_, value)| value.trim_end_matches('`')));
     match found {

@@ -13,7 +13,7 @@ use super::error::value;
 use super::{ConfigError, duration};
 use crate::output::{Address, BUFFER, Destination, FileOptions, ListenOptions, NatsOptions, Output};
 
-/// The destinations of the records as they are written.
+/// The destinations of the records as in the file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Outputs {
@@ -26,7 +26,7 @@ pub enum Outputs {
 /// A table `[[output]]`.
 ///
 /// A key that is not set has the default of `ibnet.toml.example`. A key that the type does not have
-/// is refused.
+/// is an error.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Table {
@@ -376,7 +376,7 @@ mod tests {
         let path = folder.path().join("ibnet.toml");
         std::fs::write(&path, "window = 8\n\n[[output]]\ntype = \"file\"\npaht = \"lines\"\n").expect("written");
         let error = Raw::read(&path).expect_err("refused").to_string();
-        assert!(error.contains("ibnet.toml:5: there is no key paht"), "{error}");
+        assert!(error.contains("ibnet.toml:5: cannot use paht: there is no such key"), "{error}");
         let wrong: Raw = toml::from_str("[[output]]\ntype = \"unix\"\npath = \"a\"\nkeep = 2\n").expect("it parses");
         std::fs::write(&path, "[[output]]\ntype = \"unix\"\npath = \"a\"\nkeep = 2\n").expect("written");
         let error = wrong.output.check().expect_err("refused").placed(&path).to_string();

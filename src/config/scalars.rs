@@ -10,7 +10,7 @@ use super::ConfigError;
 use super::error::value;
 use crate::types::HcaName;
 
-/// A service level as it is written: a number, or `"path"`.
+/// A service level as in the file: a number, or `"path"`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Sl {
@@ -20,7 +20,7 @@ pub enum Sl {
     Word(String),
 }
 
-/// HCA ports as they are written: one, or a list.
+/// HCA ports as in the file: one, or a list.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Ca {
@@ -107,7 +107,7 @@ impl Sl {
 }
 
 impl Ca {
-    /// Parses the names. A name that occurs twice is refused.
+    /// Parses the names. A name that occurs twice is an error.
     pub(super) fn names(&self) -> Result<Vec<HcaName>, ConfigError> {
         let texts = match self {
             Self::One(text) => std::slice::from_ref(text),

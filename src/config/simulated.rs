@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::error::value;
 use super::{ConfigError, duration};
 
-/// The table `[simulated]` as it is written.
+/// The table `[simulated]` as in the file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Simulated {
@@ -84,7 +84,7 @@ impl Simulated {
     /// Checks the table; `net` is the path of the net file.
     ///
     /// # Errors
-    /// The first value that is wrong.
+    /// Returns an error for the first invalid value.
     pub(super) fn check(&self, net: PathBuf) -> Result<Simulation, ConfigError> {
         const LONGEST: Duration = Duration::from_secs(24 * 3600);
         let scenario = Scenario::ALL.into_iter().find(|scenario| scenario.as_str() == self.scenario).ok_or_else(|| {

@@ -128,7 +128,7 @@ fn error_of(text: &str) -> String {
 #[test]
 fn errors_name_the_line_of_the_file() {
     for (text, expected) in [
-        ("window = 8\nwindwo = 9\n", "ibnet.toml:2: there is no key windwo"),
+        ("window = 8\nwindwo = 9\n", "ibnet.toml:2: cannot use windwo: there is no such key"),
         ("window = 8\n\n[simulated\n", "ibnet.toml:3: cannot read this line: "),
         ("window = 8\nca = 1\n", "ibnet.toml:2: cannot use ca: expected an HCA such as \"mlx5_0\", or a list of them (found 1)"),
         ("net = \"a\"\nsl = 256\n", "ibnet.toml:2: cannot use sl: expected a service level from 0 to 15, or \"path\" (found \"256\")"),

@@ -3,15 +3,15 @@
 //!
 //! 1. **A scrape delays no MAD.** After a slot, its worker copies the values into its own snapshot
 //!    and swaps a pointer. Workers and scrapes never wait for each other. The text of a slot is
-//!    rendered once, however many scrapes ask for it.
-//! 2. **No old value looks fresh.** A port that did not answer in the last slot has no counters,
-//!    only `ibnet_port_up 0`. When the last slot of a worker is overdue, its ports have no
-//!    counters and its `ibnet_up` is 0.
+//!    rendered once and shared by all scrapes.
+//! 2. **Old values are never served.** A port that did not answer in the last slot has no counters,
+//!    only `ibnet_port_up 0`. When the last slot of a worker is overdue, its ports have no counters
+//!    and its `ibnet_up` is 0.
 //! 3. **Counters are those of the devices**: cumulative, data in octets, sometimes cleared by
 //!    other tools. Their names are those of existing exporters, so that existing dashboards work;
 //!    `docs/metrics.md` lists them.
-//! 4. **The address decides about access**: every user of this host may read a loopback address;
-//!    any other address requires TLS and a password.
+//! 4. **Access depends on the address**: every user of this host can read metrics at a loopback
+//!    address; any other address requires TLS and a password.
 //!
 //! This module reads no clock: the caller of [`Metrics::new`] provides one.
 
@@ -67,7 +67,8 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// Creates metrics without workers. `clock` must not go backwards; it dates what is published.
+    /// Creates metrics without workers. `clock` gives the times of publication and must not go
+    /// backwards.
     pub fn new(peers: Peers, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self { workers: Mutex::default(), peers: Mutex::new(Arc::new(peers)), clock: Box::new(clock), rendered: Mutex::default() })
     }

@@ -2,13 +2,13 @@
 //! without the suffix `_total`.
 //!
 //! The names are those of treydock's `infiniband_exporter`, so that its dashboards work. A counter
-//! that this exporter does not have keeps its name of the records, prefixed with `port_`.
+//! that this exporter does not have keeps its name in the records, with the prefix `port_`.
 
 use std::borrow::Cow;
 
 use crate::mad::pma::Field;
 
-/// Names that differ: in records, and in metrics.
+/// Counters with different names: name in records, name in metrics.
 const NAMES: [(&str, &str); 25] = [
     ("port_xmit_data_bytes", "port_transmit_data_bytes"),
     ("port_rcv_data_bytes", "port_receive_data_bytes"),

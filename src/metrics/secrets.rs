@@ -1,6 +1,6 @@
 //! Access control of the metrics endpoint: certificate, key and password.
 //!
-//! All three are files, which are read again when they change.
+//! All three are files. A file is read again when it has changed.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -31,7 +31,7 @@ const LONGEST_FILE: u64 = 1 << 20;
 /// User name of HTTP basic authentication.
 const USER: &str = "ibnet";
 
-/// One of the files, named by its configuration key.
+/// One of the files; its text form is the configuration key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SecretFile {
     /// `metrics.tls_cert`.
@@ -56,7 +56,7 @@ impl std::fmt::Display for SecretFile {
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum SecretsError {
     /// The file cannot be read.
-    #[error("{file}: cannot read {}", path.display())]
+    #[error("cannot read {} for {file}", path.display())]
     #[diagnostic(help("give the path of a file that the user who runs ibnet-sweep can read"))]
     Io {
         /// Configuration key of the file.
@@ -68,7 +68,7 @@ pub enum SecretsError {
         source: std::io::Error,
     },
     /// Other users can read or write the file.
-    #[error("{file}: {} has mode {mode:04o}: other users can read or write it", path.display())]
+    #[error("cannot use {} for {file}: other users can read or write it (found mode {mode:04o})", path.display())]
     #[diagnostic(help("run chmod 0600 on the file, or chmod 0640 with the group of ibnet-sweep"))]
     Mode {
         /// Configuration key of the file.
@@ -79,7 +79,7 @@ pub enum SecretsError {
         mode: u32,
     },
     /// The content of the file is not valid.
-    #[error("{file}: {}: {found}", path.display())]
+    #[error("cannot use {} for {file}: {found}", path.display())]
     #[diagnostic(help(
         "the certificate and the key are PEM files that belong together; the password file has one line of at least 16 characters without blanks, such as the output of `openssl rand -hex 24`"
     ))]
@@ -119,11 +119,11 @@ impl Secrets {
         match Self::read(&self.settings) {
             Ok(fresh) => {
                 *self = fresh;
-                tracing::info!("metrics: certificate and password reloaded");
+                tracing::info!("certificate and password of the metrics reloaded");
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.is_failing, true) {
-                    tracing::warn!(%error, "metrics: cannot reload certificate and password, keeping the previous ones");
+                    tracing::warn!(%error, "cannot reload certificate and password of the metrics, keeping the previous ones");
                 }
             }
         }
@@ -138,7 +138,8 @@ impl Secrets {
     }
 
     /// Returns whether the value of an `Authorization` header grants access: `Bearer` with the
-    /// password, or `Basic` with `ibnet:password`. Without a configured password access is free.
+    /// password, or `Basic` with `ibnet:password`. Without a configured password every value grants
+    /// access.
     pub(super) fn authorizes(&self, authorization: Option<&str>) -> bool {
         let Some(password) = &self.password else { return true };
         let Some((scheme, given)) = authorization.and_then(|value| value.split_once(' ')) else { return false };

@@ -28,7 +28,7 @@ use super::{Metrics, Settings, lock};
 /// Largest number of simultaneous connections; further ones wait in the kernel's queue.
 const MOST_CONNECTIONS: usize = 16;
 
-/// Time limit of a connection, from its acceptance to the end of the answer.
+/// Time limit of a connection, from accepting it to the end of the response.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Largest size of a request in octets.
@@ -40,13 +40,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// Metrics cannot be served.
+/// Error of the metrics server.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum ServerError {
     /// The address cannot be bound.
-    #[error("metrics.listen: cannot listen on {listen}")]
+    #[error("cannot listen on {listen} for metrics")]
     #[diagnostic(help(
-        "another program may use the address (see `ss -ltnp`), or it is not an address of this host; set metrics.listen to a free address of this host"
+        "another program may use the address (see `ss -ltnp`), or the address does not belong to this host; set metrics.listen to a free address of this host"
     ))]
     Listen {
         /// Address of `metrics.listen`.
@@ -60,7 +60,7 @@ pub enum ServerError {
     #[diagnostic(transparent)]
     Secrets(#[from] SecretsError),
     /// The server thread cannot be started.
-    #[error("metrics: cannot start the server thread")]
+    #[error("cannot start the thread of the metrics server")]
     Thread(#[source] io::Error),
 }
 
@@ -122,7 +122,7 @@ impl Server {
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    tracing::debug!(%error, "metrics: cannot accept a connection");
+                    tracing::debug!(%error, "cannot accept a connection for metrics");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
@@ -183,8 +183,8 @@ impl Endpoint {
         let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
         let secrets = lock(&self.secrets);
         if !secrets.has_password() && !text(header::HOST).is_none_or(is_loopback_host) {
-            // DNS rebinding: a foreign web page resolves its own name to our loopback address, so
-            // that a browser on this host sends us its requests.
+            // Protects against DNS rebinding: a web page resolves the name of its own site to the
+            // loopback address. A browser on this host would then send requests to this server.
             return Answer::plain(StatusCode::MISDIRECTED_REQUEST, "use localhost or a loopback address as the host name\n");
         }
         if !secrets.authorizes(text(header::AUTHORIZATION)) {

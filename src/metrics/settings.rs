@@ -36,14 +36,14 @@ pub struct Settings {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Diagnostic)]
 pub enum SettingsError {
     /// The listen address is not valid.
-    #[error("metrics.listen: {found:?} is not an address and a port")]
+    #[error("cannot use metrics.listen: expected an address and a port (found {found:?})")]
     #[diagnostic(help("set it to 127.0.0.1:9315 or [::1]:9315 for clients on this host; leave it empty to serve no metrics"))]
     Listen {
         /// Value in the file.
         found: String,
     },
     /// Other hosts can reach the address, and access control is not complete.
-    #[error("metrics.listen: other hosts can reach {listen}, and these keys are not set: {missing}")]
+    #[error("cannot use metrics.listen: other hosts can reach the address, and these keys are not set: {missing} (found {listen})")]
     #[diagnostic(help(
         "metrics disclose host names and traffic: set metrics.tls_cert, metrics.tls_key and metrics.password_file, or listen on 127.0.0.1 only"
     ))]
@@ -54,8 +54,8 @@ pub enum SettingsError {
         missing: String,
     },
     /// Only one of certificate and key is set.
-    #[error("metrics: {there} is set, but {missing} is not")]
-    #[diagnostic(help("TLS needs the certificate and its key, both as PEM files"))]
+    #[error("cannot use {there}: {missing} is not set")]
+    #[diagnostic(help("set both keys: TLS needs a certificate and its private key, both as PEM files"))]
     Half {
         /// Key that is set.
         there: &'static str,
@@ -63,7 +63,7 @@ pub enum SettingsError {
         missing: &'static str,
     },
     /// Access control is configured without a listen address.
-    #[error("metrics: {there} is set, but metrics.listen is not")]
+    #[error("cannot use {there}: metrics.listen is not set")]
     #[diagnostic(help("set metrics.listen to an address and a port, such as 127.0.0.1:9315, or remove {there}"))]
     Unused {
         /// Key that is set.

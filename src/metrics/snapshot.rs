@@ -112,7 +112,8 @@ impl Distribution {
     }
 }
 
-/// The families of counters, each once and in the order of the records, and where their values are.
+/// The families of counters, each once and in the order of the records, with the positions of their
+/// values.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Layout {
     pub(super) families: Vec<Family>,
@@ -254,7 +255,7 @@ impl Snapshot {
 pub struct WorkerMetrics {
     metrics: Arc<Metrics>,
     shared: Shared,
-    /// The copy that scrapes do not see.
+    /// The copy that scrapes do not read.
     spare: Option<Arc<Snapshot>>,
     totals: Totals,
     peaks: Peaks,
@@ -275,11 +276,11 @@ impl WorkerMetrics {
 
     /// Publishes a slot without waiting.
     ///
-    /// If a scrape holds the lock at this moment, the slot is not shown; the next one is.
+    /// If a scrape holds the lock at this moment, this slot is not published; the next slot is.
     pub fn publish(&mut self, report: SlotReport<'_>) {
         self.totals.add(report);
         let mut next = self.spare.take().unwrap_or_else(|| Arc::new(Snapshot::new(report)));
-        // A scrape that lasts longer than a slot still reads the spare copy: then it is cloned.
+        // If a scrape that lasts longer than a slot still reads the spare copy, the copy is cloned.
         let snapshot = Arc::make_mut(&mut next);
         snapshot.take(report, self.totals, self.metrics.now());
         self.peaks.take(snapshot);

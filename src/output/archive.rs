@@ -1,8 +1,8 @@
 //! Rotated files: their names, their compression, and the removal of the oldest.
 //!
 //! `lines.jsonl` is renamed to `lines-20261121T131144Z.jsonl`, with the time of the rotation, and
-//! compressed to `lines-20261121T131144Z.jsonl.zst`. The pattern `lines*.jsonl*` matches all of
-//! them, in order of time.
+//! compressed to `lines-20261121T131144Z.jsonl.zst`. The pattern `lines*.jsonl*` matches all these
+//! files, in order of time.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader};
@@ -14,7 +14,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::options::FileOptions;
 
-/// Default level of zstd: a tenth of the size, at hundreds of megabytes a second.
+/// Default level of zstd. It compresses records to about a tenth, at hundreds of megabytes a
+/// second.
 const LEVEL: i32 = 3;
 
 /// Nice value of the compressing thread.
@@ -32,7 +33,7 @@ pub(super) struct Archive {
     folder: PathBuf,
     keep: Option<usize>,
     compress: bool,
-    /// Queue of the compressing thread, once there is one.
+    /// Queue of the compressing thread; `None` before the first rotation.
     compressor: Option<Sender<PathBuf>>,
 }
 
@@ -50,7 +51,7 @@ impl Archive {
         }
     }
 
-    /// Renames the file for the time `ts`, in nanoseconds since 1970 (UTC).
+    /// Renames the file after the time `ts`, in nanoseconds since 1970 (UTC).
     pub(super) fn rotate(&mut self, ts: u64) -> io::Result<()> {
         let to = self.folder.join(self.free_name(ts));
         fs::rename(&self.path, &to)?;
@@ -68,7 +69,7 @@ impl Archive {
         let stamp = stamp(ts);
         let taken = |name: &str| [name.to_owned(), format!("{name}{COMPRESSED}")].iter().any(|name| self.folder.join(name).exists());
         let first = format!("{stem}-{stamp}{extension}");
-        // More than one rotation in a second.
+        // For more than one rotation in a second, a number is added.
         let others = (1..).map(|count: u32| format!("{stem}-{stamp}-{count:03}{extension}"));
         std::iter::once(first.clone()).chain(others).find(|name| !taken(name)).unwrap_or(first)
     }
@@ -90,7 +91,7 @@ impl Archive {
         };
         let Ok(folder) = fs::read_dir(&self.folder) else { return Vec::new() };
         let mut names: Vec<_> = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).filter(is_ours).collect();
-        // By time and number, whatever the ending.
+        // Sorted by time and number, without the ending.
         let time = |name: &str| {
             let name = name.strip_suffix(COMPRESSED).unwrap_or(name);
             name.strip_suffix(&extension).unwrap_or(name).to_owned()
@@ -113,8 +114,8 @@ impl Archive {
         if self.compressor.is_none() {
             let (sender, files) = channel::<PathBuf>();
             let work = move || {
-                // Compression must not delay the threads that send MADs. On Linux the value applies
-                // to the thread alone. A refusal is harmless.
+                // Compression must not delay the threads that send MADs. On Linux the nice value
+                // applies to this thread only. A failure is harmless.
                 let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LEAST_PRIORITY);
                 for path in files {
                     if let Err(error) = compress(&path) {
@@ -143,7 +144,7 @@ fn compress(path: &Path) -> io::Result<()> {
     };
     let (partial, whole) = (with(PARTIAL), with(COMPRESSED));
     let from = match File::open(path) {
-        // Removed in the meantime as one of the oldest.
+        // The file was removed in the meantime as one of the oldest.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         file => file?,
     };
@@ -165,7 +166,7 @@ fn compress(path: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
-/// Returns a time as it stands in names: `20261121T131144Z`.
+/// Formats a time for file names: `20261121T131144Z`.
 fn stamp(ts: u64) -> String {
     let at = UNIX_EPOCH + Duration::from_nanos(ts);
     humantime::format_rfc3339_seconds(at).to_string().replace(['-', ':'], "")

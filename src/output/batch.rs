@@ -1,4 +1,4 @@
-//! Records of one slot, as the driver hands them over.
+//! Records of one slot, from the driver to the outputs.
 //!
 //! Two records differ from output to output: the `sweep` record has the number of records that the
 //! output dropped, and a `lines_lost` event reports the same number. Both are handed over as
@@ -13,7 +13,8 @@ pub struct Batch {
     pub bytes: Vec<u8>,
     /// Number of records, the one in `sweep` included.
     pub lines: u64,
-    /// Time at which the batch was made, in nanoseconds since 1970 (UTC). Files are rotated by it.
+    /// Time at which the batch was made, in nanoseconds since 1970 (UTC). File rotation uses this
+    /// time.
     pub ts: u64,
     /// `sweep` record and its place: the number of octets of `bytes` before it. The output sets
     /// `lines_lost`.

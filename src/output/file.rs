@@ -1,4 +1,4 @@
-//! A file: records are appended, and the file is rotated by a rename. It is never truncated.
+//! A file: records are appended. Rotation renames the file. The file is never truncated.
 //!
 //! Before each write the output checks whether another program renamed, removed or truncated the
 //! file. If so, it begins a new file of that name, with `start` records at its head.
@@ -42,7 +42,7 @@ struct Opened {
 }
 
 impl FileOutput {
-    /// Opens the file, ends its last line if that is torn, and compresses leftovers of an earlier
+    /// Opens the file, ends an incomplete last line, and compresses rotated files of an earlier
     /// run.
     pub(super) fn open(options: FileOptions) -> io::Result<Self> {
         let archive = Archive::new(&options);
@@ -91,7 +91,7 @@ impl FileOutput {
             match fs::metadata(path) {
                 Ok(now) if identity(&now) == *id => {
                     if *is_file && now.len() < *length {
-                        tracing::warn!(path = %path.display(), "another program truncated the file, its records may be lost");
+                        tracing::warn!(path = %path.display(), "another program truncated the file, records may be lost");
                         self.stream.begin();
                     }
                     *length = now.len();
@@ -99,7 +99,7 @@ impl FileOutput {
                 // If the path cannot be examined, the open file stays in use.
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {}
                 _ => {
-                    tracing::info!(path = %path.display(), "another program moved the file, beginning a new one");
+                    tracing::info!(path = %path.display(), "another program moved the file, opening a new file");
                     self.file = None;
                 }
             }
@@ -130,18 +130,18 @@ impl FileOutput {
             Ok(()) => (self.file, self.cannot_rotate) = (None, false),
             Err(error) => {
                 if !std::mem::replace(&mut self.cannot_rotate, true) {
-                    tracing::warn!(path = %self.options.path.display(), %error, "cannot rename the file, it keeps growing");
+                    tracing::warn!(path = %self.options.path.display(), %error, "cannot rotate the file, continuing with the same file");
                 }
             }
         }
     }
 
-    /// Opens the file for appending, and ends its last line if that is torn.
+    /// Opens the file for appending, and ends an incomplete last line.
     fn open_whole_lines(&self) -> io::Result<Opened> {
         let path = &self.options.path;
         let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o640).open(path)?;
         let metadata = file.metadata()?;
-        // Only a regular file has a last octet.
+        // Only a regular file can be read from its end.
         if metadata.is_file() && file.seek(SeekFrom::End(0))? > 0 {
             let mut last = [0];
             file.seek(SeekFrom::End(-1))?;
@@ -162,18 +162,18 @@ impl FileOutput {
 
     fn log_success(&mut self) {
         if std::mem::take(&mut self.is_failing) {
-            tracing::info!(output = %self.options.path.display(), "writing again");
+            tracing::info!(output = ?self.options.path, "writing again");
         }
     }
 
     fn log_failure(&mut self, error: &io::Error) {
         if !std::mem::replace(&mut self.is_failing, true) {
-            tracing::warn!(output = %self.options.path.display(), %error, "cannot write, dropping records");
+            tracing::warn!(output = ?self.options.path, %error, "cannot write, dropping records");
         }
     }
 }
 
-/// Returns what identifies a file under any name: device and inode.
+/// Returns the device and inode of a file, which do not change with its name.
 fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }

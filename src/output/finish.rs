@@ -1,8 +1,8 @@
-//! The threads of the outputs, and how they end.
+//! The threads of the outputs, and the end of these threads at a stop.
 //!
 //! An output that cannot write, for example to a full pipe, must not delay the end of the program
-//! without limit. So a stop waits for a given time and then reports, for every output, how many
-//! records it did not write.
+//! without limit. A stop therefore waits for a given time. Then it reports for every output the
+//! number of records that were not written.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,8 +16,7 @@ use super::result::{End, Finished};
 /// Default time that outputs have to write the remaining records after a signal.
 pub const DRAIN: Duration = Duration::from_secs(4);
 
-/// Time for outputs that wait for a peer, not for a write, to return their counts after the drain
-/// time.
+/// Time after the drain time in which outputs that wait for a peer return their counts.
 const LAST_COUNT: Duration = Duration::from_millis(100);
 
 /// Outputs that run on threads of their own.
@@ -43,7 +42,7 @@ impl Running {
     /// Each thread drops its clone of `on_end` after its result is stored, also after a panic.
     ///
     /// # Errors
-    /// When a thread cannot be started.
+    /// Returns an error if a thread cannot be started.
     pub fn start(writers: Vec<Writer>, on_end: impl Fn(&Finished) + Clone + Send + 'static) -> io::Result<Self> {
         let board = Arc::new(Board { results: Mutex::new(vec![None; writers.len()]), changed: Condvar::new() });
         let mut stoppers = Vec::with_capacity(writers.len());
@@ -68,11 +67,11 @@ impl Running {
         self.board.lock().iter().all(Option::is_some)
     }
 
-    /// Ends all outputs: each writes the records that were handed over before this call. Returns as
-    /// soon as all have returned, or when `drain` is over, with one result for each output in their
-    /// order.
+    /// Ends all outputs. Each output writes the records that were handed over before this call.
+    /// Returns when all outputs have returned, or after the time `drain`. The result has one entry
+    /// for each output, in their order.
     ///
-    /// Give the rest of the drain time after a signal. The call blocks the thread.
+    /// `drain` is the rest of the drain time after a signal. The call blocks the thread.
     pub fn finish(self, drain: Duration) -> Vec<Finished> {
         self.stoppers.iter().for_each(Stopper::end);
         let results = self.board.wait(self.board.lock(), drain);
@@ -92,14 +91,14 @@ impl Board {
         self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until all results are there, for at most this time.
+    /// Waits until all results are available, at most for this time.
     fn wait<'a>(&'a self, results: MutexGuard<'a, Vec<Option<Finished>>>, most: Duration) -> MutexGuard<'a, Vec<Option<Finished>>> {
         let is_waiting = |results: &mut Vec<Option<Finished>>| results.iter().any(Option::is_none);
         self.changed.wait_timeout_while(results, most, is_waiting).unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
-/// Posts the result of a thread when it ends, by a return or by a panic.
+/// Stores the result of a thread when the thread returns or panics.
 struct Posted {
     board: Arc<Board>,
     place: usize,
@@ -127,7 +126,7 @@ mod tests {
     use super::super::{Destination, FileOptions, Outlet, Output, open};
     use super::*;
 
-    /// Longer than any test waits if outputs end as they should.
+    /// Time after which a test fails if the outputs do not end.
     const LONG: Duration = Duration::from_secs(60);
 
     fn start(paths: &[&Path], on_end: impl Fn(&Finished) + Clone + Send + 'static) -> (Outlet, Running) {
@@ -160,7 +159,7 @@ mod tests {
         let (fifo, file) = (folder.path().join("fifo"), folder.path().join("lines"));
         mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO is created");
         let (outlet, running) = start(&[&fifo, &file], |_| {});
-        // More than a pipe holds, and it has no reader.
+        // More octets than the pipe can hold without a reader.
         (0..3).for_each(|_| outlet.offer(batch(1 << 20)));
         drop(outlet);
         let finished = running.finish(Duration::from_millis(500));

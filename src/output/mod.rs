@@ -2,16 +2,16 @@
 //!
 //! The driver hands over whole batches and never waits. Each output has a queue ([`Output::buffer`]
 //! octets) and a thread. An output that is slow, full or unreachable drops the records that do not
-//! fit and does not affect the others. It reports the number of dropped records in its own stream:
-//! in a `lines_lost` event before the next records, and in their `sweep` record. At a stop
-//! [`Running::finish`] reports what was not written.
+//! fit. Other outputs are not affected. The output reports the number of dropped records in its own
+//! stream: in a `lines_lost` event before the next records, and in the next `sweep` record. At a
+//! stop [`Running::finish`] reports the number of records that were not written.
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`options`] | settings of an output |
 //! | [`finish`] | the threads, and the results at a stop |
-//! | `batch`, `queue` | records on their way to the outputs |
-//! | `stream` | the text of one file or connection: `start` records, gaps, torn lines |
+//! | `batch`, `queue` | records between the driver and the outputs |
+//! | `stream` | the text of one file or connection: `start` records, gaps, incomplete lines |
 //! | `stdout`, `file`, `archive`, `socket`, `nats`, `subject` | the outputs |
 
 use std::io::{self, Write};
@@ -84,10 +84,10 @@ impl Lines {
     }
 }
 
-/// Opens all outputs. Returns the entry to their queues, and one writer for each of them.
+/// Opens all outputs. Returns the outlet to their queues, and one writer for each output.
 ///
 /// # Errors
-/// When an output cannot be opened, or standard output is one of them and is closed.
+/// Returns an error if an output cannot be opened, or if standard output is closed.
 pub fn open(outputs: &[Output]) -> Result<(Outlet, Vec<Writer>), OutputError> {
     let opened: Vec<(Queue, Writer)> = outputs.iter().map(Output::open).collect::<Result<_, _>>()?;
     let (queues, writers) = opened.into_iter().unzip();
@@ -162,7 +162,7 @@ impl Writer {
     }
 }
 
-/// Writes a text. Returns the number of octets that were written, and the error that stopped it.
+/// Writes a text. Returns the number of written octets, and the error if not all were written.
 fn write_counted(to: &mut impl Write, text: &[u8]) -> (usize, io::Result<()>) {
     let mut written = 0;
     while written < text.len() {

@@ -3,9 +3,9 @@
 //!
 //! While the server is unreachable records wait in the queue, up to
 //! [`Output::buffer`](super::Output::buffer) octets. Records that do not fit are dropped and
-//! reported as by any output. A record whose acknowledgement is missing is sent again with the same
-//! `Nats-Msg-Id`, so that a stream with a duplicate window (two minutes by default) stores it once.
-//! The stream belongs to the administrator: its subjects, its limits and its storage.
+//! reported, as by every output. A record without an acknowledgement is sent again with the same
+//! `Nats-Msg-Id`. A stream with a duplicate window (two minutes by default) stores it once. The
+//! stream belongs to the administrator: its subjects, its limits and its storage.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -42,7 +42,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Interval of pings. Two missing replies end the connection.
 const PING: Duration = Duration::from_secs(10);
 
-/// Error as long as the server has reported none.
+/// Error text before the server has reported an error.
 const NOT_CONNECTED: &str = "not connected";
 
 /// A connection to a server.
@@ -75,7 +75,7 @@ struct Publisher {
 struct Connection {
     /// Wakes the publisher after a connection was made.
     connected: Notify,
-    /// Last error that the server reported, safe to print.
+    /// Last error that the server reported, without control characters.
     error: Mutex<Option<String>>,
 }
 
@@ -100,7 +100,7 @@ impl NatsOutput {
         let connection = Arc::new(Connection::default());
         let connect = connect_options(options, &connection)?;
         let client = runtime.block_on(connect.connect(addresses)).map_err(|error| {
-            tracing::warn!(output = %server, error = %Printable(&error.to_string()), "cannot connect");
+            tracing::warn!(output = ?server, error = %Printable(&error.to_string()), "cannot connect");
             invalid()
         })?;
         let guard = runtime.enter();
@@ -122,8 +122,8 @@ impl NatsOutput {
         Ok(Self { runtime, publisher })
     }
 
-    /// Publishes until all outlets are dropped and every record is acknowledged, or the drain time
-    /// of a stop is over.
+    /// Publishes until all outlets are dropped and every record is acknowledged, or until the drain
+    /// time of a stop ends.
     pub(super) fn run(self, mut inbox: Inbox) {
         let Self { runtime, mut publisher } = self;
         let stopper = inbox.stopper();
@@ -155,7 +155,7 @@ fn connect_options(options: &NatsOptions, connection: &Arc<Connection>) -> Resul
         connect = connect.add_client_certificate(certificate.clone(), key.clone());
     }
     if options.ca_file.is_some() || options.certificate.is_some() {
-        // Otherwise an attacker between the hosts could claim that the server has no TLS.
+        // Without this, an attacker on the path could make the client connect without TLS.
         connect = connect.require_tls(true);
     }
     let (server, connection) = (options.shown_server(), Arc::clone(connection));
@@ -173,24 +173,24 @@ fn connect_options(options: &NatsOptions, connection: &Arc<Connection>) -> Resul
 }
 
 impl Connection {
-    /// Logs an event of the client, and the same error only once in a row.
+    /// Logs an event of the client. The same error is logged only once in a row.
     fn take(&self, server: &str, event: &Event) {
-        // The server chooses the text of its errors.
+        // Error texts come from the server, so they are escaped.
         let text = Printable(&event.to_string()).to_string();
         match event {
             Event::Connected => {
                 *self.error() = None;
-                tracing::info!(output = %server, "connected");
+                tracing::info!(output = ?server, "connected");
                 self.connected.notify_one();
             }
-            Event::Disconnected => tracing::warn!(output = %server, "disconnected, buffering records"),
+            Event::Disconnected => tracing::warn!(output = ?server, "disconnected, buffering records"),
             Event::ServerError(_) | Event::ClientError(_) => {
                 let before = self.error().replace(text.clone());
                 if before.as_ref() != Some(&text) {
-                    tracing::warn!(output = %server, error = %text, "the server reported an error");
+                    tracing::warn!(output = ?server, error = %text, "the server reported an error");
                 }
             }
-            _ => tracing::debug!(output = %server, event = %text, "the connection changed"),
+            _ => tracing::debug!(output = ?server, event = %text, "state of the connection changed"),
         }
     }
 
@@ -237,7 +237,7 @@ impl Publisher {
             Message::Start(source, _) | Message::Lines(source, ..) | Message::Gone(source) => *source,
             Message::End => return,
         };
-        // The stream removes the name when the source ends.
+        // The name is copied, because the stream removes it when the source ends.
         let sampler = self.stream.sampler(source).map(str::to_owned);
         self.stream.take(message);
         let sampler = sampler.or_else(|| self.stream.sampler(source).map(str::to_owned)).unwrap_or_default();
@@ -247,8 +247,7 @@ impl Publisher {
             self.pending.push_back(Pending { subject: subject(&self.fabric, &sampler, &text), id, text, is_acknowledged: false });
             self.next += 1;
         }
-        // The messages are kept until they are acknowledged, so none of the records is dropped
-        // here.
+        // The messages are kept until they are acknowledged, so no record is dropped here.
         self.stream.wrote(usize::MAX);
     }
 
@@ -299,13 +298,13 @@ impl Publisher {
 
     fn log_success(&mut self) {
         if std::mem::take(&mut self.is_failing) {
-            tracing::info!(output = %self.server, "publishing again");
+            tracing::info!(output = ?self.server, "publishing again");
         }
     }
 
     fn log_failure(&mut self, error: &str) {
         if !std::mem::replace(&mut self.is_failing, true) {
-            tracing::warn!(output = %self.server, error = %Printable(error), "cannot publish, buffering records");
+            tracing::warn!(output = ?self.server, error = %Printable(error), "cannot publish, buffering records");
         }
     }
 }

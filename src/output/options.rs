@@ -1,4 +1,4 @@
-//! Settings of an output: its destination and how much may wait for it.
+//! Settings of an output: its destination and the size of its buffer.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -50,7 +50,8 @@ pub struct FileOptions {
     pub path: PathBuf,
     /// Size in octets at which the file is rotated.
     pub rotate_octets: Option<u64>,
-    /// Period of rotation: the file is rotated where the wall clock passes a multiple of it.
+    /// Period of rotation: the file is rotated when the wall clock passes a multiple of this
+    /// period.
     pub rotate_every: Option<Duration>,
     /// Whether rotated files are compressed with zstd.
     pub compress: bool,

@@ -1,4 +1,4 @@
-//! The queues: one for each output, bounded in octets. Handing over records never blocks.
+//! The queues: one for each output, with a limit in octets. Adding records never blocks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use super::options::Kind;
 use super::result::{End, Finished};
 use crate::record::Start;
 
-/// Octets that a batch takes in memory beside its lines, estimated generously.
+/// Upper estimate of the octets of memory that a batch takes in addition to its lines.
 const OVERHEAD: u64 = 1024;
 
-/// Entry to the queues of all outputs. Each clone is a source of records with its own `start`
+/// Sender to the queues of all outputs. Each clone is a source of records with its own `start`
 /// record.
 #[derive(Debug)]
 pub struct Outlet {
@@ -38,7 +38,7 @@ pub(super) enum Message {
     Lines(SourceId, Arc<Batch>, u64),
     /// A source ended.
     Gone(SourceId),
-    /// The output ends; what follows is not written.
+    /// The output ends; later messages are not written.
     End,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Inbox {
     has_ended: bool,
 }
 
-/// Handle to end an output from outside, and to read its counts.
+/// Handle of another thread to end an output and to read its counts.
 #[derive(Clone, Debug)]
 pub(super) struct Stopper {
     sender: WeakUnboundedSender<Message>,
@@ -74,7 +74,7 @@ struct Shared {
     bound: u64,
     /// Current number of octets in the queue.
     octets: AtomicU64,
-    /// Number of records that did not fit since the last that did.
+    /// Number of records that did not fit since the last accepted records.
     refused: AtomicU64,
     /// Whether the last records did not fit.
     is_full: AtomicBool,
@@ -109,15 +109,15 @@ impl Outlet {
         Self { queues: queues.into(), next_source: Arc::new(AtomicU32::new(1)), source: 0, refused: Arc::default() }
     }
 
-    /// Sets the `start` record of this source. It is never dropped, and every file or connection
-    /// that begins later starts with it. Each output sets its own `file_seq`.
+    /// Sets the `start` record of this source. This record is never dropped. Every later file or
+    /// connection starts with it. Each output sets its own `file_seq`.
     pub fn start(&self, start: Start<String>) {
         let start = Arc::new(start);
         self.queues.iter().for_each(|queue| queue.put(Message::Start(self.source, Arc::clone(&start))));
     }
 
-    /// Hands records over without blocking. An output whose queue is full drops them and reports
-    /// the number before the next records that fit.
+    /// Adds records to all queues without blocking. If a queue is full, the records are dropped for
+    /// that output, and their number is reported before the next accepted records.
     pub fn offer(&self, batch: Batch) {
         if batch.lines == 0 {
             return;
@@ -147,17 +147,17 @@ impl Drop for Outlet {
 }
 
 impl Queue {
-    /// Adds a message that is small and rare, without a bound.
+    /// Adds a small and rare message, without checking the limit.
     pub(super) fn put(&self, message: Message) {
-        // An error means that the output has ended; then the message is not needed.
+        // An error means that the output has ended and does not need the message.
         let _ = self.sender.send(message);
     }
 
-    /// Adds records if there is room. Returns how many were refused.
+    /// Adds records if they fit. Returns the number of refused records.
     pub(super) fn offer(&self, source: SourceId, batch: &Arc<Batch>) -> u64 {
         let shared = &*self.shared;
         if self.sender.is_closed() {
-            // The output has ended: these records count as dropped, but not as refused by a full
+            // The output has ended. The records count as dropped, but not as refused by a full
             // queue.
             shared.refused.fetch_add(batch.lines, Ordering::Relaxed);
             return 0;
@@ -169,20 +169,20 @@ impl Queue {
             shared.octets.fetch_sub(octets, Ordering::Relaxed);
             shared.refused.fetch_add(batch.lines, Ordering::Relaxed);
             if !shared.is_full.swap(true, Ordering::Relaxed) {
-                tracing::warn!(output = %shared.name, "buffer full, dropping records");
+                tracing::warn!(output = ?shared.name, "buffer full, dropping records");
             }
             return batch.lines;
         }
         let refused = shared.refused.swap(0, Ordering::Relaxed);
         shared.queued.fetch_add(batch.lines + refused, Ordering::Relaxed);
         if shared.is_full.swap(false, Ordering::Relaxed) {
-            tracing::warn!(output = %shared.name, dropped = refused, "buffer has room again, records were dropped");
+            tracing::warn!(output = ?shared.name, dropped = refused, "buffer accepts records again, records were dropped");
         }
         self.put(Message::Lines(source, Arc::clone(batch), refused));
         0
     }
 
-    /// Returns whether the receiving half is gone.
+    /// Returns whether the receiving half was dropped.
     pub(super) fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
@@ -199,14 +199,14 @@ impl Queue {
 }
 
 impl Stopper {
-    /// Ends the output after the records that are in its queue now.
+    /// Ends the output after the records that are now in its queue.
     pub(super) fn end(&self) {
         if let Some(sender) = self.sender.upgrade() {
             let _ = sender.send(Message::End);
         }
     }
 
-    /// Ends the output even if records wait. An output that is inside a write cannot notice.
+    /// Ends the output even if records wait. An output in a blocking write does not end.
     pub(super) fn abandon(&self) {
         self.shared.abandoned.notify_one();
     }
@@ -248,7 +248,7 @@ impl Inbox {
         self.took(message)
     }
 
-    /// Returns the next message if there is one now.
+    /// Returns the next message; `None` if the queue is empty.
     pub(super) fn ready(&mut self) -> Option<Message> {
         if self.has_ended {
             return None;
@@ -257,8 +257,8 @@ impl Inbox {
         self.took(message)
     }
 
-    /// Takes note that a message was written or dropped, and how many dropped records are not
-    /// reported yet.
+    /// Records that a message was written or dropped, and the number of dropped records that are
+    /// not reported yet.
     pub(super) fn settle(&self, message: &Message, unreported: u64) {
         self.set_unreported(unreported);
         if let Message::Lines(_, batch, refused) = message {
@@ -271,7 +271,7 @@ impl Inbox {
         self.stopper.shared.unreported.store(records, Ordering::Relaxed);
     }
 
-    /// Sets the number of unwritten records to 0: their reader is gone.
+    /// Sets the number of unwritten records to 0, because their reader has disconnected.
     pub(super) fn forget(&self) {
         let Shared { refused, queued, unreported, .. } = &*self.stopper.shared;
         [refused, queued, unreported].into_iter().for_each(|count| count.store(0, Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! What an output reports when it has ended.
+//! Result of an output at its end: its state, and the number of records that were not written.
 
 use super::options::Kind;
 
@@ -13,7 +13,7 @@ pub struct Finished {
     pub end: End,
     /// Number of records that were not written and that no `lines_lost` event reports: still
     /// queued, or dropped after the last record that was written. For a socket, the sum over the
-    /// readers that are connected.
+    /// connected readers.
     pub dropped: u64,
 }
 
@@ -31,10 +31,10 @@ pub enum End {
 }
 
 impl Finished {
-    /// Returns whether the stop failed for this output: records are missing that a reader expects.
+    /// Returns whether the stop failed for this output: expected records are missing.
     ///
-    /// Readers of a socket may leave at any time, so their records only count. So do those of a
-    /// closed pipe.
+    /// Readers of a socket or a pipe may disconnect at any time. Their missing records are counted,
+    /// but are not a failure.
     pub fn is_failure(&self) -> bool {
         match self.end {
             End::Crashed => true,

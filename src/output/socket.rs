@@ -2,11 +2,11 @@
 //!
 //! A reader first receives the `start` records, then every slot from the next one on. A slow reader
 //! loses records, which its own stream reports; other readers are not affected. A reader that does
-//! not accept a batch within [`WRITE_TIMEOUT`] is disconnected, so that another can connect. Data
-//! from readers is not read.
+//! not accept a batch within [`WRITE_TIMEOUT`] is disconnected, so that another reader can connect.
+//! The socket does not read data from readers.
 //!
-//! Every user that can connect can read the records: a Unix socket has mode 0660, a TCP socket is
-//! open to every user of the host at least.
+//! Every user who can connect can read the records. A Unix socket has mode 0660. A TCP socket is
+//! open at least to every user of the host.
 
 use std::fs;
 use std::io;
@@ -29,7 +29,7 @@ use super::stream::Stream;
 /// Time in which a reader must accept a batch.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Pause after a connection that could not be accepted.
+/// Pause after a failure to accept a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Number of connections that wait to be accepted.
@@ -50,11 +50,11 @@ pub(super) struct SocketOutput {
 
 #[derive(Debug)]
 enum Socket {
-    Unix(UnixListener, #[expect(dead_code, reason = "removes the file when it is dropped")] SocketFile),
+    Unix(UnixListener, #[expect(dead_code, reason = "the drop removes the file")] SocketFile),
     Tcp(TcpListener),
 }
 
-/// The file of a Unix socket. It is removed when this is dropped.
+/// The file of a Unix socket, which is removed on drop.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -77,7 +77,7 @@ struct Readers {
 }
 
 impl SocketOutput {
-    /// Opens the socket. All readers together may buffer `buffer` octets.
+    /// Opens the socket. `buffer` is the limit in octets for all readers together.
     pub(super) fn open(options: &ListenOptions, buffer: u64) -> Result<Self, OutputError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(OutputError::Runtime)?;
         let failed = |source| OutputError::Listen { address: options.address.clone(), source };
@@ -94,13 +94,13 @@ impl SocketOutput {
         if let Address::Tcp(address) = options.address
             && !address.ip().is_loopback()
         {
-            tracing::warn!(%address, "every host that reaches this address can read the records, without encryption or a password");
+            tracing::warn!(%address, "every host that can reach this address can read the records");
         }
         Ok(Self { runtime, socket, options: options.clone(), buffer: buffer / options.readers.max(1) as u64 })
     }
 
-    /// Serves readers until all outlets are dropped and every reader has its records, or the drain
-    /// time of a stop is over. Returns the number of records that connected readers did not
+    /// Serves readers until all outlets are dropped and every reader has its records, or until the
+    /// drain time of a stop ends. Returns the number of records that connected readers did not
     /// receive.
     pub(super) fn run(self, inbox: Inbox) -> u64 {
         let Self { runtime, socket, options, buffer } = self;
@@ -133,7 +133,7 @@ impl Readers {
                 reader = socket.accept() => match reader {
                     Ok(reader) => self.accept(reader),
                     Err(error) => {
-                        tracing::warn!(output = %self.name, %error, "cannot accept a reader");
+                        tracing::warn!(output = ?self.name, %error, "cannot accept a reader");
                         tokio::time::sleep(PAUSE).await;
                     }
                 },
@@ -169,7 +169,7 @@ impl Readers {
     fn accept(&mut self, reader: impl AsyncWrite + Unpin + Send + 'static) {
         if self.tasks.len() >= self.most {
             if !std::mem::replace(&mut self.is_crowded, true) {
-                tracing::warn!(output = %self.name, readers = self.most, "too many readers, rejecting others");
+                tracing::warn!(output = ?self.name, readers = self.most, "too many readers, rejecting others");
             }
             return;
         }
@@ -218,7 +218,8 @@ impl Socket {
 
 fn listen_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // Without this a restart fails while connections of the previous process are in TIME_WAIT.
+    // Without this option a restart fails while connections of the previous process are in
+    // TIME_WAIT.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
@@ -248,7 +249,7 @@ fn remove_unused(path: &Path) -> Result<(), OutputError> {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Another program may have replaced the file.
+        // The file is removed only if it is still the same: another program may have replaced it.
         if fs::symlink_metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == self.id) {
             let _ = fs::remove_file(&self.path);
         }

@@ -13,8 +13,8 @@ use super::result::End;
 use super::stream::Stream;
 use super::write_counted;
 
-/// Standard output, without the buffer of [`io::stdout`], which would hide how many octets were
-/// written.
+/// Standard output without the buffer of [`io::stdout`]. With that buffer the number of written
+/// octets would be unknown.
 #[derive(Debug)]
 pub(super) struct StdoutOutput(File);
 
@@ -51,10 +51,10 @@ impl StdoutOutput {
     }
 }
 
-/// Returns whether the descriptor cannot have been given to the program for writing.
+/// Returns whether standard output was closed at the start of the program.
 ///
-/// Rust's runtime opens `/dev/null` for reading and writing in the place of a standard descriptor
-/// that is closed at the start. A shell's `>/dev/null` opens it for writing only.
+/// If a standard descriptor is closed at the start, Rust's runtime opens `/dev/null` for reading
+/// and writing in its place. A shell's `>/dev/null` opens `/dev/null` for writing only.
 fn is_closed(stdout: &File) -> io::Result<bool> {
     let access = fcntl_getfl(stdout)? & OFlags::ACCMODE;
     let metadata = stdout.metadata()?;
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn null_device_counts_as_closed_if_it_can_be_read_too() {
+    fn null_device_open_for_reading_counts_as_closed() {
         let null = |read, write| File::options().read(read).write(write).open("/dev/null").expect("there is a null device");
         for (read, write, closed) in [(true, true, true), (true, false, true), (false, true, false)] {
             assert_eq!(is_closed(&null(read, write)).expect("it can be examined"), closed, "read: {read}, write: {write}");

@@ -7,7 +7,7 @@ use super::batch::Batch;
 use super::queue::{Message, SourceId};
 use crate::record::{self, Start};
 
-/// State of one file, pipe or connection: what was written to it and what it still has to report.
+/// State of one file, pipe or connection: the written text, and the gap that is not reported yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
     /// The last `start` record of each source, in the order in which the sources began.
@@ -16,7 +16,7 @@ pub(super) struct Stream {
     has_head: bool,
     /// Number of the current file or connection.
     seq: u32,
-    /// Number of dropped records that no record reports yet.
+    /// Number of dropped records that are not reported yet.
     dropped: u64,
     /// Whether the last line is incomplete: a line feed must precede the next record.
     is_torn: bool,
@@ -39,7 +39,7 @@ struct Parts {
 }
 
 impl Stream {
-    /// Returns a new stream with the same sources and the given number.
+    /// Returns the stream of another connection: the same sources, and the number `seq`.
     pub(super) fn another(&self, seq: u32) -> Self {
         Self { starts: self.starts.clone(), seq, ..Self::default() }
     }
@@ -71,7 +71,7 @@ impl Stream {
         &self.text
     }
 
-    /// Keeps the `start` records up to date and makes no text.
+    /// Updates the `start` records from a message, without making a text.
     pub(super) fn note(&mut self, message: &Message) {
         match message {
             Message::Start(source, start) => self.set_start(*source, start),
@@ -93,8 +93,8 @@ impl Stream {
         &self.text
     }
 
-    /// Updates the state after the first `octets` octets of the text were written. The other
-    /// records are dropped.
+    /// Updates the state after the first `octets` octets of the text were written. Records that
+    /// were not written completely count as dropped.
     pub(super) fn wrote(&mut self, octets: usize) {
         let written = &self.text[..octets.min(self.text.len())];
         if let Some(last) = written.last() {
@@ -116,7 +116,7 @@ impl Stream {
             self.dropped = 0;
         }
         let whole = written[gap_end..].iter().filter(|octet| **octet == b'\n').count() as u64;
-        // A line that lacks only its line feed is whole: the next text begins with it.
+        // A line without its line feed is complete: the next text begins with the line feed.
         let lacks_line_feed = self.is_torn && self.text.get(written.len()) == Some(&b'\n');
         self.dropped += lines.saturating_sub(whole + u64::from(lacks_line_feed));
     }
@@ -241,16 +241,16 @@ mod tests {
         // The first of three lines and half of the second.
         assert_eq!(write(&mut stream, &lines("one\ntwo\nthree\n", 0), 6), "one\ntwo\nthree\n");
         assert_eq!(stream.unreported(), 2);
-        // Not even the line feed that ends the torn line.
+        // Nothing is written, not even the line feed that ends the incomplete line.
         assert_eq!(write(&mut stream, &lines("four\n", 0), 0), "\ngap=2\nfour\n");
         assert_eq!(stream.unreported(), 3);
-        // That line feed only.
+        // Only the line feed is written.
         assert_eq!(write(&mut stream, &lines("five\n", 0), 1), "\ngap=3\nfive\n");
-        // A part of the gap event, so the gap is reported again.
+        // Only a part of the gap event is written, so the gap is reported again.
         assert_eq!(write(&mut stream, &lines("six\n", 0), 3), "gap=4\nsix\n");
         assert_eq!(write(&mut stream, &lines("seven\n", 1), ALL), "\ngap=6\nseven\n");
         assert_eq!(stream.unreported(), 0);
-        // All but the line feed.
+        // All octets but the line feed are written.
         assert_eq!(write(&mut stream, &lines("eight\n", 0), 5), "eight\n");
         assert_eq!(stream.unreported(), 0);
         assert_eq!(write(&mut stream, &lines("nine\n", 0), ALL), "\nnine\n");

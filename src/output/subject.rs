@@ -5,7 +5,7 @@ use crate::record::reader::Head;
 /// Returns the subject of a record.
 ///
 /// Each part has letters, digits, `-` and `_` only: a dot, a blank or a wildcard in a name would
-/// change the subject's structure. Other characters become `_`; so does an empty part.
+/// change the subject's structure. Other characters become `_`. An empty part becomes `_`.
 pub(super) fn subject(fabric: &str, sampler: &str, line: &[u8]) -> String {
     let kind = Head::of(line).ok().and_then(|head| head.kind).map_or("", |kind| kind.as_str());
     format!("ibnet.{}.{}.{}", part(fabric), part(sampler), part(kind))

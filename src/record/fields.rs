@@ -1,10 +1,10 @@
 //! The fields of `start`, `sweep`, `histogram` and `event` records, each listed once, in the order
 //! of the line.
 //!
-//! The writer, the strict reader and the tolerant reader use the same types and differ in `Text`
-//! only: `&str` when a record is written, [`String`] in [`strict`](super::strict),
-//! [`Cow`](std::borrow::Cow) in [`reader`](super::reader). Deserialization skips unknown fields. A
-//! field marked `default` may be missing in the lines of another version.
+//! The writer, the strict reader and the tolerant reader use the same types. They differ in `Text`:
+//! `&str` in the writer, [`String`] in [`strict`](super::strict), [`Cow`](std::borrow::Cow) in
+//! [`reader`](super::reader). Deserialization skips unknown fields. A field marked `default` may be
+//! missing in the lines of another version.
 //!
 //! `ts` is in nanoseconds since 1970 (UTC). A slot number is the start of the slot divided by the
 //! interval: all samplers give the same number to the same slot. Durations are in nanoseconds.
@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::{Guid, Lid, PortNum};
 
-/// First record of a stream, and again after a change of the assignments. No two first lines are
-/// alike.
+/// First record of a stream, and again after a change of the assignments. No two `start` records at
+/// the beginning of files or streams are equal.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "start")]
 pub struct Start<Text> {
@@ -57,8 +57,8 @@ pub struct Start<Text> {
     pub ports: usize,
     /// SHA-256 of the assignments file in hexadecimal; null without a file.
     pub assignments_sha256: Option<Text>,
-    /// Time that one read of the clock takes. Every measured duration includes it. `None` only
-    /// where a line lacks it.
+    /// Time that one read of the clock takes. Every measured duration includes this time. `None`
+    /// only if the line lacks the field.
     pub clock_ns: Option<u64>,
     /// Number of the file or stream, counted from 0 by each output of a process.
     #[serde(default)]
@@ -116,13 +116,15 @@ pub struct SweepRecord<Text> {
     /// Number of replies that came after their timeout.
     #[serde(default)]
     pub mads_late: u64,
-    /// Number of rejected replies: the sum of the next six fields.
+    /// Number of rejected replies: the sum of `mads_duplicate`, `mads_foreign` and the four
+    /// `mads_bad_*` fields.
     #[serde(default)]
     pub mads_rejected: u64,
     /// Number of replies to a request that already had a reply.
     #[serde(default)]
     pub mads_duplicate: u64,
-    /// Number of replies that match no request, or came from another LID than the request went to.
+    /// Number of replies that match no request, or came from a LID other than the destination of
+    /// the request.
     #[serde(default)]
     pub mads_foreign: u64,
     /// Number of replies that are not 256 octets long.
@@ -190,7 +192,7 @@ pub struct HistogramRecord<Text> {
     pub lid: Option<Lid>,
     /// Distance of the device in hops; null except for `service`, and where no plan gives it.
     pub hops: Option<u16>,
-    /// Mean of the values. `None` only where a line lacks it.
+    /// Mean of the values. `None` only if the line lacks the field.
     pub mean_ns: Option<u64>,
     /// Number of values.
     #[serde(default)]

@@ -11,7 +11,7 @@
 //! | [`reader`] | a fast reader that skips unknown fields |
 //! | [`text`] | JSON strings that are safe on a terminal |
 //!
-//! `type` is the first field of every record. Numbers are integers unless `docs/records.md` names
+//! `type` is the first field of every record. Numbers are integers unless `docs/records.md` gives
 //! another type.
 
 use serde::Serialize;
@@ -29,16 +29,16 @@ pub use fields::{EventRecord, HistogramRecord, Start, SweepRecord};
 pub use port::PortFields;
 pub use sample::{LinkSource, PortIdentity, PortRecord, Shares};
 
-/// Version of the records. Fields may be added within a version; none changes its meaning.
+/// Version of the records. Fields may be added within a version, but no field changes its meaning.
 pub const SCHEMA: u32 = 1;
 
-/// Words of `identity`: NodeInfo confirmed the device, or it was not verified.
+/// Values of `identity`: NodeInfo confirmed the device, or the device was not verified.
 pub const IDENTITY: [&str; 2] = ["ok", "unverified"];
 
-/// Words of `role`.
+/// Values of `role`.
 pub const ROLES: [&str; 2] = ["primary", "secondary"];
 
-/// Words of `kind` in a `histogram` record.
+/// Values of `kind` in a `histogram` record.
 pub const HISTOGRAMS: [&str; 3] = ["rtt", "service", "sweep"];
 
 /// Counters whose sum is the metric `errors` of tables and pictures.
@@ -101,7 +101,7 @@ impl Of {
 
 /// Appends a record and a line feed.
 pub fn write(record: &impl Serialize, lines: &mut Vec<u8>) {
-    // Neither fails: a Vec accepts all octets, and all keys are strings.
+    // This cannot fail: a Vec accepts all octets, and all keys are strings.
     if record.serialize(&mut text::compact(&mut *lines)).is_ok() {
         lines.push(b'\n');
     }

@@ -1,8 +1,9 @@
 //! The fields of a `port` record, listed once: the struct, its writer and its reader are generated
 //! from one list.
 //!
-//! The counters stand in the middle of the line, each under its own name, so serde's `flatten`
-//! would be needed. It buffers the whole record and is several times slower than the visitor here.
+//! The counters are in the middle of the line, each as a field of its own. With serde's derive
+//! macros they would need `flatten`, which buffers the whole record and is several times slower
+//! than the visitor in this file.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,7 +19,7 @@ pub trait WriteCounters {
     /// Writes one entry for each counter.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// Returns the errors of the serializer.
     fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error>;
 }
 
@@ -30,7 +31,7 @@ pub trait ReadCounters<'de>: Sized {
     /// Reads the value of a field that is not one of the fixed fields.
     ///
     /// # Errors
-    /// When the value is rejected.
+    /// Returns an error if the value is rejected.
     fn read<A: MapAccess<'de>>(&mut self, name: Cow<'de, str>, map: &mut A) -> Result<(), A::Error>;
 }
 
@@ -47,9 +48,9 @@ pub(super) trait Read<'de>: Sized {
 
 /// Generates the struct, `Serialize` and the visitor from the list of fields.
 ///
-/// Each field has one of these words before it: `required` (a line without it is rejected),
-/// `always` (written in every line; a reader fills in the default), `optional` (written only if
-/// present), `flat` (the counters).
+/// Each field begins with one of these words: `required` (a line without it is rejected), `always`
+/// (written in every line; a reader fills in the default), `optional` (written only if present),
+/// `flat` (the counters).
 macro_rules! port_fields {
     ($( $(#[$doc:meta])* $presence:ident $field:ident: $type:ty, )*) => {
         /// One port in one slot: all fields in the order of the line.
@@ -134,8 +135,8 @@ macro_rules! port_fields {
 const REQUIRED: [Option<&str>; 3] = [Some("ts"), Some("guid"), Some("port")];
 
 port_fields! {
-    /// Time of the last reply of the port, in nanoseconds since 1970 (UTC); of the slot's start
-    /// without a reply.
+    /// Time of the last reply of the port, in nanoseconds since 1970 (UTC). Without a reply, the
+    /// time of the slot's start.
     required ts: u64,
     /// Slot number.
     always slot: u64,
@@ -151,8 +152,8 @@ port_fields! {
     always node: Text,
     /// Kind of the node; `None` for a kind that this version does not have.
     always kind: Option<NodeKind>,
-    /// Distance in hops by the plan: 0 for the sampler host's HCA, 1 for its switch; null without a
-    /// plan.
+    /// Distance in hops according to the plan: 0 for the sampler host's HCA, 1 for its switch; null
+    /// without a plan.
     always hops: Option<u16>,
     /// Port GUID of the peer; null without a peer.
     always peer_guid: Option<Guid>,
@@ -180,8 +181,8 @@ port_fields! {
     flat counters: Counters,
     /// Names of saturated counters; missing if there are none.
     optional saturated: Names,
-    /// Time since the previous reading, in nanoseconds; null without one. The rates below are means
-    /// over it.
+    /// Time since the previous reading, in nanoseconds; null without one. `xmit_gbps` and the other
+    /// rates are means over this time.
     always dt_ns: Option<u64>,
     /// Transmitted data in Gb/s; null without a previous reading.
     always xmit_gbps: Option<f64>,

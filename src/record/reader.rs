@@ -1,8 +1,8 @@
 //! The tolerant reader: fast, and able to read records of other versions.
 //!
-//! It skips unknown fields and fills in missing ones, as `docs/records.md` asks of readers.
-//! [`strict`](super::strict) does neither. The strings of a port record are borrowed from the line
-//! unless they have escapes.
+//! This reader skips unknown fields and fills in missing ones, as `docs/records.md` requires of
+//! readers. [`strict`](super::strict) does neither. The strings of a port record are borrowed from
+//! the line unless they have escapes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -66,7 +66,7 @@ pub enum Value {
     Many(Vec<u64>),
     /// A negative or fractional number, which no counter of this version has.
     Real(f64),
-    /// Not a number. Such fields are not kept.
+    /// Any other value. Such fields are not kept.
     Other,
 }
 
@@ -80,10 +80,10 @@ pub struct Head {
 }
 
 impl Head {
-    /// Reads type and time of a line, and as little else as possible.
+    /// Reads type and time of a line, and skips the other fields.
     ///
     /// # Errors
-    /// When the line is not a JSON object with `type` and `ts`.
+    /// Returns an error if the line is not a JSON object with `type` and `ts`.
     pub fn of(line: &[u8]) -> Result<Self, serde_json::Error> {
         #[derive(serde::Deserialize)]
         struct AnyOrder<'a> {
@@ -116,7 +116,7 @@ impl Type {
     /// All types.
     pub const ALL: [Self; 5] = [Self::Start, Self::Port, Self::Sweep, Self::Histogram, Self::Event];
 
-    /// Returns the word in the records.
+    /// Returns the value of `type` in the records.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -136,7 +136,7 @@ impl<'a> Record<'a> {
     /// Reads a line of this type.
     ///
     /// # Errors
-    /// When the line is not a record of this type.
+    /// Returns an error if the line is not a record of this type.
     pub fn parse(line: &'a [u8], kind: Type) -> Result<Self, serde_json::Error> {
         let text = utf8(line)?;
         Ok(match kind {
@@ -151,7 +151,7 @@ impl<'a> Record<'a> {
     /// Reads a port record without its counters, which is faster.
     ///
     /// # Errors
-    /// When the line is not a port record.
+    /// Returns an error if the line is not a port record.
     pub fn parse_without_counters(line: &'a [u8]) -> Result<Self, serde_json::Error> {
         let mut json = serde_json::Deserializer::from_str(utf8(line)?);
         let port = json.deserialize_map(PortVisitor::new(false))?;

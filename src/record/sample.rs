@@ -9,7 +9,7 @@ use crate::sweep::counter::{Columns, Rates, Reading};
 use crate::sweep::sample::Sample;
 use crate::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
-/// The fields of a port that are the same in each of its records until the fabric changes.
+/// The fields of a port that stay the same until the fabric changes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PortIdentity {
     /// Port GUID.
@@ -18,11 +18,12 @@ pub struct PortIdentity {
     pub port: PortNum,
     /// LID of the device.
     pub lid: Lid,
-    /// Name of the node, unchecked: it may have any characters.
+    /// Name of the node; not checked, so it may contain any characters.
     pub node: String,
     /// Kind of the node.
     pub kind: NodeKind,
-    /// Distance from the sampler in hops by the plan: 0 for the host's own HCA, 1 for its switch.
+    /// Distance from the sampler in hops according to the plan: 0 for the host's own HCA, 1 for its
+    /// switch.
     pub hops: Option<u16>,
     /// GUID, port number and name of the peer.
     pub peer: Option<(Guid, PortNum, String)>,
@@ -45,7 +46,7 @@ impl LinkSource {
     /// All sources.
     pub const ALL: [Self; 2] = [Self::File, Self::Live];
 
-    /// Returns the word in the records.
+    /// Returns the value of `link_source` in the records.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -188,7 +189,8 @@ impl Serialize for Values<'_> {
     }
 }
 
-/// The names of the saturated counters. An array is named once if any of its values is saturated.
+/// The names of the saturated counters. The name of an array occurs once if any of its values is
+/// saturated.
 struct Saturated<'a> {
     reading: &'a Reading,
     columns: &'a Columns,

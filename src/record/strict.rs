@@ -1,4 +1,4 @@
-//! The strict reader: it accepts exactly what this version writes.
+//! The strict reader: accepts exactly the records that this version writes.
 //!
 //! An unknown field, a missing field or an unknown word is an error. Tests use it to check that
 //! `docs/records.md` describes everything that is written. A reader of records from other versions
@@ -104,7 +104,7 @@ fn values_of(name: &str) -> Option<usize> {
 /// Reads a record.
 ///
 /// # Errors
-/// When this version does not write such a record.
+/// Returns an error if this version does not write such a record.
 pub fn parse(line: &str) -> Result<Line, Error> {
     let found: Fields = serde_json::from_str(line)?;
     match found.0.get("type").and_then(Json::as_str) {
@@ -173,7 +173,7 @@ fn exact<T: DeserializeOwned + Serialize>(line: &str, found: &Fields) -> Result<
     }
 }
 
-/// The fields of a JSON object, each of which may stand once.
+/// The fields of a JSON object. A field may occur only once.
 struct Fields(BTreeMap<String, Json>);
 
 impl<'de> Deserialize<'de> for Fields {

@@ -1,10 +1,10 @@
 //! JSON strings that are safe on a terminal: characters that do not show are written as `\\u` and
 //! four hexadecimal digits.
 //!
-//! JSON requires this for the first 32 characters only. Other characters also act on terminals
+//! JSON requires this for the first 32 characters only. Other characters also affect terminals
 //! (U+009B starts a command), break lines (U+0085, U+2028) or change the direction of the rest of a
-//! line (U+202E). Node names may contain any character. Every JSON reader turns an escape back into
-//! the same character.
+//! line (U+202E). Node names may contain any character. Every JSON reader decodes an escape to the
+//! original character.
 
 use std::io::{self, Write};
 
@@ -27,7 +27,8 @@ pub fn compact<W: Write>(to: W) -> Serializer<W, Escaped<CompactFormatter>> {
 /// Returns a value as JSON with one field a line, indented by two blanks.
 ///
 /// # Errors
-/// When the value cannot be represented in JSON, such as a map whose keys are not strings.
+/// Returns an error if the value cannot be represented in JSON, such as a map whose keys are not
+/// strings.
 pub fn to_string_pretty(value: &impl Serialize) -> serde_json::Result<String> {
     let mut octets = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut octets, Escaped(PrettyFormatter::new())))?;

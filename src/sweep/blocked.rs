@@ -25,7 +25,7 @@ use crate::types::NodeKind;
 pub struct WaitTick {
     /// Tick of PortSamplesControl: symbol times per tick, minus one.
     pub tick: u8,
-    /// What the symbol times refer to.
+    /// Reference of the symbol times.
     pub of: TickOf,
 }
 
@@ -38,7 +38,7 @@ pub enum TickOf {
     Port,
 }
 
-/// IEEE company identifiers of Mellanox, now NVIDIA, in NodeInfo.VendorID.
+/// IEEE company identifiers of Mellanox (now NVIDIA), as in NodeInfo.VendorID.
 const NVIDIA: [u32; 3] = [0x0002c9, 0x00258b, 0x0008f1];
 
 /// DeviceID of switches that count octets of one lane: SwitchX and SwitchX-2, Switch-IB, Switch-IB
@@ -60,7 +60,7 @@ impl TickOf {
     }
 }
 
-/// A share above 1 up to this value comes from the times of the two readings, and counts as 1.
+/// A share between 1 and this value is an error of the reading times, and counts as 1.
 const TOLERANCE: f64 = 1.05;
 
 impl WaitTick {

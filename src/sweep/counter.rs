@@ -16,7 +16,7 @@ use super::sample::Sample;
 use crate::mad::pma::{Capabilities, Field, Group, Needs};
 use crate::time::Instant;
 
-/// The counters that a record can have, in the order of the record.
+/// Columns of a record: all counters that it can have, in the order of the record.
 #[derive(Clone, Debug)]
 pub struct Columns {
     columns: Vec<Column>,
@@ -72,7 +72,7 @@ impl Columns {
         self.columns.len()
     }
 
-    /// Whether there are no columns.
+    /// Returns whether there are no columns.
     pub fn is_empty(&self) -> bool {
         self.columns.is_empty()
     }
@@ -95,13 +95,13 @@ impl Rate {
 }
 
 impl Column {
-    /// Whether the column is in the record of a device: the device has the counter in this group,
-    /// and has no wider one.
+    /// Returns whether the column is in the record of a device. The device must have the counter in
+    /// this group, and no wider counter of the same name.
     ///
     /// A device of unknown capabilities is taken to have the mandatory counters and the 64-bit
     /// traffic counters, except those that it refused. A forced group is present if it was
-    /// answered; but that does not prove counters that some devices lack in the group, such as
-    /// 64-bit error counters.
+    /// answered. Counters that some devices lack in that group, such as 64-bit error counters, are
+    /// not assumed to be present.
     fn is_present(&self, sample: &Sample<'_>) -> bool {
         let has = |place: usize, group: Group, field: &Field| {
             let forced = sample.forced & 1 << place != 0 && sample.answer(place).is_some();
@@ -116,7 +116,7 @@ impl Column {
     }
 }
 
-/// Whether the device of a sample has what a counter needs.
+/// Returns whether the device of a sample has what a counter needs.
 fn satisfied(sample: &Sample<'_>, needs: Needs) -> bool {
     let Some(capabilities) = sample.capabilities else {
         // A group that OptionMask would name is present if it was answered.
@@ -129,14 +129,14 @@ fn satisfied(sample: &Sample<'_>, needs: Needs) -> bool {
     }
 }
 
-/// The values of a port in one slot, by column, and what follows from them and the previous slot.
+/// The values of a port in one slot, by column, with resets and rates since the previous slot.
 #[derive(Clone, Debug)]
 pub struct Reading {
     slot: u64,
     /// Whether each column is present and was answered.
     present: Vec<bool>,
-    /// Last values as on the wire, also of earlier slots: a device may return with cleared
-    /// counters.
+    /// Last values as on the wire. Values of earlier slots are kept, because a device may return
+    /// with cleared counters.
     raw: Vec<u64>,
     /// Time at which each group was received in this slot.
     at: Vec<Option<Instant>>,
@@ -186,14 +186,14 @@ impl Reading {
         }
     }
 
-    /// Discards all values, because the next ones may be another device's.
+    /// Discards all values, because the next values may be those of another device.
     pub fn clear(&mut self) {
         self.present.fill(false);
         self.raw.fill(0);
         self.at.fill(None);
     }
 
-    /// Replaces the values by those of a slot's sample. Allocates no memory.
+    /// Stores the values of a sample, and computes resets and rates. Allocates no memory.
     pub fn take(&mut self, columns: &Columns, slot: u64, sample: &Sample<'_>) {
         let successive = slot == self.slot.wrapping_add(1);
         self.slot = slot;

@@ -6,12 +6,12 @@ use crate::mad::pma::Group;
 
 /// An ordered list of counter groups without duplicates.
 ///
-/// It cannot be longer than [`Group::ALL`], so the bit masks and arrays that are indexed by the
-/// position of a group (32 bits, 32 entries) always have a place for every group.
+/// The list cannot be longer than [`Group::ALL`]. Bit masks (32 bits) and arrays (32 entries) that
+/// are indexed by the position of a group are therefore always large enough.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GroupList(Vec<Group>);
 
-/// Number of groups for which masks and arrays have a place.
+/// Largest number of groups in masks and arrays.
 pub(super) const MAX_GROUPS: usize = 32;
 
 const _: () = assert!(Group::ALL.len() <= MAX_GROUPS);

@@ -1,8 +1,8 @@
 //! Transactions: requests that were sent and neither answered nor given up.
 //!
 //! A transaction is found by its TID. Timeouts expire in the order of sending: all MADs to agents
-//! have the same timeout and grace period, and so do all MADs to the subnet manager, which gets
-//! more time. Two pairs of queues in the order of sending therefore replace a timer heap.
+//! have the same timeout and grace period. All MADs to the subnet manager have another, longer pair
+//! of times. Two pairs of queues in the order of sending therefore replace a timer heap.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -25,16 +25,16 @@ pub struct Transaction {
     pub generation: u32,
     /// The request.
     pub query: Query,
-    /// Use of the reply.
+    /// Purpose of the reply.
     pub purpose: Purpose,
     /// Time of sending.
     pub sent: Instant,
-    /// Whether the timeout has passed: the request holds no place in the window any more, but a
-    /// reply still counts.
+    /// Whether the timeout has passed: the request has freed its place in the window, but a reply
+    /// still counts.
     pub expired: bool,
 }
 
-/// Use of a reply.
+/// Purpose of a reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
     /// The counters of one group of one port.
@@ -48,7 +48,7 @@ pub enum Purpose {
     Capabilities,
     /// OptionMask and Tick of the device's agent: PortSamplesControl.
     Sampling,
-    /// Whether the device answers for a group at all.
+    /// Test whether the device answers for a group.
     Probe {
         /// Index into the groups that are swept.
         group: u8,
@@ -72,7 +72,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Whether the request goes to the subnet manager.
+    /// Returns whether the request goes to the subnet manager.
     pub fn is_to_manager(self) -> bool {
         self == Self::Path
     }
@@ -108,9 +108,9 @@ pub struct Inflight {
 #[derive(Debug)]
 struct TimeoutQueues {
     timeouts: Timeouts,
-    /// Requests that wait for the end of their timeout.
+    /// Requests whose timeout has not passed.
     unexpired: VecDeque<(Instant, Tid)>,
-    /// Requests that wait for the end of their grace period.
+    /// Requests in their grace period.
     expired: VecDeque<(Instant, Tid)>,
 }
 
@@ -127,15 +127,15 @@ impl TimeoutQueues {
     }
 }
 
-/// Number of past TIDs whose end is remembered.
+/// Number of past TIDs whose end is stored.
 const REMEMBERED: u32 = 1 << 16;
 
-/// How the transaction of a TID ended that is not in flight.
+/// End of the transaction of a past TID.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PastTid {
-    /// It was answered: another reply is a duplicate.
+    /// The transaction was answered: another reply is a duplicate.
     Answered,
-    /// It was given up: a reply is late.
+    /// The transaction was given up: a reply is late.
     GivenUp,
     /// This sampler never used the TID, or used it more than 65,536 requests ago.
     Unknown,
@@ -146,7 +146,7 @@ impl Inflight {
     /// host cannot guess them and forge a reply.
     ///
     /// `capacity` and `manager_capacity` are the largest numbers of transactions at agents and at
-    /// the subnet manager. Up to them no memory is allocated later.
+    /// the subnet manager. Up to these numbers no memory is allocated later.
     pub fn new(first_tid: u32, (capacity, agents): (usize, Timeouts), (manager_capacity, manager): (usize, Timeouts)) -> Self {
         Self {
             by_tid: FxHashMap::with_capacity_and_hasher(capacity + manager_capacity, FxBuildHasher),
@@ -159,8 +159,8 @@ impl Inflight {
         }
     }
 
-    /// Number of transactions that hold a place in the window. Requests to the subnet manager hold
-    /// none.
+    /// Returns the number of transactions that hold a place in the window. Requests to the subnet
+    /// manager hold none.
     pub fn pending(&self) -> usize {
         self.pending
     }
@@ -188,7 +188,7 @@ impl Inflight {
         self.by_tid.get(&tid)
     }
 
-    /// Returns how the transaction of a TID ended that is not in flight.
+    /// Returns the end of the transaction of a TID that is not in flight.
     pub fn past(&self, tid: Tid) -> PastTid {
         let (word, bit) = Self::answered_bit(tid);
         match self.next_tid.wrapping_sub(tid.0) {
@@ -262,7 +262,7 @@ impl Inflight {
         self.agents.unexpired.iter().filter_map(|(_, tid)| self.by_tid.get(tid)).filter(|transaction| !transaction.expired)
     }
 
-    /// Number of transactions that an agent may still answer.
+    /// Returns the number of transactions that an agent may still answer.
     pub fn at_agents(&self) -> usize {
         self.at_agents
     }

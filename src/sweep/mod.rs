@@ -1,4 +1,5 @@
-//! The sweep: queries every assigned port once a slot, and makes a record of each in any case.
+//! The sweep: queries every assigned port once a slot, and makes one record for each port, answered
+//! or not.
 //!
 //! A **slot** is one numbered interval of the wall clock, which starts at the same instant on all
 //! samplers. A **sample** is the outcome of one slot for one port. The **timeout** of a MAD frees
@@ -20,7 +21,7 @@
 //! | [`record`](crate::record) | the JSON records |
 //! | [`driver`] | joins engine, transport, clock and output; the only module that reads clocks |
 //! | [`virtual_sweep`] | the driver's loop on a simulated fabric, in virtual time |
-//! | [`query`] | queries of one port, shown as by `perfquery` |
+//! | [`query`] | queries of one port, printed in the format of `perfquery` |
 
 pub mod blocked;
 pub mod counter;

@@ -24,9 +24,9 @@ pub enum Status {
     SendError,
     /// The agent returned an error status.
     MadError,
-    /// Not queried, because its device did not answer three MADs in a row.
+    /// The port was not queried, because its device did not answer three MADs in a row.
     Unreachable,
-    /// Not queried, or not completely, because the slot was over.
+    /// The port was not queried, or not completely, because the slot was over.
     Skipped,
     /// Another device answers at the LID; its data is dropped.
     WrongDevice,

@@ -1,10 +1,9 @@
-//! Start times of slots: where the wall clock passes a multiple of the interval, at the same
-//! instant on all samplers.
+//! Start times of slots. A slot starts when the wall clock reaches a multiple of the interval, at
+//! the same instant on all samplers.
 //!
 //! The wall clock is read once a slot; all waits use the monotonic clock. A slot that could not
-//! start in time is missed, and never caught up. A wall clock that was set shows as slot numbers
-//! that do not match the time that has passed. This module reads no clock: both times are
-//! arguments.
+//! start in time is missed, and never caught up. If the wall clock was set, slot numbers do not
+//! match the elapsed time. This module reads no clock: both times are arguments.
 
 use std::time::Duration;
 
@@ -40,7 +39,7 @@ pub struct SlotStart {
     pub start: Instant,
 }
 
-/// What to do with a slot at an instant.
+/// Decision about a slot at an instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Wait for this time.
@@ -51,7 +50,7 @@ pub enum Verdict {
     Missed,
 }
 
-/// What happened between a slot and the one that ran before it.
+/// Missed slots and clock steps between a slot and the slot that ran before it.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Gap {
     /// Slots that could not start in time.
@@ -72,7 +71,8 @@ impl Schedule {
         wall.saturating_sub(nanos(self.offset)) / nanos(self.interval).max(1)
     }
 
-    /// Continues the slots of another sampler. If this slot cannot run any more, it is missed.
+    /// Continues the slots of another driver with this slot. If it is too late for this slot, the
+    /// slot is missed.
     pub fn begin_with(&mut self, slot: u64) {
         self.first = Some(slot);
     }
@@ -95,7 +95,7 @@ impl Schedule {
         SlotStart { number, start: now + Duration::from_nanos(number * interval - wall) }
     }
 
-    /// Returns what to do with a slot at this instant.
+    /// Decides what to do with a slot at this instant.
     pub fn verdict(&self, slot: SlotStart, now: Instant) -> Verdict {
         if now >= slot.start + self.interval.mul_f64(LATEST_START) {
             Verdict::Missed
@@ -106,7 +106,7 @@ impl Schedule {
         }
     }
 
-    /// Records that a slot begins. Returns what happened since the last one.
+    /// Records that a slot begins. Returns the gap since the last slot.
     pub fn begin(&mut self, slot: SlotStart) -> Gap {
         let Some(last) = self.last.replace(slot) else {
             let missed = self.first.map_or(0, |first| slot.number.saturating_sub(first));
@@ -119,12 +119,12 @@ impl Schedule {
     }
 }
 
-/// Returns when a slot stops to send requests: after 90 % of the interval.
+/// Returns the time at which a slot stops requesting counters: after 90 % of the interval.
 pub fn ask_until(start: Instant, interval: Duration) -> Instant {
     start + interval.mul_f64(ASK_UNTIL)
 }
 
-/// Returns when a slot ends at the latest: after 95 % of the interval.
+/// Returns the latest end of a slot: after 95 % of the interval.
 pub fn close_at(start: Instant, interval: Duration) -> Instant {
     start + interval.mul_f64(CLOSE_AT)
 }

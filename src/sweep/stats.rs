@@ -148,7 +148,7 @@ impl RoundTrips {
 
     /// Adds the round trips of another slot.
     pub fn add(&mut self, other: &Self) {
-        // Both histograms have the same bounds, so that this cannot fail.
+        // Both histograms have the same bounds, so this cannot fail.
         let _ = self.switch.add(&other.switch);
         let _ = self.hca.add(&other.hca);
         self.longest = self.longest.max(other.longest);
@@ -179,7 +179,7 @@ impl Default for SlotStats {
 }
 
 impl SlotStats {
-    /// Begins a slot. Allocates nothing.
+    /// Resets the sums for a new slot. Allocates nothing.
     pub(super) fn restart(&mut self, now: Instant) {
         self.rtt.reset();
         (self.started, self.ended) = (now, now);

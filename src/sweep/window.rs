@@ -1,14 +1,14 @@
 //! The window, which is the number of MADs in flight at once, and the pace, which limits MADs a
 //! second.
 //!
-//! 1. **The window adapts.** If devices answer some MADs and lose more than usual, a queue on the
-//!    path is full: in a switch, on a link or in this host. The window is then halved and kept for
-//!    some slots. After that it grows in each slot by a sixteenth of the configured window.
+//! 1. **The window adapts.** If devices answer some MADs but more MADs than usual expire, a queue
+//!    on the path is full: in a switch or in this host. The window is then halved and kept for some
+//!    slots. After that it grows in each slot by a sixteenth of the configured window.
 //! 2. **The usual share** of lost MADs starts with that of the first slot, and follows the current
 //!    share slowly. A fabric that always loses one MAD in ten, or that has one slow switch, does
 //!    not reduce the window.
-//! 3. **The pace** is a limit of MADs a second with a small burst, so that replies are read in
-//!    between.
+//! 3. **The pace** is a limit of MADs a second. Bursts are small, so that replies are read between
+//!    them.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub struct Change {
 /// share.
 const MORE_THAN_USUAL: f64 = 0.02;
 
-/// The window is not halved for fewer expired MADs.
+/// Least number of expired MADs in a slot for which the window is halved.
 const FEWEST_EXPIRED: u64 = 4;
 
 /// Weight of the newest slot in the usual share.
@@ -59,9 +59,9 @@ impl Window {
         self.now
     }
 
-    /// Adapts the window to a slot: MADs sent to devices that have answered any, and those of them
-    /// that expired. Returns a change if the window was halved, or has reached the configured size
-    /// again.
+    /// Adapts the window after a slot. `sent` and `expired` are the numbers of MADs that were sent
+    /// to answering devices, and that expired. Returns a change if the window was halved, or has
+    /// reached the configured size again.
     pub fn adapt(&mut self, sent: u64, expired: u64) -> Option<Change> {
         if !self.adaptive || sent == 0 {
             return None;

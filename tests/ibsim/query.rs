@@ -202,5 +202,5 @@ fn silent_group_and_silent_device_are_reported() {
     let none = query(&ibsim, "base");
     let error = String::from_utf8_lossy(&none.stderr).into_owned();
     assert_eq!((none.status.code(), none.stdout.is_empty()), (Some(1), true), "{error}");
-    assert!(error.starts_with(&format!("error: LID {} does not answer\nhelp: ", gone.lid)), "{error}");
+    assert!(error.starts_with(&format!("error: cannot query LID {}: it does not answer\nhelp: ", gone.lid)), "{error}");
 }

@@ -26,7 +26,7 @@ const WAIT: Duration = Duration::from_millis(100);
 /// Largest number of such queries.
 const QUERIES: u128 = TIMEOUT.as_millis() / WAIT.as_millis();
 
-/// A program that is killed when this is dropped.
+/// A program, which is killed on drop.
 struct Running(Child);
 
 impl Drop for Running {

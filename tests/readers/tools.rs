@@ -8,7 +8,7 @@ use ibnet::topology::synthetic::FatTree;
 
 pub(crate) const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
 
-/// Time after which a test fails. It is a guard against a hang, not a limit for the speed.
+/// Time after which a hanging test fails. It is not a limit of speed.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// 20 linked ports: 6 hosts on 2 leaves (5 linked ports each), 2 spines.

@@ -50,7 +50,7 @@ pub(super) struct Load {
 
 impl Large {
     pub(super) fn new() -> Self {
-        let fabric = ports_report::parse(synthetic::large().ports_report().as_bytes(), "large").expect("our own format").fabric;
+        let fabric = ports_report::parse(synthetic::large().ports_report().as_bytes(), "large").expect("valid ports report").fabric;
         let hosts: Vec<_> = fabric.iter().filter(|(_, device)| device.kind == NodeKind::Hca).collect();
         let places = (0..SAMPLERS).map(|n| n * hosts.len() / SAMPLERS);
         let names: Vec<_> = places.map(|place| hosts[place].1.host()).collect();
@@ -61,7 +61,7 @@ impl Large {
         Self { plan, dead, fabric }
     }
 
-    /// Lets every `step`-th sampler sweep this number of slots. Several groups of samplers run at
+    /// Sweeps this number of slots with every `step`-th sampler. Several groups of samplers run at
     /// once, each on its own simulated fabric. This changes no result, because no two samplers
     /// query the same device.
     pub(super) fn sweep(&self, step: usize, slots: usize, interval: Duration) -> Swept {

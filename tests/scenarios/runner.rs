@@ -54,7 +54,7 @@ impl Runner {
             let scenario::Tree { leaves, hosts, spines, radix } = *tree;
             synthetic::FatTree { leaves, hosts, spines, trunk: 1, radix }.blueprint()
         });
-        let read = || ports_report::parse(blueprint.ports_report().as_bytes(), "scenario").expect("our own format").fabric;
+        let read = || ports_report::parse(blueprint.ports_report().as_bytes(), "scenario").expect("valid ports report").fabric;
         let fabric = read();
         let options = Options { seed: scenario.fabric.seed, jitter: scenario.fabric.jitter, ..Options::default() };
         let engine = &scenario.engine;
@@ -146,8 +146,8 @@ impl Runner {
         }
     }
 
-    /// Pauses the host in this slot, if the scenario has a pause. Returns by how many nanoseconds
-    /// the wall clock goes on meanwhile while the monotonic clock stands still.
+    /// Pauses the host in this slot, if the scenario has a pause. Returns the nanoseconds by which
+    /// the wall clock advances while the monotonic clock is stopped.
     fn pause(&mut self, number: u64, start: Instant) -> i64 {
         let at = |ms: f64| start + Duration::from_secs_f64(ms / 1e3);
         let pause = self.scenario.faults.iter().filter(|fault| fault.from == number).find_map(|fault| match fault.what {
@@ -181,8 +181,7 @@ impl Runner {
         }
     }
 
-    /// Asserts what holds in every slot: each port has exactly one event, and only its own
-    /// counters.
+    /// Asserts the rules of every slot: each port has exactly one event, and only its own counters.
     fn check(&self, start: Instant, events: &[Event]) {
         assert_eq!(events.last(), Some(&Event::SlotDone));
         let mut settled = vec![0; self.ports.len()];

@@ -65,20 +65,20 @@ pub(super) enum FaultKind {
     Dead(Devices),
     /// Devices with another service time for each MAD.
     Slow { which: Devices, service_us: u64 },
-    /// Share of requests that get lost.
+    /// Share of requests that are lost, 0 to 1.
     Loss(f64),
-    /// Share of replies that come later, and by how much.
+    /// Share of replies that are delayed, 0 to 1, and the delay in milliseconds.
     Delay { share: f64, by_ms: f64 },
-    /// Share of replies that come twice.
+    /// Share of replies that are delivered twice, 0 to 1.
     Duplicates(f64),
-    /// Share of replies with a forged reply before them, or in their place.
+    /// Share of replies with a forged reply before or instead of them, 0 to 1.
     Forged { share: f64, wrong: Wrong, instead: bool },
     /// Replies that the sampler's queue pair can take within a time.
     Room { most: usize, within_us: u64 },
-    /// The sampler stands still, from this time after the start of the slot.
+    /// The sampler process is stopped, from this time after the start of the slot.
     Stall { at_ms: f64, for_s: u64 },
-    /// The host is suspended at this time after the start of the slot. Its monotonic clock stands
-    /// still, its wall clock goes on, and replies are lost.
+    /// The host is suspended at this time after the start of the slot. Its monotonic clock stops,
+    /// its wall clock continues, and replies are lost.
     Suspended { at_ms: f64, for_s: u64 },
     /// The wall clock is set before the slot.
     WallClock { by_s: i64 },
@@ -117,7 +117,7 @@ pub(super) struct Expected {
     /// Replies after their timeout.
     #[serde(default)]
     pub(super) mads_late: u64,
-    /// Slots before it that could not start in time.
+    /// Slots before this range that could not start in time.
     #[serde(default)]
     pub(super) missed: u64,
     /// Seconds by which the wall clock was set.

@@ -17,7 +17,7 @@ fn slots(sampler: &Sampler, file: &str) -> usize {
     sampler.read_now(file).matches("{\"type\":\"sweep\"").count()
 }
 
-/// A small file system that is unmounted when this is dropped.
+/// A small file system, which is unmounted on drop.
 struct Disk<'a>(&'a Sampler);
 
 impl<'a> Disk<'a> {
@@ -154,11 +154,11 @@ fn stop_reports_the_records_of_stalled_outputs() {
         let line = stderr.lines().find(|line| line.contains("records were not written") && line.contains(output)).expect(&stderr);
         line.split_once("dropped=").and_then(|(_, rest)| rest.split(' ').next()?.parse::<u64>().ok()).expect(line)
     };
-    let (stdout, socket) = (dropped("output=standard output"), dropped("output=sock"));
+    let (stdout, socket) = (dropped("output=\"standard output\""), dropped("output=\"sock\""));
     assert!(stdout > 100 && socket > 100, "{stdout} and {socket}");
     // The error names the output whose records are expected, and not the socket.
     assert!(
-        stderr.contains(&format!("error: {stdout} records were dropped at the end: cannot write them to standard output\n")),
+        stderr.contains(&format!("error: cannot write all records to standard output: {stdout} records were dropped at the end\n")),
         "{stderr}"
     );
     let all = Received::of(&sampler.read("all"));
@@ -166,7 +166,7 @@ fn stop_reports_the_records_of_stalled_outputs() {
     drop(reader);
 }
 
-/// A reader that leaves gets no records dropped: only connected readers count.
+/// A reader that disconnects causes no dropped records: only connected readers count.
 #[test]
 fn stop_without_readers_is_complete() {
     let sampler = Sampler::new("interval = \"10ms\"\n[[output]]\ntype = \"unix\"\npath = \"sock\"");

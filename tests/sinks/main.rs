@@ -1,9 +1,9 @@
-//! Outputs of the real `ibnet-sweep` on a simulated fabric: several outputs at once, and each of
-//! them when it is slow, full, moved, killed or unreachable.
+//! Outputs of the real `ibnet-sweep` on a simulated fabric: several outputs at the same time, and
+//! each output when it is slow, full, moved, killed or unreachable.
 //!
 //! In every test one file receives all records. The records of the other outputs are compared with
 //! it line by line.
-#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod faults;
 #[cfg(feature = "nats")]
@@ -90,7 +90,7 @@ fn rotation_by_size_drops_no_record() {
         seqs.insert(start.file_seq);
         lines.extend(Received::of(text).lines);
     }
-    // A file may be there twice: compressed, and not yet removed.
+    // A file may exist twice: compressed, and not removed yet.
     assert_eq!(seqs.into_iter().collect::<Vec<_>>(), (0..u32::try_from(heads.len()).unwrap()).collect::<Vec<_>>());
     assert!(lines == Received::of(&sampler.read("all")).lines);
 }

@@ -1,4 +1,4 @@
-//! Readers of sockets.
+//! Readers of sockets: slow readers, their limits, and the file of a Unix socket.
 
 use std::fs;
 use std::io::{BufReader, Read};
@@ -49,7 +49,7 @@ fn slow_reader_does_not_affect_other_outputs() {
     let slow = Received::of_any(&rest);
     assert!(slow.lost > 0 && slow.lines.is_subset(&all.lines) && slow.torn <= 1, "{} records dropped", slow.lost);
     assert!(Received::of(&first).starts.len() == 1 && quick.lines.is_subset(&all.lines));
-    // The quick reader has every slot since its first.
+    // The fast reader has every slot since its first one.
     let since = all.slots.iter().skip_while(|slot| **slot != quick.slots[0]);
     assert!(since.zip(&quick.slots).all(|(one, other)| one == other));
 }
@@ -101,7 +101,7 @@ fn socket_is_for_user_and_group_and_limits_its_readers() {
 }
 
 #[test]
-fn unused_socket_is_replaced_and_no_other_file() {
+fn unused_socket_is_replaced_but_no_other_file_is() {
     let sampler = Sampler::new(SOCKET);
     let running = sampler.start();
     read_lines(sampler.unix("sock"), "\"start\"", 1);

@@ -14,7 +14,7 @@ use ibnet::record::strict::{self, Line};
 use ibnet::topology::synthetic::FatTree;
 use tempfile::TempDir;
 
-/// Time after which the test fails. It is a guard against a hang, not a limit for the speed.
+/// Time after which a hanging test fails. It is not a limit of speed.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Pause between two checks of a condition.
@@ -29,7 +29,7 @@ pub(crate) struct Sampler {
     port: u16,
 }
 
-/// A running sampler. It is killed when this is dropped.
+/// A running sampler, which is killed on drop.
 pub(crate) struct Running {
     child: Child,
     stdout: Option<JoinHandle<String>>,
@@ -133,7 +133,7 @@ fn all_of(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
 }
 
 impl Running {
-    /// Sends a signal. The process has not been waited for, so no other process has its number.
+    /// Sends a signal. The process was not reaped yet, so no other process has its number.
     pub(crate) fn signal(&self, name: &str) {
         signal(&self.child, name);
     }
@@ -180,7 +180,7 @@ pub(crate) fn wait_for_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) 
         }
         std::thread::sleep(WAIT);
     }
-    panic!("{what} did not come");
+    panic!("timeout while waiting for {what}");
 }
 
 /// Waits until the condition is true.

@@ -173,8 +173,8 @@ fn groups_select_the_counters() {
         ("base", "base", &["PortCounters"][..]),
         ("extended", "extended", &["PortCountersExtended"]),
         ("xmtdisc,extended", "xmtdisc,extended", &["PortXmitDiscardDetails", "PortCountersExtended"]),
-        // The attributes of these switches. All of PortCounters is in PortCountersExtended, and
-        // they do not count opcodes.
+        // The attributes of these switches. PortCountersExtended has all counters of PortCounters,
+        // and the switches do not count opcodes.
         (
             "all",
             &*Group::ALL.map(Group::as_str).join(","),

@@ -12,7 +12,7 @@ use crate::stream::{Stream, record};
 use crate::{links, small};
 
 #[test]
-fn file_is_appended_to_and_its_torn_line_closed() {
+fn file_is_appended_to_and_its_incomplete_line_is_ended() {
     let dir = small();
     let path = dir.path().join("lines");
     let args = ["--simulate", "net.p", "--interval", "100ms", "--sweeps", "1", "-o", "lines"];
@@ -59,11 +59,11 @@ fn records_that_a_full_disk_drops_are_counted_with_code_4() {
         assert_eq!(code, Some(4), "{log}");
         assert!(log.contains("No space left") && log.contains(name), "{log}");
         // One record for each port, and those of the sweep and of the histograms.
-        let dropped: u32 = log.split_once("error: ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok()).expect("a number");
-        assert!(
-            dropped > 20 && log.contains(" records were dropped at the end: cannot write them to ") && log.contains("\nhelp: "),
-            "{log}"
-        );
+        let dropped: u32 = log
+            .split_once("error: cannot write all records to ")
+            .and_then(|(_, rest)| rest.split_once(": ")?.1.split(' ').next()?.parse().ok())
+            .expect("a number");
+        assert!(dropped > 20 && log.contains(" records were dropped at the end\n") && log.contains("\nhelp: "), "{log}");
     }
     let (code, log) = run(&["--simulate", "net.p", "--interval", "100ms", "--once"], full());
     assert_eq!(code, Some(1));
@@ -83,7 +83,7 @@ fn closed_standard_output_is_refused_at_the_start() {
 }
 
 #[test]
-fn closed_pipe_ends_quietly_with_code_0() {
+fn closed_pipe_ends_the_sweep_without_an_error() {
     let dir = small();
     let running = Running::start(&dir, &["--simulate", "net.p", "--interval", "20ms"], 1);
     assert!(matches!(record(running.line().trim_end()), Line::Start(_)));
@@ -142,8 +142,8 @@ fn stalled(config: &str) -> (tempfile::TempDir, Running, std::process::ChildStdo
     (dir, running, unread)
 }
 
-/// Asserts that the end reported dropped records, and that all complete lines of the pipe are
-/// records.
+/// Asserts that dropped records were reported at the end, and that all complete lines of the pipe
+/// are records.
 #[track_caller]
 fn assert_dropped(run: &Run, mut unread: impl Read) {
     assert_eq!(run.code, 4, "{}", run.stderr);

@@ -14,10 +14,10 @@ use crate::stream::Stream;
 pub(crate) const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
 pub(crate) const GEN: &str = env!("CARGO_BIN_EXE_ibnet-gen");
 
-/// Stops a program that hangs. Not a measure of speed.
+/// Time after which a hanging program is stopped. It is not a limit of speed.
 pub(crate) const HANGS: Duration = Duration::from_secs(60);
 
-/// The end of a program.
+/// Exit code and output of a program.
 pub(crate) struct Run {
     pub(crate) code: i32,
     pub(crate) stdout: String,
@@ -53,7 +53,7 @@ pub(crate) fn refused(run: &Run, message: &str, help: &str) {
     assert!(!run.stderr.contains("panicked"));
 }
 
-/// A program that runs until it is stopped. It is killed when this is dropped.
+/// A program that runs until it is stopped. It is killed on drop.
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) stdout: Receiver<String>,
@@ -94,7 +94,7 @@ impl Running {
         while !self.stderr.recv_timeout(HANGS).expect("a line of the log").contains(text) {}
     }
 
-    /// Sends a signal. The process has not been waited for, so its number is not reused.
+    /// Sends a signal. The process was not reaped yet, so its number is not reused.
     pub(crate) fn signal(&self, name: &str) {
         let kill = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &self.child.id().to_string()]).status().unwrap();
         assert!(kill.success());

@@ -39,7 +39,7 @@ fn printed_configuration_can_be_used() {
 #[test]
 fn missing_and_contradicting_plans_are_refused() {
     let dir = small();
-    refused(&run(&dir, &[]), "nothing to sweep", "--assignments FILE");
+    refused(&run(&dir, &[]), "cannot sweep: neither an assignments file", "--assignments FILE");
     let both = run(&dir, &["--net", "net.p", "--assignments", "plan.toml", "--simulate", "net.p"]);
     refused(&both, "cannot use both an assignments file and a net file", "give either --assignments or --net");
     let missing = run(&dir, &["--assignments", "plan.toml", "--simulate", "net.p"]);
@@ -58,8 +58,8 @@ fn invalid_net_files_are_refused() {
     for (bytes, message, help) in [
         (&b""[..], "cannot use net.p as a net file: the file is empty", "ibnetdiscover -p"),
         (&[0, 159, 146, 150, 10, 255, 0, 27], "cannot use net.p as a net file: none of its ", "ibnetdiscover -p"),
-        (plain, "net.p: nothing to sweep: the file has no linked port", "whose link is up"),
-        (unlinked, "net.p: nothing to sweep: the file has no linked port", "whose link is up"),
+        (plain, "cannot sweep net.p: the file has no linked port", "whose link is up"),
+        (unlinked, "cannot sweep net.p: the file has no linked port", "whose link is up"),
     ] {
         let dir = with_net(bytes);
         refused(&run(&dir, &["--simulate", "net.p"]), message, help);
@@ -80,8 +80,12 @@ fn wrong_configuration_is_refused_with_its_line() {
     let dir = small();
     let flags = run(&dir, &["--help"]).stdout;
     for (text, message, help) in [
-        ("window = 8\nwindwo = 9\n", "ibnet.toml:2: there is no key windwo", "did you mean window? ibnet.toml.example"),
-        ("[simulated]\nloss = 0\ndaed = []\n", "ibnet.toml:3: there is no key daed", "did you mean dead? ibnet.toml.example"),
+        ("window = 8\nwindwo = 9\n", "ibnet.toml:2: cannot use windwo: there is no such key", "did you mean window? ibnet.toml.example"),
+        (
+            "[simulated]\nloss = 0\ndaed = []\n",
+            "ibnet.toml:3: cannot use daed: there is no such key",
+            "did you mean dead? ibnet.toml.example",
+        ),
         ("window = 8\n\n[simulated\n", "ibnet.toml:3: ", "ibnet.toml.example"),
         ("\nwindow = \"many\"\n", "ibnet.toml:2: cannot use window: expected a whole number", "ibnet.toml.example"),
         ("simulate = net.p\n", "ibnet.toml:1: cannot use simulate: text needs quotes (found net.p)", "ibnet.toml.example"),
@@ -136,7 +140,7 @@ fn records_are_not_appended_to_an_input_file() {
     let net = fs::read(dir.path().join("net.p")).unwrap();
     refused(
         &run(&dir, &["--simulate", "net.p", "--sweeps", "1", "-o", "./net.p"]),
-        "cannot append records to ./net.p: it is the net file too",
+        "cannot append records to ./net.p: it is also the net file",
         "-o FILE",
     );
     assert_eq!(fs::read(dir.path().join("net.p")).unwrap(), net);

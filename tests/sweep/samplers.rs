@@ -60,7 +60,7 @@ fn all_samplers_of_a_plan_write_a_file_each() {
 }
 
 #[test]
-fn all_samplers_share_an_output_that_is_no_folder() {
+fn all_samplers_share_an_output_that_is_not_a_folder() {
     let dir = small();
     planned(&dir);
     let run = run(&dir, &ALL);

@@ -1,7 +1,10 @@
 //! Time to draw a heat map of one hour of 1,000 ports at 1 Hz, and the time of DuckDB for the same
 //! lines.
 //!
-//!     cargo bench -p ibnet-view --bench view -- [LINES]       (3,600,000; 1.5 kB each, written to target/tmp and removed)
+//!     cargo bench -p ibnet-view --bench view -- [LINES]
+//!
+//! `LINES` is 3,600,000 by default. A line has 1.5 kB. The file is written to `target/tmp` and
+//! removed at the end.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints its results")]
 
 use std::fs::{self, File};
@@ -57,7 +60,7 @@ fn heat_map(path: &Path, metric: &str, lines: u64) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// Returns the peak memory of this process as the kernel reports it.
+/// Returns the peak memory use of this process, as reported by the kernel.
 fn most_memory() -> String {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     status.lines().find_map(|line| line.strip_prefix("VmHWM:")).map_or("?", str::trim).to_owned()
@@ -65,7 +68,7 @@ fn most_memory() -> String {
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 fn duckdb(path: &Path) {
-    // With given columns, as in docs/stores.md, DuckDB reads the file only once.
+    // With given columns, as in docs/outputs.md, DuckDB reads the file only once.
     let columns = "{slot: 'UBIGINT', guid: 'VARCHAR', port: 'UTINYINT', xmit_gbps: 'DOUBLE'}";
     let query = format!(
         "select count(*) from (select slot, guid, port, avg(xmit_gbps) from read_json('{}', format = 'newline_delimited', columns = {columns}) group by all)",

@@ -1,4 +1,4 @@
-//! Tables and pictures of what `ibnet-sweep` recorded. The numbers come from [`ibnet_analysis`].
+//! Tables and pictures of the records of `ibnet-sweep`. The numbers come from [`ibnet_analysis`].
 //!
 //! [`text`] writes tables, [`picture`] draws pictures, [`terminal`] draws heat maps on a terminal.
 //! [`draw`] writes picture files.

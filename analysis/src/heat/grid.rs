@@ -15,8 +15,8 @@ pub enum Cell {
     Value(f64),
     /// The port was queried and did not answer.
     NoAnswer,
-    /// The port answered, and the value is not known: after a gap or a reset, or the device lacks
-    /// the counter.
+    /// The port answered, but the value is not known: after a gap or a reset, or because the device
+    /// lacks the counter.
     Unknown,
     /// There is no record.
     NoRecord,
@@ -48,11 +48,11 @@ pub struct Panel {
     pub cells: Vec<Vec<Cell>>,
 }
 
-/// How the values of the first and the last colour are chosen.
+/// Choice of the values of the first and the last colour.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum Range {
-    /// From 0 to the mean plus the mean absolute deviation, as in Aguilar's thesis (2015). Outliers
-    /// then do not make all other values look equal.
+    /// From 0 to the mean plus the mean absolute deviation, as in Aguilar's thesis (2015). With
+    /// this range, outliers do not give all other values the same colour.
     #[default]
     MeanDeviation,
     /// From 0 to this percentile of all values.
@@ -109,7 +109,7 @@ impl Cell {
 }
 
 impl Grid {
-    /// End of the last column in nanoseconds since 1970.
+    /// Returns the end of the last column in nanoseconds since 1970.
     pub fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.step_ns.saturating_mul(self.columns as u64))
     }

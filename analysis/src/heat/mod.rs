@@ -1,9 +1,9 @@
 //! Heat maps: the values of metrics by port and time.
 //!
-//! A cell is the mean over a column of time. Columns start fine and get coarser as the recording
-//! turns out to be longer; each length is a multiple of the shorter ones. So memory is bounded by
-//! the picture, not by the number of records. A cell is a value, or one of: the port did not
-//! answer, the value is not known, there is no record.
+//! A cell is the mean over a column of time. Columns are short at first and get longer with the
+//! length of the recording; each length is a multiple of the shorter lengths. Memory is therefore
+//! bounded by the size of the picture, not by the number of records. A cell has a value, or one of
+//! these states: the port did not answer, the value is not known, there is no record.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ const STEPS_MS: [u64; 22] = [
     60_480_000_000,
 ];
 
-/// Largest number of columns. No screen has more pixels.
+/// Largest number of columns: about the width of a screen in pixels.
 const MOST_COLUMNS: u64 = 2000;
 
 /// Largest number of cells of a metric; a cell has 16 octets.

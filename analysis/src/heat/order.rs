@@ -1,4 +1,4 @@
-//! The rows of a heat map: which ports form a row, and the order of the rows.
+//! The rows of a heat map: the ports of each row, and the order of the rows.
 //!
 //! Neighbours in the fabric are neighbours in the picture. Leaf switches come first, by name, each
 //! with its ports by number. The port of a host follows the switch port to which it is linked. The
@@ -36,7 +36,7 @@ pub struct PortAndPeer {
     pub port: PortNum,
     /// Node description as the device returned it.
     pub node: String,
-    /// Kind of the device; `None` for a kind that this version does not know.
+    /// Kind of the device; `None` for a kind that this version does not have.
     pub kind: Option<NodeKind>,
     /// Device, port and name of the other end of the link.
     pub peer: Option<(Guid, PortNum, String)>,

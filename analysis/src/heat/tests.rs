@@ -25,8 +25,8 @@ fn cells(heat: HeatMap) -> Vec<Vec<Vec<grid::Cell>>> {
     heat.finish(RowKind::Port).unwrap().panels.into_iter().map(|panel| panel.cells).collect()
 }
 
-/// Five slots of two ports: rates, a counter reset, a port that does not answer, a slot without a
-/// record.
+/// Returns records of five slots of two ports: rates, a counter reset, a port that does not answer,
+/// a slot without a record.
 fn records() -> Vec<String> {
     let gbps =
         |slot, port, gbps: f64, count: u64| line(SLOT + slot, port, "ok", &format!(r#","port_rcv_errors":{count},"xmit_gbps":{gbps}"#));
@@ -78,7 +78,7 @@ fn long_recording_has_longer_columns_of_means() {
 }
 
 #[test]
-fn wrong_time_of_a_record_does_not_cost_memory() {
+fn wrong_time_of_a_record_does_not_use_more_memory() {
     let lines = [line(1_000_001, 2, "ok", r#","xmit_gbps":1.0"#), line(SLOT, 2, "ok", r#","xmit_gbps":2.0"#)];
     let grid = heat(&["xmit_gbps"], &lines).finish(RowKind::Port).unwrap();
     assert!(grid.columns <= 2000, "{} columns", grid.columns);

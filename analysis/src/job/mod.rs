@@ -1,10 +1,11 @@
-//! Traffic of a job: what its nodes injected and ejected, how much stayed on their leaf switches,
-//! the load of the links to other switches, and the time for which its nodes were blocked.
+//! Traffic of a job. The report has the data that its nodes injected and ejected, and the part that
+//! stayed on their leaf switches. It also has the load of the links to other switches, and the time
+//! for which the nodes were blocked.
 //!
-//! Port counters have no destinations. So the traffic that stays on a leaf switch is an estimate
-//! with bounds ([`LocalTraffic`]). The part of a job in the traffic of a link between switches is
-//! its part in the traffic of all hosts of the leaf switch ([`Uplink`]). Both assume that no
-//! traffic passes through a leaf switch on the way to another one, as in a fat tree.
+//! Port counters have no destinations. The traffic that stays on a leaf switch is therefore an
+//! estimate with bounds ([`LocalTraffic`]). The part of a job in the traffic of a link between
+//! switches is its part in the traffic of all hosts of the leaf switch ([`Uplink`]). Both estimates
+//! assume that no traffic passes through a leaf switch to another leaf switch, as in a fat tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -123,11 +124,11 @@ pub struct Uplink {
     pub used: Option<f64>,
     /// Share of the time in which the port had data to send and no credit, 0 to 1.
     pub blocked: Option<f64>,
-    /// Estimated part of the job in `up_gbps`: its part in what the hosts of the leaf switch
-    /// injected.
+    /// Estimated part of the job in `up_gbps`: its part of the octets that the hosts of the leaf
+    /// switch injected.
     pub job_up_gbps: f64,
-    /// Estimated part of the job in `down_gbps`: its part in what the hosts of the leaf switch
-    /// ejected.
+    /// Estimated part of the job in `down_gbps`: its part of the octets that the hosts of the leaf
+    /// switch ejected.
     pub job_down_gbps: f64,
 }
 
@@ -169,7 +170,7 @@ impl Job {
 impl Job {
     /// Returns the job as JSON.
     pub fn to_json(&self) -> String {
-        // Numbers and texts always have a JSON form.
+        // This cannot fail: numbers and texts always have a JSON form.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 }
@@ -194,9 +195,9 @@ fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
     found
 }
 
-/// Whether the peer of a switch port is an HCA although it has no records, as in the file of one
-/// sampler. A port of an HCA has its own GUID and number 1 or 2, and only one port has it as its
-/// peer.
+/// Returns whether the peer of a switch port is an HCA although it has no records, as in the file
+/// of one sampler. A port of an HCA has its own GUID and number 1 or 2, and only one port has it as
+/// its peer.
 fn is_leaf_port(ports: &BTreeMap<PortKey, PortSummary>, port: &PortSummary) -> bool {
     const HCA_PORTS: u8 = 2;
     let Some((guid, number)) = port.peer else { return false };

@@ -1,8 +1,8 @@
 //! Jobs from the plain text output of Slurm's `sacct` and `squeue`.
 //!
-//! Accepted are `sacct -P -X --format=JobID,State,Start,End,NodeList` and `squeue -o
-//! '%i|%T|%N|%S'`. With column names in the first line (without `-n` and `-h`) the columns may have
-//! any order, and there may be others. Without names the columns must be
+//! This module accepts the output of `sacct -P -X --format=JobID,State,Start,End,NodeList` and of
+//! `squeue -o '%i|%T|%N|%S'`. If the first line has column names (no `-n` or `-h`), the columns may
+//! have any order, and other columns are ignored. Without names the columns must be
 //! `JobID|User|State|Start|End|NodeList` or `%i|%u|%T|%N|%S`. The JSON output of both tools changes
 //! between versions and is not read.
 

@@ -68,7 +68,7 @@ impl Distribution {
         self.0.len()
     }
 
-    /// Whether there is no value.
+    /// Returns whether there is no value.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -73,7 +73,8 @@ pub struct Named {
 pub struct Latencies {
     /// Round-trip times of single MADs, or means per port if `is_of_ports`.
     pub all: Distribution,
-    /// Whether each value is the mean over the MADs of a port in a slot, for lack of histograms.
+    /// Whether each value is the mean over the MADs of a port in a slot, because there were no
+    /// histograms.
     pub is_of_ports: bool,
     /// Distributions by device kind.
     pub kinds: Vec<Named>,
@@ -164,7 +165,7 @@ impl Latencies {
 
 impl Latency {
     fn add_port(&mut self, port: &Port<'_>) {
-        // With lost MADs `rtt_ns` is the sum over the answered ones, while `mads` counts all.
+        // With lost MADs `rtt_ns` is the sum over the answered MADs, but `mads` counts all MADs.
         let Some(mean) = port.rtt_ns.checked_div(port.mads).filter(|mean| *mean > 0 && port.answered()) else { return };
         self.ports.entry(port.hops.map_or(Distance::Unknown, Distance::Hops)).or_default().record(mean);
         entry(&mut self.ports_by_sampler, &port.sampler).record(mean);
@@ -213,7 +214,7 @@ impl Latency {
     }
 }
 
-/// The distribution of that name.
+/// Returns the distribution of that name.
 fn entry<'a>(all: &'a mut BTreeMap<String, Distribution>, name: &str) -> &'a mut Distribution {
     all.entry(name.to_owned()).or_default()
 }

@@ -1,5 +1,5 @@
-//! Means of a port by interval of time. Intervals have 1 s, or 2, 4, 8 s and so on, so that their
-//! number is bounded.
+//! Means of a port by interval of time. The length of an interval is 1 s, or doubled (2 s, 4 s,
+//! ...) until the number of intervals is within its limit.
 
 use super::Mean;
 use crate::record::Port;
@@ -36,12 +36,12 @@ impl TimeBins {
         Self { bins: Vec::new(), shift: 0, most }
     }
 
-    /// Length of an interval in nanoseconds.
+    /// Returns the length of an interval in nanoseconds.
     pub const fn width_ns(&self) -> u64 {
         SECOND << self.shift
     }
 
-    /// Number of times that the length was doubled.
+    /// Returns the number of times that the length was doubled.
     pub const fn shift(&self) -> u32 {
         self.shift
     }
@@ -106,7 +106,7 @@ impl TimeBin {
         self.rcv.add(port.rcv_gbps, dt);
         self.xmit_utilization.add(port.xmit_utilization, dt);
         self.rcv_utilization.add(port.rcv_utilization, dt);
-        // Without `dt_ns` the value gets the least possible weight.
+        // Without `dt_ns` the value gets the smallest possible weight.
         self.blocked.add(port.xmit_blocked, dt.max(1));
     }
 

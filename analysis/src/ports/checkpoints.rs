@@ -1,7 +1,7 @@
 //! Octets that a port sent and received at certain slots.
 //!
-//! They are used to compare what one end of a link sent with what the other end received in the
-//! same slots.
+//! The readings are used to compare the octets that one end of a link sent with the octets that the
+//! other end received in the same slots.
 
 use crate::record::Port;
 
@@ -52,7 +52,7 @@ impl Checkpoints {
 
     fn put(&mut self, checkpoint: Checkpoint) {
         if self.all.last().is_some_and(|last| checkpoint.slot <= last.slot || checkpoint.xmit < last.xmit || checkpoint.rcv < last.rcv) {
-            // A reset or another clock: earlier readings are not comparable.
+            // After a reset or a change of the clock, earlier readings are not comparable.
             self.all.clear();
         }
         if checkpoint.slot.trailing_zeros() >= self.shift {
@@ -76,8 +76,8 @@ impl Checkpoints {
         later.all.into_iter().for_each(|checkpoint| self.put(checkpoint));
     }
 
-    /// Compares the two ends of a link with this data rate over the longest time that both cover;
-    /// `None` if they have no two slots in common.
+    /// Compares the two ends of a link with this data rate over the longest time that both cover.
+    /// Returns `None` if they have fewer than two slots in common.
     pub fn compare(&self, other: &Self, gbps: f64) -> Option<EndComparison> {
         let pair = |checkpoint: &Checkpoint| {
             Some((*checkpoint, other.all[other.all.binary_search_by_key(&checkpoint.slot, |checkpoint| checkpoint.slot).ok()?]))
@@ -101,7 +101,7 @@ impl Checkpoints {
     }
 }
 
-/// Octets on the cable, and of a packet that only one end has counted.
+/// Octets on the cable, and octets of a packet that only one end has counted.
 const IN_FLIGHT: f64 = 65536.0;
 
 impl EndComparison {

@@ -56,7 +56,7 @@ pub const ERRORS: [&str; 23] = [
 /// Indices in [`ERRORS`] of the counters that are parts of another counter. They are not summed.
 pub const PARTS: [std::ops::Range<usize>; 2] = [6..12, 15..19];
 
-/// Whether the counter at this index of [`ERRORS`] is a part of another counter.
+/// Returns whether the counter at this index of [`ERRORS`] is a part of another counter.
 pub fn is_part(index: usize) -> bool {
     PARTS.iter().any(|range| range.contains(&index))
 }
@@ -73,7 +73,7 @@ pub struct PortName {
 }
 
 impl PortName {
-    /// Names a port.
+    /// Creates the name of a port.
     pub fn new(node: &str, (guid, port): PortKey) -> Self {
         Self { guid, port, node: node.into() }
     }
@@ -246,27 +246,27 @@ impl PortSummary {
         }
     }
 
-    /// Time between the first and the last record, in seconds.
+    /// Returns the time between the first and the last record, in seconds.
     pub fn seconds(&self) -> f64 {
         (self.span.1 - self.span.0) as f64 / 1e9
     }
 
-    /// Data rate of the link in Gb/s; `None` if the link's width or speed is not known.
+    /// Returns the data rate of the link in Gb/s; `None` if the link's width or speed is not known.
     pub fn gbps(&self) -> Option<f64> {
         rate(&self.link).and_then(|rate| rate.data_gbps())
     }
 
-    /// Data rate below the fastest one that the link had or should have.
+    /// Returns whether the data rate is below the fastest rate in the records or in the net file.
     pub fn is_degraded(&self) -> bool {
         self.gbps().is_some_and(|gbps| gbps < self.fastest_gbps)
     }
 
-    /// Name of the peer, if the peer is known.
+    /// Returns the name of the peer, if the peer is known.
     pub fn peer_port(&self) -> Option<PortName> {
         self.peer.map(|peer| PortName::new(&self.peer_name, peer))
     }
 
-    /// Sum of the increases of all error counters, without the parts of other counters.
+    /// Returns the sum of the increases of all error counters, without the parts of other counters.
     pub fn error_sum(&self) -> u64 {
         let all = self.errors.iter().enumerate().filter(|(index, _)| !is_part(*index)).filter_map(|(_, change)| change.as_ref());
         all.fold(0, |sum, change| sum.saturating_add(change.increase))
@@ -311,7 +311,8 @@ impl PortSummary {
             "link_up" => self.events.add_state(event.ts, true),
             "link_change" => {
                 self.events.rate_changes += 1;
-                // The rate before the change may be in this text only. It can be the net file's.
+                // The rate before the change may be in this text only, for example if it is from
+                // the net file.
                 event.detail.split([' ', ',']).for_each(|word| self.keep_fastest(word));
             }
             "reset" => self.events.resets += 1,
@@ -371,23 +372,23 @@ impl Mean {
         self.peak = self.peak.max(later.peak);
     }
 
-    /// Largest value of a slot; `None` without values.
+    /// Returns the largest value of a slot; `None` without values.
     pub fn peak(&self) -> Option<f64> {
         (self.time_ns > 0).then_some(self.peak)
     }
 
-    /// Octets that a mean in Gb/s amounts to.
+    /// Returns the octets that a mean in Gb/s amounts to.
     pub fn octets(&self) -> f64 {
         // 1 Gb/s for 1 ns is 1 bit.
         self.sum / 8.0
     }
 
-    /// Time that the mean covers, in seconds.
+    /// Returns the time that the mean covers, in seconds.
     pub fn seconds(&self) -> f64 {
         self.time_ns as f64 / 1e9
     }
 
-    /// The mean; `None` without values.
+    /// Returns the mean; `None` without values.
     pub fn mean(&self) -> Option<f64> {
         (self.time_ns > 0).then(|| self.sum / self.time_ns as f64)
     }
@@ -411,7 +412,7 @@ impl LinkEvents {
         self.last = self.last.max(later.last);
     }
 
-    /// Whether the last event was `link_down`.
+    /// Returns whether the last event was `link_down`.
     pub fn is_down(&self) -> bool {
         self.last.is_some_and(|(_, is_up)| !is_up)
     }

@@ -11,7 +11,8 @@ use miette::Diagnostic;
 /// Exit code: the input or the environment is wrong.
 const WRONG_INPUT: u8 = 1;
 
-/// Exit code: records for a file or for NATS were dropped at the end, or a worker failed.
+/// Exit code: records for a file, standard output or NATS were dropped at the end, or a worker
+/// failed.
 const INCOMPLETE: u8 = 4;
 
 /// An error that ends the program.
@@ -41,9 +42,9 @@ pub(super) enum Failure {
     #[diagnostic(help("build it with the feature `umad` (a default feature), or use --simulate FILE"))]
     NoUmad,
     #[error("cannot use ca: the assignments give this host ports of several subnets, and an HCA port reaches one subnet")]
-    #[diagnostic(help("leave --ca out: the assignments name an HCA for each subnet; or sweep one subnet with --sampler: {known}"))]
+    #[diagnostic(help("omit --ca: the assignments give an HCA for each subnet; or sweep one subnet with --sampler: {known}"))]
     SeveralSubnets { known: String },
-    #[error("{net}: nothing to sweep: the file has no linked port")]
+    #[error("cannot sweep {net}: the file has no linked port")]
     #[diagnostic(help("run `ibnetdiscover -p` on a host whose link is up"))]
     NothingLinked { net: String },
     #[error("cannot use simulated.dead: there is no such device in {net} (found {name:?})")]
@@ -52,11 +53,11 @@ pub(super) enum Failure {
     #[error("cannot simulate the scenario {scenario}: {net} has too few hosts")]
     #[diagnostic(help("use a net file with three hosts or more, or the scenario jobs"))]
     FabricTooSmall { scenario: &'static str, net: String },
-    #[error("cannot name a file after the sampler `{}`", Printable(host))]
+    #[error("cannot name a file after the sampler: its name is not a valid file name (found `{}`)", Printable(host))]
     #[diagnostic(help("write all samplers into one file with -o FILE; the records name their sampler"))]
     SamplerFileName { host: String },
     #[error("cannot create the folder {folder}")]
-    #[diagnostic(help("give a folder in a directory that you may write to, or a file with -o FILE"))]
+    #[diagnostic(help("give a folder in a directory with write permission, or a file with -o FILE"))]
     Folder {
         folder: String,
         #[source]
@@ -68,44 +69,46 @@ pub(super) enum Failure {
     #[error("cannot add the sampler `{}` while sweeping: its file is not open", Printable(host))]
     #[diagnostic(help("start ibnet-sweep again"))]
     NewSampler { host: String },
-    #[error("LID {lid} does not answer")]
+    #[error("cannot query LID {lid}: it does not answer")]
     #[diagnostic(help(
-        "is it the LID of a switch or an HCA port that is up (`ibnetdiscover -p` lists them), and can this host reach it? A slow device may need --timeout 2s"
+        "check that the LID belongs to a switch or an HCA port that is up (`ibnetdiscover -p` lists them) and that this host can reach it; a slow device may need --timeout 2s"
     ))]
     NoAnswer { lid: Lid },
-    #[error("LID {lid} answers NodeInfo, but no query of performance management")]
+    #[error("cannot query LID {lid}: it answers NodeInfo, but no query of performance management")]
     #[diagnostic(help(
         "these MADs need a P_Key of the device's partition (--pkey) and a service level that reaches it (--sl); or the device requires a PM_Key"
     ))]
     NoAgent { lid: Lid },
-    #[error("LID {lid} answered none of the groups for port {port}")]
-    #[diagnostic(help("does the device have this port? The notes above give the reason for each group; every device has the group base"))]
+    #[error("cannot query port {port} of LID {lid}: none of the groups was answered")]
+    #[diagnostic(help(
+        "check that the device has this port; the notes above give the reason for each group; every device has the group base"
+    ))]
     NoGroup { lid: Lid, port: PortNum },
     #[error("cannot make a record of LID {lid}: the device does not answer NodeInfo, so its GUID is unknown")]
-    #[diagnostic(help("leave --json out to see the counters; a device that requires an M_Key does not answer subnet management packets"))]
+    #[diagnostic(help("omit --json to see the counters; a device that requires an M_Key does not answer subnet management packets"))]
     NoGuid { lid: Lid },
-    #[error("the connection to the fabric was lost")]
-    #[diagnostic(help("is the HCA still present (`ibstat`)? Run the command again once it is"))]
+    #[error("cannot continue: the connection to the fabric was lost")]
+    #[diagnostic(help("check that the HCA is present (`ibstat`), and run the command again"))]
     TransportLost(#[source] TransportError),
-    #[error("a worker failed: the connection to the fabric was lost")]
-    #[diagnostic(help("is the HCA still present (`ibstat`)? Start ibnet-sweep again once it is"))]
+    #[error("cannot continue the sweep: the connection to the fabric was lost")]
+    #[diagnostic(help("check that the HCA is present (`ibstat`), and start ibnet-sweep again"))]
     WorkerFailed(#[source] TransportError),
-    #[error("a worker did not stop within {time} after the signal; the records of its last slot are missing")]
-    #[diagnostic(help("a MAD could not be handed to the kernel: look for errors of the HCA in `dmesg`; `drain` sets this time"))]
+    #[error("cannot write the records of the last slot: a worker did not stop within {time} after the signal")]
+    #[diagnostic(help("the kernel did not accept a MAD: look for errors of the HCA in `dmesg`; `drain` sets this time"))]
     WorkerHangs { time: String },
     #[error("cannot write to standard output")]
-    #[diagnostic(help("is there room on the disk it is redirected to?"))]
+    #[diagnostic(help("check that the file system it is redirected to has free space"))]
     Stdout(#[source] std::io::Error),
-    #[error("{dropped} records were dropped at the end: cannot write them to {names}")]
+    #[error("cannot write all records to {names}: {dropped} records were dropped at the end")]
     #[diagnostic(help(
-        "is there room on the disk, does the reader read, is the server up? The log above has the errors; `drain` sets the time after a signal"
+        "check that the disk has free space, that the reader reads and that the server runs; the log above has the errors; `drain` sets the time after a signal"
     ))]
     Dropped { dropped: u64, names: String },
-    #[error("cannot append records to {output}: it is the {input} too; nothing was written")]
+    #[error("cannot append records to {output}: it is also the {input}; nothing was written")]
     #[diagnostic(help("give the records their own file with -o FILE"))]
     OverInput { output: String, input: &'static str },
-    #[error("a thread of the program ended unexpectedly; this is a bug in ibnet")]
-    #[diagnostic(help("please report it with the messages above"))]
+    #[error("cannot continue: a thread of the program panicked; this is a bug in ibnet")]
+    #[diagnostic(help("report it with the messages above"))]
     Crashed,
     #[error("cannot use cpus: a thread cannot run on CPU {cpu}")]
     #[diagnostic(help("give CPUs that this process may use (`nproc` counts them, `taskset -p $$` lists them), or none"))]

@@ -51,14 +51,14 @@ pub(super) struct Flags {
     /// only active InfiniBand port]
     #[arg(long, value_name = "NAME[:PORT]", value_delimiter = ',')]
     ca: Option<Vec<String>>,
-    /// Service level, or path for that of the path record [default: 0]
+    /// Service level, or path for the service level of the path record [default: 0]
     #[arg(long, value_name = "N|path")]
     sl: Option<String>,
     /// P_Key [default: 0xffff]
     #[arg(long, value_name = "HEX")]
     pkey: Option<String>,
-    /// Where the records go: a file to append to, a folder (DIR/) for a file SAMPLER.jsonl each, or
-    /// - [default: -]
+    /// Destination of the records: a file to append to, a folder (DIR/) that gets a file
+    /// SAMPLER.jsonl for each sampler, or - for standard output [default: -]
     #[arg(short, long, value_name = "FILE|DIR/|-")]
     output: Option<String>,
 }
@@ -99,7 +99,8 @@ impl Flags {
         })
     }
 
-    /// Prints the configuration. It must be valid, except that nothing to sweep may be given.
+    /// Prints the configuration. The configuration must be valid; only the ports to sweep may be
+    /// missing.
     pub(super) fn print(&self) -> Result<(), Failure> {
         if let Err(ConfigError::NothingToSweep) = self.config() {
             // Checks all other keys.
@@ -113,7 +114,7 @@ impl Flags {
         cli::print(config::show(&self.raw()?, file, &self.given()).as_bytes()).map_err(Failure::Stdout)
     }
 
-    /// Refuses to append records to an input file.
+    /// Returns an error if an output would append records to an input file.
     pub(super) fn check_output(&self, config: &Config) -> Result<(), Failure> {
         let (net, assignments) = match &config.plan {
             Source::Net(path) => (Some(path), None),
@@ -135,7 +136,7 @@ impl Flags {
         Ok(())
     }
 
-    /// Returns the configuration as it is written, with the flags applied.
+    /// Returns the configuration of the file with the flags applied.
     pub(super) fn raw(&self) -> Result<Raw, ConfigError> {
         let mut raw = self.config.as_deref().map(Raw::read).transpose()?.unwrap_or_default();
         let texts = [

@@ -155,7 +155,8 @@ fn run(args: &Args) -> Result<(), Failure> {
             let (plan, pkey) = (SweepPlan::new(&share.block), config.pkey);
             Ok(Box::new(move |outlet| {
                 let driver = Driver::new(plan, settings, transport, SystemClock::start(), outlet, cli::random_seed());
-                // A single slot reports a lost connection instead of waiting for it.
+                // With a single slot, a lost connection is an error; the sweep does not wait for
+                // it.
                 if once { driver } else { driver.reconnecting(workers::reopen(port, pkey)) }
             }) as MakeDriver<_>)
         };
@@ -167,9 +168,9 @@ fn run(args: &Args) -> Result<(), Failure> {
     Err(Failure::NoUmad)
 }
 
-/// Ends the process if its exit handlers do not end.
+/// Ends the process after a while if its exit handlers hang.
 ///
-/// ibsim replaces the kernel by a preloaded library. Its exit handler waits for a reply of the
+/// ibsim replaces system calls by a preloaded library. Its exit handler waits for a reply of the
 /// simulator, and for a lock that a worker in a blocking write holds.
 #[cfg(feature = "umad")]
 fn end_process_soon(code: u8) {
@@ -178,7 +179,7 @@ fn end_process_soon(code: u8) {
         std::thread::sleep(EXIT_HANDLERS);
         ibnet::mad::transport::umad::end_process(code.into());
     };
-    // Without the thread only the exit handlers of ibsim may hang.
+    // If the thread cannot be started, only the exit handlers of ibsim may hang.
     let _ = std::thread::Builder::new().name("exit".to_owned()).spawn(end);
 }
 
@@ -200,7 +201,7 @@ fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prep
     };
     let config = &setup.config;
     if args.once {
-        // Opened to detect a standard output that is closed.
+        // Opened only to detect a closed standard output.
         drop(output::open(&[Destination::Stdout.into()])?);
         let (table, observers) = shared_observer(OneSlot::add);
         let workers = start(&Streams::none()?, &observers)?;
@@ -210,7 +211,7 @@ fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prep
     }
     let metrics = metrics::serve(config, setup.work.peers.clone())?;
     let (streams, writers) = Streams::open(&config.outputs, &setup.work.hosts())?;
-    // A progress bar and records on one terminal would overwrite each other.
+    // A progress bar is not drawn if records go to the same terminal.
     let is_bar_alone = config.outputs.iter().all(|output| output.to != Destination::Stdout) || !std::io::stdout().is_terminal();
     let bar = slots.filter(|_| is_bar_alone).map_or_else(Progress::hidden, |slots| Progress::new(slots, "slots"));
     let (summary, summarize) = shared_observer(Summary::add);
@@ -229,7 +230,8 @@ fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prep
     result
 }
 
-/// Returns a value that collects the slots of all workers, and the observers that add them to it.
+/// Returns a value that collects the slots of all workers, and the observers that add slots to this
+/// value.
 fn shared_observer<V: Default + Send + 'static>(add: fn(&mut V, SlotReport<'_>)) -> (Arc<Mutex<V>>, MakeObservers) {
     let value = Arc::new(Mutex::new(V::default()));
     let shared = Arc::clone(&value);

@@ -28,7 +28,8 @@ struct Row {
     peer: Option<(String, PortNum)>,
     link: String,
     status: &'static str,
-    /// Data in octets, wait in ticks, errors: totals since the counters of the device were cleared.
+    /// Data in octets, wait in ticks, and errors: totals since the counters of the device were
+    /// cleared.
     xmit: Option<u64>,
     rcv: Option<u64>,
     wait: Option<u64>,

@@ -45,7 +45,7 @@ pub(super) struct Args {
     /// P_Key [default: 0xffff]
     #[arg(long, value_name = "HEX")]
     pkey: Option<String>,
-    /// Timeout of a MAD, which is sent three times at most
+    /// Timeout of a MAD; each MAD is sent up to three times
     #[arg(long, value_name = "TIME", value_parser = timeout, default_value = "500ms")]
     timeout: Duration,
     /// Query the fabric of this net file, simulated in this process; no InfiniBand is needed

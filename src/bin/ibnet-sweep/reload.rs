@@ -1,5 +1,5 @@
-//! Files that are read again while the sweep runs: when they changed, which keys may change, and
-//! which workers stay.
+//! Reload of files while the sweep runs: detection of changes, the keys that may change, and the
+//! workers that continue.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -28,7 +28,7 @@ pub(super) struct Setup {
     files: Vec<(PathBuf, Stamp)>,
 }
 
-/// Everything that defines a worker. If it is equal after a reload, the worker goes on.
+/// Everything that defines a worker. If this setup is equal after a reload, the worker continues.
 #[derive(Clone, PartialEq)]
 pub(super) struct WorkerSetup {
     share: Share,
@@ -60,7 +60,8 @@ const CHANGEABLE: [&str; 16] = [
 impl Setup {
     /// Reads and checks the configuration and the plan.
     pub(super) fn load(flags: &Flags) -> Result<Self, Failure> {
-        // Before the files are read: a change while they are read is a later change.
+        // The state is taken before the files are read, so that a change during reading is
+        // detected.
         let mut files: Vec<(PathBuf, Stamp)> = flags.config.iter().map(|path| (path.clone(), stamp(path))).collect();
         let raw = flags.raw()?;
         let config = flags.config()?;
@@ -87,7 +88,7 @@ impl Setup {
             .collect()
     }
 
-    /// Refuses a change of a key that needs a restart.
+    /// Returns an error if a key that needs a restart has changed.
     pub(super) fn check_change_from(&self, old: &Self) -> Result<(), Failure> {
         let table = |raw: &Raw| toml::Table::try_from(raw).unwrap_or_default();
         let (old, new) = (table(&old.raw), table(&self.raw));
@@ -145,9 +146,9 @@ type Stamp = Option<(u64, u64, i64, i64, u64)>;
 /// Detects changes of files by their metadata. Works on network file systems too.
 pub(super) struct Watch {
     files: Vec<PathBuf>,
-    /// State when the files were read; empty to read them again.
+    /// State when the files were read; empty if the files have to be read again.
     read: Vec<Stamp>,
-    /// State at the last look.
+    /// State at the last call of [`is_changed`](Self::is_changed).
     seen: Vec<Stamp>,
 }
 
@@ -157,8 +158,8 @@ impl Watch {
         Self { files, seen: read.clone(), read }
     }
 
-    /// Returns whether the files differ from those that were read, and did not change since the
-    /// last call: a file that is still being written is not read.
+    /// Returns whether the files differ from those that were read, and have not changed since the
+    /// last call. Files that are still being written are thus not read.
     pub(super) fn is_changed(&mut self) -> bool {
         let now = self.stamps();
         let is_stable = now == self.seen;

@@ -1,4 +1,5 @@
-//! The main loop of a sweep: workers, outputs and signals; and an end that reports what was lost.
+//! The main loop of a sweep: workers, outputs and signals. At the end it reports the records that
+//! were lost.
 //!
 //! After a signal the workers close their slot, and the outputs write the waiting records. Both
 //! have the drain time, counted from the signal; a second signal ends it. Records that are not
@@ -18,11 +19,12 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::failure::Failure;
 use super::supervisor::{NewWorker, Reload, Supervisor};
 
-/// Time between two looks at the files. Polled, because inotify does not report changes on network
-/// file systems.
+/// Time between two checks of the files. They are polled, because inotify does not report changes
+/// on network file systems.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Least time of the workers to close their slot, however short the drain time is. They need 0.3 s.
+/// Least time for the workers to close their slot, even with a shorter drain time. Workers need 0.3
+/// s.
 const CLOSE_SLOT: Duration = Duration::from_secs(1);
 
 /// The runtime, and the signals that stop the sweep.
@@ -31,7 +33,7 @@ pub(super) struct Service {
     signals: cli::Signals,
 }
 
-/// Why the main loop ended.
+/// Reason for the end of the main loop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stop {
     /// All workers have ended by themselves.
@@ -43,20 +45,21 @@ enum Stop {
 }
 
 impl Service {
-    /// Catches signals from now on: before the first record is written, because its reader may send
-    /// one.
+    /// Starts to catch signals. Must be called before the first record is written, because a reader
+    /// may send a signal after that record.
     pub(super) fn new() -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Threads)?;
         let signals = runtime.block_on(async { cli::Signals::new() }).map_err(Failure::Threads)?;
         Ok(Self { runtime, signals })
     }
 
-    /// Runs workers and writers on threads of their own until all workers have ended, a signal
-    /// comes, or the reader of the only output is gone. A worker that fails ends the others.
+    /// Runs workers and writers on their own threads. Returns after all workers have ended, after a
+    /// signal, or after the reader of the only output has closed its pipe. If one worker fails, all
+    /// others end.
     ///
     /// # Errors
-    /// The first failure of a worker; else the number of records that were not written to a file,
-    /// to standard output or to NATS.
+    /// Returns the first failure of a worker. Otherwise returns the number of records that were not
+    /// written to a file, to standard output or to NATS.
     pub(super) fn run<T: Transport + Send + 'static>(
         mut self,
         workers: Vec<NewWorker<T>>,
@@ -81,7 +84,7 @@ impl Service {
                 tokio::select! {
                     Some(event) = received.recv() => supervisor.handle(event),
                     () = outputs.reader_gone.notified() => {
-                        tracing::debug!("the reader of standard output is gone");
+                        tracing::debug!("reader of standard output closed the pipe");
                         break Stop::ReaderGone;
                     }
                     signal = self.signals.next() => {
@@ -119,9 +122,9 @@ impl Service {
             let written = report(finished);
             match (result, hung) {
                 (Err(failure), _) => {
-                    // One error is shown; the log has the other.
+                    // Only one error is returned, so the other is logged.
                     if let Err(other) = written {
-                        tracing::error!("{other}");
+                        tracing::error!(error = %other, "cannot write all records");
                     }
                     Err(failure)
                 }
@@ -135,10 +138,10 @@ impl Service {
 /// The running outputs.
 struct Outputs {
     running: Running,
-    /// Whether any output writes to standard output or a file. These are written to the end: a slow
-    /// reader of a pipe is not a fault.
+    /// Whether any output writes to standard output or a file. At a normal end these outputs have
+    /// no deadline, because a slow reader of a pipe is not an error.
     has_local: bool,
-    /// Signals that the reader of the only output is gone.
+    /// Signals that the reader of the only output has closed its pipe.
     reader_gone: Arc<Notify>,
     /// Signals that the thread of an output has ended.
     ended: Arc<Notify>,
@@ -157,11 +160,11 @@ impl Drop for WakeOnDrop {
 impl Outputs {
     fn start(writers: Vec<Writer>) -> Result<Self, Failure> {
         let (reader_gone, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        // Other outputs may have readers: then the sweep goes on.
+        // If there are other outputs, the sweep continues.
         let is_only = writers.len() == 1;
         let has_local = writers.iter().any(|writer| matches!(writer.kind(), Kind::Stdout | Kind::File));
         let on_end = {
-            // Each thread drops its clone after it has posted its result, even if it panics.
+            // Each thread drops its clone after it has stored its result, even after a panic.
             let (reader_gone, wake) = (Arc::clone(&reader_gone), WakeOnDrop(Arc::clone(&ended)));
             move |finished: &Finished| {
                 let _ = &wake;
@@ -177,7 +180,7 @@ impl Outputs {
     /// Waits until all outputs have written their records, and returns their results.
     ///
     /// After a signal the wait ends at the deadline. At a normal end files and standard output have
-    /// no deadline until a signal comes.
+    /// no deadline, unless a signal arrives.
     async fn drain(self, stop: Stop, deadline: Instant, signals: &mut cli::Signals) -> Vec<Finished> {
         let all_ended = async {
             while !self.running.has_ended() {
@@ -188,7 +191,7 @@ impl Outputs {
         tokio::select! {
             () = all_ended => {}
             () = sleep_until(deadline), if has_deadline => {}
-            signal = signals.next() => tracing::warn!(signal, "ending without the records that are not written yet"),
+            signal = signals.next() => tracing::warn!(signal, "ending without the records that wait for outputs"),
         }
         self.finish().await
     }
@@ -204,7 +207,7 @@ impl Outputs {
 fn report(finished: Vec<Finished>) -> Result<(), Failure> {
     let has_lost = |finished: &&Finished| finished.dropped > 0 && finished.end != End::ReaderGone;
     for Finished { name, kind, dropped, .. } in finished.iter().filter(has_lost) {
-        tracing::warn!(output = %name, %kind, dropped, "records were not written");
+        tracing::warn!(output = ?name, %kind, dropped, "records were not written");
     }
     let failed: Vec<_> = finished.iter().filter(|finished| finished.is_failure()).collect();
     if failed.iter().any(|finished| finished.end == End::Crashed) {

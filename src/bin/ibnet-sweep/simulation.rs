@@ -1,4 +1,4 @@
-//! The simulated fabric of a configuration: its traffic, its dead devices, its loss.
+//! The simulated fabric of a configuration: traffic, dead devices and loss.
 
 use std::sync::{Arc, Mutex};
 

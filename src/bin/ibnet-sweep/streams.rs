@@ -9,7 +9,7 @@ use super::failure::Failure;
 
 /// Opened outputs, by the name of the sampler.
 pub(super) struct Streams {
-    /// Name of the sampler and its outlet. `None` stands for every sampler.
+    /// Name of the sampler and its outlet. `None` means all samplers.
     outlets: Vec<(Option<String>, Outlet)>,
 }
 

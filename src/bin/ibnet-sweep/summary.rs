@@ -135,7 +135,8 @@ impl fmt::Display for Summary {
         let mads: f64 = self.workers.values().map(|worker| worker.mads as f64 / worker.time.as_secs_f64()).sum();
         let millis = |nanos: u64| nanos as f64 / 1e6;
         let max = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
-        // The histogram has two digits: a quantile may be rounded above the maximum.
+        // The histogram has two significant digits, so a quantile may be rounded to a value above
+        // the maximum.
         let [p50, p99] = [0.5, 0.99].map(|quantile| millis(durations.value_at_quantile(quantile).min(max)));
 
         let mut table = table::new();

@@ -1,8 +1,8 @@
-//! The workers of a sweep: their threads, what they report, and how a reload replaces them.
+//! The workers of a sweep: their threads, their reports, and their replacement at a reload.
 //!
-//! A reload starts new workers beside the old ones. While the old ones sweep, the new ones discover
-//! their devices. Then all change at one slot border, so that no slot is lost or run twice. A
-//! worker whose setup did not change goes on, with the readings that its rates need.
+//! A reload starts new workers beside the old ones. While the old workers sweep, the new workers
+//! discover their devices. Then all workers change at one slot border, so that no slot is lost or
+//! run twice. A worker whose setup did not change continues, with the readings for its rates.
 
 use std::io;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(super) struct NewWorker<T> {
 /// Makes the observers of a new worker.
 pub(super) type MakeObservers = Box<dyn Fn() -> Vec<Observer>>;
 
-/// What a reload needs.
+/// State that a reload needs.
 pub(super) struct Reload<T> {
     pub(super) flags: Flags,
     pub(super) setup: Setup,
@@ -71,9 +71,9 @@ struct Worker {
     number: u64,
     setup: WorkerSetup,
     control: Arc<Control>,
-    /// Slots that it has ended.
+    /// Number of slots that the worker has ended.
     slots: u64,
-    /// Whether it has ended a slot since the last report to the service manager.
+    /// Whether the worker has ended a slot since the last report to the service manager.
     is_alive: bool,
     phase: Phase,
 }
@@ -85,7 +85,7 @@ enum Phase {
     Replaced,
     /// Takes over when all successors are ready.
     Preparing,
-    /// Has a last slot, after which it ends.
+    /// Ends after a slot that is already set.
     Leaving,
 }
 
@@ -114,7 +114,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         self.workers.is_empty()
     }
 
-    /// Starts a worker that sweeps at once.
+    /// Starts a worker that sweeps immediately.
     pub(super) fn start(&mut self, worker: NewWorker<T>) -> Result<(), Failure> {
         self.spawn(worker, Control::default(), Phase::Sweeping)
     }
@@ -167,8 +167,8 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         self.report_ready();
     }
 
-    /// Removes a worker that has ended. A failure stops the others, unless the worker was still
-    /// preparing.
+    /// Removes a worker that has ended. If the worker failed, all other workers are stopped, unless
+    /// the failed worker was still preparing.
     fn remove(&mut self, number: u64, result: Result<(), Failure>) {
         let Some(place) = self.workers.iter().position(|worker| worker.number == number) else { return };
         let ended = self.workers.remove(place);
@@ -195,11 +195,11 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         self.workers.iter().any(|worker| worker.phase != Phase::Sweeping)
     }
 
-    /// Reads the files again and starts new workers. If anything is wrong, the old ones stay.
+    /// Reads the files again and starts new workers. After an error the old workers continue.
     pub(super) fn reload(&mut self, reason: &str) {
         let Some(mut reload) = self.reload.take() else { return };
         if self.is_changing() {
-            // One reload after the other.
+            // Only one reload runs at a time; the files are read again afterwards.
             reload.watch.read_again();
         } else {
             tracing::info!(reason, "reading configuration and assignments again");
@@ -228,7 +228,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
                 }
             }
         }
-        // Nothing is refused after this line.
+        // No error can occur after this line.
         let ports: u32 = same.iter().map(|(_, worker)| worker.ports()).chain(new.iter().map(|(.., worker)| worker.ports())).sum();
         let sha256 = setup.work.sha256().map(|sha256| format!(", assignments with SHA-256 {sha256}")).unwrap_or_default();
         self.detail =
@@ -259,7 +259,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         Ok(())
     }
 
-    /// Once all new workers are ready: ends the old ones and starts the new ones at one slot
+    /// If all new workers are ready, ends the old workers and starts the new workers at one slot
     /// border.
     fn switch_over(&mut self) {
         let has_phase = |phase| move |worker: &&Worker| worker.phase == phase;
@@ -290,16 +290,16 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         }
         let detail = std::mem::take(&mut self.detail);
         if !detail.is_empty() {
-            tracing::info!("reload {detail}");
+            tracing::info!(detail, "reload");
             self.notify_reload(&detail);
         }
         self.report_ready();
     }
 
-    /// Ends the new workers, keeps the old ones, and reports the reason.
+    /// Ends the new workers, keeps the old workers, and reports the reason.
     fn reject_reload(&mut self, failure: &Failure) {
         let detail = cut(format!("refused, all goes on as before: {}", failure.one_line()));
-        tracing::warn!("reload {}", Printable(&detail));
+        tracing::warn!(detail = Printable(&detail).to_string(), "reload");
         for worker in &mut self.workers {
             match worker.phase {
                 Phase::Preparing => worker.control.stop(),
@@ -312,14 +312,14 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         self.report_ready();
     }
 
-    /// Has the first worker that stays write a `reload` event.
+    /// Writes a `reload` event by the first worker that continues.
     fn notify_reload(&self, detail: &str) {
         if let Some(first) = self.workers.iter().find(|worker| worker.phase == Phase::Sweeping) {
             first.control.notify(Notice::Reload(detail.to_owned()));
         }
     }
 
-    /// Reports to the service manager that all workers sweep, if they do.
+    /// Reports to the service manager if all workers sweep.
     fn report_ready(&mut self) {
         let has_swept = |worker: &Worker| worker.phase == Phase::Sweeping && worker.slots > 0;
         if !self.workers.is_empty() && self.workers.iter().all(has_swept) {
@@ -363,7 +363,7 @@ impl Drop for EndReport {
     }
 }
 
-/// Cuts a detail to the length that an event may have.
+/// Cuts a detail to [`MAX_DETAIL`] octets.
 fn cut(mut detail: String) -> String {
     if detail.len() > MAX_DETAIL {
         let end = (0..=MAX_DETAIL).rev().find(|end| detail.is_char_boundary(*end)).unwrap_or(0);
@@ -373,8 +373,8 @@ fn cut(mut detail: String) -> String {
     detail
 }
 
-/// Returns the wall clock in nanoseconds since 1970. Drivers have clocks of their own; slot borders
-/// are the time that all of them share.
+/// Returns the wall clock in nanoseconds since 1970. Each driver has its own clock; slot borders
+/// are the same for all drivers.
 #[expect(clippy::disallowed_methods, reason = "programs read clocks")]
 fn wall_clock() -> u64 {
     nanos(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())

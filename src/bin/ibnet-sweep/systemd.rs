@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-/// Number of slots without an end after which the service manager may assume that the sweep hangs.
+/// Watchdog time in slots: if no slot ends in this time, the service manager may assume that the
+/// sweep hangs.
 const WATCHDOG_SLOTS: u32 = 3;
 
 /// The connection to the service manager.

@@ -1,9 +1,9 @@
 //! The work of this process, divided among workers.
 //!
 //! A worker is one HCA port with its share of the ports to query, and an engine on its own thread.
-//! A sampler usually has one worker. It has several where the assignments file has several blocks
-//! of its host (rails, or a secondary role), and where several HCA ports are configured: these
-//! divide the devices of a block.
+//! A sampler usually has one worker. It has several workers if the assignments file has several
+//! blocks for its host (rails, or a secondary role), or if several HCA ports are configured.
+//! Several HCA ports divide the devices of a block.
 
 use std::path::Path;
 
@@ -60,7 +60,7 @@ impl Work {
                 let net = read_net(path)?;
                 let (sampler, left_out) = ibnet::partition::whole_fabric(&net.fabric, &host);
                 if !left_out.is_empty() {
-                    tracing::info!(devices = left_out.len(), "left out: routers, aggregation nodes, devices without a LID");
+                    tracing::info!(devices = left_out.len(), "routers, aggregation nodes and devices without a LID are not swept");
                 }
                 if sampler.port_count == 0 {
                     return Err(Failure::NothingLinked { net: path.display().to_string() });
@@ -100,8 +100,8 @@ impl Work {
         let of_block = |block: &Sampler| match &config.cas[..] {
             [] => vec![share(block.clone(), &HcaName { ca: block.ca.clone(), port: block.ca_port })],
             [one] => vec![share(block.clone(), one)],
-            // An HCA port without devices gets no worker, but a block without ports keeps the
-            // first.
+            // An HCA port without devices gets no worker. A block without ports keeps the worker of
+            // the first HCA port.
             many => {
                 let parts = block.divided(many.len()).into_iter().zip(many).enumerate();
                 let busy = parts.filter(|(place, (part, _))| *place == 0 || part.port_count > 0);
@@ -128,7 +128,8 @@ impl Work {
     }
 }
 
-/// Refuses configured HCA ports for blocks of several subnets: an HCA port reaches one subnet.
+/// Returns an error if HCA ports are configured for blocks of several subnets, because an HCA port
+/// reaches one subnet.
 fn check_subnets(blocks: &[Sampler], config: &Config) -> Result<(), Failure> {
     let is_one_subnet = blocks.iter().all(|block| block.subnet == blocks[0].subnet);
     if config.cas.is_empty() || is_one_subnet {
@@ -138,17 +139,17 @@ fn check_subnets(blocks: &[Sampler], config: &Config) -> Result<(), Failure> {
     Err(Failure::SeveralSubnets { known: blocks.iter().map(name).collect::<Vec<_>>().join(", ") })
 }
 
-/// Reads a net file, and logs how many lines of each kind were skipped.
+/// Reads a net file, and logs the number of faulty lines of each kind.
 pub(super) fn read_net(path: &Path) -> Result<NetFile, NetFileError> {
     let net = net_file::read(path)?;
     let name = path.display().to_string();
     let mut counts = std::collections::BTreeMap::new();
     for remark in &net.remarks {
         *counts.entry(remark.kind).or_insert(0) += 1;
-        tracing::debug!("{}: {}", Printable(&name), Printable(&remark.to_string()));
+        tracing::debug!(file = %Printable(&name), remark = %Printable(&remark.to_string()), "faulty line in the net file");
     }
     for (kind, lines) in counts {
-        tracing::warn!(lines, "{}: {} (RUST_LOG=ibnet=debug lists them)", Printable(&name), kind.as_str());
+        tracing::warn!(file = %Printable(&name), fault = kind.as_str(), lines, "faulty lines in the net file, RUST_LOG=ibnet=debug lists them");
     }
     Ok(net)
 }
@@ -158,10 +159,10 @@ pub(super) fn read_net(path: &Path) -> Result<NetFile, NetFileError> {
 pub(super) fn hca_port(config: &Config, ca: &HcaName) -> Result<(HcaPort, u16), Failure> {
     let port = ports::find(ca)?;
     if config.pkey & 0x8000 == 0 {
-        tracing::warn!(pkey = format!("{:#06x}", config.pkey), "this P_Key is that of a limited member: only full members answer it");
+        tracing::warn!(pkey = format!("{:#06x}", config.pkey), "the P_Key is that of a limited member, only full members answer");
     }
     if port.sm_lid.0 == 0 {
-        tracing::warn!(%port, "no subnet manager is known at this port: packets may not reach their LIDs");
+        tracing::warn!(%port, "no subnet manager is known at this port, packets may not reach their LIDs");
     }
     let pkey_index = port.pkey_index(config.pkey)?;
     Ok((port, pkey_index))

@@ -1,4 +1,5 @@
-//! A file output that is driven by the times of its batches: the tests wait for no clock.
+//! Tests of file outputs. Files are rotated by the times of the batches, so the tests do not wait
+//! for a clock.
 
 use std::path::Path;
 
@@ -21,7 +22,7 @@ fn to_file(path: &Path, change: impl FnOnce(&mut FileOptions)) -> Output {
     Destination::File(options).into()
 }
 
-/// A file output that writes on the thread of the test.
+/// A file output whose writer runs on the thread of the test.
 struct Rig {
     outlet: Outlet,
     inbox: Inbox,
@@ -87,7 +88,8 @@ fn file_is_rotated_where_the_clock_passes_a_multiple_of_the_period() {
     rig.outlet.clone().start(short::start("b"));
     let second = rig.outlet.clone();
     second.start(short::start("c"));
-    // The first slot is in another period than the `start` records, which alone are not rotated.
+    // The first slot is in a later period than the `start` records. A file with `start` records
+    // only is not rotated.
     for number in [118, 119, 120, 121, 185] {
         rig.write(number);
     }
@@ -111,7 +113,7 @@ fn file_is_rotated_before_it_exceeds_its_size_and_the_oldest_is_removed() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut head = Vec::new();
     crate::record::write(&short::start("a"), &mut head);
-    // Room for the head and two slots.
+    // The size of the head and two slots.
     let most = head.len() as u64 + 2 * slot(1).octets();
     let mut rig = Rig::new(&to_file(&folder.path().join("lines"), |options| (options.rotate_octets, options.keep) = (Some(most), Some(2))));
     (1..=7).for_each(|number| rig.write(number));
@@ -173,7 +175,7 @@ fn moved_removed_or_truncated_file_gets_new_start_records() {
 }
 
 #[test]
-fn records_dropped_by_a_full_disk_are_reported_when_it_has_room() {
+fn records_dropped_by_a_full_disk_are_reported_after_space_is_free() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, roomy) = (folder.path().join("lines"), folder.path().join("roomy"));
     std::os::unix::fs::symlink("/dev/full", &path).expect("linked");

@@ -32,7 +32,7 @@ pub struct Address {
     pub timeout: Duration,
 }
 
-/// A request is sent at most this often.
+/// Largest number of times that a request is sent.
 pub const TRIES: u32 = 3;
 
 /// Sends requests to one device over a transport, one after another.
@@ -48,7 +48,7 @@ pub struct DeviceClient<T, C = SystemClock> {
 /// The outcome of one MAD.
 enum MadOutcome {
     Answered(Instant, Duration),
-    /// Another agent answers in place of this one.
+    /// Another agent answers instead of this one.
     Redirected(Redirect, Duration),
     Refused(MadStatus, Duration),
     /// The request may be sent again.
@@ -78,7 +78,7 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         match (query, self.redirect) {
             (Query::Smp(_), _) => Target::subnet_management(lid, timeout),
             (Query::Pma(_), Some(redirect)) => {
-                // Queue pair 0 in a redirection means the well-known one.
+                // Queue pair 0 in a redirection means queue pair 1.
                 let qp = if redirect.qp == 0 { general.qp } else { redirect.qp };
                 Target { lid: redirect.lid, qp, qkey: redirect.qkey, sl: redirect.sl, ..general }
             }
@@ -108,7 +108,7 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
                 }
                 continue;
             };
-            // The completion of another MAD is foreign or late.
+            // A completion of another MAD is foreign or late, and is ignored.
             if completion.tid != tid {
                 continue;
             }
@@ -136,8 +136,7 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         }
     }
 
-    /// Returns the agent that answers in place of this one, if the reply redirects for the first
-    /// time.
+    /// Returns the agent that answers instead of this one, if this is the first redirection.
     fn redirection(&self, query: &Query, status: MadStatus, mad: &Mad) -> Option<Redirect> {
         let is_new = status.is_redirect() && matches!(query, Query::Pma(_)) && self.redirect.is_none();
         Redirect::parse(pma::data(mad)).filter(|_| is_new)
@@ -195,7 +194,8 @@ mod tests {
     /// Returns the completions that follow a MAD.
     type Completions = fn(&Target, &Mad) -> Vec<(Completion, Mad)>;
 
-    /// Answers each MAD by the next entry of a script, and the MADs after its end not at all.
+    /// Answers each MAD by the next entry of a script. MADs after the end of the script get no
+    /// answer.
     struct Script {
         script: VecDeque<Completions>,
         ready: VecDeque<(Completion, Mad)>,

@@ -2,9 +2,9 @@
 //! that reads the clocks of the operating system.
 //!
 //! A driver is generic over its clock. The product uses [`SystemClock`]; tests use
-//! [`VirtualClock`](crate::sweep::virtual_sweep::VirtualClock), in which waiting takes no time.
-//! Work beside the driver's thread (opening a transport, reading the LID of the port) also belongs
-//! to the clock: in virtual time it must finish at a defined instant, so that runs are
+//! [`VirtualClock`](crate::sweep::virtual_sweep::VirtualClock), in which waiting takes no time. The
+//! clock also runs work beside the driver's thread, such as opening a transport or reading the LID
+//! of the port. In virtual time this work must finish at a defined instant, so that runs are
 //! reproducible.
 
 use std::io;
@@ -18,7 +18,7 @@ use crate::time::Instant;
 
 /// Source of time for a driver.
 pub trait Clock: Clone {
-    /// How the loop of the driver divides its turns between sending, reading and expiring.
+    /// Limits by which the loop of the driver alternates between sending, reading and expiring.
     const PACING: Pacing;
 
     /// Returns the monotonic time.
@@ -40,7 +40,7 @@ pub trait Clock: Clone {
     /// Runs `job` without blocking the caller, and raises `wake` when the job has ended.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// Returns an error if no thread can be started.
     fn start<R: Send + 'static>(
         &self,
         name: &str,
@@ -51,11 +51,11 @@ pub trait Clock: Clone {
     /// Runs `job` once in every `period` without blocking the caller, until the result is dropped.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// Returns an error if no thread can be started.
     fn repeat<R: Send + 'static>(&self, name: &str, period: Duration, job: impl FnMut() -> R + Send + 'static) -> io::Result<Latest<R>>;
 }
 
-/// Turns of the driver's loop.
+/// Limits of the turns of the driver's loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pacing {
     /// MADs sent in a row before replies are read.
@@ -64,13 +64,13 @@ pub struct Pacing {
     pub replies: u32,
     /// Replies read in a row, with sends between them, before timeouts are handled.
     pub replies_before_timeouts: u32,
-    /// Longest wait for a reply, during which nothing but the transport is looked at.
+    /// Longest wait for a reply. The driver checks nothing but the transport during this time.
     pub longest_wait: Duration,
 }
 
 impl Pacing {
-    /// Sends and reads take turns: a reply does not wait until a whole window is sent, nor a free
-    /// place in the window until all replies are read.
+    /// Sends and reads alternate. A reply does not wait until a whole window is sent. A free place
+    /// in the window does not wait until all replies are read.
     pub const REAL_TIME: Self = Self { sends: 8, replies: 1, replies_before_timeouts: 64, longest_wait: Duration::from_millis(20) };
 
     /// No time passes between sends and reads, so that there is no reason to take turns.
@@ -97,11 +97,11 @@ impl WallTime {
     }
 }
 
-/// Work that [`Clock::start`] has started.
+/// Handle to work that was started by [`Clock::start`].
 #[derive(Debug)]
 pub struct BackgroundJob<R> {
     result: Receiver<R>,
-    /// Earliest instant at which the result is handed out.
+    /// Earliest instant at which the result is returned.
     ready_at: Instant,
 }
 
@@ -117,7 +117,8 @@ pub enum JobState<R> {
 }
 
 impl<R> BackgroundJob<R> {
-    /// A job whose result arrives through `result`, and is held back until `ready_at`.
+    /// Creates the handle of a job. The result arrives through `result` and is held back until
+    /// `ready_at`.
     pub(crate) fn new(result: Receiver<R>, ready_at: Instant) -> Self {
         Self { result, ready_at }
     }
@@ -149,7 +150,7 @@ pub struct SystemClock {
     zero: SystemInstant,
 }
 
-/// Both clocks are read at most this often until the readings are close together.
+/// Largest number of readings of both clocks until two readings are close together.
 const READINGS: u32 = 5;
 
 /// Readings of both clocks within this time count as one instant.
@@ -217,11 +218,11 @@ impl Clock for SystemClock {
         let (sender, result) = sync_channel(1);
         let wake = RaiseOnDrop(Arc::clone(wake));
         thread::Builder::new().name(name.to_owned()).spawn(move || {
-            // Dropped after the sender, also in a panic: the driver then finds the result or its
-            // absence.
+            // Dropped after the sender, even in a panic, so that the driver finds either the result
+            // or a closed channel.
             let _wake = wake;
             let sender = sender;
-            // The driver may have ended meanwhile.
+            // An error means that the driver has ended.
             let _ = sender.send(job());
         })?;
         Ok(BackgroundJob::new(result, Instant::ZERO))
@@ -250,7 +251,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Raises a [`Wake`] when a thread ends, also by a panic.
+/// Raises a [`Wake`] when a thread ends, even by a panic.
 struct RaiseOnDrop(Arc<Wake>);
 
 impl Drop for RaiseOnDrop {
@@ -259,7 +260,7 @@ impl Drop for RaiseOnDrop {
     }
 }
 
-/// What a thread with a repeated job shares with its reader.
+/// State shared by the thread of a repeated job and its reader.
 struct Mailbox<R> {
     state: Mutex<MailboxState<R>>,
     changed: Condvar,
@@ -281,7 +282,7 @@ impl<R> Mailbox<R> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for this time; returns false as soon as the reader is gone.
+    /// Waits for this time; returns false as soon as the reader is dropped.
     fn wait(&self, time: Duration) -> bool {
         let waited = self.changed.wait_timeout_while(self.lock(), time, |state| !state.has_ended);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -305,7 +306,7 @@ mod tests {
 
     use super::*;
 
-    /// A guard against a test that hangs.
+    /// Time after which a hanging test fails.
     const LIMIT: Duration = Duration::from_secs(60);
 
     #[test]
@@ -354,7 +355,7 @@ mod tests {
             })
             .expect("a thread");
         has_begun.recv_timeout(LIMIT).expect("the job runs");
-        // A second run has begun, so that the result of the first one is there.
+        // A second run has begun, so the result of the first run is available.
         has_begun.recv_timeout(LIMIT).expect("the job runs again");
         let found = (0..).find_map(|_| latest()).expect("endless");
         assert_eq!(found, 7);

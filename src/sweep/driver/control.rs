@@ -1,4 +1,4 @@
-//! Requests of another thread to a driver: stop, begin or end at a slot, write a notice.
+//! Requests of other threads to a driver: stop, begin or end at a slot, write a notice.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::{fmt, mem};
 
 use super::wake::Wake;
 
-/// Steers a driver from another thread.
+/// Handle to control a driver from another thread.
 ///
 /// Two drivers hand their ports over without a gap in three steps:
 ///
@@ -16,7 +16,8 @@ use super::wake::Wake;
 /// 3. [`begin_with`](Self::begin_with) starts the new driver with that slot.
 #[derive(Debug, Default)]
 pub struct Control {
-    /// Read at every turn of the driver's loop, so apart from the state.
+    /// Whether to stop. Read in every turn of the driver's loop, so it is separate from the locked
+    /// state.
     stop: AtomicBool,
     state: Mutex<State>,
     wake: Arc<Wake>,
@@ -39,12 +40,12 @@ struct State {
 /// The first slot that a driver runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum FirstSlot {
-    /// The next one.
+    /// The next slot.
     #[default]
     Next,
     /// Unknown yet: the driver waits for [`Control::begin_with`].
     Held,
-    /// This slot, or the first one after it.
+    /// This slot, or the first possible slot after it.
     From(u64),
 }
 
@@ -57,7 +58,7 @@ impl fmt::Debug for OnReady {
     }
 }
 
-/// Something that a driver writes to its records between two slots.
+/// A record that a driver writes between two slots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notice {
     /// A `reload` event with this detail.
@@ -77,9 +78,9 @@ impl Control {
         Self { state: Mutex::new(state), ..Self::default() }
     }
 
-    /// Ends the driver. It sends nothing more, waits for replies until the grace period ends
-    /// (0.3 s at most), and writes the records of the slot. A driver in a slot sees the request
-    /// within 20 ms.
+    /// Ends the driver. The driver sends no more MADs, waits for replies until the grace period
+    /// ends (0.3 s at most), and writes the records of the slot. A driver in a slot sees the
+    /// request within 20 ms.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.wake.raise();
@@ -90,7 +91,8 @@ impl Control {
         self.lock().is_ready
     }
 
-    /// Calls `notify` once when the driver [is ready](Self::is_ready); at once if it already is.
+    /// Calls `notify` once when the driver [is ready](Self::is_ready), or immediately if it is
+    /// ready already.
     pub fn on_ready(&self, notify: impl FnOnce() + Send + 'static) {
         let mut state = self.lock();
         if state.is_ready {
@@ -110,12 +112,12 @@ impl Control {
         self.change(|state| state.end = Some(slot));
     }
 
-    /// Has the driver write a notice, after the slot that runs.
+    /// Makes the driver write a notice after the current slot.
     pub fn notify(&self, notice: Notice) {
         self.change(|state| state.notices.push(notice));
     }
 
-    /// What wakes the driver between two slots.
+    /// Returns the counter that wakes the driver between two slots.
     pub(super) fn wake(&self) -> &Arc<Wake> {
         &self.wake
     }
@@ -146,7 +148,7 @@ impl Control {
     /// Returns the slot after the last one of the predecessor, at the first call. `None` if there
     /// is no predecessor, or it has run no slot.
     pub(super) fn expected_slot(&self) -> Option<u64> {
-        // Taken, because a chain of predecessors would keep all of them in memory.
+        // The predecessor is removed: a chain of predecessors would keep all of them in memory.
         let predecessor = self.lock().predecessor.take()?;
         let last = predecessor.lock().last;
         last.map(|last| last + 1)

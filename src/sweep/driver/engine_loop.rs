@@ -1,5 +1,5 @@
-//! The loop that drives an engine: sends MADs, hands over events, receives replies and lets time
-//! pass.
+//! The loop that drives an engine: sends MADs, hands over events, receives replies and handles
+//! timeouts.
 //!
 //! The loop is a provided method of the trait [`EngineLoop`], so that it exists once. The
 //! [driver](super::Driver) runs it on the fabric, and
@@ -20,22 +20,22 @@ const LONGEST_STOP: Duration = Duration::from_millis(300);
 
 /// An engine with its transport and clock, and functions that take events and errors.
 pub(crate) trait EngineLoop {
-    /// Sends and receives the MADs.
+    /// Type of the transport.
     type Transport: Transport;
-    /// Gives the time.
+    /// Type of the clock.
     type Clock: Clock;
 
     /// Returns the parts that the loop works with.
     fn parts(&mut self) -> Parts<'_, Self::Transport, Self::Clock>;
 
-    /// Takes an event of the engine.
+    /// Handles an event of the engine.
     fn on_event(&mut self, event: Event);
 
-    /// Takes the error of a MAD that could not be sent. The engine has already handled it.
+    /// Handles the error of a MAD that could not be sent. The engine has already handled it.
     fn on_send_error(&mut self, error: TransportError);
 
-    /// Takes the error with which the transport was lost. Must let the engine finish: the loop goes
-    /// on.
+    /// Handles the loss of the transport with this error. Must pass the loss on to the engine,
+    /// because the loop runs until the engine is idle.
     fn on_transport_lost(&mut self, error: TransportError);
 
     /// Called after each MAD that the engine has sent.
@@ -111,7 +111,8 @@ pub(crate) trait EngineLoop {
         }
     }
 
-    /// Sends at most `limit` MADs, each at its own time. Returns how many were sent, and the time.
+    /// Sends at most `limit` MADs, each with its own time of sending. Returns the number of sent
+    /// MADs and the current time.
     fn send(&mut self, mad: &mut Mad, limit: u32) -> (u32, Instant) {
         let mut sent = 0;
         let mut now = self.parts().clock.now();
@@ -135,7 +136,7 @@ pub(crate) trait EngineLoop {
     }
 }
 
-/// What the loop works with.
+/// The parts that the loop works with.
 pub(crate) struct Parts<'a, T, C> {
     pub(crate) engine: &'a mut Engine,
     pub(crate) transport: &'a mut T,
@@ -145,7 +146,7 @@ pub(crate) struct Parts<'a, T, C> {
 /// A request to end the loop early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LoopRequest {
-    /// Go on.
+    /// Continue.
     Continue,
     /// Send nothing more, and wait for replies until the grace period ends.
     Stop,

@@ -1,4 +1,4 @@
-//! Events: each becomes an `event` record, and the important ones a log message.
+//! Events of the engine: each becomes an `event` record; the important ones are logged too.
 
 use super::reconnect::Reconnected;
 use super::{Clock, Control, Driver, DriverSettings, NAMED_IN_LOG};
@@ -11,7 +11,7 @@ use crate::sweep::window::Change;
 use crate::types::{Guid, Lid, LinkRate, Printable};
 
 impl<T: Transport, C: Clock> Driver<T, C> {
-    /// Takes an event of the engine: writes it, or keeps it until the end of the slot.
+    /// Handles an event of the engine: writes it, or keeps it until the end of the slot.
     pub(super) fn take_event(&mut self, event: Event, slot: u64) {
         match event {
             Event::Port(port) => self.settled.push(port),
@@ -80,7 +80,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.write_event(slot, "lid_change", Some(ports.start), &format!("from LID {from} to LID {to}"));
     }
 
-    /// Resets the readings of a device: its next counters do not continue the last ones.
+    /// Resets the readings of a device, so that no rate is computed from counters of two devices.
     fn reset_readings(&mut self, device: usize) {
         let ports = self.ports_of(device);
         self.readings[ports].iter_mut().for_each(|reading| reading.clear());
@@ -92,7 +92,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.first_ports[device]..end.unwrap_or(self.ports.len())
     }
 
-    /// Takes the link state and rate of a port from PortInfo, and reports changes.
+    /// Updates the link state and rate of a port from PortInfo, and reports changes.
     fn take_link(&mut self, slot: u64, port: usize) {
         let Some((info, mask)) = self.engine.link(port) else { return };
         let active = info.state == PortInfo::ACTIVE;
@@ -108,7 +108,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let identity = &mut self.ports[port];
         let now = refined(info.rate(mask), &identity.link);
         identity.link_source = LinkSource::Live;
-        // In the interval that ends now the link may have had the faster of both rates.
+        // During the interval that ends now, the link may have had the faster of both rates.
         self.readings[port].capacity_gbps = [now.data_gbps(), identity.link.data_gbps()].into_iter().flatten().reduce(f64::max);
         if now != identity.link {
             let before = std::mem::replace(&mut identity.link, now.clone());
@@ -123,8 +123,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Reports counter groups that devices do not support: an event each, and a log message each if
-    /// they are few.
+    /// Reports counter groups that devices do not support. Writes one event for each. Logs one
+    /// message for each if there are few, otherwise their number.
     pub(super) fn report_unsupported(&mut self, slot: u64) {
         let unsupported = std::mem::take(&mut self.unsupported);
         for (port, group) in &unsupported {
@@ -136,12 +136,12 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 let PortIdentity { node, guid, lid, .. } = &self.ports[*port];
                 tracing::info!(node = %Printable(node), %guid, %lid, %group, "the device does not support this counter group");
             }),
-            groups => tracing::info!(groups, "devices do not support some counter groups; the records name them"),
+            groups => tracing::info!(groups, "some devices do not support some counter groups, see the group_unsupported events"),
         }
     }
 
-    /// Reports devices that became unreachable or reachable: an event each, and a log message each
-    /// if they are few.
+    /// Reports devices that became unreachable or reachable. Writes one event for each. Logs one
+    /// message for each if there are few, otherwise their number.
     pub(super) fn report_reachability(&mut self, slot: u64) {
         let changed = std::mem::take(&mut self.changed);
         for (answers, event, detail) in
@@ -156,12 +156,12 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 1..=NAMED_IN_LOG => of_kind().map(|port| &self.ports[port]).for_each(|PortIdentity { node, guid, lid, .. }| {
                     tracing::info!(node = %Printable(node), %guid, %lid, "{event}");
                 }),
-                devices => tracing::info!(devices, "{event}; the records name them"),
+                devices => tracing::info!(devices, "devices are now {event}, see the {event} events"),
             }
         }
     }
 
-    /// Takes the error of a MAD that could not be sent.
+    /// Handles the error of a MAD that could not be sent.
     pub(super) fn take_send_error(&mut self, error: TransportError, slot: u64) {
         if self.transport.is_lost() {
             // The loss was reported already.
@@ -175,15 +175,15 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Marks the transport as lost: no MAD in flight will be answered. If it can be opened again,
-    /// slots go on meanwhile; otherwise the driver ends.
+    /// Marks the transport as lost: no MAD in flight will be answered. If the transport can be
+    /// opened again, slots continue in the meantime; otherwise the driver ends.
     pub(super) fn lose_transport(&mut self, error: TransportError, slot: u64) {
         if !self.transport.can_reopen() {
             self.failure.get_or_insert(error);
             return;
         }
         let now = self.clock.now();
-        tracing::warn!(%error, "transport lost; opening it again");
+        tracing::warn!(%error, "transport lost, opening it again");
         self.write_event(slot, "umad_lost", None, &error.to_string());
         self.transport.lose(error.errno(), now);
         self.engine.transport_lost(error.errno(), now);
@@ -200,15 +200,15 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let detail = format!("after {:.1} s{}", after.as_secs_f64(), place.unwrap_or_default());
         tracing::info!(seconds = after.as_secs_f64(), "transport open again");
         self.write_event(slot, "umad_back", None, &detail);
-        // A reading from before the loss has no meaning any more.
+        // A location that was read before the loss may be wrong now.
         self.take_latest_location();
         if let Some(local) = local {
             self.set_local(local, slot);
         }
     }
 
-    /// Reports MADs that could not be sent, once until all can be sent again. If nothing at all
-    /// could be sent, the transport is lost.
+    /// Reports MADs that could not be sent, once until all MADs can be sent again. If no MAD could
+    /// be sent, the transport is lost.
     pub(super) fn report_send_errors(&mut self, slot: u64) {
         if self.transport.is_lost() {
             return;
@@ -230,18 +230,14 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Logs that the slot was too short for all ports, once until a slot is long enough.
+    /// Logs that the slot was too short for all ports. Logs again only after a slot that was long
+    /// enough.
     pub(super) fn report_short_slot(&mut self, control: &Control) {
         let (skipped, of) = (self.engine.stats().count(Status::Skipped), self.ports.len());
         let is_short = skipped > 0 && !control.is_stopped();
         if !std::mem::replace(&mut self.has_logged_short_slots, is_short) && is_short {
             let interval = self.settings.interval;
-            tracing::warn!(
-                skipped,
-                of,
-                ?interval,
-                "slot too short: skipped ports come first in the next slot; raise the interval or the window"
-            );
+            tracing::warn!(skipped, of, ?interval, "slot too short, ports skipped; raise the interval or the window");
         }
     }
 

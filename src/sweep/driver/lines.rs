@@ -25,7 +25,7 @@ impl HistogramPeriod {
 }
 
 impl<T: Transport, C: Clock> Driver<T, C> {
-    /// Reads the wall clock, and opens the outputs with a `start` record.
+    /// Reads the wall clock, and writes a `start` record to the outputs.
     pub(super) fn write_start(&mut self) {
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         self.wall = self.clock.read_wall();
@@ -57,7 +57,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 Notice::Reload(detail) => self.write_event(slot, "reload", None, &detail),
                 Notice::Assignments(sha256) => {
                     self.settings.assignments_sha256 = sha256;
-                    // Otherwise the first `start` record will have it.
+                    // Before the start, the first `start` record will have the new value.
                     if self.has_started {
                         self.write_start();
                     }
@@ -76,8 +76,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.settled = settled;
     }
 
-    /// Writes the record of one port. An implausible or reset counter causes an event and a
-    /// verification of the device.
+    /// Writes the record of one port. For an implausible or reset counter, writes an event and
+    /// verifies the device.
     fn write_port(&mut self, port: usize, slot: u64) {
         let begin = self.clock.now();
         let sample = self.engine.sample(port);
@@ -95,7 +95,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             return;
         }
         if !reading.resets.is_empty() {
-            // The counters were cleared, or belong to another port.
+            // The counters may belong to another port.
             self.engine.verify(port);
             let names: Vec<_> =
                 columns.iter().filter(|(index, _)| reading.resets.contains(index)).map(|(_, column)| column.field.json).collect();
@@ -105,7 +105,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     }
 
     /// Writes the `sweep` record, and hands all records of the slot to the outputs. Returns the
-    /// number of records that outputs have dropped since the slot before.
+    /// number of records that the outputs have dropped since the previous slot.
     pub(super) fn end_slot(&mut self, slot: u64, slots_missed: u64) -> u64 {
         let stats = self.engine.stats();
         let rtt = stats.rtt.all();
@@ -158,8 +158,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.outlet.take_refused()
     }
 
-    /// Hands the records written so far to the outputs, with the event for an output that has
-    /// dropped records before them. A driver that has not started keeps its records.
+    /// Hands the records written so far to the outputs, together with a `lines_lost` event for
+    /// outputs that have dropped records. A driver that has not started keeps its records.
     pub(super) fn flush(&mut self, slot: u64) {
         if !self.has_started {
             return;

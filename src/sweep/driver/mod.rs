@@ -1,19 +1,19 @@
 //! The driver: joins engine, transport, clock and output.
 //!
-//! 1. One plain thread, the MAD thread, runs [`Driver::run`]. Other threads steer it by
+//! 1. One plain thread, the MAD thread, runs [`Driver::run`]. Other threads control it by
 //!    [`Control`].
-//! 2. The wall clock is read once a slot, to start the slot where the wall clock passes a multiple
-//!    of the interval. All other times are monotonic.
+//! 2. The wall clock is read once a slot: a slot starts when the wall clock reaches a multiple of
+//!    the interval. All other times are monotonic.
 //! 3. A slot that could not start in time is counted in the next `sweep` record, and never caught
 //!    up.
 //! 4. Replies that are ready are read before anything expires.
-//! 5. Records are made after the slot, so that they delay no MAD and no measurement. They are
+//! 5. Records are made after the slot, so that they do not delay MADs or measurements. They are
 //!    handed to the outputs slot by slot; the MAD thread never waits for a disk.
 //! 6. A transport that is lost is opened again by the function given to [`Driver::reconnecting`].
-//!    Slots go on meanwhile.
+//!    Slots continue in the meantime.
 //!
 //! Between two slots the driver waits on a condition variable, which requests of other threads
-//! wake. Within a slot it waits for the transport alone, at most 20 ms at a time.
+//! wake. Within a slot the driver waits for the transport only, at most 20 ms at a time.
 //!
 //! [`DeviceClient`] needs neither engine nor slots: it sends one request after another to one
 //! device, for [`query`](super::query).
@@ -22,9 +22,9 @@
 //! |---|---|
 //! | `engine_loop` | the loop that drives an engine |
 //! | `clock` | the trait [`Clock`], and the only code of the library that reads clocks |
-//! | `wake`, `control` | how other threads wake and steer a driver |
+//! | `wake`, `control` | requests of other threads to a driver |
 //! | `reconnect` | the transport, and attempts to open it again |
-//! | `lines`, `events`, `report` | records, events, and what observers see of a slot |
+//! | `lines`, `events`, `report` | records, events, and the report of a slot for observers |
 //! | `client` | requests to one device |
 
 use std::time::Duration;
@@ -77,8 +77,8 @@ pub struct DriverSettings {
     pub interval: Duration,
     /// Time from a multiple of the interval to the start of the slot.
     pub offset: Duration,
-    /// Whether the first slot waits for the wall clock. If not, it starts at once, which suits a
-    /// single slot.
+    /// Whether the first slot waits for the wall clock. If false, the first slot starts
+    /// immediately, as for `--once`.
     pub aligned: bool,
     /// Number of slots to run; unlimited if `None`.
     pub sweeps: Option<u64>,
@@ -98,13 +98,13 @@ impl DriverSettings {
 /// After a gap of this length every device is verified again.
 const LONG_GAP: Duration = Duration::from_secs(10);
 
-/// Time between two readings of the port's LID and its subnet manager's.
+/// Time between two readings of the LIDs of the port and of its subnet manager.
 const LOCATE_EVERY: Duration = Duration::from_secs(1);
 
 /// Longest time of the discovery.
 const DISCOVERY: Duration = Duration::from_secs(30);
 
-/// Up to this number of devices are named in the log; more are only counted.
+/// Largest number of devices that are logged one by one. More devices are only counted.
 const NAMED_IN_LOG: usize = 3;
 
 /// Time between two `histogram` records.
@@ -134,7 +134,7 @@ pub struct Driver<T, C = SystemClock> {
     batch: Batch,
     /// Whether records are handed to the outputs. A held driver keeps them until its first slot.
     has_started: bool,
-    /// Ports that were settled in this slot, in that order.
+    /// Ports that were settled in this slot, in the order of settling.
     settled: Vec<usize>,
     /// First ports of devices that became unreachable (`false`) or reachable (`true`).
     changed: Vec<(usize, bool)>,
@@ -145,9 +145,9 @@ pub struct Driver<T, C = SystemClock> {
     failure: Option<TransportError>,
     /// Error of the last MAD of this slot that could not be sent.
     send_error: Option<TransportError>,
-    /// Whether the log already has that MADs cannot be sent.
+    /// Whether a failure to send MADs was logged.
     has_logged_send_errors: bool,
-    /// Whether the log already has that slots are too short.
+    /// Whether a slot that was too short was logged.
     has_logged_short_slots: bool,
 }
 
@@ -161,13 +161,13 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let columns = Columns::new(&settings.engine.groups);
         let mut locator = transport.locator();
         let first_location = locator();
-        // Started here and not on the MAD thread, whose CPU affinity and priority it would inherit.
+        // Started here, because a thread started by the MAD thread inherits its CPU affinity and
+        // priority.
         let latest_location = clock.repeat("locate", LOCATE_EVERY, locator);
-        let latest_location =
-            latest_location.inspect_err(|error| tracing::warn!(%error, "cannot watch the LID of the port: no thread was started")).ok();
+        let latest_location = latest_location.inspect_err(|error| tracing::warn!(%error, "cannot watch the LID of the port")).ok();
         let first_ports = plan.devices.iter().scan(0, |next, device| Some(std::mem::replace(next, *next + device.ports.len()))).collect();
         Self {
-            // Not cloned from one reading: the clone of a vector has no spare capacity.
+            // Each reading is created, not cloned: the clone of a vector has no spare capacity.
             readings: (0..plan.ports.len()).map(|_| Reading::new(&columns)).collect(),
             links_up: vec![true; plan.ports.len()],
             first_location,
@@ -211,8 +211,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// `on_slot` after each slot.
     ///
     /// # Errors
-    /// If the transport is lost and [`reconnecting`](Self::reconnecting) was not called. The
-    /// records until then are complete.
+    /// Returns an error if the transport is lost and [`reconnecting`](Self::reconnecting) was not
+    /// called. All records up to that time were handed to the outputs.
     pub fn run(mut self, control: &Control, mut on_slot: impl FnMut(SlotReport<'_>)) -> Result<(), TransportError> {
         // A driver that replaces another writes nothing before its first slot.
         if control.first_slot() != FirstSlot::Held {
@@ -258,7 +258,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Writes the `start` record, once. From now on records are handed to the outputs.
+    /// Writes the `start` record, once. Afterwards records are handed to the outputs.
     fn write_first_record(&mut self) {
         if !std::mem::replace(&mut self.has_started, true) {
             self.write_start();
@@ -278,8 +278,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Gives the engine the location of the sending port. If its LID or the subnet manager's has
-    /// changed, the LIDs of all devices may have changed.
+    /// Gives the engine the location of the sending port. If the LID of the port or of the subnet
+    /// manager has changed, the LIDs of all devices may have changed, and all devices are verified.
     fn set_local(&mut self, local: Local, slot: u64) {
         if self.engine.set_local(local) {
             let detail =
@@ -302,7 +302,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.engine.reset_round_trips();
         let (devices, sl) = (self.engine.devices_without_path(), self.settings.engine.sl);
         if devices > 0 && !control.is_stopped() {
-            tracing::warn!(devices, sl, "no path record for some devices; the configured service level is used until there is one");
+            tracing::warn!(devices, sl, "no path record for some devices, using the configured service level");
         }
     }
 
@@ -366,7 +366,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     }
 
     fn run_slot(&mut self, SlotStart { number: slot, start }: SlotStart, control: &Control) {
-        // A send error of the discovery occurs again in the slot, or is over.
+        // A send error of the discovery is discarded: if it persists, it occurs again in the slot.
         self.send_error = None;
         self.decode_time = Duration::ZERO;
         let interval = self.settings.interval;
@@ -384,7 +384,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     }
 }
 
-/// A driver whose loop runs: in a slot, or in the discovery before it.
+/// A driver in its loop: in a slot, or in the discovery.
 struct Running<'a, T, C> {
     driver: &'a mut Driver<T, C>,
     control: &'a Control,

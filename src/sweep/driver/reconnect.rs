@@ -1,10 +1,10 @@
-//! The transport of a driver, and how it is opened again after it was lost: the kernel driver was
-//! reloaded, or the HCA was reset.
+//! The transport of a driver, and the attempts to open it again after a loss. A reload of the
+//! kernel driver or a reset of the HCA causes a loss.
 //!
-//! Closing and opening a device may block inside the kernel. Each attempt therefore runs as a
-//! [job of the clock](Clock::start), and no slot and no stop waits for it. The time between two
-//! attempts doubles, up to 10 s. If a transport is lost soon after it was opened, the time goes on
-//! from where the last attempts ended.
+//! Closing and opening a device may block inside the kernel. Each attempt therefore runs as a [job
+//! of the clock](Clock::start), and no slot and no stop waits for it. The time between two attempts
+//! doubles, up to 10 s. If a transport is lost soon after it was opened, the time continues with
+//! its last value.
 
 use std::error::Error;
 use std::io;
@@ -65,7 +65,7 @@ enum Connection<T> {
 }
 
 enum AttemptState<T> {
-    /// The next attempt starts at `at`, and closes the old transport.
+    /// The next attempt starts at `at` and closes the old transport first.
     Due {
         at: Instant,
         old: Option<T>,
@@ -117,7 +117,7 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
         matches!(self.connection, Connection::Lost { .. })
     }
 
-    /// Marks the transport as lost, with the errno that sends report meanwhile.
+    /// Marks the transport as lost, with the errno that sends return until it is open again.
     pub(super) fn lose(&mut self, errno: i32, now: Instant) {
         let attempt = AttemptState::Due { at: now, old: None };
         match std::mem::replace(&mut self.connection, Connection::Lost { errno, since: now, attempt }) {
@@ -131,8 +131,8 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
         }
     }
 
-    /// Starts the next attempt when its time has come, and takes the result of the last one. Never
-    /// blocks. `wake` is raised when an attempt has ended.
+    /// Starts the next attempt when it is due, and takes the result of the last one. Never blocks.
+    /// Raises `wake` when an attempt has ended.
     pub(super) fn poll(&mut self, now: Instant, wake: &Arc<Wake>) -> Option<Reconnected> {
         let (Connection::Lost { since, attempt, .. }, Some(start)) = (&mut self.connection, &self.start_attempt) else { return None };
         if let AttemptState::Due { at, old } = attempt {
@@ -157,8 +157,8 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
         }
     }
 
-    /// Returns when [`poll`](Self::poll) has something to do. `None` if that is unknown: while the
-    /// transport is open, or until `wake` is raised.
+    /// Returns when [`poll`](Self::poll) has to be called next; `None` while the transport is open,
+    /// or until `wake` is raised.
     pub(super) fn next_poll(&mut self, now: Instant) -> Option<Instant> {
         match &mut self.connection {
             Connection::Lost { attempt: AttemptState::Due { at, .. }, .. } if self.start_attempt.is_some() => Some(*at),
@@ -181,7 +181,7 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
     }
 }
 
-/// While the transport is lost, sends fail and waits for replies only take their time.
+/// While the transport is lost, sends fail, and waits for replies end at their timeouts.
 impl<T: Transport, C: Clock> Transport for Reconnect<T, C> {
     fn send(&mut self, target: &Target, mad: &Mad, now: Instant) -> Result<(), TransportError> {
         match &mut self.connection {
@@ -221,7 +221,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
     const EIO: i32 = Errno::IO.raw_os_error();
 
-    /// A transport that counts how many of its kind were closed.
+    /// A transport that counts the closed transports of its type.
     struct Counted(Arc<AtomicU32>);
 
     impl Drop for Counted {
@@ -244,7 +244,7 @@ mod tests {
         }
     }
 
-    /// A connection in virtual time, and what was done with it.
+    /// A connection in virtual time, with counts of attempts and closed transports.
     struct Fixture {
         reconnect: Reconnect<Counted, VirtualClock>,
         clock: VirtualClock,
@@ -254,7 +254,7 @@ mod tests {
     }
 
     impl Fixture {
-        /// A connection whose first successful attempt is the one with this number, counted from 1.
+        /// Returns a connection. The first successful attempt has this number, counted from 1.
         fn new(first_success: u32) -> Self {
             let (attempts, closed) = (Arc::<AtomicU32>::default(), Arc::<AtomicU32>::default());
             let clock = VirtualClock::default();
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn transport_that_flaps_is_opened_ever_more_rarely_until_it_is_stable() {
+    fn unstable_transport_is_opened_at_growing_intervals() {
         let mut fixture = Fixture::new(0);
         for _ in 0..60_000 {
             if !fixture.reconnect.is_lost() {
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn attempt_that_takes_long_is_the_only_one_and_its_result_is_taken() {
+    fn slow_attempt_is_the_only_one_and_its_result_is_used() {
         let mut fixture = Fixture::new(0);
         fixture.clock.set_job_time(60_000 * MS);
         fixture.lose();

@@ -1,4 +1,4 @@
-//! What an observer of a driver gets after each slot: the sum of the slot, and the outcome of each
+//! Report of a slot for the observers of a driver: the sum of the slot, and the outcome of each
 //! port.
 //!
 //! All values are borrowed from the driver. An observer copies what it needs, on the MAD thread and

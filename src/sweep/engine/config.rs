@@ -66,11 +66,11 @@ const DEFAULT_PKEY: u16 = 0xffff;
 const FULL_MEMBER: u16 = 0x8000;
 
 impl Config {
-    /// Returns the index of a P_Key with which the port can talk to an agent in the partition of
+    /// Returns the index of a P_Key with which the port can reach an agent in the partition of
     /// `pkey`; `None` if its table has none.
     ///
-    /// Two P_Keys match if their lower 15 bits are equal and at least one of the two is a full
-    /// member's. A RedirectP_Key of 0 names no partition.
+    /// Two P_Keys match if their lower 15 bits are equal and at least one of the two marks full
+    /// membership. A RedirectP_Key of 0 means that no partition is given.
     pub(super) fn index_of_pkey(&self, pkey: u16) -> Option<u16> {
         if pkey & !FULL_MEMBER == 0 {
             return Some(self.pkey_index);
@@ -90,7 +90,7 @@ fn matches(own: u16, pkey: u16) -> bool {
 /// A device to sweep.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DevicePlan {
-    /// Port GUID; of a switch that of port 0.
+    /// Port GUID; for a switch the GUID of port 0.
     pub guid: Guid,
     /// LID at which the device answers.
     pub lid: Lid,

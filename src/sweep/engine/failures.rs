@@ -10,7 +10,8 @@ use crate::time::Instant;
 use crate::types::Tid;
 
 impl Engine {
-    /// The timeout of a request passed at `at`: its place is free, but a reply still counts.
+    /// Handles a timeout at `at`: the place of the request in the window is free, but a reply still
+    /// counts.
     pub(super) fn expired(&mut self, transaction: &Transaction, at: Instant) {
         if transaction.purpose == Purpose::Path {
             return self.manager.expire();
@@ -22,7 +23,8 @@ impl Engine {
         let counts = must_answer || !device.reachability.has_answered();
         device.reachability.expire(must_answer);
         if device.flight.expire(counts, self.config.silence) {
-            // At the end of the queue: the other devices do not wait for a slow one.
+            // The device goes to the end of the queue, so that other devices do not wait for a slow
+            // one.
             self.ready.push_back(transaction.device);
         }
         self.skip_groups(transaction, at);
@@ -37,7 +39,7 @@ impl Engine {
         }
     }
 
-    /// The grace period of a request ended.
+    /// Handles the end of the grace period of a request.
     pub(super) fn given_up(&mut self, transaction: &Transaction, now: Instant) {
         let index = transaction.device;
         if transaction.purpose == Purpose::Path {
@@ -64,7 +66,7 @@ impl Engine {
         self.settle_discovery(index);
     }
 
-    /// Draws the conclusions from a request without a reply.
+    /// Evaluates a request without a reply, by its purpose.
     pub(super) fn unanswered(&mut self, transaction: &Transaction, now: Instant) {
         let index = transaction.device;
         let device = &mut self.devices[index as usize];
@@ -86,13 +88,14 @@ impl Engine {
                 self.report_unsupported(index, group);
             }
             Purpose::Identity => self.identity_failed(index, now),
-            // A device that ignores one of these ignores all: the counters do not wait for each.
+            // A device that ignores one of these requests ignores all of them. The others are
+            // skipped, so that the counters are not delayed.
             Purpose::SwitchMask | Purpose::Link { .. } | Purpose::Fec { .. } => device.links.reading = false,
             _ => {}
         }
     }
 
-    /// A request was not sent.
+    /// Handles a request that was not sent.
     pub(super) fn not_sent(&mut self, tid: Tid, error: SendError, now: Instant) {
         let Some(transaction) = self.inflight.remove(tid) else { return };
         self.stats.mads_sent = self.stats.mads_sent.saturating_sub(1);
@@ -121,8 +124,8 @@ impl Engine {
         self.settle_discovery(index);
     }
 
-    /// The transport was lost with this errno: requests in flight will not be answered. That says
-    /// nothing about the devices.
+    /// Handles the loss of the transport with this errno: requests in flight will not be answered.
+    /// The loss is not counted against the devices.
     pub fn transport_lost(&mut self, errno: i32, now: Instant) {
         while let Some(transaction) = self.inflight.take_next() {
             let index = transaction.device;
@@ -147,14 +150,14 @@ impl Engine {
             self.settle_discovery(index);
         }
         for device in &mut self.devices {
-            device.flight.forgive();
-            device.reachability.forgive();
+            device.flight.ignore_losses();
+            device.reachability.ignore_losses();
         }
         self.finish_if_settled(now);
     }
 
-    /// The transport was opened again, with this P_Key index and P_Key table. The identity of every
-    /// device is verified, as all LIDs may have changed.
+    /// Handles a transport that was opened again, with this P_Key index and P_Key table. The
+    /// identity of every device is verified, because all LIDs may have changed.
     pub fn transport_restored(&mut self, pkey_index: u16, pkey_table: Vec<u16>) {
         (self.config.pkey_index, self.config.pkey_table) = (pkey_index, pkey_table);
         self.verify_all();

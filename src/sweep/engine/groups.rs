@@ -1,10 +1,10 @@
-//! Counter groups that a device has, as far as that is known.
+//! Counter groups of a device: which groups it has, as far as known.
 //!
-//! 1. ClassPortInfo and the OptionMask of PortSamplesControl name the groups of a device. Other
-//!    groups are not requested and absent from the records.
-//! 2. If OptionMask is not answered, each optional group is probed. A group that answers is
-//!    present, a group that is refused is not. A group that never answers while the device answers
-//!    others is disabled.
+//! 1. ClassPortInfo and the OptionMask of PortSamplesControl have bits for the groups of a device.
+//!    Other groups are not requested and are absent from the records.
+//! 2. If OptionMask is not answered, each optional group is probed. A group that is answered is
+//!    present; a group that is refused is absent. A group that is never answered while other groups
+//!    are answered is disabled.
 //! 3. A lost reply never means that a group is missing. A disabled group is probed again every ten
 //!    minutes, without effect on the status of a port. A group that was answered once is disabled
 //!    only after sixty failed requests.
@@ -16,18 +16,19 @@ use crate::sweep::group_list::MAX_GROUPS;
 use crate::time::Instant;
 use crate::types::NodeKind;
 
-/// Time for which a group is disabled that no mask names.
+/// Time for which a group without a bit in the masks is disabled.
 const DISABLED: Duration = Duration::from_secs(600);
 
-/// Time for which a group is disabled that the device claims to have: it may only be slow for now.
+/// Time for which a group is disabled although the device reports it: the device may be slow for a
+/// while.
 const DISABLED_CLAIMED: Duration = Duration::from_secs(60);
 
 /// Failed requests for a port's counters after which a group is disabled. At a loss of 10 % this
 /// happens by chance once in a hundred million times.
 const MAX_FAILED: u8 = 8;
 
-/// The same for a group that was answered before. It is larger because another device that had the
-/// same LID may have answered then.
+/// Failed requests after which a group that was answered before is disabled. The earlier answers
+/// may be from another device that had the same LID.
 const MAX_FAILED_ANSWERED: u8 = 60;
 
 /// Failed probes after which a group is disabled.
@@ -36,19 +37,18 @@ const MAX_FAILED_PROBES: u8 = 3;
 /// Requests for PortSamplesControl before the groups are probed instead.
 const SAMPLING_TRIES: u8 = 3;
 
-/// Groups of a device. Each mask has one bit per group, by the position of the group in the
-/// configured list.
+/// Groups of a device. Each mask has one bit per group, in the order of the configured list.
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
     swept: Swept,
-    /// ClassPortInfo, with OptionMask once that is known.
+    /// ClassPortInfo, with OptionMask once OptionMask is known.
     pub(super) capabilities: Learned<Capabilities>,
-    /// Tick of PortSamplesControl. It is known together with OptionMask.
+    /// Tick of PortSamplesControl; known together with OptionMask.
     pub(super) tick: Learned<u8>,
     option_mask: Option<u64>,
     /// Requests for PortSamplesControl that are left.
     sampling_tries: u8,
-    /// Groups that the device's masks do not name.
+    /// Groups without a bit in the device's masks.
     lacks: u32,
     /// Groups that the device refused.
     refused: u32,
@@ -70,13 +70,13 @@ pub(super) struct Groups {
     superseded: u32,
 }
 
-/// What the configuration says of the groups.
+/// Configuration of the groups, as masks.
 #[derive(Clone, Copy, Debug)]
 struct Swept {
     kind: NodeKind,
     /// Number of groups.
     count: u8,
-    /// Groups that no bit of ClassPortInfo names.
+    /// Groups without a bit in ClassPortInfo.
     optional: u32,
     /// Groups that are requested whatever the device reports.
     forced: u32,
@@ -109,7 +109,7 @@ fn mask_of(groups: &[Group], condition: impl Fn(Group) -> bool) -> u32 {
 }
 
 impl Groups {
-    /// Creates the state of a device of which nothing is known, for these configured groups.
+    /// Creates the state of a device before its first reply, for these configured groups.
     pub(super) fn new(groups: &[Group], forced: &[Group]) -> Self {
         Self::of(Swept {
             kind: NodeKind::Hca,
@@ -119,7 +119,7 @@ impl Groups {
         })
     }
 
-    /// Returns the same for a device of this type.
+    /// Returns a copy for a device of this type.
     pub(super) fn of_kind(&self, kind: NodeKind) -> Self {
         Self::of(Swept { kind, ..self.swept })
     }
@@ -159,12 +159,12 @@ impl Groups {
         self.swept.forced
     }
 
-    /// Whether no group was answered.
+    /// Returns whether no group was answered.
     pub(super) fn has_no_answers(&self) -> bool {
         self.answered == 0
     }
 
-    /// Whether a group is requested.
+    /// Returns whether a group is requested.
     pub(super) fn has(&self, group: u8) -> bool {
         let bit = 1 << group;
         // A device that refused any group may have refused the wider one.
@@ -178,7 +178,7 @@ impl Groups {
         (0..self.swept.count).filter(|group| self.has(*group)).count() as u32
     }
 
-    /// Returns the groups of which it is not known whether the device has them.
+    /// Returns the groups that the device may or may not have: this is not known yet.
     fn undecided(&self) -> u32 {
         match self.tick {
             Learned::Known(_) => 0,
@@ -187,7 +187,7 @@ impl Groups {
         }
     }
 
-    /// Takes ClassPortInfo.
+    /// Stores ClassPortInfo.
     pub(super) fn learn(&mut self, capabilities: Capabilities, groups: &[Group]) {
         let capabilities = Capabilities { option_mask: self.option_mask, ..capabilities };
         self.capabilities = Learned::Known(capabilities);
@@ -195,7 +195,7 @@ impl Groups {
         self.superseded = mask_of(groups, |group| group.is_superseded(groups, capabilities));
     }
 
-    /// Takes PortSamplesControl: OptionMask and Tick.
+    /// Stores OptionMask and Tick of PortSamplesControl.
     pub(super) fn learn_sampling(&mut self, sampling: Sampling, groups: &[Group]) {
         self.tick = Learned::Known(sampling.tick);
         self.probe = 0;
@@ -217,8 +217,8 @@ impl Groups {
         self.sampling_tries = self.sampling_tries.max(1);
     }
 
-    /// Whether a group is to be probed. Starts to probe the optional groups if PortSamplesControl
-    /// was refused or never answered.
+    /// Returns whether a group is to be probed. Starts to probe the optional groups if
+    /// PortSamplesControl was refused or never answered.
     pub(super) fn needs_probe(&mut self, group: u8) -> bool {
         let no_mask = self.tick == Learned::Refused || self.tick == Learned::Unknown && self.sampling_tries == 0;
         if no_mask && !std::mem::replace(&mut self.probing, true) {
@@ -228,14 +228,14 @@ impl Groups {
         self.probe & 1 << group != 0
     }
 
-    /// Takes the reply for a group.
+    /// Records a reply for a group.
     pub(super) fn take_answer(&mut self, group: u8) {
         let bit = 1 << group;
         (self.answered, self.probe, self.disabled) = (self.answered | bit, self.probe & !bit, self.disabled & !bit);
         self.failed[usize::from(group)] = 0;
     }
 
-    /// Takes the refusal of a group. Returns whether it is to be reported.
+    /// Records the refusal of a group. Returns whether the refusal has to be reported.
     pub(super) fn refuse(&mut self, group: u8) -> bool {
         let bit = 1 << group;
         let is_new = self.refused & bit == 0;
@@ -243,14 +243,14 @@ impl Groups {
         self.report(bit) && is_new
     }
 
-    /// Counts a request for a port's counters without a reply. `answers` is whether the device
-    /// answered anything in this slot. Returns whether the group was disabled and is to be
+    /// Counts a request for a port's counters without a reply. `answers` is true if the device
+    /// answered any request in this slot. Returns whether the group was disabled and has to be
     /// reported.
     pub(super) fn fail(&mut self, group: u8, answers: bool, now: Instant) -> bool {
         self.count_failure(group, MAX_FAILED, answers, now)
     }
 
-    /// Counts a probe without a reply; arguments and result as of [`fail`](Self::fail).
+    /// Counts a probe without a reply. Arguments and result are those of [`fail`](Self::fail).
     pub(super) fn fail_probe(&mut self, group: u8, answers: bool, now: Instant) -> bool {
         self.count_failure(group, MAX_FAILED_PROBES, answers, now)
     }
@@ -278,7 +278,8 @@ impl Groups {
         is_new
     }
 
-    /// Probes groups again that were disabled long ago. They stay disabled until they are answered.
+    /// Schedules probes of groups that were disabled long ago. A group stays disabled until it is
+    /// answered.
     pub(super) fn retry_disabled(&mut self, now: Instant) {
         if self.disabled == 0 {
             return;

@@ -1,9 +1,9 @@
 //! Verification of the device that answers at a LID, and reads of the links.
 //!
-//! A reply of performance management carries no GUID, and LIDs change. So NodeInfo (IBA vol. 1,
-//! 14.2.5.3) is queried of every device at the start, then about once a minute, and in the next
-//! slot when there is a reason for doubt. Replies of another device are withheld, and the subnet
-//! manager is queried for the LID of the planned device.
+//! A reply of performance management has no GUID, and LIDs can change. Every device therefore gets
+//! a query for NodeInfo (IBA vol. 1, 14.2.5.3) at the start, then about once a minute. After a sign
+//! of another device, the query is sent in the next slot. Replies of another device are withheld,
+//! and the subnet manager is queried for the LID of the planned device.
 
 use std::time::Duration;
 
@@ -26,8 +26,9 @@ pub(super) const WRONG_DEVICE_INTERVAL: Duration = Duration::from_secs(10);
 const PATH_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Engine {
-    /// Sets the sender's place on its subnet. If its LID or that of the subnet manager has changed,
-    /// all LIDs may have changed: then every device is verified, and the result is true.
+    /// Sets the location of the sending port on its subnet. If the LID of the port or of the subnet
+    /// manager has changed, all LIDs may have changed: every device is verified, and the result is
+    /// true.
     pub fn set_local(&mut self, local: Local) -> bool {
         let before = std::mem::replace(&mut self.manager.local, local);
         let moved = before != Local::default() && (before.lid, before.sm_lid) != (local.lid, local.sm_lid);
@@ -75,9 +76,10 @@ impl Engine {
         if self.config.path_sl { self.devices.iter().filter(|device| !device.path.has_sl()).count() } else { 0 }
     }
 
-    /// Returns the PortInfo of a port and the CapabilityMask that says which of its speeds are
-    /// valid. `None` if PortInfo is not known, or if it is a switch's port and the mask of the
-    /// switch's port 0 is not known: EDR cannot be distinguished from QDR without it.
+    /// Returns the PortInfo of a port and the CapabilityMask that shows which of its speeds are
+    /// valid. Returns `None` if PortInfo is not known. For a port of a switch, also returns `None`
+    /// if the mask of the switch's port 0 is not known. Without that mask EDR cannot be
+    /// distinguished from QDR.
     ///
     /// # Panics
     /// If there is no such port.
@@ -90,7 +92,7 @@ impl Engine {
     }
 
     /// Returns the time of a device's next periodic verification. The times of the devices are
-    /// spread over the interval, also after all devices were verified at once.
+    /// spread over the interval, even after all devices were verified at once.
     fn next_verification(&self, index: u32, now: Instant) -> Instant {
         let every = u64::try_from(self.config.identity_every.as_nanos()).unwrap_or(u64::MAX).max(1);
         let offset = (u128::from(every) * u128::from(index) / self.devices.len().max(1) as u128) as u64;
@@ -98,7 +100,7 @@ impl Engine {
         now + Duration::from_nanos(every - elapsed)
     }
 
-    /// Starts the checks of a device that are due at the begin of a slot or discovery.
+    /// Starts the checks of a device that are due at the start of a slot or discovery.
     pub(super) fn start_checks(&mut self, index: u32, now: Instant) {
         let next = self.next_verification(index, now);
         let device = &mut self.devices[index as usize];
@@ -109,9 +111,9 @@ impl Engine {
         }
         let due = was_silent || device.identity.is_due(now);
         if due && !self.no_smp_agent {
-            device.identity.ask();
+            device.identity.query();
         }
-        if (device.identity.is_asking() || self.no_smp_agent && due) && device.identity.has_not_failed() {
+        if (device.identity.is_querying() || self.no_smp_agent && due) && device.identity.has_not_failed() {
             // A new round: requests that failed in earlier rounds are tried again.
             device.groups.retry_sampling();
         }
@@ -132,8 +134,8 @@ impl Engine {
         }
     }
 
-    /// The transport has no agent for subnet management, so NodeInfo cannot be queried. The LIDs
-    /// that the subnet manager names are taken as they are.
+    /// Continues without subnet management: the transport has no agent for it, so NodeInfo cannot
+    /// be queried. LIDs from the subnet manager are used without verification.
     pub(super) fn do_without_smp(&mut self) {
         self.no_smp_agent = true;
         for index in 0..self.devices.len() as u32 {
@@ -143,7 +145,7 @@ impl Engine {
                 *identity = Identity::Unverified(None);
             }
             let check = &mut self.devices[index as usize].identity;
-            if check.is_asking() {
+            if check.is_querying() {
                 check.schedule(Instant::ZERO);
             }
             if moved {
@@ -152,7 +154,7 @@ impl Engine {
         }
     }
 
-    /// Takes the reply to NodeInfo.
+    /// Evaluates the reply to NodeInfo.
     pub(super) fn take_identity(&mut self, index: u32, answer: Result<&Data, MadStatus>, now: Instant) {
         let Ok(data) = answer else { return self.identity_failed(index, now) };
         let info = NodeInfo::parse(data);
@@ -175,14 +177,14 @@ impl Engine {
         device.path.wait_until(again);
         if other_before != Some(found) {
             self.events.push_back(Event::WrongDevice { device: index as usize, found });
-            // If the other device is in the plan too, it is not at its own LID any more.
+            // If the other device is in the plan too, it has left its own LID.
             self.verify_others(index, |other| other.identity.expected == found);
         }
         self.withhold(index, now);
         self.query_path(index);
     }
 
-    /// Reports that a device is at another LID than before, if it is.
+    /// Reports the LID of a device if it has changed.
     pub(super) fn report_lid(&mut self, index: u32) -> bool {
         let path = &mut self.devices[index as usize].path;
         let (from, to) = (std::mem::replace(&mut path.known_lid, path.lid), path.lid);
@@ -192,7 +194,7 @@ impl Engine {
         from != to
     }
 
-    /// NodeInfo was not answered, or refused.
+    /// Handles a NodeInfo query that was refused or not answered.
     pub(super) fn identity_failed(&mut self, index: u32, now: Instant) {
         let next = self.next_verification(index, now);
         if self.devices[index as usize].identity.fail(next) == NodeInfoFailure::Retry {
@@ -208,26 +210,26 @@ impl Engine {
             self.query_path(index);
         }
         let device = &mut self.devices[index as usize];
-        // A device that answers other requests, but not this one, requires its M_Key.
+        // A device that answers other requests, but not NodeInfo, requires an M_Key.
         let answers_others = device.reachability.has_answered() && device.groups.capabilities != Learned::Unknown;
         if answers_others && device.keys.first(Key::M) {
             self.events.push_back(Event::KeyDemanded { device: index as usize, key: Key::M });
         }
     }
 
-    /// Takes the reply to PortInfo of a switch's port 0.
+    /// Evaluates the reply to PortInfo of a switch's port 0.
     pub(super) fn take_switch_mask(&mut self, index: u32, answer: Result<&Data, MadStatus>) {
         let Ok(data) = answer else { return };
         let Device { links, ports, .. } = &mut self.devices[index as usize];
         let mask = PortInfo::parse(data).capability_mask;
         if links.switch_mask.replace(mask) != Some(mask) {
-            // Links that were read before the mask are complete now.
+            // The mask completes the links that were read before it.
             let complete = ports.clone().filter(|port| self.ports[*port as usize].link.is_some());
             self.events.extend(complete.map(|port| Event::Link(port as usize)));
         }
     }
 
-    /// Takes the reply to PortInfo of a port.
+    /// Evaluates the reply to PortInfo of a port.
     pub(super) fn take_link(&mut self, port: u32, answer: Result<&Data, MadStatus>) {
         let Ok(data) = answer else { return };
         let link = PortInfo::parse(data);
@@ -237,12 +239,13 @@ impl Engine {
         }
     }
 
-    /// Takes the reply to PortInfoExtended of a port.
+    /// Evaluates the reply to PortInfoExtended of a port.
     pub(super) fn take_fec(&mut self, port: u32, answer: Result<&Data, MadStatus>) {
         self.ports[port as usize].rs_fec = answer.ok().map(smp::is_rs_fec);
     }
 
-    /// Withholds all data of a device in this slot, because it is or may be another device's.
+    /// Withholds all data of a device in this slot, because another device answers or may answer at
+    /// the LID.
     pub(super) fn withhold(&mut self, index: u32, now: Instant) {
         if !matches!(self.phase, Phase::Slot { .. }) {
             return;

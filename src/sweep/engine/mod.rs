@@ -19,12 +19,13 @@
 //!   more requests; when their grace periods have ended too, its other ports are `unreachable`. Any
 //!   reply resumes the device. A device never has more than three unanswered MADs, expired ones
 //!   included. Expired MADs that were sent before a MAD that was answered in time are lost and not
-//!   counted. So a slow device is not flooded. A device that was silent for a slot comes last in
-//!   the next slot.
+//!   counted. This rule protects a slow device from too many requests. A device that was silent for
+//!   a slot is queried last in the next slot.
 //! - **5** Ports that were not queried at `ask_until` are `skipped`; at `close_at` the slot is
 //!   over. Every port gets exactly one [`Event::Port`].
 //! - **6** A reply counts only if TID, sender, class, method, attribute and PortSelect match the
-//!   request. Duplicate, foreign and malformed replies are counted separately and settle nothing.
+//!   request. Duplicate, foreign and malformed replies are counted separately and do not settle a
+//!   port.
 //!
 //! The source of a rule, where it is a specification:
 //!
@@ -34,14 +35,14 @@
 //! | fields of the header; status codes | 13.4.2; 13.4.7 |
 //! | ClassPortInfo of a redirection: LID, queue pair, Q_Key, SL, P_Key | 13.5.4, 13.4.8.1 |
 //! | ClassPortInfo and PortCounters are mandatory | 16.1.3.1, 16.1.3.5 |
-//! | NodeInfo names the port GUID at a LID | 14.2.5.3 |
-//! | PathRecord names LID and service level to a port GUID | 15.2.5.16 |
+//! | NodeInfo has the port GUID of the device at a LID | 14.2.5.3 |
+//! | PathRecord has the LID of a port GUID and the service level to it | 15.2.5.16 |
 //!
 //! | file | contents |
 //! |---|---|
 //! | `config` | settings and plan |
 //! | `event` | events |
-//! | `slot` | begin and end of a slot or a discovery |
+//! | `slot` | start and end of a slot or a discovery |
 //! | `transmit` | the next request to a device |
 //! | `replies` | evaluation of replies |
 //! | `failures` | requests without a reply |
@@ -109,7 +110,7 @@ pub struct Engine {
     no_smp_agent: bool,
 }
 
-/// Activity of the engine.
+/// Current activity of the engine: idle, a slot, or a discovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Idle,
@@ -120,21 +121,21 @@ enum Phase {
         ask_until: Instant,
         close_at: Instant,
         /// Whether counters are still requested.
-        asking: bool,
-        linger: Linger,
+        requesting: bool,
+        final_wait: FinalWait,
     },
 }
 
-/// Wait for the subnet manager after all ports of a slot are settled.
+/// State of the wait for the subnet manager after all ports of a slot are settled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Linger {
+enum FinalWait {
     NotStarted,
     Until(Instant),
     Over,
 }
 
-/// Passes of a discovery over the checks of each device: three tries for OptionMask, then three
-/// tries for each group that OptionMask would have named.
+/// Number of passes over the checks of each device in a discovery. Three passes request OptionMask.
+/// If it is not answered, three more passes probe the optional groups.
 const DISCOVERY_PASSES: u8 = 6;
 
 impl Engine {
@@ -149,8 +150,8 @@ impl Engine {
             devices.push(Device::new(device, first..ports.len() as u32, groups.of_kind(device.kind)));
         }
         let answers = vec![Answer { at: None, data: [0; DATA_LEN] }; ports.len() * config.groups.len()];
-        // Each port has at most one transaction in its grace period, each device one more that is
-        // pending and one that is a check.
+        // Each port has at most one transaction in its grace period. Each device has at most one
+        // pending transaction and one check in addition.
         let capacity = ports.len() + 2 * devices.len() + config.window;
         let agents = Timeouts { timeout: config.timeout, grace: config.grace };
         Self {
@@ -177,8 +178,8 @@ impl Engine {
         self.ports.len()
     }
 
-    /// Returns the sample of a port in this slot. It is complete after the [`Event::Port`] of the
-    /// port, and valid until the next slot starts.
+    /// Returns the sample of a port in this slot. The sample is complete after the [`Event::Port`]
+    /// of the port, and valid until the next slot starts.
     ///
     /// # Panics
     /// If there is no such port.
@@ -237,7 +238,7 @@ impl Engine {
     /// still running is closed first.
     pub fn start_slot(&mut self, now: Instant, ask_until: Instant, close_at: Instant) {
         self.close(now);
-        self.phase = Phase::Slot { ask_until, close_at, asking: true, linger: Linger::NotStarted };
+        self.phase = Phase::Slot { ask_until, close_at, requesting: true, final_wait: FinalWait::NotStarted };
         for port in &mut self.ports {
             port.slot = PortProgress::default();
         }
@@ -250,9 +251,9 @@ impl Engine {
     }
 
     /// Sends no more requests. Replies to requests in flight still count until the grace period
-    /// ends, at most for `longest`; then the slot or discovery is closed.
+    /// ends or the time `longest` has passed. Then the slot or discovery is closed.
     pub fn stop(&mut self, now: Instant, longest: Duration) {
-        self.stop_asking(now);
+        self.stop_requesting(now);
         self.ready.clear();
         self.devices.iter_mut().for_each(|device| device.progress.passes = 0);
         self.drop_path_queries(now);
@@ -265,9 +266,9 @@ impl Engine {
     /// Closes the slot or discovery: ports that were not queried are `skipped`, requests that were
     /// not answered are lost.
     pub fn close(&mut self, now: Instant) {
-        self.stop_asking(now);
+        self.stop_requesting(now);
         if matches!(self.phase, Phase::Slot { .. }) {
-            // Requests whose timeout has not passed are not lost.
+            // Requests whose timeout has not passed do not count as lost.
             for transaction in self.inflight.waiting() {
                 if let Purpose::Counters { port, .. } = transaction.purpose {
                     let progress = &mut self.ports[port as usize].slot;
@@ -287,7 +288,7 @@ impl Engine {
         self.finish_if_settled(now);
     }
 
-    /// Takes a completion of the transport. `mad` holds the octets of a reply.
+    /// Handles a completion of the transport. `mad` holds the octets of a reply.
     pub fn handle_completion(&mut self, completion: &Completion, mad: &Mad, now: Instant) {
         match completion.outcome {
             Outcome::Reply { slid, len } => self.handle_reply(completion.tid, slid, mad, len, now),
@@ -305,7 +306,7 @@ impl Engine {
         self.finish_if_settled(now);
     }
 
-    /// Handles everything that is due by `now`: timeouts, grace periods, the end of asking, the end
+    /// Handles everything that is due by `now`: timeouts, grace periods, `ask_until`, and the end
     /// of the slot.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some((_, transaction)) = self.inflight.next_expired(now) {
@@ -316,7 +317,7 @@ impl Engine {
         }
         match self.phase {
             Phase::Slot { close_at, .. } | Phase::Discovery { close_at } if now >= close_at => self.close(now),
-            Phase::Slot { ask_until, asking: true, .. } if now >= ask_until => self.stop_asking(now),
+            Phase::Slot { ask_until, requesting: true, .. } if now >= ask_until => self.stop_requesting(now),
             _ => {}
         }
         self.finish_if_settled(now);
@@ -327,10 +328,10 @@ impl Engine {
     #[must_use]
     pub fn poll_transmit(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
         // After a stall of the process, replies are handled before timeouts.
-        if let Phase::Slot { ask_until, asking: true, .. } = self.phase
+        if let Phase::Slot { ask_until, requesting: true, .. } = self.phase
             && now >= ask_until
         {
-            self.stop_asking(now);
+            self.stop_requesting(now);
             self.finish_if_settled(now);
         }
         if let Some(path) = self.next_path_query(now, mad) {
@@ -338,7 +339,8 @@ impl Engine {
         }
         while self.inflight.pending() < self.window.now() && self.pace.next() <= now {
             let index = self.ready.pop_front()?;
-            // A device may be in the queue twice, if the subnet manager named its LID meanwhile.
+            // A device may be in the queue twice, if a path record with its new LID arrived in the
+            // meantime.
             if !self.devices[index as usize].flight.is_free() {
                 continue;
             }
@@ -374,13 +376,13 @@ impl Engine {
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         let phase = match self.phase {
             Phase::Idle => return None,
-            Phase::Slot { ask_until, asking: true, linger, .. } => match linger {
-                Linger::Until(until) => until.min(ask_until),
-                Linger::NotStarted | Linger::Over => ask_until,
+            Phase::Slot { ask_until, requesting: true, final_wait, .. } => match final_wait {
+                FinalWait::Until(until) => until.min(ask_until),
+                FinalWait::NotStarted | FinalWait::Over => ask_until,
             },
             Phase::Slot { close_at, .. } | Phase::Discovery { close_at } => close_at,
         };
-        // A request may wait for the limit of MADs per second only.
+        // A request may wait only because of the limit of MADs per second.
         let waits = !self.ready.is_empty() && self.inflight.pending() < self.window.now();
         let paced = waits.then(|| self.pace.next());
         let retry = self.manager.next_retry();

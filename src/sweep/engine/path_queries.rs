@@ -1,9 +1,9 @@
 //! Path records of the subnet manager: the LID of a device and the service level to it.
 //!
-//! 1. One query at a time waits for its reply. A query without a reply lets the next one go after
-//!    [`MANAGER_TIMEOUTS`]`.timeout`; its own reply still counts until the grace period ends.
-//! 2. A lost query delays only its own device: it is sent again after a pause, three times in all.
-//!    Then the device is swept without a path record, and a new query starts in a later slot.
+//! 1. One query at a time waits for its reply. If there is no reply, the next query is sent after
+//!    [`MANAGER_TIMEOUTS`]`.timeout`. A late reply still counts until the grace period ends.
+//! 2. A lost query delays only its own device. It is sent up to three times, with pauses. Then the
+//!    device is swept without a path record, and a new query starts in a later slot.
 //! 3. After three queries in a row without a reply the subnet manager counts as silent. Then all
 //!    queries are dropped until a later slot, and a single query at a time tests whether it
 //!    answers.
@@ -39,7 +39,7 @@ const RETRY_LATER: Duration = WRONG_DEVICE_INTERVAL;
 /// The queries to the subnet manager.
 #[derive(Debug)]
 pub(super) struct Manager {
-    /// The sender's place on its subnet, with the address of the subnet manager.
+    /// Location of the sending port on its subnet, with the address of the subnet manager.
     pub(super) local: Local,
     /// Devices whose query has not been sent.
     queue: VecDeque<u32>,
@@ -47,7 +47,7 @@ pub(super) struct Manager {
     retries: VecDeque<(Instant, u32)>,
     /// Queries without a reply whose grace period has not ended.
     unanswered: usize,
-    /// Whether the timeout of one of these queries has not passed.
+    /// Whether one of these queries has not reached its timeout.
     waiting: bool,
     /// Lost queries since the last reply.
     lost_in_row: usize,
@@ -65,18 +65,18 @@ impl Manager {
         }
     }
 
-    /// Whether a query is in flight or will be sent.
+    /// Returns whether a query is in flight or will be sent.
     pub(super) fn is_busy(&self) -> bool {
         self.unanswered > 0 || !self.queue.is_empty() || !self.retries.is_empty()
     }
 
-    /// Whether the last queries were lost.
+    /// Returns whether the last queries were lost.
     fn is_silent(&self) -> bool {
         self.lost_in_row >= MAX_UNANSWERED
     }
 
-    /// Whether a query may be sent: lost queries count as unanswered until any query is answered,
-    /// but one query may always be in flight.
+    /// Returns whether a query may be sent: lost queries count as unanswered until any query is
+    /// answered, but one query may always be in flight.
     fn may_send(&self) -> bool {
         let limit = MAX_UNANSWERED.saturating_sub(self.lost_in_row).max(1);
         !self.waiting && self.unanswered < limit
@@ -99,24 +99,24 @@ impl Manager {
         self.queue.pop_front()
     }
 
-    /// The timeout of a query passed.
+    /// Records that a query reached its timeout.
     pub(super) fn expire(&mut self) {
         self.waiting = false;
     }
 
-    /// A query was answered.
+    /// Records that a query was answered.
     pub(super) fn answer(&mut self, expired: bool) {
         self.fail(expired);
         self.lost_in_row = 0;
     }
 
-    /// A query was not sent, or lost with the transport.
+    /// Records that a query was not sent, or was lost with the transport.
     pub(super) fn fail(&mut self, expired: bool) {
         self.unanswered = self.unanswered.saturating_sub(1);
         self.waiting &= expired;
     }
 
-    /// Sends the query of a device again at this time.
+    /// Schedules another query for a device at this time.
     fn retry(&mut self, at: Instant, device: u32) {
         let place = self.retries.partition_point(|(other, _)| *other <= at);
         self.retries.insert(place, (at, device));
@@ -167,9 +167,9 @@ impl Engine {
         Some((Target::general(sm_lid, sm_sl, self.config.pkey_index, MANAGER_TIMEOUTS.grace), tid))
     }
 
-    /// The grace period of a path query ended: the query or its reply was lost.
+    /// Handles the end of the grace period of a path query: the query or its reply was lost.
     pub(super) fn path_query_lost(&mut self, index: u32, now: Instant) {
-        // The timeout passed before, so another query may be waiting.
+        // The query reached its timeout earlier, so another query may be in flight.
         self.manager.fail(true);
         self.manager.lost_in_row += 1;
         if self.manager.is_silent() {
@@ -182,8 +182,8 @@ impl Engine {
         }
     }
 
-    /// Takes the reply of the subnet manager; `None` if it has no path record, or if the query was
-    /// not sent.
+    /// Evaluates the reply of the subnet manager. `record` is `None` if the reply has no path
+    /// record, or if the query was not sent.
     pub(super) fn take_path(&mut self, index: u32, record: Option<PathRecord>, now: Instant) {
         let path_sl = self.config.path_sl;
         let device = &mut self.devices[index as usize];
@@ -193,21 +193,21 @@ impl Engine {
                 device.path.set_sl(sl);
             }
             if dlid != device.path.lid {
-                // Nothing from the new LID is used before the device is verified there.
+                // No data from the new LID is used before the device is verified there.
                 device.discard_learned();
                 self.verify_others(index, |other| other.path.lid == dlid);
                 let device = &mut self.devices[index as usize];
                 (device.path.lid, device.progress.step) = (dlid, 0);
                 device.identity.identity = Identity::Moved;
-                device.identity.ask();
+                device.identity.query();
                 self.withhold(index, now);
                 if self.no_smp_agent {
                     self.do_without_smp();
                 }
                 self.resume(index);
             } else if let Identity::Wrong { unanswered: true, .. } = device.identity.identity {
-                // The other device is gone, and the device at the LID does not answer NodeInfo. As
-                // far as is known it is the planned one.
+                // The other device has left the LID, and the device there does not answer NodeInfo.
+                // It is assumed to be the planned device.
                 device.identity.identity = Identity::Unverified(None);
                 self.events.push_back(Event::RightDevice(index as usize));
             }
@@ -215,13 +215,13 @@ impl Engine {
         self.settle_discovery(index);
     }
 
-    /// Queries a device again whose checks were done.
+    /// Queries a device again although its checks were complete.
     fn resume(&mut self, index: u32) {
         let device = &mut self.devices[index as usize];
         device.progress.passes = match self.phase {
             Phase::Idle => return,
             Phase::Discovery { .. } => DISCOVERY_PASSES,
-            Phase::Slot { asking, .. } => u8::from(asking),
+            Phase::Slot { requesting, .. } => u8::from(requesting),
         };
         if device.flight.resume() {
             self.ready.push_back(index);

@@ -1,4 +1,4 @@
-//! Evaluation of replies.
+//! Evaluation of replies: checks each reply against its request and uses its data.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ impl Engine {
         let device = &mut self.devices[index as usize];
         let may_go_on = device.flight.answer(transaction.expired);
         if transaction.generation != device.generation {
-            // The request went to another LID, or to a device that is not trusted any more.
+            // The request was sent to another LID, or its replies are no longer used.
             if may_go_on {
                 self.ready.push_front(index);
             }
@@ -80,7 +80,7 @@ impl Engine {
             // The request is sent again, to another agent.
             Purpose::Counters { port, .. } if redirected => {
                 self.ports[port as usize].slot.rtt += rtt;
-                if !self.is_asking() {
+                if !self.is_requesting() {
                     self.drop_repeat(index, now);
                 }
             }
@@ -97,14 +97,15 @@ impl Engine {
         }
         let device = &self.devices[index as usize];
         if may_go_on || device.progress.repeat.is_some() && !device.flight.is_suspended() {
-            // The device goes on at once, so that the longest one stays ahead.
+            // The next request goes to the same device, so that the device with the longest service
+            // time is never delayed.
             self.ready.push_front(index);
         }
         self.settle_discovery(index);
     }
 
-    /// Follows a redirection and remembers it; a second one is not followed. Returns whether the
-    /// request is sent again.
+    /// Follows a redirection and stores it. A second redirection is not followed. Returns whether
+    /// the request is sent again.
     fn follow_redirect(&mut self, transaction: &Transaction, mad: &Mad) -> bool {
         let device = &mut self.devices[transaction.device as usize];
         if device.path.redirect.is_some() {

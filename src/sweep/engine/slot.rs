@@ -1,14 +1,15 @@
-//! Begin and end of a slot or a discovery.
+//! Start and end of a slot or a discovery.
 
 use std::cmp::Reverse;
 
-use super::{Engine, Event, Linger, Phase};
+use super::{Engine, Event, FinalWait, Phase};
 use crate::sweep::inflight::Purpose;
 use crate::sweep::sample::Status;
 use crate::time::Instant;
 
 impl Engine {
-    /// Prepares all devices for a slot or a discovery with this number of passes over the checks.
+    /// Prepares all devices for a slot or a discovery. `passes` is the number of passes over the
+    /// checks of each device.
     pub(super) fn restart(&mut self, now: Instant, passes: u8) {
         self.inflight.clear();
         self.stats.restart(now);
@@ -43,15 +44,15 @@ impl Engine {
         }
     }
 
-    /// Whether a slot still requests counters.
-    pub(super) fn is_asking(&self) -> bool {
-        matches!(self.phase, Phase::Slot { asking: true, .. })
+    /// Returns whether a slot still requests counters.
+    pub(super) fn is_requesting(&self) -> bool {
+        matches!(self.phase, Phase::Slot { requesting: true, .. })
     }
 
-    /// Requests no more counters in this slot.
-    pub(super) fn stop_asking(&mut self, now: Instant) {
-        let Phase::Slot { asking, .. } = &mut self.phase else { return };
-        if !std::mem::take(asking) {
+    /// Stops requesting counters in this slot.
+    pub(super) fn stop_requesting(&mut self, now: Instant) {
+        let Phase::Slot { requesting, .. } = &mut self.phase else { return };
+        if !std::mem::take(requesting) {
             return;
         }
         self.ready.clear();
@@ -61,14 +62,14 @@ impl Engine {
         }
     }
 
-    /// Settles a port whose requests are all sent, and answered or given up.
+    /// Settles a port if all of its requests were sent, and each was answered or given up.
     pub(super) fn settle_if_complete(&mut self, port: u32, now: Instant) {
         if let Some(status) = self.ports[port as usize].slot.result() {
             self.settle(port, status, now);
         }
     }
 
-    /// Settles a port with this status, unless it is settled already.
+    /// Settles a port with this status, unless the port is settled already.
     pub(super) fn settle(&mut self, port: u32, status: Status, now: Instant) {
         let progress = &mut self.ports[port as usize].slot;
         if progress.status.is_some() {
@@ -83,7 +84,7 @@ impl Engine {
 
     /// Ends the slot or discovery if nothing is left to wait for.
     pub(super) fn finish_if_settled(&mut self, now: Instant) {
-        if self.unsettled > 0 || self.phase == Phase::Idle || self.lingers(now) {
+        if self.unsettled > 0 || self.phase == Phase::Idle || self.still_waits(now) {
             return;
         }
         self.give_up_checks(now);
@@ -102,7 +103,7 @@ impl Engine {
         self.events.push_back(if in_slot { Event::SlotDone } else { Event::DiscoveryDone });
     }
 
-    /// Adapts the window to the share of MADs that expired at devices that answer.
+    /// Adapts the window to the share of expired MADs. Devices that did not answer are not counted.
     fn adapt_window(&mut self) {
         let losses = self.devices.iter().filter_map(|device| device.reachability.losses());
         let (sent, expired) = losses.fold((0, 0), |sum, device| (sum.0 + device.0, sum.1 + device.1));
@@ -111,20 +112,20 @@ impl Engine {
         }
     }
 
-    /// Whether a slot whose ports are settled still waits: for checks in flight, and for replies of
-    /// the subnet manager for at most one grace period.
-    fn lingers(&mut self, now: Instant) -> bool {
-        let Phase::Slot { asking: true, linger, .. } = &mut self.phase else { return false };
-        *linger = match *linger {
-            Linger::NotStarted => Linger::Until(now + self.config.grace),
-            Linger::Until(until) if now < until => Linger::Until(until),
-            Linger::Until(_) | Linger::Over => Linger::Over,
+    /// Returns whether a slot whose ports are settled still waits: for checks in flight, and for
+    /// replies of the subnet manager for at most one grace period.
+    fn still_waits(&mut self, now: Instant) -> bool {
+        let Phase::Slot { requesting: true, final_wait, .. } = &mut self.phase else { return false };
+        *final_wait = match *final_wait {
+            FinalWait::NotStarted => FinalWait::Until(now + self.config.grace),
+            FinalWait::Until(until) if now < until => FinalWait::Until(until),
+            FinalWait::Until(_) | FinalWait::Over => FinalWait::Over,
         };
-        !self.ready.is_empty() || self.inflight.at_agents() > 0 || self.manager.is_busy() && *linger != Linger::Over
+        !self.ready.is_empty() || self.inflight.at_agents() > 0 || self.manager.is_busy() && *final_wait != FinalWait::Over
     }
 
-    /// Counts the expired checks of a slot that is cut short as failed. Otherwise a check that is
-    /// never answered would be repeated in every slot.
+    /// Counts expired checks as failed when a slot ends early. Otherwise a check that is never
+    /// answered would be repeated in every slot.
     fn give_up_checks(&mut self, now: Instant) {
         while let Some(transaction) = self.inflight.next_in_grace() {
             if matches!(self.phase, Phase::Slot { .. }) && !matches!(transaction.purpose, Purpose::Counters { .. }) {

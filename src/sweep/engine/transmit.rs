@@ -1,9 +1,9 @@
 //! The next request to a device: first its checks, then the counters of its ports.
 //!
 //! The checks, in their order: capabilities (ClassPortInfo), identity (NodeInfo), optional
-//! attributes (PortSamplesControl), links (PortInfo, PortInfoExtended), and a probe of each group
-//! that no mask names. Most slots have none. A discovery makes several passes over the checks, a
-//! slot makes one.
+//! attributes (PortSamplesControl), links (PortInfo, PortInfoExtended). At last each group without
+//! a bit in the masks is probed. Most slots have no checks. A discovery makes several passes over
+//! the checks, a slot makes one.
 
 use super::groups::Learned;
 use super::{Engine, Phase};
@@ -16,19 +16,19 @@ use crate::sweep::sample::Status;
 use crate::time::Instant;
 use crate::types::{NodeKind, PortNum};
 
-/// Steps of a pass over the checks: these, then two for each port, then one for each group.
+/// Steps of a pass over the checks: these three, then two for each port, then one for each group.
 const CAPABILITIES: u32 = 0;
 const IDENTITY: u32 = 1;
 const SAMPLING: u32 = 2;
 const SWITCH_MASK: u32 = 3;
 const LINKS: u32 = 4;
 
-/// A query to the performance management agent.
+/// Returns a query to the performance management agent.
 fn pma_query(attribute: u16, port: Option<PortNum>) -> Query {
     Query::Pma(pma::Query { attribute, port })
 }
 
-/// A query to subnet management.
+/// Returns a query to subnet management.
 fn smp_query(attribute: u16, port: PortNum) -> Query {
     Query::Smp(smp::Query { attribute, port })
 }
@@ -55,7 +55,7 @@ impl Engine {
         match (query, path.redirect) {
             (Query::Smp(_), _) => Target::subnet_management(path.lid, config.grace),
             (Query::Pma(_), Some(redirect)) => {
-                // A redirection without a queue pair names the well-known one.
+                // A redirection without a queue pair means queue pair 1.
                 let qp = if redirect.qp == 0 { general.qp } else { redirect.qp };
                 let pkey_index = config.index_of_pkey(redirect.pkey).unwrap_or(config.pkey_index);
                 Target { lid: redirect.lid, qp, qkey: redirect.qkey, sl: redirect.sl, pkey_index, ..general }
@@ -88,7 +88,7 @@ impl Engine {
         pma_query(self.config.groups[usize::from(group)].attribute().id, Some(self.ports[port as usize].num))
     }
 
-    /// Marks the device's current port as completely requested and goes on to the next port.
+    /// Marks all requests of the device's current port as sent, and selects the next port.
     pub(super) fn end_port(&mut self, index: u32, now: Instant) {
         let device = &mut self.devices[index as usize];
         let Some(port) = device.current_port() else { return };
@@ -118,7 +118,8 @@ impl Engine {
         }
     }
 
-    /// Drops the repetition of a redirected request. Its port is settled with the replies it has.
+    /// Drops the repeated request after a redirection. Its port is settled with the replies
+    /// received so far.
     pub(super) fn drop_repeat(&mut self, index: u32, now: Instant) {
         if let Some((_, Purpose::Counters { port, .. })) = self.devices[index as usize].progress.repeat.take() {
             let progress = &mut self.ports[port as usize].slot;
@@ -168,7 +169,7 @@ impl Engine {
                 let unknown = device.groups.capabilities == Learned::Unknown;
                 unknown.then(|| (pma_query(CLASS_PORT_INFO.id, None), Purpose::Capabilities))
             }
-            IDENTITY => device.identity.is_asking().then(|| (smp_query(smp::NODE_INFO, PortNum(0)), Purpose::Identity)),
+            IDENTITY => device.identity.is_querying().then(|| (smp_query(smp::NODE_INFO, PortNum(0)), Purpose::Identity)),
             SAMPLING => {
                 let first = self.ports.get(device.ports.start as usize)?.num;
                 device.groups.take_sampling_try().then(|| (pma_query(PORT_SAMPLES_CONTROL.id, Some(first)), Purpose::Sampling))

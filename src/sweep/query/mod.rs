@@ -45,7 +45,7 @@ pub trait Client {
     /// Sends a request, repeatedly if needed, and waits for the reply.
     ///
     /// # Errors
-    /// When the transport is lost.
+    /// Returns an error if the transport is lost.
     fn request(&mut self, query: &Query) -> Result<Response, Self::Error>;
 }
 
@@ -93,10 +93,10 @@ impl fmt::Display for Missing {
             Self::Unsupported(group) => group,
         };
         let reason = match group {
-            Group::SwPortVlCong => "it is no switch, or its OptionMask does not name the group",
-            Group::ExtendedSpeeds => "neither its OptionMask nor its CapabilityMask names the group",
-            _ if group.attribute().needs != Needs::Nothing => "its CapabilityMask does not name the group",
-            _ => "its OptionMask does not name the group",
+            Group::SwPortVlCong => "it is no switch, or its OptionMask does not have the group",
+            Group::ExtendedSpeeds => "neither its OptionMask nor its CapabilityMask has the group",
+            _ if group.attribute().needs != Needs::Nothing => "its CapabilityMask does not have the group",
+            _ => "its OptionMask does not have the group",
         };
         write!(f, "not supported by the device: {reason}")
     }
@@ -110,7 +110,7 @@ pub struct QueryResult {
     sampling: Option<Sampling>,
     info: Option<NodeInfo>,
     name: String,
-    /// PortInfo of the port, and the CapabilityMask that says which of its speeds are valid.
+    /// PortInfo of the port, and the CapabilityMask that shows which of its speeds are valid.
     link: Option<(PortInfo, u32)>,
     rs_fec: Option<bool>,
     /// Replies, by position of the group.
@@ -127,7 +127,7 @@ pub struct QueryResult {
 /// Queries a port.
 ///
 /// # Errors
-/// When the transport is lost.
+/// Returns an error if the transport is lost.
 pub fn run<C: Client>(query: PortQuery, client: &mut C) -> Result<QueryResult, C::Error> {
     let PortQuery { port, record, .. } = query;
     let groups = query.groups.clone();
@@ -138,7 +138,7 @@ pub fn run<C: Client>(query: PortQuery, client: &mut C) -> Result<QueryResult, C
     let class_port_info = client.request(&performance(CLASS_PORT_INFO.id, None))?;
     match class_port_info.answer {
         Ok((_, data)) => result.capabilities = Some(Capabilities::parse(&data)),
-        // ClassPortInfo is mandatory: an agent that does not answer it answers nothing.
+        // ClassPortInfo is mandatory: an agent that does not answer it answers no other request.
         Err(reason @ (NoAnswer::Silent | NoAnswer::NotSent(_))) => {
             result.missing.fill(Some(Missing::NoAnswer(reason)));
             result.info = client.request(&subnet(smp::NODE_INFO, PortNum(0)))?.node_info();
@@ -222,8 +222,8 @@ impl QueryResult {
         self.kind() == Some(NodeKind::Switch)
     }
 
-    /// Whether the device reports that it does not have a group. A device of unknown type may be a
-    /// switch.
+    /// Returns whether the device reports that it does not have a group. A device of unknown type
+    /// may be a switch.
     fn lacks(&self, group: Group) -> bool {
         self.capabilities.is_some_and(|known| !group.is_supported(self.kind().unwrap_or(NodeKind::Switch), known))
     }
@@ -232,17 +232,18 @@ impl QueryResult {
         self.info?.kind
     }
 
-    /// Whether any group was answered.
+    /// Returns whether any group was answered.
     pub fn has_answers(&self) -> bool {
         self.counters.iter().any(|answer| answer.at.is_some())
     }
 
-    /// Whether the device answered nothing at all.
+    /// Returns whether the device answered nothing at all.
     pub fn is_silent(&self) -> bool {
         self.info.is_none() && self.is_pma_silent()
     }
 
-    /// Whether the device answered NodeInfo, but its performance management agent answered nothing.
+    /// Returns whether the device answered NodeInfo, but its performance management agent answered
+    /// nothing.
     pub fn is_agent_silent(&self) -> bool {
         self.info.is_some() && self.is_pma_silent()
     }
@@ -257,8 +258,8 @@ impl QueryResult {
         self.query.groups.iter().zip(&self.missing).filter_map(|(group, missing)| Some((*group, (*missing)?)))
     }
 
-    /// Whether the counters of lanes are not shown, because the error correction of the port, and
-    /// so their meaning, is unknown.
+    /// Returns whether the counters of lanes are not shown, because the error correction of the
+    /// port, and so their meaning, is unknown.
     pub fn is_fec_unknown(&self) -> bool {
         let place = self.query.groups.iter().position(|group| *group == Group::ExtendedSpeeds);
         let answered = place.is_some_and(|place| self.counters[place].at.is_some());
@@ -308,7 +309,7 @@ impl QueryResult {
         Some(line)
     }
 
-    /// Iterates over the failures; groups that the device does not have are none.
+    /// Iterates over the failed requests. Groups that the device does not have are not included.
     fn failures(&self) -> impl Iterator<Item = NoAnswer> {
         let reason = |missing: &Option<Missing>| if let Some(Missing::NoAnswer(reason)) = missing { Some(*reason) } else { None };
         self.missing.iter().filter_map(reason).filter(|reason| !is_unsupported(*reason))
@@ -340,7 +341,7 @@ impl QueryResult {
             at: self.at,
             mad_status: self.failures().filter_map(status_of).last(),
             errno: self.failures().filter_map(errno_of).last(),
-            // An adapter's agent may answer for another port than that of the GUID.
+            // The agent of an adapter may answer for another port than the port of the GUID.
             verified: self.is_switch() || info.local_port == self.query.port,
             capabilities: self.capabilities,
             rs_fec: self.rs_fec,
@@ -351,12 +352,12 @@ impl QueryResult {
     }
 }
 
-/// Whether OptionMask names the group.
+/// Returns whether OptionMask has a bit for the group.
 fn is_in_option_mask(group: Group) -> bool {
     group.attribute().needs == Needs::ExtendedSpeeds || group.fields().any(|field| matches!(field.needs, Needs::Option(_)))
 }
 
-/// Whether the agent reports that it does not have the attribute.
+/// Returns whether the agent reports that it does not have the attribute.
 fn is_unsupported(reason: NoAnswer) -> bool {
     matches!(reason, NoAnswer::Refused(status) if status.is_unsupported())
 }

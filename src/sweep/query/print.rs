@@ -1,7 +1,7 @@
 //! Output of one group of one port in the format of `perfquery`.
 //!
 //! A heading is followed by one line per field: the name, dots up to a fixed column, and the value
-//! as on the wire, so data counters are in words of 4 octets.
+//! as on the wire. Data counters are therefore in words of 4 octets.
 //!
 //! `tests/ibsim/query.rs` compares the output with `perfquery` line by line. The only difference is
 //! QP1Dropped: `perfquery` prints VL15Dropped there.
@@ -15,7 +15,7 @@ use crate::types::{Lid, PortNum};
 /// Column of the values, counted from 0.
 const COLUMN: usize = 33;
 
-/// Port source counters are printed, with the data that decides their meaning.
+/// Port whose counters are printed, with the data that determines the meaning of the counters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source {
     pub(super) lid: Lid,
@@ -97,8 +97,8 @@ fn line(field: &Field, index: u8, raw: u64, text: &mut String) {
     };
 }
 
-/// Whether a field is printed in hexadecimal: masks, selects and codes, but not PortSelect, which
-/// is a port number.
+/// Returns whether a field is printed in hexadecimal: masks, selects and codes, but not PortSelect,
+/// which is a port number.
 fn is_in_hex(field: &Field) -> bool {
     let codes = ["OpCode", "Tick", "Tag"];
     field.name.contains("Mask") || field.name.starts_with("CounterSelect") || codes.contains(&field.name)

@@ -18,7 +18,7 @@ type Answered = Result<Data, NoAnswer>;
 #[derive(Default)]
 struct Script {
     answers: BTreeMap<(u8, u16), Answered>,
-    asked: Vec<(u8, u16)>,
+    requested: Vec<(u8, u16)>,
 }
 
 impl Client for Script {
@@ -26,8 +26,8 @@ impl Client for Script {
 
     fn request(&mut self, query: &Query) -> Result<Response, Infallible> {
         let key = (query.class().0, query.attribute());
-        self.asked.push(key);
-        let at = Instant::from_nanos(1000 * self.asked.len() as u64);
+        self.requested.push(key);
+        let at = Instant::from_nanos(1000 * self.requested.len() as u64);
         let answer = self.answers.get(&key).copied().unwrap_or(Err(NoAnswer::Silent));
         let (mads, rtt) = if answer.is_ok() { (1, Duration::from_micros(10)) } else { (3, Duration::ZERO) };
         Ok(Response { mads, rtt, answer: answer.map(|data| (at, data)) })
@@ -89,18 +89,18 @@ fn reasons(result: &QueryResult) -> Vec<(Group, String)> {
 fn only_needed_attributes_are_requested() {
     let mut script = Script::new(NodeKind::Switch, 0x1300, u64::MAX);
     let result = script.query(&[Group::Base, Group::Extended], false);
-    assert_eq!(script.asked, [(4, 0x01), (4, 0x12), (4, 0x1d)]);
+    assert_eq!(script.requested, [(4, 0x01), (4, 0x12), (4, 0x1d)]);
     let headings: Vec<_> = result.text().lines().filter(|line| line.starts_with('#')).map(str::to_owned).collect();
     assert_eq!(
         headings,
         ["# Port counters: Lid 7 port 3 (CapMask: 0x1300)", "# Port extended counters: Lid 7 port 3 (CapMask: 0x1300 CapMask2: 0x0000000)"]
     );
-    script.asked.clear();
+    script.requested.clear();
     script.query(&[Group::RcvErr, Group::SwPortVlCong], false);
-    assert_eq!(script.asked, [(4, 0x01), (1, 0x11), (4, 0x10), (4, 0x15), (4, 0x30)]);
-    script.asked.clear();
+    assert_eq!(script.requested, [(4, 0x01), (1, 0x11), (4, 0x10), (4, 0x15), (4, 0x30)]);
+    script.requested.clear();
     script.query(&[Group::Base], true);
-    assert_eq!(script.asked, [(4, 0x01), (1, 0x11), (1, 0x10), (1, 0x15), (1, 0x15), (4, 0x10), (4, 0x12)]);
+    assert_eq!(script.requested, [(4, 0x01), (1, 0x11), (1, 0x10), (1, 0x15), (1, 0x15), (4, 0x10), (4, 0x12)]);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn unsupported_groups_are_not_requested_and_have_a_reason() {
     let mut script = Script::new(NodeKind::Hca, 0, 1 << 11);
     let groups = [Group::Extended, Group::Base, Group::RcvErr, Group::XmtSl, Group::SwPortVlCong, Group::ExtendedSpeeds];
     let result = script.query(&groups, false);
-    assert_eq!(script.asked, [(4, 0x01), (1, 0x11), (4, 0x10), (4, 0x12), (4, 0x15)]);
+    assert_eq!(script.requested, [(4, 0x01), (1, 0x11), (4, 0x10), (4, 0x12), (4, 0x15)]);
     let missing = reasons(&result);
     assert_eq!(
         missing.iter().map(|(group, _)| *group).collect::<Vec<_>>(),
@@ -149,7 +149,7 @@ fn refusal_and_missing_reply_have_different_reasons() {
 fn silent_device_and_silent_agent_are_distinguished() {
     let mut absent = Script::default();
     let result = absent.query(&Group::DEFAULT, false);
-    assert_eq!(absent.asked, [(4, 0x01), (1, 0x11)], "the groups are not requested");
+    assert_eq!(absent.requested, [(4, 0x01), (1, 0x11)], "the groups are not requested");
     assert!(result.is_silent() && !result.is_agent_silent() && !result.has_answers() && result.text().is_empty());
     assert!(result.record(1, 1, "here").is_none());
     let mut mute = Script::new(NodeKind::Switch, 0, 0);

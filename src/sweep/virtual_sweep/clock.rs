@@ -11,8 +11,8 @@ use crate::time::Instant;
 
 /// Virtual time, shared by all clones of the clock.
 ///
-/// Waiting takes no time: the clock jumps to the end of the wait. Jobs beside the driver run at
-/// once, and end after [`set_job_time`](Self::set_job_time).
+/// Waiting takes no time: the clock jumps to the end of the wait. Background jobs run immediately,
+/// and end after [`set_job_time`](Self::set_job_time).
 #[derive(Clone, Debug, Default)]
 pub struct VirtualClock(Arc<Shared>);
 
@@ -36,7 +36,7 @@ pub struct Pause {
     pub from: Instant,
     /// Length of the pause on the monotonic clock, which may also stand still.
     pub time: Duration,
-    /// Whether all replies on their way are lost, as on a host that was suspended.
+    /// Whether all replies in transit are lost, as on a host that was suspended.
     pub lossy: bool,
 }
 
@@ -56,7 +56,8 @@ impl VirtualClock {
         *self.0.pause.lock().unwrap_or_else(PoisonError::into_inner) = Some(pause);
     }
 
-    /// Moves the clock to this instant, or further if the host pauses there. It never goes back.
+    /// Moves the clock to this instant, or further if the host pauses there. The clock never goes
+    /// back.
     pub fn advance_to(&self, instant: Instant) {
         let mut now = self.now().max(instant);
         let mut pause = self.0.pause.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,7 +111,7 @@ impl Clock for VirtualClock {
         job: impl FnOnce() -> R + Send + 'static,
     ) -> io::Result<BackgroundJob<R>> {
         let (sender, result) = sync_channel(1);
-        // Cannot fail: the channel is empty, and its receiver exists.
+        // This cannot fail: the channel is empty, and its receiver exists.
         let _ = sender.send(job());
         let job_time = Duration::from_nanos(self.0.job_time.load(Ordering::Relaxed));
         Ok(BackgroundJob::new(result, self.now() + job_time))

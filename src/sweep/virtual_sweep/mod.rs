@@ -124,7 +124,7 @@ impl<T: Transport> VirtualSweep<T> {
     }
 }
 
-/// A sweep whose loop runs.
+/// A sweep in its loop.
 struct Running<'a, T, F> {
     sweep: &'a mut VirtualSweep<T>,
     on_event: F,

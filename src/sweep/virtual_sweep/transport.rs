@@ -18,7 +18,7 @@ pub struct VirtualTransport {
     fabric: Arc<Mutex<SimFabric>>,
     client: Faulty,
     clock: VirtualClock,
-    /// Pauses whose losses were applied.
+    /// Number of pauses whose losses were applied.
     lossy_pauses: u64,
 }
 
@@ -39,7 +39,7 @@ impl VirtualTransport {
         self.client.local()
     }
 
-    /// Loses the replies on their way if the host was suspended meanwhile.
+    /// Drops the replies in transit if the host was suspended in the meantime.
     fn apply_pauses(&mut self) {
         let pauses = self.clock.lossy_pauses();
         if std::mem::replace(&mut self.lossy_pauses, pauses) != pauses {

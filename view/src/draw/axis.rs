@@ -2,7 +2,7 @@
 
 use ibnet_analysis::when::Zone;
 
-/// Returns the marks of a linear axis at round numbers, about `most`.
+/// Returns about `most` marks of a linear axis, at round numbers.
 pub fn marks(low: f64, high: f64, most: usize) -> Vec<f64> {
     let span = high - low;
     if !(span > 0.0 && span.is_finite()) {
@@ -77,7 +77,7 @@ const STEPS: [u64; 22] = [
     28 * 86_400 * SECOND,
 ];
 
-/// Returns the marks of a time axis with their labels, at round local times, about `most`.
+/// Returns about `most` marks of a time axis with their labels, at round local times.
 pub fn times(zone: &Zone, from: u64, to: u64, most: usize) -> Vec<(u64, String)> {
     let fits = |step: &&u64| to.saturating_sub(from) / **step <= most.max(1) as u64;
     let step = STEPS.iter().find(fits).copied().unwrap_or(u64::MAX / 4);

@@ -1,8 +1,8 @@
 //! Picture files: PNG or SVG by plotters.
 //!
-//! The font is DejaVu Sans from the crate `dejavu`, so that pictures are equal on machines with
-//! other fonts or none. Large areas of cells are images: they are copied into a PNG, and are one
-//! element of an SVG.
+//! The font is DejaVu Sans from the crate `dejavu`, so that pictures are equal on all machines,
+//! even on those without fonts. Large areas of cells are images. An image is copied into a PNG, and
+//! is one element of an SVG.
 
 use std::path::Path;
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
-//! Colours that colour-blind readers can distinguish, too: viridis, whose lightness increases
-//! monotonically, also in greyscale print.
+//! Colours that colour-blind readers can distinguish: viridis. Its lightness increases
+//! monotonically, so greyscale prints are readable too.
 
 /// Red, green and blue.
 pub type Rgb = (u8, u8, u8);

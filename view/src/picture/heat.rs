@@ -17,14 +17,15 @@ pub struct HeatPicture {
     ranges: Vec<(f64, f64)>,
     how: String,
     zone: Zone,
-    /// Number of rows that are joined to one, if there are more rows than pixels.
+    /// Number of rows that are merged into one row, because the picture has fewer pixels than rows.
     joined: usize,
     /// Width and height of a cell in pixels.
     cell: (u32, u32),
     left: i32,
 }
 
-/// Space above the first panel, between panels, right of them and below the last one, in pixels.
+/// Space above the first panel, between panels, to the right of the panels, and below the last
+/// panel, in pixels.
 const TOP: i32 = 58;
 const BETWEEN: i32 = 40;
 const RIGHT: i32 = 110;
@@ -72,7 +73,7 @@ impl HeatPicture {
         Self { ranges, how: range.title(), zone, joined, cell: (width, height), left: 24 + 7 * longest as i32, grid }
     }
 
-    /// Width of a panel in pixels: wide enough for the titles.
+    /// Returns the width of a panel in pixels: wide enough for the titles.
     fn width(&self) -> i32 {
         (self.grid.columns as i32 * self.cell.0 as i32).max(640)
     }
@@ -186,7 +187,7 @@ impl HeatPicture {
         [(left, "no answer", Cell::NoAnswer), (left + 110, "value unknown", Cell::Unknown), (left + 260, "no record", Cell::NoRecord)]
     }
 
-    /// Returns the pixels of cells.
+    /// Returns the image of the cells of a panel.
     fn image(&self, at: (i32, i32), cells: &[Vec<Cell>], range: (f64, f64), (wide, high): (u32, u32)) -> Image {
         let columns = cells.first().map_or(0, Vec::len) as u32;
         let size = (columns * wide, cells.len() as u32 * high);
@@ -284,7 +285,7 @@ mod tests {
         assert_eq!(at(1, 2), NO_RECORD);
         assert!([STRIPES.0, STRIPES.1].contains(&at(0, 2)));
         let drawn = pixels.chunks(3).filter(|pixel| *pixel != [255, 255, 255]).count();
-        assert!(drawn > 5000, "{drawn} pixels are not white");
+        assert!(drawn > 5000, "only {drawn} pixels are not white");
     }
 
     #[test]

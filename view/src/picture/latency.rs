@@ -45,8 +45,8 @@ const FAINT: RGBColor = RGBColor(225, 225, 225);
 const MOST_SAMPLERS: usize = 6;
 
 impl LatencyPicture {
-    /// Draws one recording: all values, by kind, by distance, by sampler if there are few, and the
-    /// smallest value of each port. `when` is the time range with the time zone.
+    /// Lays out one recording: all values, by kind, by distance, by sampler if there are few, and
+    /// the smallest value of each port. `when` is the time range with the time zone.
     pub fn of(latencies: &Latencies, when: &str) -> Self {
         let named = |named: &Named| Printable(&named.name).to_string();
         let mut curves = vec![Curve::new("all".to_owned(), &latencies.all, (0, 0, 0))];
@@ -54,7 +54,7 @@ impl LatencyPicture {
         if latencies.kinds.len() > 1 {
             curves.extend(latencies.kinds.iter().zip(colors).map(|(kind, color)| Curve::new(named(kind), &kind.values, color)));
         }
-        // The colours have the order of the distances, without the lightest colour.
+        // Colours follow the order of the distances. The lightest colour is not used.
         let farthest = latencies.distances.len().saturating_sub(1);
         let shades = (0..=farthest).map(|index| palette::color(0.9 * index as f64 / farthest.max(1) as f64));
         if farthest > 0 {
@@ -69,7 +69,7 @@ impl LatencyPicture {
         Self::new("latency: round-trip times of MADs".to_owned(), when.to_owned(), curves)
     }
 
-    /// Draws two recordings over each other.
+    /// Lays out two recordings in the same plots.
     pub fn compared(before: &Latencies, after: &Latencies, when: &str) -> Self {
         let distance = before.all.distance(&after.all);
         let subtitle = format!("{when}; Kolmogorov-Smirnov distance {distance:.3}");

@@ -10,8 +10,8 @@ use ibnet_analysis::map::{Map, MapSwitch};
 use crate::text::percent;
 
 /// Colours from 0 to full utilization: the sequential scheme YlOrBr of P. Tol, *Colour Schemes*
-/// (SRON/EPS/TN/09-002), without its palest colours. They get darker monotonically, so they also
-/// work in grey and for the colour-blind.
+/// (SRON/EPS/TN/09-002), without its palest colours. The colours get darker monotonically, so
+/// colour-blind readers and readers of grey prints can distinguish them.
 const COLORS: [[u8; 3]; 8] = [
     [0xfe, 0xe3, 0x91],
     [0xfe, 0xc4, 0x4f],
@@ -205,7 +205,7 @@ fn by_port(switch: &MapSwitch) -> Vec<&Link> {
     links
 }
 
-/// Whether either end of a link is blocked for more than [`WAITS`].
+/// Returns whether either end of a link is blocked for more than [`WAITS`].
 fn waits(link: &Link) -> bool {
     link.directions.iter().any(|direction| direction.blocked.is_some_and(|blocked| blocked > WAITS))
 }

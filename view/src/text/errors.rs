@@ -9,7 +9,7 @@ use ibnet_analysis::ports::{ERRORS, PortName, is_part};
 
 use super::table;
 
-/// Writes the faults as a table, then notes on what the table leaves out.
+/// Writes the faults as a table, then notes on ports that the table does not list.
 pub fn report(errors: &Errors<'_>) -> String {
     let mut text = String::new();
     let links = errors.faulty.iter().filter(|port| port.fault.is_some()).count();
@@ -65,7 +65,8 @@ fn rows(port: &FaultyPort<'_>) -> Vec<[String; 8]> {
     rows.collect()
 }
 
-/// Returns width and speed of the link, the better rate that it had, and how often it was down.
+/// Returns width and speed of the link, its faster rate of earlier, and the number of times that it
+/// was down.
 fn link(port: &FaultyPort<'_>) -> String {
     let summary = port.summary;
     let mut text = Printable(&summary.link).to_string();

@@ -61,7 +61,7 @@ fn modes(latencies: &Latencies) -> String {
     format!("{count}: {}\n", named.join(", "))
 }
 
-/// Names a mode by the distance with most values near it, or by the device kind.
+/// Returns the name of a mode: the distance with most values near it, or the device kind.
 fn nearest(ns: f64, latencies: &Latencies) -> String {
     let most = |named: &[Named]| {
         let near = named.iter().map(|named| (named.values.share_near(ns) * named.values.count() as f64, &named.name));

@@ -69,7 +69,8 @@ mod tests {
     use super::*;
     use crate::fixtures::{fold, port};
 
-    /// A host on a leaf switch, and the leaf switch on a core switch that is not queried.
+    /// Returns the links of a host on a leaf switch, and of the leaf switch on a core switch that
+    /// is not queried.
     fn links(lost: u64) -> Vec<Link> {
         let (leaf, host, core) = (0x1, 0x101, 0x2);
         let mut lines = Vec::new();

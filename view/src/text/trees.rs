@@ -65,8 +65,8 @@ fn write_tree(text: &mut String, found: &Trees, number: usize, tree: &Tree, row:
     writeln!(text, "\n{}", table::to_text(table, &[2, 3, 4]))
 }
 
-/// Adds the ports that wait for `next`: the switch ports with the longest blocked time first, each
-/// followed by the ports that wait for it; then all hosts in one line.
+/// Adds the ports that wait for `next`. Switch ports come first, those with the longest blocked
+/// time first, each followed by the ports that wait for it. All hosts are then in one line.
 fn add_rows(table: &mut comfy_table::Table, found: &Trees, tree: &Tree, next: PortKey, depth: usize) {
     let waiting = tree.branches.iter().filter(|(_, branch)| branch.next == next);
     let (mut hosts, mut ports): (Vec<_>, Vec<_>) = waiting.partition(|(key, _)| found.is_host(**key));
@@ -116,14 +116,15 @@ mod tests {
     const CORE: u64 = 2;
     const SERVER: u64 = 0x200;
 
-    /// Records of both ends of a link in a slot; utilization and blocked share of each direction.
+    /// Returns records of both ends of a link in a slot, with utilization and blocked share of each
+    /// direction.
     fn link(slot: u64, one: (u64, u8, &str), other: (u64, u8, &str), out: (f64, f64), back: (f64, f64)) -> [String; 2] {
         let rest = |load: (f64, f64)| [("xmit_utilization", load.0.into()), ("xmit_blocked", load.1.into())];
         [port(slot, (one.0, one.1), one.2, other, &rest(out)), port(slot, (other.0, other.1), other.2, (one.0, one.1, one.2), &rest(back))]
     }
 
-    /// Two hosts on a leaf switch; a core switch with the leaf switch, a server and a host. In
-    /// slots 1 and 2 the server gets more traffic than its link carries.
+    /// Returns records of two hosts on a leaf switch, and of a core switch with the leaf switch, a
+    /// server and a host. In slots 1 and 2 the server gets more traffic than its link carries.
     fn incast() -> Vec<String> {
         let idle = (0.0, 0.0);
         let mut lines = Vec::new();

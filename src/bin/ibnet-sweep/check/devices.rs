@@ -15,22 +15,22 @@ use super::report::{Report, Verdict};
 use crate::failure::Failure;
 use crate::workers::Share;
 
-/// Number of devices with the same fault that are named. More are counted.
+/// Largest number of devices with the same fault that are listed. More devices are only counted.
 const MAX_NAMED: usize = 10;
 
-/// The answers of a device.
+/// Result of the queries of a device.
 enum Found {
     /// The expected device, and its performance management answers.
     Good,
-    /// Performance management answers, NodeInfo does not.
+    /// Performance management answers, but NodeInfo is not answered.
     NoNodeInfo,
     /// Another device, with its GUID and name.
     Other(Guid, String),
     /// A device with fewer ports than are assigned.
     FewerPorts(u8),
-    /// NodeInfo answers, performance management does not.
+    /// NodeInfo is answered, but performance management does not answer.
     NoAgent(NoAnswer),
-    /// Neither answers.
+    /// Neither NodeInfo nor performance management is answered.
     Silent(NoAnswer),
 }
 
@@ -39,7 +39,7 @@ const FAULTS: [(Verdict, &str); 5] = [
     (Verdict::Fail, "the assignments are older than the fabric: run `ibnetdiscover -p` and `ibnet-gen` again"),
     (
         Verdict::Fail,
-        "is it up (`ibnetdiscover -p` lists it)? If it is, its LID may have changed: run `ibnetdiscover -p` and `ibnet-gen` again. A sweep reports its ports as `timeout` or `unreachable`",
+        "check that it is up (`ibnetdiscover -p` lists it); if it is, its LID may have changed: run `ibnetdiscover -p` and `ibnet-gen` again; a sweep reports its ports as `timeout` or `unreachable`",
     ),
     (
         Verdict::Fail,
@@ -93,13 +93,13 @@ impl Report {
                 self.line(verdict, "device", &format!("{}: {description}", name(device)), is_last.then_some(remedy))?;
             }
             if let Some(more) = of_kind.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
-                self.line(verdict, "devices", &format!("{more} more of the same"), Some(remedy))?;
+                self.line(verdict, "devices", &format!("{more} more with this fault"), Some(remedy))?;
             }
         }
         let found = format!("{} of {} answer NodeInfo and performance management", good.len(), devices.len());
         let has_failed = faults.iter().zip(FAULTS).any(|(of_kind, (verdict, _))| verdict == Verdict::Fail && !of_kind.is_empty());
         if good.is_empty() && has_failed {
-            let remedy = "no device answers: is this the HCA port of that fabric (--ca), and are --pkey and --sl right?";
+            let remedy = "no device answers: check that this HCA port belongs to the fabric (--ca), and check --pkey and --sl";
             return self.line(Verdict::Fail, "devices", &found, Some(remedy));
         }
         // The lines above report the devices with faults.

@@ -34,7 +34,7 @@ impl Report {
         self.check_modes()?;
         let prefix = format!("prefix {:#018x}", port.gid.prefix);
         if port.sm_lid.0 == 0 {
-            let remedy = "packets may not reach their LIDs: does a subnet manager run (`sminfo`)?";
+            let remedy = "packets may not reach their LIDs; check that a subnet manager runs (`sminfo`)";
             self.line(Verdict::Fail, "subnet", &format!("{prefix}, no subnet manager is known"), Some(remedy))?;
         } else {
             self.line(Verdict::Ok, "subnet", &format!("{prefix}, subnet manager at LID {}", port.sm_lid), None)?;

@@ -30,7 +30,7 @@ mod report;
 pub(super) struct Args {
     #[command(flatten)]
     flags: Flags,
-    /// Print a line for each device without a fault, too
+    /// Also print a line for each device without a fault
     #[arg(short, long)]
     verbose: bool,
 }
@@ -58,7 +58,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         return report.end();
     };
     if config.engine.path_sl {
-        let remedy = "a device that needs another service level may seem dead here; a sweep uses the one of its path record";
+        let remedy =
+            "a device that needs another service level may not answer this check; a sweep uses the service level of its path record";
         report.warn("service level", "path records are not queried here: service level 0 is used", remedy)?;
     }
     let work = report.step("assignments", Work::load(&config), |work| work.describe(&config))?;

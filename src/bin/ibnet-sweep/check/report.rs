@@ -1,4 +1,4 @@
-//! The lines of a check, and the sums at its end.
+//! Output of a check: one line for each step, and the sums at the end.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -101,8 +101,8 @@ impl Report {
     }
 }
 
-/// Wraps the text of the last column on a terminal. Elsewhere a line stays whole, so that it can be
-/// searched.
+/// Wraps the text of the last column on a terminal. If the output is no terminal, lines are not
+/// wrapped, so that they can be searched.
 fn wrapped(text: &str) -> String {
     /// Columns before the text, and with it.
     const INDENT: &str = "                     ";

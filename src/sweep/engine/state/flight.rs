@@ -8,12 +8,12 @@ pub(in crate::sweep::engine) struct Flight {
     silent: u8,
     /// Expired MADs whose grace period has not ended.
     in_grace: u16,
-    /// Those of `in_grace` that will not be answered: a later MAD was answered in time, and an
-    /// agent answers in order.
+    /// MADs of `in_grace` that will not be answered: a later MAD was answered in time, and an agent
+    /// answers in order.
     lost: u16,
 }
 
-/// Whether the device may be queried.
+/// Permission to query the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Turn {
     /// The next MAD may be sent.
@@ -37,39 +37,39 @@ pub(in crate::sweep::engine) enum AfterGrace {
 }
 
 impl Flight {
-    /// Whether a MAD may be sent.
+    /// Returns whether a MAD may be sent.
     pub(in crate::sweep::engine) fn is_free(self) -> bool {
         self.turn == Turn::Free
     }
 
-    /// Whether requests are held back because the device is silent.
+    /// Returns whether requests are held back because the device is silent.
     pub(in crate::sweep::engine) fn is_suspended(self) -> bool {
         self.turn == Turn::Suspended
     }
 
-    /// Whether no MAD may still be answered.
+    /// Returns whether no MAD may still be answered.
     pub(in crate::sweep::engine) fn is_over(self) -> bool {
         self.turn != Turn::Outstanding && self.in_grace == 0
     }
 
-    /// Whether this number of MADs in a row had no reply.
+    /// Returns whether this number of MADs in a row had no reply.
     pub(in crate::sweep::engine) fn is_silent(self, silence: u8) -> bool {
         self.silent >= silence
     }
 
-    /// Number of expired MADs that the device may still answer.
+    /// Returns the number of expired MADs that the device may still answer.
     #[cfg(test)]
     pub(in crate::sweep::engine) fn unanswered(self) -> u16 {
         self.in_grace - self.lost
     }
 
-    /// A MAD is sent.
+    /// Records that a MAD is sent.
     pub(in crate::sweep::engine) fn send(&mut self) {
         self.turn = Turn::Outstanding;
     }
 
-    /// A MAD was answered, in time or after it had expired. Returns whether the device may be
-    /// queried at once because of this reply.
+    /// Records that a MAD was answered, in time or after it had expired. Returns whether the device
+    /// may be queried at once because of this reply.
     pub(in crate::sweep::engine) fn answer(&mut self, expired: bool) -> bool {
         self.silent = 0;
         self.in_grace -= u16::from(expired);
@@ -77,8 +77,8 @@ impl Flight {
         self.free_turn(expired)
     }
 
-    /// The MAD that holds the place in the window expired. `counts` is false for a request that the
-    /// device need not answer. Returns whether the device may be queried on.
+    /// Records that the MAD in the window expired. `counts` is false for a request that the device
+    /// may ignore. Returns whether the device may be queried further.
     pub(in crate::sweep::engine) fn expire(&mut self, counts: bool, silence: u8) -> bool {
         self.in_grace += 1;
         self.silent = self.silent.saturating_add(u8::from(counts));
@@ -87,7 +87,7 @@ impl Flight {
         !suspend
     }
 
-    /// The grace period of an expired MAD ended.
+    /// Records that the grace period of an expired MAD ended.
     pub(in crate::sweep::engine) fn end_grace(&mut self, silence: u8) -> AfterGrace {
         self.in_grace -= 1;
         self.lost = self.lost.min(self.in_grace);
@@ -101,21 +101,21 @@ impl Flight {
         }
     }
 
-    /// A MAD was not sent, or the transport lost it. Returns whether the device may be queried at
-    /// once because of this.
+    /// Records that a MAD was not sent, or was lost with the transport. Returns whether the device
+    /// may be queried at once because of this.
     pub(in crate::sweep::engine) fn fail(&mut self, expired: bool) -> bool {
         self.in_grace -= u16::from(expired);
         self.lost = self.lost.min(self.in_grace);
         self.free_turn(expired)
     }
 
-    /// The MADs without a reply do not count against the device.
-    pub(in crate::sweep::engine) fn forgive(&mut self) {
+    /// Stops counting MADs without a reply against the device.
+    pub(in crate::sweep::engine) fn ignore_losses(&mut self) {
         self.silent = 0;
     }
 
-    /// The device was found at another LID, so its silence ends. It stays suspended while expired
-    /// MADs may still be answered. Returns whether it may be queried.
+    /// Ends the silence of the device after it was found at another LID. The device stays suspended
+    /// while expired MADs may still be answered. Returns whether it may be queried.
     pub(in crate::sweep::engine) fn resume(&mut self) -> bool {
         self.silent = 0;
         if self.turn == Turn::Suspended && self.in_grace == 0 {
@@ -124,7 +124,7 @@ impl Flight {
         self.is_free()
     }
 
-    /// Frees the turn after the end of a MAD, unless that MAD had expired and another one is
+    /// Allows the next MAD after the end of a MAD, unless that MAD had expired and another one is
     /// outstanding.
     fn free_turn(&mut self, expired: bool) -> bool {
         let free = !expired || self.turn == Turn::Suspended;

@@ -33,17 +33,17 @@ pub(in crate::sweep::engine) enum Identity {
         /// Whether NodeInfo has not been answered since: a third device may be at the LID by now.
         unanswered: bool,
     },
-    /// The subnet manager named another LID, at which the device was not verified yet.
+    /// The path record has another LID; the device was not verified there yet.
     Moved,
 }
 
-/// Schedule of the NodeInfo query.
+/// State of the NodeInfo query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Check {
     /// The next query is due at this time.
     Due(Instant),
     /// The query is sent in every slot until it is answered, or until it has failed too often.
-    Asking,
+    Querying,
 }
 
 /// Consequence of a failed NodeInfo query.
@@ -69,12 +69,12 @@ impl IdentityCheck {
         }
     }
 
-    /// Whether replies from the LID must not be used.
+    /// Returns whether replies from the LID must not be used.
     pub(in crate::sweep::engine) fn is_wrong(&self) -> bool {
         matches!(self.identity, Identity::Wrong { .. } | Identity::Moved)
     }
 
-    /// Whether the planned device was verified.
+    /// Returns whether the planned device was verified.
     pub(in crate::sweep::engine) fn is_verified(&self) -> bool {
         matches!(self.identity, Identity::Verified(_))
     }
@@ -109,32 +109,32 @@ impl IdentityCheck {
         }
     }
 
-    /// Whether the next query is due. False while the query is being sent.
+    /// Returns whether the next query is due. Returns false while the query is being sent.
     pub(in crate::sweep::engine) fn is_due(&self, now: Instant) -> bool {
         matches!(self.check, Check::Due(at) if now >= at)
     }
 
-    /// Whether NodeInfo is queried in this slot.
-    pub(in crate::sweep::engine) fn is_asking(&self) -> bool {
-        self.check == Check::Asking
+    /// Returns whether NodeInfo is queried in this slot.
+    pub(in crate::sweep::engine) fn is_querying(&self) -> bool {
+        self.check == Check::Querying
     }
 
-    /// Whether no query has failed since the last reply.
+    /// Returns whether no query has failed since the last reply.
     pub(in crate::sweep::engine) fn has_not_failed(&self) -> bool {
         self.failed == 0
     }
 
-    /// Queries NodeInfo from now on.
-    pub(in crate::sweep::engine) fn ask(&mut self) {
-        self.check = Check::Asking;
+    /// Starts to query NodeInfo.
+    pub(in crate::sweep::engine) fn query(&mut self) {
+        self.check = Check::Querying;
     }
 
-    /// Queries NodeInfo no more before this time.
+    /// Schedules the next NodeInfo query for this time.
     pub(in crate::sweep::engine) fn schedule(&mut self, due: Instant) {
         self.check = Check::Due(due);
     }
 
-    /// Takes a reply.
+    /// Stores the result of a reply.
     pub(in crate::sweep::engine) fn answered(&mut self, identity: Identity, next: Instant) {
         (self.identity, self.check, self.failed) = (identity, Check::Due(next), 0);
     }

@@ -50,7 +50,7 @@ pub(super) struct Device {
     /// Indices of its ports among the ports of all devices.
     pub(super) ports: Range<u32>,
     /// Number of times that everything learned from the device was discarded. A request of an
-    /// earlier generation may have gone to another device.
+    /// earlier generation may have reached another device.
     pub(super) generation: u32,
     pub(super) groups: Groups,
     pub(super) identity: IdentityCheck,
@@ -85,7 +85,8 @@ impl Device {
     /// Prepares the device for a new slot or discovery.
     pub(super) fn restart(&mut self) {
         if self.reachability.restart() {
-            // A device that was unreachable may be another now, or run another firmware.
+            // After being unreachable, the device may have been replaced, or may run another
+            // firmware.
             self.discard_learned();
         }
         self.flight = Flight::default();
@@ -103,12 +104,12 @@ impl Device {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// Index of the port that is queried now or next; `None` after the last one.
+    /// Returns the index of the port that is queried now or next; `None` after the last one.
     pub(super) fn current_port(&self) -> Option<u32> {
         self.progress.current().map(|offset| self.ports.start + offset)
     }
 
-    /// Whether a discovery has nothing left to do for this device.
+    /// Returns whether a discovery has nothing left to do for this device.
     pub(super) fn is_discovered(&self) -> bool {
         self.progress.has_no_checks() && self.flight.is_over() && !self.path.is_queried()
     }
@@ -135,7 +136,7 @@ impl ServiceTimes {
     /// Adds a round trip.
     pub(super) fn add(&mut self, rtt: Duration) {
         self.round_trips.saturating_record(u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX));
-        // The weight is small, so that one reply that was delayed on the way changes little.
+        // The weight is small, so that one delayed reply changes the average little.
         self.average = Some(self.average.map_or(rtt, |average| (average * 7 + rtt) / 8));
     }
 
@@ -229,7 +230,7 @@ impl PortProgress {
         })
     }
 
-    /// Counts a request that gets no reply any more.
+    /// Counts a request as closed: no reply is expected any more.
     pub(super) fn close_one(&mut self) {
         self.open = self.open.saturating_sub(1);
     }

@@ -15,7 +15,7 @@ pub(in crate::sweep::engine) struct Path {
     /// Agent that answers for the device's performance management.
     pub(in crate::sweep::engine) redirect: Option<Redirect>,
     query: PathQuery,
-    /// No new query before this time.
+    /// Earliest time of the next query.
     not_before: Instant,
 }
 
@@ -24,13 +24,13 @@ pub(in crate::sweep::engine) struct Path {
 enum ServiceLevel {
     /// Not known: the configured one is used.
     Unknown,
-    /// From a path record that may be out of date. It is used until a new one comes.
+    /// From a path record that may be out of date. It is used until the next path record.
     Stale(u8),
     /// From the path record.
     Known(u8),
 }
 
-/// Query for the path record of a device.
+/// State of the query for the path record of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PathQuery {
     /// No query.
@@ -55,18 +55,18 @@ impl Path {
         }
     }
 
-    /// Whether the service level is that of a current path record.
+    /// Returns whether the service level is that of a current path record.
     pub(in crate::sweep::engine) fn has_sl(&self) -> bool {
         matches!(self.sl, ServiceLevel::Known(_))
     }
 
-    /// Takes the service level of a path record.
+    /// Stores the service level of a path record.
     pub(in crate::sweep::engine) fn set_sl(&mut self, sl: u8) {
         self.sl = ServiceLevel::Known(sl);
     }
 
-    /// The subnet may have changed: the path may be queried at once, and its service level is not
-    /// current any more.
+    /// Marks the path as possibly out of date, because the subnet may have changed: a query may
+    /// start at once.
     pub(in crate::sweep::engine) fn expire(&mut self) {
         self.not_before = Instant::ZERO;
         if let ServiceLevel::Known(sl) = self.sl {
@@ -74,17 +74,17 @@ impl Path {
         }
     }
 
-    /// Whether the path is being queried.
+    /// Returns whether the path is being queried.
     pub(in crate::sweep::engine) fn is_queried(&self) -> bool {
         self.query != PathQuery::Idle
     }
 
-    /// Whether a new query may start.
+    /// Returns whether a new query may start.
     pub(in crate::sweep::engine) fn may_query(&self, now: Instant) -> bool {
         now >= self.not_before
     }
 
-    /// Starts no new query before this time.
+    /// Delays the next query until this time.
     pub(in crate::sweep::engine) fn wait_until(&mut self, not_before: Instant) {
         self.not_before = not_before;
     }

@@ -10,7 +10,7 @@ pub(in crate::sweep::engine) struct Progress {
     pub(in crate::sweep::engine) step: u32,
     /// Passes over the checks that are left, the current one included; 0 if no check is left.
     pub(in crate::sweep::engine) passes: u8,
-    /// A request that is sent once more, to the agent that a redirection named.
+    /// Request that is sent again, to the agent given by a redirection.
     pub(in crate::sweep::engine) repeat: Option<(Query, Purpose)>,
     /// Whether the device was counted as discovered.
     pub(in crate::sweep::engine) discovered: bool,
@@ -33,23 +33,24 @@ impl Progress {
         Self { step: 0, passes: 0, repeat: None, discovered: false, ports, first: 0, done: 0, group: 0, next_first: None, short_slots: 0 }
     }
 
-    /// Starts a slot, at the port where the last one stopped if that was too short.
+    /// Starts a slot. If the last slot was too short, this slot starts at the port where the last
+    /// one stopped.
     pub(super) fn restart(&mut self) {
         let short_slots = if self.next_first.is_some() { self.short_slots + 1 } else { 0 };
         *self = Self { first: self.next_first.unwrap_or(0), short_slots, ..Self::new(self.ports) };
     }
 
-    /// Number of ports of the device.
+    /// Returns the number of ports of the device.
     pub(super) fn port_count(&self) -> u32 {
         self.ports
     }
 
-    /// Offset of the port that is queried now or next; `None` after the last one.
+    /// Returns the offset of the port that is queried now or next; `None` after the last one.
     pub(super) fn current(&self) -> Option<u32> {
         (self.done < self.ports).then(|| (self.first + self.done) % self.ports)
     }
 
-    /// Goes on to the next port.
+    /// Selects the next port.
     pub(in crate::sweep::engine) fn next_port(&mut self) {
         (self.done, self.group) = (self.done + 1, 0);
     }
@@ -59,12 +60,12 @@ impl Progress {
         self.done = self.ports;
     }
 
-    /// The next slot starts at the current port.
+    /// Makes the next slot start at the current port.
     pub(in crate::sweep::engine) fn keep_place(&mut self) {
         self.next_first = self.current();
     }
 
-    /// Whether no check is left to be sent.
+    /// Returns whether no check is left to be sent.
     pub(super) fn has_no_checks(&self) -> bool {
         self.passes == 0 && self.repeat.is_none()
     }

@@ -1,10 +1,10 @@
-//! Whether a device answers.
+//! Reachability of a device: whether it answers.
 
-/// Whether a device answers, over slots and in the current one.
+/// Reachability of a device, over all slots and in the current one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::sweep::engine) struct Reachability {
     state: State,
-    /// MADs left unanswered since the performance management agent answered last.
+    /// MADs without a reply since the last reply of the performance management agent.
     unanswered: u32,
     /// Highest kind of reply in this slot.
     replies: Replies,
@@ -12,7 +12,7 @@ pub(in crate::sweep::engine) struct Reachability {
     expired: bool,
     /// MADs sent in this slot.
     mads: u32,
-    /// Those of `mads` that expired although the device must answer them.
+    /// MADs of this slot that expired, among those that the device must answer.
     expiries: u32,
 }
 
@@ -21,11 +21,12 @@ pub(in crate::sweep::engine) struct Reachability {
 enum State {
     #[default]
     Answering,
-    /// It was reported as reachable again: the next slot discards what was learned before.
+    /// The device was reported as reachable again: the next slot discards everything learned
+    /// before.
     Returned,
-    /// Its agent did not answer in the last slot.
+    /// The agent of the device did not answer in the last slot.
     Silent,
-    /// It is silent and was reported as unreachable.
+    /// The device is silent and was reported as unreachable.
     Unreachable,
 }
 
@@ -51,12 +52,12 @@ impl Reachability {
         returned
     }
 
-    /// A MAD is sent.
+    /// Counts a MAD that is sent.
     pub(in crate::sweep::engine) fn send(&mut self) {
         self.mads += 1;
     }
 
-    /// The device replied: its performance management agent, or subnet management.
+    /// Records a reply, of the performance management agent or of subnet management.
     pub(in crate::sweep::engine) fn answer(&mut self, by_agent: bool) {
         self.replies = self.replies.max(if by_agent { Replies::Agent } else { Replies::Subnet });
         if by_agent {
@@ -64,37 +65,38 @@ impl Reachability {
         }
     }
 
-    /// A MAD expired, which the device must answer or need not.
+    /// Counts an expired MAD. `must_answer` is false for a request that a device may ignore.
     pub(in crate::sweep::engine) fn expire(&mut self, must_answer: bool) {
         self.expired = true;
         self.expiries += u32::from(must_answer);
         self.unanswered = self.unanswered.saturating_add(1);
     }
 
-    /// The expired MADs of this slot do not count against the device.
-    pub(in crate::sweep::engine) fn forgive(&mut self) {
+    /// Stops counting the expired MADs of this slot against the device.
+    pub(in crate::sweep::engine) fn ignore_losses(&mut self) {
         self.expired = false;
     }
 
-    /// Whether the device answered anything in this slot.
+    /// Returns whether the device answered anything in this slot.
     pub(in crate::sweep::engine) fn has_answered(&self) -> bool {
         self.replies > Replies::None
     }
 
-    /// Whether the agent did not answer in the last slot.
+    /// Returns whether the agent did not answer in the last slot.
     pub(in crate::sweep::engine) fn was_silent(&self) -> bool {
         matches!(self.state, State::Silent | State::Unreachable)
     }
 
-    /// MADs sent in this slot and those that expired, if the agent answered at all.
+    /// Returns the numbers of MADs that were sent and that expired in this slot; `None` if the
+    /// agent did not answer.
     pub(in crate::sweep::engine) fn losses(&self) -> Option<(u64, u64)> {
         (self.replies == Replies::Agent).then(|| (self.mads.into(), self.expiries.into()))
     }
 
     /// Ends a slot, or a discovery. Returns whether the device is reachable, if that has changed.
     ///
-    /// A device that got no requests stays as it was. Fewer than `silence` unanswered MADs are no
-    /// reason to report a device with one port: one of them may have been lost.
+    /// A device without requests keeps its state. A device with one port is not reported for fewer
+    /// than `silence` unanswered MADs, because a MAD may have been lost.
     pub(in crate::sweep::engine) fn finish(&mut self, silence: u8, in_slot: bool) -> Option<bool> {
         let was_unreachable = self.state == State::Unreachable;
         let silent = self.replies < Replies::Agent && (self.expired || self.was_silent());
@@ -108,7 +110,7 @@ impl Reachability {
         (unreachable != was_unreachable).then_some(!unreachable)
     }
 
-    /// Makes the device one that did not answer in the last slot.
+    /// Marks the device as silent in the last slot.
     #[cfg(test)]
     pub(in crate::sweep::engine) fn set_silent(&mut self) {
         self.state = State::Silent;

@@ -21,7 +21,7 @@ mod moved_devices;
 const TREE: synthetic::FatTree = synthetic::FatTree { leaves: 2, hosts: 4, spines: 2, trunk: 1, radix: 8 };
 
 fn tree() -> Fabric {
-    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("our own format").fabric
+    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("valid ports report").fabric
 }
 
 /// A sweep of a small fat tree after its discovery, and its simulated fabric.
@@ -90,7 +90,7 @@ fn words(sim: &SimFabric, id: DeviceId, at: Instant) -> u64 {
     sim.counters(id, PortNum(1), at).map_or(0, |Counters { xmit_words, .. }| xmit_words)
 }
 
-/// HostPair hosts that exchange their LIDs.
+/// Two hosts that exchange their LIDs.
 struct HostPair {
     ids: [DeviceId; 2],
     /// Places in the plan.
@@ -103,8 +103,8 @@ impl HostPair {
         Self { ids: found.map(|(id, _)| id), places: found.map(|(_, place)| place) }
     }
 
-    /// Whether a sample of the last slot holds the counters of the other host. A reply is served 2
-    /// us before it is received.
+    /// Returns whether a sample of the last slot holds the counters of the other host. A reply is
+    /// served 2 us before it is received.
     fn are_mixed_up(&self, sweep: &Sweep) -> bool {
         let sim = sweep.sim.lock().expect("no thread panicked");
         let shows = |place: usize, id: DeviceId| {
@@ -193,13 +193,13 @@ fn device_with_implausible_data_is_verified_in_the_next_slot() {
     sweep.slot();
     let changed =
         Event::LidChange { device: two.places[0], from: sweep.fabric.device(two.ids[0]).lid, to: sweep.fabric.device(two.ids[1]).lid };
-    assert!(sweep.events.contains(&changed), "the subnet manager named the LID: {:?}", sweep.events);
+    assert!(sweep.events.contains(&changed), "the path record has the LID: {:?}", sweep.events);
     sweep.slot();
     assert_eq!(sweep.status(two.places[0]), Status::Ok);
 }
 
 #[test]
-fn device_found_at_another_lid_is_verified_at_its_own() {
+fn device_found_at_the_lid_of_another_is_verified_at_its_own_lid() {
     for manager_answers in [true, false] {
         let mut sweep = Sweep::plain();
         let two = HostPair::new(&sweep);
@@ -225,7 +225,7 @@ fn device_whose_lid_was_given_to_another_is_verified() {
         sim.move_lid(victim, away);
         sim.move_lid(id, lid);
     });
-    // Nothing answers at the LID of the first host: only the subnet manager can name its new one.
+    // No device answers at the LID of the first host: only the subnet manager knows the new LID.
     let found = (0..6).any(|_| sweep.slot().iter().any(|event| matches!(event, Event::WrongDevice { device, .. } if *device == place)));
     assert!(found, "{:?}", sweep.events);
 }
@@ -239,7 +239,7 @@ fn silent_device_is_found_at_its_new_lid() {
     sweep.slot();
     assert_eq!(sweep.status(place), Status::Timeout);
     let found = (0..5).any(|_| sweep.slot().iter().any(|event| matches!(event, Event::LidChange { to: Lid(4000), .. })));
-    assert!(found, "the subnet manager named the LID");
+    assert!(found, "the path record has the LID");
     sweep.slot();
     assert_eq!((sweep.status(place), sweep.virtual_sweep.engine.lid(place)), (Status::Ok, Lid(4000)));
 }
@@ -322,7 +322,7 @@ fn count_requests(bench: &Bench, lid: u16, attribute: u16) -> usize {
 }
 
 #[test]
-fn group_that_option_mask_does_not_name_is_not_requested() {
+fn group_without_a_bit_in_option_mask_is_not_requested() {
     let config = Config { groups: Group::ALL.into(), ..Config::default() };
     let mut sweep = Sweep::new(config, Options::default(), |_| {});
     let (_, host) = sweep.find("node00002");
@@ -344,7 +344,7 @@ fn forced_group_is_requested_of_every_device() {
     });
     sweep.slot();
     let (_, host) = sweep.find("node00002");
-    assert_eq!(sweep.virtual_sweep.engine.sample(sweep.port(host)).mads, 2, "the group is requested although OptionMask does not name it");
+    assert_eq!(sweep.virtual_sweep.engine.sample(sweep.port(host)).mads, 2, "the group is requested although OptionMask does not have it");
 }
 
 #[test]
@@ -400,8 +400,8 @@ fn late_node_info_of_another_device_withholds_earlier_data() {
     bench.poll();
     assert_eq!(bench.requests()[from + 1], (2, 0, smp::NODE_INFO));
     bench.pass(6 * MS);
-    let asked = bench.requests().iter().rposition(|asked| *asked == (2, 1, 0x12)).expect("the counters do not wait for NodeInfo");
-    bench.reply(asked, valid);
+    let requested = bench.requests().iter().rposition(|request| *request == (2, 1, 0x12)).expect("the counters do not wait for NodeInfo");
+    bench.reply(requested, valid);
     assert_eq!(bench.status(2), Some(Status::Ok));
     bench.reply(from + 1, |mad, _| smp::NodeInfo { port_guid: Guid(77), ..smp::NodeInfo::default() }.emit(pma_data(mad)));
     assert_eq!(bench.events.last(), Some(&Event::WrongDevice { device: 1, found: Guid(77) }));

@@ -43,7 +43,7 @@ impl Bench {
         Self::of(engine)
     }
 
-    /// Drives this engine from the zero of time.
+    /// Drives this engine from time zero.
     fn of(engine: Engine) -> Self {
         let mut bench = Self { engine, now: Instant::ZERO, sent: Vec::new(), events: Vec::new() };
         bench.poll();
@@ -89,7 +89,7 @@ impl Bench {
     }
 }
 
-/// A valid reply: as the request, or the NodeInfo of the planned device.
+/// Makes a valid reply: the octets of the request, or the NodeInfo of the planned device.
 fn valid(mad: &mut Mad, slid: &mut Lid) {
     let header = Header::parse(mad);
     if (header.class, header.attribute) == (smp::CLASS_SUBN_LID_ROUTED, smp::NODE_INFO) {
@@ -139,7 +139,7 @@ impl Bench {
     }
 }
 
-/// NodeInfo of a device that is not in the plan.
+/// Writes the NodeInfo of a device that is not in the plan.
 fn other_device(mad: &mut Mad, _: &mut Lid) {
     NodeInfo { port_guid: Guid(77), ..NodeInfo::default() }.emit(pma_data(mad));
 }
@@ -150,7 +150,7 @@ fn pma_data(mad: &mut Mad) -> &mut pma::Data {
 }
 
 #[test]
-fn one_mad_per_device_and_the_ports_one_after_another() {
+fn device_has_one_mad_in_flight_and_its_ports_are_queried_in_order() {
     let mut bench = Bench::new(|_| {});
     assert_eq!(bench.requests(), [(1, 1, 0x1d), (2, 1, 0x1d)]);
     for n in 0..6 {
@@ -164,9 +164,9 @@ fn one_mad_per_device_and_the_ports_one_after_another() {
 }
 
 #[test]
-fn no_request_is_sent_after_the_end_of_asking_when_replies_are_handled_before_timeouts() {
+fn no_request_is_sent_after_ask_until_when_replies_are_handled_before_timeouts() {
     let mut bench = Bench::new(|_| {});
-    // The process stood still.
+    // The process was stopped for three seconds.
     bench.now += 3 * SECOND;
     bench.reply(0, valid);
     bench.reply(1, valid);
@@ -176,7 +176,7 @@ fn no_request_is_sent_after_the_end_of_asking_when_replies_are_handled_before_ti
 }
 
 #[test]
-fn window_of_one_is_serial() {
+fn window_of_one_sends_one_mad_at_a_time() {
     let mut bench = Bench::new(|config| config.window = 1);
     for n in 0..6 {
         assert_eq!(bench.sent.len(), n + 1);
@@ -217,7 +217,7 @@ fn silent_device_gets_no_requests_until_it_answers() {
 }
 
 #[test]
-fn dead_device_costs_only_timeouts_and_is_reported_once() {
+fn dead_device_delays_the_slot_only_by_timeouts_and_is_reported_once() {
     let mut bench = Bench::new(|config| config.silence = 2);
     for _ in 0..13 {
         bench.pass(5 * MS);
@@ -226,7 +226,7 @@ fn dead_device_costs_only_timeouts_and_is_reported_once() {
     assert_eq!(bench.engine.stats().duration(), 10 * MS, "the slot lasts until the last timeout, not until the end of the grace period");
     assert!(bench.events.contains(&Event::Unreachable(0)));
     assert!(!bench.events.contains(&Event::Unreachable(1)), "one MAD may be lost");
-    // The device comes last in the next slot, and is reachable as soon as it answers.
+    // In the next slot the device is queried last, and is reachable as soon as it answers.
     bench.engine.start_slot(Instant::ZERO + SECOND, Instant::ZERO + 2 * SECOND, Instant::ZERO + 2 * SECOND);
     (bench.now, bench.events) = (Instant::ZERO + SECOND, Vec::new());
     bench.sent.clear();
@@ -304,7 +304,8 @@ fn answer_except(bench: &mut Bench, from: usize, silent: u16) {
 fn group_that_is_never_answered_is_disabled_and_probed_again_later() {
     let mut bench = Bench::new(|config| config.groups = [Group::Extended, Group::XmtDisc].into());
     let disabled = |bench: &Bench| bench.events.contains(&Event::GroupUnsupported { device: 0, group: Group::XmtDisc });
-    let asks = |bench: &Bench, from: usize| bench.requests()[from..].iter().any(|(lid, _, attribute)| (*lid, *attribute) == (1, 0x16));
+    let is_requested =
+        |bench: &Bench, from: usize| bench.requests()[from..].iter().any(|(lid, _, attribute)| (*lid, *attribute) == (1, 0x16));
     for slot in 0..4 {
         assert!(!disabled(&bench), "two failed requests per slot are too few after {slot} slots");
         bench.now = Instant::from_nanos(slot * 1_000_000_000);
@@ -318,13 +319,13 @@ fn group_that_is_never_answered_is_disabled_and_probed_again_later() {
         bench.pass(60 * MS);
     }
     assert!(disabled(&bench), "the switch answered other groups");
-    for (second, asked) in [(10, false), (700, true)] {
+    for (second, expected) in [(10, false), (700, true)] {
         bench.now = Instant::from_nanos(second * 1_000_000_000);
         bench.engine.start_slot(bench.now, bench.now + 900 * MS, bench.now + 950 * MS);
         let from = bench.sent.len();
         bench.poll();
         answer_except(&mut bench, from, 0);
-        assert_eq!(asks(&bench, from), asked, "after {second} s");
+        assert_eq!(is_requested(&bench, from), expected, "after {second} s");
     }
 }
 
@@ -445,7 +446,7 @@ fn close_settles_every_port_at_once() {
     bench.reply(0, valid);
     bench.engine.close(bench.now);
     bench.poll();
-    // No request is lost, as no timeout has passed.
+    // No request counts as lost, because no timeout has passed.
     assert_eq!((bench.status(0), bench.status(1), bench.status(2)), (Some(Status::Skipped), Some(Status::Skipped), Some(Status::Skipped)));
     assert!(bench.engine.sample(0).answer(0).is_some(), "the reply is kept");
     assert_eq!(bench.events.last(), Some(&Event::SlotDone));

@@ -16,8 +16,8 @@ fn path_sl(guid: u64) -> u8 {
     1 + (guid % 7) as u8
 }
 
-/// Starts a discovery of this number of adapters with `sl = "path"`, whose only unknown are the
-/// paths.
+/// Starts a discovery of this number of adapters with `sl = "path"`. Everything but the paths is
+/// known.
 fn discovery(devices: u16) -> Bench {
     let config = Config { groups: [Group::Base].into(), path_sl: true, ..Config::default() };
     let plan: Vec<_> = (1..=devices).map(|lid| device(lid, NodeKind::Hca, &[1])).collect();
@@ -124,7 +124,7 @@ fn device_whose_replies_are_lost_falls_back_after_three_tries_and_is_queried_aga
 }
 
 #[test]
-fn late_reply_counts_and_lets_no_other_device_wait() {
+fn late_reply_counts_and_does_not_delay_other_devices() {
     let mut bench = discovery(3);
     bench.pass(250 * MS);
     assert_eq!(bench.sent.iter().map(|(_, mad)| queried(mad)).collect::<Vec<_>>(), [1, 2], "the next query does not wait longer");
@@ -168,7 +168,7 @@ fn subnet_manager_that_is_still_silent_gets_one_query_at_a_time() {
 }
 
 #[test]
-fn stop_sends_no_path_query_again() {
+fn no_path_query_is_sent_again_after_a_stop() {
     let mut bench = discovery(3);
     bench.engine.stop(bench.now, 2 * SECOND);
     let sent = bench.sent.len();

@@ -1,6 +1,6 @@
-//! Random faults, all at once: exchanged LIDs, devices that die, move, get slow or require keys,
-//! lost and duplicate MADs. The tests check the rules that hold meanwhile, and that the sweep
-//! recovers soon after.
+//! Random faults at the same time: exchanged LIDs, devices that die, move, get slow or require
+//! keys, lost and duplicate MADs. The tests check the rules during the faults, and that the sweep
+//! recovers soon afterwards.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +20,7 @@ use crate::types::{Lid, NodeKind, PortNum};
 const TREE: synthetic::FatTree = synthetic::FatTree { leaves: 2, hosts: 4, spines: 2, trunk: 1, radix: 8 };
 
 fn tree() -> Fabric {
-    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("our own format").fabric
+    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("valid ports report").fabric
 }
 
 /// A sweep in virtual time, whose engine is checked after every MAD.
@@ -31,11 +31,11 @@ struct FaultySweep {
     events: Vec<Event>,
 }
 
-/// A transport that hands over some replies twice.
+/// A transport that delivers some replies twice.
 struct Duplicating {
     transport: VirtualTransport,
     rng: fastrand::Rng,
-    /// Share of replies that come twice.
+    /// Share of replies that are delivered twice, 0 to 1.
     share: f64,
     /// Second copy of the last reply.
     copy: Option<(Completion, Mad)>,
@@ -118,8 +118,8 @@ impl FaultySweep {
     }
 }
 
-/// Whether PortXmitData of a port's sample is that of the port itself: the counter 100 us before
-/// the reply, at the reply, or between them.
+/// Returns whether PortXmitData of a port's sample is that of the port itself: the counter 100 us
+/// before the reply, at the reply, or between them.
 fn is_own(sweep: &FaultySweep, sim: &SimFabric, id: DeviceId, num: PortNum, port: usize) -> bool {
     let sample = sweep.engine.sample(port);
     let Some((at, octets)) = sample.answer(0) else { return false };
@@ -208,7 +208,7 @@ fn sweep_with_faults(seed: u64, loss: f64, few: bool, path_sl: bool, window: usi
             port += 1;
         }
     }
-    // Failed checks are not repeated for ever: each is sent once a minute.
+    // Failed checks are not repeated in every slot: each is sent once a minute.
     let checks = |sweep: &FaultySweep| {
         let counters: u32 = (0..sweep.engine.ports()).map(|port| sweep.engine.sample(port).mads).sum();
         sweep.engine.stats().mads_sent - u64::from(counters)

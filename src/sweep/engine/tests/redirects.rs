@@ -130,7 +130,7 @@ fn late_redirection_is_followed_at_once() {
 }
 
 #[test]
-fn redirection_after_the_end_of_asking_is_not_followed_in_this_slot() {
+fn redirection_after_ask_until_is_not_followed_in_this_slot() {
     let mut bench = with_manager(|_| {});
     bench.now += 890 * MS;
     bench.engine.start_slot(bench.now, bench.now + 2 * MS, bench.now + 60 * MS);

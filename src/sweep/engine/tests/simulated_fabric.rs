@@ -14,7 +14,7 @@ use crate::topology::{Fabric, ports_report, synthetic};
 use crate::types::{Lid, NodeKind};
 
 fn stria() -> Fabric {
-    ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria").expect("our own format").fabric
+    ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria").expect("valid ports report").fabric
 }
 
 fn start(options: Options, config: Config, change: impl FnOnce(&mut SimFabric)) -> VirtualSweep {
@@ -48,15 +48,15 @@ fn slot_on_a_healthy_fabric_lasts_as_long_as_the_slowest_device() {
     let mut sweep = start(options, Config { window: 64, ..Config::default() }, |_| {});
     let events = sweep.slot(SECOND);
     assert_eq!(statuses(&sweep, &events), BTreeMap::from([(Status::Ok, 968)]));
-    // The switches have all of PortCounters in PortCountersExtended: PortCounters are not requested
-    // of their 652 ports.
+    // PortCountersExtended of the switches has all counters of PortCounters, so PortCounters are
+    // not requested for their 652 ports.
     assert_eq!(sweep.engine.stats().mads_sent, 652 * 3 + 316 * 4);
     // A leaf has 36 ports of 3 MADs at 54 us each, including the flight time.
     assert_eq!(sweep.engine.stats().duration(), Duration::from_micros(36 * 3 * 54));
 }
 
 #[test]
-fn dead_leaf_affects_only_its_own_ports_and_costs_three_timeouts() {
+fn dead_leaf_affects_only_its_own_ports_and_delays_the_slot_by_three_timeouts() {
     let mut healthy = start(Options::default(), Config::default(), |_| {});
     healthy.slot(SECOND);
     let mut sweep = start(Options::default(), Config::default(), |sim| {
@@ -120,7 +120,7 @@ fn slowest_device_is_queried_first_once_it_was_measured() {
         sim.set_service(slow, Duration::from_micros(2_500));
     });
     // A host with one port and four MADs of 2.5 ms takes longer than a leaf with 36 ports and three
-    // MADs of 50 us each. If it came last, the slot would last longer.
+    // MADs of 50 us each. If the host were queried last, the slot would take longer.
     let total = 652 * 3 * 54 + 315 * 4 * 29;
     let durations: Vec<_> = (0..4).map(|_| (sweep.slot(SECOND).len(), sweep.engine.stats().duration()).1).collect();
     let bound = Duration::from_micros(total / 4) + 10 * MS;
@@ -168,8 +168,8 @@ fn window_is_halved_while_replies_are_late_and_grows_again() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// With any loss and any dead or slow devices, every port is settled exactly once per slot, the
-    /// slot ends in time, and no sample holds data of another slot.
+    /// Any loss, and any dead or slow devices: every port is settled exactly once per slot, and the
+    /// slot ends in time. No sample has data of another slot.
     #[test]
     fn every_port_is_settled_exactly_once(seed in any::<u64>(), loss in 0.0..1.0f64, dead in 0.0..0.5f64, slow in 0.0..0.5f64, window in 1usize..200) {
         let mut rng = fastrand::Rng::with_seed(seed);

@@ -1,4 +1,5 @@
-//! The engine while the transport is lost: every port gets a status, and no device is blamed.
+//! The engine while the transport is lost: every port gets a status, and the loss is not counted
+//! against any device.
 
 use proptest::prelude::*;
 
@@ -96,7 +97,7 @@ fn discovery_without_transport_ends() {
 }
 
 proptest! {
-    /// At whatever time the transport is lost, every port is settled once and the slot ends.
+    /// The transport may be lost at any time: every port is settled once and the slot ends.
     #[test]
     fn every_port_is_settled_once_when_the_transport_is_lost_at_any_time(steps in proptest::collection::vec((0u64..12, any::<prop::sample::Index>()), 0..30)) {
         let mut bench = Bench::new(|_| {});

@@ -55,7 +55,8 @@ pub(crate) fn read<F: Fold>(inputs: &Inputs, empty: &F) -> Result<(F, ReadSummar
     read
 }
 
-/// Rejects an output file that is also an input. The input would be lost, or would never end.
+/// Rejects an output file that is also an input. Otherwise the input would be overwritten, or would
+/// never end.
 pub(crate) fn refuse_input(inputs: &Inputs, output: Option<&PathBuf>) -> Result<(), Failure> {
     let known = |path: &PathBuf| path.canonicalize().ok().filter(|path| path.is_file());
     match output.and_then(known) {
@@ -73,8 +74,7 @@ pub(crate) fn picture(text: &str) -> Result<PathBuf, String> {
 /// Formats the time range of the records: the first line of every table.
 ///
 /// # Errors
-/// Returns an error if the time range has no records, which does not mean that there were no
-/// faults.
+/// Returns an error if the time range has no records: no records does not mean no faults.
 pub(crate) fn time_range(summary: &ReadSummary) -> Result<String, AnalysisError> {
     let Some(span) = summary.span else {
         let help = "the files cover another time; omit --from and --to to see all of it".to_owned();

@@ -94,8 +94,8 @@ fn draw(args: &Args) -> Result<(), Failure> {
 fn show(args: &Args, grid: &Grid, zone: &Zone) -> Result<(), Failure> {
     let (columns, lines) = terminal_size::terminal_size().map_or((100, 40), |(width, height)| (width.0.into(), height.0.into()));
     let colors = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    // Each panel has a heading; the last panel has the time range below, and the prompt needs a
-    // line.
+    // Each panel has a heading, and the time range is below the last panel. One line is kept for
+    // the prompt.
     let lines = (usize::max(lines, 8) - 2) / args.metric.len().max(1) - 1;
     let is_redrawn = args.follow.is_some() && io::stdout().is_terminal();
     let clear = if is_redrawn { "\u{1b}[H\u{1b}[2J" } else { "" };

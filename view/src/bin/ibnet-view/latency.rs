@@ -15,7 +15,7 @@ use ibnet_view::text;
 use crate::Failure;
 use crate::common::{self, Recorded};
 
-/// Report round-trip times by device kind, distance and sampler; compare recordings
+/// Report round-trip times by device kind, distance and sampler; compare two
 /// recordings
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -1,4 +1,5 @@
-//! `ibnet-view`: tables and pictures of what `ibnet-sweep` recorded. One file for each command.
+//! `ibnet-view`: tables and pictures of the records of `ibnet-sweep`. Each command has its own
+//! file.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -57,7 +58,7 @@ are not records are skipped and counted. Every command has its own --help.
 
 Exit codes: 0 success; 1 wrong input; 2 wrong arguments.";
 
-/// Any failure with exit code 1.
+/// An error with exit code 1.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 enum Failure {
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! `ibnet-view replay`: recorded lines as if they were live.
+//! `ibnet-view replay`: writes recorded lines at their relative times, as a live sweep does.
 
 use std::fs::File;
 use std::io::{self, Write};

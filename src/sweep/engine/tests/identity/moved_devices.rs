@@ -1,4 +1,4 @@
-//! Tests of devices at other LIDs than expected, and of replies that come too late to be used.
+//! Tests of devices at other LIDs than expected, and of replies that arrive too late.
 
 use super::*;
 
@@ -64,7 +64,7 @@ fn disabled_group_is_probed_once_in_ten_minutes() {
     assert!(more <= 3 * 16 + 1, "{more}");
 }
 
-/// Path record of a device at LID 3.
+/// Writes the path record of a device at LID 3.
 fn at_lid_3(mad: &mut Mad, _: &mut Lid) {
     PathRecord { dlid: Lid(3), sl: 0 }.emit(mad);
 }
@@ -102,8 +102,8 @@ fn discovery_goes_on_with_a_device_found_after_it_was_given_up() {
     let second = bench.last(5, 0x35);
     assert_ne!(first, second);
     bench.reply(second, at_lid_3);
-    let asked = bench.last(3, smp::NODE_INFO);
-    bench.reply(asked, |mad, _| smp::NodeInfo { port_guid: Guid(2), ..smp::NodeInfo::default() }.emit(pma_data(mad)));
+    let requested = bench.last(3, smp::NODE_INFO);
+    bench.reply(requested, |mad, _| smp::NodeInfo { port_guid: Guid(2), ..smp::NodeInfo::default() }.emit(pma_data(mad)));
     for _ in 0..100 {
         bench.pass(5 * MS);
     }
@@ -223,7 +223,7 @@ fn path_is_queried_for_a_device_that_ignores_node_info() {
 }
 
 #[test]
-fn device_with_an_m_key_is_right_again_once_the_wrong_device_has_gone() {
+fn device_with_an_m_key_is_accepted_again_after_the_wrong_device_has_left() {
     let mut sweep = sweep_of(&["node00004"], Config::default(), |sim| sim.demand_m_key(id_of(sim, "node00004")));
     let (id, other) = (sweep.find("node00004").0, id_of(&sweep.sim.lock().expect("no thread panicked"), "node00007"));
     sweep.change(|sim| sim.move_lid(other, Lid(4000)));
