@@ -129,16 +129,29 @@ fn signal_before_the_first_slot_leaves_only_a_start_record() {
 
 /// Starts a sweep at 100 Hz into a pipe that is not read, and fills the pipe and the queue.
 fn stalled(config: &str) -> (tempfile::TempDir, Running, std::process::ChildStdout) {
+    let (dir, running, unread) = unread(&format!("{config}simulate = \"net.p\"\n[[output]]\ntype = \"stdout\"\nbuffer_mib = 1\n"), &[]);
+    running.wait_for_log("dropping records");
+    (dir, running, unread)
+}
+
+/// Starts a sweep at 100 Hz whose standard output is a pipe that is not read.
+fn unread(config: &str, args: &[&str]) -> (tempfile::TempDir, Running, std::process::ChildStdout) {
     let dir = small();
-    let config = format!("{config}simulate = \"net.p\"\n[[output]]\ntype = \"stdout\"\nbuffer_mib = 1\n");
     fs::write(dir.path().join("ibnet.toml"), config).unwrap();
     let mut command = Command::new(SWEEP);
-    command.current_dir(dir.path()).args(["-c", "ibnet.toml", "--interval", "10ms"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
+    command.current_dir(dir.path()).args(["-c", "ibnet.toml", "--interval", "10ms"]).args(args).env("RUST_LOG", "ibnet=debug");
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let unread = child.stdout.take().unwrap();
     let stderr = crate::program::lines_of(child.stderr.take().unwrap(), usize::MAX);
-    let running = Running { child, stdout: std::sync::mpsc::channel().1, stderr };
-    running.wait_for_log("dropping records");
+    (dir, Running { child, stdout: std::sync::mpsc::channel().1, stderr }, unread)
+}
+
+/// Starts 20 sweeps into a pipe that is not read, and waits for their end.
+fn ended_into_unread_pipe() -> (tempfile::TempDir, Running, std::process::ChildStdout) {
+    let (dir, running, unread) = unread("simulate = \"net.p\"\ndrain = \"10m\"\n", &["--sweeps", "20"]);
+    (0..20).for_each(|_| running.wait_for_log("DEBUG slot "));
+    // The worker ends after its last slot.
+    std::thread::sleep(Duration::from_millis(300));
     (dir, running, unread)
 }
 
@@ -168,6 +181,27 @@ fn second_signal_ends_the_drain_time() {
     running.wait_for_log("stopping");
     // The workers close their slot before the outputs drain.
     std::thread::sleep(Duration::from_millis(500));
+    running.signal("INT");
+    // Fails after a minute if the drain time of ten minutes goes on.
+    assert_dropped(&running.end(), unread);
+}
+
+#[test]
+fn first_signal_after_the_last_sweep_starts_the_drain_time() {
+    let (_dir, running, mut unread) = ended_into_unread_pipe();
+    running.signal("TERM");
+    running.wait_for_log("stopping");
+    let mut text = String::new();
+    unread.read_to_string(&mut text).unwrap();
+    let run = running.end();
+    assert_eq!((run.code, Stream::read(&text).slots.len()), (0, 20), "{}", run.stderr);
+}
+
+#[test]
+fn second_signal_after_the_last_sweep_ends_the_drain_time() {
+    let (_dir, running, unread) = ended_into_unread_pipe();
+    running.signal("TERM");
+    running.wait_for_log("stopping");
     running.signal("INT");
     // Fails after a minute if the drain time of ten minutes goes on.
     assert_dropped(&running.end(), unread);

@@ -95,7 +95,7 @@ impl Service {
                     }
                 }
             };
-            let (deadline, time_of_workers) = (Instant::now() + drain, drain.max(CLOSE_SLOT));
+            let (end, time_of_workers) = (Instant::now(), drain.max(CLOSE_SLOT));
             if stop != Stop::Ended {
                 supervisor.stop();
             }
@@ -106,7 +106,9 @@ impl Service {
                     supervisor.handle(event);
                 }
             };
+            // In order: if no worker is left, a signal here is for the outputs.
             let again = tokio::select! {
+                biased;
                 _ = timeout(time_of_workers, stopped) => false,
                 signal = self.signals.next() => {
                     tracing::warn!(signal, "ending without waiting for the workers");
@@ -115,7 +117,7 @@ impl Service {
             };
             let hung = !supervisor.has_ended();
             let result = supervisor.finish();
-            let finished = if again { outputs.finish().await } else { outputs.drain(stop, deadline, &mut self.signals).await };
+            let finished = if again { outputs.finish().await } else { outputs.drain(stop, end, drain, &mut self.signals).await };
             let written = report(finished);
             match (result, hung) {
                 (Err(failure), _) => {
@@ -176,19 +178,24 @@ impl Outputs {
 
     /// Waits until all outputs have written their records, and returns their results.
     ///
-    /// After a signal the wait ends at the deadline. At a normal end files and standard output have
-    /// no deadline until a signal comes.
-    async fn drain(self, stop: Stop, deadline: Instant, signals: &mut cli::Signals) -> Vec<Finished> {
-        let all_ended = async {
-            while !self.running.has_ended() {
-                self.ended.notified().await;
+    /// After a signal the wait ends with the drain time, or at the next signal. At a normal end
+    /// files and standard output have no deadline until a signal comes.
+    async fn drain(self, stop: Stop, end: Instant, drain: Duration, signals: &mut cli::Signals) -> Vec<Finished> {
+        let mut deadline = (stop != Stop::Ended || !self.has_local).then_some(end + drain);
+        let mut has_signal = stop == Stop::Signal;
+        while !self.running.has_ended() {
+            tokio::select! {
+                () = self.ended.notified() => {}
+                () = sleep_until(deadline.unwrap_or(end)), if deadline.is_some() => break,
+                signal = signals.next() => {
+                    if std::mem::replace(&mut has_signal, true) {
+                        tracing::warn!(signal, "ending without the records that are not written yet");
+                        break;
+                    }
+                    tracing::info!(signal, "stopping");
+                    deadline.get_or_insert(Instant::now() + drain);
+                }
             }
-        };
-        let has_deadline = stop != Stop::Ended || !self.has_local;
-        tokio::select! {
-            () = all_ended => {}
-            () = sleep_until(deadline), if has_deadline => {}
-            signal = signals.next() => tracing::warn!(signal, "ending without the records that are not written yet"),
         }
         self.finish().await
     }
