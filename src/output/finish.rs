@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::Writer;
+use super::options::Kind;
 use super::queue::Stopper;
 use super::result::{End, Finished};
 
@@ -63,9 +64,19 @@ impl Running {
         Ok(Self { stoppers, board })
     }
 
-    /// Returns whether every output has returned.
-    pub fn has_ended(&self) -> bool {
-        self.board.lock().iter().all(Option::is_some)
+    /// Returns whether every output of these kinds has returned.
+    pub fn has_ended(&self, is_meant: impl Fn(Kind) -> bool) -> bool {
+        let results = self.board.lock();
+        results.iter().zip(&self.stoppers).all(|(result, stopper)| result.is_some() || !is_meant(stopper.kind()))
+    }
+
+    /// Ends the outputs of these kinds although records wait. An output that is inside a write
+    /// cannot notice.
+    pub fn abandon(&self, is_meant: impl Fn(Kind) -> bool) {
+        for stopper in self.stoppers.iter().filter(|stopper| is_meant(stopper.kind())) {
+            stopper.end();
+            stopper.abandon();
+        }
     }
 
     /// Ends all outputs: each writes the records that were handed over before this call. Returns as

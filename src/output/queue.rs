@@ -199,6 +199,11 @@ impl Queue {
 }
 
 impl Stopper {
+    /// Returns the kind of the output.
+    pub(super) fn kind(&self) -> Kind {
+        self.shared.kind
+    }
+
     /// Ends the output after the records that are in its queue now.
     pub(super) fn end(&self) {
         if let Some(sender) = self.sender.upgrade() {

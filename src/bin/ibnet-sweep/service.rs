@@ -137,9 +137,6 @@ impl Service {
 /// The running outputs.
 struct Outputs {
     running: Running,
-    /// Whether any output writes to standard output or a file. These are written to the end: a slow
-    /// reader of a pipe is not a fault.
-    has_local: bool,
     /// Signals that the reader of the only output is gone.
     reader_gone: Arc<Notify>,
     /// Signals that the thread of an output has ended.
@@ -161,7 +158,6 @@ impl Outputs {
         let (reader_gone, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         // Other outputs may have readers: then the sweep goes on.
         let is_only = writers.len() == 1;
-        let has_local = writers.iter().any(|writer| matches!(writer.kind(), Kind::Stdout | Kind::File));
         let on_end = {
             // Each thread drops its clone after it has posted its result, even if it panics.
             let (reader_gone, wake) = (Arc::clone(&reader_gone), WakeOnDrop(Arc::clone(&ended)));
@@ -173,20 +169,27 @@ impl Outputs {
             }
         };
         let running = Running::start(writers, on_end).map_err(Failure::Threads)?;
-        Ok(Self { running, has_local, reader_gone, ended })
+        Ok(Self { running, reader_gone, ended })
     }
 
     /// Waits until all outputs have written their records, and returns their results.
     ///
     /// After a signal the wait ends with the drain time, or at the next signal. At a normal end
-    /// files and standard output have no deadline until a signal comes.
+    /// files and standard output have no deadline until a signal comes. Sockets and NATS have the
+    /// drain time from `end`.
     async fn drain(self, stop: Stop, end: Instant, drain: Duration, signals: &mut cli::Signals) -> Vec<Finished> {
-        let mut deadline = (stop != Stop::Ended || !self.has_local).then_some(end + drain);
+        // The deadline of all outputs.
+        let mut deadline = (stop != Stop::Ended).then_some(end + drain);
+        let mut waits_for_remote = true;
         let mut has_signal = stop == Stop::Signal;
-        while !self.running.has_ended() {
+        while !self.running.has_ended(|kind| waits_for_remote || is_local(kind)) {
             tokio::select! {
                 () = self.ended.notified() => {}
                 () = sleep_until(deadline.unwrap_or(end)), if deadline.is_some() => break,
+                () = sleep_until(end + drain), if waits_for_remote => {
+                    waits_for_remote = false;
+                    self.running.abandon(|kind| !is_local(kind));
+                }
                 signal = signals.next() => {
                     if std::mem::replace(&mut has_signal, true) {
                         tracing::warn!(signal, "ending without the records that are not written yet");
@@ -205,6 +208,12 @@ impl Outputs {
         let running = self.running;
         tokio::task::spawn_blocking(move || running.finish(Duration::ZERO)).await.unwrap_or_default()
     }
+}
+
+/// Returns whether an output is written to the end after a normal end: a slow reader of a pipe is not
+/// a fault. A server or a reader of a socket may never return.
+fn is_local(kind: Kind) -> bool {
+    matches!(kind, Kind::Stdout | Kind::File)
 }
 
 /// Logs the outputs that lost records; returns an error if one of them must not lose any.
