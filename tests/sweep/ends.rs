@@ -222,8 +222,8 @@ fn slow_reader_gets_all_records_within_the_drain_time() {
     assert!(run.code == 0 || run.stderr.contains("records were dropped at the end"), "{}", run.stderr);
 }
 
-#[test]
-fn signal_within_a_slot_settles_all_of_its_ports() {
+/// Starts sweeps into the file `lines`, and waits for the first MAD of the second slot.
+fn in_second_slot() -> (tempfile::TempDir, Running) {
     let dir = small();
     // No device answers: a slot lasts as long as its grace period.
     fs::write(dir.path().join("ibnet.toml"), "simulate = \"net.p\"\ngrace = \"900ms\"\n[simulated]\nloss = 1.0\n").unwrap();
@@ -239,12 +239,29 @@ fn signal_within_a_slot_settles_all_of_its_ports() {
             break;
         }
     }
+    (dir, running)
+}
+
+#[test]
+fn signal_within_a_slot_settles_all_of_its_ports() {
+    let (dir, running) = in_second_slot();
     running.signal("TERM");
     let run = running.end();
     assert_eq!(run.code, 0, "{}", run.stderr);
     let stream = Stream::read(&fs::read_to_string(dir.path().join("lines")).unwrap());
     stream.assert_covers(&links(&dir).into_keys().collect());
     assert!(stream.slots.len() >= 2, "the interrupted slot is closed");
+}
+
+#[test]
+fn second_signal_within_a_slot_is_reported_as_the_cause_of_the_end() {
+    let (_dir, running) = in_second_slot();
+    // Both at once: the slot is closed after 0.3 s.
+    let kill = ["-c", "kill -s TERM \"$0\"; kill -s INT \"$0\"", &running.child.id().to_string()];
+    assert!(Command::new("sh").args(kill).status().unwrap().success());
+    let run = running.end();
+    assert_eq!(run.code, 4, "{}", run.stderr);
+    assert!(run.stderr.contains("error: ended by a second signal before a worker closed its slot"), "{}", run.stderr);
 }
 
 #[test]

@@ -93,6 +93,9 @@ pub(super) enum Failure {
     #[error("a worker did not stop within {time} after the signal; the records of its last slot are missing")]
     #[diagnostic(help("a MAD could not be handed to the kernel: look for errors of the HCA in `dmesg`; `drain` sets this time"))]
     WorkerHangs { time: String },
+    #[error("ended by a second signal before a worker closed its slot; the records of that slot are missing")]
+    #[diagnostic(help("send one signal only: the workers and the outputs then have the time `drain`"))]
+    SecondSignal,
     #[error("cannot write to standard output")]
     #[diagnostic(help("is there room on the disk it is redirected to?"))]
     Stdout(#[source] std::io::Error),
@@ -125,7 +128,7 @@ impl Failure {
     /// Returns the exit code.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
-            Self::Dropped { .. } | Self::WorkerFailed(_) | Self::WorkerHangs { .. } | Self::Crashed => INCOMPLETE,
+            Self::Dropped { .. } | Self::WorkerFailed(_) | Self::WorkerHangs { .. } | Self::SecondSignal | Self::Crashed => INCOMPLETE,
             _ => WRONG_INPUT,
         }
     }

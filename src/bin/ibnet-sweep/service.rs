@@ -115,20 +115,17 @@ impl Service {
                     true
                 }
             };
-            let hung = !supervisor.has_ended();
+            let closed = closed(stop, again, supervisor.has_ended(), time_of_workers);
             let result = supervisor.finish();
             let finished = if again { outputs.finish().await } else { outputs.drain(stop, end, drain, &mut self.signals).await };
             let written = report(finished);
-            match (result, hung) {
-                (Err(failure), _) => {
-                    // One error is shown; the log has the other.
-                    if let Err(other) = written {
-                        tracing::error!("{other}");
-                    }
+            // One error is returned; the log has the other.
+            match (result.and(closed), written) {
+                (Err(failure), Err(other)) => {
+                    tracing::error!("{other}");
                     Err(failure)
                 }
-                (Ok(()), true) => Err(Failure::WorkerHangs { time: humantime::format_duration(time_of_workers).to_string() }),
-                (Ok(()), false) => written,
+                (result, written) => result.and(written),
             }
         })
     }
@@ -210,6 +207,17 @@ impl Outputs {
     }
 }
 
+/// Returns the error if the workers did not close their slot. If the reader of the only output is
+/// gone, nothing reads the records of that slot.
+fn closed(stop: Stop, again: bool, has_ended: bool, time: Duration) -> Result<(), Failure> {
+    match stop {
+        _ if has_ended => Ok(()),
+        Stop::Ended | Stop::ReaderGone => Ok(()),
+        Stop::Signal if again => Err(Failure::SecondSignal),
+        Stop::Signal => Err(Failure::WorkerHangs { time: humantime::format_duration(time).to_string() }),
+    }
+}
+
 /// Returns whether an output is written to the end after a normal end: a slow reader of a pipe is not
 /// a fault. A server or a reader of a socket may never return.
 fn is_local(kind: Kind) -> bool {
@@ -231,4 +239,18 @@ fn report(finished: Vec<Finished>) -> Result<(), Failure> {
     }
     let names = failed.iter().map(|finished| finished.name.as_str()).collect::<Vec<_>>().join(", ");
     Err(Failure::Dropped { dropped: failed.iter().map(|finished| finished.dropped).sum(), names })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn open_slot_is_an_error_with_its_own_cause_after_a_signal_only() {
+        let closed = |stop, again, has_ended| closed(stop, again, has_ended, Duration::from_secs(4));
+        assert!(matches!(closed(Stop::Signal, true, false), Err(Failure::SecondSignal)));
+        assert!(matches!(closed(Stop::Signal, false, false), Err(Failure::WorkerHangs { time }) if time == "4s"));
+        assert!([false, true].into_iter().all(|again| closed(Stop::ReaderGone, again, false).is_ok()));
+        assert!(closed(Stop::Signal, true, true).is_ok() && closed(Stop::Ended, false, true).is_ok());
+    }
 }
