@@ -82,6 +82,22 @@ fn closed_standard_output_is_refused_at_the_start() {
     }
 }
 
+/// As Python's `subprocess.DEVNULL`. Rust's runtime opens a closed descriptor in the same way.
+#[test]
+fn null_device_for_reading_and_writing_is_refused_with_a_remedy() {
+    let dir = small();
+    let null = || Stdio::from(fs::File::options().read(true).write(true).open("/dev/null").unwrap());
+    let args = ["--simulate", "net.p", "--interval", "100ms", "--sweeps", "1"];
+    let output = Command::new(SWEEP).current_dir(dir.path()).args(args).stdout(null()).output().unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{log}");
+    assert!(log.contains("/dev/null opened for reading and writing"), "{log}");
+    let help = log.split_once("\nhelp: ").expect("a remedy").1;
+    assert!(help.contains(">/dev/null") && help.contains("-o FILE"), "{log}");
+    let output = Command::new(SWEEP).current_dir(dir.path()).args(args).args(["-o", "lines"]).stdout(null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 #[test]
 fn closed_pipe_ends_quietly_with_code_0() {
     let dir = small();
