@@ -304,7 +304,7 @@ impl Inbox {
 }
 
 fn octets(batch: &Batch) -> u64 {
-    batch.bytes.len() as u64 + OVERHEAD
+    (batch.bytes.len() + size_of_val(batch.records.as_slice())) as u64 + OVERHEAD
 }
 
 #[cfg(test)]
