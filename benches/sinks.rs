@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
 use ibnet::output::{self as outputs, Address, Batch, Destination, FileOptions, ListenOptions, Output};
+use ibnet::record::reader::Type;
 use ibnet::sweep::driver::{Control, Driver, DriverSettings, SystemClock};
 use ibnet::sweep::engine;
 use ibnet::sweep::plan::SweepPlan;
@@ -32,7 +33,8 @@ fn main() -> anyhow::Result<()> {
         return Ok(());
     }
     let text = slot()?;
-    let batch = Batch { lines: text.lines().count() as u64, bytes: text.into_bytes(), ts: 1, sweep: None, gap: None };
+    let ends = text.match_indices('\n').map(|(at, _)| (at + 1, Type::Port));
+    let batch = Batch { lines: text.lines().count() as u64, records: ends.collect(), bytes: text.into_bytes(), ts: 1, ..Batch::default() };
     let zstd = zstd::stream::encode_all(&batch.bytes[..], 3)?.len();
     let a_day = |octets: usize| octets as f64 * 86_400.0 / batch.lines as f64 / 1e6;
     println!(

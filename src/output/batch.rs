@@ -4,6 +4,9 @@
 //! output dropped, and a `lines_lost` event reports the same number. Both are handed over as
 //! values; each output writes its own lines.
 
+use serde::Serialize;
+
+use crate::record::reader::Type;
 use crate::record::{self, EventRecord, SweepRecord};
 
 /// Records of one slot.
@@ -11,6 +14,8 @@ use crate::record::{self, EventRecord, SweepRecord};
 pub struct Batch {
     /// Records as JSON lines, each with its line feed.
     pub bytes: Vec<u8>,
+    /// End of each record in `bytes`, and its type. NATS makes one message of each.
+    pub records: Vec<(usize, Type)>,
     /// Number of records, the one in `sweep` included.
     pub lines: u64,
     /// Time at which the batch was made, in nanoseconds since 1970 (UTC). File rotation uses this
@@ -24,20 +29,42 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Appends the records; `dropped` records were dropped before them.
-    pub(super) fn write(&self, dropped: u64, to: &mut Vec<u8>) {
-        let (before, after) = self.bytes.split_at(self.sweep.as_ref().map_or(self.bytes.len(), |(at, _)| (*at).min(self.bytes.len())));
-        to.extend_from_slice(before);
-        if let Some((_, sweep)) = &self.sweep {
-            record::write(&SweepRecord { lines_lost: dropped, ..sweep.clone() }, to);
-        }
-        to.extend_from_slice(after);
+    /// Appends a record of a type.
+    pub fn push(&mut self, kind: Type, record: &impl Serialize) {
+        record::write(record, &mut self.bytes);
+        self.records.push((self.bytes.len(), kind));
+        self.lines += 1;
     }
 
-    /// Appends the event that reports dropped records.
-    pub(super) fn write_gap(&self, dropped: u64, to: &mut Vec<u8>) {
+    /// Returns an empty batch with room for as many records.
+    pub(crate) fn next(&self) -> Self {
+        let (bytes, records) = (Vec::with_capacity(self.bytes.len()), Vec::with_capacity(self.records.len()));
+        Self { bytes, records, ..Self::default() }
+    }
+
+    /// Appends the records; `dropped` records were dropped before them. `ends` receives the end of
+    /// each record in `to`, and its type.
+    pub(super) fn write(&self, dropped: u64, to: &mut Vec<u8>, ends: &mut Vec<(usize, Type)>) {
+        let at = self.sweep.as_ref().map_or(self.bytes.len(), |(at, _)| (*at).min(self.bytes.len()));
+        let (before, after) = self.bytes.split_at(at);
+        let (records_before, records_after) = self.records.split_at(self.records.partition_point(|(end, _)| *end <= at));
+        let begin = to.len();
+        to.extend_from_slice(before);
+        ends.extend(records_before.iter().map(|(end, kind)| (begin + end, *kind)));
+        if let Some((_, sweep)) = &self.sweep {
+            record::write(&SweepRecord { lines_lost: dropped, ..sweep.clone() }, to);
+            ends.push((to.len(), Type::Sweep));
+        }
+        let begin = to.len();
+        to.extend_from_slice(after);
+        ends.extend(records_after.iter().map(|(end, kind)| (begin + end - at, *kind)));
+    }
+
+    /// Appends the event that reports dropped records. `ends` receives its end in `to`.
+    pub(super) fn write_gap(&self, dropped: u64, to: &mut Vec<u8>, ends: &mut Vec<(usize, Type)>) {
         if let Some(gap) = &self.gap {
             record::write(&EventRecord { detail: format!("{dropped} lines could not be written"), ..gap.clone() }, to);
+            ends.push((to.len(), Type::Event));
         }
     }
 
@@ -94,10 +121,17 @@ mod tests {
     #[test]
     fn sweep_record_is_written_at_its_place_with_the_number_of_dropped_records() {
         let (bytes, sweep) = (b"a\nb\n".to_vec(), Some((2, short::sweep(7))));
-        let batch = Batch { bytes, lines: 3, ts: 0, sweep, gap: Some(short::gap()) };
-        let mut text = Vec::new();
-        batch.write_gap(12, &mut text);
-        batch.write(12, &mut text);
+        let records = vec![(2, Type::Port), (4, Type::Histogram)];
+        let batch = Batch { bytes, records, lines: 3, ts: 0, sweep, gap: Some(short::gap()) };
+        let (mut text, mut ends) = (Vec::new(), Vec::new());
+        batch.write_gap(12, &mut text, &mut ends);
+        batch.write(12, &mut text, &mut ends);
+        let lines = text.split_inclusive(|octet| *octet == b'\n').scan(0, |end, line| {
+            *end += line.len();
+            Some(*end)
+        });
+        let kinds = [Type::Event, Type::Port, Type::Sweep, Type::Histogram];
+        assert_eq!(ends, lines.zip(kinds).collect::<Vec<_>>());
         assert_eq!(short::of(&String::from_utf8_lossy(&text)), "gap=12\na\nsweep 7 lost=12\nb\n");
     }
 
@@ -105,8 +139,8 @@ mod tests {
     fn batch_without_sweep_record_is_written_unchanged() {
         let batch = Batch { bytes: b"a\n".to_vec(), lines: 1, ..Batch::default() };
         let mut text = Vec::new();
-        batch.write_gap(3, &mut text);
-        batch.write(3, &mut text);
+        batch.write_gap(3, &mut text, &mut Vec::new());
+        batch.write(3, &mut text, &mut Vec::new());
         assert_eq!((text.as_slice(), batch.octets()), (&b"a\n"[..], 2));
     }
 
@@ -114,7 +148,7 @@ mod tests {
     fn octets_are_those_of_the_text() {
         let batch = Batch { bytes: b"a\n".to_vec(), lines: 2, sweep: Some((2, short::sweep(7))), ..Batch::default() };
         let mut text = Vec::new();
-        batch.write(0, &mut text);
+        batch.write(0, &mut text, &mut Vec::new());
         assert_eq!(batch.octets(), text.len() as u64);
     }
 }

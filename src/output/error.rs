@@ -22,9 +22,10 @@ pub enum OutputError {
         #[source]
         source: io::Error,
     },
-    /// Standard output was closed when the program started, or is open for reading only.
-    #[error("cannot write to standard output: it is closed")]
-    #[diagnostic(help("redirect it to a file or a pipe, or give a file with -o FILE"))]
+    /// Standard output was closed when the program started, or is open for reading only. A
+    /// `/dev/null` that is open for reading and writing looks the same.
+    #[error("cannot write to standard output: it is closed, or is /dev/null opened for reading and writing")]
+    #[diagnostic(help("redirect it to a file, a pipe or with >/dev/null, or give a file with -o FILE"))]
     StdoutClosed,
     /// A socket cannot be opened.
     #[error("cannot listen at {address}")]

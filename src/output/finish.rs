@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::Writer;
+use super::options::Kind;
 use super::queue::Stopper;
 use super::result::{End, Finished};
 
@@ -62,9 +63,19 @@ impl Running {
         Ok(Self { stoppers, board })
     }
 
-    /// Returns whether every output has returned.
-    pub fn has_ended(&self) -> bool {
-        self.board.lock().iter().all(Option::is_some)
+    /// Returns whether every output of these kinds has returned.
+    pub fn has_ended(&self, is_meant: impl Fn(Kind) -> bool) -> bool {
+        let results = self.board.lock();
+        results.iter().zip(&self.stoppers).all(|(result, stopper)| result.is_some() || !is_meant(stopper.kind()))
+    }
+
+    /// Ends the outputs of these kinds although records wait. An output that is inside a write
+    /// cannot notice.
+    pub fn abandon(&self, is_meant: impl Fn(Kind) -> bool) {
+        for stopper in self.stoppers.iter().filter(|stopper| is_meant(stopper.kind())) {
+            stopper.end();
+            stopper.abandon();
+        }
     }
 
     /// Ends all outputs. Each output writes the records that were handed over before this call.
@@ -108,7 +119,16 @@ struct Posted {
 
 impl Drop for Posted {
     fn drop(&mut self) {
-        let finished = self.finished.take().unwrap_or_else(|| self.stopper.finished(End::Crashed));
+        let finished = self.finished.take().unwrap_or_else(|| {
+            let finished = self.stopper.finished(End::Crashed);
+            // The result is used at the stop only, which may be days away.
+            tracing::error!(
+                output = %finished.name,
+                help = "restart ibnet-sweep, and report this bug in ibnet with the messages above",
+                "the thread of an output ended unexpectedly, dropping its records"
+            );
+            finished
+        });
         if let Some(result) = self.board.lock().get_mut(self.place) {
             *result = Some(finished);
         }
@@ -166,6 +186,22 @@ mod tests {
         let summary: Vec<_> = finished.iter().map(|output| (output.end, output.dropped, output.is_failure())).collect();
         assert_eq!(summary, [(End::TimedOut, 3, true), (End::Complete, 0, false)]);
         assert_eq!(Path::new(&finished[0].name), fifo);
+    }
+
+    #[test]
+    fn panic_on_the_thread_of_an_output_is_logged_at_once_with_the_name_and_a_remedy() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        let writer = file.reopen().expect("it can be opened");
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(Mutex::new(writer)).finish();
+        let (queue, inbox) = super::super::queue::queue(&"lines.jsonl", Kind::File, 1 << 20);
+        let board = Arc::new(Board { results: Mutex::new(vec![None]), changed: Condvar::new() });
+        tracing::subscriber::with_default(subscriber, || {
+            drop(Posted { board: Arc::clone(&board), place: 0, stopper: inbox.stopper(), finished: None });
+        });
+        drop(queue);
+        let text = std::fs::read_to_string(file.path()).expect("the log can be read");
+        assert!(text.contains("ERROR") && text.contains("output=lines.jsonl") && text.contains("restart ibnet-sweep"), "{text}");
+        assert_eq!(board.lock()[0].as_ref().map(|finished| finished.end), Some(End::Crashed));
     }
 
     #[test]

@@ -241,10 +241,10 @@ impl Publisher {
         let sampler = self.stream.sampler(source).map(str::to_owned);
         self.stream.take(message);
         let sampler = sampler.or_else(|| self.stream.sampler(source).map(str::to_owned)).unwrap_or_default();
-        for text in self.stream.text().split_inclusive(|octet| *octet == b'\n') {
+        for (text, kind) in self.stream.records() {
             let id = format!("{:016x}-{}", self.nonce, self.next);
-            let text = text.strip_suffix(b"\n").unwrap_or(text).to_vec();
-            self.pending.push_back(Pending { subject: subject(&self.fabric, &sampler, &text), id, text, is_acknowledged: false });
+            let subject = subject(&self.fabric, &sampler, kind);
+            self.pending.push_back(Pending { subject, id, text: text.to_vec(), is_acknowledged: false });
             self.next += 1;
         }
         // The messages are kept until they are acknowledged, so no record is dropped here.

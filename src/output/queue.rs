@@ -199,7 +199,12 @@ impl Queue {
 }
 
 impl Stopper {
-    /// Ends the output after the records that are now in its queue.
+    /// Returns the kind of the output.
+    pub(super) fn kind(&self) -> Kind {
+        self.shared.kind
+    }
+
+    /// Ends the output after the records that are in its queue now.
     pub(super) fn end(&self) {
         if let Some(sender) = self.sender.upgrade() {
             let _ = sender.send(Message::End);
@@ -299,7 +304,7 @@ impl Inbox {
 }
 
 fn octets(batch: &Batch) -> u64 {
-    batch.bytes.len() as u64 + OVERHEAD
+    (batch.bytes.len() + size_of_val(batch.records.as_slice())) as u64 + OVERHEAD
 }
 
 #[cfg(test)]

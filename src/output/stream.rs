@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::batch::Batch;
 use super::queue::{Message, SourceId};
+use crate::record::reader::Type;
 use crate::record::{self, Start};
 
 /// State of one file, pipe or connection: the written text, and the gap that is not reported yet.
@@ -22,6 +23,8 @@ pub(super) struct Stream {
     is_torn: bool,
     /// Text to be written.
     text: Vec<u8>,
+    /// End of each record in the text, and its type.
+    ends: Vec<(usize, Type)>,
     parts: Parts,
 }
 
@@ -62,6 +65,7 @@ impl Stream {
     /// Makes the text of a message. It is empty if there is nothing to write.
     pub(super) fn take(&mut self, message: &Message) -> &[u8] {
         self.text.clear();
+        self.ends.clear();
         self.parts = Parts::default();
         match message {
             Message::Start(source, start) => self.take_start(*source, start),
@@ -83,6 +87,7 @@ impl Stream {
     /// Makes a text of the `start` records alone.
     pub(super) fn head(&mut self) -> &[u8] {
         self.text.clear();
+        self.ends.clear();
         self.parts = Parts::default();
         self.write_head();
         &self.text
@@ -93,8 +98,17 @@ impl Stream {
         &self.text
     }
 
-    /// Updates the state after the first `octets` octets of the text were written. Records that
-    /// were not written completely count as dropped.
+    /// Returns the records of the text that was made last, without their line feeds, and their
+    /// types.
+    #[cfg(feature = "nats")]
+    pub(super) fn records(&self) -> impl Iterator<Item = (&[u8], Type)> {
+        let begins = std::iter::once(0).chain(self.ends.iter().map(|(end, _)| *end));
+        // Each end is that of a line feed.
+        self.ends.iter().zip(begins).map(|((end, kind), begin)| (&self.text[begin..end - 1], *kind))
+    }
+
+    /// Updates the state after the first `octets` octets of the text were written. The other
+    /// records are dropped.
     pub(super) fn wrote(&mut self, octets: usize) {
         let written = &self.text[..octets.min(self.text.len())];
         if let Some(last) = written.last() {
@@ -146,6 +160,7 @@ impl Stream {
         }
         self.end_torn_line();
         write_start(start, self.seq, &mut self.text);
+        self.ends.push((self.text.len(), Type::Start));
         self.parts = Parts { head_end: self.text.len(), gap_end: self.text.len(), has_head: true, lines: 0 };
     }
 
@@ -158,16 +173,19 @@ impl Stream {
             self.write_head();
         }
         if self.dropped > 0 {
-            batch.write_gap(self.dropped, &mut self.text);
+            batch.write_gap(self.dropped, &mut self.text, &mut self.ends);
         }
         self.parts.gap_end = self.text.len();
         self.parts.lines = batch.lines;
-        batch.write(self.dropped, &mut self.text);
+        batch.write(self.dropped, &mut self.text, &mut self.ends);
     }
 
     fn write_head(&mut self) {
         self.end_torn_line();
-        self.starts.iter().for_each(|(_, start)| write_start(start, self.seq, &mut self.text));
+        for (_, start) in &self.starts {
+            write_start(start, self.seq, &mut self.text);
+            self.ends.push((self.text.len(), Type::Start));
+        }
         self.parts = Parts { head_end: self.text.len(), gap_end: self.text.len(), has_head: !self.starts.is_empty(), lines: 0 };
     }
 
@@ -193,7 +211,7 @@ mod tests {
 
     fn lines(text: &str, dropped: u64) -> Message {
         let lines = text.lines().count() as u64;
-        let batch = Batch { bytes: text.as_bytes().to_vec(), lines, ts: 0, sweep: None, gap: Some(short::gap()) };
+        let batch = Batch { bytes: text.as_bytes().to_vec(), lines, gap: Some(short::gap()), ..Batch::default() };
         Message::Lines(1, Arc::new(batch), dropped)
     }
 
@@ -226,7 +244,7 @@ mod tests {
         let mut stream = Stream::default();
         let slot = |dropped| {
             let (bytes, sweep) = (b"a\n".to_vec(), Some((2, short::sweep(1))));
-            Message::Lines(1, Arc::new(Batch { bytes, lines: 2, ts: 0, sweep, gap: Some(short::gap()) }), dropped)
+            Message::Lines(1, Arc::new(Batch { bytes, lines: 2, sweep, gap: Some(short::gap()), ..Batch::default() }), dropped)
         };
         assert_eq!(write(&mut stream, &slot(0), ALL), "a\nsweep 1 lost=0\n");
         assert_eq!(write(&mut stream, &slot(12), ALL), "gap=12\na\nsweep 1 lost=12\n");
@@ -254,6 +272,34 @@ mod tests {
         assert_eq!(write(&mut stream, &lines("eight\n", 0), 5), "eight\n");
         assert_eq!(stream.unreported(), 0);
         assert_eq!(write(&mut stream, &lines("nine\n", 0), ALL), "\nnine\n");
+    }
+
+    /// The types come with the records: nothing reads the text again.
+    #[cfg(feature = "nats")]
+    #[test]
+    fn each_record_of_the_text_has_its_type() {
+        use crate::record::HistogramRecord;
+        use crate::record::reader::Head;
+        let mut stream = Stream::default();
+        let mut batch = Batch { gap: Some(short::gap()), ..Batch::default() };
+        // A line feed and quotes within a name, and a type that the text does not have.
+        batch.push(Type::Event, &record::EventRecord { detail: "\n\"type\":\"port\"".to_owned(), ..short::gap() });
+        batch.sweep = Some((batch.bytes.len(), short::sweep(7)));
+        batch.lines += 1;
+        batch.push(Type::Histogram, &HistogramRecord::<&str>::default());
+        batch.push(Type::Port, &"no record");
+        stream.take(&start(1));
+        let kinds = |stream: &Stream| stream.records().map(|(_, kind)| kind).collect::<Vec<_>>();
+        assert_eq!(kinds(&stream), [Type::Start]);
+        stream.begin();
+        stream.take(&Message::Lines(1, Arc::new(batch), 12));
+        assert_eq!(kinds(&stream), [Type::Start, Type::Event, Type::Event, Type::Sweep, Type::Histogram, Type::Port]);
+        let records: Vec<_> = stream.records().collect();
+        let (last, records) = records.split_last().expect("records");
+        assert_eq!(last.0, b"\"no record\"");
+        for (text, kind) in records {
+            assert_eq!(Head::of(text).expect("a record").kind, Some(*kind));
+        }
     }
 
     #[test]

@@ -166,6 +166,60 @@ fn stop_reports_the_records_of_stalled_outputs() {
     drop(reader);
 }
 
+/// After the last sweep a server that is down has the drain time, although a file is an output too.
+#[cfg(feature = "nats")]
+#[test]
+fn unreachable_server_delays_the_normal_end_by_the_drain_time_only() {
+    let sampler = Sampler::new(
+        "interval = \"10ms\"
+        drain = \"300ms\"
+        [[output]]
+        type = \"file\"
+        path = \"all\"
+        [[output]]
+        type = \"nats\"
+        server = \"nats://127.0.0.1:1\"",
+    );
+    let mut child = sampler.command().args(["--sweeps", "3"]).stderr(Stdio::piped()).spawn().unwrap();
+    let status = wait_for_some("the end", || child.try_wait().unwrap());
+    let stderr = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+    assert_eq!(status.code(), Some(4), "{stderr}");
+    assert!(stderr.contains("records were dropped at the end"), "{stderr}");
+    let all = Received::of(&sampler.read("all"));
+    assert_eq!((slots(&sampler, "all"), all.lost), (3, 0));
+}
+
+/// After the last sweep a reader that does not read has the drain time, and standard output has no
+/// deadline.
+#[test]
+fn silent_reader_delays_the_normal_end_by_the_drain_time_only() {
+    let sampler = Sampler::new(
+        "interval = \"10ms\"
+        drain = \"300ms\"
+        [[output]]
+        type = \"stdout\"
+        [[output]]
+        type = \"unix\"
+        path = \"sock\"",
+    );
+    let mut child = sampler.command().args(["--sweeps", "200"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let reader = sampler.unix("sock");
+    let stderr = std::thread::spawn({
+        let stderr = child.stderr.take().unwrap();
+        || std::io::read_to_string(stderr).unwrap()
+    });
+    // Longer than the sweeps and the drain time.
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    assert_eq!(child.try_wait().unwrap(), None, "standard output is not read yet");
+    let all = std::io::read_to_string(child.stdout.take().unwrap()).unwrap();
+    let status = wait_for_some("the end", || child.try_wait().unwrap());
+    let stderr = stderr.join().unwrap();
+    assert_eq!(status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("records were not written") && stderr.contains("output=sock"), "{stderr}");
+    assert_eq!(all.matches("{\"type\":\"sweep\"").count(), 200);
+    drop(reader);
+}
+
 /// A reader that disconnects causes no dropped records: only connected readers count.
 #[test]
 fn stop_without_readers_is_complete() {

@@ -221,6 +221,10 @@ fn restarted_server_has_every_record_once() {
     let subjects: BTreeSet<_> = messages.keys().map(String::as_str).collect();
     let expected = ["event", "histogram", "port", "start", "sweep"].map(|kind| format!("ibnet.two_words__.node00001.{kind}"));
     assert!(subjects.iter().all(|subject| expected.iter().any(|one| one == subject)) && subjects.len() >= 4, "{subjects:?}");
+    for (subject, texts) in &messages {
+        let kind = subject.rsplit('.').next().unwrap();
+        assert!(texts.iter().all(|text| text.starts_with(&format!("{{\"type\":\"{kind}\","))), "{subject}");
+    }
     let received = same(messages, &Received::of(&sampler.read("lines")), dropped_at_the_end(&run));
     assert_eq!(received.lost, 0);
 }

@@ -82,6 +82,22 @@ fn closed_standard_output_is_refused_at_the_start() {
     }
 }
 
+/// As Python's `subprocess.DEVNULL`. Rust's runtime opens a closed descriptor in the same way.
+#[test]
+fn null_device_for_reading_and_writing_is_refused_with_a_remedy() {
+    let dir = small();
+    let null = || Stdio::from(fs::File::options().read(true).write(true).open("/dev/null").unwrap());
+    let args = ["--simulate", "net.p", "--interval", "100ms", "--sweeps", "1"];
+    let output = Command::new(SWEEP).current_dir(dir.path()).args(args).stdout(null()).output().unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{log}");
+    assert!(log.contains("/dev/null opened for reading and writing"), "{log}");
+    let help = log.split_once("\nhelp: ").expect("a remedy").1;
+    assert!(help.contains(">/dev/null") && help.contains("-o FILE"), "{log}");
+    let output = Command::new(SWEEP).current_dir(dir.path()).args(args).args(["-o", "lines"]).stdout(null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 #[test]
 fn closed_pipe_ends_the_sweep_without_an_error() {
     let dir = small();
@@ -129,16 +145,29 @@ fn signal_before_the_first_slot_leaves_only_a_start_record() {
 
 /// Starts a sweep at 100 Hz into a pipe that is not read, and fills the pipe and the queue.
 fn stalled(config: &str) -> (tempfile::TempDir, Running, std::process::ChildStdout) {
+    let (dir, running, unread) = unread(&format!("{config}simulate = \"net.p\"\n[[output]]\ntype = \"stdout\"\nbuffer_mib = 1\n"), &[]);
+    running.wait_for_log("dropping records");
+    (dir, running, unread)
+}
+
+/// Starts a sweep at 100 Hz whose standard output is a pipe that is not read.
+fn unread(config: &str, args: &[&str]) -> (tempfile::TempDir, Running, std::process::ChildStdout) {
     let dir = small();
-    let config = format!("{config}simulate = \"net.p\"\n[[output]]\ntype = \"stdout\"\nbuffer_mib = 1\n");
     fs::write(dir.path().join("ibnet.toml"), config).unwrap();
     let mut command = Command::new(SWEEP);
-    command.current_dir(dir.path()).args(["-c", "ibnet.toml", "--interval", "10ms"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
+    command.current_dir(dir.path()).args(["-c", "ibnet.toml", "--interval", "10ms"]).args(args).env("RUST_LOG", "ibnet=debug");
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let unread = child.stdout.take().unwrap();
     let stderr = crate::program::lines_of(child.stderr.take().unwrap(), usize::MAX);
-    let running = Running { child, stdout: std::sync::mpsc::channel().1, stderr };
-    running.wait_for_log("dropping records");
+    (dir, Running { child, stdout: std::sync::mpsc::channel().1, stderr }, unread)
+}
+
+/// Starts 20 sweeps into a pipe that is not read, and waits for their end.
+fn ended_into_unread_pipe() -> (tempfile::TempDir, Running, std::process::ChildStdout) {
+    let (dir, running, unread) = unread("simulate = \"net.p\"\ndrain = \"10m\"\n", &["--sweeps", "20"]);
+    (0..20).for_each(|_| running.wait_for_log("DEBUG slot "));
+    // The worker ends after its last slot.
+    std::thread::sleep(Duration::from_millis(300));
     (dir, running, unread)
 }
 
@@ -174,6 +203,27 @@ fn second_signal_ends_the_drain_time() {
 }
 
 #[test]
+fn first_signal_after_the_last_sweep_starts_the_drain_time() {
+    let (_dir, running, mut unread) = ended_into_unread_pipe();
+    running.signal("TERM");
+    running.wait_for_log("stopping");
+    let mut text = String::new();
+    unread.read_to_string(&mut text).unwrap();
+    let run = running.end();
+    assert_eq!((run.code, Stream::read(&text).slots.len()), (0, 20), "{}", run.stderr);
+}
+
+#[test]
+fn second_signal_after_the_last_sweep_ends_the_drain_time() {
+    let (_dir, running, unread) = ended_into_unread_pipe();
+    running.signal("TERM");
+    running.wait_for_log("stopping");
+    running.signal("INT");
+    // Fails after a minute if the drain time of ten minutes goes on.
+    assert_dropped(&running.end(), unread);
+}
+
+#[test]
 fn slow_reader_gets_all_records_within_the_drain_time() {
     let (_dir, running, mut unread) = stalled("");
     running.signal("TERM");
@@ -188,8 +238,8 @@ fn slow_reader_gets_all_records_within_the_drain_time() {
     assert!(run.code == 0 || run.stderr.contains("records were dropped at the end"), "{}", run.stderr);
 }
 
-#[test]
-fn signal_within_a_slot_settles_all_of_its_ports() {
+/// Starts sweeps into the file `lines`, and waits for the first MAD of the second slot.
+fn in_second_slot() -> (tempfile::TempDir, Running) {
     let dir = small();
     // No device answers: a slot lasts as long as its grace period.
     fs::write(dir.path().join("ibnet.toml"), "simulate = \"net.p\"\ngrace = \"900ms\"\n[simulated]\nloss = 1.0\n").unwrap();
@@ -205,12 +255,29 @@ fn signal_within_a_slot_settles_all_of_its_ports() {
             break;
         }
     }
+    (dir, running)
+}
+
+#[test]
+fn signal_within_a_slot_settles_all_of_its_ports() {
+    let (dir, running) = in_second_slot();
     running.signal("TERM");
     let run = running.end();
     assert_eq!(run.code, 0, "{}", run.stderr);
     let stream = Stream::read(&fs::read_to_string(dir.path().join("lines")).unwrap());
     stream.assert_covers(&links(&dir).into_keys().collect());
     assert!(stream.slots.len() >= 2, "the interrupted slot is closed");
+}
+
+#[test]
+fn second_signal_within_a_slot_is_reported_as_the_cause_of_the_end() {
+    let (_dir, running) = in_second_slot();
+    // Both at once: the slot is closed after 0.3 s.
+    let kill = ["-c", "kill -s TERM \"$0\"; kill -s INT \"$0\"", &running.child.id().to_string()];
+    assert!(Command::new("sh").args(kill).status().unwrap().success());
+    let run = running.end();
+    assert_eq!(run.code, 4, "{}", run.stderr);
+    assert!(run.stderr.contains("error: ended by a second signal before a worker closed its slot"), "{}", run.stderr);
 }
 
 #[test]

@@ -96,6 +96,9 @@ pub(super) enum Failure {
     #[error("cannot write the records of the last slot: a worker did not stop within {time} after the signal")]
     #[diagnostic(help("the kernel did not accept a MAD: look for errors of the HCA in `dmesg`; `drain` sets this time"))]
     WorkerHangs { time: String },
+    #[error("ended by a second signal before a worker closed its slot; the records of that slot are missing")]
+    #[diagnostic(help("send one signal only: the workers and the outputs then have the time `drain`"))]
+    SecondSignal,
     #[error("cannot write to standard output")]
     #[diagnostic(help("check that the file system it is redirected to has free space"))]
     Stdout(#[source] std::io::Error),
@@ -128,7 +131,7 @@ impl Failure {
     /// Returns the exit code.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
-            Self::Dropped { .. } | Self::WorkerFailed(_) | Self::WorkerHangs { .. } | Self::Crashed => INCOMPLETE,
+            Self::Dropped { .. } | Self::WorkerFailed(_) | Self::WorkerHangs { .. } | Self::SecondSignal | Self::Crashed => INCOMPLETE,
             _ => WRONG_INPUT,
         }
     }

@@ -111,9 +111,27 @@ impl WorkerSetup {
     }
 
     /// Returns whether the slots of both have the same numbers.
-    pub(super) fn has_slots_of(&self, other: &Self) -> bool {
+    fn has_slots_of(&self, other: &Self) -> bool {
         let of = |setup: &Self| (setup.settings.interval, setup.settings.offset);
         of(self) == of(other)
+    }
+
+    /// Returns whether both send for the same sampler, in the same role, from the same HCA port.
+    fn has_port_of(&self, other: &Self) -> bool {
+        let of = |setup: &Self| {
+            let Share { block, ca } = setup.share.clone();
+            (block.host, block.subnet, block.role, ca)
+        };
+        of(self) == of(other)
+    }
+
+    /// Returns the place of the worker whose slots this one continues: the one of the same HCA port,
+    /// else the first whose slots have the same numbers.
+    pub(super) fn predecessor<'a>(&self, replaced: impl Iterator<Item = &'a Self> + Clone) -> Option<usize> {
+        let mut same_port = replaced.clone();
+        let mut same_slots = replaced;
+        let same_port = same_port.position(|old| old.has_slots_of(self) && old.has_port_of(self));
+        same_port.or_else(|| same_slots.position(|old| old.has_slots_of(self)))
     }
 
     /// Returns the number of ports to query.
@@ -191,6 +209,12 @@ fn stamp(path: &Path) -> Stamp {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use ibnet::assignments::Sampler;
+    use ibnet::sweep::engine;
+    use ibnet::types::{HcaName, PortNum};
+
     use super::*;
 
     #[test]
@@ -209,6 +233,51 @@ mod tests {
         assert!(!watch.is_changed());
         fs::remove_file(&path).expect("removed");
         assert!(!watch.is_changed() && watch.is_changed(), "a removed file is a change");
+    }
+
+    fn worker(host: &str, role: Option<&str>, ca: &str, interval: u64) -> WorkerSetup {
+        let block = Sampler {
+            host: host.to_owned(),
+            subnet: None,
+            ca: None,
+            ca_port: None,
+            role: role.map(str::to_owned),
+            offset: None,
+            port_count: 0,
+            devices: Vec::new(),
+        };
+        let settings = DriverSettings {
+            sampler: host.to_owned(),
+            ca: String::new(),
+            ca_port: PortNum(0),
+            is_secondary: role.is_some(),
+            interval: Duration::from_secs(interval),
+            offset: Duration::ZERO,
+            aligned: true,
+            sweeps: None,
+            assignments_sha256: None,
+            engine: engine::Config::default(),
+        };
+        let ca = HcaName { ca: Some(ca.to_owned()), port: None };
+        WorkerSetup { share: Share { block, ca }, settings, cpu: None, pkey: 0xffff }
+    }
+
+    #[test]
+    fn predecessor_is_the_worker_of_the_same_sampler_role_and_hca_port() {
+        let secondary = Some("secondary");
+        let old = [
+            worker("a", None, "mlx5_0", 1),
+            worker("a", None, "mlx5_1", 1),
+            worker("b", None, "mlx5_0", 1),
+            worker("b", secondary, "mlx5_0", 1),
+        ];
+        let place = |new: WorkerSetup| new.predecessor(old.iter());
+        assert_eq!(place(worker("b", secondary, "mlx5_0", 1)), Some(3));
+        assert_eq!(place(worker("b", None, "mlx5_0", 1)), Some(2));
+        assert_eq!(place(worker("a", None, "mlx5_1", 1)), Some(1));
+        // A new HCA port continues the slots of another one.
+        assert_eq!(place(worker("c", None, "mlx5_0", 1)), Some(0));
+        assert_eq!(place(worker("b", None, "mlx5_0", 2)), None, "its slots have other numbers");
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl Service {
                     }
                 }
             };
-            let (deadline, time_of_workers) = (Instant::now() + drain, drain.max(CLOSE_SLOT));
+            let (end, time_of_workers) = (Instant::now(), drain.max(CLOSE_SLOT));
             if stop != Stop::Ended {
                 supervisor.stop();
             }
@@ -109,27 +109,26 @@ impl Service {
                     supervisor.handle(event);
                 }
             };
+            // In order: if no worker is left, a signal here is for the outputs.
             let again = tokio::select! {
+                biased;
                 _ = timeout(time_of_workers, stopped) => false,
                 signal = self.signals.next() => {
                     tracing::warn!(signal, "ending without waiting for the workers");
                     true
                 }
             };
-            let hung = !supervisor.has_ended();
+            let closed = closed(stop, again, supervisor.has_ended(), time_of_workers);
             let result = supervisor.finish();
-            let finished = if again { outputs.finish().await } else { outputs.drain(stop, deadline, &mut self.signals).await };
+            let finished = if again { outputs.finish().await } else { outputs.drain(stop, end, drain, &mut self.signals).await };
             let written = report(finished);
-            match (result, hung) {
-                (Err(failure), _) => {
-                    // Only one error is returned, so the other is logged.
-                    if let Err(other) = written {
-                        tracing::error!(error = %other, "cannot write all records");
-                    }
+            // One error is returned; the log has the other.
+            match (result.and(closed), written) {
+                (Err(failure), Err(other)) => {
+                    tracing::error!(error = %other, "cannot write all records");
                     Err(failure)
                 }
-                (Ok(()), true) => Err(Failure::WorkerHangs { time: humantime::format_duration(time_of_workers).to_string() }),
-                (Ok(()), false) => written,
+                (result, written) => result.and(written),
             }
         })
     }
@@ -138,9 +137,6 @@ impl Service {
 /// The running outputs.
 struct Outputs {
     running: Running,
-    /// Whether any output writes to standard output or a file. At a normal end these outputs have
-    /// no deadline, because a slow reader of a pipe is not an error.
-    has_local: bool,
     /// Signals that the reader of the only output has closed its pipe.
     reader_gone: Arc<Notify>,
     /// Signals that the thread of an output has ended.
@@ -162,7 +158,6 @@ impl Outputs {
         let (reader_gone, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         // If there are other outputs, the sweep continues.
         let is_only = writers.len() == 1;
-        let has_local = writers.iter().any(|writer| matches!(writer.kind(), Kind::Stdout | Kind::File));
         let on_end = {
             // Each thread drops its clone after it has stored its result, even after a panic.
             let (reader_gone, wake) = (Arc::clone(&reader_gone), WakeOnDrop(Arc::clone(&ended)));
@@ -174,24 +169,36 @@ impl Outputs {
             }
         };
         let running = Running::start(writers, on_end).map_err(Failure::Threads)?;
-        Ok(Self { running, has_local, reader_gone, ended })
+        Ok(Self { running, reader_gone, ended })
     }
 
     /// Waits until all outputs have written their records, and returns their results.
     ///
-    /// After a signal the wait ends at the deadline. At a normal end files and standard output have
-    /// no deadline, unless a signal arrives.
-    async fn drain(self, stop: Stop, deadline: Instant, signals: &mut cli::Signals) -> Vec<Finished> {
-        let all_ended = async {
-            while !self.running.has_ended() {
-                self.ended.notified().await;
+    /// After a signal the wait ends with the drain time, or at the next signal. At a normal end
+    /// files and standard output have no deadline until a signal comes. Sockets and NATS have the
+    /// drain time from `end`.
+    async fn drain(self, stop: Stop, end: Instant, drain: Duration, signals: &mut cli::Signals) -> Vec<Finished> {
+        // The deadline of all outputs.
+        let mut deadline = (stop != Stop::Ended).then_some(end + drain);
+        let mut waits_for_remote = true;
+        let mut has_signal = stop == Stop::Signal;
+        while !self.running.has_ended(|kind| waits_for_remote || is_local(kind)) {
+            tokio::select! {
+                () = self.ended.notified() => {}
+                () = sleep_until(deadline.unwrap_or(end)), if deadline.is_some() => break,
+                () = sleep_until(end + drain), if waits_for_remote => {
+                    waits_for_remote = false;
+                    self.running.abandon(|kind| !is_local(kind));
+                }
+                signal = signals.next() => {
+                    if std::mem::replace(&mut has_signal, true) {
+                        tracing::warn!(signal, "ending without the records that are not written yet");
+                        break;
+                    }
+                    tracing::info!(signal, "stopping");
+                    deadline.get_or_insert(Instant::now() + drain);
+                }
             }
-        };
-        let has_deadline = stop != Stop::Ended || !self.has_local;
-        tokio::select! {
-            () = all_ended => {}
-            () = sleep_until(deadline), if has_deadline => {}
-            signal = signals.next() => tracing::warn!(signal, "ending without the records that wait for outputs"),
         }
         self.finish().await
     }
@@ -201,6 +208,23 @@ impl Outputs {
         let running = self.running;
         tokio::task::spawn_blocking(move || running.finish(Duration::ZERO)).await.unwrap_or_default()
     }
+}
+
+/// Returns the error if the workers did not close their slot. If the reader of the only output is
+/// gone, nothing reads the records of that slot.
+fn closed(stop: Stop, again: bool, has_ended: bool, time: Duration) -> Result<(), Failure> {
+    match stop {
+        _ if has_ended => Ok(()),
+        Stop::Ended | Stop::ReaderGone => Ok(()),
+        Stop::Signal if again => Err(Failure::SecondSignal),
+        Stop::Signal => Err(Failure::WorkerHangs { time: humantime::format_duration(time).to_string() }),
+    }
+}
+
+/// Returns whether an output is written to the end after a normal end: a slow reader of a pipe is not
+/// a fault. A server or a reader of a socket may never return.
+fn is_local(kind: Kind) -> bool {
+    matches!(kind, Kind::Stdout | Kind::File)
 }
 
 /// Logs the outputs that lost records; returns an error if one of them must not lose any.
@@ -218,4 +242,18 @@ fn report(finished: Vec<Finished>) -> Result<(), Failure> {
     }
     let names = failed.iter().map(|finished| finished.name.as_str()).collect::<Vec<_>>().join(", ");
     Err(Failure::Dropped { dropped: failed.iter().map(|finished| finished.dropped).sum(), names })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn open_slot_is_an_error_with_its_own_cause_after_a_signal_only() {
+        let closed = |stop, again, has_ended| closed(stop, again, has_ended, Duration::from_secs(4));
+        assert!(matches!(closed(Stop::Signal, true, false), Err(Failure::SecondSignal)));
+        assert!(matches!(closed(Stop::Signal, false, false), Err(Failure::WorkerHangs { time }) if time == "4s"));
+        assert!([false, true].into_iter().all(|again| closed(Stop::ReaderGone, again, false).is_ok()));
+        assert!(closed(Stop::Signal, true, true).is_ok() && closed(Stop::Ended, false, true).is_ok());
+    }
 }

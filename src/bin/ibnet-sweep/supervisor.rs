@@ -246,8 +246,9 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
             }
         }
         for (make_driver, outlet, setup) in new {
-            let has_same_slots = |worker: &&Worker| worker.phase == Phase::Replaced && worker.setup.has_slots_of(&setup);
-            let predecessor = self.workers.iter().find(has_same_slots).map(|worker| Arc::clone(&worker.control));
+            let replaced = self.workers.iter().filter(|worker| worker.phase == Phase::Replaced);
+            let place = setup.predecessor(replaced.clone().map(|worker| &worker.setup));
+            let predecessor = place.and_then(|place| replaced.clone().nth(place)).map(|worker| Arc::clone(&worker.control));
             let worker = NewWorker { driver: make_driver(outlet), setup, observers: (reload.observers)() };
             self.spawn(worker, Control::held(predecessor), Phase::Preparing)?;
         }

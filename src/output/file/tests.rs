@@ -13,7 +13,7 @@ const SECOND: u64 = 1_000_000_000;
 fn slot(number: u64) -> Batch {
     let bytes = format!("port {number}\n").into_bytes();
     let sweep = Some((bytes.len(), short::sweep(number)));
-    Batch { bytes, lines: 2, ts: number * SECOND, sweep, gap: Some(short::gap()) }
+    Batch { bytes, lines: 2, ts: number * SECOND, sweep, gap: Some(short::gap()), ..Batch::default() }
 }
 
 fn to_file(path: &Path, change: impl FnOnce(&mut FileOptions)) -> Output {

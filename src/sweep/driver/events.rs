@@ -4,7 +4,8 @@ use super::reconnect::Reconnected;
 use super::{Clock, Control, Driver, DriverSettings, NAMED_IN_LOG};
 use crate::mad::smp::PortInfo;
 use crate::mad::transport::{Transport, TransportError};
-use crate::record::{self, EventRecord, LinkSource, Of, PortIdentity};
+use crate::record::reader::Type;
+use crate::record::{EventRecord, LinkSource, Of, PortIdentity};
 use crate::sweep::engine::{Event, Key};
 use crate::sweep::sample::Status;
 use crate::sweep::window::Change;
@@ -250,7 +251,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let port = of.filter(|_| Of::event(event) == Some(Of::Port)).map(|of| of.port);
         let ts = self.unix_now();
         let DriverSettings { sampler, ca, ca_port, .. } = &self.settings;
-        record::write(
+        self.batch.push(
+            Type::Event,
             &EventRecord {
                 ts,
                 slot,
@@ -264,9 +266,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 lid,
                 detail,
             },
-            &mut self.batch.bytes,
         );
-        self.batch.lines += 1;
     }
 }
 

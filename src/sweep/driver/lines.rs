@@ -5,6 +5,7 @@ use hdrhistogram::Histogram;
 use super::{Clock, Control, Driver, HISTOGRAM_EVERY, Notice, nanos};
 use crate::mad::transport::Transport;
 use crate::output::Batch;
+use crate::record::reader::Type;
 use crate::record::{self, EventRecord, HistogramRecord, PortRecord, Start, SweepRecord};
 use crate::sweep::sample::Status;
 use crate::sweep::stats::{self, MAD_OCTETS_ON_LINK, RoundTrips};
@@ -87,8 +88,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let ts = self.wall.of(sample.at);
         let (identity, columns) = (&self.ports[port], &self.columns);
         let record = PortRecord { ts, slot, sampler: &self.settings.sampler, identity, sample: &sample, reading, columns };
-        record::write(&record, &mut self.batch.bytes);
-        self.batch.lines += 1;
+        self.batch.push(Type::Port, &record);
         if reading.implausible {
             self.engine.verify(port);
             self.write_event(slot, "implausible", Some(port), "more moved than the link carries: another port may have answered");
@@ -165,7 +165,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             return;
         }
         let ts = self.unix_now();
-        let next = Batch { bytes: Vec::with_capacity(self.batch.bytes.len()), ..Batch::default() };
+        let next = self.batch.next();
         let batch = std::mem::replace(&mut self.batch, next);
         let gap = EventRecord {
             ts,
@@ -217,8 +217,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 count,
                 v2: &v2,
             };
-            record::write(&record, &mut self.batch.bytes);
-            self.batch.lines += 1;
+            self.batch.push(Type::Histogram, &record);
         }
         self.engine.reset_round_trips();
         self.histograms = HistogramPeriod::new(self.clock.now());
