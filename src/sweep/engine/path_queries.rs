@@ -20,7 +20,7 @@ use crate::mad::query::Query;
 use crate::mad::sa::{self, Gid, PathRecord};
 use crate::sweep::inflight::{Purpose, Timeouts, Transaction};
 use crate::time::Instant;
-use crate::types::Tid;
+use crate::types::{Lid, Tid};
 
 /// Timeouts of a query to the subnet manager. They are longer than those of an agent, because the
 /// subnet manager serves the whole fabric.
@@ -110,6 +110,11 @@ impl Manager {
         self.lost_in_row = 0;
     }
 
+    /// Forgets the lost queries, because the subnet manager or the transport is another one.
+    pub(super) fn forgive(&mut self) {
+        self.lost_in_row = 0;
+    }
+
     /// A query was not sent, or lost with the transport.
     pub(super) fn fail(&mut self, expired: bool) {
         self.unanswered = self.unanswered.saturating_sub(1);
@@ -167,11 +172,12 @@ impl Engine {
         Some((Target::general(sm_lid, sm_sl, self.config.pkey_index, MANAGER_TIMEOUTS.grace), tid))
     }
 
-    /// The grace period of a path query ended: the query or its reply was lost.
-    pub(super) fn path_query_lost(&mut self, index: u32, now: Instant) {
+    /// The grace period of a path query to this LID ended: the query or its reply was lost.
+    pub(super) fn path_query_lost(&mut self, index: u32, lid: Lid, now: Instant) {
         // The timeout passed before, so another query may be waiting.
         self.manager.fail(true);
-        self.manager.lost_in_row += 1;
+        // A query to a former subnet manager does not count against the current one.
+        self.manager.lost_in_row += usize::from(lid == self.manager.local.sm_lid);
         if self.manager.is_silent() {
             return self.drop_path_queries(now);
         }

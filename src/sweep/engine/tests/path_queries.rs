@@ -11,9 +11,17 @@ use crate::types::{Guid, Lid, NodeKind};
 /// LID of the subnet manager.
 const MANAGER: Lid = Lid(100);
 
+/// LID of the subnet manager that replaces it.
+const OTHER_MANAGER: Lid = Lid(101);
+
 /// Service level of the path to a device.
 fn path_sl(guid: u64) -> u8 {
     1 + (guid % 7) as u8
+}
+
+/// Returns the location of the sender, with the subnet manager at this LID.
+fn local(sm_lid: Lid) -> Local {
+    Local { lid: Lid(99), sm_lid, sm_sl: 1, gid: Gid { prefix: 0xfe80_0000_0000_0000, guid: Guid(99) } }
 }
 
 /// Starts a discovery of this number of adapters with `sl = "path"`, whose only unknown are the
@@ -23,8 +31,7 @@ fn discovery(devices: u16) -> Bench {
     let plan: Vec<_> = (1..=devices).map(|lid| device(lid, NodeKind::Hca, &[1])).collect();
     let mut engine = Engine::new(&plan, config, 7);
     set_known(&mut engine, 0);
-    let gid = Gid { prefix: 0xfe80_0000_0000_0000, guid: Guid(99) };
-    engine.set_local(Local { lid: Lid(99), sm_lid: MANAGER, sm_sl: 1, gid });
+    engine.set_local(local(MANAGER));
     engine.start_discovery(Instant::ZERO, Instant::ZERO + 10 * SECOND);
     Bench::of(engine)
 }
@@ -165,6 +172,48 @@ fn subnet_manager_that_is_still_silent_gets_one_query_at_a_time() {
         bench.reply_path(n);
     }
     assert_eq!(bench.engine.devices_without_path(), 0);
+}
+
+/// Loses all queries, applies `change`, and asserts that one lost reply in the next discovery delays
+/// only its own device.
+#[track_caller]
+fn assert_silence_is_forgotten(change: impl FnOnce(&mut Bench)) {
+    let mut bench = discovery(5);
+    bench.run(|_, _| true);
+    bench.sent.clear();
+    change(&mut bench);
+    // The identity checks that follow the change are not of interest here.
+    set_known(&mut bench.engine, 0);
+    bench.engine.start_discovery(bench.now, bench.now + 10 * SECOND);
+    bench.poll();
+    let queries = bench.run(|guid, tries| guid == 1 && tries == 1);
+    assert_eq!((queries.len(), bench.engine.devices_without_path()), (6, 0), "{queries:?}");
+}
+
+#[test]
+fn new_subnet_manager_does_not_count_as_silent() {
+    assert_silence_is_forgotten(|bench| assert!(bench.engine.set_local(local(OTHER_MANAGER))));
+}
+
+#[test]
+fn subnet_manager_does_not_count_as_silent_after_a_reconnection() {
+    assert_silence_is_forgotten(|bench| {
+        bench.engine.transport_lost(5, bench.now);
+        bench.engine.transport_restored(0, Vec::new());
+    });
+}
+
+#[test]
+fn queries_lost_at_the_former_subnet_manager_do_not_count_against_the_new_one() {
+    let mut bench = discovery(5);
+    bench.pass(250 * MS);
+    bench.pass(250 * MS);
+    assert!(bench.engine.set_local(local(OTHER_MANAGER)));
+    // Three queries are lost with the former subnet manager, and the first one to the new one.
+    let queries = bench.run(|guid, tries| guid <= 4 && tries == 1);
+    let lids: Vec<_> = bench.sent.iter().map(|(target, _)| target.lid).collect();
+    assert_eq!((&lids[..3], lids[3..].iter().all(|lid| *lid == OTHER_MANAGER)), (&[MANAGER; 3][..], true));
+    assert_eq!((queries.len(), bench.engine.devices_without_path()), (9, 0), "{queries:?}");
 }
 
 #[test]
