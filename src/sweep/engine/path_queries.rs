@@ -3,7 +3,8 @@
 //! 1. One query at a time waits for its reply. A query without a reply lets the next one go after
 //!    [`MANAGER_TIMEOUTS`]`.timeout`; its own reply still counts until the grace period ends.
 //! 2. A lost query delays only its own device: it is sent again after a pause, three times in all.
-//!    Then the device is swept without a path record, and a new query starts in a later slot.
+//!    Then the device is swept without a path record, and a new query starts in a later slot. A
+//!    query that is answered with the status "busy" is sent again in the same way.
 //! 3. After three queries in a row without a reply the subnet manager counts as silent. Then all
 //!    queries are dropped until a later slot, and a single query at a time tests whether it
 //!    answers.
@@ -181,6 +182,12 @@ impl Engine {
         if self.manager.is_silent() {
             return self.drop_path_queries(now);
         }
+        self.path_query_failed(index, now);
+    }
+
+    /// A query was lost, or the subnet manager was busy: sends the query again after a pause, or
+    /// ends it after the third try.
+    pub(super) fn path_query_failed(&mut self, index: u32, now: Instant) {
         let Some(failed) = self.devices[index as usize].path.fail_query() else { return };
         match BACKOFF.get(usize::from(failed) - 1) {
             Some(pause) => self.manager.retry(now + *pause, index),

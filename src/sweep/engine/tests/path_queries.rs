@@ -3,7 +3,7 @@
 use super::super::*;
 use super::{Bench, MS, SECOND, device, set_known};
 use crate::mad::exchange::Local;
-use crate::mad::header::Header;
+use crate::mad::header::{Header, MadStatus};
 use crate::mad::pma::Group;
 use crate::mad::sa::{self, Gid, PathRecord};
 use crate::types::{Guid, Lid, NodeKind};
@@ -214,6 +214,43 @@ fn queries_lost_at_the_former_subnet_manager_do_not_count_against_the_new_one() 
     let lids: Vec<_> = bench.sent.iter().map(|(target, _)| target.lid).collect();
     assert_eq!((&lids[..3], lids[3..].iter().all(|lid| *lid == OTHER_MANAGER)), (&[MANAGER; 3][..], true));
     assert_eq!((queries.len(), bench.engine.devices_without_path()), (9, 0), "{queries:?}");
+}
+
+/// Answers the n-th request with the status "busy".
+fn reply_busy(bench: &mut Bench, n: usize) {
+    bench.reply(n, |mad, _| mad[4..6].copy_from_slice(&MadStatus::BUSY.0.to_be_bytes()));
+}
+
+#[test]
+fn query_to_a_busy_subnet_manager_is_sent_again_after_a_pause() {
+    let mut bench = discovery(5);
+    reply_busy(&mut bench, 0);
+    for n in 1..5 {
+        assert_eq!((queried(&bench.sent[n].1), bench.now), (1 + n as u64, Instant::ZERO), "the other devices do not wait");
+        bench.reply_path(n);
+    }
+    assert_eq!((bench.sent.len(), bench.engine.poll_timeout()), (5, Some(Instant::ZERO + 250 * MS)));
+    bench.pass(250 * MS);
+    assert_eq!((bench.sent.len(), queried(&bench.sent[5].1)), (6, 1));
+    bench.reply_path(5);
+    assert_eq!((bench.engine.devices_without_path(), &bench.events[..]), (0, &[Event::DiscoveryDone][..]));
+}
+
+#[test]
+fn busy_subnet_manager_does_not_count_as_silent_and_gets_three_queries_a_device() {
+    let mut bench = discovery(5);
+    let mut answered = 0;
+    while let Some(timeout) = bench.engine.poll_timeout() {
+        while answered < bench.sent.len() {
+            answered += 1;
+            reply_busy(&mut bench, answered - 1);
+        }
+        if bench.events.is_empty() {
+            bench.pass(timeout.max(bench.now) - bench.now);
+        }
+    }
+    assert_eq!((bench.sent.len(), bench.now), (15, Instant::ZERO + 1250 * MS));
+    assert_eq!((bench.events.last(), bench.engine.devices_without_path()), (Some(&Event::DiscoveryDone), 5));
 }
 
 #[test]
