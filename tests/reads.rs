@@ -100,7 +100,8 @@ fn sweep_and_query_send_only_gets() {
     };
     let (outlet, _lines) = Destination::memory();
     Driver::new(SweepPlan::new(&sampler), settings, transport(), SystemClock::start(), outlet, 1).run(&Control::default(), |_| {}).unwrap();
-    let address = Address { lid: sampler.devices[0].lid, sl: 0, pkey_index: 0, timeout: Duration::from_millis(100) };
+    let address =
+        Address { lid: sampler.devices[0].lid, sl: 0, pkey_index: 0, pkey_table: Vec::new(), timeout: Duration::from_millis(100) };
     let question = PortQuery { lid: Lid(1), port: PortNum(1), groups: Group::ALL.into(), record: true };
     query::run(question, &mut DeviceClient::new(transport(), SystemClock::start(), address, 1)).unwrap();
     let sent = sent.lock().unwrap();

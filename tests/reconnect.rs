@@ -67,6 +67,8 @@ struct State {
     broken: Vec<Fault>,
     /// LID of the port, if it is not that of the fabric.
     lid: Option<Lid>,
+    /// Readings of the location of the port.
+    locations: u32,
     /// Calls of broken transports.
     failed_calls: u32,
     /// Queries for NodeInfo, by transport.
@@ -165,7 +167,9 @@ impl Transport for Open {
         let (hca, mut locator) = (Arc::clone(&self.hca), self.transport.locator());
         Box::new(move || {
             let mut local = locator()?;
-            local.lid = hca.state().lid.unwrap_or(local.lid);
+            let mut state = hca.state();
+            state.locations += 1;
+            local.lid = state.lid.unwrap_or(local.lid);
             Some(local)
         })
     }
@@ -393,6 +397,36 @@ fn every_device_is_verified_after_a_reconnection_at_another_lid() {
     let names: Vec<_> = names.filter(|name| name.starts_with("umad") || *name == "local_change").collect();
     assert_eq!(names, ["umad_lost", "umad_back", "local_change"]);
     assert!(records.events.iter().any(|event| event.event == "umad_back" && event.detail.contains("this host is at LID 77")));
+}
+
+#[test]
+fn location_whose_reading_started_before_the_loss_is_dropped() {
+    let hca = Hca::new();
+    let opener = Arc::clone(&hca);
+    // The first reading beside the slots takes three seconds.
+    hca.clock.set_job_time(Duration::from_secs(3));
+    let mut slots = 0;
+    let records = sweep(
+        &hca,
+        move || {
+            opener.state().lid = Some(Lid(77));
+            opener.reopen()
+        },
+        |records| {
+            // It has started after the one before the first slot.
+            if slots == 0 && hca.state().locations == 2 {
+                slots = records.sweeps.len();
+                hca.clock.set_job_time(Duration::ZERO);
+                hca.lose(Fault::Recv("umad_recv", Errno::IO), 0);
+            }
+            slots > 0 && records.sweeps.len() == slots + 120
+        },
+    );
+    let names = records.events.iter().map(|event| event.event.as_str());
+    let names: Vec<_> = names.filter(|name| name.starts_with("umad") || *name == "local_change").collect();
+    assert_eq!(names, ["umad_lost", "umad_back", "local_change"]);
+    // One reading with the reconnection, and one a second after the slow one.
+    assert!(hca.state().locations > 4, "{}", hca.state().locations);
 }
 
 #[test]

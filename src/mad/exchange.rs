@@ -41,6 +41,31 @@ impl Target {
     }
 }
 
+/// The P_Key of the default partition, with full membership.
+const DEFAULT_PKEY: u16 = 0xffff;
+
+/// The bit of a P_Key that marks full membership.
+const FULL_MEMBER: u16 = 0x8000;
+
+/// Returns the index of a P_Key with which the port can talk to an agent in the partition of
+/// `pkey`: `own_index` if that one matches, else the first match in `table`; `None` if no P_Key
+/// matches. A port with an empty table is taken to have only the default P_Key 0xffff, at
+/// `own_index`.
+///
+/// Two P_Keys match if their lower 15 bits are equal and at least one of the two is a full
+/// member's. A RedirectP_Key of 0 names no partition.
+pub fn index_of_pkey(pkey: u16, own_index: u16, table: &[u16]) -> Option<u16> {
+    if pkey & !FULL_MEMBER == 0 {
+        return Some(own_index);
+    }
+    let matches = |own: u16| own & !FULL_MEMBER == pkey & !FULL_MEMBER && (own | pkey) & FULL_MEMBER != 0;
+    let own = if table.is_empty() { Some(DEFAULT_PKEY) } else { table.get(usize::from(own_index)).copied() };
+    if own.is_some_and(matches) {
+        return Some(own_index);
+    }
+    table.iter().position(|own| matches(*own)).and_then(|index| u16::try_from(index).ok())
+}
+
 /// Address of the sending port on its subnet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Local {

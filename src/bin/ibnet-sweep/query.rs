@@ -96,15 +96,16 @@ const INTERVAL_NS: u64 = 1_000_000_000;
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let config = args.config()?;
-    let address = |pkey_index| Address { lid: args.lid, sl: config.engine.sl, pkey_index, timeout: args.timeout };
+    let address = |pkey_index, pkey_table| Address { lid: args.lid, sl: config.engine.sl, pkey_index, pkey_table, timeout: args.timeout };
     if let Some(fabric) = simulation::build(&config)? {
-        return args.query(&config, address(0), SimTransport::new(fabric));
+        return args.query(&config, address(0, Vec::new()), SimTransport::new(fabric));
     }
     #[cfg(feature = "umad")]
     {
         // One HCA port is enough for one query: the first of several.
         let (port, pkey_index) = workers::hca_port(&config, &config.cas.first().cloned().unwrap_or_default())?;
-        args.query(&config, address(pkey_index), ibnet::mad::transport::umad::UmadTransport::open(&port)?)
+        let transport = ibnet::mad::transport::umad::UmadTransport::open(&port)?;
+        args.query(&config, address(pkey_index, port.pkeys), transport)
     }
     #[cfg(not(feature = "umad"))]
     Err(Failure::NoUmad)
@@ -149,11 +150,12 @@ impl Args {
 
     fn query<T: Transport>(&self, config: &Config, address: Address, transport: T) -> Result<(), Failure> {
         let path_sl = config.engine.path_sl;
+        let sl = address.sl;
         let mut client = DeviceClient::new(transport, SystemClock::start(), address, cli::random_seed());
         let question = PortQuery { lid: self.lid, port: self.port, groups: config.engine.groups.clone(), record: self.json };
         let answers = query::run(question, &mut client).map_err(Failure::TransportLost)?;
         if path_sl {
-            cli::note(&format!("note: sl: the path record is not queried for a single port; service level {} is used\n", address.sl));
+            cli::note(&format!("note: sl: the path record is not queried for a single port; service level {sl} is used\n"));
         }
         if !answers.has_answers() {
             return Err(self.no_answer(&answers));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::clock::{Clock, SystemClock, WallTime};
-use crate::mad::exchange::{Outcome, Target};
+use crate::mad::exchange::{Outcome, Target, index_of_pkey};
 use crate::mad::header::MadStatus;
 use crate::mad::pma::class_port_info::Redirect;
 use crate::mad::query::{BadReply, Query};
@@ -20,14 +20,16 @@ use crate::time::Instant;
 use crate::types::{Lid, Tid};
 
 /// Address of a device, and how requests are sent to it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Address {
     /// LID of the device.
     pub lid: Lid,
     /// Service level of general management packets.
     pub sl: u8,
-    /// P_Key index of general management packets.
+    /// P_Key index of general management packets, unless a redirection names another P_Key.
     pub pkey_index: u16,
+    /// P_Key table of the sending port, by index, as in [`index_of_pkey`].
+    pub pkey_table: Vec<u16>,
     /// Longest wait for the reply to one MAD.
     pub timeout: Duration,
 }
@@ -73,14 +75,15 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
 
     /// Returns the destination of a request, by the same rules as in a sweep.
     fn target(&self, query: &Query) -> Target {
-        let Address { lid, sl, pkey_index, timeout } = self.address;
+        let Address { lid, sl, pkey_index, timeout, ref pkey_table } = self.address;
         let general = Target::general(lid, sl, pkey_index, timeout);
         match (query, self.redirect) {
             (Query::Smp(_), _) => Target::subnet_management(lid, timeout),
             (Query::Pma(_), Some(redirect)) => {
                 // Queue pair 0 in a redirection means queue pair 1.
                 let qp = if redirect.qp == 0 { general.qp } else { redirect.qp };
-                Target { lid: redirect.lid, qp, qkey: redirect.qkey, sl: redirect.sl, ..general }
+                let pkey_index = index_of_pkey(redirect.pkey, pkey_index, pkey_table).unwrap_or(pkey_index);
+                Target { lid: redirect.lid, qp, qkey: redirect.qkey, sl: redirect.sl, pkey_index, ..general }
             }
             _ => general,
         }
@@ -231,7 +234,7 @@ mod tests {
         let clock = VirtualClock::default();
         let script = script.iter().copied().collect();
         let transport = Script { script, ready: VecDeque::new(), sent: Vec::new(), clock: clock.clone() };
-        let address = Address { lid: LID, sl: 0, pkey_index: 0, timeout: Duration::from_millis(5) };
+        let address = Address { lid: LID, sl: 0, pkey_index: 0, pkey_table: Vec::new(), timeout: Duration::from_millis(5) };
         DeviceClient::new(transport, clock, address, u64::MAX)
     }
 
@@ -320,6 +323,24 @@ mod tests {
         // Queries for the identity still go to the device itself.
         let identity = Query::Smp(crate::mad::smp::Query { attribute: 0x11, port: PortNum(0) });
         assert_eq!((client.target(&identity).lid, client.target(&identity).qp), (LID, 0));
+    }
+
+    #[test]
+    fn redirection_selects_the_pkey_of_the_port_that_matches() {
+        const AWAY: Completions = |target, mad| {
+            vec![reply(target, mad, |_, mad| {
+                mad[5] = 2;
+                Redirect { lid: Lid(9), qp: 0, qkey: QP1_QKEY, sl: 3, pkey: 0x0001 }.emit(data_mut(mad));
+            })]
+        };
+        for (pkey_table, index) in [(vec![0xffff, 0x7fff, 0x8001], 2), (vec![0xffff, 0x7fff, 0x0001], 0), (Vec::new(), 0)] {
+            let mut client = client(&[AWAY, GOOD]);
+            client.address.pkey_table = pkey_table;
+            let response = client.request(&QUERY).expect("the transport is open");
+            assert!(response.answer.is_ok());
+            let sent: Vec<_> = client.transport.sent.iter().map(|target| (target.lid.0, target.pkey_index)).collect();
+            assert_eq!(sent, [(7, 0), (9, index)]);
+        }
     }
 
     #[test]

@@ -201,8 +201,6 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let detail = format!("after {:.1} s{}", after.as_secs_f64(), place.unwrap_or_default());
         tracing::info!(seconds = after.as_secs_f64(), "transport open again");
         self.write_event(slot, "umad_back", None, &detail);
-        // A location that was read before the loss may be wrong now.
-        self.take_latest_location();
         if let Some(local) = local {
             self.set_local(local, slot);
         }

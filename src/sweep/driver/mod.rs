@@ -126,8 +126,8 @@ pub struct Driver<T, C = SystemClock> {
     links_up: Vec<bool>,
     /// Location of the sending port before the first slot.
     first_location: Option<Local>,
-    /// Newest location of the sending port, read by another thread.
-    latest_location: Option<Latest<Option<Local>>>,
+    /// Newest location of the sending port, read by another thread, with the start of the reading.
+    latest_location: Option<Latest<(Instant, Option<Local>)>>,
     /// Last reading of the wall clock.
     wall: WallTime,
     schedule: Schedule,
@@ -156,14 +156,18 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     ///
     /// Reads the location of the sending port, which may block, and starts a thread that reads it
     /// again every second.
-    pub fn new(plan: SweepPlan, settings: DriverSettings, transport: T, clock: C, outlet: Outlet, seed: u64) -> Self {
+    pub fn new(plan: SweepPlan, settings: DriverSettings, transport: T, clock: C, outlet: Outlet, seed: u64) -> Self
+    where
+        C: Send + 'static,
+    {
         let engine = Engine::new(&plan.devices, settings.engine.clone(), seed);
         let columns = Columns::new(&settings.engine.groups);
         let mut locator = transport.locator();
         let first_location = locator();
         // Started here, because a thread started by the MAD thread inherits its CPU affinity and
         // priority.
-        let latest_location = clock.repeat("locate", LOCATE_EVERY, locator);
+        let reading_clock = clock.clone();
+        let latest_location = clock.repeat("locate", LOCATE_EVERY, move || (reading_clock.now(), locator()));
         let latest_location = latest_location.inspect_err(|error| tracing::warn!(%error, "cannot watch the LID of the port")).ok();
         let first_ports = plan.devices.iter().scan(0, |next, device| Some(std::mem::replace(next, *next + device.ports.len()))).collect();
         Self {
@@ -265,15 +269,11 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Takes the newest location of the sending port, if another thread has read one.
-    fn take_latest_location(&mut self) -> Option<Local> {
-        self.latest_location.as_mut().and_then(|latest| latest()).flatten()
-    }
-
-    /// Gives the engine the newest location, unless the transport is lost.
+    /// Gives the engine the newest location, if another thread has read one since the transport was
+    /// opened. A reading that started earlier may be that of another LID.
     fn poll_location(&mut self, slot: u64) {
-        let latest = self.take_latest_location();
-        if let Some(local) = latest.filter(|_| !self.transport.is_lost()) {
+        let Some((started, Some(local))) = self.latest_location.as_mut().and_then(|latest| latest()) else { return };
+        if self.transport.open_since().is_some_and(|since| started >= since) {
             self.set_local(local, slot);
         }
     }

@@ -117,6 +117,14 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
         matches!(self.connection, Connection::Lost { .. })
     }
 
+    /// Returns when the transport was opened; `None` while it is lost.
+    pub(super) fn open_since(&self) -> Option<Instant> {
+        match self.connection {
+            Connection::Open { since, .. } => Some(since),
+            Connection::Lost { .. } => None,
+        }
+    }
+
     /// Marks the transport as lost, with the errno that sends return until it is open again.
     pub(super) fn lose(&mut self, errno: i32, now: Instant) {
         let attempt = AttemptState::Due { at: now, old: None };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::mad::exchange::index_of_pkey;
 use crate::mad::pma::Group;
 use crate::sweep::group_list::GroupList;
 use crate::types::{Guid, Lid, NodeKind, PortNum};
@@ -59,32 +60,12 @@ impl Default for Config {
     }
 }
 
-/// The P_Key of the default partition, with full membership.
-const DEFAULT_PKEY: u16 = 0xffff;
-
-/// The bit of a P_Key that marks full membership.
-const FULL_MEMBER: u16 = 0x8000;
-
 impl Config {
-    /// Returns the index of a P_Key with which the port can reach an agent in the partition of
-    /// `pkey`; `None` if its table has none.
-    ///
-    /// Two P_Keys match if their lower 15 bits are equal and at least one of the two marks full
-    /// membership. A RedirectP_Key of 0 means that no partition is given.
+    /// Returns the index of a P_Key for an agent in the partition of `pkey`, like
+    /// [`index_of_pkey`].
     pub(super) fn index_of_pkey(&self, pkey: u16) -> Option<u16> {
-        if pkey & !FULL_MEMBER == 0 {
-            return Some(self.pkey_index);
-        }
-        let own = if self.pkey_table.is_empty() { Some(DEFAULT_PKEY) } else { self.pkey_table.get(usize::from(self.pkey_index)).copied() };
-        if own.is_some_and(|own| matches(own, pkey)) {
-            return Some(self.pkey_index);
-        }
-        self.pkey_table.iter().position(|own| matches(*own, pkey)).and_then(|index| u16::try_from(index).ok())
+        index_of_pkey(pkey, self.pkey_index, &self.pkey_table)
     }
-}
-
-fn matches(own: u16, pkey: u16) -> bool {
-    own & !FULL_MEMBER == pkey & !FULL_MEMBER && (own | pkey) & FULL_MEMBER != 0
 }
 
 /// A device to sweep.

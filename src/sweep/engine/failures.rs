@@ -43,7 +43,7 @@ impl Engine {
     pub(super) fn given_up(&mut self, transaction: &Transaction, now: Instant) {
         let index = transaction.device;
         if transaction.purpose == Purpose::Path {
-            return self.path_query_lost(index, now);
+            return self.path_query_lost(index, transaction.lid, now);
         }
         let after = self.devices[index as usize].flight.end_grace(self.config.silence);
         self.unanswered(transaction, now);
@@ -160,6 +160,7 @@ impl Engine {
     /// identity of every device is verified, because all LIDs may have changed.
     pub fn transport_restored(&mut self, pkey_index: u16, pkey_table: Vec<u16>) {
         (self.config.pkey_index, self.config.pkey_table) = (pkey_index, pkey_table);
+        self.manager.reset_losses();
         self.verify_all();
     }
 }

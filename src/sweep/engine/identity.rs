@@ -33,6 +33,7 @@ impl Engine {
         let before = std::mem::replace(&mut self.manager.local, local);
         let moved = before != Local::default() && (before.lid, before.sm_lid) != (local.lid, local.sm_lid);
         if moved {
+            self.manager.reset_losses();
             self.verify_all();
         }
         moved

@@ -3,7 +3,8 @@
 //! 1. One query at a time waits for its reply. If there is no reply, the next query is sent after
 //!    [`MANAGER_TIMEOUTS`]`.timeout`. A late reply still counts until the grace period ends.
 //! 2. A lost query delays only its own device. It is sent up to three times, with pauses. Then the
-//!    device is swept without a path record, and a new query starts in a later slot.
+//!    device is swept without a path record, and a new query starts in a later slot. A
+//!    query that is answered with the status "busy" is sent again in the same way.
 //! 3. After three queries in a row without a reply the subnet manager counts as silent. Then all
 //!    queries are dropped until a later slot, and a single query at a time tests whether it
 //!    answers.
@@ -20,7 +21,7 @@ use crate::mad::query::Query;
 use crate::mad::sa::{self, Gid, PathRecord};
 use crate::sweep::inflight::{Purpose, Timeouts, Transaction};
 use crate::time::Instant;
-use crate::types::Tid;
+use crate::types::{Lid, Tid};
 
 /// Timeouts of a query to the subnet manager. They are longer than those of an agent, because the
 /// subnet manager serves the whole fabric.
@@ -110,6 +111,11 @@ impl Manager {
         self.lost_in_row = 0;
     }
 
+    /// Forgets the lost queries, because the subnet manager or the transport is another one.
+    pub(super) fn reset_losses(&mut self) {
+        self.lost_in_row = 0;
+    }
+
     /// Records that a query was not sent, or was lost with the transport.
     pub(super) fn fail(&mut self, expired: bool) {
         self.unanswered = self.unanswered.saturating_sub(1);
@@ -167,14 +173,22 @@ impl Engine {
         Some((Target::general(sm_lid, sm_sl, self.config.pkey_index, MANAGER_TIMEOUTS.grace), tid))
     }
 
-    /// Handles the end of the grace period of a path query: the query or its reply was lost.
-    pub(super) fn path_query_lost(&mut self, index: u32, now: Instant) {
+    /// Handles the end of the grace period of a path query to this LID: the query or its reply was
+    /// lost.
+    pub(super) fn path_query_lost(&mut self, index: u32, lid: Lid, now: Instant) {
         // The query reached its timeout earlier, so another query may be in flight.
         self.manager.fail(true);
-        self.manager.lost_in_row += 1;
+        // A query to a former subnet manager does not count against the current one.
+        self.manager.lost_in_row += usize::from(lid == self.manager.local.sm_lid);
         if self.manager.is_silent() {
             return self.drop_path_queries(now);
         }
+        self.path_query_failed(index, now);
+    }
+
+    /// A query was lost, or the subnet manager was busy: sends the query again after a pause, or
+    /// ends it after the third try.
+    pub(super) fn path_query_failed(&mut self, index: u32, now: Instant) {
         let Some(failed) = self.devices[index as usize].path.fail_query() else { return };
         match BACKOFF.get(usize::from(failed) - 1) {
             Some(pause) => self.manager.retry(now + *pause, index),

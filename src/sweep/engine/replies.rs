@@ -44,6 +44,9 @@ impl Engine {
         self.inflight.answer(tid);
         if transaction.purpose == Purpose::Path {
             self.manager.answer(transaction.expired);
+            if answer == Err(MadStatus::BUSY) {
+                return self.path_query_failed(transaction.device, now);
+            }
             self.take_path(transaction.device, answer.ok().map(|()| PathRecord::parse(mad)), now);
         } else {
             self.answered(&transaction, answer, mad, now);

@@ -46,7 +46,8 @@ impl VirtualClock {
         self.0.wall_offset.store(nanos, Ordering::Relaxed);
     }
 
-    /// Sets the time that a [job](Clock::start) takes; zero at first.
+    /// Sets the time that a later [job](Clock::start), or run of a [repeated job](Clock::repeat),
+    /// takes; zero at first.
     pub fn set_job_time(&self, time: Duration) {
         self.0.job_time.store(nanos(time), Ordering::Relaxed);
     }
@@ -66,6 +67,10 @@ impl VirtualClock {
             self.0.lossy_pauses.fetch_add(u64::from(lossy), Ordering::Relaxed);
         }
         self.0.now.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    fn job_time(&self) -> Duration {
+        Duration::from_nanos(self.0.job_time.load(Ordering::Relaxed))
     }
 
     /// Returns the number of pauses so far in which replies were lost.
@@ -113,8 +118,7 @@ impl Clock for VirtualClock {
         let (sender, result) = sync_channel(1);
         // This cannot fail: the channel is empty, and its receiver exists.
         let _ = sender.send(job());
-        let job_time = Duration::from_nanos(self.0.job_time.load(Ordering::Relaxed));
-        Ok(BackgroundJob::new(result, self.now() + job_time))
+        Ok(BackgroundJob::new(result, self.now() + self.job_time()))
     }
 
     fn repeat<R: Send + 'static>(
@@ -125,12 +129,15 @@ impl Clock for VirtualClock {
     ) -> io::Result<Latest<R>> {
         let clock = self.clone();
         let mut due = self.now() + period;
+        let mut running = None;
         Ok(Box::new(move || {
-            if clock.now() < due {
-                return None;
+            let now = clock.now();
+            if running.is_none() && now >= due {
+                running = Some((now + clock.job_time(), job()));
             }
-            due = clock.now() + period;
-            Some(job())
+            let (ended, result) = running.take_if(|(ends, _)| now >= *ends)?;
+            due = ended + period;
+            Some(result)
         }))
     }
 }
@@ -201,5 +208,8 @@ mod tests {
             .expect("no thread is needed");
         let results: Vec<_> = (0..8).map(|_| (clock.sleep(SECOND / 2), latest()).1).collect();
         assert_eq!(results, [None, Some(1), None, Some(2), None, Some(3), None, Some(4)]);
+        clock.set_job_time(SECOND);
+        let results: Vec<_> = (0..8).map(|_| (clock.sleep(SECOND / 2), latest()).1).collect();
+        assert_eq!(results, [None, None, None, Some(5), None, None, None, Some(6)]);
     }
 }

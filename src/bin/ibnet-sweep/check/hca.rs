@@ -14,8 +14,9 @@ use crate::failure::Failure;
 const FULL: u16 = 0x8000;
 
 impl Report {
-    /// Checks an HCA port. Returns an open transport and the index of the P_Key if nothing failed.
-    pub(super) fn hca(&mut self, config: &Config, ca: &HcaName) -> Result<Option<(UmadTransport, u16)>, Failure> {
+    /// Checks an HCA port. Returns an open transport, the index of the P_Key, and the P_Key
+    /// table, if nothing failed.
+    pub(super) fn hca(&mut self, config: &Config, ca: &HcaName) -> Result<Option<(UmadTransport, u16, Vec<u16>)>, Failure> {
         let port = match ports::find(ca) {
             Ok(port) => port,
             Err(error) => {
@@ -40,7 +41,7 @@ impl Report {
             self.line(Verdict::Ok, "subnet", &format!("{prefix}, subnet manager at LID {}", port.sm_lid), None)?;
         }
         let pkey_index = self.pkey(&port, config.pkey)?;
-        Ok(transport.zip(pkey_index))
+        Ok(transport.zip(pkey_index).map(|(transport, pkey_index)| (transport, pkey_index, port.pkeys)))
     }
 
     fn pkey(&mut self, port: &HcaPort, pkey: u16) -> Result<Option<u16>, Failure> {

@@ -74,8 +74,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if let Some(fabric) = fabric {
         report.line(Verdict::Ok, "HCA", "simulated: none is needed", None)?;
         for share in &shares {
-            let client =
-                DeviceClient::new(SimTransport::new(fabric.clone()), SystemClock::start(), address(&config, 0), cli::random_seed());
+            let client = DeviceClient::new(
+                SimTransport::new(fabric.clone()),
+                SystemClock::start(),
+                address(&config, 0, Vec::new()),
+                cli::random_seed(),
+            );
             report.devices(share, client, args.verbose)?;
         }
         return report.end();
@@ -86,8 +90,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         let cas = if shares.is_empty() { vec![config.cas.first().cloned().unwrap_or_default()] } else { Vec::new() };
         for (place, ca) in cas.iter().chain(shares.iter().map(|share| &share.ca)).enumerate() {
             match (report.hca(&config, ca)?, shares.get(place)) {
-                (Some((transport, pkey_index)), Some(share)) => {
-                    let client = DeviceClient::new(transport, SystemClock::start(), address(&config, pkey_index), cli::random_seed());
+                (Some((transport, pkey_index, pkey_table)), Some(share)) => {
+                    let client =
+                        DeviceClient::new(transport, SystemClock::start(), address(&config, pkey_index, pkey_table), cli::random_seed());
                     report.devices(share, client, args.verbose)?;
                 }
                 (None, Some(share)) => {
@@ -104,8 +109,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 /// Returns the address of a device; its LID is set later.
-fn address(config: &Config, pkey_index: u16) -> Address {
-    Address { lid: Lid(0), sl: config.engine.sl, pkey_index, timeout: TIMEOUT }
+fn address(config: &Config, pkey_index: u16, pkey_table: Vec<u16>) -> Address {
+    Address { lid: Lid(0), sl: config.engine.sl, pkey_index, pkey_table, timeout: TIMEOUT }
 }
 
 impl Args {

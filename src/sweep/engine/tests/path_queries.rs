@@ -3,7 +3,7 @@
 use super::super::*;
 use super::{Bench, MS, SECOND, device, set_known};
 use crate::mad::exchange::Local;
-use crate::mad::header::Header;
+use crate::mad::header::{Header, MadStatus};
 use crate::mad::pma::Group;
 use crate::mad::sa::{self, Gid, PathRecord};
 use crate::types::{Guid, Lid, NodeKind};
@@ -11,9 +11,17 @@ use crate::types::{Guid, Lid, NodeKind};
 /// LID of the subnet manager.
 const MANAGER: Lid = Lid(100);
 
+/// LID of the subnet manager that replaces it.
+const OTHER_MANAGER: Lid = Lid(101);
+
 /// Service level of the path to a device.
 fn path_sl(guid: u64) -> u8 {
     1 + (guid % 7) as u8
+}
+
+/// Returns the location of the sender, with the subnet manager at this LID.
+fn local(sm_lid: Lid) -> Local {
+    Local { lid: Lid(99), sm_lid, sm_sl: 1, gid: Gid { prefix: 0xfe80_0000_0000_0000, guid: Guid(99) } }
 }
 
 /// Starts a discovery of this number of adapters with `sl = "path"`. Everything but the paths is
@@ -23,8 +31,7 @@ fn discovery(devices: u16) -> Bench {
     let plan: Vec<_> = (1..=devices).map(|lid| device(lid, NodeKind::Hca, &[1])).collect();
     let mut engine = Engine::new(&plan, config, 7);
     set_known(&mut engine, 0);
-    let gid = Gid { prefix: 0xfe80_0000_0000_0000, guid: Guid(99) };
-    engine.set_local(Local { lid: Lid(99), sm_lid: MANAGER, sm_sl: 1, gid });
+    engine.set_local(local(MANAGER));
     engine.start_discovery(Instant::ZERO, Instant::ZERO + 10 * SECOND);
     Bench::of(engine)
 }
@@ -165,6 +172,85 @@ fn subnet_manager_that_is_still_silent_gets_one_query_at_a_time() {
         bench.reply_path(n);
     }
     assert_eq!(bench.engine.devices_without_path(), 0);
+}
+
+/// Loses all queries, applies `change`, and asserts that one lost reply in the next discovery delays
+/// only its own device.
+#[track_caller]
+fn assert_silence_is_forgotten(change: impl FnOnce(&mut Bench)) {
+    let mut bench = discovery(5);
+    bench.run(|_, _| true);
+    bench.sent.clear();
+    change(&mut bench);
+    // The identity checks that follow the change are not of interest here.
+    set_known(&mut bench.engine, 0);
+    bench.engine.start_discovery(bench.now, bench.now + 10 * SECOND);
+    bench.poll();
+    let queries = bench.run(|guid, tries| guid == 1 && tries == 1);
+    assert_eq!((queries.len(), bench.engine.devices_without_path()), (6, 0), "{queries:?}");
+}
+
+#[test]
+fn new_subnet_manager_does_not_count_as_silent() {
+    assert_silence_is_forgotten(|bench| assert!(bench.engine.set_local(local(OTHER_MANAGER))));
+}
+
+#[test]
+fn subnet_manager_does_not_count_as_silent_after_a_reconnection() {
+    assert_silence_is_forgotten(|bench| {
+        bench.engine.transport_lost(5, bench.now);
+        bench.engine.transport_restored(0, Vec::new());
+    });
+}
+
+#[test]
+fn queries_lost_at_the_former_subnet_manager_do_not_count_against_the_new_one() {
+    let mut bench = discovery(5);
+    bench.pass(250 * MS);
+    bench.pass(250 * MS);
+    assert!(bench.engine.set_local(local(OTHER_MANAGER)));
+    // Three queries are lost with the former subnet manager, and the first one to the new one.
+    let queries = bench.run(|guid, tries| guid <= 4 && tries == 1);
+    let lids: Vec<_> = bench.sent.iter().map(|(target, _)| target.lid).collect();
+    assert_eq!((&lids[..3], lids[3..].iter().all(|lid| *lid == OTHER_MANAGER)), (&[MANAGER; 3][..], true));
+    assert_eq!((queries.len(), bench.engine.devices_without_path()), (9, 0), "{queries:?}");
+}
+
+/// Answers the n-th request with the status "busy".
+fn reply_busy(bench: &mut Bench, n: usize) {
+    bench.reply(n, |mad, _| mad[4..6].copy_from_slice(&MadStatus::BUSY.0.to_be_bytes()));
+}
+
+#[test]
+fn query_to_a_busy_subnet_manager_is_sent_again_after_a_pause() {
+    let mut bench = discovery(5);
+    reply_busy(&mut bench, 0);
+    for n in 1..5 {
+        assert_eq!((queried(&bench.sent[n].1), bench.now), (1 + n as u64, Instant::ZERO), "the other devices do not wait");
+        bench.reply_path(n);
+    }
+    assert_eq!((bench.sent.len(), bench.engine.poll_timeout()), (5, Some(Instant::ZERO + 250 * MS)));
+    bench.pass(250 * MS);
+    assert_eq!((bench.sent.len(), queried(&bench.sent[5].1)), (6, 1));
+    bench.reply_path(5);
+    assert_eq!((bench.engine.devices_without_path(), &bench.events[..]), (0, &[Event::DiscoveryDone][..]));
+}
+
+#[test]
+fn busy_subnet_manager_does_not_count_as_silent_and_gets_three_queries_a_device() {
+    let mut bench = discovery(5);
+    let mut answered = 0;
+    while let Some(timeout) = bench.engine.poll_timeout() {
+        while answered < bench.sent.len() {
+            answered += 1;
+            reply_busy(&mut bench, answered - 1);
+        }
+        if bench.events.is_empty() {
+            bench.pass(timeout.max(bench.now) - bench.now);
+        }
+    }
+    assert_eq!((bench.sent.len(), bench.now), (15, Instant::ZERO + 1250 * MS));
+    assert_eq!((bench.events.last(), bench.engine.devices_without_path()), (Some(&Event::DiscoveryDone), 5));
 }
 
 #[test]
