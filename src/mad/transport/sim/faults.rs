@@ -85,6 +85,9 @@ impl Faulty {
     pub fn send(&mut self, target: &Target, mad: &Mad, now: Instant) {
         let (at, pending) = self.client.submit(target, mad, now);
         let Outcome::Reply { slid, .. } = pending.completion.outcome else { return self.client.schedule(at, pending) };
+        if self.client.spares(mad) {
+            return self.client.schedule(at, pending);
+        }
         let delayed = self.happens(self.faults.delayed);
         let at = if delayed { at + self.faults.delay } else { at };
         if let Some(forgery) = self.faults.forged.filter(|forgery| self.rng.f64() < forgery.share) {
@@ -123,7 +126,7 @@ impl Faulty {
         loop {
             let (at, pending) = self.client.take(now)?;
             let is_reply = matches!(pending.completion.outcome, Outcome::Reply { .. });
-            if !is_reply || self.accepts(at) {
+            if !is_reply || self.client.spares(&pending.mad) || self.accepts(at) {
                 return Some((pending.completion, pending.mad));
             }
             self.lose(pending);

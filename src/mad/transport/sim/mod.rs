@@ -55,6 +55,9 @@ pub struct Options {
     pub loss: f64,
     /// Service level that the subnet manager returns for every path.
     pub path_sl: u8,
+    /// Whether path queries are exempt from [`loss`](Self::loss) and from [`faults`]. For comparisons
+    /// between engines that differ in their handling of lost path queries.
+    pub spare_sa: bool,
 }
 
 impl Default for Options {
@@ -67,6 +70,7 @@ impl Default for Options {
             flight: Duration::from_micros(4),
             loss: 0.0,
             path_sl: 0,
+            spare_sa: false,
         }
     }
 }
@@ -252,7 +256,7 @@ impl SimFabric {
     pub fn submit(&mut self, target: &Target, request: &Mad, now: Instant) -> Option<(Instant, Mad)> {
         self.mads += 1;
         let id = *self.by_lid.get(&target.lid)?;
-        let lost = self.options.loss > 0.0 && self.rng.f64() < self.options.loss;
+        let lost = self.options.loss > 0.0 && self.rng.f64() < self.options.loss && !self.spares(request);
         let jitter = 1.0 + self.options.jitter * (2.0 * self.rng.f64() - 1.0);
         let agent = &mut self.agents[id.0 as usize];
         agent.mads += 1;
@@ -263,6 +267,11 @@ impl SimFabric {
         let served = agent.busy_until.max(now + half) + agent.service.mul_f64(jitter);
         agent.busy_until = served;
         Some((served + half, self.answer(id, request, served)?))
+    }
+
+    /// Whether a request or reply is exempt from random faults.
+    fn spares(&self, mad: &Mad) -> bool {
+        self.options.spare_sa && Header::parse(mad).class == CLASS_SUBN_ADM
     }
 
     /// Returns the reply of a device to a request of any class.
@@ -386,6 +395,11 @@ impl Client {
         (at, Pending { completion: Completion { tid, outcome }, mad, give_up: Some(give_up) })
     }
 
+    /// Whether a request or reply is exempt from random faults.
+    fn spares(&self, mad: &Mad) -> bool {
+        self.fabric.lock().unwrap_or_else(PoisonError::into_inner).spares(mad)
+    }
+
     /// Schedules a completion.
     fn schedule(&mut self, at: Instant, pending: Pending) {
         self.pending.insert((at, self.scheduled), pending);
@@ -466,6 +480,7 @@ mod tests {
     use super::*;
     use crate::mad::pma::{self, Group, data};
     use crate::mad::query::Query;
+    use crate::mad::sa;
     use crate::topology::{ports_report, synthetic};
     use crate::types::Tid;
 
@@ -515,6 +530,23 @@ mod tests {
         pma::Query { attribute: 0x12, port: Some(PortNum(1)) }.emit(Tid(1), &mut mad);
         let mut back = || sim.submit(&Target::general(leaf, 0, 0, GIVE_UP), &mad, Instant::ZERO).expect("alive").0;
         assert_eq!([back(), back(), back()].map(Instant::as_nanos), [50_000, 100_000, 150_000]);
+    }
+
+    #[test]
+    fn spared_path_query_is_answered_while_all_other_requests_are_lost() {
+        for spare_sa in [false, true] {
+            let mut sim = SimFabric::new(fabric(), Options { loss: 1.0, spare_sa, ..Options::default() });
+            let device = sim.fabric().device(sim.manager().expect("an HCA"));
+            let (target, gid) = (Target::general(device.lid, 0, 0, GIVE_UP), Gid { prefix: 1, guid: device.guid });
+            let path = Query::Sa(sa::Query { source: gid, destination: gid });
+            let counters = Query::Pma(pma::Query { attribute: 0x12, port: Some(PortNum(1)) });
+            let answered = [path, counters].map(|query| {
+                let mut mad = [0; MAD_LEN];
+                query.emit(Tid(1), &mut mad);
+                sim.submit(&target, &mad, Instant::ZERO).is_some()
+            });
+            assert_eq!(answered, [spare_sa, false]);
+        }
     }
 
     #[test]
