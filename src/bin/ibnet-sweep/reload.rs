@@ -125,8 +125,8 @@ impl WorkerSetup {
         of(self) == of(other)
     }
 
-    /// Returns the place of the worker whose slots this one continues: the one of the same HCA port,
-    /// else the first whose slots have the same numbers.
+    /// Returns the place of the worker whose slots this one continues: the worker of the same HCA
+    /// port, else the first whose slots have the same numbers.
     pub(super) fn predecessor<'a>(&self, replaced: impl Iterator<Item = &'a Self> + Clone) -> Option<usize> {
         let mut same_port = replaced.clone();
         let mut same_slots = replaced;

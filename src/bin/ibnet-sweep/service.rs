@@ -196,7 +196,7 @@ impl Outputs {
                         break;
                     }
                     tracing::info!(signal, "stopping");
-                    deadline.get_or_insert(Instant::now() + drain);
+                    deadline.get_or_insert_with(|| Instant::now() + drain);
                 }
             }
         }
@@ -221,8 +221,8 @@ fn closed(stop: Stop, again: bool, has_ended: bool, time: Duration) -> Result<()
     }
 }
 
-/// Returns whether an output is written to the end after a normal end: a slow reader of a pipe is not
-/// a fault. A server or a reader of a socket may never return.
+/// Returns whether an output has no time limit at a normal end. A slow reader of a pipe is not a
+/// fault; a server or a reader of a socket may never return.
 fn is_local(kind: Kind) -> bool {
     matches!(kind, Kind::Stdout | Kind::File)
 }
