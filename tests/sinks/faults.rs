@@ -215,7 +215,7 @@ fn silent_reader_delays_the_normal_end_by_the_drain_time_only() {
     let status = wait_for_some("the end", || child.try_wait().unwrap());
     let stderr = stderr.join().unwrap();
     assert_eq!(status.code(), Some(0), "{stderr}");
-    assert!(stderr.contains("records were not written") && stderr.contains("output=sock"), "{stderr}");
+    assert!(stderr.contains("records were not written") && stderr.contains("output=\"sock\""), "{stderr}");
     assert_eq!(all.matches("{\"type\":\"sweep\"").count(), 200);
     drop(reader);
 }
