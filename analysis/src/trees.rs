@@ -55,8 +55,8 @@ pub struct Tree {
     pub cause: RootCause,
     /// Time in which the tree existed, in seconds.
     pub seconds: f64,
-    /// Utilization of the root, integrated over `seconds`: the equivalent time of a full link, in
-    /// seconds.
+    /// Utilization of the root times the time, summed over `seconds`: the time that a full link
+    /// would need for the same data, in seconds.
     pub used_seconds: f64,
     /// Time for which the root itself was blocked, in seconds.
     pub blocked_seconds: f64,
@@ -90,8 +90,8 @@ pub struct Branch {
     pub seconds: f64,
     /// Time for which the port was blocked, in seconds.
     pub blocked_seconds: f64,
-    /// Utilization of the port, integrated over `seconds`: the equivalent time of a full link, in
-    /// seconds.
+    /// Utilization of the port times the time, summed over `seconds`: the time that a full link
+    /// would need for the same data, in seconds.
     pub used_seconds: f64,
 }
 
@@ -140,8 +140,8 @@ pub struct VictimRow {
     pub seconds: f64,
     /// Time for which the port was blocked, in seconds.
     pub blocked_seconds: f64,
-    /// Utilization of the port, integrated over `seconds`: the equivalent time of a full link, in
-    /// seconds.
+    /// Utilization of the port times the time, summed over `seconds`: the time that a full link
+    /// would need for the same data, in seconds.
     pub used_seconds: f64,
 }
 
@@ -223,8 +223,8 @@ impl Trees {
                 grow(*key, RootCause::Full, &mut explained);
             }
         }
-        // A waiting port without any of these roots is a root of unknown cause if no port of the
-        // next switch waits or is full.
+        // A waiting port that belongs to no tree yet becomes a root of unknown cause if no other
+        // port of the switch at the far end of its link waits or is full.
         let is_busy = |guid: Guid, except: PortKey| {
             let of_device = loads.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX)));
             of_device.into_iter().any(|(key, load)| *key != except && (waits(load) || full(load)))
@@ -347,8 +347,9 @@ mod tests {
         [port(slot, (one.0, one.1), one.2, other, &rest(out)), port(slot, (other.0, other.1), other.2, (one.0, one.1, one.2), &rest(back))]
     }
 
-    /// Returns records of two hosts on a leaf switch, and of a core switch with the leaf switch, a
-    /// server and a host. In slots 1 and 2 the server gets more traffic than its link carries.
+    /// Returns the records of a small fabric: two hosts on a leaf switch; the leaf switch, a server
+    /// and a third host on a core switch. In slots 1 and 2 the server gets more traffic than its
+    /// link carries.
     fn incast() -> Vec<String> {
         let idle = (0.0, 0.0);
         let mut lines = Vec::new();

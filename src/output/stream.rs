@@ -8,10 +8,12 @@ use super::queue::{Message, SourceId};
 use crate::record::reader::Type;
 use crate::record::{self, Start};
 
-/// State of one file, pipe or connection: the written text, and the gap that is not reported yet.
+/// State of one file, pipe or connection: what was written last, and how many dropped records (the
+/// gap) no event has reported yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
-    /// The last `start` record of each source, in the order in which the sources began.
+    /// The last `start` record of each source (a sender of records with its own `start` record), in
+    /// the order in which the sources began.
     starts: Vec<(SourceId, Arc<Start<String>>)>,
     /// Whether the `start` records were written.
     has_head: bool,
@@ -42,7 +44,8 @@ struct Parts {
 }
 
 impl Stream {
-    /// Returns the stream of another connection: the same sources, and the number `seq`.
+    /// Returns a new stream for another connection. It has the same `start` records, and `seq` is
+    /// its `file_seq`.
     pub(super) fn another(&self, seq: u32) -> Self {
         Self { starts: self.starts.clone(), seq, ..Self::default() }
     }
@@ -130,12 +133,13 @@ impl Stream {
             self.dropped = 0;
         }
         let whole = written[gap_end..].iter().filter(|octet| **octet == b'\n').count() as u64;
-        // A line without its line feed is complete: the next text begins with the line feed.
+        // If only the line feed of the last line was not written, the record still counts as
+        // written: the next text begins with that line feed.
         let lacks_line_feed = self.is_torn && self.text.get(written.len()) == Some(&b'\n');
         self.dropped += lines.saturating_sub(whole + u64::from(lacks_line_feed));
     }
 
-    /// Returns the number of dropped records that no record reports yet.
+    /// Returns the number of dropped records that no `lines_lost` event has reported yet.
     pub(super) fn unreported(&self) -> u64 {
         self.dropped
     }
@@ -256,7 +260,7 @@ mod tests {
     fn whole_lines_count_as_written_and_a_torn_line_is_ended() {
         let mut stream = Stream::default();
         write(&mut stream, &start(1), ALL);
-        // The first of three lines and half of the second.
+        // Six octets are written: the first of three lines, and half of the second.
         assert_eq!(write(&mut stream, &lines("one\ntwo\nthree\n", 0), 6), "one\ntwo\nthree\n");
         assert_eq!(stream.unreported(), 2);
         // Nothing is written, not even the line feed that ends the incomplete line.

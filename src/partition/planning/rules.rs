@@ -21,8 +21,9 @@
 //!
 //! - If no sampler has capacity for a switch with its HCA ports, the switch is assigned without
 //!   them.
-//! - If rules 3 and 4 in this order separate HCA ports from their switches, rule 4 is also tried
-//!   before rule 3. The result that separates fewer HCA ports is used.
+//! - If the order "rule 3, then rule 4" leaves HCA ports at another sampler than their switch, or
+//!   finds no capacity for a switch, the order "rule 4, then rule 3" is tried too. The result that
+//!   separates fewer HCA ports from their switches is used.
 //! - In a fabric without tiers (torus, mesh, plain dragonfly) the switches of rule 4 go to the
 //!   nearest sampler with enough capacity. Switches with a near sampler come first.
 //! - If no sampler has capacity for a switch, all devices are assigned again, the largest first.
@@ -89,7 +90,8 @@ struct Placing<'a> {
     promised: Vec<u32>,
     /// Cost of the promised ports, by sampler.
     expected: Vec<u64>,
-    /// Number and cost of the unassigned HCA ports that would follow a switch, by device.
+    /// For each device: number and cost of the HCA ports that go to the sampler of this switch by
+    /// rule 5; (0, 0) for devices that are not switches.
     followers: Vec<(u32, u64)>,
 }
 
@@ -122,7 +124,7 @@ impl<'a> Placing<'a> {
         Some(())
     }
 
-    /// Applies the first half of rule 2.
+    /// Applies rule 2 to HCA ports: a sampler gets the HCA ports of its own host.
     fn own_hcas(&mut self) {
         for (sampler, host) in self.task.samplers.iter().enumerate() {
             for hca in &host.own {
@@ -149,7 +151,7 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// Applies the second half of rule 2.
+    /// Applies rule 2 to switches: a sampler gets the switches to which its host is attached.
     fn own_switches(&mut self) {
         for switch in self.open_switches() {
             if let Some(sampler) = self.least_loaded(switch, self.task.attached(switch)) {
@@ -200,8 +202,8 @@ impl<'a> Placing<'a> {
         Some(())
     }
 
-    /// Applies rule 5. HCA ports that fit with their switch come first, so that others do not use
-    /// this capacity.
+    /// Applies rule 5. First, each HCA port goes to the sampler of its switch if that sampler has
+    /// capacity. Only then the other HCA ports are assigned, so that they do not use this capacity.
     fn hcas(&mut self) {
         for hca in self.open_hcas() {
             let owner = self.task.switch_of(hca).and_then(|switch| self.owners[switch.0 as usize]);

@@ -3,8 +3,8 @@
 //!
 //! Closing and opening a device may block inside the kernel. Each attempt therefore runs as a [job
 //! of the clock](Clock::start), and no slot and no stop waits for it. The time between two attempts
-//! doubles, up to 10 s. If a transport is lost soon after it was opened, the time continues with
-//! its last value.
+//! doubles, up to 10 s. If a transport is lost within 10 s after it was opened, the time goes on
+//! doubling and does not start again at its first value.
 
 use std::error::Error;
 use std::io;

@@ -28,8 +28,8 @@ pub struct Config {
     pub force_groups: Vec<Group>,
     /// Service level of every MAD to an agent.
     pub sl: u8,
-    /// Whether the service level to each device comes from the subnet manager's path record. Until
-    /// the record is known, `sl` is used.
+    /// Whether the service level to each device comes from the subnet manager's path record. As
+    /// long as the record is not known, `sl` is used.
     pub path_sl: bool,
     /// Time between two verifications of a device's identity and links.
     pub identity_every: Duration,

@@ -82,7 +82,7 @@ struct Swept {
     forced: u32,
 }
 
-/// An answer that is requested until it is known.
+/// An answer of the agent. The request is repeated as long as there is no reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Learned<T> {
     /// No reply yet.

@@ -6,6 +6,8 @@
 //! [`poll_event`](Engine::poll_event) until it returns `None`. Then wait for a completion, at most
 //! until [`poll_timeout`](Engine::poll_timeout). The time must not decrease from call to call.
 //!
+//! To *settle* a port means to give it its final status for the slot.
+//!
 //! The rules (the numbers are those of `docs/sampling.md`):
 //!
 //! - **2** At most one MAD is in flight to a device, and at most `window` in all. All MADs of a
@@ -16,8 +18,8 @@
 //! - **4** The timeout frees the MAD's place in the window. Until the end of the grace period a
 //!   reply still counts, and its port is `late`. After the first expired MAD of a port its
 //!   remaining groups are skipped. After three MADs in a row without a reply the device gets no
-//!   more requests; when their grace periods have ended too, its other ports are `unreachable`. Any
-//!   reply resumes the device. A device never has more than three unanswered MADs, expired ones
+//!   more requests. When their grace periods have also ended, its other ports are `unreachable`.
+//!   Any reply resumes the device. A device never has more than three unanswered MADs, expired ones
 //!   included. Expired MADs that were sent before a MAD that was answered in time are lost and not
 //!   counted. This rule protects a slow device from too many requests. A device that was silent for
 //!   a slot is queried last in the next slot.
@@ -27,7 +29,7 @@
 //!   request. Duplicate, foreign and malformed replies are counted separately and do not settle a
 //!   port.
 //!
-//! The source of a rule, where it is a specification:
+//! Rules that come from the InfiniBand specification, with their section:
 //!
 //! | rule | IBA vol. 1 |
 //! |---|---|
@@ -101,7 +103,8 @@ pub struct Engine {
     events: VecDeque<Event>,
     phase: Phase,
     stats: SlotStats,
-    /// Ports (in a slot) or devices (in a discovery) that are not settled.
+    /// Number of ports (in a slot) without a final status, or of devices (in a discovery) that are
+    /// not finished.
     unsettled: usize,
     manager: Manager,
     window: Window,
@@ -134,8 +137,9 @@ enum FinalWait {
     Over,
 }
 
-/// Number of passes over the checks of each device in a discovery. Three passes request OptionMask.
-/// If it is not answered, three more passes probe the optional groups.
+/// Number of passes over the checks of each device in a discovery. The first three passes query
+/// PortSamplesControl, which has OptionMask. If it is not answered, three more passes probe the
+/// optional groups.
 const DISCOVERY_PASSES: u8 = 6;
 
 impl Engine {
@@ -263,8 +267,9 @@ impl Engine {
         self.finish_if_settled(now);
     }
 
-    /// Closes the slot or discovery: ports that were not queried are `skipped`, requests that were
-    /// not answered are lost.
+    /// Closes the slot or discovery. Ports that were not queried are `skipped`. Requests whose
+    /// timeout has passed without a reply are lost; requests that are still within their timeout do
+    /// not count as lost.
     pub fn close(&mut self, now: Instant) {
         self.stop_requesting(now);
         if matches!(self.phase, Phase::Slot { .. }) {
@@ -327,7 +332,8 @@ impl Engine {
     /// or no request is due.
     #[must_use]
     pub fn poll_transmit(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
-        // After a stall of the process, replies are handled before timeouts.
+        // After a stall of the process, `ask_until` may have passed although `handle_timeout` was
+        // not called yet: the driver reads waiting replies first. So this is also checked here.
         if let Phase::Slot { ask_until, requesting: true, .. } = self.phase
             && now >= ask_until
         {

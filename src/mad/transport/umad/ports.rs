@@ -303,8 +303,8 @@ fn port_of(ca: &str, port: PortNum) -> Option<HcaPort> {
 
 /// Returns a reader of the port's LID and its subnet manager's LID.
 ///
-/// The first call reads the whole port. A later call reads two files of sysfs, and the whole port
-/// only if one of the LIDs changed.
+/// The first call reads everything that libibumad reports of the port (about ten sysfs files). A
+/// later call reads two sysfs files, and everything only if one of the LIDs changed.
 pub(super) fn locator(hca: &HcaPort) -> Locator {
     let (ca, port) = (hca.ca.clone(), hca.port);
     let mut last: Option<Local> = None;
