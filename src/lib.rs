@@ -1,7 +1,9 @@
 //! ibnet measures congestion in an InfiniBand fabric while it happens. It reads the performance
 //! counters of all ports from a few hosts, and needs no program on the other nodes.
 //!
-//! Data flows in one direction, and modules import each other in that direction only:
+//! Data flows in one direction, and modules import each other in that direction only. There is one
+//! exception: `record` reads the samples and counters of `sweep`, and the driver of `sweep` writes
+//! records. `tests/architecture.rs` checks the imports, and that no cycle of files exists.
 //!
 //! ```text
 //! net file -> topology -> partition -> assignments -> sweep -> record -> output
