@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             let text = cli::read(file)?;
             slurm::find(&String::from_utf8_lossy(&text), &cli::name_of(file), id, &zone)?
         }
-        _ => SlurmJob { nodes: args.nodes.clone().unwrap_or_default(), from: None, to: None },
+        _ => SlurmJob { id: String::new(), nodes: args.nodes.clone().unwrap_or_default(), from: None, to: None },
     };
     let names: Vec<String> = Hosts::parse(&found.nodes)?.iter().map(str::to_owned).collect();
     let mut inputs = args.recorded.inputs()?;
