@@ -6,10 +6,12 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::fields;
+use super::interval::Interval;
 use super::port::{PortFields, PortVisitor, ReadCounters};
 
 /// A record of any type.
@@ -30,8 +32,20 @@ pub enum Record<'a> {
 /// A `start` record.
 pub type Start<'a> = fields::Start<Cow<'a, str>>;
 
-/// A `port` record with its counters in the order of the line.
-pub type Port<'a> = PortFields<Cow<'a, str>, Vec<(&'a str, Value)>>;
+/// The fields of a `port` record with its counters in the order of the line.
+pub type ReadPort<'a> = PortFields<Cow<'a, str>, Vec<(&'a str, Value)>>;
+
+/// A `port` record and the time that it describes. Its fields are those of [`PortFields`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct Port<'a> {
+    fields: ReadPort<'a>,
+    /// The time that the rates describe; `None` if the record has no rates. A reader that merges
+    /// recordings shortens this time to the part that no other record of the port describes.
+    pub time: Option<Interval>,
+    /// Whether the record has only counters, interpolated at an edge of the selected time. It does
+    /// not count as a record.
+    pub is_edge: bool,
+}
 
 /// A `sweep` record.
 pub type Sweep<'a> = fields::SweepRecord<Cow<'a, str>>;
@@ -141,7 +155,7 @@ impl<'a> Record<'a> {
         let text = utf8(line)?;
         Ok(match kind {
             Type::Start => Self::Start(serde_json::from_str(text)?),
-            Type::Port => Self::Port(serde_json::from_str(text)?),
+            Type::Port => Self::Port(Port::new(serde_json::from_str(text)?)),
             Type::Sweep => Self::Sweep(serde_json::from_str(text)?),
             Type::Histogram => Self::Histogram(serde_json::from_str(text)?),
             Type::Event => Self::Event(serde_json::from_str(text)?),
@@ -156,7 +170,7 @@ impl<'a> Record<'a> {
         let mut json = serde_json::Deserializer::from_str(utf8(line)?);
         let port = json.deserialize_map(PortVisitor::new(false))?;
         json.end()?;
-        Ok(Self::Port(port))
+        Ok(Self::Port(Port::new(port)))
     }
 }
 
@@ -165,7 +179,26 @@ fn utf8(line: &[u8]) -> Result<&str, serde_json::Error> {
     std::str::from_utf8(line).map_err(serde_json::Error::custom)
 }
 
-impl Port<'_> {
+impl<'a> Deref for Port<'a> {
+    type Target = ReadPort<'a>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.fields
+    }
+}
+
+impl DerefMut for Port<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.fields
+    }
+}
+
+impl<'a> Port<'a> {
+    /// Creates a record that describes the time from `ts - dt_ns` to `ts`.
+    pub fn new(fields: ReadPort<'a>) -> Self {
+        Self { time: Interval::ending_at(fields.ts, fields.dt_ns), is_edge: false, fields }
+    }
+
     /// Returns a counter that has a single value; `None` if the record does not have it.
     pub fn counter(&self, name: &str) -> Option<u64> {
         match self.value(name)? {
@@ -291,7 +324,9 @@ mod tests {
     #[test]
     fn port_record_without_counters_has_the_same_fixed_fields() {
         let Record::Port(brief) = Record::parse_without_counters(PORT.as_bytes()).unwrap() else { panic!("a port") };
-        assert_eq!(brief, Port { counters: Vec::new(), ..port(PORT) });
+        let mut whole = port(PORT);
+        whole.counters.clear();
+        assert_eq!(brief, whole);
         assert!(Record::parse_without_counters(&PORT.as_bytes()[..PORT.len() - 1]).is_err());
         assert!(Record::parse_without_counters([PORT.as_bytes(), b"}"].concat().as_slice()).is_err());
     }
