@@ -300,7 +300,7 @@ mod tests {
     use super::*;
     use crate::types::{Guid, Lid, NodeKind, PortNum};
 
-    const PORT: &str = r#"{"type":"port","ts":7,"slot":3,"sampler":"a","guid":"0x00000000000000ab","port":2,"lid":9,"node":"n\u001b","kind":"switch","hops":null,"peer_guid":"0x0000000000000001","peer_port":4,"peer":"p","link":"4xEDR","link_source":"live","status":"ok","rtt_ns":5,"mads":1,"identity":"ok","port_xmit_pkts":18446744073709551615,"port_vl_op_packets":[1,2],"saturated":["port_rcv_errors"],"dt_ns":1,"xmit_gbps":1.5,"rcv_gbps":0,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":null}"#;
+    const PORT: &str = r#"{"type":"port","ts":7,"slot":3,"sampler":"a","role":"secondary","guid":"0x00000000000000ab","port":2,"lid":9,"node":"n\u001b","kind":"switch","hops":null,"peer_guid":"0x0000000000000001","peer_port":4,"peer":"p","link":"4xEDR","link_source":"live","status":"ok","rtt_ns":5,"rtt_min_ns":4,"mads":1,"identity":"ok","port_xmit_pkts":18446744073709551615,"port_vl_op_packets":[1,2],"saturated":["port_rcv_errors"],"dt_ns":1,"xmit_gbps":1.5,"rcv_gbps":0,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":0.5,"xmit_blocked_dt_ns":2}"#;
 
     fn port(line: &str) -> Port<'_> {
         let head = Head::of(line.as_bytes()).unwrap();
@@ -315,7 +315,8 @@ mod tests {
         let port = port(PORT);
         assert_eq!((port.key(), port.lid, port.kind), ((Guid(0xab), PortNum(2)), Lid(9), Some(NodeKind::Switch)));
         assert_eq!((&*port.node, port.hops, port.peer_guid), ("n\u{1b}", None, Some(Guid(1))));
-        assert_eq!((port.xmit_gbps, port.rcv_gbps, port.xmit_blocked), (Some(1.5), Some(0.0), None));
+        assert_eq!((port.xmit_gbps, port.rcv_gbps, port.xmit_blocked), (Some(1.5), Some(0.0), Some(0.5)));
+        assert_eq!((port.role.as_deref(), port.rtt_min_ns, port.xmit_blocked_dt_ns), (Some("secondary"), Some(4), Some(2)));
         assert_eq!(port.counter("port_xmit_pkts"), Some(u64::MAX), "u64 is read without rounding");
         assert_eq!(port.value("port_vl_op_packets"), Some(&Value::Many(vec![1, 2])));
         assert!(port.is_saturated("port_rcv_errors") && !port.is_saturated("port_xmit_pkts"));
@@ -338,6 +339,13 @@ mod tests {
         assert_eq!(port(&later).value("minus"), Some(&Value::Real(-1.0)));
         assert_eq!(port(&later.replace("switch", "gateway")).kind, None);
         assert_eq!(Head::of(br#"{"type":"weather","ts":1,"x":{}}"#).unwrap(), Head { kind: None, ts: 1 });
+    }
+
+    #[test]
+    fn records_of_earlier_versions_lack_some_fields() {
+        let earlier =
+            PORT.replace(r#""role":"secondary","#, "").replace(r#""rtt_min_ns":4,"#, "").replace(r#","xmit_blocked_dt_ns":2"#, "");
+        assert_eq!(port(&earlier), Port { role: None, rtt_min_ns: None, xmit_blocked_dt_ns: None, ..port(PORT) });
     }
 
     #[test]
