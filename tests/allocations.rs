@@ -120,7 +120,8 @@ impl Sampler {
             let sample = self.sweep.engine.sample(port);
             reading.take(&self.columns, number, &sample);
             let (identity, columns) = (&self.identity, &self.columns);
-            let record = PortRecord { ts: number, slot: number, sampler: "here", identity, sample: &sample, reading, columns };
+            let record =
+                PortRecord { ts: number, slot: number, sampler: "here", is_secondary: false, identity, sample: &sample, reading, columns };
             record::write(&record, &mut self.records);
         }
     }

@@ -76,7 +76,10 @@ impl Day {
             reading.take(&self.columns, self.slots, &sample);
             self.timeouts += u64::from(sample.status == Status::Timeout);
             let (slot, identity, columns) = (self.slots, &self.identity, &self.columns);
-            record::write(&PortRecord { ts: slot, slot, sampler: "here", identity, sample: &sample, reading, columns }, &mut self.records);
+            record::write(
+                &PortRecord { ts: slot, slot, sampler: "here", is_secondary: false, identity, sample: &sample, reading, columns },
+                &mut self.records,
+            );
         }
         self.octets += self.records.len() as u64;
         self.slots += 1;

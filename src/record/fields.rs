@@ -107,6 +107,9 @@ pub struct SweepRecord<Text> {
     /// Number of ports with the status `skipped`.
     #[serde(default)]
     pub skipped: u32,
+    /// Number of ports with the status `down`.
+    #[serde(default)]
+    pub down: u32,
     /// Number of ports with any other status.
     #[serde(default)]
     pub errors: u32,

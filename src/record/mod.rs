@@ -9,6 +9,7 @@
 //! | [`sample`] | the writer of `port` records |
 //! | [`strict`] | a reader that rejects everything that this version does not write |
 //! | [`reader`] | a fast reader that skips unknown fields |
+//! | [`interval`] | the time that a port record describes |
 //! | [`text`] | JSON strings that are safe on a terminal |
 //!
 //! `type` is the first field of every record. Numbers are integers unless `docs/records.md` gives
@@ -19,6 +20,7 @@ use serde::Serialize;
 use crate::mad::pma::Group;
 
 pub mod fields;
+pub mod interval;
 pub mod port;
 pub mod reader;
 pub mod sample;
@@ -26,6 +28,7 @@ pub mod strict;
 pub mod text;
 
 pub use fields::{EventRecord, HistogramRecord, Start, SweepRecord};
+pub use interval::Interval;
 pub use port::PortFields;
 pub use sample::{LinkSource, PortIdentity, PortRecord, Shares};
 

@@ -142,6 +142,8 @@ port_fields! {
     always slot: u64,
     /// Name of the sampler.
     always sampler: Text,
+    /// Role of the sampler for this port; missing in the records of a primary.
+    optional role: Option<Text>,
     /// Port GUID; for a switch the GUID of its management port.
     required guid: Guid,
     /// Port number.
@@ -169,6 +171,8 @@ port_fields! {
     always status: Text,
     /// Sum of the round-trip times of the port's MADs, in nanoseconds.
     always rtt_ns: u64,
+    /// Shortest round-trip time of the port's MADs, in nanoseconds; null without a reply.
+    always rtt_min_ns: Option<u64>,
     /// Number of MADs sent for the port.
     always mads: u64,
     /// Status field of the MAD that was refused; missing without one.
@@ -194,6 +198,9 @@ port_fields! {
     always rcv_utilization: Option<f64>,
     /// Share of the time in which the port had data to send and no credit, 0 to 1; null if unknown.
     always xmit_blocked: Option<f64>,
+    /// Time over which `xmit_blocked` is computed, in nanoseconds; missing if it is `dt_ns`, or if
+    /// `xmit_blocked` is null.
+    optional xmit_blocked_dt_ns: Option<u64>,
 }
 
 impl<Text, Counters, Names, Link> PortFields<Text, Counters, Names, Link> {

@@ -2,8 +2,8 @@
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use super::IDENTITY;
 use super::port::{Optional, PortFields, WriteCounters};
+use super::{IDENTITY, ROLES};
 use crate::mad::pma::Field;
 use crate::sweep::counter::{Columns, Rates, Reading};
 use crate::sweep::sample::Sample;
@@ -64,6 +64,8 @@ pub struct PortRecord<'a> {
     pub slot: u64,
     /// Name of the sampler.
     pub sampler: &'a str,
+    /// Whether the sampler is the second one of the port.
+    pub is_secondary: bool,
     /// Fields that do not change from slot to slot.
     pub identity: &'a PortIdentity,
     /// Result of the slot.
@@ -76,18 +78,19 @@ pub struct PortRecord<'a> {
 
 impl<'a> PortRecord<'a> {
     fn fields(&self) -> PortFields<&'a str, Counters<'a>, Saturated<'a>, Displayed<'a, LinkRate>> {
-        let Self { ts, slot, sampler, identity, sample, reading, columns } = *self;
+        let Self { ts, slot, sampler, is_secondary, identity, sample, reading, columns } = *self;
         let (peer_guid, peer_port, peer) = match &identity.peer {
             Some((guid, port, name)) => (Some(*guid), Some(*port), Some(name.as_str())),
             None => (None, None, None),
         };
-        let Rates { interval, xmit_gbps, rcv_gbps, .. } = reading.rates;
+        let Rates { interval, xmit_gbps, rcv_gbps, wait_interval, .. } = reading.rates;
         let shares = Shares::of(identity, sample, reading);
         let nanos = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         PortFields {
             ts,
             slot,
             sampler,
+            role: is_secondary.then_some(ROLES[1]),
             guid: identity.guid,
             port: identity.port,
             lid: identity.lid,
@@ -101,6 +104,7 @@ impl<'a> PortRecord<'a> {
             link_source: identity.link_source.as_str(),
             status: sample.status.as_str(),
             rtt_ns: nanos(sample.rtt),
+            rtt_min_ns: sample.rtt_min.map(nanos),
             mads: sample.mads.into(),
             mad_status: sample.mad_status.map(|status| status.0),
             errno: sample.errno,
@@ -113,6 +117,7 @@ impl<'a> PortRecord<'a> {
             xmit_utilization: rounded(shares.xmit),
             rcv_utilization: rounded(shares.rcv),
             xmit_blocked: rounded(shares.blocked),
+            xmit_blocked_dt_ns: wait_interval.filter(|time| shares.blocked.is_some() && interval != Some(*time)).map(nanos),
         }
     }
 }

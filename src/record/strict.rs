@@ -116,6 +116,9 @@ pub fn parse(line: &str) -> Result<Line, Error> {
         }
         Some("port") => {
             let record: Port = exact(line, &found)?;
+            if let Some(role) = &record.role {
+                word("role of a port", role, &ROLES[1..])?;
+            }
             word("status", &record.status, &Status::ALL.map(Status::as_str))?;
             word("link source", &record.link_source, &LinkSource::ALL.map(LinkSource::as_str))?;
             word("identity", &record.identity, &IDENTITY)?;
@@ -207,7 +210,7 @@ mod tests {
 
     const EVENT: &str = r#"{"type":"event","ts":1,"slot":1,"sampler":"a","ca":"sim","ca_port":1,"role":"primary","event":"reset","guid":null,"port":null,"lid":null,"detail":""}"#;
 
-    const PORT: &str = r#"{"type":"port","ts":7,"slot":3,"sampler":"a","guid":"0x00000000000000ab","port":2,"lid":9,"node":"n\u001b","kind":"switch","hops":null,"peer_guid":"0x0000000000000001","peer_port":4,"peer":"p","link":"4xEDR","link_source":"live","status":"ok","rtt_ns":5,"mads":1,"mad_status":4,"errno":-1,"identity":"ok","port_xmit_pkts":18446744073709551615,"saturated":["port_rcv_errors"],"dt_ns":1,"xmit_gbps":1.5,"rcv_gbps":0.0,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":null}"#;
+    const PORT: &str = r#"{"type":"port","ts":7,"slot":3,"sampler":"a","role":"secondary","guid":"0x00000000000000ab","port":2,"lid":9,"node":"n\u001b","kind":"switch","hops":null,"peer_guid":"0x0000000000000001","peer_port":4,"peer":"p","link":"4xEDR","link_source":"live","status":"ok","rtt_ns":5,"rtt_min_ns":4,"mads":1,"mad_status":4,"errno":-1,"identity":"ok","port_xmit_pkts":18446744073709551615,"saturated":["port_rcv_errors"],"dt_ns":1,"xmit_gbps":1.5,"rcv_gbps":0.0,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":0.5,"xmit_blocked_dt_ns":2}"#;
 
     /// Checks that the line is rejected with this message after a change.
     #[track_caller]
@@ -241,6 +244,8 @@ mod tests {
     fn port_record_is_rejected_unless_every_field_is_as_written() {
         rejected(PORT, "\"live\"", "\"guess\"", "unknown link source `guess`");
         rejected(PORT, "\"switch\"", "\"gateway\"", "`kind` is \"gateway\"");
+        rejected(PORT, "\"secondary\"", "\"primary\"", "unknown role of a port `primary`");
+        rejected(PORT, "\"rtt_min_ns\":4,", "", "missing field `rtt_min_ns`");
         rejected(PORT, "\"ok\",\"rtt", "\"fine\",\"rtt", "unknown status `fine`");
         rejected(PORT, "port_xmit_pkts", "port_xmit_pkt", "unknown field `port_xmit_pkt`");
         rejected(PORT, "18446744073709551615", "[1,2]", "`port_xmit_pkts` has 2 values, expected 1");

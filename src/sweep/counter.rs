@@ -161,7 +161,7 @@ const IMPLAUSIBLE_FACTOR: f64 = 2.0;
 /// Rates over the time between two readings; `None` if not known.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Rates {
-    /// Time between the readings.
+    /// Time between the readings of the data counters; if they have no rate, of PortXmitWait.
     pub interval: Option<Duration>,
     /// Transmitted data in Gb/s.
     pub xmit_gbps: Option<f64>,
@@ -169,6 +169,8 @@ pub struct Rates {
     pub rcv_gbps: Option<f64>,
     /// Ticks of PortXmitWait per second.
     pub wait_ticks: Option<f64>,
+    /// Time between the readings of PortXmitWait.
+    pub wait_interval: Option<Duration>,
 }
 
 impl Reading {
@@ -232,7 +234,7 @@ impl Reading {
             match rate {
                 Rate::Xmit => self.rates.xmit_gbps = Some(gbps(delta, elapsed)),
                 Rate::Rcv => self.rates.rcv_gbps = Some(gbps(delta, elapsed)),
-                Rate::Wait => self.rates.wait_ticks = Some(delta / elapsed.as_secs_f64()),
+                Rate::Wait => (self.rates.wait_ticks, self.rates.wait_interval) = (Some(delta / elapsed.as_secs_f64()), Some(elapsed)),
             }
             if !matches!(rate, Rate::Wait) || self.rates.interval.is_none() {
                 self.rates.interval = Some(elapsed);
@@ -326,7 +328,13 @@ mod tests {
         reading.take(&columns, 9, &sample(&words(3, 1000 + 2_500_000_000, 0), Some(WIDE)));
         assert_eq!(
             reading.rates,
-            Rates { interval: Some(Duration::from_secs(2)), xmit_gbps: Some(40.0), rcv_gbps: Some(0.0), wait_ticks: Some(0.0) }
+            Rates {
+                interval: Some(Duration::from_secs(2)),
+                xmit_gbps: Some(40.0),
+                rcv_gbps: Some(0.0),
+                wait_ticks: Some(0.0),
+                wait_interval: Some(Duration::from_secs(2)),
+            }
         );
         reading.take(&columns, 11, &sample(&words(4, 3_000_000_000, 0), Some(WIDE)));
         assert_eq!(reading.rates, Rates::default(), "a slot is missing");

@@ -28,13 +28,15 @@ pub enum Status {
     Unreachable,
     /// The port was not queried, or not completely, because the slot was over.
     Skipped,
+    /// The port was not queried, because its link is down and the port is not due.
+    Down,
     /// Another device answers at the LID; its data is dropped.
     WrongDevice,
 }
 
 impl Status {
     /// All statuses.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Ok,
         Self::Late,
         Self::Timeout,
@@ -43,6 +45,7 @@ impl Status {
         Self::MadError,
         Self::Unreachable,
         Self::Skipped,
+        Self::Down,
         Self::WrongDevice,
     ];
 
@@ -57,6 +60,7 @@ impl Status {
             Self::MadError => "mad_error",
             Self::Unreachable => "unreachable",
             Self::Skipped => "skipped",
+            Self::Down => "down",
             Self::WrongDevice => "wrong_device",
         }
     }
@@ -75,6 +79,8 @@ pub struct Sample<'a> {
     pub status: Status,
     /// Sum of the round trips of its MADs.
     pub rtt: Duration,
+    /// Shortest of these round trips; `None` without a reply.
+    pub rtt_min: Option<Duration>,
     /// MADs sent for the port.
     pub mads: u32,
     /// Time of its last reply, or the time when its status was settled if it had no reply.
@@ -116,6 +122,7 @@ impl<'a> Sample<'a> {
         Self {
             status,
             rtt: Duration::ZERO,
+            rtt_min: None,
             mads: 0,
             at: Instant::ZERO,
             mad_status: None,

@@ -87,7 +87,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.decode_time += self.clock.now() - begin;
         let ts = self.wall.of(sample.at);
         let (identity, columns) = (&self.ports[port], &self.columns);
-        let record = PortRecord { ts, slot, sampler: &self.settings.sampler, identity, sample: &sample, reading, columns };
+        let (sampler, is_secondary) = (self.settings.sampler.as_str(), self.settings.is_secondary);
+        let record = PortRecord { ts, slot, sampler, is_secondary, identity, sample: &sample, reading, columns };
         self.batch.push(Type::Port, &record);
         if reading.implausible {
             self.engine.verify(port);
@@ -111,7 +112,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let rtt = stats.rtt.all();
         let quantile = |q| (!rtt.is_empty()).then(|| rtt.value_at_quantile(q));
         let count = |status| stats.count(status);
-        let by_status = [Status::Ok, Status::Late, Status::Timeout, Status::Unreachable, Status::Skipped].map(count);
+        let by_status = [Status::Ok, Status::Late, Status::Timeout, Status::Unreachable, Status::Skipped, Status::Down].map(count);
         let record = SweepRecord {
             ts: self.unix_now(),
             slot,
@@ -127,6 +128,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             timeout: by_status[2],
             unreachable: by_status[3],
             skipped: by_status[4],
+            down: by_status[5],
             errors: stats.total() - by_status.iter().sum::<u32>(),
             mads_sent: stats.mads_sent,
             mads_late: stats.mads_late,

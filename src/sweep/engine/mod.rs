@@ -195,6 +195,7 @@ impl Engine {
         let answers = &self.answers[port * groups..(port + 1) * groups];
         Sample {
             rtt: slot.rtt,
+            rtt_min: slot.rtt_min,
             mads: slot.mads,
             at: slot.at.unwrap_or(self.stats.ended),
             mad_status: slot.mad_status,

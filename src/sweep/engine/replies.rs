@@ -82,7 +82,7 @@ impl Engine {
         match transaction.purpose {
             // The request is sent again, to another agent.
             Purpose::Counters { port, .. } if redirected => {
-                self.ports[port as usize].slot.rtt += rtt;
+                self.ports[port as usize].slot.add_round_trip(rtt);
                 if !self.is_requesting() {
                     self.drop_repeat(index, now);
                 }
@@ -181,7 +181,8 @@ impl Engine {
         now: Instant,
     ) {
         let progress = &mut self.ports[port as usize].slot;
-        (progress.rtt, progress.at) = (progress.rtt + rtt, Some(now));
+        progress.add_round_trip(rtt);
+        progress.at = Some(now);
         progress.close_one();
         // The time of receipt counts: a reply may wait in the transport while the timeout passes.
         progress.late |= transaction.expired || rtt > self.config.timeout;

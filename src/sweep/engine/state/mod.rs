@@ -172,6 +172,8 @@ pub(super) struct PortProgress {
     pub(super) status: Option<Status>,
     /// Sum of the round trips.
     pub(super) rtt: Duration,
+    /// Shortest round trip.
+    pub(super) rtt_min: Option<Duration>,
     /// MADs sent.
     pub(super) mads: u32,
     /// Time of the last reply.
@@ -228,6 +230,12 @@ impl PortProgress {
             Self { late: true, .. } => Status::Late,
             _ => Status::Ok,
         })
+    }
+
+    /// Adds a round trip.
+    pub(super) fn add_round_trip(&mut self, rtt: Duration) {
+        self.rtt += rtt;
+        self.rtt_min = Some(self.rtt_min.map_or(rtt, |least| least.min(rtt)));
     }
 
     /// Counts a request as closed: no reply is expected any more.
