@@ -162,6 +162,7 @@ impl HeatPicture {
         } else {
             count(self.grid.rows.len(), kind)
         };
+        let rows = if self.grid.by.is_element() { format!("{rows}, each the sum of all ports") } else { rows };
         let step = axis::nanos(self.grid.step_ns as f64);
         [format!("{} to {} ({zone})", day(start), day(self.end_ns())), format!("{rows}, {step} per column")]
     }

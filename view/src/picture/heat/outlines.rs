@@ -23,18 +23,17 @@ pub(super) fn draw<DB: DrawingBackend>(
         let (from, to) = (x(job.columns.0), x(job.columns.1).max(x(job.columns.0) + 3) - 1);
         for rows in &job.rows {
             let (upper, lower) = (y(rows.start), y(rows.end) - 1);
-            // Black and white lines side by side are visible on every colour.
-            area.draw(&Rectangle::new([(from, upper), (to, lower)], BLACK))?;
-            if lower > upper + 2 {
-                area.draw(&Rectangle::new([(from + 1, upper + 1), (to - 1, lower - 1)], WHITE))?;
-            }
+            // Black and white lines side by side are visible on every colour. They are outside of
+            // the rows, so that they do not cover a row of one pixel.
+            area.draw(&Rectangle::new([(from - 2, upper - 2), (to + 2, lower + 2)], BLACK))?;
+            area.draw(&Rectangle::new([(from - 1, upper - 1), (to + 1, lower + 1)], WHITE))?;
         }
     }
     // The labels are above all outlines.
     for job in jobs {
         let Some(rows) = job.rows.iter().max_by_key(|rows| (rows.len(), std::cmp::Reverse(rows.start))) else { continue };
         let text = shortened(&format!("job {}", job.job), 24);
-        let (from, upper) = (x(job.columns.0), y(rows.start));
+        let (from, upper) = (x(job.columns.0) - 2, y(rows.start) - 2);
         let corner = (from + font::width(&text, SMALL).ceil() as i32 + 7, upper + SMALL as i32 + 3);
         area.draw(&Rectangle::new([(from, upper), corner], WHITE.filled()))?;
         area.draw(&Rectangle::new([(from, upper), corner], BLACK))?;

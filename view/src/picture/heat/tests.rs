@@ -129,9 +129,9 @@ fn jobs_are_outlined_and_named() {
     let picture = HeatPicture::new(&grid, &Range::default(), Zone::utc(), None).with_jobs(vec![job]);
     assert!(svg(&picture).contains(">job 47&lt;11&gt;<"));
     let ((width, _), pixels) = pixels(&picture);
-    let (x, y) = (picture.left as u32 + picture.cell.0, picture.top(0) as u32 + 2 * picture.cell.1 - 1);
+    let (x, y) = (picture.left as u32 + picture.cell.0, picture.top(0) as u32 + 2 * picture.cell.1);
     let at = |x: u32, y: u32| pixels[(y * width + x) as usize];
-    assert_eq!([at(x, y), at(x + 1, y - 1)], [(0, 0, 0), (255, 255, 255)]);
+    assert_eq!([at(x + 9, y + 1), at(x + 9, y)], [(0, 0, 0), (255, 255, 255)]);
 }
 
 #[test]
