@@ -1,5 +1,5 @@
-//! The performance management agent of a simulated device: reads a request MAD, returns a reply
-//! MAD.
+//! The performance management agent of a simulated device. It reads the MAD of a request and
+//! returns the MAD of the reply.
 
 use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
 use crate::mad::pma::class_port_info::Redirect;

@@ -1,19 +1,19 @@
-//! A simulated fabric, built from the same net file that a sweep of the real fabric uses.
+//! A simulated fabric. It is built from a net file, as a sweep of the real fabric is.
 //!
-//! The simulator answers whole MADs, so a sweep on it encodes requests and decodes replies. The
-//! model:
+//! The simulator answers whole MADs. So a sweep of the simulated fabric encodes requests and
+//! decodes replies, as on a real fabric. The simulator has these parts:
 //!
-//! - A device serves its requests one after another. Each takes a service time with jitter: 50 us
-//!   on a switch, 25 us on an HCA.
-//! - [`traffic`] flows along links: one end receives what the other end transmits.
-//! - Identity: NodeInfo, PortInfo, and a subnet manager that answers path queries.
-//! - Faults of requests and devices: MADs lost at random; devices that are dead or slow, that drop
-//!   attributes or require keys; exchanged LIDs; changed links.
-//! - [`faults`] of replies.
+//! - A device answers its requests one after another. One request takes about 50 us on a switch and
+//!   about 25 us on an HCA, with a random variation.
+//! - [`traffic`] passes the links. One end of a link receives the data that the other end
+//!   transmits.
+//! - Devices answer NodeInfo and PortInfo, and a subnet manager answers path queries.
+//! - Requests and devices can have faults. MADs are lost at random. Devices are dead or slow, do
+//!   not answer some attributes, or require keys. LIDs are exchanged, and links change.
+//! - Replies can have [`faults`].
 //!
-//! The result depends only on the net file, the options and the instants of the calls. The
-//! simulator has no clock, so it runs in real time ([`SimTransport`]) and in virtual time
-//! ([`Client`]).
+//! The result depends only on the net file, the options and the times of the calls. The simulator
+//! reads no clock. So it runs in real time ([`SimTransport`]) and in simulated time ([`Client`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,7 +1,7 @@
 //! The HCA ports of this host, and the choice of the port that sends.
 //!
-//! This module reads sysfs only with libibumad or with the C library's `open`, because ibsim
-//! intercepts nothing else.
+//! This module reads sysfs only with libibumad or with `open` of the C library. ibsim intercepts
+//! only these two ways.
 
 use std::ffi::{CStr, CString, c_int};
 use std::fmt;
