@@ -1,7 +1,9 @@
-//! The configuration of `ibnet-sweep`: as in the file ([`Raw`]), and checked ([`Config`]).
+//! The configuration of `ibnet-sweep`. [`Raw`] has the values as in the file. [`Config`] has the
+//! checked values.
 //!
-//! `ibnet.toml.example` lists every key with its unit and default; a test compares it with
-//! [`Raw::default`]. A flag of the program overrides the key of the same name before the check.
+//! `ibnet.toml.example` lists every key with its unit and default. A test compares this file with
+//! [`Raw::default`]. A flag of the program overrides the key of the same name. The check comes
+//! after this.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

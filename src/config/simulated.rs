@@ -1,4 +1,5 @@
-//! `simulate` and `[simulated]`: a fabric that is simulated in the process of the sweep.
+//! The key `simulate` and the table `[simulated]`: a fabric that the process of the sweep
+//! simulates.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,16 +1,16 @@
-//! Reading of net files in either format of `ibnetdiscover`: one file, or several files of one or
-//! more subnets.
+//! Reads net files in both formats of `ibnetdiscover`. The input is one file, or several files of
+//! one or more subnets.
 //!
 //! 1. The content decides the format.
-//! 2. Faulty lines are reported with their numbers as [`Remark`]s and skipped. Only a file without
-//!    any valid line is refused.
-//! 3. Every line that gives no port has an entry in [`NetFile::remarks`].
+//! 2. A faulty line is skipped, and a [`Remark`] reports its number. A file is refused only if it
+//!    has no valid line.
+//! 3. [`NetFile::remarks`] has an entry for every line that gives no port.
 //! 4. Files of one subnet are merged. Files of different subnets stay separate, because LIDs are
 //!    unique within a subnet only, and no sampler reaches another subnet. Two files belong to one
 //!    subnet if they have a port with the same GUID and the same LID, possibly as a peer. If they
 //!    share GUIDs but no pair of GUID and LID, one of them is outdated, and both are refused.
-//! 5. Where merged files disagree, the earlier file counts. A later file can add ports, and
-//!    properties that only its format has.
+//! 5. If merged files disagree, the earlier file counts. A later file can add ports. It can also
+//!    add properties that only its format has.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

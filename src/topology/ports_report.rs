@@ -1,4 +1,4 @@
-//! Ports reports alone: the output of `ibnetdiscover -p`.
+//! Reads ports reports: the output of `ibnetdiscover -p`.
 //!
 //! [`net_file`] reads both formats.
 

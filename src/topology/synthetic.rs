@@ -1,7 +1,8 @@
 //! Generated fabrics for demonstrations, virtual sweeps and tests.
 //!
-//! A [`Blueprint`] is a list of nodes and cables. It can be printed like `ibnetdiscover -p` or as a
-//! net file for ibsim. No other module distinguishes generated fabrics from real ones.
+//! A [`Blueprint`] is a list of nodes and cables. It can be printed in two ways: like the output of
+//! `ibnetdiscover -p`, or as a net file for ibsim. No other module distinguishes generated fabrics
+//! from real ones.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Lines of the plain format of `ibnetdiscover` (without `-p`).
+//! Reads lines of the plain format of `ibnetdiscover` (without `-p`).
 //!
 //! The format is that of `dump_topology()` in rdma-core's `infiniband-diags/ibnetdiscover.c`: one
 //! paragraph for each node, one line for each linked port.
@@ -18,10 +18,10 @@
 //!
 //! 1. The format lists only linked ports. Each line that begins with `[` gives a port or a
 //!    [`Remark`] with its number.
-//! 2. A line identifies the other end by its node GUID. The port GUID of a switch is in the
-//!    switch's own paragraph, possibly further down.
-//! 3. A name extends from the first to the last `"` of the comment: names are not escaped, and no
-//!    `"` follows the name.
+//! 2. A line identifies the other end of a link by its node GUID. The port GUID of a switch is in
+//!    the paragraph of the switch. This paragraph can come later in the file.
+//! 3. A name is the text from the first to the last `"` of the comment. Names are not escaped, and
+//!    no other `"` follows the name.
 //! 4. Width and speed form one word: `2xNDR`, `?????`.
 
 use std::collections::BTreeMap;
