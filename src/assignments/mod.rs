@@ -1,5 +1,5 @@
-//! The assignments file: which sampler queries which ports. `ibnet-gen` writes it, `ibnet-sweep`
-//! reads it.
+//! The assignments file, also called the *plan*. It states which sampler queries which ports.
+//! `ibnet-gen` writes it, and `ibnet-sweep` reads it.
 //!
 //! The file is TOML, version 1. Equal assignments with an equal header give equal octets:
 //!
@@ -22,14 +22,15 @@
 //!     peer = { guid = "0x0000000000100001", lid = 17, port = 1, name = "node00001 mlx5_0" }
 //! ```
 //!
-//! In a plan of several subnets each sampler has `subnet = "rail0"` after its host. A host with
-//! ports in two subnets has one block for each.
+//! In a plan of several subnets, each sampler also has the name of its subnet after its host, such
+//! as `subnet = "rail0"`. A host with ports in two subnets has one block for each subnet.
 //!
-//! [`Assignments::parse`] guarantees: the counts are right, each LID is a unicast LID and belongs
-//! to one GUID within its subnet, and no port is assigned twice within a role. A truncated file is
-//! rejected.
+//! [`Assignments::parse`] guarantees these facts: the counts are correct; each LID is a unicast LID
+//! and belongs to one GUID within its subnet; no port is assigned twice within a role. The role is
+//! `primary` or `secondary`. [`Assignments::parse`] rejects a truncated file.
 //!
-//! This module is the format only. [`crate::partition`] converts a plan to assignments.
+//! This module has only the format. [`crate::partition`] converts a plan of the planner to
+//! assignments.
 
 use std::cmp::Reverse;
 use std::fmt::Write;

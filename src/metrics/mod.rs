@@ -1,19 +1,20 @@
-//! Metrics for Prometheus: the last slot of every HCA port worker as OpenMetrics text over HTTP.
-//! The endpoint is off unless [`Settings`] contain a listen address.
+//! Metrics for Prometheus. They are the results of the last slot of every HCA port worker, as
+//! OpenMetrics text over HTTP. (An HCA port worker is the thread that sends and receives MADs
+//! through one HCA port.) The endpoint is off unless [`Settings`] contain a listen address.
 //!
 //! 1. **A scrape delays no MAD.** After a slot, its worker copies the values into its own snapshot
 //!    and swaps a pointer. Workers and scrapes never wait for each other. The text of a slot is
-//!    rendered once and shared by all scrapes.
+//!    made once, and all scrapes use it.
 //! 2. **Old values are never served.** A port that did not answer in the last slot has no counters,
-//!    only `ibnet_port_up 0`. When the last slot of a worker is overdue, its ports have no counters
-//!    and its `ibnet_up` is 0.
-//! 3. **Counters are those of the devices**: cumulative, data in octets, sometimes cleared by
-//!    other tools. Their names are those of existing exporters, so that existing dashboards work;
-//!    `docs/metrics.md` lists them.
-//! 4. **Access depends on the address**: every user of this host can read metrics at a loopback
-//!    address; any other address requires TLS and a password.
+//!    only `ibnet_port_up 0`. If the next slot of a worker is overdue, all of its ports have no
+//!    counters, and its `ibnet_up` is 0.
+//! 3. **Counters have the values of the devices.** They are cumulative, and data is in octets.
+//!    Other tools sometimes clear them. Their names are those of existing exporters, so that
+//!    existing dashboards work. `docs/metrics.md` lists the names.
+//! 4. **Access depends on the address.** Every user of this host can read metrics at a loopback
+//!    address. Any other address requires TLS and a password.
 //!
-//! This module reads no clock: the caller of [`Metrics::new`] provides one.
+//! This module reads no clock. The caller of [`Metrics::new`] provides one.
 
 mod encode;
 mod names;

@@ -1,10 +1,10 @@
-//! The fields of `start`, `sweep`, `histogram` and `event` records, each listed once, in the order
-//! of the line.
+//! The fields of `start`, `sweep`, `histogram` and `event` records. Each field is listed once, in
+//! the order of the line.
 //!
-//! The writer, the strict reader and the tolerant reader use the same types. They differ in `Text`:
-//! `&str` in the writer, [`String`] in [`strict`](super::strict), [`Cow`](std::borrow::Cow) in
-//! [`reader`](super::reader). Deserialization skips unknown fields. A field marked `default` may be
-//! missing in the lines of another version.
+//! The writer, the strict reader and the tolerant reader use the same types. Only the type
+//! parameter `Text` differs: `&str` in the writer, [`String`] in [`strict`](super::strict), and
+//! [`Cow`](std::borrow::Cow) in [`reader`](super::reader). The readers skip unknown fields while
+//! parsing. A field marked `default` may be missing in the lines of another version.
 //!
 //! `ts` is in nanoseconds since 1970 (UTC). A slot number is the start of the slot divided by the
 //! interval: all samplers give the same number to the same slot. Durations are in nanoseconds.

@@ -1,6 +1,6 @@
-//! The records: one JSON object a line, described in `docs/records.md`.
+//! The records: one JSON object per line. `docs/records.md` describes them.
 //!
-//! Each field has one definition, used by the writer and by both readers:
+//! Each field has one definition. The writer and both readers use it.
 //!
 //! | module | contents |
 //! |---|---|

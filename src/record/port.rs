@@ -1,9 +1,9 @@
-//! The fields of a `port` record, listed once: the struct, its writer and its reader are generated
-//! from one list.
+//! The fields of a `port` record. One list contains them all. The struct, its writer and its reader
+//! are generated from this list.
 //!
-//! The counters are in the middle of the line, each as a field of its own. With serde's derive
-//! macros they would need `flatten`, which buffers the whole record and is several times slower
-//! than the visitor in this file.
+//! The counters are in the middle of the line, each as a separate field. The derive macros of serde
+//! would need `flatten` for them. `flatten` keeps the whole record in a buffer, and is several
+//! times slower than the visitor in this file.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,8 +1,8 @@
-//! The tolerant reader: fast, and able to read records of other versions.
+//! The tolerant reader. It is fast, and can read records of other versions.
 //!
-//! This reader skips unknown fields and fills in missing ones, as `docs/records.md` requires of
-//! readers. [`strict`](super::strict) does neither. The strings of a port record are borrowed from
-//! the line unless they have escapes.
+//! This reader skips unknown fields and accepts missing ones. `docs/records.md` requires this of
+//! readers. The other reader, [`strict`](super::strict), rejects both. The strings of a port record
+//! are borrowed from the line unless they contain escapes.
 
 use std::borrow::Cow;
 use std::fmt;

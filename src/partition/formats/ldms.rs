@@ -1,4 +1,4 @@
-//! The lid files of the LDMS sampler `ibnet`, as that sampler reads them.
+//! Reads and writes the lid files of the LDMS sampler `ibnet`, by the rules of its parser.
 //!
 //! ```text
 //! # a comment: the whole line
@@ -7,16 +7,16 @@
 //! 9 0x0000000000200107 3 1,2,33
 //! ```
 //!
-//! A line has a LID, a port GUID, the number of ports and the ports, separated by blanks. Commas or
-//! tabs separate the ports. `*` stands for all ports from 1 to their number. The manual of the
-//! sampler also describes commas between the columns and ranges of ports. Its parser
-//! (`parse_lid_file` in `ibnet_data.c`) supports neither, and rejects a file with an empty line.
-//! This module writes what the parser accepts and reads files as the parser does, but skips empty
-//! lines.
+//! A line has a LID, a port GUID, the number of ports and the ports. Blanks separate these four
+//! columns. Commas or tabs separate the ports. `*` stands for all ports from 1 to the number of
+//! ports. The manual of the LDMS sampler also describes commas between the columns and ranges of
+//! ports. Its parser (`parse_lid_file` in `ibnet_data.c`) supports neither, and rejects a file with
+//! an empty line. This module writes only files that this parser accepts. It reads files as the
+//! parser does, but skips empty lines.
 //!
-//! Each sampler has its own file, and the format has no field for the host. This module finds the
-//! host in this order: the argument given with the file; a heading, of this program or of
-//! `ldms-ibnet-sampler-gen`; the name of the file, `PREFIX.HOST.conf`.
+//! Each sampler has its own file. The format has no field for the host of the sampler. This module
+//! finds the host in this order: the argument given with the file; a heading that this program or
+//! `ldms-ibnet-sampler-gen` wrote; the name of the file, `PREFIX.HOST.conf`.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,15 +1,18 @@
-//! The planner: assigns every device to one sampler, or to two with redundancy.
+//! The planner assigns every device to one sampler. With redundancy it assigns every device to two
+//! samplers. A device is a switch with all its ports, or one port of an HCA. So the planner never
+//! splits a switch.
 //!
-//! A plan is made in these steps:
+//! The planner works in these steps:
 //!
-//! 1. [`hosts`] finds the samplers in the fabric; [`rails`] does so in several subnets.
-//! 2. [`rules`] assigns the devices. With a previous plan, [`previous`] first decides what stays.
+//! 1. [`hosts`] finds the samplers in the fabric. [`rails`] finds them in several subnets.
+//! 2. [`rules`] assigns the devices. With a previous plan, [`previous`] first decides which
+//!    assignments stay.
 //! 3. [`search`] improves the result: first the largest load, then the hops.
-//! 4. [`secondary`] finds a second sampler for each port, if redundancy is requested.
-//! 5. [`proof`] verifies the plan from the fabric alone.
+//! 4. With redundancy, [`secondary`] finds a second sampler for each port.
+//! 5. [`proof`] verifies the plan. It uses only the fabric and the plan, not the rules.
 //!
-//! [`weights`] gives the costs if the plan balances measured time instead of ports. The unit of
-//! assignment is the device: a switch is never split, and each port of an HCA is its own device.
+//! A plan can balance measured time instead of numbers of ports. [`weights`] then reads the
+//! measured times.
 
 use std::collections::BTreeMap;
 

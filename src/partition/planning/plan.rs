@@ -1,4 +1,4 @@
-//! Types of the planner: its request, its options and the plan that it returns.
+//! Types of the planner: the request, the options, and the plan that the planner returns.
 
 use serde::Serialize;
 

@@ -1,9 +1,9 @@
-//! The proof of a plan, before anything is written: each linked port that is not left out has
-//! exactly one sampler, the cap holds, and no switch is split.
+//! Proves a plan before it is written. The proof checks three things: each linked port that is not
+//! left out has exactly one sampler, no sampler exceeds the cap, and no switch is split.
 //!
-//! The proof does not use the rules: it counts ports instead of devices and reads the fabric only.
-//! With redundancy it proves both roles. It also proves that the two samplers of a port are on two
-//! hosts, and that no single switch disconnects both hosts.
+//! The proof does not use the code of the rules. It counts ports instead of devices, and reads only
+//! the fabric and the plan. With redundancy it proves both roles. It also proves that the two
+//! samplers of a port are on two hosts, and that no single switch disconnects both hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
 //! The rules that assign devices to samplers. They follow the LDMS paper in this order:
 //!
-//! 1. A switch has one sampler; it is never split.
+//! 1. A switch has one sampler. It is never split.
 //! 2. A sampler gets the HCA ports of its own host and the switches to which its host is attached,
 //!    as far as the cap allows. If several samplers are attached to one switch, the least loaded
 //!    one gets it.
@@ -10,24 +10,25 @@
 //!    nearest sampler with enough capacity.
 //! 6. Aggregation nodes (SHARP) do not count in the computation of tiers.
 //!
-//! The capacity of a sampler is the cap minus its assigned ports. If two samplers are equal, the
-//! nearer one gets the device, then the earlier one in the list. Larger switches are assigned
-//! before smaller ones. The load of a sampler includes the HCA ports that will follow its switches,
-//! so that the result is even. A sampler without a path to the device is the last choice.
+//! The *capacity* of a sampler is the cap minus its assigned ports. If two samplers are equal, the
+//! nearer one gets the device, and then the earlier one in the list. Larger switches are assigned
+//! before smaller ones. The *load* of a sampler includes the HCA ports that will follow its
+//! switches. So the final loads are similar. A sampler without a path to the device is the last
+//! choice.
 //!
-//! If rules contradict each other, the order of precedence is: every port exactly once, the cap,
-//! whole switches, own HCA ports, own switches, HCA ports with their switch, balance, hops. This
-//! means:
+//! If rules contradict each other, an earlier goal in this list wins: every port exactly once, the
+//! cap, whole switches, own HCA ports, own switches, HCA ports with their switch, balance, hops.
+//! This order has these consequences:
 //!
 //! - If no sampler has capacity for a switch with its HCA ports, the switch is assigned without
 //!   them.
-//! - If the order "rule 3, then rule 4" leaves HCA ports at another sampler than their switch, or
-//!   finds no capacity for a switch, the order "rule 4, then rule 3" is tried too. The result that
-//!   separates fewer HCA ports from their switches is used.
+//! - The order "rule 3, then rule 4" can have bad results: it leaves HCA ports at another sampler
+//!   than their switch, or finds no capacity for a switch. Then the order "rule 4, then rule 3" is
+//!   tried too. The planner uses the result that separates fewer HCA ports from their switches.
 //! - In a fabric without tiers (torus, mesh, plain dragonfly) the switches of rule 4 go to the
 //!   nearest sampler with enough capacity. Switches with a near sampler come first.
 //! - If no sampler has capacity for a switch, all devices are assigned again, the largest first.
-//!   Then distances do not count.
+//!   This assignment ignores distances.
 //! - A switch that is larger than the cap has a sampler of its own.
 
 use std::cmp::Reverse;

@@ -1,4 +1,5 @@
-//! The planning task: a fabric and its samplers with the numbers that rules and search use.
+//! The planning task: a fabric and its samplers, with the numbers that the rules and the search
+//! use.
 
 use std::cmp::Reverse;
 

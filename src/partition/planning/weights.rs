@@ -1,14 +1,14 @@
-//! Measured service times from the records of earlier sweeps: a plan can balance time instead of
-//! ports.
+//! Reads measured service times from the records of earlier sweeps. With these times, a plan can
+//! balance time instead of ports.
 //!
-//! Once a minute a sweep writes the service time of one MAD for each of its devices: records of
-//! type `histogram` and kind `service`. Other records are ignored, so that whole recordings can be
-//! given. Devices are identified by their GUID, because LIDs change.
+//! Once a minute, a sweep writes the service time of one MAD for each of its devices, in
+//! `histogram` records of the kind `service`. This module ignores all other records, so whole
+//! recordings can be given. The key of a device is its GUID, because LIDs change.
 //!
-//! The cost of a device is its number of ports times the mean time of one MAD: the time to query
-//! each port once, one after another. The number of MADs per port depends on the configured counter
-//! groups and is about the same for all ports. For a device without a measured time the planner
-//! assumes the median of its kind in this fabric.
+//! The cost of a device is its number of ports times the mean time of one MAD. This is the time to
+//! query each port once, one after another. The number of MADs per port depends on the configured
+//! counter groups, and is about the same for all ports. If a device has no measured time, the
+//! planner uses the median of its kind of device in this fabric.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};

@@ -1,7 +1,7 @@
 //! The facts of a plan, for the text report and the JSON report.
 //!
-//! `docs/report.md` describes each field; units are in the names. A field whose value is unknown is
-//! null.
+//! `docs/report.md` describes each field. The unit is part of the name of a field. A field with an
+//! unknown value is null.
 
 use serde::Serialize;
 

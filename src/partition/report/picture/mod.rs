@@ -1,9 +1,9 @@
-//! A picture of a plan: the switches in rows by tier, in the colour of their sampler.
+//! A picture of a plan. Switches are in rows by tier, in the colour of their sampler.
 //!
-//! HCA ports are counts on their switch, and parallel cables are one line, so that a picture of a
-//! hundred switches is readable. [`drawing`](crate::drawing) places the switches, [`svg`] draws
-//! them, and [`dot`] writes a graph for Graphviz. In a fabric without tiers (torus, mesh) the rows
-//! are distances from a switch at the edge.
+//! A switch shows the number of its HCA ports. One line shows all cables between two switches. So a
+//! picture of a hundred switches is readable. [`drawing`](crate::drawing) places the switches,
+//! [`svg`] draws them, and [`dot`] writes a graph for Graphviz. In a fabric without tiers (torus,
+//! mesh), each row is the distance from a switch at the edge.
 //!
 //! Node descriptions are not trusted: [`Printable`](crate::types::Printable) shows them, and each
 //! format escapes them.
