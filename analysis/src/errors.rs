@@ -1,6 +1,7 @@
 //! Faults of links and increases of error counters.
 //!
-//! `ibqueryerrors` reports the current values of counters. This module reports only increases
+//! The tool `ibqueryerrors` reports the current values of counters. This module reports only
+//! increases within the time range of the input.
 //! within the time range of the input.
 
 use std::collections::BTreeMap;

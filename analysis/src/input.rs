@@ -1,8 +1,9 @@
 //! Reads recorded lines of any total size.
 //!
-//! A file is read in chunks of whole lines. A free thread folds a chunk, starting from the empty
-//! state. The folds are merged in the order of the chunks, so the result does not depend on the
-//! number of threads. Memory is bounded by the chunks in progress and by the state of the fold.
+//! A file is read in chunks of whole lines. A *fold* is the evaluation of lines into a state. A
+//! free thread folds one chunk, starting from the empty state. Then the states are merged in the
+//! order of the chunks. So the result does not depend on the number of threads. The memory depends
+//! on the number of chunks in work and on the size of the state.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -1,7 +1,7 @@
 //! Replays recorded lines, to test programs that read live records.
 //!
-//! The lines of all files are merged by time. This module does not wait: it returns each line with
-//! the time at which to write it.
+//! The module merges the lines of all files by time. It returns each line with the time at which
+//! the caller has to write it. The module itself does not wait.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

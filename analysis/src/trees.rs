@@ -1,13 +1,15 @@
 //! Congestion trees: which port makes which other ports wait.
 //!
-//! A port that has data to send and no credit waits for buffer space at its peer. The input buffer
-//! of the peer is full of packets that wait for an output port of that switch. The output port
-//! waits for the same reason, or it sends at the full rate of its link. In the second case it is
-//! the root of the tree. The search therefore starts at each port that is full and does not wait.
-//! It follows the waiting ports back from switch to switch. A port that waits for an HCA is also a
-//! root: the host receives its packets too slowly.
+//! A port *waits* if it has data to send and no credit from its peer. The peer has no buffer space:
+//! its input buffer is full of packets, and these packets wait for an output port of the same
+//! switch. There are two cases. Either the output port also waits, for the same reason. Or it sends
+//! at the full rate of its link, and is the *root* of the tree. So the search starts at each port
+//! that is full and does not wait. From there it follows the waiting ports back from switch to
+//! switch. A port that waits for an HCA is also a root, because the host receives its packets too
+//! slowly.
 //!
-//! Congestion changes over time. Each interval is therefore searched separately, and the results
+//! Congestion changes over time. So the search runs for each interval separately, and the results
+//! are summed for each root.
 //! are summed for each root.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

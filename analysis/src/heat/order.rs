@@ -1,8 +1,9 @@
 //! The rows of a heat map: the ports of each row, and the order of the rows.
 //!
-//! Neighbours in the fabric are neighbours in the picture. Leaf switches come first, by name, each
-//! with its ports by number. The port of a host follows the switch port to which it is linked. The
-//! upper switches come next, tier by tier. The topology is that of the records.
+//! Ports that are neighbours in the fabric are neighbours in the picture. Leaf switches come first,
+//! sorted by name. Each leaf switch is followed by its ports, sorted by number. The port of a host
+//! follows the switch port to which it is linked. The upper switches come after the leaf switches,
+//! tier by tier. The topology comes from the records.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;

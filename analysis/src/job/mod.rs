@@ -1,11 +1,13 @@
-//! Traffic of a job. The report has the data that its nodes injected and ejected, and the part that
-//! stayed on their leaf switches. It also has the load of the links to other switches, and the time
-//! for which the nodes were blocked.
+//! Computes the traffic of a job. The report has the data that the nodes of the job injected (sent
+//! into the fabric) and ejected (received from the fabric). It has the part of this data that
+//! stayed on the leaf switches of the nodes. It also has the load of the links to other switches,
+//! and the time for which the nodes were blocked.
 //!
-//! Port counters have no destinations. The traffic that stays on a leaf switch is therefore an
-//! estimate with bounds ([`LocalTraffic`]). The part of a job in the traffic of a link between
-//! switches is its part in the traffic of all hosts of the leaf switch ([`Uplink`]). Both estimates
-//! assume that no traffic passes through a leaf switch to another leaf switch, as in a fat tree.
+//! A port counter does not show where the data goes. So the traffic that stays on a leaf switch is
+//! an estimate with bounds ([`LocalTraffic`]). The share of a job in the traffic of a link between
+//! switches is also an estimate: it is the share of the job in the traffic of all hosts of the leaf
+//! switch ([`Uplink`]). Both estimates assume that no traffic passes through a leaf switch to
+//! another leaf switch, as in a fat tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 

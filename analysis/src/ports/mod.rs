@@ -1,8 +1,9 @@
 //! Summary of each port over the time range: utilization, blocked time, errors and link events.
 //!
-//! Memory is bounded by the number of ports, not by the number of records. If two samplers query a
-//! port, their records are kept apart, so that no counter seems to decrease between them.
-//! [`Ports::finish`] returns the summary of the sampler with more records.
+//! The memory depends on the number of ports, not on the number of records. If two samplers query a
+//! port, the records of each sampler are summed separately. Otherwise counters would seem to
+//! decrease between records of different samplers. [`Ports::finish`] returns the summary of the
+//! sampler with more records.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
