@@ -1,4 +1,5 @@
-//! Encodes slots as OpenMetrics: by metric family, then by HCA port worker, then by port.
+//! Encodes slots as OpenMetrics text. The text is ordered by metric family, then by HCA port
+//! worker, then by port.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Access control of the metrics endpoint: certificate, key and password.
 //!
-//! All three are files. A file is read again when it has changed.
+//! The certificate, the key and the password are files. A file is read again when it has changed.
 
 use std::fs::{self, File};
 use std::io::Read;

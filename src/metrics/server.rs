@@ -1,7 +1,7 @@
-//! HTTP server for `/metrics` and `/healthz`, on its own thread.
+//! The HTTP server for `/metrics` and `/healthz`. It runs on its own thread.
 //!
-//! Each connection serves one request. The number of connections, the size of a request and the
-//! time of a connection are bounded.
+//! Each connection serves one request. Three numbers have limits: the connections at one time, the
+//! size of a request, and the duration of a connection.
 
 use std::convert::Infallible;
 use std::io;

@@ -1,5 +1,5 @@
-//! The `[metrics]` table of the configuration: listen address, and access control for addresses
-//! that other hosts can reach.
+//! The table `[metrics]` of the configuration. It has the listen address, and the access control
+//! for an address that other hosts can reach.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

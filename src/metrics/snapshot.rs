@@ -1,6 +1,7 @@
-//! Snapshot of the last slot of one HCA port worker.
+//! A snapshot of the last slot of one HCA port worker.
 //!
-//! The worker fills one of two copies while scrapes read the other, and then swaps a pointer.
+//! There are two copies. The worker fills one copy while scrapes read the other one. Then it swaps
+//! a pointer.
 
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The writer of port records: a sample of the sweep becomes the fields of a record.
+//! The writer of port records. It turns a sample of the sweep (the result of one slot for one port)
+//! into the fields of a record.
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 

@@ -1,8 +1,8 @@
-//! The strict reader: accepts exactly the records that this version writes.
+//! The strict reader. It accepts exactly the records that this version writes.
 //!
-//! An unknown field, a missing field or an unknown word is an error. Tests use it to check that
-//! `docs/records.md` describes everything that is written. A reader of records from other versions
-//! uses [`reader`](super::reader).
+//! An unknown field, a missing field or an unknown word is an error. Tests use this reader to check
+//! that `docs/records.md` describes everything that is written. Programs that read records of other
+//! versions use [`reader`](super::reader).
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
