@@ -1,14 +1,14 @@
 //! Monotonic time that starts at zero.
 //!
 //! This module has no `now()`. The engine and the simulated fabric take an [`Instant`] as an
-//! argument, so that a test can run a day in a second. Only `sweep::driver` and the programs read
+//! argument. So a test can simulate a day in a second. Only `sweep::driver` and the programs read
 //! clocks.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
-/// An instant in nanoseconds since zero, which is the start of a program or of a simulation.
+/// An instant, in nanoseconds since zero. Zero is the start of a program or of a simulation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
 

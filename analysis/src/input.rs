@@ -18,13 +18,14 @@ use crate::record::{Head, Record, Type};
 
 /// A state that is built from records one after the other.
 pub trait Fold: Clone + Send {
-    /// Returns whether the fold uses records of this type; other records are counted and not
-    /// parsed.
+    /// Returns whether the fold uses records of this type. Records of other types are counted but
+    /// not parsed.
     fn uses(&self, _kind: Type) -> bool {
         true
     }
 
-    /// Returns whether the fold uses the counters of port records; parsing is faster without them.
+    /// Returns whether the fold uses the counters of port records. Without counters, parsing is
+    /// faster.
     fn uses_counters(&self) -> bool {
         true
     }
@@ -39,11 +40,14 @@ pub trait Fold: Clone + Send {
 /// The files to read and the time range.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Inputs {
-    /// Files without repetitions; `-` is standard input. Read in the order of their first records.
+    /// The files, each once. `-` is standard input. They are read in the order of their first
+    /// records.
     pub files: Vec<PathBuf>,
-    /// Start of the time range in nanoseconds since 1970, inclusive; `start` records always count.
+    /// Start of the time range in nanoseconds since 1970. Records at this time are included.
+    /// `start` records are always used.
     pub from: Option<u64>,
-    /// End of the time range in nanoseconds since 1970, exclusive; `start` records always count.
+    /// End of the time range in nanoseconds since 1970. Records at this time are not included.
+    /// `start` records are always used.
     pub to: Option<u64>,
 }
 
@@ -106,8 +110,8 @@ impl Inputs {
         self.from.is_none_or(|from| ts >= from) && self.to.is_none_or(|to| ts < to)
     }
 
-    /// Returns the files in the order of their first records: rotated files are in order under any
-    /// name.
+    /// Returns the files in the order of their first records. So rotated files are in the right
+    /// order, whatever their names are.
     pub(crate) fn in_order(&self) -> Vec<PathBuf> {
         let mut files = self.files.clone();
         // Pipes can be read only once and come last. Unreadable files come first and fail then.

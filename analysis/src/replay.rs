@@ -19,7 +19,7 @@ use crate::record::{Head, Record, Type};
 pub struct ReplayOptions {
     /// Seconds of the recording per second of the replay.
     pub speed: f64,
-    /// New `ts` of the first line in nanoseconds since 1970; `None` keeps all times.
+    /// New `ts` of the first line, in nanoseconds since 1970. `None` keeps all times.
     pub now: Option<u64>,
 }
 
@@ -143,8 +143,8 @@ fn scaled(ns: u64, speed: f64) -> u64 {
     if speed == 1.0 { ns } else { (ns as f64 / speed) as u64 }
 }
 
-/// Returns the line with `ts` and `slot` shifted to the time of the replay. All other fields stay,
-/// including `dt_ns` and the rates.
+/// Returns the line with `ts` and `slot` shifted to the time of the replay. All other fields stay
+/// the same, including `dt_ns` and the rates.
 fn shifted(line: &[u8], first: u64, now: u64, speed: f64, interval_ns: Option<u64>) -> Vec<u8> {
     let mut shifted = Vec::with_capacity(line.len() + 8);
     let Some((before, ts, rest)) = number(line, b",\"ts\":") else { return line.to_owned() };

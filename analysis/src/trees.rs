@@ -23,9 +23,9 @@ use crate::ports::{PortKey, PortName, PortSummary, with_equal_bins};
 /// Limits that define congestion.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Limits {
-    /// A port waits if it is blocked for more than this share of an interval, 0 to 1.
+    /// A port counts as waiting if it is blocked for more than this share of an interval, 0 to 1.
     pub waits: f64,
-    /// A port is full if it uses more than this share of the data rate of its link, 0 to 1.
+    /// A port counts as full if it uses more than this share of the data rate of its link, 0 to 1.
     pub full: f64,
 }
 
@@ -186,7 +186,7 @@ impl Trees {
         found
     }
 
-    /// Searches one interval of time; returns whether any port waited.
+    /// Searches one interval of time. Returns whether any port waited.
     fn search(&mut self, loads: &BTreeMap<PortKey, PortLoad>, limits: Limits, trees: &mut BTreeMap<(PortKey, RootCause), Tree>) -> bool {
         let waits = |load: &PortLoad| load.blocked > limits.waits;
         let full = |load: &PortLoad| load.used > limits.full && !waits(load);

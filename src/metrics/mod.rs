@@ -40,10 +40,11 @@ pub use self::server::{Server, ServerError};
 pub use self::settings::{Raw, Settings, SettingsError};
 pub use self::snapshot::WorkerMetrics;
 
-/// Peers of links by GUID, as the plan describes them: kind of the node, if known, and LID.
+/// The peers of links by GUID. Each entry has the kind of the node, if the plan contains it, and
+/// the LID.
 pub type Peers = BTreeMap<Guid, (Option<NodeKind>, Lid)>;
 
-/// Returns the time since an arbitrary start; it must not decrease.
+/// Returns the time since an arbitrary start. The time must not decrease.
 pub type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
 
 /// The metrics of all HCA port workers of a process.
@@ -54,7 +55,8 @@ pub struct Metrics {
     rendered: Mutex<RenderedText>,
 }
 
-/// The last rendered text, and the publication times and freshness of the slots in it.
+/// The text that was made last, and the slots in it. Each slot has its publication time, and a mark
+/// whether it was fresh.
 #[derive(Default)]
 struct RenderedText {
     slots: Vec<(Duration, bool)>,
@@ -68,13 +70,13 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// Creates metrics without workers. `clock` gives the times of publication and must not go
+    /// Creates metrics without workers. `clock` returns the times of publication. It must not go
     /// backwards.
     pub fn new(peers: Peers, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self { workers: Mutex::default(), peers: Mutex::new(Arc::new(peers)), clock: Box::new(clock), rendered: Mutex::default() })
     }
 
-    /// Adds a worker. Its slots are served from the first one until the handle is dropped.
+    /// Adds a worker. Scrapes get its slots from the first one on, until the handle is dropped.
     pub fn worker(self: &Arc<Self>) -> WorkerMetrics {
         let (worker, shared) = WorkerMetrics::new(Arc::clone(self));
         lock(&self.workers).push(shared);
@@ -104,8 +106,8 @@ impl Metrics {
 
     /// Returns whether every worker finished a slot recently and its transport is open.
     ///
-    /// A worker before its first slot, as after a reload, is ignored. Without any finished slot the
-    /// result is `false`.
+    /// Ignores a worker before its first slot, for example after a reload. Returns `false` if no
+    /// worker has finished a slot.
     pub fn is_healthy(&self) -> bool {
         let slots = self.last_slots();
         !slots.is_empty() && slots.iter().all(LastSlot::is_up)
@@ -141,8 +143,8 @@ impl LastSlot {
     }
 }
 
-/// Locks a mutex, poisoned or not: under these locks values are only moved or copied, so that a
-/// panic cannot leave a half-changed value.
+/// Locks a mutex, even if it is poisoned. Under these locks, values are only moved or copied. So a
+/// panic cannot leave a value that is changed only in part.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::{Guid, Lid, PortNum};
 
-/// First record of a stream, and again after a change of the assignments. No two `start` records at
-/// the beginning of files or streams are equal.
+/// The first record of a stream. It is written again after a change of the assignments. No two
+/// files or streams begin with equal `start` records.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "start")]
 pub struct Start<Text> {
@@ -58,14 +58,14 @@ pub struct Start<Text> {
     /// SHA-256 of the assignments file in hexadecimal; null without a file.
     pub assignments_sha256: Option<Text>,
     /// Time that one read of the clock takes. Every measured duration includes this time. `None`
-    /// only if the line lacks the field.
+    /// only if the line does not have the field.
     pub clock_ns: Option<u64>,
     /// Number of the file or stream, counted from 0 by each output of a process.
     #[serde(default)]
     pub file_seq: u32,
 }
 
-/// Sums of one slot, written at its end by each HCA port of a sampler.
+/// Totals of one slot. Each HCA port of a sampler writes this record at the end of the slot.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "sweep")]
 pub struct SweepRecord<Text> {
@@ -89,7 +89,7 @@ pub struct SweepRecord<Text> {
     /// Time spent on decoding replies.
     #[serde(default)]
     pub decode_ns: u64,
-    /// Number of ports, all statuses.
+    /// Number of ports with any status.
     #[serde(default)]
     pub ports: u32,
     /// Number of ports with the status `ok`.
@@ -142,11 +142,12 @@ pub struct SweepRecord<Text> {
     /// Number of replies with an error status.
     #[serde(default)]
     pub mads_refused: u64,
-    /// Octets of the requests on each link of their path, 288 for one request. Replies take as many
-    /// again.
+    /// Octets of the requests on each link of their path: 288 for one request. The replies use the
+    /// same number of octets again.
     #[serde(default)]
     pub load_bytes: u64,
-    /// Number of slots that could not start since the previous `sweep` record.
+    /// Number of missed slots since the previous `sweep` record. A missed slot could not start in
+    /// time.
     #[serde(default)]
     pub slots_missed: u64,
     /// Number of records that this output dropped since the previous `sweep` record.
@@ -190,9 +191,9 @@ pub struct HistogramRecord<Text> {
     pub guid: Option<Guid>,
     /// LID of the device; null except for `service`.
     pub lid: Option<Lid>,
-    /// Distance of the device in hops; null except for `service`, and where no plan gives it.
+    /// Distance of the device in hops. Null except for `service`, and null if no plan contains it.
     pub hops: Option<u16>,
-    /// Mean of the values. `None` only if the line lacks the field.
+    /// Mean of the values. `None` only if the line does not have the field.
     pub mean_ns: Option<u64>,
     /// Number of values.
     #[serde(default)]

@@ -37,12 +37,12 @@ use hosts::Host;
 use plan::{Figures, LeftOut, LoadUnit, Measured, Plan, PlanOptions, PlannedDevice, Request, Share, left_out};
 use task::{Owners, Task};
 
-/// Makes a plan with the default options: by the rules, then improved by search.
+/// Makes a plan with the default options: first by the rules, then improved by the search.
 ///
-/// Equal input gives an equal plan; nothing is random.
+/// Equal input gives an equal plan, because nothing is random.
 ///
 /// # Errors
-/// If there is nothing to sample, or the samplers are too few for the cap.
+/// Returns an error if there is nothing to sample, or if the samplers are too few for the cap.
 pub fn plan(request: &Request<'_>) -> Result<Plan, PlanError> {
     plan_with(request, &PlanOptions::default())
 }
@@ -50,7 +50,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, PlanError> {
 /// Makes a plan with options.
 ///
 /// # Errors
-/// The errors of [`plan()`], and [`PlanError::NoSecondary`] with redundancy.
+/// Returns the errors of [`plan()`]. With redundancy it also returns [`PlanError::NoSecondary`].
 pub fn plan_with(request: &Request<'_>, options: &PlanOptions<'_>) -> Result<Plan, PlanError> {
     let Request { fabric, samplers, cap } = request;
     let left_out = something_to_sample(fabric)?;
@@ -139,7 +139,7 @@ fn primary(task: &Task<'_>, options: &PlanOptions<'_>) -> Primary {
 /// Returns the devices that are left out, if there are others to sample.
 ///
 /// # Errors
-/// [`PlanError::NothingToSample`] if there is no linked port to sample.
+/// Returns [`PlanError::NothingToSample`] if there is no linked port to sample.
 pub fn something_to_sample(fabric: &Fabric) -> Result<Vec<LeftOut>, PlanError> {
     let left_out = left_out(fabric);
     let ports = left_out.iter().map(|device| device.ports).sum();

@@ -25,7 +25,7 @@ pub struct PortAssignment {
     pub port: PortNum,
 }
 
-/// An error of the planner that the proof found.
+/// A fault of a plan that the proof found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Diagnostic)]
 #[diagnostic(help(
     "this is an error of the program, not of your input: nothing was written; please report it with the net file and the samplers"
@@ -69,7 +69,7 @@ pub enum ProofError {
         /// The cap.
         cap: u32,
     },
-    /// The two samplers of a port are one host, or are attached to the same leaf switch only.
+    /// The two samplers of a port are on one host, or are attached to the same leaf switch only.
     #[error("cannot verify the plan: one switch disconnects both samplers of port {port} of {guid}")]
     Together {
         /// Port GUID.
@@ -88,7 +88,7 @@ impl Plan {
     /// Proves both roles.
     ///
     /// # Errors
-    /// The first error of the plan.
+    /// Returns the first error of the plan.
     pub fn prove(&self, fabric: &Fabric) -> Result<(), ProofError> {
         prove(fabric, self.cap, self.port_assignments(fabric))?;
         if self.secondary.is_empty() {
@@ -112,7 +112,7 @@ pub fn port_assignments<'a>(fabric: &'a Fabric, shares: &'a [Share]) -> impl Ite
 /// Proves that the two samplers of each port are apart.
 ///
 /// # Errors
-/// The first port whose samplers are not apart, or that has one sampler only.
+/// Returns the first port whose samplers are not apart, or that has only one sampler.
 pub fn prove_apart(
     fabric: &Fabric,
     hosts: &[Host],
@@ -137,7 +137,7 @@ pub fn prove_apart(
 /// Proves one role of a plan.
 ///
 /// # Errors
-/// The first error of the plan.
+/// Returns the first error of the plan.
 pub fn prove(fabric: &Fabric, cap: u32, assigned: impl Iterator<Item = PortAssignment>) -> Result<(), ProofError> {
     let mut owners: BTreeMap<(Guid, PortNum), usize> = BTreeMap::new();
     let mut loads: BTreeMap<usize, (u32, Guid, bool)> = BTreeMap::new();
