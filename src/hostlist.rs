@@ -91,7 +91,7 @@ impl HostList {
     /// Parses a list. An empty text is an empty list.
     ///
     /// # Errors
-    /// [`HostListError::Syntax`] with the column of the first wrong character.
+    /// Returns [`HostListError::Syntax`] with the column of the first wrong character.
     pub fn parse(text: &str) -> Result<Self, HostListError> {
         let parts = split(text).map(|(start, part)| {
             let before = text[..start].chars().count();

@@ -378,7 +378,7 @@ impl<'a> Feed<'a> {
         Self { files, file: 0, number: 0, open: None, progress, done: 0, total }
     }
 
-    /// Reads the next chunk; returns false after the last one.
+    /// Reads the next chunk. Returns false after the last one.
     fn next(&mut self, chunk: &mut Chunk) -> Result<bool, AnalysisError> {
         while let Some(path) = self.files.get(self.file) {
             let failed = |source| AnalysisError::Read { name: path::display_name(path), source };
@@ -407,7 +407,7 @@ impl<'a> Feed<'a> {
 }
 
 impl OpenFile {
-    /// Reads whole lines; returns true at the end of the file.
+    /// Reads whole lines. Returns true at the end of the file.
     fn fill(&mut self, bytes: &mut Vec<u8>) -> io::Result<bool> {
         /// Octets of a line that is too long that are kept for an error message.
         const KEPT: usize = 64;

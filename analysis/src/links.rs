@@ -25,7 +25,7 @@ pub struct Link {
     pub directions: [Direction; 2],
     /// Increase of the error counters of both ends over the time range.
     pub errors: u64,
-    /// Comparison of the octets that both ends counted; `None` if only one end was queried.
+    /// Comparison of the octets that both ends counted. `None` if only one end was queried.
     pub compared: Option<EndComparison>,
 }
 
@@ -34,7 +34,7 @@ pub struct Link {
 pub struct End {
     /// The port.
     pub port: PortName,
-    /// Kind of the device; `None` if it was not queried.
+    /// Kind of the device. `None` if it was not queried.
     pub kind: Option<NodeKind>,
 }
 

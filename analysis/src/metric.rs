@@ -137,7 +137,7 @@ impl FromStr for Metric {
 pub struct Reading {
     slot: u64,
     ts: u64,
-    /// Values in the order of the counters; `None` for a missing or saturated counter.
+    /// Values in the order of the counters. `None` for a missing or saturated counter.
     values: Vec<Option<u64>>,
 }
 

@@ -76,7 +76,7 @@ impl Replay {
         Ok(replay)
     }
 
-    /// Reads the next record of a file; returns false at the end of the file.
+    /// Reads the next record of a file. Returns false at the end of the file.
     fn advance(&mut self, index: usize) -> Result<bool, AnalysisError> {
         let file = &mut self.files[index];
         while let Some(line) = file.lines.next() {
@@ -163,7 +163,7 @@ fn shifted(line: &[u8], first: u64, now: u64, speed: f64, interval_ns: Option<u6
     shifted
 }
 
-/// Finds the number after a key; returns the text before it, the number, and the text after it.
+/// Finds the number after a key. Returns the text before it, the number, and the text after it.
 fn number<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], u64, &'a [u8])> {
     let at = memchr::memmem::find(text, key)? + key.len();
     let digits = text[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -257,7 +257,7 @@ impl Trees {
         PortName::new(self.labels.get(&key).map_or("", |label| &label.node), key)
     }
 
-    /// Returns the name of the peer of a port; `None` if the peer is not known.
+    /// Returns the name of the peer of a port, or `None` if the peer is not known.
     pub fn peer(&self, key: PortKey) -> Option<PortName> {
         self.labels.get(&key).and_then(|label| label.peer.clone())
     }

@@ -73,7 +73,7 @@ pub fn index_of_pkey(pkey: u16, own_index: u16, table: &[u16]) -> Option<u16> {
 pub struct Local {
     /// LID of the port.
     pub lid: Lid,
-    /// LID of the subnet manager; 0 if none is known.
+    /// LID of the subnet manager. The value is 0 if none is known.
     pub sm_lid: Lid,
     /// Service level to the subnet manager.
     pub sm_sl: u8,

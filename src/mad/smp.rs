@@ -55,7 +55,7 @@ impl Query {
 /// NodeInfo (IBA vol. 1, 14.2.5.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NodeInfo {
-    /// Kind of the node; `None` for a type that IBA does not define.
+    /// Kind of the node. `None` for a type that IBA does not define.
     pub kind: Option<NodeKind>,
     /// Number of ports.
     pub ports: u8,

@@ -58,7 +58,7 @@ pub(super) struct Port {
     pub(super) identity: PortIdentity,
     /// Whether the port answered in this slot.
     pub(super) is_up: bool,
-    /// Whether the link is active; `None` before the first PortInfo reply.
+    /// Whether the link is active. `None` before the first PortInfo reply.
     pub(super) active: Option<bool>,
     pub(super) shares: Shares,
     /// Largest shares of the last one to two [`WINDOW`]s.
@@ -131,7 +131,7 @@ pub(super) struct Family {
     pub(super) name: String,
     /// IBA name and unit.
     pub(super) help: String,
-    /// Label that numbers the values of an array; `None` for a single value.
+    /// Label that numbers the values of an array. `None` for a single value.
     pub(super) index: Option<&'static str>,
     /// Name in the records.
     pub(super) json: &'static str,

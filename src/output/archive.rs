@@ -33,7 +33,7 @@ pub(super) struct Archive {
     folder: PathBuf,
     keep: Option<usize>,
     compress: bool,
-    /// Queue of the compressing thread; `None` before the first rotation.
+    /// Queue of the compressing thread. `None` before the first rotation.
     compressor: Option<Sender<PathBuf>>,
 }
 

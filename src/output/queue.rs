@@ -236,7 +236,7 @@ impl Stopper {
 }
 
 impl Inbox {
-    /// Returns the next message; `None` after the last one.
+    /// Returns the next message, or `None` after the last one.
     pub(super) async fn next(&mut self) -> Option<Message> {
         if self.has_ended {
             return None;
@@ -245,8 +245,8 @@ impl Inbox {
         self.took(message)
     }
 
-    /// Returns the next message and blocks the thread until there is one; `None` after the last
-    /// one.
+    /// Returns the next message. Blocks the thread until there is a message. Returns `None` after
+    /// the last one.
     pub(super) fn wait(&mut self) -> Option<Message> {
         if self.has_ended {
             return None;
@@ -255,7 +255,7 @@ impl Inbox {
         self.took(message)
     }
 
-    /// Returns the next message; `None` if the queue is empty.
+    /// Returns the next message, or `None` if the queue is empty.
     pub(super) fn ready(&mut self) -> Option<Message> {
         if self.has_ended {
             return None;
@@ -322,7 +322,7 @@ mod tests {
         (Outlet::new(queues), inboxes)
     }
 
-    /// Takes all messages; returns the records of each batch and how many were dropped before it.
+    /// Takes all messages. Returns the records of each batch and how many were dropped before it.
     fn taken(inbox: &mut Inbox) -> Vec<(u64, u64)> {
         let mut counts = Vec::new();
         while let Some(message) = inbox.ready() {

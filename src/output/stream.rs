@@ -57,7 +57,8 @@ impl Stream {
         self.is_torn = false;
     }
 
-    /// Returns the time of a message in nanoseconds since 1970 (UTC); `None` if it has no records.
+    /// Returns the time of a message in nanoseconds since 1970 (UTC), or `None` if it has no
+    /// records.
     pub(super) fn ts(message: &Message) -> Option<u64> {
         match message {
             Message::Start(_, start) => Some(start.ts),
@@ -220,7 +221,7 @@ mod tests {
         Message::Lines(1, Arc::new(batch), dropped)
     }
 
-    /// Takes a message and writes some octets of its text; returns the abbreviated text.
+    /// Takes a message and writes some octets of its text. Returns the abbreviated text.
     fn write(stream: &mut Stream, message: &Message, octets: usize) -> String {
         let text = short::of(std::str::from_utf8(stream.take(message)).expect("text"));
         stream.wrote(octets);

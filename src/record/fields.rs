@@ -55,7 +55,7 @@ pub struct Start<Text> {
     /// Number of assigned ports.
     #[serde(default)]
     pub ports: usize,
-    /// SHA-256 of the assignments file in hexadecimal; null without a file.
+    /// SHA-256 of the assignments file in hexadecimal. Null without a file.
     pub assignments_sha256: Option<Text>,
     /// Time that one read of the clock takes. Every measured duration includes this time. `None`
     /// only if the line does not have the field.
@@ -153,11 +153,11 @@ pub struct SweepRecord<Text> {
     /// Number of records that this output dropped since the previous `sweep` record.
     #[serde(default)]
     pub lines_lost: u64,
-    /// Median of the round-trip times of accepted replies; null without a reply.
+    /// Median of the round-trip times of accepted replies. Null without a reply.
     pub rtt_p50_ns: Option<u64>,
     /// 99th percentile of the round-trip times of accepted replies; null without a reply.
     pub rtt_p99_ns: Option<u64>,
-    /// Longest round-trip time of an accepted reply; null without a reply.
+    /// Longest round-trip time of an accepted reply. Null without a reply.
     pub rtt_max_ns: Option<u64>,
 }
 
@@ -185,11 +185,11 @@ pub struct HistogramRecord<Text> {
     /// Measured quantity: `rtt` (round trips by kind of device), `service` (round trips of one
     /// device) or `sweep` (durations of slots).
     pub kind: Text,
-    /// Kind of the devices that replied: `switch` or `hca`; null for `sweep`.
+    /// Kind of the devices that replied: `switch` or `hca`. Null for `sweep`.
     pub device_kind: Option<Text>,
-    /// GUID of the device; null except for `service`.
+    /// GUID of the device. Null except for `service`.
     pub guid: Option<Guid>,
-    /// LID of the device; null except for `service`.
+    /// LID of the device. Null except for `service`.
     pub lid: Option<Lid>,
     /// Distance of the device in hops. Null except for `service`, and null if no plan contains it.
     pub hops: Option<u16>,
@@ -224,11 +224,11 @@ pub struct EventRecord<Text> {
     pub role: Text,
     /// Name of the event.
     pub event: Text,
-    /// GUID of the device; null for an event of the sampler.
+    /// GUID of the device. Null for an event of the sampler.
     pub guid: Option<Guid>,
-    /// Port number; null except for an event of a port.
+    /// Port number. Null except for an event of a port.
     pub port: Option<PortNum>,
-    /// LID of the device; null for an event of the sampler.
+    /// LID of the device. Null for an event of the sampler.
     pub lid: Option<Lid>,
     /// Details as text.
     #[serde(default)]

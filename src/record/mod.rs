@@ -93,7 +93,7 @@ pub enum Of {
 }
 
 impl Of {
-    /// Returns the subject of an event; `None` if no event has this name.
+    /// Returns the subject of an event, or `None` if no event has this name.
     pub fn event(name: &str) -> Option<Self> {
         EVENTS.iter().find(|(event, _)| *event == name).map(|(_, of)| *of)
     }

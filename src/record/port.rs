@@ -158,11 +158,11 @@ port_fields! {
     /// Distance in hops according to the plan: 0 for the HCA of the sampler host, 1 for its switch.
     /// Null without a plan.
     always hops: Option<u16>,
-    /// Port GUID of the peer; null without a peer.
+    /// Port GUID of the peer. Null without a peer.
     always peer_guid: Option<Guid>,
-    /// Port number of the peer; null without a peer.
+    /// Port number of the peer. Null without a peer.
     always peer_port: Option<PortNum>,
-    /// Name of the peer's node; null without a peer.
+    /// Name of the peer's node. Null without a peer.
     always peer: Option<Text>,
     /// Link width and speed, such as `4xHDR`.
     always link: Link,
@@ -187,15 +187,15 @@ port_fields! {
     /// Time since the previous reading, in nanoseconds. Null without a previous reading. The rates
     /// are means over this time.
     always dt_ns: Option<u64>,
-    /// Transmitted data in Gb/s; null without a previous reading.
+    /// Transmitted data in Gb/s. Null without a previous reading.
     always xmit_gbps: Option<f64>,
-    /// Received data in Gb/s; null without a previous reading.
+    /// Received data in Gb/s. Null without a previous reading.
     always rcv_gbps: Option<f64>,
-    /// Transmitted data as a share of the link's data rate, 0 to 1; null if unknown.
+    /// Transmitted data as a share of the link's data rate, 0 to 1. Null if unknown.
     always xmit_utilization: Option<f64>,
-    /// Received data as a share of the link's data rate, 0 to 1; null if unknown.
+    /// Received data as a share of the link's data rate, 0 to 1. Null if unknown.
     always rcv_utilization: Option<f64>,
-    /// Share of the time in which the port had data to send and no credit, 0 to 1; null if unknown.
+    /// Share of the time in which the port had data to send and no credit, 0 to 1. Null if unknown.
     always xmit_blocked: Option<f64>,
 }
 

@@ -73,7 +73,7 @@ pub enum Value {
 /// First fields of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
-    /// Type of the record; `None` for a type that this version does not have.
+    /// Type of the record. `None` for a type that this version does not have.
     pub kind: Option<Type>,
     /// Time of the record, in nanoseconds since 1970 (UTC).
     pub ts: u64,
@@ -166,7 +166,7 @@ fn utf8(line: &[u8]) -> Result<&str, serde_json::Error> {
 }
 
 impl Port<'_> {
-    /// Returns a counter that has a single value; `None` if the record does not have it.
+    /// Returns a counter that has a single value, or `None` if the record does not have it.
     pub fn counter(&self, name: &str) -> Option<u64> {
         match self.value(name)? {
             Value::One(value) => Some(*value),
@@ -174,7 +174,7 @@ impl Port<'_> {
         }
     }
 
-    /// Returns a counter; `None` if the record does not have it.
+    /// Returns a counter, or `None` if the record does not have it.
     pub fn value(&self, name: &str) -> Option<&Value> {
         self.counters.iter().find(|(found, _)| *found == name).map(|(_, value)| value)
     }

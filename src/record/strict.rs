@@ -60,7 +60,7 @@ pub enum Value {
 }
 
 impl Port {
-    /// Returns a counter that has a single value; `None` if the record does not have it.
+    /// Returns a counter that has a single value, or `None` if the record does not have it.
     pub fn counter(&self, name: &str) -> Option<u64> {
         match self.counters.get(name) {
             Some(Value::One(value)) => Some(*value),
@@ -92,7 +92,7 @@ impl WriteCounters for BTreeMap<String, Value> {
     }
 }
 
-/// Returns the number of values of a counter; `None` if no group has it.
+/// Returns the number of values of a counter, or `None` if no group has it.
 fn values_of(name: &str) -> Option<usize> {
     static DECLARED: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
         let fields = Group::ALL.into_iter().flat_map(Group::fields);

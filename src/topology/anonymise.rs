@@ -27,7 +27,7 @@ use crate::types::{Guid, LinkRate, NodeKind};
 /// Returns an anonymous copy of a net file in its format. Messages name the file `name`.
 ///
 /// # Errors
-/// If no line of the file can be parsed.
+/// Returns an error if no line of the file can be parsed.
 pub fn anonymise(bytes: &[u8], name: &str) -> Result<String, NetFileError> {
     let text = text_of(bytes);
     match Format::of(&text) {

@@ -41,7 +41,7 @@ impl Graph {
     /// Returns the devices at the other ends of the links of a device, ascending.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn neighbours(&self, id: DeviceId) -> &[DeviceId] {
         &self.neighbours[id.0 as usize]
     }

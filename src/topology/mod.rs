@@ -93,7 +93,7 @@ pub struct Port {
     pub num: PortNum,
     /// Width and speed as printed. They have no meaning without a link.
     pub rate: LinkRate,
-    /// The other end of the link; `None` without a link.
+    /// The other end of the link. `None` without a link.
     pub peer: Option<Peer>,
     /// Line of the net file, from 1.
     pub line: u32,
@@ -160,7 +160,7 @@ impl Fabric {
     /// Returns a device.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn device(&self, id: DeviceId) -> &Device {
         &self.devices[id.0 as usize]
     }

@@ -58,7 +58,7 @@ impl NameMap {
     /// Parses a map. Messages name the file `name`. An empty file is a map without names.
     ///
     /// # Errors
-    /// If the file has lines and none of them is an entry.
+    /// Returns an error if the file has lines and none of them is an entry.
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, NameMapError> {
         let mut map = Self { name: name.to_owned(), ..Self::default() };
         let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));

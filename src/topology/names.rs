@@ -38,7 +38,7 @@ pub enum RawName<'a> {
 pub struct Entry<'a> {
     /// Port GUID of this end.
     pub own: Guid,
-    /// Port GUID of the other end; `None` without a link.
+    /// Port GUID of the other end. `None` without a link.
     pub peer: Option<Guid>,
     /// Names before their separation.
     pub raw: RawName<'a>,
@@ -163,7 +163,7 @@ fn agreed<'a>(entries: impl Iterator<Item = Entry<'a>>, known: &BTreeMap<Guid, &
     possible.into_iter().filter_map(|(guid, names)| only(names.into_iter()).map(|name| (guid, name))).collect()
 }
 
-/// Returns the only item; `None` if there are more or none.
+/// Returns the only item, or `None` if there are more or none.
 fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
     let first = items.next()?;
     items.next().is_none().then_some(first)

@@ -122,7 +122,7 @@ pub fn read(path: &Path) -> Result<NetFile, NetFileError> {
 /// Replaces octets that are not UTF-8. They can occur only in names, which identify nothing.
 ///
 /// # Errors
-/// If no line can be parsed: the file is empty, or has another format.
+/// Returns an error if no line can be parsed: the file is empty, or has another format.
 pub fn parse(bytes: &[u8], name: &str) -> Result<NetFile, NetFileError> {
     let text = text_of(bytes);
     parse_text(Format::of(&text), &text, name)
@@ -142,7 +142,7 @@ fn parse_text(format: Format, text: &str, name: &str) -> Result<NetFile, NetFile
 /// their first files.
 ///
 /// # Errors
-/// If a file has no valid line, or two files contradict each other in all LIDs.
+/// Returns an error if a file has no valid line, or two files contradict each other in all LIDs.
 pub fn parse_all(files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, NetFileError> {
     let texts: Vec<_> = files.iter().map(|(_, bytes)| text_of(bytes)).collect();
     let names: Vec<_> = files.iter().map(|(name, _)| name.clone()).collect();

@@ -59,7 +59,7 @@ impl ThreeTiers {
     /// Returns the tree as a blueprint.
     ///
     /// # Panics
-    /// If there are more pods than ports of a switch.
+    /// Panics if there are more pods than ports of a switch.
     pub fn blueprint(&self) -> Blueprint {
         let Self { radix, pods } = *self;
         let half = radix / 2;

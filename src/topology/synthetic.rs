@@ -115,7 +115,7 @@ impl FatTree {
     /// mlx5_0`... EDR.
     ///
     /// # Panics
-    /// If a switch needs more ports than its radix.
+    /// Panics if a switch needs more ports than its radix.
     pub fn blueprint(&self) -> Blueprint {
         self.with_spines("spine").0
     }
@@ -171,7 +171,7 @@ impl Blueprint {
     /// Joins two ports.
     ///
     /// # Panics
-    /// If a port does not exist or is already joined.
+    /// Panics if a port does not exist or is already joined.
     pub fn cable(&mut self, a: (NodeId, usize), b: (NodeId, usize)) {
         for ((node, port), other) in [(a, b), (b, a)] {
             let place = &mut self.nodes[node.0].ports[port - 1];
@@ -183,7 +183,7 @@ impl Blueprint {
     /// Returns the first port of a node without a cable.
     ///
     /// # Panics
-    /// If all ports have a cable.
+    /// Panics if all ports have a cable.
     pub fn free_port(&self, node: NodeId) -> usize {
         1 + self.nodes[node.0].ports.iter().position(Option::is_none).expect("a port without a cable")
     }

@@ -37,7 +37,7 @@ pub struct PortAndPeer {
     pub port: PortNum,
     /// Node description as the device returned it.
     pub node: String,
-    /// Kind of the device; `None` for a kind that this version does not have.
+    /// Kind of the device. `None` for a kind that this version does not have.
     pub kind: Option<NodeKind>,
     /// Device, port and name of the other end of the link.
     pub peer: Option<(Guid, PortNum, String)>,

@@ -50,7 +50,7 @@ pub struct Node {
     pub injected_bytes: f64,
     /// Octets that the host received.
     pub ejected_bytes: f64,
-    /// Mean share of the time in which a port had data to send and no credit, 0 to 1; null without
+    /// Mean share of the time in which a port had data to send and no credit, 0 to 1. Null without
     /// records.
     pub blocked: Option<f64>,
     /// Largest share of a slot in which a port was blocked, 0 to 1.
@@ -68,7 +68,7 @@ pub struct Step {
     pub injected_gbps: f64,
     /// Data rate that all nodes received, in Gb/s.
     pub ejected_gbps: f64,
-    /// Share of the time in which a port was blocked, mean of the ports, 0 to 1; null without
+    /// Share of the time in which a port was blocked, mean of the ports, 0 to 1. Null without
     /// records.
     pub blocked: Option<f64>,
     /// Share of the time in which the most blocked port was blocked, 0 to 1.

@@ -198,7 +198,7 @@ fn main() -> ExitCode {
 
 /// A subnet with its plan.
 struct Subnet {
-    /// Name in the plan; `None` if it is the only subnet.
+    /// Name in the plan. `None` if it is the only subnet.
     name: Option<String>,
     net: NetFile,
     plan: Plan,

@@ -157,7 +157,7 @@ impl WorkerSetup {
     }
 }
 
-/// Device, inode, time of the last change (seconds and nanoseconds) and size of a file; `None` if
+/// Device, inode, time of the last change (seconds and nanoseconds) and size of a file. `None` if
 /// there is none.
 type Stamp = Option<(u64, u64, i64, i64, u64)>;
 

@@ -227,7 +227,7 @@ fn is_local(kind: Kind) -> bool {
     matches!(kind, Kind::Stdout | Kind::File)
 }
 
-/// Logs the outputs that lost records; returns an error if one of them must not lose any.
+/// Logs the outputs that lost records. Returns an error if one of them must not lose any.
 fn report(finished: Vec<Finished>) -> Result<(), Failure> {
     let has_lost = |finished: &&Finished| finished.dropped > 0 && finished.end != End::ReaderGone;
     for Finished { name, kind, dropped, .. } in finished.iter().filter(has_lost) {

@@ -14,7 +14,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Opens the outputs of these samplers; returns the writers too.
+    /// Opens the outputs of these samplers. Returns the writers too.
     ///
     /// A folder (a path with `/` at the end) is created and gets a file `SAMPLER.jsonl` for each
     /// sampler. Any other output is shared: its records name their sampler.

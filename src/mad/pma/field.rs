@@ -182,7 +182,7 @@ impl Field {
     /// Returns the bits of the value at `index`. The index is 0 unless the field is an array.
     ///
     /// # Panics
-    /// If `index` is not below [`Field::len`].
+    /// Panics if `index` is not below [`Field::len`].
     pub fn raw(&self, data: &Data, index: u8) -> u64 {
         let (octet, shift) = self.place(index);
         match (self.width, shift) {
@@ -202,7 +202,7 @@ impl Field {
     /// large, writes all ones, as in a saturated counter.
     ///
     /// # Panics
-    /// If `index` is not below [`Field::len`].
+    /// Panics if `index` is not below [`Field::len`].
     pub fn set_raw(&self, data: &mut Data, index: u8, value: u64) {
         let (octet, shift) = self.place(index);
         let bits = shift + usize::from(self.width);

@@ -91,7 +91,8 @@ pub enum AdoptError {
 /// Makes a plan from lid files.
 ///
 /// # Errors
-/// If a sampler is not in the fabric, no line matches the fabric, or the cap is too low.
+/// Returns an error if a sampler is not in the fabric, no line matches the fabric, or the cap is
+/// too low.
 pub fn adopt(fabric: &Fabric, lines: &[LidLine], guids: &[(String, Guid)], cap: u32) -> Result<Adopted, AdoptError> {
     let left_out = something_to_sample(fabric)?;
     let samplers = hosts::locate(&samplers(lines), guids, fabric)?;

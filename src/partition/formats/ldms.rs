@@ -113,7 +113,7 @@ pub fn lid_file(fabric: &Fabric, share: &Share) -> String {
 /// was given.
 ///
 /// # Errors
-/// If a line is not valid, or the host is unknown.
+/// Returns an error if a line is not valid, or the host is unknown.
 pub fn parse(text: &str, name: &str, sampler: Option<&SamplerSpec>) -> Result<Vec<LidLine>, LidFileError> {
     let is_own = text.lines().next() == Some(OWN_HEADING);
     let origin = |line| Origin::Line { name: name.to_owned(), line };
@@ -141,7 +141,7 @@ pub fn parse(text: &str, name: &str, sampler: Option<&SamplerSpec>) -> Result<Ve
 /// Parses one host, with the HCA that sends if it is named.
 ///
 /// # Errors
-/// If the text is not a host, or several hosts.
+/// Returns an error if the text is not a host, or several hosts.
 pub fn one_host(host: &str, origin: Origin) -> Result<SamplerSpec, HostsError> {
     let one = |mut all: Vec<SamplerSpec>| if all.len() == 1 { all.pop() } else { None };
     let several = HostsError::Syntax { origin: origin.clone(), part: host.to_owned(), column: 1, problem: "expected one host" };
@@ -162,7 +162,7 @@ fn host_in_name(name: &str) -> Option<&str> {
     stem.rsplit('.').next().filter(|host| !host.is_empty())
 }
 
-/// Parses LID, GUID and ports of a line; `None` if its number of ports is 0.
+/// Parses LID, GUID and ports of a line. Returns `None` if its number of ports is 0.
 fn entry(line: &str) -> Result<Option<(Lid, Guid, Vec<PortNum>)>, String> {
     let (lid, rest) = number(line, 10).ok_or("the line does not start with a LID")?;
     let lid = u16::try_from(lid).map(Lid).ok().filter(|lid| lid.is_unicast()).ok_or_else(|| format!("{lid} is not a unicast LID"))?;

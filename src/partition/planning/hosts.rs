@@ -154,7 +154,7 @@ pub enum HostsError {
 /// Parses a list of samplers.
 ///
 /// # Errors
-/// If the list is empty, cannot be read, is too long, or names a host twice.
+/// Returns an error if the list is empty, cannot be read, is too long, or names a host twice.
 pub fn parse_list(text: &str) -> Result<Vec<SamplerSpec>, HostsError> {
     let mut all = Vec::new();
     expand(text, &Origin::Argument, &mut all)?;
@@ -165,7 +165,7 @@ pub fn parse_list(text: &str) -> Result<Vec<SamplerSpec>, HostsError> {
 /// lines together.
 ///
 /// # Errors
-/// The errors of [`parse_list`], with the line.
+/// Returns the errors of [`parse_list`], with the line.
 pub fn parse_file(text: &str, name: &str) -> Result<Vec<SamplerSpec>, HostsError> {
     let origin = |line| Origin::Line { name: name.to_owned(), line };
     let mut all = Vec::new();
@@ -195,7 +195,7 @@ pub fn fold(parts: &[String]) -> String {
 /// hosts whose node description does not begin with their name.
 ///
 /// # Errors
-/// If a sampler is not in the fabric.
+/// Returns an error if a sampler is not in the fabric.
 pub fn locate(wanted: &[SamplerSpec], guids: &[(String, Guid)], fabric: &Fabric) -> Result<Vec<Host>, HostsError> {
     if let Some((host, _)) = guids.iter().find(|(host, _)| !wanted.iter().any(|wanted| wanted.host == *host)) {
         return Err(HostsError::GuidOfOther { host: host.clone() });

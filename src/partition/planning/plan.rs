@@ -115,7 +115,7 @@ pub struct Share {
 pub struct PlannedDevice {
     /// Device of the fabric.
     pub id: DeviceId,
-    /// Links between the sampler and the device; `None` if the net file has no path.
+    /// Links between the sampler and the device. `None` if the net file has no path.
     pub hops: Option<u16>,
 }
 
@@ -128,7 +128,7 @@ pub struct LeftOut {
     pub lid: Lid,
     /// Kind of the device.
     pub kind: NodeKind,
-    /// Node description. The text is not trusted.
+    /// Node description. The text is untrusted.
     pub name: String,
     /// Number of linked ports.
     pub ports: u32,

@@ -16,7 +16,7 @@ use crate::types::{Guid, NodeKind};
 /// if the node description has it.
 ///
 /// # Errors
-/// If a sampler is in no subnet.
+/// Returns an error if a sampler is in no subnet.
 pub fn locate(wanted: &[SamplerSpec], guids: &[(String, Guid)], fabrics: &[&Fabric]) -> Result<Vec<Vec<Host>>, HostsError> {
     if let [fabric] = fabrics {
         return Ok(vec![hosts::locate(wanted, guids, fabric)?]);

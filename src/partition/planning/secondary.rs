@@ -128,7 +128,7 @@ impl<'a> Pairing<'a> {
         Self { permitted, prices, second_of: vec![None; samplers], first_of: vec![None; samplers] }
     }
 
-    /// Returns the second sampler of each sampler; `None` if no pairing exists.
+    /// Returns the second sampler of each sampler, or `None` if no pairing exists.
     fn found(mut self) -> Option<Vec<usize>> {
         for first in 0..self.second_of.len() {
             let free = (0..self.second_of.len()).filter(|second| self.first_of[*second].is_none() && self.permitted.allows(first, *second));

@@ -85,7 +85,7 @@ impl Weights {
     /// Adds the service times of a file. `name` is the name of the file in messages.
     ///
     /// # Errors
-    /// If the file cannot be read, or has no service time.
+    /// Returns an error if the file cannot be read, or has no service time.
     pub fn add(&mut self, mut file: impl BufRead, name: &str) -> Result<(), WeightsError> {
         let (mut line, mut found, bad_before) = (0, 0, self.bad.len());
         let mut text = Vec::new();
@@ -114,7 +114,7 @@ impl Weights {
     /// Checks that a device of these subnets was measured.
     ///
     /// # Errors
-    /// [`WeightsError::Foreign`] if no device was measured.
+    /// Returns [`WeightsError::Foreign`] if no device was measured.
     pub fn check(&self, fabrics: &[&Fabric]) -> Result<(), WeightsError> {
         let any = fabrics.iter().flat_map(|fabric| fabric.devices()).any(|device| self.mean_ns(device.guid).is_some());
         if any { Ok(()) } else { Err(WeightsError::Foreign { measured: self.measured.len() }) }
@@ -150,7 +150,7 @@ impl Weights {
 /// MADs. `None` for other records and empty lines.
 ///
 /// # Errors
-/// If the line is not a record, or its values are not plausible.
+/// Returns an error if the line is not a record, or its values are not plausible.
 fn service_time(line: &[u8]) -> Result<Option<(Guid, u64, u64)>, String> {
     if line.is_empty() {
         return Ok(None);

@@ -12,7 +12,7 @@ use crate::types::{Guid, Lid, NodeKind, PortNum};
 /// The facts of a plan.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Facts {
-    /// Name of the subnet; absent if there is only one.
+    /// Name of the subnet. Absent if there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subnet: Option<String>,
     /// Largest number of ports that a sampler may get in one role.
@@ -28,11 +28,11 @@ pub struct Facts {
     /// Rules that the plan could not follow.
     #[serde(rename = "gave_way")]
     pub compromises: Compromises,
-    /// Secondary role; null without redundancy.
+    /// Secondary role. Null without redundancy.
     pub second: Option<SecondFacts>,
-    /// Measured service times; null if the plan balances ports.
+    /// Measured service times. Null if the plan balances ports.
     pub measured: Option<MeasuredFacts>,
-    /// Differences to the previous plan; null without one.
+    /// Differences to the previous plan. Null without one.
     pub changes: Option<Changes>,
     /// Samplers, in the order of their names.
     pub samplers: Vec<SamplerFacts>,
@@ -128,11 +128,11 @@ pub struct LeftOutDevice {
     pub place: String,
     /// Port GUID.
     pub guid: Guid,
-    /// LID; 0 if the net file had none.
+    /// LID. The value is 0 if the net file had none.
     pub lid: Lid,
     /// Kind of the device.
     pub kind: NodeKind,
-    /// Node description. The text is not trusted.
+    /// Node description. The text is untrusted.
     pub name: String,
     /// Number of linked ports.
     pub ports: u32,
@@ -181,7 +181,7 @@ pub struct Compromises {
 pub struct Oversized {
     /// Port GUID.
     pub guid: Guid,
-    /// Node description. The text is not trusted.
+    /// Node description. The text is untrusted.
     pub name: String,
     /// Number of linked ports.
     pub ports: u32,
@@ -200,9 +200,9 @@ pub struct SamplerFacts {
     pub ca_port: Option<PortNum>,
     /// Number of linked ports.
     pub ports: u32,
-    /// Number of linked ports in the secondary role; null without redundancy.
+    /// Number of linked ports in the secondary role. Null without redundancy.
     pub second_ports: Option<u32>,
-    /// Time of one MAD to each of its ports, one after another; null if the plan balances ports.
+    /// Time of one MAD to each of its ports, one after another. Null if the plan balances ports.
     pub load_ns: Option<u64>,
     /// Number of linked ports divided by the cap: 1 is full.
     pub share_of_cap: f64,
@@ -223,11 +223,11 @@ pub struct SwitchFacts {
     pub guid: Guid,
     /// LID.
     pub lid: Lid,
-    /// Node description. The text is not trusted.
+    /// Node description. The text is untrusted.
     pub name: String,
     /// Number of linked ports.
     pub ports: u32,
-    /// Links between the sampler and the switch; null without a known path.
+    /// Links between the sampler and the switch. Null without a known path.
     pub hops: Option<u16>,
 }
 

@@ -69,16 +69,16 @@ pub enum SuggestError {
 pub struct SuggestOptions {
     /// Largest number of ports of a sampler.
     pub cap: u32,
-    /// Number of hosts; `None` for as few as possible.
+    /// Number of hosts. `None` for as few as possible.
     pub count: Option<usize>,
-    /// Hosts to choose from; `None` for all.
+    /// Hosts to choose from. `None` for all.
     pub among: Option<BTreeSet<String>>,
 }
 
 /// Suggests hosts.
 ///
 /// # Errors
-/// If there is nothing to sample, or the hosts are too few for the cap.
+/// Returns an error if there is nothing to sample, or the hosts are too few for the cap.
 pub fn suggest(fabric: &Fabric, options: &SuggestOptions) -> Result<Suggested, SuggestError> {
     let SuggestOptions { cap, count, ref among } = *options;
     something_to_sample(fabric)?;

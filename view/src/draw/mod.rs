@@ -29,7 +29,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the format by the extension of a file name; `None` for other extensions.
+    /// Returns the format by the extension of a file name, or `None` for other extensions.
     pub fn of(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?;
         [("png", Self::Png), ("svg", Self::Svg)]

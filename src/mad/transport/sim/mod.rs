@@ -143,7 +143,7 @@ impl SimFabric {
     /// Returns the number of requests to a device so far, also while it is dead.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn mads_to(&self, id: DeviceId) -> u64 {
         self.agents[id.0 as usize].mads
     }
@@ -151,7 +151,7 @@ impl SimFabric {
     /// Sets whether a device is dead. A dead device answers nothing.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn set_dead(&mut self, id: DeviceId, dead: bool) {
         self.agents[id.0 as usize].dead = dead;
     }
@@ -164,12 +164,12 @@ impl SimFabric {
     /// Sets the service time of a device.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn set_service(&mut self, id: DeviceId, service: Duration) {
         self.agents[id.0 as usize].service = service;
     }
 
-    /// Returns the device of the subnet manager; `None` if no HCA has a LID.
+    /// Returns the device of the subnet manager, or `None` if no HCA has a LID.
     pub fn manager(&self) -> Option<DeviceId> {
         self.manager
     }
@@ -177,7 +177,7 @@ impl SimFabric {
     /// Returns the current LID of a device.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn lid(&self, id: DeviceId) -> Lid {
         self.agents[id.0 as usize].lid
     }
@@ -185,7 +185,7 @@ impl SimFabric {
     /// Exchanges the LIDs of two devices, as a restarted subnet manager may do.
     ///
     /// # Panics
-    /// If an identifier belongs to another fabric.
+    /// Panics if an identifier belongs to another fabric.
     pub fn swap_lids(&mut self, one: DeviceId, other: DeviceId) {
         let (a, b) = (self.lid(one), self.lid(other));
         (self.agents[one.0 as usize].lid, self.agents[other.0 as usize].lid) = (b, a);
@@ -195,7 +195,7 @@ impl SimFabric {
     /// Moves a device to an unused LID. No device answers at its old LID.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn move_lid(&mut self, id: DeviceId, lid: Lid) {
         self.by_lid.remove(&self.lid(id));
         self.by_lid.insert(lid, id);
@@ -210,7 +210,7 @@ impl SimFabric {
     /// Makes a device drop all requests for an attribute of performance management.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn drop_attribute(&mut self, id: DeviceId, attribute: u16) {
         self.agents[id.0 as usize].drops.push(attribute);
     }
@@ -218,7 +218,7 @@ impl SimFabric {
     /// Makes a device require an M_Key, so that it drops requests of subnet management.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn demand_m_key(&mut self, id: DeviceId) {
         self.agents[id.0 as usize].m_key = true;
     }
@@ -226,7 +226,7 @@ impl SimFabric {
     /// Makes a device drop requests for PortInfo.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn drop_port_info(&mut self, id: DeviceId) {
         self.agents[id.0 as usize].drops_port_info = true;
     }
@@ -235,7 +235,7 @@ impl SimFabric {
     /// counters.
     ///
     /// # Panics
-    /// If an identifier belongs to another fabric.
+    /// Panics if an identifier belongs to another fabric.
     pub fn redirect(&mut self, id: DeviceId, to: DeviceId) {
         let (lid, qkey) = (self.lid(to), crate::mad::exchange::QP1_QKEY);
         self.agents[id.0 as usize].redirect = Some(Redirect { lid, qp: 1, qkey, sl: 0, pkey: 0xffff });
@@ -244,7 +244,7 @@ impl SimFabric {
     /// Returns the capabilities of a device, to change them.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn capabilities_mut(&mut self, id: DeviceId) -> &mut Capabilities {
         &mut self.agents[id.0 as usize].capabilities
     }
@@ -292,7 +292,7 @@ impl SimFabric {
         }
     }
 
-    /// Returns the counters of a port at any instant; `None` if the device has no such port.
+    /// Returns the counters of a port at any instant, or `None` if the device has no such port.
     pub fn counters(&self, id: DeviceId, port: PortNum, at: Instant) -> Option<Counters> {
         let device = self.fabric.device(id);
         let port = device.port(port)?;
@@ -365,7 +365,7 @@ pub struct Client {
 struct Pending {
     completion: Completion,
     mad: Mad,
-    /// The instant at which the sender gets a timeout instead if this reply is lost; `None` if no
+    /// The instant at which the sender gets a timeout instead if this reply is lost. `None` if no
     /// transaction waits for the reply.
     give_up: Option<Instant>,
 }

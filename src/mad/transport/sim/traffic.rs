@@ -42,7 +42,7 @@ pub struct Traffic {
     /// Flows that leave by each (device, port), by their index. For each flow also the share of its
     /// active time in which it waits at this port, in millionths.
     egress: BTreeMap<(DeviceId, PortNum), Vec<(u32, u64)>>,
-    /// The instant at which all traffic ends; `None` for never.
+    /// The instant at which all traffic ends. `None` for never.
     end: Option<Instant>,
 }
 
@@ -341,7 +341,7 @@ struct Routes<'a> {
 }
 
 impl Routes<'_> {
-    /// Returns the ports by which a packet leaves each device; `None` if there is no path.
+    /// Returns the ports by which a packet leaves each device, or `None` if there is no path.
     fn path(&mut self, from: DeviceId, to: DeviceId) -> Option<Vec<(DeviceId, PortNum)>> {
         let (fabric, graph) = (self.fabric, self.graph);
         // All hosts of a switch share the distances to that switch.

@@ -165,8 +165,8 @@ impl UmadTransport {
     /// Opens the port and registers an agent for each management class.
     ///
     /// # Errors
-    /// If the device cannot be opened, or the kernel refuses the agent for performance management.
-    /// The error names the remedy.
+    /// Returns an error if the device cannot be opened, or the kernel refuses the agent for
+    /// performance management. The error names the remedy.
     #[expect(unsafe_code, reason = "libibumad")]
     pub fn open(hca: &HcaPort) -> Result<Self, UmadError> {
         let name = CString::new(hca.ca.as_str()).map_err(|_| UmadError::no_such_port(hca))?;
@@ -311,7 +311,7 @@ fn text(chars: &[c_char]) -> String {
     String::from_utf8_lossy(&octets).into_owned()
 }
 
-/// Returns the name of an HCA for the library; `None` if no HCA can have that name.
+/// Returns the name of an HCA for the library, or `None` if no HCA can have that name.
 fn c_name(name: &str) -> Option<CString> {
     let short = name.len() < sys::UMAD_CA_NAME_LEN as usize;
     CString::new(name).ok().filter(|name| short && !CStr::is_empty(name))

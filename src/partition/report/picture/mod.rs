@@ -49,13 +49,13 @@ pub struct LegendEntry {
 pub struct DrawnSwitch {
     /// Port GUID.
     pub guid: Guid,
-    /// Node description. The text is not trusted.
+    /// Node description. The text is untrusted.
     pub name: String,
     /// Tier as in [`Graph::tiers`]: 1 for a leaf, 0 if no leaf can be reached.
     pub tier: u16,
     /// Number of linked ports.
     pub ports: usize,
-    /// Index of the sampler; `None` if the switch is left out.
+    /// Index of the sampler. `None` if the switch is left out.
     pub sampler: Option<usize>,
     /// Number of HCA ports on the switch, by the index of their sampler.
     pub hcas: BTreeMap<Option<usize>, usize>,
