@@ -2,7 +2,6 @@
 //!
 //! The tool `ibqueryerrors` reports the current values of counters. This module reports only
 //! increases within the time range of the input.
-//! within the time range of the input.
 
 use std::collections::BTreeMap;
 

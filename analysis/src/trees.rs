@@ -10,7 +10,6 @@
 //!
 //! Congestion changes over time. So the search runs for each interval separately, and the results
 //! are summed for each root.
-//! are summed for each root.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -80,9 +80,6 @@ impl Graph {
     /// an aggregation node. The tier of any other switch is the tier of its lowest neighbour plus
     /// one. The tier is 0 for a switch without a path to a leaf switch, and for a device that is
     /// not a switch.
-    /// aggregation node, has tier 1. Another switch has one more than its lowest neighbour. Devices
-    /// other than switches, and switches without a path to a leaf, have 0. One number for each
-    /// device.
     pub fn tiers(&self, fabric: &Fabric) -> Vec<u16> {
         let is_leaf = |id: DeviceId| {
             let adapter = |device: &super::Device| device.kind == NodeKind::Hca && !fabric.is_aggregation_node(device);
