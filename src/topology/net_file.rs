@@ -111,7 +111,7 @@ pub(super) enum Format {
 /// Reads a net file of either format.
 ///
 /// # Errors
-/// Like [`parse`], and if the file cannot be read.
+/// Returns the errors of [`parse`], and an error if the file cannot be read.
 pub fn read(path: &Path) -> Result<NetFile, NetFileError> {
     let bytes = std::fs::read(path).map_err(|source| NetFileError::Io { path: path.to_owned(), source })?;
     parse(&bytes, &path.display().to_string())
@@ -119,7 +119,8 @@ pub fn read(path: &Path) -> Result<NetFile, NetFileError> {
 
 /// Parses a net file of either format. Messages name the file `name`.
 ///
-/// Replaces octets that are not UTF-8. They can occur only in names, which identify nothing.
+/// Replaces octets that are not UTF-8. Such octets can occur only in names, and names identify
+/// nothing.
 ///
 /// # Errors
 /// Returns an error if no line can be parsed: the file is empty, or has another format.
@@ -287,8 +288,8 @@ impl NetFile {
         self.files.first().and_then(|file| self.names.get(usize::from(*file))).map_or("", String::as_str)
     }
 
-    /// Returns a position as text: `line 7`, or `b.p:7` if this subnet has several files. The name
-    /// of the file is not escaped.
+    /// Returns a position as text: `line 7`, or `b.p:7` if this subnet has several files. The file
+    /// name in the text is not escaped.
     pub fn position(&self, LinePosition { file, line }: LinePosition) -> String {
         match self.names.get(usize::from(file)) {
             Some(name) if self.files.len() > 1 => format!("{name}:{line}"),

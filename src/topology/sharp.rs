@@ -19,12 +19,12 @@ pub const NAME: &str = "Aggregation Node";
 const DEVICE_ID: u32 = 0xcf09;
 
 /// Distances between the GUIDs of an aggregation node and its switch: 8 on EDR and HDR, 16 on NDR.
-/// Mostly the node's GUID is the greater one.
+/// Usually the GUID of the node is the larger one.
 const DISTANCES: [u64; 2] = [8, 16];
 
 impl Fabric {
-    /// Makes the sampling include aggregation nodes. They still do not count in tiers, and no
-    /// sampler runs on them.
+    /// Makes the sampling include aggregation nodes. They still do not count in the computation of
+    /// tiers, and they are never samplers.
     pub fn sample_aggregation_nodes(&mut self) {
         self.with_aggregation_nodes = true;
     }

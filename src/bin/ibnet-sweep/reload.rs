@@ -1,5 +1,5 @@
-//! Reload of files while the sweep runs: detection of changes, the keys that may change, and the
-//! workers that continue.
+//! Reloads files while the sweep runs. This module detects changed files, checks which keys may
+//! change, and selects the workers that continue. A worker is the thread of one HCA port.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

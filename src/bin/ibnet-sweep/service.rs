@@ -1,9 +1,9 @@
 //! The main loop of a sweep: workers, outputs and signals. At the end it reports the records that
 //! were lost.
 //!
-//! After a signal the workers close their slot, and the outputs write the waiting records. Both
-//! have the drain time, counted from the signal; a second signal ends it. Records that are not
-//! written then are counted and reported, and the exit code is 4.
+//! After a signal the workers close their slot, and the outputs write the waiting records. The
+//! drain time limits both. It is counted from the signal, and a second signal ends it. Records that
+//! are not written by then are counted and reported, and the exit code is 4.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The outputs of the samplers: all share one stream, or each has a file of its own in a folder.
+//! The outputs of the samplers. All samplers share one stream, or each sampler has a separate file
+//! in a folder.
 
 use std::fs;
 use std::path::Path;

@@ -148,7 +148,8 @@ pub struct Balance {
     /// Mean number of ports of a sampler.
     pub mean_ports: f64,
     /// Lower bound of the largest number of ports, in any plan with these samplers that splits no
-    /// switch. If this plan separates no HCA port from its switch, the bound is that of such plans.
+    /// switch. If this plan separates no HCA port from its switch, the bound is for plans that also
+    /// separate none.
     pub lower_bound_ports: u32,
     /// Difference between the largest number of ports and the lower bound.
     pub above_lower_bound_ports: u32,
@@ -162,13 +163,14 @@ pub struct Balance {
 /// Rules that a plan could not follow.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Compromises {
-    /// Whether switches were placed by size, not by distance, because the cap is tight.
+    /// Whether switches were placed by size instead of distance, because the cap is tight.
     pub packed: bool,
     /// Devices with more ports than the cap. Each has a sampler to itself.
     pub oversized: Vec<Oversized>,
-    /// Number of switches that are next to one sampler only and have another one.
+    /// Number of switches that are attached to exactly one sampler but have another one.
     pub own_switches_elsewhere: usize,
-    /// Number of HCA ports with another sampler than their switch, without those of sampler hosts.
+    /// Number of HCA ports with another sampler than their switch. Ports of sampler hosts do not
+    /// count.
     pub parted_adapter_ports: usize,
     /// Number of devices without a known path to their sampler.
     pub devices_without_way: usize,
