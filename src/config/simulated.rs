@@ -23,7 +23,7 @@ pub struct Simulated {
     pub loss: f64,
     /// Names of devices that do not answer.
     pub dead: Vec<String>,
-    /// Seed of everything that is random.
+    /// Seed of all random values.
     pub seed: u64,
 }
 
@@ -62,7 +62,7 @@ impl Scenario {
     }
 }
 
-/// A simulated fabric: `simulate` and a checked table `[simulated]`.
+/// A simulated fabric: the values of the key `simulate` and of the checked table `[simulated]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Simulation {
     /// Path of the net file of the fabric.
@@ -77,12 +77,12 @@ pub struct Simulation {
     pub loss: f64,
     /// Names of devices that do not answer: the whole node description or its first word.
     pub dead: Vec<String>,
-    /// Seed of everything that is random.
+    /// Seed of all random values.
     pub seed: u64,
 }
 
 impl Simulated {
-    /// Checks the table; `net` is the path of the net file.
+    /// Checks the table. `net` is the path of the net file.
     ///
     /// # Errors
     /// Returns an error for the first invalid value.

@@ -20,10 +20,11 @@ use crate::types::PortNum;
 /// The last slot of a worker, shared with scrapes.
 pub(super) type Shared = Arc<Mutex<Option<Arc<Snapshot>>>>;
 
-/// Least time for which a peak is kept, so that a scrape interval of a minute misses no peak.
+/// Shortest time for which a peak is kept. With one scrape per minute, Prometheus then sees every
+/// peak.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Extra time after two intervals before the last slot counts as overdue.
+/// The last slot is overdue after two intervals and this time.
 const OVERDUE_MARGIN: Duration = Duration::from_secs(1);
 
 /// One slot, and the totals of all slots of its worker.
@@ -90,7 +91,7 @@ pub(super) struct Totals {
 pub(super) struct Distribution {
     pub(super) sum_seconds: f64,
     pub(super) count: u64,
-    /// Counts by [`BOUNDS`]; the last bucket has no upper bound.
+    /// Counts by [`BOUNDS`]. The last bucket has no upper bound.
     pub(super) buckets: [u64; BOUNDS.len() + 1],
 }
 
@@ -251,7 +252,8 @@ impl Snapshot {
     }
 }
 
-/// Handle by which a worker publishes its slots. Dropping it removes them from the metrics.
+/// A worker publishes its slots with this handle. Dropping the handle removes the slots from the
+/// metrics.
 #[derive(Debug)]
 pub struct WorkerMetrics {
     metrics: Arc<Metrics>,
@@ -277,7 +279,8 @@ impl WorkerMetrics {
 
     /// Publishes a slot without waiting.
     ///
-    /// If a scrape holds the lock at this moment, this slot is not published; the next slot is.
+    /// If a scrape holds the lock at this moment, this slot is not published. The next slot is
+    /// published again.
     pub fn publish(&mut self, report: SlotReport<'_>) {
         self.totals.add(report);
         let mut next = self.spare.take().unwrap_or_else(|| Arc::new(Snapshot::new(report)));

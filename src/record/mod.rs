@@ -84,11 +84,12 @@ pub const EVENTS: [(&str, Of); 23] = [
 /// Subject of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Of {
-    /// The sampler: `guid`, `lid` and `port` are null.
+    /// The sampler. `guid`, `lid` and `port` are null.
     Sampler,
-    /// A device: `guid` and `lid` are those of its port records; `port` is null.
+    /// A device. `guid` and `lid` are the same as in the port records of the device. `port` is
+    /// null.
     Device,
-    /// A port: `guid`, `lid` and `port` are set.
+    /// A port. `guid`, `lid` and `port` are set.
     Port,
 }
 

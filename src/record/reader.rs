@@ -98,8 +98,8 @@ impl Head {
         Ok(Self { kind: Type::named(r#type.as_bytes()), ts })
     }
 
-    /// Reads a line in the layout of ibnet-sweep, `{"type":"port","ts":1,...}`; `None` for any
-    /// other layout.
+    /// Reads a line in the layout of ibnet-sweep, `{"type":"port","ts":1,...}`. Returns `None` for
+    /// any other layout.
     ///
     /// Only the beginning and the last character are checked.
     pub fn of_written(line: &[u8]) -> Option<Self> {

@@ -14,8 +14,8 @@ use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 
 use crate::types::misleads;
 
-/// Formatter for [`serde_json::Serializer`] that escapes the characters of [`misleads`]; `F` sets
-/// the layout.
+/// Formatter for [`serde_json::Serializer`] that escapes the characters for which [`misleads`] is
+/// true. `F` sets the layout.
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<F>(pub F);
 

@@ -144,8 +144,8 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
     rows.into_iter().filter_map(group).collect()
 }
 
-/// Returns the distance of each switch to the nearest host; 1 for a leaf switch, `u32::MAX` if no
-/// host can be reached.
+/// Returns the distance of each switch to the nearest host. It is 1 for a leaf switch, and
+/// `u32::MAX` if no host can be reached.
 fn tiers(ports: &[&PortAndPeer]) -> BTreeMap<Guid, u32> {
     let mut switches: BTreeSet<Guid> = ports.iter().filter(|port| port.kind == Some(NodeKind::Switch)).map(|port| port.guid).collect();
     // A device without records is a switch if several of its ports are peers of other ports.

@@ -51,8 +51,8 @@ pub struct Host {
     pub ca: Option<String>,
     /// Port of the HCA, if it was named.
     pub ca_port: Option<PortNum>,
-    /// Ports that may send: those of the named HCA, else all of the host. In ascending order, never
-    /// empty.
+    /// Ports that may send. If an HCA was named, these are its ports. Otherwise these are all ports
+    /// of the host. In ascending order, never empty.
     pub sending: Vec<DeviceId>,
     /// All HCA ports of the host, in ascending order.
     pub own: Vec<DeviceId>,

@@ -65,7 +65,7 @@ fn placed<'a>(task: &'a Task<'a>, kept: &Owners, switches: impl FnOnce(&mut Plac
     Some(placing)
 }
 
-/// Assigns each switch, the largest first, to the first sampler with enough capacity; then assigns
+/// Assigns each switch, the largest first, to the first sampler with enough capacity. Then assigns
 /// the HCA ports by the rules.
 ///
 /// The caller ensures that there are as many samplers as [`Task::samplers_needed`] returns.
@@ -220,8 +220,9 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// Returns the sampler for a switch: the least loaded one with capacity for the switch and its
-    /// followers, else the least loaded one with capacity for the switch.
+    /// Returns the sampler for a switch. This is the least loaded sampler with capacity for the
+    /// switch and its followers. If there is none, it is the least loaded one with capacity for the
+    /// switch alone.
     fn least_loaded(&self, switch: DeviceId, samplers: impl Iterator<Item = usize> + Clone) -> Option<usize> {
         let (ports, (followers, _)) = (self.task.port_count(switch), self.followers[switch.0 as usize]);
         let key = |sampler: &usize| {

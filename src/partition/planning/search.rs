@@ -26,8 +26,8 @@ const MAX_CHANGES: usize = 10;
 /// Largest number of passes over all units in step 3.
 const MAX_PASSES: usize = 8;
 
-/// Returns devices to the samplers that they had before, as far as possible, also by swapping them
-/// with other units that moved.
+/// Returns devices to the samplers that they had before, as far as possible. For this it also swaps
+/// devices with other units that moved.
 pub(super) fn restore(task: &Task<'_>, owners: &mut Owners, kept: &Owners, before: &Owners) {
     let mut search = Search::new(task, std::mem::take(owners), kept);
     search.find_units();
@@ -80,8 +80,8 @@ struct Unit {
     ports: u32,
     /// Cost of these ports.
     cost: u64,
-    /// Ports of the followers if this switch is their only neighbour: their hops follow from the
-    /// switch.
+    /// Ports of the followers if this switch is their only neighbour. Their hops then follow from
+    /// the hops of the switch.
     single_homed: Option<u32>,
     scope: Scope,
 }
@@ -269,8 +269,9 @@ impl<'a> Search<'a> {
         self.load[sampler] <= self.task.cap
     }
 
-    /// Returns the change that brings a sampler below a level and no other sampler to it. The most
-    /// even change is best, then the one with the fewest hops.
+    /// Returns the change that brings a sampler below a level and no other sampler up to the level.
+    /// The best change is the most even one. If several are equally even, it is the one with the
+    /// fewest hops.
     fn relief(&self, from: usize, level: u64) -> Option<Change> {
         let mut best = Best::default();
         for &unit in self.of[from].iter().filter(|unit| self.units[**unit].cost > 0) {

@@ -55,8 +55,8 @@ pub struct Options {
     pub loss: f64,
     /// Service level that the subnet manager returns for every path.
     pub path_sl: u8,
-    /// Whether path queries are exempt from [`loss`](Self::loss) and from [`faults`]. For comparisons
-    /// between engines that differ in their handling of lost path queries.
+    /// Whether path queries are exempt from [`loss`](Self::loss) and from [`faults`]. Used to
+    /// compare engines that handle lost path queries differently.
     pub spare_sa: bool,
 }
 
@@ -140,7 +140,7 @@ impl SimFabric {
         self.mads
     }
 
-    /// Returns the number of requests to a device so far, also while it is dead.
+    /// Returns the number of requests to a device so far. Requests to a dead device are included.
     ///
     /// # Panics
     /// Panics if the identifier belongs to another fabric.
@@ -311,8 +311,9 @@ impl SimFabric {
 }
 
 impl SimFabric {
-    /// Converts a time to ticks of a port. As in real devices, a tick of a switch counts the octets
-    /// of all lanes, a tick of an HCA those of one lane.
+    /// Converts a time to ticks of a port. On a switch, a tick is the time of Tick + 1 octets of
+    /// the whole port. On an HCA, a tick is the time of Tick + 1 octets on each lane. Real devices
+    /// do the same.
     fn ticks(&self, id: DeviceId, port: &Port, time: Duration) -> u64 {
         let agent = &self.agents[id.0 as usize];
         let gbps = port.rate.data_gbps().unwrap_or(traffic::DEFAULT_GBPS);
@@ -365,7 +366,7 @@ pub struct Client {
 struct Pending {
     completion: Completion,
     mad: Mad,
-    /// The instant at which the sender gets a timeout instead if this reply is lost. `None` if no
+    /// The instant at which the sender gets a timeout if this reply is lost. `None` if no
     /// transaction waits for the reply.
     give_up: Option<Instant>,
 }
@@ -383,7 +384,7 @@ impl Client {
         self.schedule(at, pending);
     }
 
-    /// Submits a MAD to the fabric. Returns its completion and the instant at which that is due.
+    /// Submits a MAD to the fabric. Returns its completion and the instant of the completion.
     fn submit(&self, target: &Target, mad: &Mad, now: Instant) -> (Instant, Pending) {
         let give_up = now + target.give_up;
         let answer = self.fabric.lock().unwrap_or_else(PoisonError::into_inner).submit(target, mad, now);

@@ -35,11 +35,11 @@ const COUNTED: f64 = 0.995;
 /// Data rate of a port without a known rate, in Gb/s.
 pub(super) const DEFAULT_GBPS: f64 = 100.0;
 
-/// All flows of a fabric, by the ports that they leave by.
+/// All flows of a fabric, by the ports through which they leave a device.
 #[derive(Debug, Default)]
 pub struct Traffic {
     flows: Vec<Flow>,
-    /// Flows that leave by each (device, port), by their index. For each flow also the share of its
+    /// The flows that leave by each (device, port), as indices. Each flow also has the share of its
     /// active time in which it waits at this port, in millionths.
     egress: BTreeMap<(DeviceId, PortNum), Vec<(u32, u64)>>,
     /// The instant at which all traffic ends. `None` for never.
@@ -89,10 +89,11 @@ impl Traffic {
         Self::routed(fabric, &Demand::jobs(fabric, seed))
     }
 
-    /// Returns the traffic of an incast, in addition to that of [`Traffic::jobs`] at a rate at
-    /// which no link is full. No other flow goes to the incast's destination.
+    /// Returns the traffic of an incast (many hosts send to one) together with the traffic of
+    /// [`Traffic::jobs`]. The jobs have a low rate, so they fill no link. No other flow goes to the
+    /// destination of the incast.
     pub fn incast(fabric: &Fabric, seed: u64, incast: &Incast) -> Self {
-        /// The jobs' share of their usual rate.
+        /// The share of their usual rate at which the jobs send.
         const SHARE: f64 = 0.1;
         let mut wanted = Demand::jobs(fabric, seed);
         wanted.retain(|demand| demand.to != incast.to);

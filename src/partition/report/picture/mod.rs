@@ -151,8 +151,8 @@ fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// Returns the cables between switches. Both ends list each cable; in a truncated file only one may
-/// do so.
+/// Returns the cables between switches. The net file lists each cable at both ends. A truncated
+/// file can list it at one end only.
 fn links(fabric: &Fabric, ids: &[DeviceId]) -> BTreeMap<(usize, usize), usize> {
     let mut listed: BTreeMap<(usize, usize), [usize; 2]> = BTreeMap::new();
     for (from, id) in ids.iter().enumerate() {
@@ -182,8 +182,8 @@ const FILLS: [[u8; 3]; 8] = [
     [0xaa, 0xaa, 0x00],
 ];
 
-/// Returns the fill colour of a sampler's switches; white without a sampler. Samplers may share a
-/// colour; their numbers differ.
+/// Returns the fill colour of the switches of a sampler, or white without a sampler. Several
+/// samplers can have the same colour, but each has another number.
 fn fill(sampler: Option<usize>) -> String {
     let [r, g, b] = sampler.map_or([0xff; 3], |sampler| FILLS[sampler % FILLS.len()]);
     format!("#{r:02x}{g:02x}{b:02x}")
