@@ -1,6 +1,8 @@
-//! The planner assigns every device to one sampler. With redundancy it assigns every device to two
-//! samplers. A device is a switch with all its ports, or one port of an HCA. So the planner never
-//! splits a switch.
+//! The planner assigns every device to one sampler: the process that will query the ports of the
+//! device. With redundancy it assigns every device to two samplers. A device is a switch with all
+//! its ports, or one port of an HCA. So the planner never splits a switch. The *cap* limits the
+//! number of ports of each sampler. The *load* of a sampler is its number of ports, or the time to
+//! query them. The *hops* are the links between a sampler and a device.
 //!
 //! The planner works in these steps:
 //!

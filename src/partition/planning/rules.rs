@@ -1,14 +1,19 @@
-//! The rules that assign devices to samplers. They follow the LDMS paper in this order:
+//! The rules that assign devices to samplers. A sampler is the process that will query the ports of
+//! these devices. The *cap* is the largest number of ports of a sampler. A leaf switch, to which
+//! hosts are connected, has tier 1. Switches of tier 2 are one link above the leaf switches. The
+//! rules follow the LDMS paper, in this order:
 //!
 //! 1. A switch has one sampler. It is never split.
 //! 2. A sampler gets the HCA ports of its own host and the switches to which its host is attached,
 //!    as far as the cap allows. If several samplers are attached to one switch, the least loaded
 //!    one gets it.
 //! 3. Each switch of tier 2 or above goes to the least loaded sampler with enough capacity.
-//! 4. Each remaining switch goes to the least loaded sampler with enough capacity.
-//! 5. HCA ports go to the sampler of their switch. If its capacity is used up, they go to the
-//!    nearest sampler with enough capacity.
-//! 6. Aggregation nodes (SHARP) do not count in the computation of tiers.
+//! 4. Each remaining switch goes to the least loaded sampler with enough capacity. Usually this is
+//!    a leaf switch without an attached sampler.
+//! 5. An HCA port goes to the sampler of its switch. If the capacity of this sampler is used up,
+//!    the HCA port goes to the nearest sampler with enough capacity.
+//! 6. Aggregation nodes (SHARP) do not count in the computation of tiers. An aggregation node is a
+//!    part of a switch that looks like an HCA.
 //!
 //! The *capacity* of a sampler is the cap minus its assigned ports. If two samplers are equal, the
 //! nearer one gets the device, and then the earlier one in the list. Larger switches are assigned
