@@ -15,7 +15,7 @@
 //!
 //! The share of time is `ticks x octets per tick x 8 / (data rate of the link x time)`. This module
 //! computes no share for an NVIDIA switch of another family, and for a device without NodeInfo.
-//! Nobody would notice an error by a factor of four there.
+//! There, the share could be wrong by a factor of four, and the records would not show this.
 
 use crate::mad::smp::NodeInfo;
 use crate::types::NodeKind;

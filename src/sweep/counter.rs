@@ -3,8 +3,8 @@
 //! 1. **One value per counter.** PortCounters and PortCountersExtended can both have a counter. If
 //!    the device has the counter in PortCountersExtended, the value comes from there, because it
 //!    has more bits. The capabilities of the device decide this. The replies of a slot do not.
-//! 2. **A decrease is a reset.** Somebody cleared the counter, or the device restarted. An event
-//!    names the counter, and the port has no rates in this slot.
+//! 2. **A decrease is a reset.** Another program cleared the counter, or the device restarted. An
+//!    event names the counter, and the port has no rates in this slot.
 //! 3. **A rate needs two valid readings** in two successive slots. There is no rate after a missed
 //!    slot, after a reset, or for a saturated counter.
 //! 4. **The time of a rate** is the time between the two readings of its counter group. It is not

@@ -2,9 +2,9 @@
 //! interval. So it starts at the same time on all samplers.
 //!
 //! The driver reads the wall clock once per slot. All waits use the monotonic clock. A slot that
-//! could not start in time is *missed*, and is never repeated. If somebody sets the wall clock, the
-//! slot numbers no longer match the elapsed time. This module detects this. It reads no clock: both
-//! times are arguments.
+//! could not start in time is *missed*, and is never repeated. If the wall clock is set, the slot
+//! numbers no longer match the elapsed time. This module detects such a step of the clock. It reads
+//! no clock: both times are arguments.
 
 use std::time::Duration;
 

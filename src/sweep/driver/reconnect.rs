@@ -1,5 +1,5 @@
 //! The transport of a driver, and the attempts to open it again after a loss. A transport is lost,
-//! for example, if somebody reloads the kernel driver or resets the HCA.
+//! for example, when an administrator reloads the kernel driver or resets the HCA.
 //!
 //! Closing and opening a device can block inside the kernel. So each attempt runs as a [job of the
 //! clock](Clock::start), and neither a slot nor a stop waits for it. The time between two attempts
