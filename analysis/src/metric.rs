@@ -56,7 +56,8 @@ impl Metric {
         }
     }
 
-    /// Returns the derived value of a record, `None` if it is missing or the metric is a rate.
+    /// Returns the derived value of a record. Returns `None` if the value is missing, or if the
+    /// metric is a rate.
     pub fn value(&self, port: &Port<'_>) -> Option<f64> {
         let value = match &self.source {
             Source::Derived(Derived::XmitGbps) => port.xmit_gbps,
@@ -71,7 +72,8 @@ impl Metric {
         value.filter(|value| value.is_finite())
     }
 
-    /// Returns whether values of several ports can be added: rates can, shares and times cannot.
+    /// Returns whether values of several ports can be added. Rates can be added, but shares and
+    /// times cannot.
     pub fn is_additive(&self) -> bool {
         matches!(self.source, Source::Rate(_) | Source::Derived(Derived::XmitGbps | Derived::RcvGbps))
     }
@@ -113,8 +115,8 @@ impl fmt::Display for Metric {
 impl FromStr for Metric {
     type Err = ParseError;
 
-    /// Parses a name. Any other name in lower case is taken as a counter; reading the records shows
-    /// whether it exists.
+    /// Parses a name. Any unknown name in lower case counts as the name of a counter. Reading the
+    /// records shows whether this counter exists.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let name = text.trim().to_owned();
         let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
@@ -137,7 +139,7 @@ impl FromStr for Metric {
 pub struct Reading {
     slot: u64,
     ts: u64,
-    /// Values in the order of the counters; `None` for a missing or saturated counter.
+    /// Values in the order of the counters. `None` for a missing or saturated counter.
     values: Vec<Option<u64>>,
 }
 

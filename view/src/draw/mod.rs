@@ -1,8 +1,8 @@
-//! Picture files: PNG or SVG by plotters.
+//! Writes picture files, PNG or SVG, with the crate plotters.
 //!
-//! The font is DejaVu Sans from the crate `dejavu`, so that pictures are equal on all machines,
-//! even on those without fonts. Large areas of cells are images. An image is copied into a PNG, and
-//! is one element of an SVG.
+//! The font is DejaVu Sans from the crate `dejavu`. So pictures are equal on all machines, also on
+//! machines without fonts. A large area of cells is drawn as an image. A PNG contains a copy of
+//! this image, and an SVG contains it as one element.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -29,7 +29,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the format by the extension of a file name; `None` for other extensions.
+    /// Returns the format by the extension of a file name, or `None` for other extensions.
     pub fn of(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?;
         [("png", Self::Png), ("svg", Self::Svg)]

@@ -1,5 +1,5 @@
-//! Heat maps as pictures: one panel for each metric, with a common time axis and a colour bar for
-//! each panel.
+//! Draws heat maps as pictures. Each metric has a panel with a colour bar. All panels have the same
+//! time axis.
 
 use ibnet_analysis::heat::grid::{Cell, Grid, Panel, Range};
 use ibnet_analysis::when::Zone;

@@ -1,4 +1,5 @@
-//! Pictures: heat maps and latency by plotters as PNG or SVG, jobs and maps as SVG.
+//! Draws pictures. Heat maps and latency are PNG or SVG, drawn with plotters. Jobs and maps are
+//! SVG.
 
 pub mod heat;
 pub mod job;

@@ -30,15 +30,15 @@ pub(crate) struct Args {
     /// (all kinds), or a counter for its rate
     #[arg(short, long, value_name = "NAME", value_delimiter = ',', default_value = "xmit_gbps")]
     metric: Vec<Metric>,
-    /// Kind of the rows: port, link (larger value of both ends), switch or host (rates summed,
-    /// otherwise the largest value)
+    /// Kind of the rows: port, link (the larger value of its two ends), switch or host (for rates
+    /// the sum of their ports, for other metrics the largest value)
     #[arg(long, value_name = "WHAT", default_value_t = RowKind::Port)]
     by: RowKind,
     /// Only ports of these hosts and the ports linked to them: `node[001-012],admin1`
     #[arg(long, value_name = "HOSTLIST")]
     nodes: Option<String>,
-    /// Values of the first and last colour: mean (0 to mean plus mean absolute deviation),
-    /// percentile:99, or 0..100 in the unit of the metric
+    /// Values of the first and last colour: mean (from 0 to the mean plus the mean absolute
+    /// deviation), percentile:99, or a range such as 0..100 in the unit of the metric
     #[arg(long, value_name = "RANGE", default_value = "mean", allow_hyphen_values = true)]
     range: Range,
     /// Picture file

@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// Nodes of the job, such as `node[001-024]`: the first words of node descriptions
     #[arg(long, value_name = "HOSTLIST", required_unless_present = "slurm", conflicts_with = "slurm")]
     nodes: Option<String>,
-    /// Slurm job; its nodes and times are taken from --slurm-file
+    /// ID of a Slurm job. Its nodes and times are read from --slurm-file
     #[arg(long, value_name = "JOBID", requires = "slurm_file")]
     slurm: Option<String>,
     /// Output of `sacct -P -X --format=JobID,State,Start,End,NodeList` or `squeue -o '%i|%T|%N|%S'`
