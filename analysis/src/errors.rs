@@ -1,7 +1,7 @@
 //! Faults of links and increases of error counters.
 //!
-//! `ibqueryerrors` reports the current values of counters. This module reports only increases
-//! within the time range of the input.
+//! The tool `ibqueryerrors` reports the current values of counters. This module reports only
+//! increases within the time range of the input.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::ports::change::CounterChange;
 use crate::ports::{ERRORS, PortKey, PortName, PortSummary};
+use crate::rows::Row;
 
 /// Thresholds of the counters in [`ERRORS`]: a larger increase is reported.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -155,16 +156,34 @@ pub struct ErrorRow {
     /// The fault: `link_down`, `flapping`, `degraded`, `ends_differ`, `was_down`, or the name of a
     /// counter.
     pub what: &'static str,
-    /// Increase of the counter over the time range; null for a link fault.
+    /// Increase of the counter over the time range. Null for a link fault.
     pub increase: Option<u64>,
     /// Whether the true increase is larger: the counter was reset in between, or it is saturated.
     pub is_lower_bound: bool,
-    /// Increase per second; null for a link fault, and for a time range of zero length.
+    /// Increase per second. Null for a link fault, and for a time range of zero length.
     pub rate: Option<f64>,
-    /// Last value of the counter; null for a link fault.
+    /// Last value of the counter. Null for a link fault.
     pub value: Option<u64>,
     /// Time of the first record of the port, in nanoseconds since 1970.
     pub since_ns: u64,
+}
+
+impl Row for ErrorRow {
+    const COLUMNS: &'static [&'static str] = &[
+        "guid",
+        "port",
+        "node",
+        "peer_guid",
+        "peer_port",
+        "peer_node",
+        "link",
+        "what",
+        "increase",
+        "is_lower_bound",
+        "rate",
+        "value",
+        "since_ns",
+    ];
 }
 
 impl<'a> Errors<'a> {

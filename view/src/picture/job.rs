@@ -47,9 +47,10 @@ pub fn of_job(job: &Job, title: &str, zone: &Zone) -> Timeline {
 /// Returns the picture of all jobs: the injected traffic by job, and the traffic into the selected
 /// nodes by switch port.
 pub fn of_all(traffic: &JobsTraffic, into: Option<&str>, zone: &Zone) -> Timeline {
-    let jobs = traffic.jobs.iter().map(|job| (format!("job {}", job.job), job.injected_gbps.clone())).collect();
-    let mut stacked = largest(jobs, "jobs");
-    stacked.push(Series { name: "no job".to_owned(), color: NO_JOB, values: traffic.no_job.clone() });
+    let (jobs, rest): (Vec<_>, Vec<_>) = traffic.jobs.iter().partition(|job| job.job.is_some());
+    let name = |id: &Option<String>| format!("job {}", id.as_deref().unwrap_or_default());
+    let mut stacked = largest(jobs.into_iter().map(|job| (name(&job.job), job.injected_gbps.clone())).collect(), "jobs");
+    stacked.extend(rest.into_iter().map(|rest| Series { name: "no job".to_owned(), color: NO_JOB, values: rest.injected_gbps.clone() }));
     let total = Series { name: "total".to_owned(), color: TOTAL, values: traffic.total.clone() };
     let title = "Traffic that the hosts injected, by job".to_owned();
     let mut panels = vec![Panel { title, unit: Unit::Gbps, most: None, stacked, curves: vec![total] }];

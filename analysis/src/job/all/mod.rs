@@ -242,23 +242,23 @@ impl AllJobs {
         let rates = |octets: Vec<Option<f64>>| -> Vec<Option<f64>> {
             octets.into_iter().enumerate().map(|(index, octets)| Some(octets? * 8.0 / 1e9 / seconds(index))).collect()
         };
-        let (mut all, mut rest, mut injected_bytes) = (vec![None; bins], vec![None; bins], 0.0);
-        let mut jobs: Vec<Builder> = self.list.jobs.iter().map(|_| Builder::new(bins)).collect();
+        let mut all = vec![None; bins];
+        // The last one is the traffic without a job.
+        let mut builders: Vec<Builder> = (0..=self.list.jobs.len()).map(|_| Builder::new(bins)).collect();
+        let place = |owner: Owner| owner.map_or(self.list.jobs.len(), |job| job as usize);
         for port in &ports {
             for ((bin, owner), flow) in &port.bins {
-                injected_bytes += flow.xmit.unwrap_or(0.0);
                 add(&mut all[index(*bin)], flow.xmit);
-                match owner {
-                    Some(job) => jobs[*job as usize].add(port.host, index(*bin), *flow),
-                    None => add(&mut rest[index(*bin)], flow.xmit),
-                }
+                builders[place(*owner)].add(port.host, index(*bin), *flow);
             }
-            let owners: BTreeSet<u32> = port.bins.keys().filter_map(|(_, owner)| *owner).collect();
-            owners.into_iter().for_each(|job| jobs[job as usize].count_port(port.host));
+            let owners: BTreeSet<Owner> = port.bins.keys().map(|(_, owner)| *owner).collect();
+            owners.into_iter().for_each(|owner| builders[place(owner)].count_port(port.host));
         }
-        let totals = self.list.jobs.iter().zip(jobs).filter(|(_, builder)| !builder.nodes.is_empty());
-        let mut jobs: Vec<JobTotal> = totals.map(|(window, builder)| builder.finish(window, &rates)).collect();
+        let rest = builders.pop().map(|builder| builder.finish(None, &rates));
+        let totals = self.list.jobs.iter().zip(builders).filter(|(_, builder)| !builder.nodes.is_empty());
+        let mut jobs: Vec<JobTotal> = totals.map(|(window, builder)| builder.finish(Some(window), &rates)).collect();
         jobs.sort_by(|a, b| b.injected_bytes.total_cmp(&a.injected_bytes));
+        jobs.extend(rest);
         let mut flows: Vec<(f64, PortRate)> = Vec::new();
         for port in ports.iter().filter(|port| into.is_some_and(|hosts| hosts.contains_node(port.host))) {
             let mut octets = vec![None; bins];
@@ -272,9 +272,7 @@ impl AllJobs {
             bin_ns,
             bins,
             jobs,
-            no_job: rates(rest),
             total: rates(all),
-            injected_bytes,
             into: flows.into_iter().map(|(_, rate)| rate).collect(),
         })
     }

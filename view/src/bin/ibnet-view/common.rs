@@ -20,15 +20,15 @@ const SLOW_TO_READ: u64 = 64 << 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Recorded {
-    /// Recorded files: names, patterns in quotes, `-` for standard input; plain or compressed by
-    /// zstd
+    /// Files with records of ibnet-sweep: names, patterns in quotes, or `-` for standard input. The
+    /// files can be compressed with zstd
     #[arg(value_name = "FILES", required = true)]
     files: Vec<PathBuf>,
-    /// Start of the time range, inclusive: `2026-11-21 12:00`, RFC 3339, seconds since 1970, `-10m`
-    /// (before now), `now`
+    /// Start of the time range (a record at this time is included): `2026-11-21 12:00`, RFC 3339,
+    /// seconds since 1970, `-10m` (before now), `now`
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<String>,
-    /// End of the time range, exclusive; same formats as --from
+    /// End of the time range (a record at this time is not included); same formats as --from
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<String>,
 }
@@ -71,16 +71,21 @@ pub(crate) fn picture(text: &str) -> Result<PathBuf, String> {
     if Format::of(&path).is_some() { Ok(path) } else { Err("the name must end in .png or .svg".to_owned()) }
 }
 
-/// Formats the time range of the records: the first line of every table.
+/// Returns the time range of the records, in nanoseconds since 1970.
 ///
 /// # Errors
 /// Returns an error if the time range has no records: no records does not mean no faults.
+pub(crate) fn span(summary: &ReadSummary) -> Result<(u64, u64), AnalysisError> {
+    let help = || "the files cover another time; omit --from and --to to see all of it".to_owned();
+    summary.span.ok_or_else(|| AnalysisError::Nothing { what: "no record in the time range".to_owned(), help: help() })
+}
+
+/// Formats the time range of the records: the first line of every table.
+///
+/// # Errors
+/// Returns an error if the time range has no records.
 pub(crate) fn time_range(summary: &ReadSummary) -> Result<String, AnalysisError> {
-    let Some(span) = summary.span else {
-        let help = "the files cover another time; omit --from and --to to see all of it".to_owned();
-        return Err(AnalysisError::Nothing { what: "no record in the time range".to_owned(), help });
-    };
-    Ok(format_span(span, &Zone::local()) + "\n")
+    Ok(format_span(span(summary)?, &Zone::local()) + "\n")
 }
 
 /// Formats two points in time and the time zone.
