@@ -35,6 +35,7 @@ mod path;
 pub mod ports;
 pub mod replay;
 pub mod rows;
+mod suggest;
 pub mod trees;
 pub mod when;
 

@@ -1,7 +1,7 @@
-//! Draws pictures. Heat maps and latency are PNG or SVG, drawn with plotters. Jobs and maps are
-//! SVG.
+//! Draws pictures. Heat maps, jobs and latency are PNG or SVG, maps are SVG.
 
 pub mod heat;
 pub mod job;
 pub mod latency;
 pub mod map;
+pub mod timeline;
