@@ -9,6 +9,7 @@
 //! The row types, such as [`links::LinkRow`], implement [`rows::Row`]: their field names are an
 //! interface.
 
+pub mod devices;
 pub mod error;
 pub mod errors;
 #[cfg(test)]
