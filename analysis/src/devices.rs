@@ -17,7 +17,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ibnet::types::{Guid, NodeKind, PortNum};
 use rustc_hash::FxHashMap;
-use serde::Serialize;
 
 use crate::input::Fold;
 use crate::ports::{PortKey, PortName};
@@ -30,8 +29,7 @@ pub struct Devices {
 }
 
 /// Fault of a device.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum DeviceFault {
     /// The device does not answer at the end of the time range.
     Unreachable,
@@ -39,6 +37,17 @@ pub enum DeviceFault {
     WrongDevice,
     /// The device did not answer for some time, and answers at the end.
     WasUnreachable,
+}
+
+impl DeviceFault {
+    /// Returns the name in the JSON output.
+    pub const fn what(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::WrongDevice => "wrong_device",
+            Self::WasUnreachable => "was_unreachable",
+        }
+    }
 }
 
 /// A device with a fault.

@@ -35,27 +35,6 @@ pub trait Fold: Clone + Send {
     fn merge(&mut self, later: Self);
 }
 
-/// Two folds of the same records.
-impl<A: Fold, B: Fold> Fold for (A, B) {
-    fn uses(&self, kind: Type) -> bool {
-        self.0.uses(kind) || self.1.uses(kind)
-    }
-
-    fn uses_counters(&self) -> bool {
-        self.0.uses_counters() || self.1.uses_counters()
-    }
-
-    fn add(&mut self, record: &Record<'_>) {
-        self.0.add(record);
-        self.1.add(record);
-    }
-
-    fn merge(&mut self, later: Self) {
-        self.0.merge(later.0);
-        self.1.merge(later.1);
-    }
-}
-
 /// The files to read and the time range.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Inputs {

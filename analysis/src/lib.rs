@@ -22,6 +22,7 @@ pub mod latency;
 pub mod links;
 pub mod map;
 pub mod metric;
+mod pair;
 mod path;
 pub mod ports;
 pub mod replay;
