@@ -19,6 +19,7 @@
 //! The row types, such as [`links::LinkRow`], implement [`rows::Row`]. Other programs use the names
 //! of their fields, so the names do not change.
 
+pub mod devices;
 pub mod error;
 pub mod errors;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub mod latency;
 pub mod links;
 pub mod map;
 pub mod metric;
+mod pair;
 mod path;
 pub mod ports;
 pub mod replay;

@@ -14,6 +14,8 @@
 
 pub mod conversion;
 pub mod formats;
+#[cfg(test)]
+mod golden;
 pub mod planning;
 pub mod report;
 

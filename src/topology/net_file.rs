@@ -150,7 +150,11 @@ pub fn parse_all(files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, NetFileErr
     let mut subnets: Vec<Subnet<'_>> = Vec::new();
     for (file, (text, name)) in (0..).zip(texts.iter().zip(&names)) {
         let draft = Format::of(text).draft(text, file, name)?;
-        let ends: BTreeMap<Key, Lid> = ends(&draft).map(|end| (end.key(), end.lid)).collect();
+        // Only further files are compared.
+        let ends: BTreeMap<Key, Lid> = match files {
+            [_] => BTreeMap::new(),
+            _ => ends(&draft).map(|end| (end.key(), end.lid)).collect(),
+        };
         let mut joined = Subnet { drafts: Vec::new(), ends };
         // A file may join two subnets that were separate so far.
         let mut others = Vec::new();
@@ -231,7 +235,11 @@ fn merge(names: Vec<String>, drafts: Vec<(u16, Draft<'_>)>) -> NetFile {
 fn overlaps(names: &[String], lines: &[Line<'_>]) -> Vec<String> {
     let mut known = BTreeSet::new();
     let mut notes = Vec::new();
-    for of_file in lines.chunk_by(|a, b| a.position.file == b.position.file) {
+    let of_files = || lines.chunk_by(|a, b| a.position.file == b.position.file);
+    if of_files().nth(1).is_none() {
+        return notes;
+    }
+    for of_file in of_files() {
         let before = known.len();
         known.extend(of_file.iter().map(|line| (line.end.guid, line.end.port)));
         let new = known.len() - before;

@@ -88,7 +88,7 @@ impl ThreeTiers {
 impl Dragonfly {
     /// Returns the fabric as a blueprint.
     pub fn blueprint(&self) -> Blueprint {
-        const RADIX: usize = 200;
+        const RADIX: usize = 64;
         let Self { groups, leaves, spines, hosts } = *self;
         let mut net = Net::new();
         let mut outer: Vec<Vec<NodeId>> = Vec::new();

@@ -153,6 +153,8 @@ pub struct LinkEvents {
     pub resets: u64,
     /// Time of the last `link_down` or `link_up` event, and whether it was `link_up`.
     pub last: Option<(u64, bool)>,
+    /// Time of the last change of width or speed.
+    pub last_rate_change: Option<u64>,
 }
 
 impl Fold for Ports {
@@ -313,6 +315,7 @@ impl PortSummary {
             "link_up" => self.events.add_state(event.ts, true),
             "link_change" => {
                 self.events.rate_changes += 1;
+                self.events.last_rate_change = self.events.last_rate_change.max(Some(event.ts));
                 // The rate before the change may be in this text only, for example if it is from
                 // the net file.
                 event.detail.split([' ', ',']).for_each(|word| self.keep_fastest(word));
@@ -412,6 +415,7 @@ impl LinkEvents {
         self.rate_changes += later.rate_changes;
         self.resets += later.resets;
         self.last = self.last.max(later.last);
+        self.last_rate_change = self.last_rate_change.max(later.last_rate_change);
     }
 
     /// Returns whether the last event was `link_down`.

@@ -312,12 +312,15 @@ impl<'a> Search<'a> {
 
     /// Returns the change of a unit that saves most hops.
     fn nearer(&self, unit: usize, level: u64) -> Option<Change> {
-        let Unit { owner: from, ports, cost, .. } = self.units[unit];
+        let Unit { id, owner: from, ports, cost, single_homed, .. } = self.units[unit];
         let mut best = (0, None);
-        for to in self.targets(unit) {
+        let (here, now) = (self.task.hops(from, id), self.hops(unit, from));
+        // The hops of such a unit grow with those of its device.
+        let is_nearer = |to: usize| single_homed.is_none() || self.task.hops(to, id) < here;
+        for to in (0..self.load.len()).filter(|to| is_nearer(*to)).filter(|to| self.is_target(unit, *to)) {
             // A swap that saves hops brings at least one of both units nearer. It is found from
             // that unit.
-            let more_hops = self.more_hops(unit, to);
+            let more_hops = self.hops(unit, to) - now;
             if more_hops >= 0 {
                 continue;
             }
@@ -339,8 +342,12 @@ impl<'a> Search<'a> {
 
     /// Returns the samplers that a unit may move to.
     fn targets(&self, unit: usize) -> impl Iterator<Item = usize> + '_ {
+        (0..self.load.len()).filter(move |to| self.is_target(unit, *to))
+    }
+
+    fn is_target(&self, unit: usize, to: usize) -> bool {
         let Unit { id, owner, scope, .. } = self.units[unit];
-        (0..self.load.len()).filter(move |to| *to != owner && self.is_allowed(id, scope, *to))
+        to != owner && self.is_allowed(id, scope, to)
     }
 
     fn is_allowed(&self, device: DeviceId, scope: Scope, to: usize) -> bool {

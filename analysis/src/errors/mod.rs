@@ -1,80 +1,23 @@
-//! Faults of links and increases of error counters.
+//! Devices that do not answer, faults of links, and increases of error counters.
 //!
 //! The tool `ibqueryerrors` reports the current values of counters. This module reports only
 //! increases within the time range of the input.
 
 use std::collections::BTreeMap;
 
-use ibnet::types::Printable;
 use serde::Serialize;
 
+use crate::devices::{Devices, FaultyDevice};
 use crate::ports::change::CounterChange;
 use crate::ports::{ERRORS, PortKey, PortName, PortSummary};
 use crate::rows::Row;
 
-/// Thresholds of the counters in [`ERRORS`]: a larger increase is reported.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Thresholds([u64; ERRORS.len()]);
+mod thresholds;
 
-/// Index of `port_rcv_switch_relay_errors` in [`ERRORS`].
-const SWITCH_RELAY_ERRORS: usize = 13;
+pub use thresholds::{ThresholdError, Thresholds};
 
-impl Default for Thresholds {
-    /// Returns 0 for all counters except `port_rcv_switch_relay_errors`, which gets 100. Switches
-    /// also count packets in this counter that they discard by design, such as a multicast packet
-    /// whose only output is the port that received it.
-    fn default() -> Self {
-        let mut thresholds = Self([0; ERRORS.len()]);
-        thresholds.0[SWITCH_RELAY_ERRORS] = 100;
-        thresholds
-    }
-}
-
-/// A malformed threshold.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, miette::Diagnostic)]
-pub enum ThresholdError {
-    /// The text is not `NAME=N`.
-    #[error("cannot read the threshold `{}`: expected NAME=N", Printable(found))]
-    #[diagnostic(help("write a counter and a number, such as `symbol_error_counter=10`; larger increases are shown"))]
-    Form {
-        /// The text.
-        found: String,
-    },
-    /// No error counter has this name.
-    #[error("cannot set a threshold for `{}`: there is no error counter of this name", Printable(found))]
-    #[diagnostic(help("the most similar name is `{}`; the counters are {}", nearest, ERRORS.join(", ")))]
-    Name {
-        /// The name.
-        found: String,
-        /// The counter with the most similar name.
-        nearest: &'static str,
-    },
-}
-
-impl Thresholds {
-    /// Sets a threshold from `NAME=N`. The name is that of the records or of `perfquery`, or `all`.
-    ///
-    /// # Errors
-    /// Returns an error if the text is malformed or names no error counter.
-    pub fn set(&mut self, text: &str) -> Result<(), ThresholdError> {
-        let (name, number) = text
-            .split_once('=')
-            .and_then(|(name, number)| Some((name.trim(), number.trim().parse().ok()?)))
-            .ok_or_else(|| ThresholdError::Form { found: text.to_owned() })?;
-        let plain = |name: &str| name.replace('_', "").to_lowercase();
-        let matches = |known: &str| [plain(name), plain(name) + "counter", plain(name) + "errors"].contains(&plain(known));
-        if name == "all" {
-            self.0 = [number; ERRORS.len()];
-        } else if let Some(index) = ERRORS.iter().position(|known| matches(known)) {
-            self.0[index] = number;
-        } else {
-            let similarity = |known: &str| strsim::jaro(&plain(name), &plain(known));
-            let nearest = ERRORS.into_iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b))).unwrap_or(ERRORS[0]);
-            return Err(ThresholdError::Name { found: name.to_owned(), nearest });
-        }
-        Ok(())
-    }
-}
+/// Index of `link_downed_counter` in [`ERRORS`].
+const LINK_DOWNED: usize = 0;
 
 /// Fault of a link, worst first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -124,6 +67,8 @@ pub struct FaultyPort<'a> {
     pub summary: &'a PortSummary,
     /// Fault of the link, if it has one.
     pub fault: Option<LinkFault>,
+    /// Start of the fault, if the records show it, in nanoseconds since 1970.
+    pub since_ns: Option<u64>,
     /// Indices in [`ERRORS`] of the counters whose increase exceeds the threshold.
     pub counters: Vec<usize>,
 }
@@ -131,6 +76,8 @@ pub struct FaultyPort<'a> {
 /// All faults of an input.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Errors<'a> {
+    /// Devices with faults: those that do not answer first, and switches before hosts.
+    pub devices: Vec<FaultyDevice>,
     /// Ports with link faults by severity, then ports by their number of errors.
     pub faulty: Vec<FaultyPort<'a>>,
     /// Number of all ports.
@@ -139,33 +86,46 @@ pub struct Errors<'a> {
     pub below: usize,
     /// Number of ports with a counter that was saturated from the beginning.
     pub saturated: usize,
-    /// Number of ports that never answered.
+    /// Number of ports without a reply, on devices that are not in `devices`.
     pub silent: usize,
+    /// Number of ports with link faults that belong to an unreachable device, or whose peer does.
+    /// They are not in `faulty`.
+    pub at_unreachable: usize,
 }
 
-/// A fault in the JSON output. A port has one row for its link and one for each counter.
+/// A fault in the JSON output. A device that does not answer has one row. A port has one row for
+/// its link and one for each counter.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ErrorRow {
-    /// The port.
+    /// The port. A device that does not answer has the port with the GUID of the device; for a
+    /// switch this is port 0.
     #[serde(flatten)]
     pub port: PortName,
-    /// The port at the other end of the link, if it is known.
+    /// The port at the other end of the link; null for a device, and if it is not known.
     pub peer: Option<PortName>,
-    /// Width and speed of the link, such as `4xEDR`.
-    pub link: String,
-    /// The fault: `link_down`, `flapping`, `degraded`, `ends_differ`, `was_down`, or the name of a
-    /// counter.
+    /// Width and speed of the link, such as `4xEDR`; null for a device.
+    pub link: Option<String>,
+    /// The fault: `unreachable`, `wrong_device`, `was_unreachable`, `link_down`, `flapping`,
+    /// `degraded`, `ends_differ`, `was_down`, or the name of a counter.
     pub what: &'static str,
-    /// Increase of the counter over the time range. Null for a link fault.
+    /// Increase of the counter over the time range. Null for other faults.
     pub increase: Option<u64>,
     /// Whether the true increase is larger: the counter was reset in between, or it is saturated.
     pub is_lower_bound: bool,
-    /// Increase per second. Null for a link fault, and for a time range of zero length.
+    /// Increase per second. Null for other faults, and for a time range of zero length.
     pub rate: Option<f64>,
-    /// Last value of the counter. Null for a link fault.
+    /// Last value of the counter. Null for other faults.
     pub value: Option<u64>,
-    /// Time of the first record of the port, in nanoseconds since 1970.
+    /// Start of the fault, in nanoseconds since 1970. A device: the first record or event without an
+    /// answer. A link that is down or changed its rate: the event. Else: the first record of the
+    /// port.
     pub since_ns: u64,
+    /// Whether the fault began within the time range; null if this is not known.
+    pub began_in_range: Option<bool>,
+    /// Number of unreachable devices that are connected through this device only.
+    pub devices_behind: usize,
+    /// These devices; not in CSV.
+    pub behind: Vec<PortName>,
 }
 
 impl Row for ErrorRow {
@@ -183,23 +143,38 @@ impl Row for ErrorRow {
         "rate",
         "value",
         "since_ns",
+        "began_in_range",
+        "devices_behind",
     ];
 }
 
 impl<'a> Errors<'a> {
-    /// Finds the faults of all ports.
-    pub fn find(ports: &'a BTreeMap<PortKey, PortSummary>, thresholds: &Thresholds) -> Self {
-        let mut found = Self { faulty: Vec::new(), ports: ports.len(), below: 0, saturated: 0, silent: 0 };
+    /// Finds the faults of all devices and ports.
+    pub fn find(ports: &'a BTreeMap<PortKey, PortSummary>, devices: &Devices, thresholds: &Thresholds) -> Self {
+        let found_devices = devices.faults();
+        let mut found =
+            Self { devices: found_devices, faulty: Vec::new(), ports: ports.len(), below: 0, saturated: 0, silent: 0, at_unreachable: 0 };
         for (key, summary) in ports {
+            let is_unreachable = devices.is_unreachable(key.0);
+            let is_at_unreachable = is_unreachable || summary.peer.is_some_and(|peer| devices.is_unreachable(peer.0));
             let increase = |index: &usize| summary.errors[*index].map_or(0, |change| change.increase);
-            let counters: Vec<usize> = (0..ERRORS.len()).filter(|index| increase(index) > thresholds.0[*index]).collect();
+            let mut counters: Vec<usize> = (0..ERRORS.len()).filter(|index| increase(index) > thresholds.of(*index)).collect();
             let peer = summary.peer.and_then(|peer| ports.get(&peer));
-            let fault = link_fault(summary, peer);
-            found.silent += usize::from(summary.records.1 == 0);
+            let mut fault = link_fault(summary, peer, devices.down_since(*key));
+            if is_at_unreachable && (fault.take().is_some() | counters.contains(&LINK_DOWNED)) {
+                counters.retain(|index| *index != LINK_DOWNED);
+                found.at_unreachable += 1;
+            }
+            found.silent += usize::from(summary.records.1 == 0 && !is_unreachable);
             found.saturated += usize::from(summary.errors.iter().flatten().any(|change| change.increase == 0 && change.is_lower_bound));
             if fault.is_some() || !counters.is_empty() {
-                found.faulty.push(FaultyPort { key: *key, summary, fault, counters });
-            } else {
+                let since_ns = match fault {
+                    Some(LinkFault::Down) => summary.events.last.map(|(ts, _)| ts).or_else(|| devices.down_since(*key)),
+                    Some(_) => summary.events.last_rate_change.max(summary.events.last.map(|(ts, _)| ts)),
+                    None => None,
+                };
+                found.faulty.push(FaultyPort { key: *key, summary, fault, since_ns, counters });
+            } else if !is_at_unreachable {
                 found.below += usize::from((0..ERRORS.len()).any(|index| increase(&index) > 0));
             }
         }
@@ -208,18 +183,41 @@ impl<'a> Errors<'a> {
         found
     }
 
+    /// Returns whether nothing is wrong: no device and no port has a fault.
+    pub fn is_empty(&self) -> bool {
+        self.devices.is_empty() && self.faulty.is_empty()
+    }
+
     /// Returns the rows of the JSON output.
     pub fn rows(&self) -> Vec<ErrorRow> {
-        self.faulty.iter().flat_map(FaultyPort::rows).collect()
+        self.devices.iter().map(device_row).chain(self.faulty.iter().flat_map(FaultyPort::rows)).collect()
     }
 }
 
-/// Returns the fault of a link as seen from one of its ports.
-fn link_fault(port: &PortSummary, peer: Option<&PortSummary>) -> Option<LinkFault> {
+fn device_row(device: &FaultyDevice) -> ErrorRow {
+    ErrorRow {
+        port: device.port.clone(),
+        peer: None,
+        link: None,
+        what: device.fault.what(),
+        increase: None,
+        is_lower_bound: false,
+        rate: None,
+        value: None,
+        since_ns: device.since_ns,
+        began_in_range: Some(device.answered_before),
+        devices_behind: device.behind.len(),
+        behind: device.behind.clone(),
+    }
+}
+
+/// Returns the fault of a link as seen from one of its ports. `down_since` is the time since which
+/// PortInfo reports that the link is down.
+fn link_fault(port: &PortSummary, peer: Option<&PortSummary>, down_since: Option<u64>) -> Option<LinkFault> {
     let events = &port.events;
-    let downs = events.downs.max(port.errors[0].map_or(0, |change| change.increase));
+    let downs = events.downs.max(port.errors[LINK_DOWNED].map_or(0, |change| change.increase));
     let is_slower = |peer: &PortSummary| port.gbps().zip(peer.gbps()).is_some_and(|(own, other)| own < other);
-    if events.is_down() {
+    if events.is_down() || down_since.is_some() {
         Some(LinkFault::Down)
     } else if downs > 1 || events.rate_changes > 2 {
         Some(LinkFault::Flapping)
@@ -242,20 +240,24 @@ impl FaultyPort<'_> {
 
     /// Returns the rows of the JSON output.
     pub fn rows(&self) -> Vec<ErrorRow> {
-        let Self { key, summary, fault, .. } = self;
-        let row = |what: &'static str, change: Option<CounterChange>| ErrorRow {
+        let Self { key, summary, fault, since_ns, .. } = self;
+        let row = |what: &'static str, change: Option<CounterChange>, since_ns: Option<u64>| ErrorRow {
             port: PortName::new(&summary.node, *key),
             peer: summary.peer_port(),
-            link: summary.link.to_string(),
+            link: Some(summary.link.to_string()),
             what,
             increase: change.map(|change| change.increase),
             is_lower_bound: change.is_some_and(|change| change.is_lower_bound),
             rate: change.map(|change| change.increase as f64 / summary.seconds()).filter(|rate| rate.is_finite()),
             value: change.map(|change| change.last),
-            since_ns: summary.span.0,
+            since_ns: since_ns.unwrap_or(summary.span.0),
+            began_in_range: since_ns.map(|_| true),
+            devices_behind: 0,
+            behind: Vec::new(),
         };
-        let of_link = fault.map(|fault| row(fault.what(), None));
-        of_link.into_iter().chain(self.changes().map(|(index, change)| row(ERRORS[index], Some(change)))).collect()
+        let of_link = fault.map(|fault| row(fault.what(), None, *since_ns));
+        let of_counters = self.changes().map(|(index, change)| row(ERRORS[index], Some(change), None));
+        of_link.into_iter().chain(of_counters).collect()
     }
 }
 
@@ -269,7 +271,7 @@ mod tests {
 
     /// Ten seconds of a leaf switch: port 1 has errors, port 2 is down, port 3 is degraded, port 4
     /// has no fault, port 5 flaps, port 6 counts relay errors, port 7 never answers.
-    fn ports() -> BTreeMap<PortKey, PortSummary> {
+    fn lines() -> Vec<String> {
         let mut lines = Vec::new();
         for slot in [10, 15, 20] {
             let one = |number, rest: &[(&str, serde_json::Value)]| {
@@ -295,13 +297,18 @@ mod tests {
             event(13, (1, 5), "link_down", "down"),
             event(14, (1, 5), "link_up", "active"),
         ]);
-        fold(Ports::with_bins(1), &lines).finish()
+        lines
+    }
+
+    fn read(lines: &[String]) -> (BTreeMap<PortKey, PortSummary>, Devices) {
+        let (ports, devices) = fold((Ports::with_bins(1), Devices::default()), lines);
+        (ports.finish(), devices)
     }
 
     #[test]
     fn link_faults_come_before_error_counters() {
-        let ports = ports();
-        let errors = Errors::find(&ports, &Thresholds::default());
+        let (ports, devices) = read(&lines());
+        let errors = Errors::find(&ports, &devices, &Thresholds::default());
         let found: Vec<_> = errors.faulty.iter().map(|port| (port.key.1.0, port.fault)).collect();
         assert_eq!(found, [(2, Some(LinkFault::Down)), (5, Some(LinkFault::Flapping)), (3, Some(LinkFault::Degraded)), (1, None)]);
         assert_eq!((errors.ports, errors.below, errors.saturated, errors.silent), (7, 1, 1, 1));
@@ -310,8 +317,8 @@ mod tests {
 
     #[test]
     fn rows_have_one_fault_each() {
-        let ports = ports();
-        let rows = Errors::find(&ports, &Thresholds::default()).rows();
+        let (ports, devices) = read(&lines());
+        let rows = Errors::find(&ports, &devices, &Thresholds::default()).rows();
         let whats: Vec<_> = rows.iter().map(|row| (row.port.port.0, row.what, row.increase)).collect();
         assert_eq!(
             whats,
@@ -329,36 +336,64 @@ mod tests {
         let json = serde_json::to_value(&rows[0]).expect("a row");
         assert_eq!((&json["guid"], &json["port"], &json["node"]), (&"0x0000000000000001".into(), &2.into(), &"leaf".into()));
         assert_eq!((&json["what"], &json["increase"]), (&"link_down".into(), &serde_json::Value::Null));
+        assert_eq!((rows[0].since_ns, rows[0].began_in_range), (12_000_000_400, Some(true)));
     }
 
     #[test]
-    fn thresholds_accept_any_name_of_a_counter() {
+    fn counter_within_its_threshold_is_not_a_fault() {
+        let (ports, devices) = read(&lines());
         let mut thresholds = Thresholds::default();
-        for (text, index) in [
-            ("symbol_error_counter=30", 2),
-            ("SymbolErrorCounter = 30", 2),
-            ("PortXmitDiscards=1000", 14),
-            ("port_sw_hoq_lifetime_limit_discards=500", 18),
-        ] {
+        for text in ["symbol_error_counter=30", "port_xmit_discards=1000", "port_sw_hoq_lifetime_limit_discards=500"] {
             thresholds.set(text).expect("a counter");
-            assert!(thresholds.0[index] >= 30, "{text}");
         }
-        let ports = ports();
-        assert!(Errors::find(&ports, &thresholds).faulty.iter().all(|port| port.fault.is_some()), "30 is not more than 30");
+        let errors = Errors::find(&ports, &devices, &thresholds);
+        assert!(errors.faulty.iter().all(|port| port.fault.is_some()), "30 is not more than 30");
+        assert_eq!(errors.below, 2);
         thresholds.set("all=0").expect("all of them");
-        assert_eq!(Errors::find(&ports, &thresholds).below, 0);
-        assert_eq!(thresholds.set("symbols=1"), Err(ThresholdError::Name { found: "symbols".to_owned(), nearest: "symbol_error_counter" }));
-        for text in ["symbol_error_counter", "symbol_error_counter=-1", "=", ""] {
-            assert!(thresholds.set(text).is_err(), "{text}");
+        assert_eq!(Errors::find(&ports, &devices, &thresholds).below, 0);
+    }
+
+    /// A host on a leaf switch that dies: the link of the host goes down, and the host is not
+    /// reachable any more.
+    #[test]
+    fn dead_device_is_first_and_its_links_are_only_counted() {
+        let (leaf, core, host) = (0x1, 0x2, 0x900);
+        let mut lines = lines();
+        for slot in 1..=4_u64 {
+            let dies = [("status", if slot < 3 { "ok" } else { "unreachable" }.into())];
+            let downs = [("link_downed_counter", u64::from(slot > 2).into()), ("symbol_error_counter", (slot * 2).into())];
+            lines.push(port(slot, (0x20, 1), "dead", (host, 1, "n1"), &dies));
+            lines.push(port(slot, (0x20, 9), "dead", (core, 9, "core"), &dies));
+            lines.push(port(slot, (host, 1), "n1", (0x20, 1, "dead"), &dies));
+            lines.push(port(slot, (core, 9), "core", (0x20, 9, "dead"), &downs));
+            lines.push(port(slot, (core, 1), "core", (leaf, 9, "leaf"), &[]));
         }
+        lines.push(event(3, (core, 9), "link_down", "down"));
+        let (ports, devices) = read(&lines);
+        let errors = Errors::find(&ports, &devices, &Thresholds::default());
+        assert_eq!((errors.at_unreachable, errors.silent), (1, 1), "the core's port; port 7 of the leaf switch");
+        let rows = errors.rows();
+        assert_eq!((rows[0].what, &*rows[0].port.node, rows[0].since_ns), ("unreachable", "dead", 3_000_000_500));
+        assert_eq!((rows[0].devices_behind, &*rows[0].behind[0].node, rows[0].began_in_range), (1, "n1", Some(true)));
+        assert_eq!(rows.iter().filter(|row| row.what == "unreachable").count(), 1, "the host is behind the switch");
+        let at_core: Vec<_> = rows.iter().filter(|row| &*row.port.node == "core").map(|row| row.what).collect();
+        assert_eq!(at_core, ["symbol_error_counter"], "the link that is down is not listed");
+    }
+
+    #[test]
+    fn link_that_is_down_in_the_records_is_a_fault() {
+        let status = |slot, status: &str| port(slot, (1, 1), "leaf", (0x101, 1, "n1"), &[("status", status.into())]);
+        let (ports, devices) = read(&[status(1, "ok"), status(2, "down"), status(3, "down")]);
+        let rows = Errors::find(&ports, &devices, &Thresholds::default()).rows();
+        assert_eq!((rows.len(), rows[0].what, rows[0].since_ns), (1, "link_down", 2_000_000_500));
     }
 
     #[test]
     fn port_slower_than_its_peer_is_a_mismatch() {
         let lines =
             [port(1, (1, 1), "leaf", (0x101, 1, "n1"), &[("link", "4xQDR".into())]), port(1, (0x101, 1), "n1", (1, 1, "leaf"), &[])];
-        let ports = fold(Ports::with_bins(1), &lines).finish();
-        let errors = Errors::find(&ports, &Thresholds::default());
+        let (ports, devices) = read(&lines);
+        let errors = Errors::find(&ports, &devices, &Thresholds::default());
         assert_eq!(
             errors.faulty.iter().map(|port| (port.key, port.fault)).collect::<Vec<_>>(),
             [((Guid(1), PortNum(1)), Some(LinkFault::Mismatch))]
