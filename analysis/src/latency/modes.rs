@@ -9,15 +9,15 @@
 //!    distant ones (like SkinnyDip: S. Maurer and C. Plant, KDD 2016).
 //!
 //! A large recording has millions of values, and values of one device are not independent. So the
-//! test never assumes more than [`MOST_VALUES`] values: a dip below 0.006 is not a mode, and neither
-//! are about 1 % of the values.
+//! test never assumes more than [`MOST_VALUES`] values: a dip below 0.0028 is not significant, so that
+//! less than about 1 % of the values are not a mode.
 
 use super::bins::Bins;
 use super::dip::{self, Knot};
 use super::distribution::Distribution;
 
 /// Largest number of values that the test assumes.
-pub const MOST_VALUES: f64 = 10_000.0;
+pub const MOST_VALUES: f64 = 50_000.0;
 
 /// A mode: a peak of the density, and the values up to the valleys at both sides.
 #[derive(Clone, Copy, PartialEq, Debug)]
