@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::ports::change::CounterChange;
 use crate::ports::{ERRORS, PortKey, PortName, PortSummary};
+use crate::rows::Row;
 
 /// Thresholds of the counters in [`ERRORS`]: a larger increase is reported.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -165,6 +166,24 @@ pub struct ErrorRow {
     pub value: Option<u64>,
     /// Time of the first record of the port, in nanoseconds since 1970.
     pub since_ns: u64,
+}
+
+impl Row for ErrorRow {
+    const COLUMNS: &'static [&'static str] = &[
+        "guid",
+        "port",
+        "node",
+        "peer_guid",
+        "peer_port",
+        "peer_node",
+        "link",
+        "what",
+        "increase",
+        "is_lower_bound",
+        "rate",
+        "value",
+        "since_ns",
+    ];
 }
 
 impl<'a> Errors<'a> {

@@ -6,8 +6,8 @@
 //! [`map`] and [`job`] through [`ports`]. [`replay`] returns recorded lines with the time at which
 //! to write each line.
 //!
-//! The row types, such as [`links::LinkRow`], are the rows of the JSON output: their field names
-//! are an interface.
+//! The row types, such as [`links::LinkRow`], implement [`rows::Row`]: their field names are an
+//! interface.
 
 pub mod error;
 pub mod errors;
@@ -24,6 +24,7 @@ pub mod metric;
 mod path;
 pub mod ports;
 pub mod replay;
+pub mod rows;
 pub mod sweeps;
 pub mod trees;
 pub mod when;

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::ports::checkpoints::EndComparison;
 use crate::ports::{PortKey, PortName, PortSummary};
+use crate::rows::Row;
 
 /// A link with both ends and both directions.
 #[derive(Clone, PartialEq, Debug)]
@@ -87,6 +88,26 @@ pub struct LinkRow {
     pub errors: u64,
     /// Whether both ends counted different numbers of octets, beyond the tolerance.
     pub ends_disagree: bool,
+}
+
+impl Row for LinkRow {
+    const COLUMNS: &'static [&'static str] = &[
+        "from_guid",
+        "from_port",
+        "from_node",
+        "to_guid",
+        "to_port",
+        "to_node",
+        "link",
+        "xmit_gbps",
+        "xmit_utilization",
+        "xmit_utilization_peak",
+        "blocked",
+        "back_utilization",
+        "back_blocked",
+        "errors",
+        "ends_disagree",
+    ];
 }
 
 /// A direction of a link whose ends disagree, in the JSON output.

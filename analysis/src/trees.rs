@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::ports::bins::TimeBin;
 use crate::ports::{PortKey, PortName, PortSummary, with_equal_bins};
+use crate::rows::Row;
 
 /// Limits that define congestion.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -120,6 +121,39 @@ pub struct TreeRow {
     pub switch_ports: usize,
     /// The ports that waited.
     pub victims: Vec<VictimRow>,
+}
+
+impl Row for TreeRow {
+    const COLUMNS: &'static [&'static str] = &[
+        "root_guid",
+        "root_port",
+        "root_node",
+        "to_guid",
+        "to_port",
+        "to_node",
+        "link",
+        "why",
+        "seconds",
+        "xmit_utilization",
+        "blocked",
+        "held_up_seconds",
+        "host_ports",
+        "switch_ports",
+        "victims_guid",
+        "victims_port",
+        "victims_node",
+        "victims_to_guid",
+        "victims_to_port",
+        "victims_to_node",
+        "victims_is_host",
+        "victims_waits_for_guid",
+        "victims_waits_for_port",
+        "victims_waits_for_node",
+        "victims_depth",
+        "victims_seconds",
+        "victims_blocked_seconds",
+        "victims_used_seconds",
+    ];
 }
 
 /// A port that waited, in the JSON output.

@@ -16,6 +16,7 @@ use crate::hosts::host_of;
 use crate::ports::bins::TimeBins;
 use crate::ports::{Mean, PortKey, PortName, PortSummary, with_equal_bins};
 
+pub mod row;
 pub mod slurm;
 
 /// Traffic of a job. The field names are those of the JSON output.

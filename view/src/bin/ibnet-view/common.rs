@@ -71,16 +71,21 @@ pub(crate) fn picture(text: &str) -> Result<PathBuf, String> {
     if Format::of(&path).is_some() { Ok(path) } else { Err("the name must end in .png or .svg".to_owned()) }
 }
 
-/// Formats the time range of the records: the first line of every table.
+/// Returns the time range of the records, in nanoseconds since 1970.
 ///
 /// # Errors
 /// Returns an error if the time range has no records: no records does not mean no faults.
+pub(crate) fn span(summary: &ReadSummary) -> Result<(u64, u64), AnalysisError> {
+    let help = || "the files cover another time; omit --from and --to to see all of it".to_owned();
+    summary.span.ok_or_else(|| AnalysisError::Nothing { what: "no record in the time range".to_owned(), help: help() })
+}
+
+/// Formats the time range of the records: the first line of every table.
+///
+/// # Errors
+/// Returns an error if the time range has no records.
 pub(crate) fn time_range(summary: &ReadSummary) -> Result<String, AnalysisError> {
-    let Some(span) = summary.span else {
-        let help = "the files cover another time; omit --from and --to to see all of it".to_owned();
-        return Err(AnalysisError::Nothing { what: "no record in the time range".to_owned(), help });
-    };
-    Ok(format_span(span, &Zone::local()) + "\n")
+    Ok(format_span(span(summary)?, &Zone::local()) + "\n")
 }
 
 /// Formats two points in time and the time zone.

@@ -1,12 +1,14 @@
 //! `ibnet-view errors`: link faults and error counters.
 
-use ibnet::cli;
+use std::path::PathBuf;
+
 use ibnet_analysis::errors::{Errors, Thresholds};
 use ibnet_analysis::ports::Ports;
 use ibnet_view::text;
 
 use crate::Failure;
 use crate::common::{self, Recorded};
+use crate::format::{self, Format};
 
 /// List links that are down, degraded or flapping, and ports whose error counters increased
 #[derive(Debug, clap::Args)]
@@ -17,6 +19,12 @@ pub(crate) struct Args {
     /// Show a counter if its increase exceeds N; NAME as in the records or in perfquery, or `all`
     #[arg(long = "threshold", value_name = "NAME=N")]
     thresholds: Vec<String>,
+    /// Format of the result
+    #[arg(long, value_enum, default_value_t, hide_possible_values = true, value_name = "text|json|csv")]
+    format: Format,
+    /// Write the result to a file instead of standard output
+    #[arg(short, long, value_name = "FILE|-")]
+    output: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -33,8 +41,16 @@ Examples:
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut thresholds = Thresholds::default();
     args.thresholds.iter().try_for_each(|text| thresholds.set(text))?;
-    let (ports, summary) = common::read(&args.recorded.inputs()?, &Ports::with_bins(1))?;
+    let inputs = args.recorded.inputs()?;
+    common::refuse_input(&inputs, args.output.as_ref())?;
+    let (ports, summary) = common::read(&inputs, &Ports::with_bins(1))?;
     let ports = ports.finish();
-    let report = text::errors::report(&Errors::find(&ports, &thresholds));
-    Ok(cli::print_line(&format!("{}{}", common::time_range(&summary)?, report.trim_end()))?)
+    let errors = Errors::find(&ports, &thresholds);
+    match args.format {
+        Format::Document(document) => document.write(common::span(&summary)?, &errors.rows(), args.output.as_deref()),
+        Format::Text => {
+            let report = common::time_range(&summary)? + &text::errors::report(&errors);
+            format::write(report.as_bytes(), args.output.as_deref())
+        }
+    }
 }

@@ -14,6 +14,7 @@ use ibnet_view::{picture, text};
 
 use crate::Failure;
 use crate::common::{self, Recorded};
+use crate::format::Format;
 
 /// Report the traffic of a job and the time for which it was blocked
 #[derive(Debug, clap::Args)]
@@ -33,7 +34,11 @@ pub(crate) struct Args {
     /// Largest number of time steps
     #[arg(long, value_name = "N", default_value_t = 240, value_parser = clap::value_parser!(u16).range(2..=10_000))]
     steps: u16,
-    /// Also write a picture of the job over time, or all values as JSON
+    /// Format of the result
+    #[arg(long, value_enum, default_value_t, hide_possible_values = true, value_name = "text|json|csv")]
+    format: Format,
+    /// Also write a picture of the job over time, or all values as JSON. With --format json or csv:
+    /// file of the result
     #[arg(short, long, value_name = "FILE.svg|FILE.json")]
     output: Option<PathBuf>,
 }
@@ -71,6 +76,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let help = "a host name is the first word of a node description; check the number of digits, and give the files of all samplers"
             .to_owned();
         return Err(AnalysisError::Nothing { what, help }.into());
+    }
+    if let Format::Document(document) = args.format {
+        return document.write(common::span(&summary)?, &[job.row(args.slurm.as_deref())], args.output.as_deref());
     }
     if let Some(path) = &args.output {
         let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));

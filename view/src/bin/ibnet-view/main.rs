@@ -15,6 +15,7 @@ use miette::Diagnostic;
 
 mod common;
 mod errors;
+mod format;
 mod heatmap;
 mod job;
 mod latency;
@@ -82,6 +83,9 @@ enum Failure {
     #[error("cannot write {}: it is also an input", Printable(&path.display().to_string()))]
     #[diagnostic(help("give another name with -o FILE; nothing was written"))]
     OverInput { path: PathBuf },
+    #[error("cannot write JSON or CSV to {}: this is the name of a picture", Printable(&path.display().to_string()))]
+    #[diagnostic(help("give a name that ends in .json or .csv, or omit --format to draw the picture; nothing was written"))]
+    NotAPicture { path: PathBuf },
 }
 
 fn main() -> ExitCode {
