@@ -11,6 +11,7 @@ use crate::input::Fold;
 use crate::latency::compound::Compound;
 use crate::latency::distribution::Distribution;
 use crate::record::{Record, Sweep, Type};
+use crate::rows::Row;
 
 pub mod course;
 
@@ -91,6 +92,30 @@ pub struct SweepRow {
     pub decode_ns: Summary,
     /// Sum of both. Decoding follows the sweep.
     pub total_ns: Summary,
+}
+
+impl Row for SweepRow {
+    const COLUMNS: &'static [&'static str] = &[
+        "sampler",
+        "ca",
+        "ca_port",
+        "slots",
+        "missed",
+        "complete",
+        "lost",
+        "duration_ns_min",
+        "duration_ns_mean",
+        "duration_ns_max",
+        "duration_ns_sd",
+        "decode_ns_min",
+        "decode_ns_mean",
+        "decode_ns_max",
+        "decode_ns_sd",
+        "total_ns_min",
+        "total_ns_mean",
+        "total_ns_max",
+        "total_ns_sd",
+    ];
 }
 
 /// The sweeps of a recording.
@@ -213,4 +238,45 @@ impl Fold for Sweeps {
 fn add_clock(clocks: &mut BTreeMap<String, u64>, sampler: &str, clock: Option<u64>) {
     let Some(ns) = clock else { return };
     clocks.entry(sampler.to_owned()).and_modify(|least| *least = ns.min(*least)).or_insert(ns);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    fn sweep(sampler: &str, ca_port: u8, ts: u64, duration_ns: u64, rest: &str) -> String {
+        format!(
+            r#"{{"type":"sweep","ts":{ts},"slot":1,"sampler":"{sampler}","ca":"mlx5_0","ca_port":{ca_port},"duration_ns":{duration_ns},"decode_ns":500,"ports":10,"ok":8,"late":1,"timeout":1{rest}}}"#
+        )
+    }
+
+    #[test]
+    fn each_port_of_a_sampler_has_a_row() {
+        let port = r#"{"type":"port","ts":1,"slot":1,"sampler":"a","guid":"0x0000000000000001","port":1,"lid":1,"node":"n","kind":"hca","hops":1,"status":"ok","rtt_ns":40000,"mads":4}"#;
+        let lines = [
+            r#"{"type":"start","ts":1,"sampler":"a","interval_ns":1,"clock_ns":50}"#.to_owned(),
+            sweep("a", 1, 1, 1_000, r#","slots_missed":2,"lines_lost":3"#),
+            sweep("a", 2, 1, 9_000, ""),
+            sweep("a", 1, 2, 3_000, r#","lines_lost":4"#),
+            sweep("b", 1, 1, 2_000, ""),
+            port.to_owned(),
+        ];
+        let mut whole = fixtures::fold(Sweeps::default(), &lines[..3]);
+        whole.merge(fixtures::fold(Sweeps::default(), &lines[3..]));
+        let report = whole.finish().unwrap();
+        let names: Vec<_> = report.rows.iter().map(|row| report.name(row)).collect();
+        assert_eq!(names, ["a mlx5_0:1", "a mlx5_0:2", "b"]);
+        let row = &report.rows[0];
+        assert_eq!((row.slots, row.missed, row.lost, row.complete), (2, 2, 7, 0.9));
+        assert_eq!(row.duration_ns, Summary { count: 2, min: 1_000, mean: 2_000.0, max: 3_000, sd: 1_000.0 });
+        assert_eq!(row.total_ns, Summary { count: 2, min: 1_500, mean: 2_500.0, max: 3_500, sd: 1_000.0 });
+        assert_eq!((report.sweep.count(), report.sweep.greatest()), (4, 9_000));
+        assert_eq!(report.compound["hca"].moments().mean, 39_800.0, "less the timer cost of 4 MADs");
+    }
+
+    #[test]
+    fn input_without_sweeps_is_an_error() {
+        assert!(matches!(Sweeps::default().finish(), Err(AnalysisError::Nothing { .. })));
+    }
 }

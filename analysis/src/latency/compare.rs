@@ -118,3 +118,41 @@ pub fn rows(recordings: &[Recording], bins: Bins) -> Vec<LatencyRow> {
     }
     rows
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fold::Latency;
+    use super::*;
+    use crate::fixtures;
+
+    /// A recording with two devices: the times of `n1`, and those of `n2`.
+    fn recording(name: &str, first: &[u64], second: &[u64]) -> Recording {
+        let line = |guid: u64, ns: &u64| {
+            format!(
+                r#"{{"type":"port","ts":1,"slot":1,"sampler":"s","guid":"0x{guid:016x}","port":1,"lid":1,"node":"n{guid}","kind":"hca","hops":1,"status":"ok","rtt_ns":{ns},"mads":1}}"#
+            )
+        };
+        let lines: Vec<String> = first.iter().map(|ns| line(1, ns)).chain(second.iter().map(|ns| line(2, ns))).collect();
+        Recording { name: name.to_owned(), latencies: fixtures::fold(Latency::default(), &lines).finish().unwrap() }
+    }
+
+    #[test]
+    fn devices_are_ranked_by_the_shift_of_their_medians() {
+        let recordings = [
+            recording("mon", &[500, 500, 500], &[700, 700, 700]),
+            recording("tue", &[500, 500, 510], &[400, 400, 700]),
+            recording("wed", &[520, 520, 520], &[]),
+        ];
+        let ranked = ranked_devices(&recordings);
+        let names: Vec<_> = ranked.iter().map(|device| device.name).collect();
+        assert_eq!(names, ["n2", "n1"]);
+        let shift = ranked[0].shift(1).unwrap();
+        assert_eq!(shift.median_ns, -300.0);
+        assert!((shift.distance - 2.0 / 3.0).abs() < 1e-12);
+        assert_eq!((ranked[0].shift(2), ranked[1].largest_shift().map(|shift| shift.median_ns)), (None, Some(20.0)));
+        let rows = rows(&recordings, Bins::Log);
+        let of_n2: Vec<_> = rows.iter().filter(|row| row.name == "n2").map(|row| (row.recording.as_deref(), row.shift_ns)).collect();
+        assert_eq!(of_n2, [(Some("mon"), None), (Some("tue"), Some(-300.0))]);
+        assert_eq!(rows.iter().filter(|row| row.by.is_none()).count(), 3);
+    }
+}

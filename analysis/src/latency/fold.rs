@@ -195,3 +195,103 @@ impl Fold for Latency {
         self.undecoded += later.undecoded;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+
+    use super::super::bins::Bins;
+    use super::super::evaluated::Source;
+    use super::super::grouping::By;
+    use super::*;
+    use crate::fixtures;
+
+    fn port(guid: u64, hops: &str, status: &str, (rtt_ns, mads): (u64, u64), least: &str) -> String {
+        format!(
+            r#"{{"type":"port","ts":1,"slot":1,"sampler":"s","guid":"0x{guid:016x}","port":1,"lid":1,"node":"n{guid}","kind":"hca","hops":{hops},"status":"{status}","rtt_ns":{rtt_ns},"mads":{mads}{least}}}"#
+        )
+    }
+
+    fn histogram(kind: &str, device: &str, guid: &str, values: &[u64]) -> String {
+        let mut histogram = Histogram::<u64>::new_with_bounds(1_000, 100_000_000_000, 2).unwrap();
+        values.iter().for_each(|value| histogram.record(*value).unwrap());
+        let mut v2 = Vec::new();
+        V2DeflateSerializer::new().serialize(&histogram, &mut v2).unwrap();
+        let (count, v2) = (values.len(), STANDARD.encode(v2));
+        format!(
+            r#"{{"type":"histogram","ts":1,"sampler":"s","kind":"{kind}","device_kind":"{device}","guid":{guid},"hops":2,"clock_ns":31,"count":{count},"v2":"{v2}"}}"#
+        )
+    }
+
+    fn start(clock_ns: u64) -> String {
+        format!(r#"{{"type":"start","ts":1,"sampler":"s","interval_ns":1,"clock_ns":{clock_ns}}}"#)
+    }
+
+    fn latency(lines: &[String]) -> Latency {
+        fixtures::fold(Latency::default(), lines)
+    }
+
+    fn names(groups: &[super::super::grouping::Named]) -> Vec<(&str, u64)> {
+        groups.iter().map(|named| (named.name.as_str(), named.values.count())).collect()
+    }
+
+    #[test]
+    fn port_records_give_means_and_compound_queries() {
+        let lines = [
+            start(1_000),
+            port(1, "1", "ok", (40_000, 2), r#","rtt_min_ns":12000"#),
+            port(1, "1", "ok", (30_000, 2), r#","rtt_min_ns":9000"#),
+            port(2, "3", "late", (60_000, 1), ""),
+            port(2, "3", "timeout", (1_000, 1), ""),
+            port(3, "null", "ok", (0, 0), ""),
+        ];
+        let mut whole = latency(&lines[1..2]);
+        whole.merge(latency(&lines[2..]));
+        whole.merge(latency(&lines[..1]));
+        let all = whole.finish().unwrap();
+        assert_eq!((all.source, all.device_source, all.clocks["s"]), (Source::PortMeans, Source::PortMeans, 1_000));
+        assert_eq!(names(&all.hops), [("1 hop", 2), ("3 hops", 1)]);
+        assert_eq!(names(&all.devices), [("n1", 2), ("n2", 1)]);
+        assert!((all.all.moments().mean - (19_000.0 + 14_000.0 + 59_000.0) / 3.0).abs() < 1e-6, "less the timer cost of a MAD");
+        assert!((all.compound.moments().mean - (38_000.0 + 28_000.0 + 59_000.0) / 3.0).abs() < 1e-6, "less that of all MADs");
+        assert_eq!((all.least.count(), all.least.least(), all.has_exact_least), (1, 8_000, true), "a minimum of means is none");
+    }
+
+    #[test]
+    fn histograms_give_times_of_single_mads() {
+        let one = r#""0x0000000000000001""#;
+        let lines = [
+            start(27),
+            histogram("rtt", "switch", "null", &[50_000, 52_000]),
+            histogram("rtt", "hca", "null", &[20_000]),
+            histogram("rtt", "switch", "null", &[51_000]),
+            histogram("service", "switch", one, &[50_000, 51_000, 52_000]),
+            histogram("sweep", "switch", "null", &[9_000_000]),
+            port(1, "2", "ok", (9_000, 1), ""),
+        ];
+        let all = latency(&lines).finish().unwrap();
+        assert_eq!((all.all.count(), all.source, all.device_source), (4, Source::SingleMads, Source::SingleMads));
+        assert_eq!(all.clocks["s"], 27, "the least of all measurements");
+        assert_eq!((names(&all.kinds), names(&all.hops)), (vec![("hca", 1), ("switch", 3)], vec![("2 hops", 3)]));
+        assert_eq!((all.least.count(), all.has_exact_least), (1, false));
+        assert!(all.least.least().abs_diff(50_000) < 1_000, "from the histogram of the device");
+        assert_eq!(latency(&[lines[1].replace("\"v2\":\"", "\"v2\":\"x")]).undecoded, 1);
+        let rows: Vec<_> = all.rows(Bins::Log).into_iter().map(|row| (row.by, row.name, row.count)).collect();
+        let expected = [
+            (None, "all", 4),
+            (Some(By::Kind), "hca", 1),
+            (Some(By::Kind), "switch", 3),
+            (Some(By::Hops), "2 hops", 3),
+            (Some(By::Sampler), "s", 4),
+            (Some(By::Device), "n1", 3),
+            (None, "least of each device", 1),
+            (None, "compound query of a port", 1),
+        ];
+        assert_eq!(rows, expected.map(|(by, name, count)| (by, name.to_owned(), count)));
+    }
+
+    #[test]
+    fn no_round_trip_time_is_an_error() {
+        assert!(matches!(latency(&[port(1, "1", "timeout", (0, 1), "")]).finish(), Err(AnalysisError::Nothing { .. })));
+    }
+}

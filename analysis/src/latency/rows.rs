@@ -6,14 +6,14 @@ use serde::Serialize;
 use super::bins::Bins;
 use super::distribution::{Distribution, Moments};
 use super::evaluated::Latencies;
-use super::grouping::By;
+use super::grouping::{By, Named};
 use super::modes;
+use crate::rows::Row;
 
 /// A distribution in the JSON output. Times are in nanoseconds, less the timer cost.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LatencyRow {
-    /// Name of the recording; absent without a comparison.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Name of the recording; null without a comparison.
     pub recording: Option<String>,
     /// `kind`, `hops`, `sampler` or `device`; null for `all`, `least of each device` and
     /// `compound query of a port`.
@@ -53,12 +53,36 @@ pub struct LatencyRow {
     pub p999_ns: u64,
     /// Largest value.
     pub max_ns: u64,
-    /// Median less the median of the first recording; absent without a comparison.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Median less the median of the first recording; null without a comparison.
     pub shift_ns: Option<f64>,
-    /// Kolmogorov-Smirnov distance from the first recording, 0 to 1; absent without a comparison.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Kolmogorov-Smirnov distance from the first recording, 0 to 1; null without a comparison.
     pub distance: Option<f64>,
+}
+
+impl Row for LatencyRow {
+    const COLUMNS: &'static [&'static str] = &[
+        "recording",
+        "by",
+        "name",
+        "guid",
+        "count",
+        "mean_ns",
+        "sd_ns",
+        "skew",
+        "kurtosis",
+        "modes",
+        "min_ns",
+        "p1_ns",
+        "p25_ns",
+        "p50_ns",
+        "p75_ns",
+        "p90_ns",
+        "p99_ns",
+        "p999_ns",
+        "max_ns",
+        "shift_ns",
+        "distance",
+    ];
 }
 
 impl LatencyRow {
@@ -103,7 +127,7 @@ impl Latencies {
     pub fn rows(&self, bins: Bins) -> Vec<LatencyRow> {
         let mut rows = vec![LatencyRow::of(None, "all", &self.all, bins)];
         for by in By::ALL {
-            let row = |group: &super::grouping::Named| LatencyRow {
+            let row = |group: &Named| LatencyRow {
                 guid: group.guid,
                 ..LatencyRow::of(Some(by), &group.name, &group.values, bins)
             };
