@@ -131,12 +131,18 @@ impl Frame {
     }
 }
 
+/// Formats a duration for a mark: without a unit if it is 0.
+pub(super) fn duration(ns: f64) -> String {
+    if ns == 0.0 { "0".to_owned() } else { axis::nanos(ns) }
+}
+
 /// Returns the marks of a logarithmic axis at round times. The ends are decimal logarithms of
 /// nanoseconds.
 pub(super) fn decades(from: f64, to: f64) -> Vec<(f64, String)> {
     let steps: &[f64] = match to - from {
         ..0.7 => &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0],
-        0.7..2.0 => &[1.0, 2.0, 5.0],
+        0.7..1.6 => &[1.0, 2.0, 5.0],
+        1.6..4.0 => &[1.0, 3.0],
         _ => &[1.0],
     };
     let decades = from.floor() as i32..=to.ceil() as i32;

@@ -47,11 +47,10 @@ struct Curve {
 const LEFT: i32 = 56;
 const PLOT: i32 = 400;
 const BETWEEN: i32 = 60;
-const LEGEND: i32 = 240;
+const LEGEND: i32 = 220;
 const TOP: i32 = 92;
 const HEIGHT: i32 = 210;
 const ROW: i32 = HEIGHT + 58;
-const BOTTOM: i32 = 14;
 
 impl LatencyPicture {
     /// Lays out one recording: all values and the least round trips, then a row for each grouping
@@ -94,7 +93,7 @@ impl LatencyPicture {
 
     fn new(title: &str, when: &str, bins: Bins, panels: Vec<Panel>) -> Self {
         /// Share of the values above the upper end of the axis, in percent.
-        const ABOVE: f64 = 0.1;
+        const ABOVE: f64 = 0.5;
         let curves = || panels.iter().flat_map(|panel| &panel.curves).map(|curve| &curve.values);
         let least = curves().map(|values| values.percentile(ABOVE)).min().unwrap_or(1);
         let main = curves().next();
@@ -112,7 +111,7 @@ impl LatencyPicture {
     fn marks(&self) -> Vec<(f64, String)> {
         let (from, to) = self.range;
         if let Bins::Fixed { .. } = self.bins {
-            return axis::marks(from, to, 6).into_iter().map(|us| (us, axis::nanos(us * 1e3))).collect();
+            return axis::marks(from, to, 6).into_iter().map(|us| (us, curves::duration(us * 1e3))).collect();
         }
         curves::decades(from, to)
     }
@@ -192,7 +191,7 @@ impl Curve {
 
 impl Drawing for LatencyPicture {
     fn size(&self) -> (u32, u32) {
-        let height = TOP + ROW * self.panels.len() as i32 + BOTTOM;
+        let height = TOP + ROW * self.panels.len() as i32;
         ((LEFT + 2 * PLOT + BETWEEN + LEGEND) as u32, height as u32)
     }
 
@@ -204,5 +203,72 @@ impl Drawing for LatencyPicture {
             self.draw_panel(area, panel, TOP + ROW * row)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use ibnet_analysis::input::Fold;
+    use ibnet_analysis::latency::Latency;
+    use ibnet_analysis::record::{Record, Type};
+
+    use super::*;
+    use crate::draw::{Format, render};
+
+    /// Returns a recording with values of switches and HCAs at two times.
+    fn latencies(sampler: &str) -> Latencies {
+        let mut latency = Latency::default();
+        for value in 0..400_u64 {
+            let (kind, ns) = if value % 2 == 0 { ("switch", 150_000) } else { ("hca", 65_000) };
+            let line = format!(
+                r#"{{"type":"port","ts":1,"slot":1,"sampler":"{sampler}","guid":"0x{:016x}","port":1,"lid":1,"node":"n","kind":"{kind}","hops":{},"status":"ok","rtt_ns":{},"mads":1}}"#,
+                value % 10 + 1,
+                value % 2 + 1,
+                ns + value * 20
+            );
+            latency.add(&Record::parse(line.as_bytes(), Type::Port).unwrap());
+        }
+        latency.finish().unwrap()
+    }
+
+    #[test]
+    fn each_grouping_has_a_row_and_each_group_a_curve() {
+        let latencies = latencies("</svg>&");
+        for bins in [Bins::Log, Bins::Fixed { width: Some(5_000.0) }] {
+            let picture = LatencyPicture::of(&latencies, bins, "today (UTC)");
+            let names: Vec<_> = picture.panels.iter().map(|panel| (panel.name.as_str(), panel.curves.len())).collect();
+            assert_eq!(names, [("all values", 1), ("by kind", 3), ("by hops", 3)]);
+            assert_eq!(picture.panels[0].modes.len(), 2);
+            let text = String::from_utf8(render(&picture, Format::Svg).unwrap()).unwrap();
+            assert!(text.contains(bins.unit()) && text.contains("today (UTC)") && text.contains("100 us"), "{text}");
+        }
+    }
+
+    #[test]
+    fn highest_bar_does_not_touch_the_frame() {
+        let picture = LatencyPicture::of(&latencies("s"), Bins::Log, "");
+        for panel in &picture.panels {
+            let bins = panel.curves.iter().flat_map(|curve| Bins::Log.of(&curve.values, picture.width));
+            let highest = bins.map(|bin| bin.density).fold(0.0, f64::max);
+            let frame = Frame { at: (0, 0), size: (PLOT, HEIGHT), x: picture.range, top: 1.08 * highest };
+            let top = panel.curves.iter().flat_map(|curve| picture.density(curve, &frame)).map(|(_, y)| y).min().unwrap();
+            assert!((10..30).contains(&top), "{top}");
+        }
+    }
+
+    #[test]
+    fn recordings_are_curves_of_the_same_plots() {
+        let recordings = ["</svg>&", "b"].map(|name| Recording { name: name.to_owned(), latencies: latencies("s") });
+        let picture = LatencyPicture::compared(&recordings, Bins::Log, "");
+        let mut names = String::new();
+        for panel in &picture.panels {
+            write!(names, "{} {};", panel.name, panel.curves.len()).unwrap();
+        }
+        assert_eq!(names, "all values 2;hca 2;switch 2;");
+        let text = String::from_utf8(render(&picture, Format::Svg).unwrap()).unwrap();
+        assert!(text.contains("&lt;/svg&gt;&amp;") && text.matches("</svg>").count() == 1, "{text}");
+        assert!(render(&picture, Format::Png).unwrap().len() > 1000);
     }
 }

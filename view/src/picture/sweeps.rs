@@ -36,9 +36,9 @@ struct Panel {
 }
 
 const LEFT: i32 = 68;
-const PLOT: i32 = 380;
-const BETWEEN: i32 = 100;
-const LEGEND: i32 = 230;
+const PLOT: i32 = 370;
+const BETWEEN: i32 = 170;
+const LEGEND: i32 = 200;
 const TOP: i32 = 92;
 const HEIGHT: i32 = 230;
 const ROW: i32 = HEIGHT + 62;
@@ -78,7 +78,7 @@ impl SweepPicture {
         let frame =
             Frame { at: (LEFT, TOP), size: (2 * PLOT + BETWEEN, HEIGHT), x: (0.0, seconds(to)), top: 1.08 * self.longest };
         let times: Vec<_> = axis::times(&self.zone, from, to, 8).into_iter().map(|(ts, text)| (seconds(ts), text)).collect();
-        let marks: Vec<_> = axis::marks(0.0, frame.top, 5).into_iter().map(|ns| (ns, axis::nanos(ns))).collect();
+        let marks: Vec<_> = axis::marks(0.0, frame.top, 5).into_iter().map(|ns| (ns, curves::duration(ns))).collect();
         frame.draw(area, "duration of sweeps by sampler", &times, &marks)?;
         for (index, (_, course)) in self.courses.iter().enumerate() {
             let points: Vec<_> = course.steps().map(|(ts, step)| frame.pixel(seconds(ts), step.max as f64)).collect();
@@ -104,8 +104,7 @@ impl Panel {
             curves::curve(area, &points, *style)?;
         }
         let names: Vec<_> = self.curves.iter().map(|(name, _, style)| (name.as_str(), *style)).collect();
-        // Cumulative curves leave the lower right corner free.
-        curves::legend(area, (left + PLOT - 110, TOP + ROW + HEIGHT - 17 * names.len() as i32), &names, 0)
+        curves::legend(area, (left + PLOT + 16, TOP + ROW + 8), &names, 0)
     }
 }
 
