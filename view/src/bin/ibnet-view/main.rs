@@ -60,9 +60,13 @@ FILES are the files of `ibnet-sweep -o FILE`, from any number of samplers, plain
 compressed by zstd. A pattern in quotes is expanded; `-` is standard input. Lines that
 are not records are skipped and counted. Every command has its own --help.
 
-Exit codes: 0 success; 1 wrong input; 2 wrong arguments.";
+Exit codes: 0 success; 1 wrong input; 2 wrong arguments; 3 `errors --check` found a
+fault.";
 
-/// An error with exit code 1.
+/// Exit code for a malformed argument.
+const USAGE: u8 = 2;
+
+/// An error with exit code 1 or 2.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 enum Failure {
     #[error(transparent)]
@@ -102,7 +106,7 @@ fn main() -> ExitCode {
     let done = match &args.command {
         Command::Heatmap(args) => heatmap::run(args),
         Command::Latency(args) => latency::run(args),
-        Command::Errors(args) => errors::run(args),
+        Command::Errors(args) => return errors::run(args).unwrap_or_else(|failure| failure.report()),
         Command::Job(args) => job::run(args),
         Command::Links(args) => links::run(args),
         Command::Map(args) => map::run(args),
@@ -111,6 +115,22 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => cli::fail(&failure),
+        Err(failure) => failure.report(),
+    }
+}
+
+impl Failure {
+    /// Reports the error and returns the exit code: 2 for a malformed argument, else 1.
+    fn report(&self) -> ExitCode {
+        let failed = cli::fail(self);
+        match self {
+            Self::Threshold(_) | Self::NotAPicture { .. } => ExitCode::from(USAGE),
+            // A metric that does not exist is a wrong argument. Only the records show that.
+            Self::Analysis(AnalysisError::Metric { .. }) => ExitCode::from(USAGE),
+            Self::Analysis(AnalysisError::Time { .. } | AnalysisError::Hosts { .. } | AnalysisError::Pattern { .. }) => {
+                ExitCode::from(USAGE)
+            }
+            _ => failed,
+        }
     }
 }
