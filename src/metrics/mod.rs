@@ -4,8 +4,9 @@
 //! 1. **A scrape delays no MAD.** After a slot, its worker copies the values into its own snapshot
 //!    and swaps a pointer. Workers and scrapes never wait for each other. The text of a slot is
 //!    rendered once and shared by all scrapes.
-//! 2. **Old values are never served.** A port that did not answer in the last slot has no counters,
-//!    only `ibnet_port_up 0`. When the last slot of a worker is overdue, its ports have no counters
+//! 2. **Old values are never served.** A counter that is not queried in every slot is served until
+//!    it is due again. A port that did not answer in the last slot has none of these counters, only
+//!    `ibnet_port_up 0`. When the last slot of a worker is overdue, its ports have no counters
 //!    and its `ibnet_up` is 0.
 //! 3. **Counters are those of the devices**: cumulative, data in octets, sometimes cleared by
 //!    other tools. Their names are those of existing exporters, so that existing dashboards work;

@@ -5,8 +5,9 @@
 //!    of the device decide which columns a port has, not the replies of a slot.
 //! 2. **A decrease is a reset**: the counter was cleared, or the device restarted. The record names
 //!    the counter, and the interval has no rates.
-//! 3. **A rate needs two valid readings**, in two successive slots. There is no rate after a gap or
-//!    a reset, or if the counter is saturated.
+//! 3. **A rate needs two valid readings**, the earlier one at most one [cadence](super::cadence) of
+//!    the group ago: in two successive slots if the group is queried in every slot. There is no
+//!    rate after a gap or a reset, or if the counter is saturated.
 //! 4. A rate is computed over the time between the two readings of its group, not over the interval
 //!    of the slots.
 
@@ -133,22 +134,35 @@ fn satisfied(sample: &Sample<'_>, needs: Needs) -> bool {
 #[derive(Clone, Debug)]
 pub struct Reading {
     slot: u64,
-    /// Whether each column is present and was answered.
+    /// Whether each column was present in the last reply of its group.
     present: Vec<bool>,
     /// Last values as on the wire. Values of earlier slots are kept, because a device may return
     /// with cleared counters.
     raw: Vec<u64>,
-    /// Time at which each group was received in this slot.
-    at: Vec<Option<Instant>>,
+    /// Last reply of each group.
+    replies: Vec<Option<LastReply>>,
     /// Columns that decreased since the previous reading.
     pub resets: Vec<usize>,
-    /// Rates since the previous slot.
+    /// Rates since the previous reading.
     pub rates: Rates,
+    /// Last rates, each with the last slot in which it holds.
+    held: Held,
     /// Whether a rate exceeds the capacity of the link: the counters are not those of the port that
     /// was read before.
     pub implausible: bool,
     /// Data rate of the link in Gb/s, if it is known from PortInfo.
     pub capacity_gbps: Option<f64>,
+}
+
+/// Last reply of a group.
+#[derive(Clone, Copy, Debug)]
+struct LastReply {
+    /// Time of receipt.
+    at: Instant,
+    /// Number of the slot.
+    slot: u64,
+    /// Last slot in which the values hold: the next reply is due in the slot after it.
+    until: u64,
 }
 
 /// Data rate of the widest and fastest link (12x XDR), in Gb/s.
@@ -157,6 +171,14 @@ const FASTEST_GBPS: f64 = 12.0 * 200.0;
 /// Factor over the data rate of a link above which a rate is implausible. Rates slightly above the
 /// data rate come from the uncertainty of the reading times.
 const IMPLAUSIBLE_FACTOR: f64 = 2.0;
+
+/// The last rates, each with the last slot in which it holds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    xmit: (Option<f64>, u64),
+    rcv: (Option<f64>, u64),
+    wait: (Option<f64>, u64),
+}
 
 /// Rates over the time between two readings; `None` if not known.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -180,9 +202,10 @@ impl Reading {
             slot: 0,
             present: vec![false; columns.len()],
             raw: vec![0; columns.values],
-            at: vec![None; columns.groups],
+            replies: vec![None; columns.groups],
             resets: Vec::with_capacity(columns.len()),
             rates: Rates::default(),
+            held: Held::default(),
             implausible: false,
             capacity_gbps: None,
         }
@@ -192,29 +215,28 @@ impl Reading {
     pub fn clear(&mut self) {
         self.present.fill(false);
         self.raw.fill(0);
-        self.at.fill(None);
+        self.replies.fill(None);
+        self.held = Held::default();
     }
 
     /// Stores the values of a sample, and computes resets and rates. Allocates no memory.
     pub fn take(&mut self, columns: &Columns, slot: u64, sample: &Sample<'_>) {
-        let successive = slot == self.slot.wrapping_add(1);
         self.slot = slot;
         self.resets.clear();
         self.rates = Rates::default();
         let mut group = None;
         for (index, column) in columns.iter() {
-            let answer = sample.answer(column.group);
-            // Columns are ordered by group. The time of a group stays that of the previous slot
+            // Columns are ordered by group. The last reply of a group stays that of an earlier slot
             // until its last column was taken.
             if group != Some(column.group) {
                 self.close_group(group, sample);
                 group = Some(column.group);
             }
-            let Some((at, data)) = answer.filter(|_| column.is_present(sample)) else {
-                self.present[index] = false;
+            let Some((at, data)) = sample.answer(column.group) else { continue };
+            let was_present = std::mem::replace(&mut self.present[index], column.is_present(sample));
+            if !self.present[index] {
                 continue;
-            };
-            let was_present = std::mem::replace(&mut self.present[index], true);
+            }
             let before = self.raw[column.first];
             let mut decreased = false;
             for (place, value) in column.places().zip(&mut self.raw[column.places()]) {
@@ -225,9 +247,11 @@ impl Reading {
                 self.resets.push(index);
                 continue;
             }
-            let (Some(rate), Some(earlier), true, true) = (column.rate, self.at[column.group], was_present, successive) else { continue };
-            let (raw, elapsed) = (self.raw[column.first], at - earlier);
-            if column.field.is_saturated(raw) || elapsed.is_zero() {
+            let (Some(rate), Some(earlier), true) = (column.rate, self.replies[column.group], was_present) else { continue };
+            let every = sample.every(column.group);
+            let in_time = slot.checked_sub(earlier.slot).is_some_and(|age| (1..=every).contains(&age));
+            let (raw, elapsed) = (self.raw[column.first], at - earlier.at);
+            if !in_time || column.field.is_saturated(raw) || elapsed.is_zero() {
                 continue;
             }
             let delta = column.field.value(raw - before) as f64;
@@ -246,19 +270,64 @@ impl Reading {
         self.implausible = exceeds(self.rates.xmit_gbps) || exceeds(self.rates.rcv_gbps);
         if !self.resets.is_empty() || self.implausible {
             self.rates = Rates::default();
+            self.held = Held::default();
         }
+        self.hold(columns);
     }
 
     fn close_group(&mut self, group: Option<usize>, sample: &Sample<'_>) {
-        if let Some(group) = group {
-            self.at[group] = sample.answer(group).map(|(at, _)| at);
+        if let Some((group, (at, _))) = group.and_then(|group| Some((group, sample.answer(group)?))) {
+            let until = self.slot.saturating_add(sample.every(group) - 1);
+            self.replies[group] = Some(LastReply { at, slot: self.slot, until });
         }
+    }
+
+    /// Keeps the rates of this slot until their counters are due again.
+    fn hold(&mut self, columns: &Columns) {
+        for (index, column) in columns.iter() {
+            let (Some(rate), true) = (column.rate, self.present[index]) else { continue };
+            let Some(reply) = self.replies[column.group].filter(|reply| reply.slot == self.slot) else { continue };
+            match rate {
+                Rate::Xmit => self.held.xmit = (self.rates.xmit_gbps, reply.until),
+                Rate::Rcv => self.held.rcv = (self.rates.rcv_gbps, reply.until),
+                Rate::Wait => self.held.wait = (self.rates.wait_ticks, reply.until),
+            }
+        }
+    }
+
+    /// Returns the rates that hold in this slot: those of this slot, and those of earlier slots
+    /// whose counters are not due yet. They have no intervals.
+    pub fn held_rates(&self) -> Rates {
+        let Held { xmit, rcv, wait } = self.held;
+        let holds = |(rate, until): (Option<f64>, u64)| rate.filter(|_| self.slot <= until);
+        Rates { xmit_gbps: holds(xmit), rcv_gbps: holds(rcv), wait_ticks: holds(wait), ..Rates::default() }
+    }
+
+    /// Returns whether any counter holds in this slot.
+    pub fn holds_any(&self) -> bool {
+        self.replies.iter().flatten().any(|reply| (reply.slot..=reply.until).contains(&self.slot))
     }
 
     /// Iterates over the counters that were answered in this slot, with their values as on the
     /// wire: one value, or one per SL, VL or lane.
     pub fn counters<'a>(&'a self, columns: &'a Columns) -> impl Iterator<Item = (&'static Field, &'a [u64])> + 'a {
-        columns.iter().filter(|(index, _)| self.present[*index]).map(|(_, column)| (column.field, &self.raw[column.places()]))
+        self.last_counters(columns, |reply| reply.slot == self.slot)
+    }
+
+    /// Iterates over the counters that hold in this slot: those that were answered in it, and those
+    /// of earlier slots whose groups are not due yet.
+    pub fn held_counters<'a>(&'a self, columns: &'a Columns) -> impl Iterator<Item = (&'static Field, &'a [u64])> + 'a {
+        self.last_counters(columns, |reply| (reply.slot..=reply.until).contains(&self.slot))
+    }
+
+    fn last_counters<'a>(
+        &'a self,
+        columns: &'a Columns,
+        includes: impl Fn(&LastReply) -> bool + 'a,
+    ) -> impl Iterator<Item = (&'static Field, &'a [u64])> + 'a {
+        let is_included = move |column: &Column| self.replies[column.group].is_some_and(|reply| includes(&reply));
+        let columns = columns.iter().filter(move |(index, column)| self.present[*index] && is_included(column));
+        columns.map(|(_, column)| (column.field, &self.raw[column.places()]))
     }
 }
 

@@ -11,6 +11,7 @@
 //! | [`plan`] | the devices and ports of one sampler |
 //! | [`engine`] | the state machine of queries and replies, without I/O and without a clock |
 //! | [`group_list`] | the counter groups of a sweep, each once |
+//! | [`cadence`] | in which slots each group of a port is queried |
 //! | [`inflight`] | MADs in flight, by TID, with their timeouts |
 //! | [`sample`] | the outcome of a slot for one port |
 //! | [`schedule`] | start times of slots, and gaps between them |
@@ -24,6 +25,7 @@
 //! | [`query`] | queries of one port, printed in the format of `perfquery` |
 
 pub mod blocked;
+pub mod cadence;
 pub mod counter;
 pub mod driver;
 pub mod engine;

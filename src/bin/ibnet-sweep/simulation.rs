@@ -23,7 +23,8 @@ pub(super) fn build(config: &Config) -> Result<Option<SharedFabric>, Failure> {
     let Some(simulation) = &config.simulation else { return Ok(None) };
     let net = simulation.net.display().to_string();
     let fabric = read_net(&simulation.net)?.fabric;
-    let options = sim::Options { loss: simulation.loss, seed: simulation.seed, ..sim::Options::default() };
+    let options =
+        sim::Options { loss: simulation.loss, wide_counters: simulation.wide_counters, seed: simulation.seed, ..sim::Options::default() };
     let traffic = traffic(&fabric, simulation)?;
     let mut simulated = SimFabric::with_traffic(fabric, options, traffic);
     for name in &simulation.dead {

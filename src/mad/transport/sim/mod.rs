@@ -55,9 +55,42 @@ pub struct Options {
     pub loss: f64,
     /// Service level that the subnet manager returns for every path.
     pub path_sl: u8,
+    /// Devices that have all counters in PortCountersExtended.
+    pub wide_counters: WideCounters,
     /// Whether path queries are exempt from [`loss`](Self::loss) and from [`faults`]. For comparisons
     /// between engines that differ in their handling of lost path queries.
     pub spare_sa: bool,
+}
+
+/// Devices of a simulated fabric that have all counters in PortCountersExtended: CapabilityMask2
+/// bit 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WideCounters {
+    /// Switches only.
+    Switches,
+    /// All devices.
+    All,
+    /// No device, as in ibsim.
+    None,
+}
+
+impl WideCounters {
+    /// All values.
+    pub const ALL: [Self; 3] = [Self::Switches, Self::All, Self::None];
+
+    /// Returns the name in the configuration.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Switches => "switches",
+            Self::All => "all",
+            Self::None => "none",
+        }
+    }
+
+    fn mask2(self, kind: NodeKind) -> u32 {
+        let is_wide = self == Self::All || self == Self::Switches && kind == NodeKind::Switch;
+        if is_wide { Capabilities::ADDITIONAL_EXTENDED } else { 0 }
+    }
 }
 
 impl Default for Options {
@@ -70,6 +103,7 @@ impl Default for Options {
             flight: Duration::from_micros(4),
             loss: 0.0,
             path_sl: 0,
+            wide_counters: WideCounters::Switches,
             spare_sa: false,
         }
     }
@@ -333,15 +367,16 @@ impl Agent {
     fn new(lid: Lid, kind: NodeKind, options: &Options) -> Self {
         let common = Capabilities::EXTENDED_WIDTH | Capabilities::XMIT_WAIT;
         let details = 0x3ff << 6;
+        let mask2 = options.wide_counters.mask2(kind);
         let (capabilities, tick, service) = match kind {
             NodeKind::Switch => {
                 let mask = common | Capabilities::ALL_PORT_SELECT | Capabilities::QP1_DROPPED;
                 // 0x18, 0x1B, 0x1C, 0x1F, 0x30 to 0x37.
                 let option_mask = details | 0b11 << 18 | 0b11 << 22 | 1 << 28 | 0x1ff << 48;
-                (Capabilities { mask, mask2: Capabilities::ADDITIONAL_EXTENDED, option_mask: Some(option_mask) }, 7, options.switch_service)
+                (Capabilities { mask, mask2, option_mask: Some(option_mask) }, 7, options.switch_service)
             }
             NodeKind::Hca | NodeKind::Router => {
-                (Capabilities { mask: common, mask2: 0, option_mask: Some(details) }, 31, options.adapter_service)
+                (Capabilities { mask: common, mask2, option_mask: Some(details) }, 31, options.adapter_service)
             }
         };
         let (drops, busy_until) = (Vec::new(), Instant::ZERO);
