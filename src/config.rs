@@ -28,7 +28,7 @@ pub use error::ConfigError;
 pub use keys::show;
 pub use output::{Outputs, Table as OutputTable};
 pub use scalars::{Ca, Sl};
-pub use simulated::{Scenario, Simulated, Simulation};
+pub use simulated::{Scenario, Simulated, Simulation, WideCounters};
 
 /// The value of `sampler` that means all samplers of a plan.
 pub const ALL_SAMPLERS: &str = "all";

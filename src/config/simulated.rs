@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::error::value;
 use super::{ConfigError, duration};
-use crate::mad::transport::sim::WideCounters;
 
 /// The table `[simulated]` as in the file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -65,6 +64,32 @@ impl Scenario {
     }
 }
 
+/// Devices of a simulated fabric that have all counters in PortCountersExtended (CapabilityMask2
+/// bit 1). The other devices have PortXmitWait in PortCounters only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WideCounters {
+    /// Switches only.
+    Switches,
+    /// All devices.
+    All,
+    /// No device.
+    None,
+}
+
+impl WideCounters {
+    /// All values.
+    pub const ALL: [Self; 3] = [Self::Switches, Self::All, Self::None];
+
+    /// Returns the name in the configuration.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Switches => "switches",
+            Self::All => "all",
+            Self::None => "none",
+        }
+    }
+}
+
 /// A simulated fabric: `simulate` and a checked table `[simulated]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Simulation {
@@ -100,7 +125,7 @@ impl Simulated {
             return Err(value("simulated.loss", &self.loss, "a share from 0 to 1"));
         }
         let wide = WideCounters::ALL.into_iter().find(|wide| wide.as_str() == self.wide_counters);
-        let wide_counters = wide.ok_or_else(|| value("simulated.wide_counters", &self.wide_counters, "switches, all or none"))?;
+        let wide_counters = wide.ok_or_else(|| value("simulated.wide_counters", &self.wide_counters, "one of switches, all, none"))?;
         Ok(Simulation {
             net,
             scenario,

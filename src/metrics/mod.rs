@@ -8,10 +8,12 @@
 //!    it is due again. A port that did not answer in the last slot has none of these counters, only
 //!    `ibnet_port_up 0`. When the last slot of a worker is overdue, its ports have no counters
 //!    and its `ibnet_up` is 0.
-//! 3. **Counters are those of the devices**: cumulative, data in octets, sometimes cleared by
+//! 3. **A port counts once.** Ports for which a worker is the secondary sampler are served on
+//!    request only, with the label `role`.
+//! 4. **Counters are those of the devices**: cumulative, data in octets, sometimes cleared by
 //!    other tools. Their names are those of existing exporters, so that existing dashboards work;
 //!    `docs/metrics.md` lists them.
-//! 4. **Access depends on the address**: every user of this host can read metrics at a loopback
+//! 5. **Access depends on the address**: every user of this host can read metrics at a loopback
 //!    address; any other address requires TLS and a password.
 //!
 //! This module reads no clock: the caller of [`Metrics::new`] provides one.
@@ -51,6 +53,8 @@ pub struct Metrics {
     workers: Mutex<Vec<snapshot::Shared>>,
     peers: Mutex<Arc<Peers>>,
     clock: Clock,
+    /// Whether ports are served for which a worker is the secondary sampler.
+    with_secondary: bool,
     rendered: Mutex<RenderedText>,
 }
 
@@ -69,9 +73,15 @@ impl fmt::Debug for Metrics {
 
 impl Metrics {
     /// Creates metrics without workers. `clock` gives the times of publication and must not go
-    /// backwards.
-    pub fn new(peers: Peers, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { workers: Mutex::default(), peers: Mutex::new(Arc::new(peers)), clock: Box::new(clock), rendered: Mutex::default() })
+    /// backwards. `with_secondary` adds the ports for which a worker is the secondary sampler.
+    pub fn new(peers: Peers, with_secondary: bool, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            workers: Mutex::default(),
+            peers: Mutex::new(Arc::new(peers)),
+            clock: Box::new(clock),
+            with_secondary,
+            rendered: Mutex::default(),
+        })
     }
 
     /// Adds a worker. Its slots are served from the first one until the handle is dropped.
@@ -118,7 +128,11 @@ impl Metrics {
         let mut rendered = lock(&self.rendered);
         if rendered.text.is_empty() || rendered.slots != slots {
             let mut registry = Registry::default();
-            registry.register_collector(Box::new(encode::Fabric { last_slots, peers: Arc::clone(&lock(&self.peers)) }));
+            registry.register_collector(Box::new(encode::Fabric {
+                last_slots,
+                peers: Arc::clone(&lock(&self.peers)),
+                with_secondary: self.with_secondary,
+            }));
             let mut text = String::with_capacity(rendered.text.len());
             // Writing to a String cannot fail.
             let _ = text::encode(&mut text, &registry);

@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 
 use super::{Metrics, names};
 use crate::mad::pma::Field;
-use crate::record::{PortIdentity, Shares};
+use crate::record::{PortIdentity, ROLES, Shares};
 use crate::sweep::counter::Columns;
 use crate::sweep::driver::{DriverSettings, PortReport, SlotReport};
 use crate::sweep::sample::Status;
@@ -192,6 +192,11 @@ impl Snapshot {
             present: Vec::new(),
             values: Vec::new(),
         }
+    }
+
+    /// Returns whether the worker is the secondary sampler of its ports.
+    pub(super) fn is_secondary(&self) -> bool {
+        self.role == ROLES[1]
     }
 
     /// Returns whether the next slot is not overdue.

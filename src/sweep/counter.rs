@@ -145,7 +145,7 @@ pub struct Reading {
     pub resets: Vec<usize>,
     /// Rates since the previous reading.
     pub rates: Rates,
-    /// Last rates, each with the last slot in which it holds.
+    /// Last rates, each with its group.
     held: Held,
     /// Whether a rate exceeds the capacity of the link: the counters are not those of the port that
     /// was read before.
@@ -161,8 +161,15 @@ struct LastReply {
     at: Instant,
     /// Number of the slot.
     slot: u64,
-    /// Last slot in which the values hold: the next reply is due in the slot after it.
-    until: u64,
+    /// Cadence of the group: number of slots in which the values hold.
+    every: u64,
+}
+
+impl LastReply {
+    /// Returns whether the values hold in a slot: the group is not due again yet.
+    fn holds_in(&self, slot: u64) -> bool {
+        slot.checked_sub(self.slot).is_some_and(|age| age < self.every)
+    }
 }
 
 /// Data rate of the widest and fastest link (12x XDR), in Gb/s.
@@ -172,12 +179,12 @@ const FASTEST_GBPS: f64 = 12.0 * 200.0;
 /// data rate come from the uncertainty of the reading times.
 const IMPLAUSIBLE_FACTOR: f64 = 2.0;
 
-/// The last rates, each with the last slot in which it holds.
+/// The rates of the last replies, each with the position of its group.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
-    xmit: (Option<f64>, u64),
-    rcv: (Option<f64>, u64),
-    wait: (Option<f64>, u64),
+    xmit: Option<(f64, usize)>,
+    rcv: Option<(f64, usize)>,
+    wait: Option<(f64, usize)>,
 }
 
 /// Rates over the time between two readings; `None` if not known.
@@ -276,9 +283,13 @@ impl Reading {
     }
 
     fn close_group(&mut self, group: Option<usize>, sample: &Sample<'_>) {
-        if let Some((group, (at, _))) = group.and_then(|group| Some((group, sample.answer(group)?))) {
-            let until = self.slot.saturating_add(sample.every(group) - 1);
-            self.replies[group] = Some(LastReply { at, slot: self.slot, until });
+        let Some(group) = group else { return };
+        let every = sample.every(group);
+        match (sample.answer(group), &mut self.replies[group]) {
+            (Some((at, _)), reply) => *reply = Some(LastReply { at, slot: self.slot, every }),
+            // The cadence changes with the state of the link.
+            (None, Some(reply)) => reply.every = every,
+            (None, None) => {}
         }
     }
 
@@ -286,11 +297,14 @@ impl Reading {
     fn hold(&mut self, columns: &Columns) {
         for (index, column) in columns.iter() {
             let (Some(rate), true) = (column.rate, self.present[index]) else { continue };
-            let Some(reply) = self.replies[column.group].filter(|reply| reply.slot == self.slot) else { continue };
+            if self.replies[column.group].is_none_or(|reply| reply.slot != self.slot) {
+                continue;
+            }
+            let with_group = |rate: Option<f64>| rate.map(|rate| (rate, column.group));
             match rate {
-                Rate::Xmit => self.held.xmit = (self.rates.xmit_gbps, reply.until),
-                Rate::Rcv => self.held.rcv = (self.rates.rcv_gbps, reply.until),
-                Rate::Wait => self.held.wait = (self.rates.wait_ticks, reply.until),
+                Rate::Xmit => self.held.xmit = with_group(self.rates.xmit_gbps),
+                Rate::Rcv => self.held.rcv = with_group(self.rates.rcv_gbps),
+                Rate::Wait => self.held.wait = with_group(self.rates.wait_ticks),
             }
         }
     }
@@ -299,13 +313,18 @@ impl Reading {
     /// whose counters are not due yet. They have no intervals.
     pub fn held_rates(&self) -> Rates {
         let Held { xmit, rcv, wait } = self.held;
-        let holds = |(rate, until): (Option<f64>, u64)| rate.filter(|_| self.slot <= until);
-        Rates { xmit_gbps: holds(xmit), rcv_gbps: holds(rcv), wait_ticks: holds(wait), ..Rates::default() }
+        let held = |rate: Option<(f64, usize)>| rate.filter(|(_, group)| self.holds(*group)).map(|(rate, _)| rate);
+        Rates { xmit_gbps: held(xmit), rcv_gbps: held(rcv), wait_ticks: held(wait), ..Rates::default() }
     }
 
     /// Returns whether any counter holds in this slot.
     pub fn holds_any(&self) -> bool {
-        self.replies.iter().flatten().any(|reply| (reply.slot..=reply.until).contains(&self.slot))
+        (0..self.replies.len()).any(|group| self.holds(group))
+    }
+
+    /// Returns whether the last reply of a group holds in this slot.
+    fn holds(&self, group: usize) -> bool {
+        self.replies[group].is_some_and(|reply| reply.holds_in(self.slot))
     }
 
     /// Iterates over the counters that were answered in this slot, with their values as on the
@@ -317,7 +336,7 @@ impl Reading {
     /// Iterates over the counters that hold in this slot: those that were answered in it, and those
     /// of earlier slots whose groups are not due yet.
     pub fn held_counters<'a>(&'a self, columns: &'a Columns) -> impl Iterator<Item = (&'static Field, &'a [u64])> + 'a {
-        self.last_counters(columns, |reply| (reply.slot..=reply.until).contains(&self.slot))
+        self.last_counters(columns, |reply| reply.holds_in(self.slot))
     }
 
     fn last_counters<'a>(

@@ -55,42 +55,13 @@ pub struct Options {
     pub loss: f64,
     /// Service level that the subnet manager returns for every path.
     pub path_sl: u8,
-    /// Devices that have all counters in PortCountersExtended.
-    pub wide_counters: WideCounters,
+    /// Whether switches have all counters in PortCountersExtended: CapabilityMask2 bit 1.
+    pub wide_switches: bool,
+    /// Whether HCAs have all counters in PortCountersExtended.
+    pub wide_adapters: bool,
     /// Whether path queries are exempt from [`loss`](Self::loss) and from [`faults`]. For comparisons
     /// between engines that differ in their handling of lost path queries.
     pub spare_sa: bool,
-}
-
-/// Devices of a simulated fabric that have all counters in PortCountersExtended: CapabilityMask2
-/// bit 1.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WideCounters {
-    /// Switches only.
-    Switches,
-    /// All devices.
-    All,
-    /// No device, as in ibsim.
-    None,
-}
-
-impl WideCounters {
-    /// All values.
-    pub const ALL: [Self; 3] = [Self::Switches, Self::All, Self::None];
-
-    /// Returns the name in the configuration.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Switches => "switches",
-            Self::All => "all",
-            Self::None => "none",
-        }
-    }
-
-    fn mask2(self, kind: NodeKind) -> u32 {
-        let is_wide = self == Self::All || self == Self::Switches && kind == NodeKind::Switch;
-        if is_wide { Capabilities::ADDITIONAL_EXTENDED } else { 0 }
-    }
 }
 
 impl Default for Options {
@@ -103,7 +74,8 @@ impl Default for Options {
             flight: Duration::from_micros(4),
             loss: 0.0,
             path_sl: 0,
-            wide_counters: WideCounters::Switches,
+            wide_switches: true,
+            wide_adapters: false,
             spare_sa: false,
         }
     }
@@ -363,11 +335,12 @@ fn symbol_errors(guid: u64, port: PortNum, at: Instant) -> u64 {
 
 impl Agent {
     /// Creates the agents of a device. Switches are of a newer kind than HCAs: only they have the
-    /// 64-bit error counters and the optional attributes.
+    /// optional attributes and, unless the options differ, the 64-bit error counters.
     fn new(lid: Lid, kind: NodeKind, options: &Options) -> Self {
         let common = Capabilities::EXTENDED_WIDTH | Capabilities::XMIT_WAIT;
         let details = 0x3ff << 6;
-        let mask2 = options.wide_counters.mask2(kind);
+        let is_wide = if kind == NodeKind::Switch { options.wide_switches } else { options.wide_adapters };
+        let mask2 = if is_wide { Capabilities::ADDITIONAL_EXTENDED } else { 0 };
         let (capabilities, tick, service) = match kind {
             NodeKind::Switch => {
                 let mask = common | Capabilities::ALL_PORT_SELECT | Capabilities::QP1_DROPPED;
