@@ -230,7 +230,10 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let mut done = 0;
         while self.settings.sweeps.is_none_or(|sweeps| done < sweeps) {
             let Some(next) = self.wait_for_slot(control) else { break };
-            self.write_first_record(self.wall);
+            if !self.has_started {
+                self.wall = self.clock.read_wall();
+                self.write_first_record(self.wall);
+            }
             if done == 0
                 && let Some(expected) = control.expected_slot()
             {
@@ -265,11 +268,10 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Writes the `start` record with this time, once. Afterwards records are handed to the outputs.
+    /// Writes the first `start` record, with this time. Afterwards records are handed to the outputs.
     fn write_first_record(&mut self, at: WallTime) {
-        if !std::mem::replace(&mut self.has_started, true) {
-            self.write_start(at);
-        }
+        self.has_started = true;
+        self.write_start(at);
     }
 
     /// Gives the engine the newest location, if another thread has read one since the transport was
