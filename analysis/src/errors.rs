@@ -306,7 +306,7 @@ mod tests {
                 (1, "port_sw_hoq_lifetime_limit_discards", Some(500)),
             ]
         );
-        assert_eq!((rows[4].rate, rows[4].value, rows[4].since_ns), (Some(3.0), Some(60), 10_000_000_500));
+        assert_eq!((rows[4].rate, rows[4].value, rows[4].since_ns), (Some(3.0), Some(60), 10_000_000_000));
         let json = serde_json::to_value(&rows[0]).expect("a row");
         assert_eq!((&json["guid"], &json["port"], &json["node"]), (&"0x0000000000000001".into(), &2.into(), &"leaf".into()));
         assert_eq!((&json["what"], &json["increase"]), (&"link_down".into(), &serde_json::Value::Null));
