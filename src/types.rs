@@ -268,7 +268,8 @@ pub struct Printable<'a>(pub &'a str);
 
 /// Characters that are invisible although they are not control characters. They change the
 /// direction of the line, break it, or have no width, so that two names can look alike.
-const MISLEADING: [RangeInclusive<char>; 9] = [
+/// Noncharacters follow: XML forbids U+FFFE and U+FFFF.
+const MISLEADING: [RangeInclusive<char>; 11] = [
     '\u{ad}'..='\u{ad}',
     '\u{61c}'..='\u{61c}',
     '\u{180e}'..='\u{180e}',
@@ -278,6 +279,8 @@ const MISLEADING: [RangeInclusive<char>; 9] = [
     '\u{feff}'..='\u{feff}',
     '\u{fff9}'..='\u{fffb}',
     '\u{e0000}'..='\u{e007f}',
+    '\u{fdd0}'..='\u{fdef}',
+    '\u{fffe}'..='\u{ffff}',
 ];
 
 /// Returns whether a character is invisible or changes how others are displayed. Such a character
@@ -325,7 +328,7 @@ mod tests {
 
     #[test]
     fn misleading_characters_are_escaped_and_others_stay() {
-        for c in "\0\r\n\t\u{1b}\u{7f}\u{85}\u{9b}\u{ad}\u{61c}\u{200b}\u{202e}\u{2028}\u{2060}\u{2069}\u{feff}\u{fff9}\u{e0041}".chars() {
+        for c in "\0\r\n\t\u{1b}\u{7f}\u{85}\u{9b}\u{ad}\u{61c}\u{200b}\u{202e}\u{2028}\u{2060}\u{2069}\u{feff}\u{fff9}\u{e0041}\u{fdd0}\u{fffe}\u{ffff}".chars() {
             assert_eq!(Printable(&format!("a{c}")).to_string(), format!("a{}", c.escape_unicode()));
         }
         for shown in ["leaf (rack 3) - 'A' \"1\" \\", "Zürich-ノード-\u{1f409}", "\u{fffd}", ""] {

@@ -24,6 +24,7 @@ pub mod metric;
 mod path;
 pub mod ports;
 pub mod replay;
+mod suggest;
 pub mod trees;
 pub mod when;
 

@@ -88,8 +88,9 @@ impl Zone {
     }
 }
 
-/// Parses a duration such as `10m` or `1h 30m`; returns nanoseconds.
-fn nanos(text: &str) -> Option<u64> {
+/// Parses a duration such as `10m` or `1h 30m`; returns nanoseconds. `None` for another form, or
+/// for more than 580 years.
+pub fn nanos(text: &str) -> Option<u64> {
     let length: Duration = humantime::parse_duration(text.trim()).ok()?;
     u64::try_from(length.as_nanos()).ok()
 }

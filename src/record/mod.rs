@@ -102,6 +102,12 @@ impl Of {
     }
 }
 
+/// Returns the names of all counters with the counter group that has them. A counter that several
+/// groups have is returned several times.
+pub fn counters() -> impl Iterator<Item = (&'static str, &'static str)> {
+    Group::ALL.into_iter().flat_map(|group| group.fields().map(move |field| (field.json, group.as_str())))
+}
+
 /// Appends a record and a line feed.
 pub fn write(record: &impl Serialize, lines: &mut Vec<u8>) {
     // This cannot fail: a Vec accepts all octets, and all keys are strings.

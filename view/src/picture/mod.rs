@@ -1,6 +1,7 @@
-//! Pictures: heat maps and latency by plotters as PNG or SVG, jobs and maps as SVG.
+//! Pictures: heat maps, jobs and latency as PNG or SVG, maps as SVG.
 
 pub mod heat;
 pub mod job;
 pub mod latency;
 pub mod map;
+pub mod timeline;

@@ -100,6 +100,11 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
+        // A metric that does not exist is a wrong argument; only the records show that.
+        Err(failure @ Failure::Analysis(AnalysisError::Metric { .. })) => {
+            cli::fail(&failure);
+            ExitCode::from(2)
+        }
         Err(failure) => cli::fail(&failure),
     }
 }
