@@ -67,7 +67,9 @@ fn note_summary(summary: &ReadSummary) {
         cli::note(&format!("copies    {copies} of {lines} records are copies of other records; each counts once\n"));
     }
     if *covered > 0 {
-        cli::note(&format!("covered   {covered} of {lines} records describe a time that another sampler describes; each time counts once\n"));
+        cli::note(&format!(
+            "covered   {covered} of {lines} records describe a time that another sampler describes; each time counts once\n"
+        ));
     }
     incomplete.iter().for_each(note_incomplete);
 }
@@ -83,7 +85,9 @@ pub(crate) fn refuse_input(inputs: &Inputs, output: Option<&PathBuf>) -> Result<
     // Two names of one file, such as hard links, have the same device and inode.
     let known = |path: &PathBuf| path.metadata().ok().filter(Metadata::is_file).map(|file| (file.dev(), file.ino()));
     match output.and_then(|output| Some((output, known(output)?))) {
-        Some((output, file)) if inputs.files.iter().any(|input| known(input) == Some(file)) => Err(Failure::OverInput { path: output.clone() }),
+        Some((output, file)) if inputs.files.iter().any(|input| known(input) == Some(file)) => {
+            Err(Failure::OverInput { path: output.clone() })
+        }
         _ => Ok(()),
     }
 }
