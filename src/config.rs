@@ -1,7 +1,9 @@
-//! The configuration of `ibnet-sweep`: as in the file ([`Raw`]), and checked ([`Config`]).
+//! The configuration of `ibnet-sweep`. [`Raw`] has the values as in the file. [`Config`] has the
+//! checked values.
 //!
-//! `ibnet.toml.example` lists every key with its unit and default; a test compares it with
-//! [`Raw::default`]. A flag of the program overrides the key of the same name before the check.
+//! `ibnet.toml.example` lists every key with its unit and default. A test compares this file with
+//! [`Raw::default`]. A flag of the program overrides the key of the same name. The check comes
+//! after this.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -126,7 +128,7 @@ pub enum Plan {
 pub struct Config {
     /// The file that lists the ports to sweep.
     pub plan: Plan,
-    /// Name of this sampler, or [`ALL_SAMPLERS`]; `None` for the short name of this host.
+    /// Name of this sampler, or [`ALL_SAMPLERS`]. `None` for the short name of this host.
     pub sampler: Option<String>,
     /// Time between two slots.
     pub interval: Duration,
@@ -143,9 +145,9 @@ pub struct Config {
     pub outputs: Vec<Output>,
     /// Time that outputs have after a stop signal to write the waiting records.
     pub drain: Duration,
-    /// Address and access control of the metrics; `None` if no metrics are served.
+    /// Address and access control of the metrics. `None` if no metrics are served.
     pub metrics: Option<metrics::Settings>,
-    /// The simulated fabric that is swept; `None` for a real one.
+    /// The simulated fabric that is swept. `None` for a real one.
     pub simulation: Option<Simulation>,
 }
 

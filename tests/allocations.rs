@@ -1,5 +1,5 @@
-//! The MAD path allocates nothing once all buffers have their size: sending, matching, decoding and
-//! writing records are covered.
+//! After all buffers have their final size, the MAD path allocates no memory. The MAD path is the
+//! sending, matching and decoding of MADs, and the writing of records.
 
 use std::time::Duration;
 

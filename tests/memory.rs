@@ -1,5 +1,5 @@
-//! A day of a sampler in virtual time, with losses and dead devices: memory use at the end is the
-//! same as after an hour.
+//! Runs a sampler for a day of virtual time, with losses and dead devices. Its memory use at the
+//! end is the same as after an hour.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

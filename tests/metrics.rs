@@ -1,4 +1,4 @@
-//! Metrics: their values against the records of the same slot, and access to the endpoint.
+//! Compares the metrics with the records of the same slot, and tests the access to the endpoint.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
-//! `docs/records.md` against the code: its tables, the fields of real sweeps, and the lengths of
-//! lines.
+//! Compares `docs/records.md` with the code: its tables, the fields of real sweeps, and the lengths
+//! of lines.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};

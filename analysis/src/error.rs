@@ -41,7 +41,7 @@ pub enum AnalysisError {
     NoRecord {
         /// Path of the file.
         name: String,
-        /// The fault of the first line; `None` if the file is empty.
+        /// The fault of the first line. `None` if the file is empty.
         why: Option<String>,
     },
     /// An argument that is not a point in time.

@@ -128,7 +128,8 @@ impl Metric {
         }
     }
 
-    /// Returns the derived value of a record, `None` if it is missing or the metric is a rate.
+    /// Returns the derived value of a record. Returns `None` if the value is missing, or if the
+    /// metric is a rate.
     pub fn value(&self, port: &Port<'_>) -> Option<f64> {
         let value = match &self.source {
             Source::Derived(Derived::XmitGbps) => port.xmit_gbps,
@@ -167,7 +168,8 @@ impl Metric {
         counters.iter().map(values).max().unwrap_or(0)
     }
 
-    /// Returns whether values of several ports can be added: rates can, shares and times cannot.
+    /// Returns whether values of several ports can be added. Rates can be added, but shares and
+    /// times cannot.
     pub fn is_additive(&self) -> bool {
         matches!(self.source, Source::Rate { .. } | Source::Derived(Derived::XmitGbps | Derived::RcvGbps))
     }
@@ -226,8 +228,9 @@ impl fmt::Display for Metric {
 impl FromStr for Metric {
     type Err = ParseError;
 
-    /// Parses a name, or the name of an array of counters with an index: `NAME[3]`. Any other name
-    /// in lower case is taken as a counter; reading the records shows whether it exists.
+    /// Parses a name, or the name of an array of counters with an index: `NAME[3]`. Any unknown name
+    /// in lower case counts as the name of a counter. Reading the records shows whether this counter
+    /// exists.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let wrong = || {
             ParseError::new(
@@ -269,7 +272,7 @@ impl fmt::Display for Element {
 pub struct Reading {
     slot: u64,
     ts: u64,
-    /// Values in the order of the counters and of the elements of an array; `None` for a missing or
+    /// Values in the order of the counters and of the elements of an array. `None` for a missing or
     /// saturated value.
     values: Vec<Option<u64>>,
 }

@@ -1,4 +1,5 @@
-//! `simulate` and `[simulated]`: a fabric that is simulated in the process of the sweep.
+//! The key `simulate` and the table `[simulated]`: a fabric that the process of the sweep
+//! simulates.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,7 +23,7 @@ pub struct Simulated {
     pub loss: f64,
     /// Names of devices that do not answer.
     pub dead: Vec<String>,
-    /// Seed of everything that is random.
+    /// Seed of all random values.
     pub seed: u64,
 }
 
@@ -61,7 +62,7 @@ impl Scenario {
     }
 }
 
-/// A simulated fabric: `simulate` and a checked table `[simulated]`.
+/// A simulated fabric: the values of the key `simulate` and of the checked table `[simulated]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Simulation {
     /// Path of the net file of the fabric.
@@ -76,12 +77,12 @@ pub struct Simulation {
     pub loss: f64,
     /// Names of devices that do not answer: the whole node description or its first word.
     pub dead: Vec<String>,
-    /// Seed of everything that is random.
+    /// Seed of all random values.
     pub seed: u64,
 }
 
 impl Simulated {
-    /// Checks the table; `net` is the path of the net file.
+    /// Checks the table. `net` is the path of the net file.
     ///
     /// # Errors
     /// Returns an error for the first invalid value.

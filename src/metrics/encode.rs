@@ -1,4 +1,5 @@
-//! Encodes slots as OpenMetrics: by metric family, then by HCA port worker, then by port.
+//! Encodes slots as OpenMetrics text. The text is ordered by metric family, then by HCA port
+//! worker, then by port.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -190,7 +191,7 @@ impl<'a> PortsOfKind<'a> {
 
     /// Encodes the info metrics that dashboards join on: names, LIDs and peers.
     ///
-    /// Their values come from the plan, so they exist whether or not a device answers.
+    /// Their values come from the plan. So they exist even if a device does not answer.
     fn infos(&self, peers: &Peers, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let (info, uplink) = (self.name("info"), self.name("uplink_info"));
         let mut metric = encoder.encode_descriptor(&info, "Name and LID of a device; the value is 1", None, MetricType::Gauge)?;
@@ -219,7 +220,7 @@ impl<'a> PortsOfKind<'a> {
 }
 
 impl Fabric {
-    /// Encodes the gauges of ports that only ibnet has.
+    /// Encodes the gauges of ports that no other exporter has.
     fn port_gauges(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         type Value = fn(&Port) -> Option<f64>;
         let families: [(&str, &str, Value); 8] = [

@@ -1,5 +1,5 @@
-//! The `[metrics]` table of the configuration: listen address, and access control for addresses
-//! that other hosts can reach.
+//! The table `[metrics]` of the configuration. It has the listen address, and the access control
+//! for an address that other hosts can reach.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,11 +24,11 @@ pub struct Raw {
 /// The checked table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Listen address and port; port 0 means any free port.
+    /// Listen address and port. Port 0 means any free port.
     pub listen: SocketAddr,
     /// Paths of certificate and key.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// Path of the password file; `None` if no password is required.
+    /// Path of the password file. `None` if no password is required.
     pub password_file: Option<PathBuf>,
 }
 
@@ -72,7 +72,7 @@ pub enum SettingsError {
 }
 
 impl Raw {
-    /// Checks the table. Returns `None` if no metrics are to be served.
+    /// Checks the table. Returns `None` if the table has no listen address.
     ///
     /// # Errors
     /// Returns the first fault.

@@ -1,6 +1,7 @@
-//! Snapshot of the last slot of one HCA port worker.
+//! A snapshot of the last slot of one HCA port worker.
 //!
-//! The worker fills one of two copies while scrapes read the other, and then swaps a pointer.
+//! There are two copies. The worker fills one copy while scrapes read the other one. Then it swaps
+//! a pointer.
 
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
@@ -19,10 +20,11 @@ use crate::types::PortNum;
 /// The last slot of a worker, shared with scrapes.
 pub(super) type Shared = Arc<Mutex<Option<Arc<Snapshot>>>>;
 
-/// Least time for which a peak is kept, so that a scrape interval of a minute misses no peak.
+/// Shortest time for which a peak is kept. With one scrape per minute, Prometheus then sees every
+/// peak.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Extra time after two intervals before the last slot counts as overdue.
+/// The last slot is overdue after two intervals and this time.
 const OVERDUE_MARGIN: Duration = Duration::from_secs(1);
 
 /// One slot, and the totals of all slots of its worker.
@@ -57,7 +59,7 @@ pub(super) struct Port {
     pub(super) identity: PortIdentity,
     /// Whether the port answered in this slot.
     pub(super) is_up: bool,
-    /// Whether the link is active; `None` before the first PortInfo reply.
+    /// Whether the link is active. `None` before the first PortInfo reply.
     pub(super) active: Option<bool>,
     pub(super) shares: Shares,
     /// Largest shares of the last one to two [`WINDOW`]s.
@@ -89,7 +91,7 @@ pub(super) struct Totals {
 pub(super) struct Distribution {
     pub(super) sum_seconds: f64,
     pub(super) count: u64,
-    /// Counts by [`BOUNDS`]; the last bucket has no upper bound.
+    /// Counts by [`BOUNDS`]. The last bucket has no upper bound.
     pub(super) buckets: [u64; BOUNDS.len() + 1],
 }
 
@@ -130,7 +132,7 @@ pub(super) struct Family {
     pub(super) name: String,
     /// IBA name and unit.
     pub(super) help: String,
-    /// Label that numbers the values of an array; `None` for a single value.
+    /// Label that numbers the values of an array. `None` for a single value.
     pub(super) index: Option<&'static str>,
     /// Name in the records.
     pub(super) json: &'static str,
@@ -250,7 +252,8 @@ impl Snapshot {
     }
 }
 
-/// Handle by which a worker publishes its slots. Dropping it removes them from the metrics.
+/// A worker publishes its slots with this handle. Dropping the handle removes the slots from the
+/// metrics.
 #[derive(Debug)]
 pub struct WorkerMetrics {
     metrics: Arc<Metrics>,
@@ -276,7 +279,8 @@ impl WorkerMetrics {
 
     /// Publishes a slot without waiting.
     ///
-    /// If a scrape holds the lock at this moment, this slot is not published; the next slot is.
+    /// If a scrape holds the lock at this moment, this slot is not published. The next slot is
+    /// published again.
     pub fn publish(&mut self, report: SlotReport<'_>) {
         self.totals.add(report);
         let mut next = self.spare.take().unwrap_or_else(|| Arc::new(Snapshot::new(report)));

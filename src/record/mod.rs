@@ -1,6 +1,6 @@
-//! The records: one JSON object a line, described in `docs/records.md`.
+//! The records: one JSON object per line. `docs/records.md` describes them.
 //!
-//! Each field has one definition, used by the writer and by both readers:
+//! Each field has one definition. The writer and both readers use it.
 //!
 //! | module | contents |
 //! |---|---|
@@ -87,16 +87,17 @@ pub const EVENTS: [(&str, Of); 23] = [
 /// Subject of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Of {
-    /// The sampler: `guid`, `lid` and `port` are null.
+    /// The sampler. `guid`, `lid` and `port` are null.
     Sampler,
-    /// A device: `guid` and `lid` are those of its port records; `port` is null.
+    /// A device. `guid` and `lid` are the same as in the port records of the device. `port` is
+    /// null.
     Device,
-    /// A port: `guid`, `lid` and `port` are set.
+    /// A port. `guid`, `lid` and `port` are set.
     Port,
 }
 
 impl Of {
-    /// Returns the subject of an event; `None` if no event has this name.
+    /// Returns the subject of an event, or `None` if no event has this name.
     pub fn event(name: &str) -> Option<Self> {
         EVENTS.iter().find(|(event, _)| *event == name).map(|(_, of)| *of)
     }

@@ -1,8 +1,8 @@
-//! The tolerant reader: fast, and able to read records of other versions.
+//! The tolerant reader. It is fast, and can read records of other versions.
 //!
-//! This reader skips unknown fields and fills in missing ones, as `docs/records.md` requires of
-//! readers. [`strict`](super::strict) does neither. The strings of a port record are borrowed from
-//! the line unless they have escapes.
+//! This reader skips unknown fields and accepts missing ones. `docs/records.md` requires this of
+//! readers. The other reader, [`strict`](super::strict), rejects both. The strings of a port record
+//! are borrowed from the line unless they contain escapes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -103,7 +103,7 @@ pub mod limits {
 /// First fields of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
-    /// Type of the record; `None` for a type that this version does not have.
+    /// Type of the record. `None` for a type that this version does not have.
     pub kind: Option<Type>,
     /// Time of the record, in nanoseconds since 1970 (UTC).
     pub ts: u64,
@@ -128,8 +128,8 @@ impl Head {
         Ok(Self { kind: Type::named(r#type.as_bytes()), ts })
     }
 
-    /// Reads a line in the layout of ibnet-sweep, `{"type":"port","ts":1,...}`; `None` for any
-    /// other layout.
+    /// Reads a line in the layout of ibnet-sweep, `{"type":"port","ts":1,...}`. Returns `None` for
+    /// any other layout.
     ///
     /// Only the beginning and the last character are checked.
     pub fn of_written(line: &[u8]) -> Option<Self> {
@@ -287,7 +287,7 @@ impl<'a> Port<'a> {
         self.role.as_deref() == Some("secondary")
     }
 
-    /// Returns a counter that has a single value; `None` if the record does not have it.
+    /// Returns a counter that has a single value, or `None` if the record does not have it.
     pub fn counter(&self, name: &str) -> Option<u64> {
         match self.value(name)? {
             Value::One(value) => Some(*value),
@@ -295,7 +295,7 @@ impl<'a> Port<'a> {
         }
     }
 
-    /// Returns a counter; `None` if the record does not have it.
+    /// Returns a counter, or `None` if the record does not have it.
     pub fn value(&self, name: &str) -> Option<&Value> {
         self.counters.iter().find(|(found, _)| *found == name).map(|(_, value)| value)
     }

@@ -1,4 +1,5 @@
-//! The writer of port records: a sample of the sweep becomes the fields of a record.
+//! The writer of port records. It turns a sample of the sweep (the result of one slot for one port)
+//! into the fields of a record.
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
@@ -9,7 +10,7 @@ use crate::sweep::counter::{Columns, Rates, Reading};
 use crate::sweep::sample::Sample;
 use crate::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
-/// The fields of a port that stay the same until the fabric changes.
+/// The fields of a port that change only when the fabric changes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PortIdentity {
     /// Port GUID.
@@ -18,12 +19,12 @@ pub struct PortIdentity {
     pub port: PortNum,
     /// LID of the device.
     pub lid: Lid,
-    /// Name of the node; not checked, so it may contain any characters.
+    /// Name of the node. The name is not checked, so it can contain any character.
     pub node: String,
     /// Kind of the node.
     pub kind: NodeKind,
-    /// Distance from the sampler in hops according to the plan: 0 for the host's own HCA, 1 for its
-    /// switch.
+    /// Distance from the sampler in hops, according to the plan: 0 for the HCA of the sampler host,
+    /// 1 for its switch.
     pub hops: Option<u16>,
     /// GUID, port number and name of the peer.
     pub peer: Option<(Guid, PortNum, String)>,
@@ -72,7 +73,7 @@ pub struct PortRecord<'a> {
     pub sample: &'a Sample<'a>,
     /// Counters and rates of the sample.
     pub reading: &'a Reading,
-    /// Columns that `reading` was made with.
+    /// The columns of `reading`.
     pub columns: &'a Columns,
 }
 
@@ -128,7 +129,7 @@ impl Serialize for PortRecord<'_> {
     }
 }
 
-/// Shares of a link's capacity, from 0 to 1; `None` if unknown.
+/// Shares of the capacity of a link, from 0 to 1. `None` if unknown.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Shares {
     /// Transmitted data as a share of the link's data rate.
@@ -194,8 +195,8 @@ impl Serialize for Values<'_> {
     }
 }
 
-/// The names of the saturated counters. The name of an array occurs once if any of its values is
-/// saturated.
+/// The names of the saturated counters. An array has its name in the list once if any of its values
+/// is saturated.
 struct Saturated<'a> {
     reading: &'a Reading,
     columns: &'a Columns,

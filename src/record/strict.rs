@@ -1,8 +1,8 @@
-//! The strict reader: accepts exactly the records that this version writes.
+//! The strict reader. It accepts exactly the records that this version writes.
 //!
-//! An unknown field, a missing field or an unknown word is an error. Tests use it to check that
-//! `docs/records.md` describes everything that is written. A reader of records from other versions
-//! uses [`reader`](super::reader).
+//! An unknown field, a missing field or an unknown word is an error. Tests use this reader to check
+//! that `docs/records.md` describes everything that is written. Programs that read records of other
+//! versions use [`reader`](super::reader).
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -60,7 +60,7 @@ pub enum Value {
 }
 
 impl Port {
-    /// Returns a counter that has a single value; `None` if the record does not have it.
+    /// Returns a counter that has a single value, or `None` if the record does not have it.
     pub fn counter(&self, name: &str) -> Option<u64> {
         match self.counters.get(name) {
             Some(Value::One(value)) => Some(*value),
@@ -92,7 +92,7 @@ impl WriteCounters for BTreeMap<String, Value> {
     }
 }
 
-/// Returns the number of values of a counter; `None` if no group has it.
+/// Returns the number of values of a counter, or `None` if no group has it.
 fn values_of(name: &str) -> Option<usize> {
     static DECLARED: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
         let fields = Group::ALL.into_iter().flat_map(Group::fields);

@@ -1,14 +1,14 @@
-//! From readings to rates: the counters of a record, resets, and changes since the last slot.
+//! Computes rates from readings: the counters of a record, resets, and changes since the last slot.
 //!
-//! 1. **One value per counter, the widest.** If PortCounters and PortCountersExtended both have a
-//!    counter, it is taken from PortCountersExtended if the device has it there. The capabilities
-//!    of the device decide which columns a port has, not the replies of a slot.
-//! 2. **A decrease is a reset**: the counter was cleared, or the device restarted. The record names
-//!    the counter, and the interval has no rates.
-//! 3. **A rate needs two valid readings**, in two successive slots. There is no rate after a gap or
-//!    a reset, or if the counter is saturated.
-//! 4. A rate is computed over the time between the two readings of its group, not over the interval
-//!    of the slots.
+//! 1. **One value per counter.** PortCounters and PortCountersExtended can both have a counter. If
+//!    the device has the counter in PortCountersExtended, the value comes from there, because it
+//!    has more bits. The capabilities of the device decide this. The replies of a slot do not.
+//! 2. **A decrease is a reset.** Another program cleared the counter, or the device restarted. An
+//!    event names the counter, and the port has no rates in this slot.
+//! 3. **A rate needs two valid readings** in two successive slots. There is no rate after a missed
+//!    slot, after a reset, or for a saturated counter.
+//! 4. **The time of a rate** is the time between the two readings of its counter group. It is not
+//!    the interval of the slots.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
-//! Transactions: requests that were sent and neither answered nor given up.
+//! Transactions: requests that were sent, have no reply yet, and whose grace period has not ended.
 //!
-//! A transaction is found by its TID. Timeouts expire in the order of sending: all MADs to agents
-//! have the same timeout and grace period. All MADs to the subnet manager have another, longer pair
-//! of times. Two pairs of queues in the order of sending therefore replace a timer heap.
+//! The key of a transaction is its transaction identifier (TID). All MADs to agents have the same
+//! timeout and the same grace period. All MADs to the subnet manager also have the same two times,
+//! which are longer. So timeouts pass in the order of sending. The module needs no timer heap: it
+//! has two pairs of queues in the order of sending.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The sample of one port in one slot.
+//! The sample of one port: the result of its queries in one slot.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Heat maps on a terminal. With 24-bit colours, half blocks show two rows per line. Without
-//! colours there are five shades.
+//! Draws heat maps on a terminal. With 24-bit colours, one line of text shows two rows by half
+//! blocks. Without colours, there are five shades.
 
 use ibnet_analysis::heat::grid::{Cell, Grid, Panel};
 use ibnet_analysis::heat::range::{ColorRange, Range};

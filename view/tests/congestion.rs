@@ -172,8 +172,8 @@ fn errors_are_the_increases_of_counters() {
 fn wrong_arguments_are_reported() {
     let setup = Setup::new();
     for (args, code, reason) in [
-        (&["errors", "lines.jsonl", "--threshold", "x=1"][..], 1, "cannot set a threshold for `x`"),
-        (&["job", "lines.jsonl", "--nodes", "n[1-"], 1, "n[1-"),
+        (&["errors", "lines.jsonl", "--threshold", "x=1"][..], 2, "cannot set a threshold for `x`"),
+        (&["job", "lines.jsonl", "--nodes", "n[1-"], 2, "n[1-"),
         (&["job", "lines.jsonl", "--slurm", "7"], 2, "--slurm-file"),
         (&["job", "lines.jsonl"], 2, "--nodes"),
         (&["links", "lines.jsonl", "--tree", "--waits", "2"], 2, "from 0 to 1"),

@@ -10,8 +10,8 @@ pub enum Cell {
     Value(f64),
     /// The port was queried and did not answer.
     NoAnswer,
-    /// The port answered, but the value is not known: after a gap or a reset, or because the device
-    /// lacks the counter.
+    /// The port answered, but the value is not known. Reasons: a gap, a reset, or a device without
+    /// the counter.
     Unknown,
     /// There is no record.
     NoRecord,
@@ -78,13 +78,14 @@ impl Panel {
         self.cells.iter().flatten().filter_map(|cell| if let Cell::Value(value) = cell { Some(*value) } else { None })
     }
 
-    /// Counts the cells of the same kind as `like`; the value of `like` is ignored.
+    /// Counts the cells of the same kind as `like`. The value of `like` is ignored.
     pub fn count(&self, like: Cell) -> usize {
         let kind = std::mem::discriminant(&like);
         self.cells.iter().flatten().filter(|cell| std::mem::discriminant(*cell) == kind).count()
     }
 
-    /// Returns the largest value with its row and column, the first of several.
+    /// Returns the largest value with its row and column. If several are equal, returns the first
+    /// one.
     pub fn largest(&self) -> Option<(f64, usize, usize)> {
         let cells =
             self.cells.iter().enumerate().flat_map(|(row, cells)| cells.iter().enumerate().map(move |(column, cell)| (row, column, cell)));

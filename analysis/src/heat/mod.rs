@@ -1,9 +1,10 @@
 //! Heat maps: the values of metrics by port and time.
 //!
-//! A cell is the mean over a column of time. Columns are short at first and get longer with the
-//! length of the recording; each length is a multiple of the shorter lengths. Memory is therefore
-//! bounded by the size of the picture, not by the number of records. A cell has a value, or one of
-//! these states: the port did not answer, the value is not known, there is no record.
+//! A heat map has a row for each port and a column for each piece of time. A *cell* is the mean of
+//! the metric of one port over one column. Columns are short at first. If the recording is long,
+//! several columns are joined to a longer one, so each length is a multiple of the shorter lengths.
+//! The memory depends on the size of the picture, not on the number of records. A cell has a value
+//! or one of these states: the port did not answer, the value is not known, or there is no record.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! The rows of a heat map: the ports of each row, and the order of the rows.
 //!
-//! Neighbours in the fabric are neighbours in the picture. Leaf switches come first, by name, each
-//! with its ports by number. The port of a host follows the switch port to which it is linked. The
-//! upper switches come next, tier by tier. The topology is that of the records.
+//! Ports that are neighbours in the fabric are neighbours in the picture. Leaf switches come first,
+//! sorted by name. Each leaf switch is followed by its ports, sorted by number. The port of a host
+//! follows the switch port to which it is linked. The upper switches come after the leaf switches,
+//! tier by tier. The topology comes from the records.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -52,7 +53,7 @@ pub struct PortAndPeer {
     pub port: PortNum,
     /// Node description as the device returned it.
     pub node: String,
-    /// Kind of the device; `None` for a kind that this version does not have.
+    /// Kind of the device. `None` for a kind that this version does not have.
     pub kind: Option<NodeKind>,
     /// Device, port and name of the other end of the link.
     pub peer: Option<(Guid, PortNum, String)>,
@@ -204,8 +205,8 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
     rows.into_iter().filter_map(group).collect()
 }
 
-/// Returns the distance of each switch to the nearest host; 1 for a leaf switch, `u32::MAX` if no
-/// host can be reached.
+/// Returns the distance of each switch to the nearest host. It is 1 for a leaf switch, and
+/// `u32::MAX` if no host can be reached.
 fn tiers(ports: &[&PortAndPeer]) -> BTreeMap<Guid, u32> {
     let mut switches: BTreeSet<Guid> = ports.iter().filter(|port| port.kind == Some(NodeKind::Switch)).map(|port| port.guid).collect();
     // A device without records is a switch if several of its ports are peers of other ports.

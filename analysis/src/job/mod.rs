@@ -1,11 +1,13 @@
-//! Traffic of a job. The report has the data that its nodes injected and ejected, and the part that
-//! stayed on their leaf switches. It also has the load of the links to other switches, and the time
-//! for which the nodes were blocked.
+//! Computes the traffic of a job. The report has the data that the nodes of the job injected (sent
+//! into the fabric) and ejected (received from the fabric). It has the part of this data that
+//! stayed on the leaf switches of the nodes. It also has the load of the links to other switches,
+//! and the time for which the nodes were blocked.
 //!
-//! Port counters have no destinations. The traffic that stays on a leaf switch is therefore an
-//! estimate with bounds ([`LocalTraffic`]). The part of a job in the traffic of a link between
-//! switches is its part in the traffic of all hosts of the leaf switch ([`Uplink`]). Both estimates
-//! assume that no traffic passes through a leaf switch to another leaf switch, as in a fat tree.
+//! A port counter does not show where the data goes. So the traffic that stays on a leaf switch is
+//! an estimate with bounds ([`LocalTraffic`]). The share of a job in the traffic of a link between
+//! switches is also an estimate: it is the share of the job in the traffic of all hosts of the leaf
+//! switch ([`Uplink`]). Both estimates assume that no traffic passes through a leaf switch to
+//! another leaf switch, as in a fat tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +20,7 @@ use crate::ports::{Mean, PortKey, PortName, PortSummary, with_equal_bins};
 
 pub mod all;
 pub mod imbalance;
+pub mod row;
 pub mod slurm;
 
 use self::all::PortRate;
@@ -62,7 +65,7 @@ pub struct Node {
     pub injected_bytes: f64,
     /// Octets that the host received.
     pub ejected_bytes: f64,
-    /// Mean share of the time in which a port had data to send and no credit, 0 to 1; null without
+    /// Mean share of the time in which a port had data to send and no credit, 0 to 1. Null without
     /// records.
     pub blocked: Option<f64>,
     /// Largest share of a slot in which a port was blocked, 0 to 1.
@@ -80,7 +83,7 @@ pub struct Step {
     pub injected_gbps: f64,
     /// Data rate that all nodes received, in Gb/s.
     pub ejected_gbps: f64,
-    /// Share of the time in which a port was blocked, mean of the ports, 0 to 1; null without
+    /// Share of the time in which a port was blocked, mean of the ports, 0 to 1. Null without
     /// records.
     pub blocked: Option<f64>,
     /// Share of the time in which the most blocked port was blocked, 0 to 1.

@@ -1,10 +1,10 @@
-//! Jobs from the plain text output of Slurm's `sacct` and `squeue`.
+//! Reads jobs from the plain text output of Slurm's `sacct` and `squeue`.
 //!
 //! This module accepts the output of `sacct -P -X --format=JobID,State,Start,End,NodeList` and of
-//! `squeue -o '%i|%T|%N|%S'`. If the first line has column names (no `-n` or `-h`), the columns may
-//! have any order, and other columns are ignored. Without names the columns must be
-//! `JobID|User|State|Start|End|NodeList` or `%i|%u|%T|%N|%S`. The JSON output of both tools changes
-//! between versions and is not read.
+//! `squeue -o '%i|%T|%N|%S'`. The first line usually has the column names (no `-n` or `-h`). The
+//! columns can then have any order, and other columns are ignored. Without column names, the
+//! columns must be `JobID|User|State|Start|End|NodeList` or `%i|%u|%T|%N|%S`. The module does not
+//! read the JSON output of both tools, because it changes between versions.
 
 use ibnet::types::Printable;
 use miette::Diagnostic;

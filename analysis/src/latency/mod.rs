@@ -1,9 +1,9 @@
-//! Round-trip times of MADs as empirical distributions, after Settlemyer et al. (Confidence) and
-//! figures 4 and 5 of the LDMS paper.
+//! Round-trip times of MADs as empirical distributions. The method follows Settlemyer et al.
+//! (Confidence) and figures 4 and 5 of the LDMS paper.
 //!
-//! The `histogram` records have the times of single MADs, by device kind and sampler. The port
-//! records have the mean time of the MADs of a port in a slot, and the distance of the port.
-//! Without `histogram` records all distributions come from the port records.
+//! The `histogram` records contain the times of single MADs, by device kind and by sampler. The
+//! port records contain the mean time of the MADs of a port in a slot, and the distance of the
+//! port. If there are no `histogram` records, all distributions come from the port records.
 
 use std::collections::BTreeMap;
 

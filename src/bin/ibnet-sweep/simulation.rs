@@ -18,7 +18,7 @@ const INCAST_SENDERS: usize = 32;
 /// A simulated fabric that several workers share.
 pub(super) type SharedFabric = Arc<Mutex<SimFabric>>;
 
-/// Builds the simulated fabric of a configuration; `None` if the fabric is a real one.
+/// Builds the simulated fabric of a configuration. Returns `None` if the fabric is a real one.
 pub(super) fn build(config: &Config) -> Result<Option<SharedFabric>, Failure> {
     let Some(simulation) = &config.simulation else { return Ok(None) };
     let net = simulation.net.display().to_string();

@@ -1,8 +1,8 @@
-//! A blocking request/reply client for one device: sends a request, waits, and sends it again if
-//! there is no answer.
+//! A blocking client for one device. It sends a request and waits for the reply. If there is no
+//! reply, it sends the request again.
 //!
-//! A reply counts under the same conditions as in a sweep: transaction, sender, class, method,
-//! attribute and port must match. A redirection is followed once and remembered.
+//! The client accepts a reply under the same conditions as a sweep: transaction, sender, class,
+//! method, attribute and port must match. It follows one redirection and remembers the new address.
 
 use std::time::Duration;
 

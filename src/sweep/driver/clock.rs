@@ -1,11 +1,11 @@
 //! The time of a driver: the trait [`Clock`], and [`SystemClock`], the only part of the library
 //! that reads the clocks of the operating system.
 //!
-//! A driver is generic over its clock. The product uses [`SystemClock`]; tests use
-//! [`VirtualClock`](crate::sweep::virtual_sweep::VirtualClock), in which waiting takes no time. The
-//! clock also runs work beside the driver's thread, such as opening a transport or reading the LID
-//! of the port. In virtual time this work must finish at a defined instant, so that runs are
-//! reproducible.
+//! A driver is generic over its clock. The programs use [`SystemClock`]. Tests use
+//! [`VirtualClock`](crate::sweep::virtual_sweep::VirtualClock), where waiting takes no time. Some
+//! work runs beside the thread of the driver: opening a transport, or reading the LID of the port.
+//! The clock also runs this work. In simulated time, the work must end at a defined time, so that
+//! two runs give the same result.
 
 use std::io;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};

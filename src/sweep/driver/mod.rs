@@ -1,22 +1,24 @@
-//! The driver: joins engine, transport, clock and output.
+//! The driver connects the engine, the transport, the clock and the outputs.
 //!
-//! 1. One plain thread, the MAD thread, runs [`Driver::run`]. Other threads control it by
-//!    [`Control`].
-//! 2. The wall clock is read once a slot: a slot starts when the wall clock reaches a multiple of
-//!    the interval. All other times are monotonic.
-//! 3. A slot that could not start in time is counted in the next `sweep` record, and never caught
-//!    up.
-//! 4. Replies that are ready are read before anything expires.
-//! 5. Records are made after the slot, so that they do not delay MADs or measurements. They are
-//!    handed to the outputs slot by slot; the MAD thread never waits for a disk.
-//! 6. A transport that is lost is opened again by the function given to [`Driver::reconnecting`].
-//!    Slots continue in the meantime.
+//! 1. One thread, the *MAD thread*, runs [`Driver::run`]. It is a plain thread without an async
+//!    runtime. Other threads control the driver with [`Control`].
+//! 2. A slot starts when the wall clock reaches a multiple of the interval. The driver reads the
+//!    wall clock once per slot. All other times are monotonic.
+//! 3. A slot that could not start in time is *missed*. The next `sweep` record counts the missed
+//!    slots. The driver never repeats them.
+//! 4. The driver reads all replies that have arrived before it handles a timeout.
+//! 5. The driver makes the records after the slot, so that they delay neither MADs nor
+//!    measurements. It gives the records of a slot to the outputs in one step. The MAD thread never
+//!    waits for a disk.
+//! 6. A transport is *lost* if it can no longer send or receive, for example after a removal of the
+//!    HCA. The driver opens it again with the function given to [`Driver::reconnecting`]. The slots
+//!    continue during this time.
 //!
-//! Between two slots the driver waits on a condition variable, which requests of other threads
-//! wake. Within a slot the driver waits for the transport only, at most 20 ms at a time.
+//! Between two slots the driver waits on a condition variable. Requests of other threads wake it.
+//! Within a slot the driver waits only for the transport, at most 20 ms at a time.
 //!
-//! [`DeviceClient`] needs neither engine nor slots: it sends one request after another to one
-//! device, for [`query`](super::query).
+//! [`DeviceClient`] works without an engine and without slots. It sends one request after another
+//! to one device. The module [`query`](super::query) uses it.
 //!
 //! | file | content |
 //! |---|---|

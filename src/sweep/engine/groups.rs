@@ -1,13 +1,15 @@
-//! Counter groups of a device: which groups it has, as far as known.
+//! The counter groups that a device has, as far as they are known. A counter group is one
+//! attribute, such as PortCountersExtended.
 //!
-//! 1. ClassPortInfo and the OptionMask of PortSamplesControl have bits for the groups of a device.
-//!    Other groups are not requested and are absent from the records.
-//! 2. If OptionMask is not answered, each optional group is probed. A group that is answered is
-//!    present; a group that is refused is absent. A group that is never answered while other groups
-//!    are answered is disabled.
-//! 3. A lost reply never means that a group is missing. A disabled group is probed again every ten
-//!    minutes, without effect on the status of a port. A group that was answered once is disabled
-//!    only after sixty failed requests.
+//! 1. ClassPortInfo and the OptionMask of PortSamplesControl have a bit for each optional group.
+//!    The engine does not request a group without its bit. Such a group is absent from the records.
+//! 2. If the device does not report its OptionMask, the engine probes each optional group: it sends
+//!    one query for the group. If the device answers, the group is present. If the device refuses,
+//!    the group is absent. If the device never answers for this group but answers for other groups,
+//!    the group is disabled.
+//! 3. A single lost reply never disables a group. The engine probes a disabled group again every
+//!    ten minutes. These probes do not change the status of a port. A group that was answered once
+//!    is disabled only after sixty failed requests.
 
 use std::time::Duration;
 

@@ -1,35 +1,41 @@
-//! The engine: decides which request is sent next and evaluates the replies.
+//! The engine decides which request is sent next, and evaluates the replies.
 //!
-//! The engine performs no I/O, reads no clock and has no randomness of its own: the time and a seed
-//! are arguments. After every call of a `handle_*` or `start_*` method, call
-//! [`poll_transmit`](Engine::poll_transmit) until it returns `None`, then
-//! [`poll_event`](Engine::poll_event) until it returns `None`. Then wait for a completion, at most
-//! until [`poll_timeout`](Engine::poll_timeout). The time must not decrease from call to call.
+//! The engine performs no I/O, reads no clock and has no randomness of its own. The time and a seed
+//! are arguments. A caller uses the engine in this way:
 //!
-//! To *settle* a port means to give it its final status for the slot.
+//! 1. Call a `handle_*` or `start_*` method.
+//! 2. Call [`poll_transmit`](Engine::poll_transmit) until it returns `None`, and send the MADs.
+//! 3. Call [`poll_event`](Engine::poll_event) until it returns `None`.
+//! 4. Wait for the completion of a MAD, at most until [`poll_timeout`](Engine::poll_timeout).
 //!
-//! The rules (the numbers are those of `docs/sampling.md`):
+//! The time must not decrease from call to call.
 //!
-//! - **2** At most one MAD is in flight to a device, and at most `window` in all. All MADs of a
-//!   port are consecutive.
-//! - **3** The device with the longest estimated service time starts first and is queried until it
-//!   is done. Devices that earlier slots could not finish start before all others, the longest
-//!   neglected first, each at the port where the last slot stopped.
-//! - **4** The timeout frees the MAD's place in the window. Until the end of the grace period a
-//!   reply still counts, and its port is `late`. After the first expired MAD of a port its
-//!   remaining groups are skipped. After three MADs in a row without a reply the device gets no
-//!   more requests. When their grace periods have also ended, its other ports are `unreachable`.
-//!   Any reply resumes the device. A device never has more than three unanswered MADs, expired ones
-//!   included. Expired MADs that were sent before a MAD that was answered in time are lost and not
-//!   counted. This rule protects a slow device from too many requests. A device that was silent for
-//!   a slot is queried last in the next slot.
-//! - **5** Ports that were not queried at `ask_until` are `skipped`; at `close_at` the slot is
-//!   over. Every port gets exactly one [`Event::Port`].
+//! The engine *settles* a port when it gives the port its final status for the slot.
+//!
+//! The engine follows these rules. Their numbers are those of `docs/sampling.md`.
+//!
+//! - **2** A device has at most one MAD in flight. All devices together have at most `window`. All
+//!   MADs of a port are sent one after another.
+//! - **3** The engine starts with the device that has the longest estimated service time. It
+//!   continues with this device until all of its ports are done. Some devices were not finished in
+//!   earlier slots. They start before all other devices, and the device that waited longest starts
+//!   first. Each of them continues at the port at which the last slot stopped.
+//! - **4** A MAD leaves the window at its timeout: it *expires*. A reply still counts until the end
+//!   of the grace period, and its port is then `late`. After the first expired MAD of a port, the
+//!   engine skips the remaining groups of this port. After three MADs in a row without a reply, the
+//!   engine sends no further request to the device. When the grace periods of these MADs have
+//!   ended, the other ports of the device become `unreachable`. Any reply ends this state. A device
+//!   never has more than three unanswered MADs. Expired MADs are included in this number. If the
+//!   device answers a MAD in time, earlier expired MADs are lost and no longer included. This limit
+//!   protects a slow device from too many requests. If a device did not answer in a whole slot, the
+//!   next slot queries it last.
+//! - **5** At the time `ask_until`, the ports that were not completely queried become `skipped`. At
+//!   the time `close_at` the slot ends. Every port gets exactly one [`Event::Port`].
 //! - **6** A reply counts only if TID, sender, class, method, attribute and PortSelect match the
-//!   request. Duplicate, foreign and malformed replies are counted separately and do not settle a
-//!   port.
+//!   request. The engine counts duplicate, foreign and malformed replies separately. They do not
+//!   settle a port.
 //!
-//! Rules that come from the InfiniBand specification, with their section:
+//! Some rules come from the InfiniBand specification:
 //!
 //! | rule | IBA vol. 1 |
 //! |---|---|

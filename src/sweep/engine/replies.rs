@@ -1,4 +1,4 @@
-//! Evaluation of replies: checks each reply against its request and uses its data.
+//! Evaluates replies: checks each reply against its request, and uses its data.
 
 use std::time::Duration;
 

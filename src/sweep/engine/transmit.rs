@@ -1,9 +1,11 @@
-//! The next request to a device: first its checks, then the counters of its ports.
+//! Selects the next request to a device: first the checks of the device, then the counters of its
+//! ports.
 //!
-//! The checks, in their order: capabilities (ClassPortInfo), identity (NodeInfo), optional
-//! attributes (PortSamplesControl), links (PortInfo, PortInfoExtended). At last each group without
-//! a bit in the masks is probed. Most slots have no checks. A discovery makes several passes over
-//! the checks, a slot makes one.
+//! The checks have this order: capabilities (ClassPortInfo), identity (NodeInfo), optional
+//! attributes (PortSamplesControl), links (PortInfo, PortInfoExtended). After them comes one probe
+//! for each optional group whose presence is not known. Most slots have no checks. A discovery,
+//! which runs before the first slot, repeats the checks several times. A slot makes each check
+//! once.
 
 use super::groups::Learned;
 use super::{Engine, Phase};

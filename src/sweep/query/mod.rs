@@ -1,11 +1,11 @@
 //! A query of one port, outside of a sweep.
 //!
-//! No engine is involved: a [`Client`] sends one request after another and waits for each reply.
-//! Groups that the device does not have are not requested, by the same masks as in a sweep. Each
-//! group without a reply has a reason ([`QueryResult::missing`]).
+//! This module does not use the engine. A [`Client`] sends one request after another, and waits for
+//! each reply. It does not request groups that the device does not have. The masks of the device
+//! decide this, as in a sweep. Each group without a reply has a reason ([`QueryResult::missing`]).
 //!
-//! The result is printed as `perfquery` does ([`QueryResult::text`]), or as the record of a sweep
-//! ([`QueryResult::record`]).
+//! There are two forms of output: the text of `perfquery` ([`QueryResult::text`]), and the record
+//! of a sweep ([`QueryResult::record`]).
 
 use std::fmt;
 use std::time::Duration;

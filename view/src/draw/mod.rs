@@ -1,8 +1,8 @@
-//! Picture files: PNG or SVG.
+//! Writes picture files, PNG or SVG.
 //!
-//! A picture draws the shapes of plotters. [`svg`] writes them with the canvas that all pictures of
-//! the project use, [`bitmap`] draws them as pixels, and [`font`] has the letters of both. Large
-//! areas of cells are images: one element of an SVG.
+//! A picture draws the shapes of the crate plotters. [`svg`] writes them with the canvas that all
+//! pictures of the project use. [`bitmap`] draws them as pixels. [`font`] has the letters of both.
+//! A large area of cells is drawn as an image, which is one element of an SVG.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the format by the extension of a file name; `None` for other extensions.
+    /// Returns the format by the extension of a file name, or `None` for other extensions.
     pub fn of(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?;
         [("png", Self::Png), ("svg", Self::Svg)]

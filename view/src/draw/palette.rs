@@ -1,5 +1,5 @@
-//! Colours that colour-blind readers can distinguish: viridis. Its lightness increases
-//! monotonically, so greyscale prints are readable too.
+//! The palette viridis. Colour-blind readers can distinguish its colours. Its lightness increases
+//! monotonically, so a greyscale print is readable too.
 
 /// Red, green and blue.
 pub type Rgb = (u8, u8, u8);

@@ -47,9 +47,10 @@ pub fn of_job(job: &Job, title: &str, zone: &Zone) -> Timeline {
 /// Returns the picture of all jobs: the injected traffic by job, and the traffic into the selected
 /// nodes by switch port.
 pub fn of_all(traffic: &JobsTraffic, into: Option<&str>, zone: &Zone) -> Timeline {
-    let jobs = traffic.jobs.iter().map(|job| (format!("job {}", job.job), job.injected_gbps.clone())).collect();
-    let mut stacked = largest(jobs, "jobs");
-    stacked.push(Series { name: "no job".to_owned(), color: NO_JOB, values: traffic.no_job.clone() });
+    let (jobs, rest): (Vec<_>, Vec<_>) = traffic.jobs.iter().partition(|job| job.job.is_some());
+    let name = |id: &Option<String>| format!("job {}", id.as_deref().unwrap_or_default());
+    let mut stacked = largest(jobs.into_iter().map(|job| (name(&job.job), job.injected_gbps.clone())).collect(), "jobs");
+    stacked.extend(rest.into_iter().map(|rest| Series { name: "no job".to_owned(), color: NO_JOB, values: rest.injected_gbps.clone() }));
     let total = Series { name: "total".to_owned(), color: TOTAL, values: traffic.total.clone() };
     let title = "Traffic that the hosts injected, by job".to_owned();
     let mut panels = vec![Panel { title, unit: Unit::Gbps, most: None, stacked, curves: vec![total] }];
@@ -84,7 +85,7 @@ mod tests {
         assert!(svg.contains("a &lt;job&gt;\\u{1b}") && !svg.contains('\u{1b}'));
         // Two steps: 12 and 24 Gb/s of 25 in a panel of 190 pixels height from 92 on.
         assert!(svg.contains("points=\"84.5,191.5 484.5,191.5 484.5,100.5 884.5,100.5\""), "{svg}");
-        assert_eq!(svg.matches("<polyline").count(), 4);
+        assert_eq!(svg.matches("stroke-width=\"2\"").count(), 4);
         for text in ["1970-01-01 00:00:00 to ", ">leaf port 2 to N2<", ">100 %<", ">injected<"] {
             assert!(svg.contains(text), "{text}: {svg}");
         }

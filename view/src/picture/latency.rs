@@ -1,5 +1,5 @@
-//! Latency as two plots on one logarithmic time axis: the share of values per bin, and the
-//! cumulative share.
+//! Draws latency as two plots with the same logarithmic time axis. The first plot shows the share
+//! of values per bin. The second plot shows the cumulative share.
 
 use ibnet::types::Printable;
 use ibnet_analysis::latency::distribution::Distribution;

@@ -1,4 +1,4 @@
-//! Pictures: heat maps, jobs and latency as PNG or SVG, maps as SVG.
+//! Draws pictures. Heat maps, jobs and latency are PNG or SVG, maps are SVG.
 
 pub mod heat;
 pub mod job;

@@ -97,8 +97,9 @@ fn write_links(text: &mut String, job: &Job) -> fmt::Result {
 pub fn report_all(traffic: &JobsTraffic, zone: &Zone) -> String {
     let mut table = table::new();
     table.set_header(["job", "nodes", "start", "end", "injected", "ejected", "blocked", "ns/octet", "max/mean", "variation", "Gini"]);
-    for job in &traffic.jobs {
-        let time = |ns| zone.format(ns, "%Y-%m-%d %H:%M:%S");
+    let time = |ns| zone.format(ns, "%Y-%m-%d %H:%M:%S");
+    let seconds = |seconds: f64| format!("{seconds:.1} s");
+    for job in traffic.jobs.iter().filter(|job| job.job.is_some()) {
         let nodes = if job.missing.is_empty() {
             job.nodes.len().to_string()
         } else {
@@ -107,23 +108,25 @@ pub fn report_all(traffic: &JobsTraffic, zone: &Zone) -> String {
         let Imbalance { max_to_mean, variation, gini } = job.imbalance;
         let [most, variation, gini] = [max_to_mean, variation, gini].map(|value| value.map_or_else(dash, |value| format!("{value:.2}")));
         table.add_row([
-            Printable(&job.job).to_string(),
+            Printable(job.job.as_deref().unwrap_or_default()).to_string(),
             nodes,
-            time(job.start_ns),
+            job.start_ns.map_or_else(dash, time),
             job.end_ns.map_or_else(|| "running".to_owned(), time),
             octets(job.injected_bytes),
             octets(job.ejected_bytes),
-            format!("{:.1} s", job.blocked_seconds),
+            seconds(job.blocked_seconds),
             job.blocked_ns_per_byte.map_or_else(dash, |wait| format!("{wait:.4}")),
             most,
             variation,
             gini,
         ]);
     }
-    let of_jobs: f64 = traffic.jobs.iter().map(|job: &JobTotal| job.injected_bytes).sum();
-    let rest = (traffic.injected_bytes - of_jobs).max(0.0);
-    table.add_row(["no job", "", "", "", &octets(rest)]);
-    table.add_row(["total", "", "", "", &octets(traffic.injected_bytes)]);
+    let sum =
+        |value: fn(&JobTotal) -> f64, is_in: fn(&JobTotal) -> bool| traffic.jobs.iter().filter(|job| is_in(job)).map(value).sum::<f64>();
+    for (name, is_in) in [("no job", (|job| job.job.is_none()) as fn(&JobTotal) -> bool), ("total", |_| true)] {
+        let [injected, ejected] = [sum(|job| job.injected_bytes, is_in), sum(|job| job.ejected_bytes, is_in)].map(octets);
+        table.add_row([name, "", "", "", &injected, &ejected, &seconds(sum(|job| job.blocked_seconds, is_in))]);
+    }
     format!(
         "{}\n\n\
          Values are those within the time of each job. \"blocked\" is summed over the ports of its nodes; \"ns/octet\" is blocked\n\
@@ -182,6 +185,6 @@ mod tests {
         // n1 sent 24 Gb, n2 12 Gb, n3 12 Gb.
         assert_eq!(words[1][..7], ["7", "1", "1970-01-01", "00:00:00", "running", "3.000", "GB"], "{text}");
         assert_eq!(words[2][..4], ["8\\u{202e}", "1", "of", "2"], "{text}");
-        assert_eq!((&words[3][..], &words[4][..]), (&["no", "job", "1.500", "GB"][..], &["total", "6.000", "GB"][..]), "{text}");
+        assert_eq!((&words[3][..4], &words[4][..3]), (&["no", "job", "1.500", "GB"][..], &["total", "6.000", "GB"][..]), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! Reports as text: tables with aligned columns, and sentences around them.
+//! Writes reports as text: tables with aligned columns, and the sentences before and after them.
 
 pub mod errors;
 pub mod job;

@@ -127,8 +127,10 @@ impl AllJobs {
     }
 
     fn add_port(&mut self, port: &Port<'_>) {
-        let Some(interval) = Interval::ending_at(port.ts, port.dt_ns) else { return };
-        self.extend(interval.from(), interval.to());
+        let times = [port.time, port.blocked_time];
+        for time in times.into_iter().flatten() {
+            self.extend(time.from(), time.to());
+        }
         let entry = self.ports.entry(port.key()).or_insert_with(|| PortTraffic {
             node: "".into(),
             kind: None,
@@ -142,16 +144,18 @@ impl AllJobs {
         }
         let peer = port.peer.as_deref().unwrap_or_default();
         let host = host_of(if port.kind == Some(NodeKind::Hca) { &port.node } else { peer });
-        for (owner, part, share) in self.list.split(host, interval) {
-            for (bin, part) in part.split(self.bin_ns) {
-                let ns = share * part.length_ns() as f64;
-                // 1 Gb/s for 1 ns is 1 bit.
-                let octets = |gbps: Option<f64>| gbps.map(|gbps| gbps * ns / 8.0);
-                let blocked = port.xmit_blocked.map(|blocked| blocked * ns / 1e9);
-                let flow = Flow { xmit: octets(port.xmit_gbps), rcv: octets(port.rcv_gbps), blocked };
-                entry.bins.entry((bin, owner)).or_default().add(flow);
+        let (list, bin_ns) = (&self.list, self.bin_ns);
+        let mut spread = |time: Option<Interval>, flow: &dyn Fn(f64) -> Flow| {
+            for (owner, part, share) in time.into_iter().flat_map(|time| list.split(host, time)) {
+                for (bin, part) in part.split(bin_ns) {
+                    entry.bins.entry((bin, owner)).or_default().add(flow(share * part.length_ns() as f64));
+                }
             }
-        }
+        };
+        // 1 Gb/s for 1 ns is 1 bit.
+        let octets = |gbps: Option<f64>, ns: f64| gbps.map(|gbps| gbps * ns / 8.0);
+        spread(port.time, &|ns| Flow { xmit: octets(port.xmit_gbps, ns), rcv: octets(port.rcv_gbps, ns), blocked: None });
+        spread(port.blocked_time, &|ns| Flow { blocked: port.xmit_blocked.map(|blocked| blocked * ns / 1e9), ..Flow::default() });
     }
 }
 
@@ -242,23 +246,23 @@ impl AllJobs {
         let rates = |octets: Vec<Option<f64>>| -> Vec<Option<f64>> {
             octets.into_iter().enumerate().map(|(index, octets)| Some(octets? * 8.0 / 1e9 / seconds(index))).collect()
         };
-        let (mut all, mut rest, mut injected_bytes) = (vec![None; bins], vec![None; bins], 0.0);
-        let mut jobs: Vec<Builder> = self.list.jobs.iter().map(|_| Builder::new(bins)).collect();
+        let mut all = vec![None; bins];
+        // The last one is the traffic without a job.
+        let mut builders: Vec<Builder> = (0..=self.list.jobs.len()).map(|_| Builder::new(bins)).collect();
+        let place = |owner: Owner| owner.map_or(self.list.jobs.len(), |job| job as usize);
         for port in &ports {
             for ((bin, owner), flow) in &port.bins {
-                injected_bytes += flow.xmit.unwrap_or(0.0);
                 add(&mut all[index(*bin)], flow.xmit);
-                match owner {
-                    Some(job) => jobs[*job as usize].add(port.host, index(*bin), *flow),
-                    None => add(&mut rest[index(*bin)], flow.xmit),
-                }
+                builders[place(*owner)].add(port.host, index(*bin), *flow);
             }
-            let owners: BTreeSet<u32> = port.bins.keys().filter_map(|(_, owner)| *owner).collect();
-            owners.into_iter().for_each(|job| jobs[job as usize].count_port(port.host));
+            let owners: BTreeSet<Owner> = port.bins.keys().map(|(_, owner)| *owner).collect();
+            owners.into_iter().for_each(|owner| builders[place(owner)].count_port(port.host));
         }
-        let totals = self.list.jobs.iter().zip(jobs).filter(|(_, builder)| !builder.nodes.is_empty());
-        let mut jobs: Vec<JobTotal> = totals.map(|(window, builder)| builder.finish(window, &rates)).collect();
+        let rest = builders.pop().map(|builder| builder.finish(None, &rates));
+        let totals = self.list.jobs.iter().zip(builders).filter(|(_, builder)| !builder.nodes.is_empty());
+        let mut jobs: Vec<JobTotal> = totals.map(|(window, builder)| builder.finish(Some(window), &rates)).collect();
         jobs.sort_by(|a, b| b.injected_bytes.total_cmp(&a.injected_bytes));
+        jobs.extend(rest);
         let mut flows: Vec<(f64, PortRate)> = Vec::new();
         for port in ports.iter().filter(|port| into.is_some_and(|hosts| hosts.contains_node(port.host))) {
             let mut octets = vec![None; bins];
@@ -272,9 +276,7 @@ impl AllJobs {
             bin_ns,
             bins,
             jobs,
-            no_job: rates(rest),
             total: rates(all),
-            injected_bytes,
             into: flows.into_iter().map(|(_, rate)| rate).collect(),
         })
     }

@@ -1,6 +1,6 @@
 //! The results: the traffic of each job, without a job, and into certain nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -8,9 +8,10 @@ use super::list::Window;
 use super::{Flow, add};
 use crate::job::blocked_ns_per_byte;
 use crate::job::imbalance::Imbalance;
+use crate::rows::Row;
 
 /// Traffic of all jobs.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct JobsTraffic {
     /// Start of the first bin in nanoseconds since 1970.
     pub start_ns: u64,
@@ -18,33 +19,22 @@ pub struct JobsTraffic {
     pub bin_ns: u64,
     /// Number of bins.
     pub bins: usize,
-    /// Jobs with records, those that injected most first.
+    /// Jobs with records, those that injected most first. The last one is the traffic without a
+    /// job.
     pub jobs: Vec<JobTotal>,
-    /// Data rate that hosts without a job injected, in Gb/s; `None` for a bin without records.
-    pub no_job: Vec<Option<f64>>,
-    /// Data rate that all hosts injected, in Gb/s.
+    /// Data rate that all hosts injected, in Gb/s; `None` for a bin without records.
     pub total: Vec<Option<f64>>,
-    /// Octets that all hosts injected.
-    pub injected_bytes: f64,
     /// Data rates into the selected nodes, by switch port, in Gb/s; the largest first.
     pub into: Vec<PortRate>,
-}
-
-impl JobsTraffic {
-    /// Returns the traffic as JSON.
-    pub fn to_json(&self) -> String {
-        // This cannot fail: numbers and texts always have a JSON form.
-        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
-    }
 }
 
 /// Traffic of one job in its time.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct JobTotal {
-    /// Job ID.
-    pub job: String,
-    /// Start of the job in nanoseconds since 1970.
-    pub start_ns: u64,
+    /// Job ID; null for the traffic without a job.
+    pub job: Option<String>,
+    /// Start of the job in nanoseconds since 1970; null for the traffic without a job.
+    pub start_ns: Option<u64>,
     /// End of the job in nanoseconds since 1970; null while it runs.
     pub end_ns: Option<u64>,
     /// Octets that all nodes sent.
@@ -63,6 +53,26 @@ pub struct JobTotal {
     pub missing: Vec<String>,
     /// Data rate that all nodes sent in each bin, in Gb/s; null for a bin without records.
     pub injected_gbps: Vec<Option<f64>>,
+}
+
+impl Row for JobTotal {
+    const COLUMNS: &'static [&'static str] = &[
+        "job",
+        "start_ns",
+        "end_ns",
+        "injected_bytes",
+        "ejected_bytes",
+        "blocked_seconds",
+        "blocked_ns_per_byte",
+        "imbalance_max_to_mean",
+        "imbalance_variation",
+        "imbalance_gini",
+        "nodes_host",
+        "nodes_ports",
+        "nodes_injected_bytes",
+        "nodes_ejected_bytes",
+        "nodes_blocked_seconds",
+    ];
 }
 
 /// Traffic of a host in the time of a job.
@@ -116,21 +126,23 @@ impl Builder {
         self.node(host).ports += 1;
     }
 
-    pub(super) fn finish(self, window: &Window, rates: &impl Fn(Vec<Option<f64>>) -> Vec<Option<f64>>) -> JobTotal {
+    /// Returns the results; without `window`, those of the traffic without a job.
+    pub(super) fn finish(self, window: Option<&Window>, rates: &impl Fn(Vec<Option<f64>>) -> Vec<Option<f64>>) -> JobTotal {
         let nodes: Vec<NodeTotal> = self.nodes.into_values().collect();
-        let found: std::collections::BTreeSet<String> = nodes.iter().map(|node| node.host.to_lowercase()).collect();
+        let found: BTreeSet<String> = nodes.iter().map(|node| node.host.to_lowercase()).collect();
         let sum = |value: fn(&NodeTotal) -> f64| nodes.iter().map(value).sum::<f64>();
         let (injected_bytes, blocked_seconds) = (sum(|node| node.injected_bytes), sum(|node| node.blocked_seconds));
+        let hosts = window.iter().flat_map(|window| &window.hosts);
         JobTotal {
-            job: window.id.clone(),
-            start_ns: window.from,
-            end_ns: (window.to < u64::MAX).then_some(window.to),
+            job: window.map(|window| window.id.clone()),
+            start_ns: window.map(|window| window.from),
+            end_ns: window.map(|window| window.to).filter(|to| *to < u64::MAX),
             injected_bytes,
             ejected_bytes: sum(|node| node.ejected_bytes),
             blocked_seconds,
             blocked_ns_per_byte: blocked_ns_per_byte(blocked_seconds, injected_bytes),
             imbalance: Imbalance::of(nodes.iter().map(|node| node.injected_bytes)),
-            missing: window.hosts.iter().filter(|host| !found.contains(&host.to_lowercase())).cloned().collect(),
+            missing: hosts.filter(|host| !found.contains(&host.to_lowercase())).cloned().collect(),
             injected_gbps: rates(self.injected),
             nodes,
         }

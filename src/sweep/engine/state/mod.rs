@@ -1,7 +1,7 @@
 //! The state of each device and of each port.
 //!
-//! Each part of a device's state is a type of its own with a few methods, so that its fields change
-//! together and only in valid ways.
+//! The state of a device has several parts. Each part is a separate type with a few methods. So the
+//! fields of a part change together, and only in valid ways.
 //!
 //! | type | state |
 //! |---|---|

@@ -34,9 +34,9 @@ pub(crate) struct Args {
     /// element of it
     #[arg(short, long, value_name = "NAME", value_delimiter = ',', default_value = "xmit_gbps")]
     metric: Vec<Metric>,
-    /// Kind of the rows: port, link (larger value of both ends), switch or host (rates summed,
-    /// otherwise the largest value), sl or vl (counters by service level or virtual lane, summed
-    /// over the ports)
+    /// Kind of the rows: port, link (the larger value of its two ends), switch or host (for rates
+    /// the sum of their ports, for other metrics the largest value), sl or vl (counters by service
+    /// level or virtual lane, summed over all ports)
     #[arg(long, value_name = "WHAT", default_value_t = RowKind::Port)]
     by: RowKind,
     /// Only ports of these hosts and the ports linked to them: `node[001-012],admin1` or `oss*`
@@ -48,9 +48,10 @@ pub(crate) struct Args {
     /// Order of the rows: topology, name, or value (largest mean of the first metric first)
     #[arg(long, value_name = "ORDER", default_value_t = RowOrder::Topology)]
     sort: RowOrder,
-    /// Values of the first and last colour: auto, mean (0 to mean plus mean absolute deviation),
-    /// max (0 to the largest value), log (logarithmic), percentile:99, or 0..100 in the unit of the
-    /// metric. auto: a full link for rates, 0 to 1 for shares, log for errors, otherwise max
+    /// Values of the first and last colour: auto, mean (from 0 to the mean plus the mean absolute
+    /// deviation), max (from 0 to the largest value), log (logarithmic), percentile:99, or a range
+    /// such as 0..100 in the unit of the metric. auto is a full link for rates of data, 0 to 1 for
+    /// shares, log for errors, and max for other metrics
     #[arg(long, value_name = "RANGE", default_value = "auto", allow_hyphen_values = true)]
     range: Range,
     /// Outline the jobs of this output of `sacct -P -X --format=JobID,State,Start,End,NodeList`

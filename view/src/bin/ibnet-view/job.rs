@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ibnet::cli::{self, Staged};
+use ibnet::cli::{self, OutputError};
 use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::hosts::Hosts;
@@ -11,11 +11,13 @@ use ibnet_analysis::job::all::{AllJobs, JobList};
 use ibnet_analysis::job::slurm::{self, SlurmJob};
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::when::{self, Zone};
-use ibnet_view::draw::{Drawing, Format, render};
-use ibnet_view::{picture, text};
+use ibnet_view::draw::{self, render};
+use ibnet_view::picture::timeline::Timeline;
+use ibnet_view::{document, picture, text};
 
 use crate::Failure;
 use crate::common::{self, Recorded};
+use crate::format::{self, Format};
 
 /// Report the traffic of a job and the time for which it was blocked
 #[derive(Debug, clap::Args)]
@@ -27,7 +29,7 @@ pub(crate) struct Args {
     /// --all: nodes whose received traffic is drawn by switch port
     #[arg(long, value_name = "HOSTLIST", required_unless_present_any = ["slurm", "all"], conflicts_with = "slurm")]
     nodes: Option<String>,
-    /// Slurm job; its nodes and times are taken from --slurm-file
+    /// ID of a Slurm job. Its nodes and times are read from --slurm-file
     #[arg(long, value_name = "JOBID", requires = "slurm_file")]
     slurm: Option<String>,
     /// All jobs of --slurm-file, the traffic without a job, and the total
@@ -42,8 +44,12 @@ pub(crate) struct Args {
     /// Length of a time step with --all, such as 10s; by default it fits the recording
     #[arg(long, value_name = "DURATION", requires = "all", value_parser = bin)]
     bin: Option<u64>,
-    /// Also write a picture over time, or all values as JSON
-    #[arg(short, long, value_name = "FILE.png|.svg|.json", value_parser = output)]
+    /// Format of the result
+    #[arg(long, value_enum, default_value_t, hide_possible_values = true, value_name = "text|json|csv")]
+    format: Format,
+    /// Also write a picture over time, or all values as JSON. With --format json or csv: file of the
+    /// result
+    #[arg(short, long, value_name = "FILE.png|.svg|.json")]
     output: Option<PathBuf>,
 }
 
@@ -51,16 +57,6 @@ pub(crate) struct Args {
 fn bin(text: &str) -> Result<u64, String> {
     let bin = when::nanos(text).filter(|ns| *ns >= 1_000_000);
     bin.ok_or_else(|| "expected a duration of at least 1ms, such as 10s or 1m".to_owned())
-}
-
-/// Parses the name of the output file, whose extension selects the format.
-fn output(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
-    if is_json(&path) || Format::of(&path).is_some() { Ok(path) } else { Err("the name must end in .png, .svg or .json".to_owned()) }
-}
-
-fn is_json(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
 }
 
 const EXAMPLES: &str = "\
@@ -103,12 +99,15 @@ fn run_one(args: &Args) -> Result<(), Failure> {
             .to_owned();
         return Err(AnalysisError::Nothing { what, help }.into());
     }
+    if let Format::Document(document) = args.format {
+        return document.write(common::span(&summary)?, &[job.row(args.slurm.as_deref())], args.output.as_deref());
+    }
     if let Some(path) = &args.output {
         let title = match &args.slurm {
             Some(id) => format!("Job {} on {}", Printable(id), Printable(&found.nodes)),
             None => format!("Traffic of {}", Printable(&found.nodes)),
         };
-        write(path, &job.to_json(), &picture::job::of_job(&job, &title, &zone))?;
+        write(path, || Ok(job.to_json().into_bytes()), &picture::job::of_job(&job, &title, &zone))?;
     }
     Ok(cli::print_line(&format!("{time_range}{}", text::job::report(&job).trim_end()))?)
 }
@@ -123,8 +122,13 @@ fn run_all(args: &Args) -> Result<(), Failure> {
     let (all, summary) = common::read(&inputs, &AllJobs::new(jobs, args.bin))?;
     let time_range = common::time_range(&summary)?;
     let traffic = all.finish(into.as_ref())?;
+    let span = common::span(&summary)?;
+    if let Format::Document(document) = args.format {
+        return document.write(span, &traffic.jobs, args.output.as_deref());
+    }
     if let Some(path) = &args.output {
-        write(path, &traffic.to_json(), &picture::job::of_all(&traffic, args.nodes.as_deref(), &zone))?;
+        let json = || document::to_json(span, &traffic.jobs).map_err(|source| OutputError { path: path.clone(), source });
+        write(path, || Ok(json()?), &picture::job::of_all(&traffic, args.nodes.as_deref(), &zone))?;
     }
     Ok(cli::print_line(&format!("{time_range}{}", text::job::report_all(&traffic, &zone).trim_end()))?)
 }
@@ -135,13 +139,10 @@ fn slurm_text(args: &Args) -> Result<(String, String), Failure> {
     Ok((String::from_utf8_lossy(&cli::read(file)?).into_owned(), cli::name_of(file)))
 }
 
-/// Writes JSON or the picture, by the extension of the file name.
-fn write(path: &Path, json: &str, picture: &impl Drawing) -> Result<(), Failure> {
-    let bytes = match Format::of(path) {
-        Some(format) => render(picture, format)?,
-        None => json.as_bytes().to_vec(),
-    };
-    Staged::new(path, &bytes)?.commit()?;
-    cli::note(&format!("written   {}\n", Printable(&path.display().to_string())));
-    Ok(())
+/// Writes JSON or the picture, by the extension of the file name. A name without a known extension
+/// is that of an SVG.
+fn write(path: &Path, json: impl FnOnce() -> Result<Vec<u8>, Failure>, picture: &Timeline) -> Result<(), Failure> {
+    let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    let bytes = if is_json { json()? } else { render(picture, draw::Format::of(path).unwrap_or(draw::Format::Svg))? };
+    format::write(&bytes, Some(path))
 }

@@ -22,7 +22,8 @@ use crate::common::{self, Recorded};
 pub(crate) struct Args {
     #[command(flatten)]
     recorded: Recorded,
-    /// Earlier recording, a file or a pattern in quotes; report the difference between it and FILES
+    /// Earlier recording, as a file or a pattern in quotes. The command reports the difference
+    /// between this recording and FILES
     #[arg(long, value_name = "BEFORE")]
     compare: Option<PathBuf>,
     /// Also draw the distributions

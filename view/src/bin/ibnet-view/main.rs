@@ -15,6 +15,7 @@ use miette::Diagnostic;
 
 mod common;
 mod errors;
+mod format;
 mod heatmap;
 mod job;
 mod latency;
@@ -56,9 +57,13 @@ FILES are the files of `ibnet-sweep -o FILE`, from any number of samplers, plain
 compressed by zstd. A pattern in quotes is expanded; `-` is standard input. Lines that
 are not records are skipped and counted. Every command has its own --help.
 
-Exit codes: 0 success; 1 wrong input; 2 wrong arguments.";
+Exit codes: 0 success; 1 wrong input; 2 wrong arguments; 3 `errors --check` found a
+fault.";
 
-/// An error with exit code 1.
+/// Exit code for a malformed argument.
+const USAGE: u8 = 2;
+
+/// An error with exit code 1 or 2.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 enum Failure {
     #[error(transparent)]
@@ -82,6 +87,9 @@ enum Failure {
     #[error("cannot write {}: it is also an input", Printable(&path.display().to_string()))]
     #[diagnostic(help("give another name with -o FILE; nothing was written"))]
     OverInput { path: PathBuf },
+    #[error("cannot write JSON or CSV to {}: this is the name of a picture", Printable(&path.display().to_string()))]
+    #[diagnostic(help("give a name that ends in .json or .csv, or omit --format to draw the picture; nothing was written"))]
+    NotAPicture { path: PathBuf },
 }
 
 fn main() -> ExitCode {
@@ -92,7 +100,7 @@ fn main() -> ExitCode {
     let done = match &args.command {
         Command::Heatmap(args) => heatmap::run(args),
         Command::Latency(args) => latency::run(args),
-        Command::Errors(args) => errors::run(args),
+        Command::Errors(args) => return errors::run(args).unwrap_or_else(|failure| failure.report()),
         Command::Job(args) => job::run(args),
         Command::Links(args) => links::run(args),
         Command::Map(args) => map::run(args),
@@ -100,11 +108,22 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        // A metric that does not exist is a wrong argument; only the records show that.
-        Err(failure @ Failure::Analysis(AnalysisError::Metric { .. })) => {
-            cli::fail(&failure);
-            ExitCode::from(2)
+        Err(failure) => failure.report(),
+    }
+}
+
+impl Failure {
+    /// Reports the error and returns the exit code: 2 for a malformed argument, else 1.
+    fn report(&self) -> ExitCode {
+        let failed = cli::fail(self);
+        match self {
+            Self::Threshold(_) | Self::NotAPicture { .. } => ExitCode::from(USAGE),
+            // A metric that does not exist is a wrong argument. Only the records show that.
+            Self::Analysis(AnalysisError::Metric { .. }) => ExitCode::from(USAGE),
+            Self::Analysis(AnalysisError::Time { .. } | AnalysisError::Hosts { .. } | AnalysisError::Pattern { .. }) => {
+                ExitCode::from(USAGE)
+            }
+            _ => failed,
         }
-        Err(failure) => cli::fail(&failure),
     }
 }
