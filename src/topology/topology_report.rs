@@ -54,7 +54,7 @@ pub(super) fn opening(line: &str) -> Option<&'static str> {
 /// Start of the first line of the format.
 pub(super) const HEADING: &str = "# Topology file:";
 
-/// Returns whether a line can belong only to a plain topology.
+/// Returns whether a line can belong only to a file in the plain format.
 pub(super) fn is_line(line: &str) -> bool {
     let piece = Piece::parse(line).ok().filter(|piece| !matches!(piece, Piece::Nothing | Piece::Port(_)));
     line.starts_with(HEADING) || piece.is_some()
