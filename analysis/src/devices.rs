@@ -92,8 +92,8 @@ struct PortEvidence {
     /// Time until which the last reply proves that the device answers.
     ///
     /// This is three quarters of `dt_ns` after the reply. A port can have two samplers, which query
-    /// it half an interval apart. If only one of them does not reach the device, the replies to the
-    /// other one count for the whole interval.
+    /// it half an interval apart. If only one of them does not reach the device, its silence comes
+    /// half an interval after a reply to the other one. So the device still counts as answering.
     answered: Option<u64>,
     /// Time until which the last reply with a link that is not down proves that the link is up.
     up: Option<u64>,

@@ -51,7 +51,8 @@ pub(super) trait Read<'de>: Sized {
 /// Each field in the list begins with one of these words:
 ///
 /// - `required`: a reader rejects a line without the field;
-/// - `always`: the writer writes the field in every line, and a reader fills in the default;
+/// - `always`: the writer writes the field in every line; if a line lacks the field, a reader uses
+///   the default value;
 /// - `optional`: the writer writes the field only if it has a value;
 /// - `flat`: the counters.
 macro_rules! port_fields {

@@ -105,8 +105,9 @@ pub struct LocalTraffic {
     pub least_bytes: f64,
     /// Estimate: all hosts of a leaf switch send the same part of their traffic to other switches.
     pub estimate_bytes: f64,
-    /// Upper bound: on each leaf switch, the octets of all hosts that were not sent to other
-    /// switches.
+    /// Upper bound: on each leaf switch, the smaller of two numbers. One is the number of octets
+    /// that the job injected. The other is the number of octets of all hosts that were not sent to
+    /// other switches.
     pub most_bytes: f64,
 }
 
@@ -247,8 +248,8 @@ fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
 }
 
 /// Returns whether the peer of a switch port is an HCA port without records. Such ports occur if
-/// the input has the file of only one sampler. The peer is an HCA port if its number is 1 or 2 and
-/// no other port has a peer with the same GUID.
+/// the input has the file of only one sampler. Such a peer is an HCA port if its number is 1 or 2,
+/// and no recorded port has another port of the same GUID as its peer.
 fn is_leaf_port(ports: &BTreeMap<PortKey, PortSummary>, port: &PortSummary) -> bool {
     let Some((guid, number)) = port.peer else { return false };
     let is_known = ports.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX))).next().is_some();

@@ -34,7 +34,7 @@
 //!   nearest sampler with enough capacity. Switches with a near sampler come first.
 //! - If no sampler has capacity for a switch, all devices are assigned again, the largest first.
 //!   This assignment ignores distances.
-//! - A switch that is larger than the cap has a sampler of its own.
+//! - A switch with more ports than the cap gets a sampler that has no other device.
 
 use std::cmp::Reverse;
 
