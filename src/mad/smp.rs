@@ -1,8 +1,8 @@
 //! Subnet management, class 0x01, routed by LID (IBA vol. 1, 14.2). ibnet reads the identity of a
 //! device and the state of its links. It sends only Get requests.
 //!
-//! No other MADs of ibnet use queue pair 0 and VL15. Queue pair 0 is unreliable and has no flow
-//! control. A device that requires an M_Key drops these MADs without a reply.
+//! These are the only MADs of ibnet that use queue pair 0 and VL15. Queue pair 0 is unreliable and
+//! has no flow control. A device that requires an M_Key drops these MADs without a reply.
 //!
 //! The attribute begins at octet 64 of the MAD, as in performance management, and has 64 octets.
 //! Tables of the same type as in [`pma`](super::pma) declare its fields.
@@ -82,7 +82,7 @@ const DEVICE_ID: Field = Field::new("DeviceID", "device_id", 240, 16);
 const LOCAL_PORT: Field = Field::new("LocalPortNum", "local_port_num", 288, 8);
 const VENDOR_ID: Field = Field::new("VendorID", "vendor_id", 296, 24);
 
-/// The fields of NodeInfo that [`NodeInfo`] has.
+/// The fields of the attribute that [`NodeInfo`] contains.
 pub static NODE_INFO_FIELDS: [Field; 8] = [NODE_TYPE, NUM_PORTS, SYSTEM_GUID, NODE_GUID, PORT_GUID, DEVICE_ID, LOCAL_PORT, VENDOR_ID];
 
 impl NodeInfo {

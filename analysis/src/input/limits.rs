@@ -17,7 +17,7 @@ pub(super) const ROUND: usize = 64 << 20;
 /// Number of lines at the start of a file that are searched for its first time and its interval.
 pub(super) const HEAD_LINES: usize = 16;
 
-/// Number of octets at the start of a file that contain the first [`HEAD_LINES`] lines.
+/// Largest number of octets that are read for the first [`HEAD_LINES`] lines of a file.
 pub(super) const HEAD: usize = LINE;
 
 /// Number of parts into which the ports are divided. A part is folded by one thread at a time. The

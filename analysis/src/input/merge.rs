@@ -2,8 +2,8 @@
 //!
 //! The records of a port arrive here in the order of their times. These rules apply:
 //!
-//! - Of records with equal `sampler` and `ts`, and of records of one sampler with equal `slot`, the
-//!   first counts. The others are copies.
+//! - Two records are copies if they have the same `sampler`, and the same `ts` or the same `slot`.
+//!   Only the first of them counts.
 //! - If an earlier record of another sampler describes a part of the interval of a record, the
 //!   interval is shortened by this part. A record whose interval is covered completely is dropped.
 //!   The intervals of one sampler are not changed. They overlap only by the jitter of the replies.
