@@ -24,7 +24,7 @@ pub struct Target {
     pub sl: u8,
     /// Index into the P_Key table of the sending port.
     pub pkey_index: u16,
-    /// Time from the sending of the MAD to the moment at which the transport stops waiting.
+    /// Time for which the transport waits for the reply, counted from the sending of the MAD.
     pub give_up: Duration,
 }
 
