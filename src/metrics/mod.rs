@@ -11,9 +11,10 @@
 //!    have no counters, and its `ibnet_up` is 0.
 //! 3. **A port counts once.** The ports of a secondary sampler are served only if the configuration
 //!    requests it. They have the label `role`.
-//! 4. **Counters have the values of the devices.** They are cumulative, and data is in octets.
-//!    Other tools sometimes clear them. Their names are those of existing exporters, so that
-//!    existing dashboards work. `docs/metrics.md` lists the names.
+//! 4. **Counters have the values of the devices.** They are cumulative, and data is in octets. They
+//!    can decrease, because other tools sometimes clear the counters of a device. Their names are
+//!    those of existing exporters, so that existing dashboards work. `docs/metrics.md` lists the
+//!    names.
 //! 5. **Access depends on the address.** Every user of this host can read metrics at a loopback
 //!    address. Any other address requires TLS and a password.
 //!

@@ -28,7 +28,7 @@ use super::options::{Address, Kind, ListenOptions};
 use super::queue::{Inbox, Message, Queue, Stopper, queue};
 use super::stream::Stream;
 
-/// Time in which a reader must accept a batch.
+/// Time limit for a reader to accept a batch.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Pause after a failure to accept a connection.
@@ -46,7 +46,7 @@ pub(super) struct SocketOutput {
     runtime: Runtime,
     socket: Socket,
     options: ListenOptions,
-    /// Largest number of octets that wait for each reader.
+    /// Largest number of octets of records that wait for one reader.
     buffer: u64,
 }
 
@@ -70,7 +70,7 @@ struct Readers {
     buffer: u64,
     /// `start` records for the next reader.
     stream: Stream,
-    /// Number of the next reader, from 0.
+    /// Number that the next reader gets. The first reader has number 0.
     next: u32,
     queues: Vec<Queue>,
     tasks: JoinSet<()>,
@@ -153,7 +153,7 @@ impl Readers {
         readers.iter().map(Stopper::unwritten).fold(0, u64::saturating_add)
     }
 
-    /// Hands a message to every reader without waiting.
+    /// Puts a message into the queue of every reader without waiting.
     fn hand_over(&mut self, message: &Message) {
         self.stream.note(message);
         self.queues.retain(|queue| !queue.is_closed());
@@ -227,7 +227,7 @@ fn listen_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Opens a Unix socket. No reader can connect before its mode is set.
+/// Opens a Unix socket. No reader can connect before the mode of the socket is set.
 fn listen_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let socket = UnixSocket::new_stream()?;
     socket.bind(path)?;
@@ -237,8 +237,8 @@ fn listen_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     Ok((socket.listen(BACKLOG)?, file))
 }
 
-/// Removes the socket of a killed program. Other files and symbolic links are not touched and give
-/// an error.
+/// Removes a socket that a killed program left behind. For other files and symbolic links it
+/// returns an error and changes nothing.
 fn remove_unused(path: &Path) -> Result<(), OutputError> {
     let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
     let is_unused = metadata.file_type().is_socket()
@@ -251,7 +251,8 @@ fn remove_unused(path: &Path) -> Result<(), OutputError> {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // The file is removed only if it is still the same: another program may have replaced it.
+        // Another program may have replaced the file. So it is removed only if it is still the
+        // same.
         if fs::symlink_metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == self.id) {
             let _ = fs::remove_file(&self.path);
         }

@@ -6,7 +6,7 @@
 //!
 //! 1. a line of the same GUID with one name (a port without a link), or with only one possible
 //!    split;
-//! 2. the same for the GUID of the other end;
+//! 2. a line of the GUID of the other end, with the same properties;
 //! 3. the only own name that is possible in all lines of a GUID.
 //!
 //! If no rule applies, the text is not split, and its line counts as ambiguous. The links are still

@@ -1,8 +1,8 @@
-//! The planner assigns every device to one sampler: the process that will query the ports of the
+//! The planner assigns every device to one sampler, the process that queries the ports of the
 //! device. With redundancy it assigns every device to two samplers. A device is a switch with all
 //! its ports, or one port of an HCA. So the planner never splits a switch. The *cap* limits the
 //! number of ports of each sampler. The *load* of a sampler is its number of ports, or the time to
-//! query them. The *hops* are the links between a sampler and a device.
+//! query them. The *hops* are the number of links between a sampler and a device.
 //!
 //! The planner works in these steps:
 //!
@@ -85,7 +85,7 @@ pub fn plan_with(request: &Request<'_>, options: &PlanOptions<'_>) -> Result<Pla
     Ok(plan)
 }
 
-/// Returns a plan with the primary role only, without any other findings.
+/// Returns a plan that has only the primary role. All optional parts are empty.
 pub(crate) fn plan_of(task: &Task<'_>, owners: &Owners, left_out: Vec<LeftOut>) -> Plan {
     Plan {
         cap: task.cap,
