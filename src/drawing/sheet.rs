@@ -8,18 +8,18 @@ use crate::types::Printable;
 pub const BOX: (f64, f64) = (120.0, 44.0);
 /// Space between the boxes of a line.
 const GAP: f64 = 10.0;
-/// Space between the lines of a row, without and with links within the row.
+/// Space between the lines of a row: first without links within the row, then with such links.
 const LINE_GAP: (f64, f64) = (14.0, 50.0);
-/// Space between rows: a constant, and a part for each column of the widest line, so that links are
-/// not too flat.
+/// Space between rows: a constant, and an additional space for each column of the widest line. So
+/// the links of a wide picture are not too flat.
 const ROW_GAP: (f64, f64) = (80.0, 5.0);
 /// Margin of the page.
 pub const MARGIN: f64 = 24.0;
 /// Width of the titles of the rows.
 const TITLES: f64 = 96.0;
-/// Height above the first row.
+/// Height of the area above the first row.
 pub const HEAD: f64 = 78.0;
-/// Largest height of a line between two boxes of the same line above these boxes.
+/// Largest height of an arc above the boxes. An arc is the link between two boxes of the same line.
 const HIGHEST_ARC: f64 = 60.0;
 /// Number of characters of a name that fit in a box.
 pub const NAME: usize = 13;
@@ -49,7 +49,7 @@ impl Sheet {
         Self { places: places(net, &layout, space), labels: labels(&names), layout, space }
     }
 
-    /// Returns the width of the page, at least `least`.
+    /// Returns the width of the page. It is at least `least`.
     pub fn width(&self, least: f64) -> f64 {
         (2.0 * MARGIN + TITLES + self.layout.columns as f64 * (BOX.0 + GAP)).max(least)
     }
@@ -75,8 +75,8 @@ impl Sheet {
         }
     }
 
-    /// Returns the line between two switches and the position of its label: a curve between rows,
-    /// an arc within a line.
+    /// Returns the line between two switches and the position of its label. Between rows the line
+    /// is a curve, within a line of boxes it is an arc.
     pub fn path(&self, (one, other): (usize, usize)) -> (String, (f64, f64)) {
         let ((ax, ay), (bx, by)) = (self.places[one], self.places[other]);
         let (a, b) = (ax + BOX.0 / 2.0, bx + BOX.0 / 2.0);
@@ -113,7 +113,7 @@ fn places(net: &Net<'_>, layout: &Layout, space: f64) -> Vec<(f64, f64)> {
     places
 }
 
-/// Returns the texts of the boxes: the names, or for long names the parts in which they differ.
+/// Returns the texts of the boxes. A long name is shortened to the part in which the names differ.
 fn labels(names: &[&str]) -> Vec<String> {
     let names: Vec<Vec<char>> = names.iter().map(|name| Printable(name.trim()).to_string().chars().collect()).collect();
     let whole = |name: &Vec<char>| name.iter().collect::<String>();
@@ -126,7 +126,8 @@ fn labels(names: &[&str]) -> Vec<String> {
     let shortest = long.iter().map(|name| name.len()).min().unwrap_or(0);
     let head = (0..shortest).take_while(|at| all_same(&|name| name.get(*at).copied())).count();
     let tail = (0..shortest - head).take_while(|at| all_same(&|name| name.get(name.len() - 1 - at).copied())).count();
-    // The remaining space shows the end of the common beginning: `rack1` is clearer than `1`.
+    // If space remains, it shows the end of the common beginning, because `rack1` is clearer than
+    // `1`.
     let widest = long.iter().map(|name| name.len() - head - tail).max().unwrap_or(0);
     let head = head.saturating_sub(NAME.saturating_sub(widest + 2));
     let apart = |name: &Vec<char>| {

@@ -18,8 +18,8 @@ pub enum Query {
 /// Reason why a MAD does not answer a query. Creating this value allocates no memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadReply {
-    /// The MAD does not have 256 octets. A reply of subnet administration is shorter than the
-    /// requested record.
+    /// The MAD does not have 256 octets. A reply of subnet administration may be shorter, but not
+    /// shorter than the requested record.
     #[error("{0} octets instead of 256")]
     Length(usize),
     /// The MAD has another management class, or another version of the class.
@@ -79,7 +79,7 @@ impl Query {
     /// Returns [`BadReply::Status`] if the agent refused or redirected the query. Returns another
     /// variant if the MAD does not answer this query.
     pub fn check(&self, mad: &Mad, len: usize) -> Result<(), BadReply> {
-        // A subnet manager may end the MAD after the record.
+        // A subnet manager may send a MAD that ends directly after the record.
         let least = if matches!(self, Self::Sa(_)) { sa::RECORD_END } else { MAD_LEN };
         if !(least..=MAD_LEN).contains(&len) {
             return Err(BadReply::Length(len));

@@ -8,12 +8,12 @@ use super::distribution::{Distribution, overlap};
 /// Scale and bins on which a distribution is evaluated and drawn.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum Bins {
-    /// Bins of equal width in the logarithm. Densities are per decade.
+    /// Bins of equal width on a logarithmic scale. Densities are per decade.
     #[default]
     Log,
     /// Bins of equal width. Densities are per microsecond.
     Fixed {
-        /// Width in nanoseconds; `None` for the width of [`Bins::width`].
+        /// Width in nanoseconds. `None` means that [`Bins::width`] computes it.
         width: Option<f64>,
     },
 }
@@ -78,8 +78,9 @@ impl Bins {
         }
     }
 
-    /// Returns the bins of a width from the first to the last one with a value, including empty
-    /// ones in between. Their number is limited: the last bin contains all values above it.
+    /// Returns the bins of a width, from the first bin with a value to the last one. Empty bins
+    /// between them are included. The number of bins is limited. If there would be more, the last
+    /// bin contains all larger values.
     pub fn of(self, values: &Distribution, width: f64) -> Vec<Bin> {
         if values.is_empty() {
             return Vec::new();

@@ -69,8 +69,8 @@ impl Checkpoints {
         }
     }
 
-    /// Compares the two ends of a link with this data rate over the longest time that both cover.
-    /// Returns `None` if they have fewer than two slots in common.
+    /// Compares the two ends of a link over the longest time that both cover. `gbps` is the data
+    /// rate of the link. Returns `None` if they have fewer than two slots in common.
     pub fn compare(&self, other: &Self, gbps: f64) -> Option<EndComparison> {
         let pair = |checkpoint: &Checkpoint| {
             Some((*checkpoint, other.all[other.all.binary_search_by_key(&checkpoint.slot, |checkpoint| checkpoint.slot).ok()?]))
@@ -88,18 +88,19 @@ impl Checkpoints {
             seconds: last.0.ts.saturating_sub(first.0.ts) as f64 / 1e9,
             out: (over(|checkpoint| checkpoint.xmit, ours), over(|checkpoint| checkpoint.rcv, others)),
             back: (over(|checkpoint| checkpoint.xmit, others), over(|checkpoint| checkpoint.rcv, ours)),
-            // The device may have read its counters up to twice this time apart.
+            // Between the two actual readings there may be up to twice this time.
             tolerance: 2.0 * apart(first).saturating_add(apart(last)) as f64 * gbps / 8.0 + IN_FLIGHT,
         })
     }
 }
 
-/// Octets on the cable, and octets of a packet that only one end has counted.
+/// Number of octets by which the two ends may always differ. These octets are on the cable, or
+/// belong to a packet that only one end has counted yet.
 const IN_FLIGHT: f64 = 65536.0;
 
 impl EndComparison {
-    /// Returns for both directions the octets by which the ends differ. A difference within the
-    /// tolerance, or within 0.5 %, is 0.
+    /// Returns the number of octets by which the ends differ, for both directions. A difference
+    /// within the tolerance, or within 0.5 %, is 0.
     pub fn missing(&self) -> (u64, u64) {
         const SHARE: f64 = 0.005;
         let beyond = |(sent, received): (u64, u64)| {

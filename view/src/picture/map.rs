@@ -1,5 +1,6 @@
 //! Draws a map of the fabric as SVG. Switches are in rows by tier. The colour and the width of a
-//! link show its utilization. Hosts are a strip in the box of their switch, or boxes below it.
+//! link show its utilization. Hosts are drawn as bars in the box of their switch, or as boxes below
+//! it.
 
 use ibnet::drawing::canvas::{Canvas, FONT, px, shortened};
 use ibnet::drawing::layout::Net;
@@ -10,7 +11,7 @@ use ibnet_analysis::map::{Map, MapSwitch};
 use crate::text::percent;
 
 /// Colours from 0 to full utilization: the sequential scheme YlOrBr of P. Tol, *Colour Schemes*
-/// (SRON/EPS/TN/09-002), without its palest colours. The colours get darker monotonically, so
+/// (SRON/EPS/TN/09-002), without its palest colours. Each colour is darker than the one before. So
 /// colour-blind readers and readers of grey prints can distinguish them.
 const COLORS: [[u8; 3]; 8] = [
     [0xfe, 0xe3, 0x91],
@@ -27,7 +28,7 @@ const COLORS: [[u8; 3]; 8] = [
 const UNKNOWN: &str = "#bbbbbb";
 /// Colour of waiting ports and of roots.
 const RED: &str = "#cc0000";
-/// A port that is blocked for more than this share of the time is marked, 0 to 1.
+/// A port is marked as waiting if it is blocked for more than this share of the time, 0 to 1.
 const WAITS: f64 = 0.1;
 /// Height of the box of a host in pixels.
 const HOST: f64 = 13.0;
@@ -60,7 +61,7 @@ pub fn to_svg(map: &Map, with_hosts: bool) -> String {
     Drawing { map, sheet: Sheet::with_space_below(&net, below), with_hosts, below }.draw()
 }
 
-/// Returns the largest utilization of the links and their directions.
+/// Returns the largest utilization of the links, over both directions of each link.
 fn utilization<'a>(links: impl IntoIterator<Item = &'a Link>) -> Option<f64> {
     links.into_iter().flat_map(|link| &link.directions).filter_map(|direction| direction.utilization).reduce(f64::max)
 }
