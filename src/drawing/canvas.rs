@@ -16,8 +16,8 @@ pub fn px(length: f64) -> String {
     format!("{length:.0}")
 }
 
-/// Escapes a name and shortens it to `most` characters. The middle is left out, because names
-/// differ at their ends.
+/// Escapes a name and shortens it to `most` characters. The middle of the name is left out, because
+/// names usually differ at the beginning or the end.
 pub fn shortened(name: &str, most: usize) -> String {
     let shown: Vec<_> = Printable(name.trim()).to_string().chars().collect();
     if shown.len() <= most {
@@ -53,8 +53,7 @@ impl Canvas {
         self.write(Event::Empty(element(name, attributes)));
     }
 
-    /// Writes an element with text. Characters that cannot be printed are escaped; line feeds are
-    /// kept.
+    /// Writes an element with text. Escapes characters that cannot be printed, except line feeds.
     pub fn text(&mut self, name: &str, attributes: &[(&str, &str)], text: &str) {
         let lines: Vec<_> = text.split('\n').map(|line| Printable(line).to_string()).collect();
         self.open(name, attributes);

@@ -5,11 +5,11 @@
 
 use crate::record::Port;
 
-/// Largest number of checkpoints of a port.
+/// Largest number of readings that are kept for a port.
 const MOST: usize = 32;
 
-/// Readings at the slots whose numbers are multiples of a power of two. Both ends of a link then
-/// keep the same slots, or one end keeps a subset of the other's.
+/// Readings at the slots whose numbers are multiples of a power of two. So both ends of a link keep
+/// the same slots, or the slots of one end are a subset of those of the other end.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Checkpoints {
     /// Readings in the order of their slots.
@@ -88,7 +88,7 @@ impl Checkpoints {
             seconds: last.0.ts.saturating_sub(first.0.ts) as f64 / 1e9,
             out: (over(|checkpoint| checkpoint.xmit, ours), over(|checkpoint| checkpoint.rcv, others)),
             back: (over(|checkpoint| checkpoint.xmit, others), over(|checkpoint| checkpoint.rcv, ours)),
-            // Between the two actual readings there may be up to twice this time.
+            // The real time between the two readings can be up to twice this time.
             tolerance: 2.0 * apart(first).saturating_add(apart(last)) as f64 * gbps / 8.0 + IN_FLIGHT,
         })
     }
@@ -141,7 +141,7 @@ mod tests {
         let ours = checkpoints(0..10, 0, |slot| slot * 1_000_000_000);
         let compared = ours.compare(&other(0, 0), 100.0).expect("same slots");
         assert_eq!((compared.out, compared.missing(), compared.seconds), ((9_000_000_000, 9_000_000_000), (0, 0), 9.0));
-        // 1 ms apart at both ends of the time: twice 2 x 12.5 MB.
+        // The readings are 1 ms apart, at the start and at the end: 2 x 2 x 12.5 MB.
         let compared = ours.compare(&other(1_000_000, 5_500_000), 100.0).expect("same slots");
         assert_eq!((compared.tolerance, compared.missing()), (50_065_536.0, (0, 0)));
         assert_eq!(ours.compare(&other(1_000_000, 6_000_000), 100.0).expect("same slots").missing(), (54_000_000, 0));
