@@ -112,7 +112,7 @@ fn heat_map_shows_large_values_in_the_last_colour() {
     let run = run(&dir, &["heatmap", "lines.jsonl", "-o", "heat.png", "--range", "0..95"]);
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
     assert!(
-        run.stderr.contains("largest 95 Gb/s at ") && run.stderr.contains("25.0 % no answer, 0.0 % unknown, 2.5 % no record"),
+        run.stderr.contains("largest 95 Gb/s at ") && run.stderr.contains("22.5 % no answer, 0.0 % unknown, 5.0 % no record"),
         "{}",
         run.stderr
     );
