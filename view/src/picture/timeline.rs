@@ -189,8 +189,10 @@ impl Timeline {
 /// Escapes a name and shortens it to a width in pixels.
 fn fitting(name: &str, size: u32, width: i32) -> String {
     const LEAST: usize = 8;
+    // No picture has room for more.
+    const MOST: usize = 300;
     let fits = |text: &String| font::width(text, size) <= f64::from(width);
-    let most = Printable(name).to_string().chars().count().max(LEAST);
+    let most = Printable(name).to_string().chars().count().clamp(LEAST, MOST);
     (LEAST..=most).rev().map(|most| shortened(name, most)).find(fits).unwrap_or_else(|| shortened(name, LEAST))
 }
 
