@@ -27,6 +27,8 @@ mod path;
 pub mod ports;
 pub mod replay;
 pub mod rows;
+pub mod shares;
+pub mod stat;
 pub mod trees;
 pub mod when;
 

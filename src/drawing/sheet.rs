@@ -6,17 +6,21 @@ use crate::types::Printable;
 
 /// Width and height of the box of a switch. All lengths are in pixels.
 pub const BOX: (f64, f64) = (120.0, 44.0);
-/// Space between the boxes of a line.
-const GAP: f64 = 10.0;
+/// Space between the boxes of a line. Links to lines further down pass through it.
+const GAP: f64 = 16.0;
+/// Positions of links within a gap, so that they do not hide each other.
+const TRACKS: usize = 5;
+/// Distance between two of these positions.
+const TRACK: f64 = 2.5;
 /// Space between the lines of a row, without and with links within the row.
-const LINE_GAP: (f64, f64) = (14.0, 50.0);
+const LINE_GAP: (f64, f64) = (22.0, 50.0);
 /// Space between rows: a constant, and a part for each column of the widest line, so that links are
 /// not too flat.
 const ROW_GAP: (f64, f64) = (80.0, 5.0);
 /// Margin of the page.
 pub const MARGIN: f64 = 24.0;
 /// Width of the titles of the rows.
-const TITLES: f64 = 96.0;
+const TITLES: f64 = 104.0;
 /// Height above the first row.
 pub const HEAD: f64 = 78.0;
 /// Largest height of a line between two boxes of the same line above these boxes.
@@ -34,6 +38,19 @@ pub struct Sheet {
     pub places: Vec<(f64, f64)>,
     /// Texts of the boxes.
     pub labels: Vec<String>,
+    /// Lines of boxes from top to bottom.
+    lines: Vec<BoxLine>,
+}
+
+/// A line of boxes, which links pass through its gaps.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct BoxLine {
+    /// Index of the row.
+    row: usize,
+    /// Upper end of the boxes.
+    top: f64,
+    /// Left end of the first box, and right end of the last one.
+    ends: (f64, f64),
 }
 
 impl Sheet {
@@ -46,7 +63,14 @@ impl Sheet {
     pub fn with_space_below(net: &Net<'_>, space: f64) -> Self {
         let layout = Layout::of(net);
         let names: Vec<_> = net.switches.iter().map(|(name, _)| *name).collect();
-        Self { places: places(net, &layout, space), labels: labels(&names), layout, space }
+        let places = places(net, &layout, space);
+        let line = |(row, line): (usize, &Vec<usize>)| {
+            let (left, right) = (places[*line.first()?], places[*line.last()?]);
+            Some(BoxLine { row, top: left.1, ends: (left.0, right.0 + BOX.0) })
+        };
+        let rows = layout.rows.iter().enumerate();
+        let lines = rows.flat_map(|(row, lines)| lines.lines.iter().map(move |line| (row, line))).filter_map(line).collect();
+        Self { places, labels: labels(&names), layout, space, lines }
     }
 
     /// Returns the width of the page, at least `least`.
@@ -75,8 +99,8 @@ impl Sheet {
         }
     }
 
-    /// Returns the line between two switches and the position of its label: a curve between rows,
-    /// an arc within a line.
+    /// Returns the line between two switches and the position of its label: a curve between lines, an
+    /// arc within a line. A curve passes lines of boxes through the gaps between the boxes.
     pub fn path(&self, (one, other): (usize, usize)) -> (String, (f64, f64)) {
         let ((ax, ay), (bx, by)) = (self.places[one], self.places[other]);
         let (a, b) = (ax + BOX.0 / 2.0, bx + BOX.0 / 2.0);
@@ -85,10 +109,54 @@ impl Sheet {
             let path = format!("M{a:.0} {ay:.0}C{a:.0} {y:.0} {b:.0} {y:.0} {b:.0} {by:.0}", y = ay - rise);
             return (path, ((a + b) / 2.0, ay - rise * 0.75));
         }
-        let ((top_x, top_y), (low_x, low_y)) = if ay < by { ((a, ay + BOX.1), (b, by)) } else { ((b, by + BOX.1), (a, ay)) };
-        let (upper, lower) = (top_y + (low_y - top_y) * 0.3, top_y + (low_y - top_y) * 0.7);
-        let path = format!("M{top_x:.0} {top_y:.0}C{top_x:.0} {upper:.0} {low_x:.0} {lower:.0} {low_x:.0} {low_y:.0}");
-        (path, (0.4 * top_x + 0.6 * low_x, 0.4 * top_y + 0.6 * low_y))
+        let (from, to) = if ay < by { ((a, ay + BOX.1), (b, by)) } else { ((b, by + BOX.1), (a, ay)) };
+        let track = (((one * 7 + other * 3) % TRACKS) as f64 - (TRACKS - 1) as f64 / 2.0) * TRACK;
+        let row = |top: f64| self.lines.iter().find(|line| line.top == top).map(|line| line.row);
+        let rows = (row(from.1 - BOX.1), row(to.1));
+        let right = (to.0 - from.0).signum();
+        let mut path = format!("M{:.0} {:.0}", from.0, from.1);
+        let (mut last, mut last_row) = (from, None);
+        // What is below the first box is passed, too.
+        let own = (self.space > 0.0).then_some(from.1 - BOX.1);
+        for line in self.lines.iter().filter(|line| own == Some(line.top) || (line.top > from.1 && line.top < to.1)) {
+            // The lines of a row are close to each other: a link passes them straight down, near its
+            // ends or where the straight line would meet the row.
+            let x = match Some(line.row) {
+                row if row == rows.1 => to.0 - right,
+                row if row == rows.0 => from.0 + right,
+                row if row == last_row => last.0,
+                _ => from.0 + (to.0 - from.0) * (line.top - from.1) / (to.1 - from.1),
+            };
+            let (top, low) = (line.top.max(from.1), line.top + BOX.1 + self.space);
+            last_row = Some(line.row);
+            let Some(gap) = line.gap_near(x) else { continue };
+            let gap = gap + track;
+            curve(&mut path, last, (gap, top));
+            path += &format!("V{low:.0}");
+            last = (gap, low);
+        }
+        curve(&mut path, last, to);
+        (path, (0.4 * last.0 + 0.6 * to.0, 0.4 * last.1 + 0.6 * to.1))
+    }
+}
+
+/// Appends a curve that is vertical at both ends.
+fn curve(path: &mut String, from: (f64, f64), to: (f64, f64)) {
+    let height = to.1 - from.1;
+    if height < 1.0 {
+        *path += &format!("L{:.1} {:.0}", to.0, to.1);
+        return;
+    }
+    let (upper, lower) = (from.1 + height * 0.3, from.1 + height * 0.7);
+    *path += &format!("C{:.1} {upper:.0} {:.1} {lower:.0} {:.1} {:.0}", from.0, to.0, to.0, to.1);
+}
+
+impl BoxLine {
+    /// Returns the middle of the gap that is nearest to `x`; `None` if no box of the line is there.
+    fn gap_near(&self, x: f64) -> Option<f64> {
+        let (first, step) = (self.ends.0 - GAP / 2.0, BOX.0 + GAP);
+        let last = self.ends.1 + GAP / 2.0;
+        (first..=last).contains(&x).then(|| first + ((x - first) / step).round() * step)
     }
 }
 
@@ -162,5 +230,28 @@ mod tests {
         assert!(
             places.iter().all(|(x, y)| *x >= MARGIN + TITLES && x + BOX.0 < sheet.width(0.0) && *y >= HEAD && y + BOX.1 <= sheet.bottom())
         );
+    }
+
+    #[test]
+    fn links_do_not_cross_boxes() {
+        let names: Vec<String> = (0..120).map(|n| format!("s{n}")).collect();
+        let switches: Vec<_> = names.iter().zip(0_u16..).map(|(name, n)| (&**name, 1 + n / 60)).collect();
+        let links: Vec<_> = (0..60).flat_map(|leaf| [(leaf, 60 + leaf), (leaf, 60 + (leaf * 7) % 60)]).collect();
+        let sheet = Sheet::with_space_below(&Net { switches, links: links.clone() }, 20.0);
+        assert!(sheet.lines.len() > 4, "both rows have several lines");
+        for ends in links {
+            // The vertical parts pass the lines of boxes.
+            let (path, _) = sheet.path(ends);
+            for part in path.split(['C', 'L']).filter(|part| part.contains('V')) {
+                let numbers: Vec<f64> = part.split([' ', 'V']).filter_map(|number| number.parse().ok()).collect();
+                let [.., x, _, _] = numbers[..] else { panic!("{path}") };
+                assert!(sheet.places.iter().all(|(left, _)| x < *left || x > left + BOX.0), "{x} in {path}");
+            }
+            let passed = sheet.lines.iter().filter(|line| {
+                let (high, low) = (sheet.places[ends.0].1.min(sheet.places[ends.1].1), sheet.places[ends.0].1.max(sheet.places[ends.1].1));
+                line.top >= high && line.top < low
+            });
+            assert_eq!(path.matches('V').count(), passed.count(), "{path}");
+        }
     }
 }
