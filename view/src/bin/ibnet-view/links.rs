@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     selection: Selection,
     /// Number of links, or of trees
-    #[arg(long, value_name = "N", default_value = "20")]
+    #[arg(long, value_name = "N", default_value = "20", value_parser = common::at_least_one)]
     top: NonZeroUsize,
     /// Statistic of utilization and blocked time over the time range: mean, peak, or a percentile of
     /// the slots

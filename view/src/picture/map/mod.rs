@@ -30,9 +30,9 @@ const DIM: (&str, &str) = ("opacity", "0.25");
 /// Draws the map and returns the SVG. Each host gets its own box, or a bar in the box of its
 /// switch.
 pub fn to_svg(map: &Map, with_hosts: bool) -> String {
-    let most = map.switches.iter().map(|switch| switch.hosts.len()).max().unwrap_or(0);
     // Two hosts are side by side below their switch.
-    let below = if with_hosts { most.div_ceil(2) as f64 * HOST + 6.0 } else { 0.0 };
+    let below = |switch: &MapSwitch| if switch.hosts.is_empty() { 0.0 } else { switch.hosts.len().div_ceil(2) as f64 * HOST + 6.0 };
+    let space: Vec<f64> = if with_hosts { map.switches.iter().map(below).collect() } else { Vec::new() };
     let switches = map.switches.iter().map(|switch| (&*switch.name, switch.tier)).collect();
     let net = Net { switches, links: map.trunks.keys().copied().collect() };
     let mut trunks: Vec<Vec<Cable<'_>>> = vec![Vec::new(); map.switches.len()];
@@ -41,7 +41,7 @@ pub fn to_svg(map: &Map, with_hosts: bool) -> String {
         trunks[*other].extend(links.iter().map(|link| Cable { link, end: 1 }));
     }
     trunks.iter_mut().for_each(|cables| cables.sort_by_key(Cable::number));
-    Drawing { map, sheet: Sheet::with_space_below(&net, below), trunks, with_hosts, below }.draw()
+    Drawing { map, sheet: Sheet::with_space_below(&net, &space), trunks, with_hosts }.draw()
 }
 
 /// A link as seen from one of its switches.
@@ -94,13 +94,12 @@ struct Drawing<'a> {
     /// Links of each switch to other switches, by port number.
     trunks: Vec<Vec<Cable<'a>>>,
     with_hosts: bool,
-    below: f64,
 }
 
 impl Drawing<'_> {
     fn draw(&self) -> String {
         let mut canvas = Canvas::new();
-        let bottom = self.sheet.bottom() + self.below + 40.0;
+        let bottom = self.sheet.bottom() + 40.0;
         let (width, height) = (self.sheet.width(980.0), bottom + scale::LEGEND + 14.0);
         let (w, h) = (px(width), px(height));
         let view = format!("0 0 {w} {h}");
