@@ -1,8 +1,9 @@
 //! Links: utilization, blocked time, errors, and links whose ends disagree.
 //!
-//! A link is known from the records of one or both ends. The traffic of a direction is the data
-//! that the sending end transmitted. If the sending end was not queried, it is the data that the
-//! other end received. Only the sending end counts the time for which it was blocked.
+//! A link is known if the records of at least one end exist. The traffic of a direction is the
+//! number of octets that the sending end transmitted. If the sending end was not queried, it is the
+//! number of octets that the other end received. The blocked time is known only from the sending
+//! end, because only the sending end counts it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,7 +29,7 @@ pub struct Link {
     pub directions: [Direction; 2],
     /// Increase of the error counters of both ends over the time range.
     pub errors: u64,
-    /// Comparison of the octets that both ends counted; `None` if only one end was queried.
+    /// Comparison of the octets that both ends counted. `None` if only one end was queried.
     pub compared: Option<EndComparison>,
 }
 
@@ -37,7 +38,7 @@ pub struct Link {
 pub struct End {
     /// The port.
     pub port: PortName,
-    /// Kind of the device; `None` if it was not queried.
+    /// Kind of the device. `None` if it was not queried.
     pub kind: Option<NodeKind>,
 }
 

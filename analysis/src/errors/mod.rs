@@ -1,7 +1,7 @@
 //! Devices that do not answer, faults of links, and increases of error counters.
 //!
-//! `ibqueryerrors` reports the current values of counters. This module reports only increases
-//! within the time range of the input.
+//! The tool `ibqueryerrors` reports the current values of counters. This module reports only
+//! increases within the time range of the input.
 
 use std::collections::BTreeMap;
 
@@ -108,13 +108,13 @@ pub struct ErrorRow {
     /// The fault: `unreachable`, `wrong_device`, `was_unreachable`, `link_down`, `flapping`,
     /// `degraded`, `ends_differ`, `was_down`, or the name of a counter.
     pub what: &'static str,
-    /// Increase of the counter over the time range; null for other faults.
+    /// Increase of the counter over the time range. Null for other faults.
     pub increase: Option<u64>,
     /// Whether the true increase is larger: the counter was reset in between, or it is saturated.
     pub is_lower_bound: bool,
-    /// Increase per second; null for other faults, and for a time range of zero length.
+    /// Increase per second. Null for other faults, and for a time range of zero length.
     pub rate: Option<f64>,
-    /// Last value of the counter; null for other faults.
+    /// Last value of the counter. Null for other faults.
     pub value: Option<u64>,
     /// Start of the fault, in nanoseconds since 1970. A device: the first record or event without an
     /// answer. A link that is down or changed its rate: the event. Else: the first record of the

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::all::PortRate;
+use super::imbalance::Imbalance;
 use super::{Job, Leaf, LocalTraffic, Node, Step, Uplink};
 use crate::rows::Row;
 
@@ -16,6 +18,10 @@ pub struct JobRow<'a> {
     pub ejected_bytes: f64,
     /// Time for which the ports of all nodes were blocked, summed over the ports, in seconds.
     pub blocked_seconds: f64,
+    /// Blocked time per octet that was sent, in nanoseconds; null without traffic.
+    pub blocked_ns_per_byte: Option<f64>,
+    /// Differences between the octets that the nodes sent.
+    pub imbalance: Imbalance,
     /// Hosts with at least one recorded port, by name.
     pub nodes: &'a [Node],
     /// Names of hosts without records.
@@ -30,6 +36,8 @@ pub struct JobRow<'a> {
     pub step_ns: u64,
     /// Traffic of all nodes over time.
     pub steps: &'a [Step],
+    /// Data rates into the nodes, by switch port, in the steps; the largest first.
+    pub into: &'a [PortRate],
 }
 
 impl Row for JobRow<'_> {
@@ -38,6 +46,10 @@ impl Row for JobRow<'_> {
         "injected_bytes",
         "ejected_bytes",
         "blocked_seconds",
+        "blocked_ns_per_byte",
+        "imbalance_max_to_mean",
+        "imbalance_variation",
+        "imbalance_gini",
         "nodes_host",
         "nodes_ports",
         "nodes_injected_bytes",
@@ -64,6 +76,9 @@ impl Job {
             uplinks: &self.uplinks,
             step_ns: self.step_ns,
             steps: &self.steps,
+            into: &self.into,
+            blocked_ns_per_byte: self.blocked_ns_per_byte,
+            imbalance: self.imbalance,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Summary of each port over the time range: utilization, blocked time, errors and link events.
 //!
-//! Memory is bounded by the number of ports, not by the number of records. If two samplers query a
-//! port, their records are kept apart, so that no counter seems to decrease between them.
-//! [`Ports::finish`] returns the summary of the sampler with more records.
+//! The memory depends on the number of ports, not on the number of records. If two samplers query a
+//! port, the records of each sampler are summed separately. Otherwise counters would seem to
+//! decrease between records of different samplers. [`Ports::finish`] returns the summary of the
+//! sampler with more records.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -123,7 +124,7 @@ pub struct PortSummary {
     pub all: TimeBin,
     /// Means by interval of time.
     pub bins: TimeBins,
-    /// Changes of the counters in [`ERRORS`]; `None` for a counter that the device does not have.
+    /// Changes of the counters in [`ERRORS`]. `None` for a counter that the device does not have.
     pub errors: [Option<CounterChange>; ERRORS.len()],
     /// Octets that were sent and received at certain slots.
     pub checkpoints: Checkpoints,
@@ -253,7 +254,8 @@ impl PortSummary {
         (self.span.1 - self.span.0) as f64 / 1e9
     }
 
-    /// Returns the data rate of the link in Gb/s; `None` if the link's width or speed is not known.
+    /// Returns the data rate of the link in Gb/s, or `None` if the link's width or speed is not
+    /// known.
     pub fn gbps(&self) -> Option<f64> {
         rate(&self.link).and_then(|rate| rate.data_gbps())
     }
@@ -375,7 +377,7 @@ impl Mean {
         self.peak = self.peak.max(later.peak);
     }
 
-    /// Returns the largest value of a slot; `None` without values.
+    /// Returns the largest value of a slot, or `None` without values.
     pub fn peak(&self) -> Option<f64> {
         (self.time_ns > 0).then_some(self.peak)
     }
@@ -391,7 +393,7 @@ impl Mean {
         self.time_ns as f64 / 1e9
     }
 
-    /// Returns the mean; `None` without values.
+    /// Returns the mean, or `None` without values.
     pub fn mean(&self) -> Option<f64> {
         (self.time_ns > 0).then(|| self.sum / self.time_ns as f64)
     }

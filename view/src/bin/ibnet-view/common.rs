@@ -22,15 +22,15 @@ const SLOW_TO_READ: u64 = 64 << 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Recorded {
-    /// Recorded files: names, patterns in quotes, `-` for standard input; plain or compressed by
-    /// zstd
+    /// Files with records of ibnet-sweep: names, patterns in quotes, or `-` for standard input. The
+    /// files can be compressed with zstd
     #[arg(value_name = "FILES", required = true)]
     files: Vec<PathBuf>,
-    /// Start of the time range, inclusive: `2026-11-21 12:00`, RFC 3339, seconds since 1970, `-10m`
-    /// (before now), `now`
+    /// Start of the time range (a record at this time is included): `2026-11-21 12:00`, RFC 3339,
+    /// seconds since 1970, `-10m` (before now), `now`
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<String>,
-    /// End of the time range, exclusive; same formats as --from
+    /// End of the time range (a record at this time is not included); same formats as --from
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<String>,
 }

@@ -37,10 +37,10 @@ pub(crate) struct Args {
     /// Find congestion trees: their roots and victims
     #[arg(long, conflicts_with = "by")]
     tree: bool,
-    /// A port waits if it is blocked for more than this share of an interval
+    /// A port counts as waiting if it is blocked for more than this share of an interval
     #[arg(long, value_name = "SHARE", default_value_t = Limits::default().waits, requires = "tree", value_parser = common::share)]
     waits: f64,
-    /// A port is full if its utilization exceeds this share
+    /// A port counts as full if its utilization exceeds this share
     #[arg(long, value_name = "SHARE", default_value_t = Limits::default().full, requires = "tree", value_parser = common::share)]
     full: f64,
     /// Format of the result

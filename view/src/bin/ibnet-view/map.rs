@@ -16,7 +16,7 @@ use crate::common::{self, Recorded};
 use crate::format::{self, Format};
 use crate::selection::{Selected, Selection};
 
-/// Draw the topology; colour and width of a link are its utilization
+/// Draw the topology as a map. The colour and the width of a link show its utilization
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -28,7 +28,8 @@ pub(crate) struct Args {
     /// the slots
     #[arg(long, value_name = "mean|peak|pNN", default_value_t)]
     stat: Stat,
-    /// Draw a box for each host instead of a strip in the box of its switch
+    /// Draw a box for each host. Without this flag, a strip in the box of a switch represents its
+    /// hosts
     #[arg(long)]
     hosts: bool,
     /// Format of the result: `text` draws the picture, `json` and `csv` write the links

@@ -1,5 +1,5 @@
-//! Map of the fabric as SVG: switches in rows by tier; the colour and the width of a link are its
-//! utilization. Links of hosts are bars in the box of their switch, or boxes below it.
+//! Draws a map of the fabric as SVG. Switches are in rows by tier. The colour and the width of a
+//! link show its utilization. Links of hosts are bars in the box of their switch, or boxes below it.
 //!
 //! Blocked links have teeth, roots of congestion have a label, devices that do not answer are crossed
 //! out, and the hosts of a job are outlined while the rest is dimmed. None of these marks depends on
