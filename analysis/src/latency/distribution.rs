@@ -214,7 +214,8 @@ impl Distribution {
     /// Returns the value in nanoseconds that `percent` of the values do not exceed; 0 without
     /// values.
     pub fn percentile(&self, percent: f64) -> u64 {
-        let rank = (percent / 100.0 * self.sums.count).ceil().max(1.0);
+        // 99.9 % of 1000 is not exactly 999 in binary.
+        let rank = (percent / 100.0 * self.sums.count * (1.0 - 1e-12)).ceil().max(1.0);
         let mut below = 0.0;
         for (index, count) in &self.buckets {
             let bucket = Bucket::at(*index);
