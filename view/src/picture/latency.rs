@@ -146,7 +146,8 @@ impl LatencyPicture {
     }
 
     fn cumulative(&self, curve: &Curve, frame: &Frame) -> Vec<(i32, i32)> {
-        let mut points: Vec<_> = curve.values.cumulative().into_iter().map(|(ns, share)| frame.pixel(self.bins.position(ns), share)).collect();
+        let all = curve.values.cumulative().into_iter().map(|(ns, share)| (self.bins.position(ns), share));
+        let mut points: Vec<_> = all.take_while(|(at, _)| *at <= self.range.1).map(|(at, share)| frame.pixel(at, share)).collect();
         // Several values share a pixel.
         points.dedup();
         points
