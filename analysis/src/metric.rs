@@ -154,7 +154,7 @@ impl Metric {
     pub fn time(&self, port: &Port<'_>, silent: Interval) -> Option<Interval> {
         match &self.source {
             Source::Derived(Derived::XmitBlocked) => port.blocked_time,
-            Source::Derived(Derived::Rtt) => Some(silent),
+            Source::Derived(Derived::CompoundQuery | Derived::MeanRtt) => Some(silent),
             Source::Derived(_) => port.time,
             Source::Rate { .. } => None,
         }
