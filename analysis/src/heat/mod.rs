@@ -337,7 +337,9 @@ impl Fold for HeatMap {
             if metric.counters().is_empty() {
                 self.rows[row].tracks[index].at(column).put(metric.value(port), port.answered());
             } else {
-                self.seen[index] = self.seen[index].max(metric.width(port));
+                if self.seen[index] == 0 {
+                    self.seen[index] = metric.width(port);
+                }
                 readings.push(Reading::new(port, metric));
             }
         }
