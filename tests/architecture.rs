@@ -48,7 +48,7 @@ const RULES: &[Rule] = &[
     rule("record::text", &["types"], &[]),
     rule("output", &["record", "types"], &[]),
     rule("metrics", &["mad::pma", "record", "sweep", "types"], &[]),
-    rule("config", &["mad::pma", "metrics", "output", "sweep::engine", "types"], &[]),
+    rule("config", &["mad::pma", "metrics", "output", "sweep::cadence", "sweep::engine", "types"], &[]),
     rule("cli", &["types"], &[]),
 ];
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use ibnet::record::ERROR_COUNTERS;
 use ibnet::types::ParseError;
 
-use crate::record::{Port, Value};
+use crate::record::{Interval, Port, Value};
 
 /// A metric of a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -142,6 +142,17 @@ impl Metric {
             Source::Rate { .. } => None,
         };
         value.filter(|value| value.is_finite())
+    }
+
+    /// Returns the time that the value of a record describes: that of the rates, that of the blocked
+    /// share, or `silent`, the time since the last record, for a round-trip time.
+    pub fn time(&self, port: &Port<'_>, silent: Interval) -> Option<Interval> {
+        match &self.source {
+            Source::Derived(Derived::XmitBlocked) => port.blocked_time,
+            Source::Derived(Derived::Rtt) => Some(silent),
+            Source::Derived(_) => port.time,
+            Source::Rate { .. } => None,
+        }
     }
 
     /// Returns the number of values that a record has for this metric: those of an array that the

@@ -174,6 +174,8 @@ pub const IS_CAPABILITY_MASK2_SUPPORTED: u32 = 1 << 15;
 impl PortInfo {
     /// PortState of a link that carries data.
     pub const ACTIVE: u8 = 4;
+    /// PortState: down.
+    pub const DOWN: u8 = 1;
 
     /// Parses the attribute.
     pub fn parse(data: &Data) -> Self {

@@ -5,13 +5,16 @@
 //! 1. **A scrape delays no MAD.** After a slot, its worker copies the values into its own snapshot
 //!    and swaps a pointer. Workers and scrapes never wait for each other. The text of a slot is
 //!    made once, and all scrapes use it.
-//! 2. **Old values are never served.** A port that did not answer in the last slot has no counters,
-//!    only `ibnet_port_up 0`. If the next slot of a worker is overdue, all of its ports have no
-//!    counters, and its `ibnet_up` is 0.
-//! 3. **Counters have the values of the devices.** They are cumulative, and data is in octets.
+//! 2. **Old values are never served.** A counter that is not queried in every slot is served until
+//!    it is due again. A port that did not answer in the last slot has none of these counters, only
+//!    `ibnet_port_up 0`. If the next slot of a worker is overdue, all of its ports have no counters,
+//!    and its `ibnet_up` is 0.
+//! 3. **A port counts once.** The ports of which a worker is the secondary sampler are served on
+//!    request only, with the label `role`.
+//! 4. **Counters have the values of the devices.** They are cumulative, and data is in octets.
 //!    Other tools sometimes clear them. Their names are those of existing exporters, so that
 //!    existing dashboards work. `docs/metrics.md` lists the names.
-//! 4. **Access depends on the address.** Every user of this host can read metrics at a loopback
+//! 5. **Access depends on the address.** Every user of this host can read metrics at a loopback
 //!    address. Any other address requires TLS and a password.
 //!
 //! This module reads no clock. The caller of [`Metrics::new`] provides one.
@@ -52,6 +55,8 @@ pub struct Metrics {
     workers: Mutex<Vec<snapshot::Shared>>,
     peers: Mutex<Arc<Peers>>,
     clock: Clock,
+    /// Whether ports are served for which a worker is the secondary sampler.
+    with_secondary: bool,
     rendered: Mutex<RenderedText>,
 }
 
@@ -71,9 +76,15 @@ impl fmt::Debug for Metrics {
 
 impl Metrics {
     /// Creates metrics without workers. `clock` returns the times of publication. It must not go
-    /// backwards.
-    pub fn new(peers: Peers, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { workers: Mutex::default(), peers: Mutex::new(Arc::new(peers)), clock: Box::new(clock), rendered: Mutex::default() })
+    /// backwards. `with_secondary` adds the ports of which a worker is the secondary sampler.
+    pub fn new(peers: Peers, with_secondary: bool, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            workers: Mutex::default(),
+            peers: Mutex::new(Arc::new(peers)),
+            clock: Box::new(clock),
+            with_secondary,
+            rendered: Mutex::default(),
+        })
     }
 
     /// Adds a worker. Scrapes get its slots from the first one on, until the handle is dropped.
@@ -120,7 +131,11 @@ impl Metrics {
         let mut rendered = lock(&self.rendered);
         if rendered.text.is_empty() || rendered.slots != slots {
             let mut registry = Registry::default();
-            registry.register_collector(Box::new(encode::Fabric { last_slots, peers: Arc::clone(&lock(&self.peers)) }));
+            registry.register_collector(Box::new(encode::Fabric {
+                last_slots,
+                peers: Arc::clone(&lock(&self.peers)),
+                with_secondary: self.with_secondary,
+            }));
             let mut text = String::with_capacity(rendered.text.len());
             // Writing to a String cannot fail.
             let _ = text::encode(&mut text, &registry);

@@ -220,7 +220,7 @@ mod tests {
     }
 
     fn settings(path: &Path) -> Settings {
-        Settings { listen: ([127, 0, 0, 1], 0).into(), tls: None, password_file: Some(path.to_owned()) }
+        Settings { listen: ([127, 0, 0, 1], 0).into(), tls: None, password_file: Some(path.to_owned()), secondary: false }
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub struct Raw {
     pub tls_key: String,
     /// Path of the password file.
     pub password_file: String,
+    /// Whether ports are served for which this sampler is the secondary.
+    pub secondary: bool,
 }
 
 /// The checked table.
@@ -30,6 +32,8 @@ pub struct Settings {
     pub tls: Option<(PathBuf, PathBuf)>,
     /// Path of the password file. `None` if no password is required.
     pub password_file: Option<PathBuf>,
+    /// Whether ports are served for which this sampler is the secondary.
+    pub secondary: bool,
 }
 
 /// The `[metrics]` table is not valid.
@@ -95,7 +99,7 @@ impl Raw {
         if !is_local(listen) && !missing.is_empty() {
             return Err(SettingsError::Open { listen, missing: missing.join(", ") });
         }
-        Ok(Some(Settings { listen, tls, password_file: path(&self.password_file) }))
+        Ok(Some(Settings { listen, tls, password_file: path(&self.password_file), secondary: self.secondary }))
     }
 }
 
@@ -110,7 +114,7 @@ mod tests {
 
     fn check(listen: &str, cert: &str, key: &str, password: &str) -> Result<Option<Settings>, SettingsError> {
         let [listen, tls_cert, tls_key, password_file] = [listen, cert, key, password].map(str::to_owned);
-        Raw { listen, tls_cert, tls_key, password_file }.check()
+        Raw { listen, tls_cert, tls_key, password_file, secondary: false }.check()
     }
 
     #[test]

@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 
 use super::{Metrics, names};
 use crate::mad::pma::Field;
-use crate::record::{PortIdentity, Shares};
+use crate::record::{PortIdentity, ROLES, Shares};
 use crate::sweep::counter::Columns;
 use crate::sweep::driver::{DriverSettings, PortReport, SlotReport};
 use crate::sweep::sample::Status;
@@ -47,7 +47,7 @@ pub(super) struct Snapshot {
     pub(super) totals: Totals,
     pub(super) ports: Vec<Port>,
     pub(super) layout: Arc<Layout>,
-    /// For each port and family of [`Layout`], whether the port has it in this slot.
+    /// For each port and family of [`Layout`], whether its value holds in this slot.
     present: Vec<bool>,
     /// Values of all families of each port, in the order of [`Layout`].
     values: Vec<u64>,
@@ -57,7 +57,8 @@ pub(super) struct Snapshot {
 #[derive(Clone, Debug)]
 pub(super) struct Port {
     pub(super) identity: PortIdentity,
-    /// Whether the port answered in this slot.
+    /// Whether the port answered in this slot; for a port with a dead link, when it was last
+    /// queried.
     pub(super) is_up: bool,
     /// Whether the link is active. `None` before the first PortInfo reply.
     pub(super) active: Option<bool>,
@@ -195,12 +196,17 @@ impl Snapshot {
         }
     }
 
+    /// Returns whether the worker is the secondary sampler of its ports.
+    pub(super) fn is_secondary(&self) -> bool {
+        self.role == ROLES[1]
+    }
+
     /// Returns whether the next slot is not overdue.
     pub(super) fn is_fresh(&self, now: Duration) -> bool {
         now.saturating_sub(self.published) <= self.interval * 2 + OVERDUE_MARGIN
     }
 
-    /// Returns the values of a family, or `None` if the port does not have it in this slot.
+    /// Returns the values of a family, or `None` if they do not hold in this slot.
     pub(super) fn values(&self, port: usize, family: usize) -> Option<&[u64]> {
         let Layout { families, width, .. } = &*self.layout;
         let Family { first, len, .. } = families[family];
@@ -233,7 +239,10 @@ impl Snapshot {
         let Self { layout, present, values, ports, .. } = self;
         let mut columns = layout.columns.iter();
         let mut saturated = 0;
-        for (field, raws) in port.reading.counters(all) {
+        // A counter holds until it is due again, as long as the port answers.
+        let (answered, held) = (port.reading.counters(all), port.reading.held_counters(all));
+        let is_up = ports[index].is_up;
+        for (field, raws) in answered.filter(|_| !is_up).chain(held.filter(|_| is_up)) {
             // Both sequences are in the order of the columns.
             let Some((.., place)) = columns.find(|(json, width, _)| (*json, *width) == (field.json, field.width)) else { break };
             // Settings of the agent are not counters.
@@ -366,8 +375,13 @@ impl Port {
             self.identity.clone_from(report.identity);
         }
         let PortReport { identity, sample, reading, active } = report;
-        self.is_up = matches!(sample.status, Status::Ok | Status::Late);
+        self.is_up = match sample.status {
+            Status::Ok | Status::Late => true,
+            // The port is queried less often than once a slot: its last answer counts.
+            Status::Down => reading.holds_any(),
+            _ => false,
+        };
         self.active = *active;
-        self.shares = Shares::of(identity, sample, reading);
+        self.shares = Shares::of(identity, sample, reading.held_rates());
     }
 }

@@ -88,7 +88,7 @@ pub(super) mod short {
 
     /// A `start` record of a sampler.
     pub(crate) fn start(sampler: &str) -> Start<String> {
-        Start { sampler: sampler.to_owned(), role: "primary".to_owned(), clock_ns: Some(1), ..Start::default() }
+        Start { sampler: sampler.to_owned(), role: "primary".to_owned(), mads_per_slot: Some(1), clock_ns: Some(1), ..Start::default() }
     }
 
     /// An event that reports dropped records.

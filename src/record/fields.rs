@@ -55,6 +55,8 @@ pub struct Start<Text> {
     /// Number of assigned ports.
     #[serde(default)]
     pub ports: usize,
+    /// Number of counter queries in an average slot. `None` only if the line lacks the field.
+    pub mads_per_slot: Option<u64>,
     /// SHA-256 of the assignments file in hexadecimal. Null without a file.
     pub assignments_sha256: Option<Text>,
     /// Timer cost: the least time that one reading of the clock takes. Every measured round-trip time

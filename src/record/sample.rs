@@ -85,7 +85,7 @@ impl<'a> PortRecord<'a> {
             None => (None, None, None),
         };
         let Rates { interval, xmit_gbps, rcv_gbps, wait_interval, .. } = reading.rates;
-        let shares = Shares::of(identity, sample, reading);
+        let shares = Shares::of(identity, sample, reading.rates);
         let nanos = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         PortFields {
             ts,
@@ -141,9 +141,9 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Returns the shares for the rates of a slot and the current link.
-    pub fn of(identity: &PortIdentity, sample: &Sample<'_>, reading: &Reading) -> Self {
-        let Rates { xmit_gbps, rcv_gbps, wait_ticks, .. } = reading.rates;
+    /// Returns the shares for these rates and the current link.
+    pub fn of(identity: &PortIdentity, sample: &Sample<'_>, rates: Rates) -> Self {
+        let Rates { xmit_gbps, rcv_gbps, wait_ticks, .. } = rates;
         let capacity = identity.link.data_gbps();
         let utilization = |gbps: Option<f64>| Some(gbps? / capacity?);
         let blocked = || sample.tick?.share(wait_ticks?, identity.link.lanes()?, capacity?);

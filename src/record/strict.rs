@@ -111,6 +111,7 @@ pub fn parse(line: &str) -> Result<Line, Error> {
         Some("start") => {
             let record: Start = exact(line, &found)?;
             word("role", &record.role, &ROLES)?;
+            present("mads_per_slot", record.mads_per_slot)?;
             present("clock_ns", record.clock_ns)?;
             Ok(Line::Start(record))
         }

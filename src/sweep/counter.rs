@@ -5,8 +5,9 @@
 //!    has more bits. The capabilities of the device decide this. The replies of a slot do not.
 //! 2. **A decrease is a reset.** Another program cleared the counter, or the device restarted. An
 //!    event names the counter, and the port has no rates in this slot.
-//! 3. **A rate needs two valid readings** in two successive slots. There is no rate after a missed
-//!    slot, after a reset, or for a saturated counter.
+//! 3. **A rate needs two valid readings.** Between them lies at most one [cadence](super::cadence)
+//!    of the group: if the group is queried in every slot, the readings are of two successive slots.
+//!    There is no rate after a longer gap, after a reset, or for a saturated counter.
 //! 4. **The time of a rate** is the time between the two readings of its counter group. It is not
 //!    the interval of the slots.
 
@@ -133,22 +134,42 @@ fn satisfied(sample: &Sample<'_>, needs: Needs) -> bool {
 #[derive(Clone, Debug)]
 pub struct Reading {
     slot: u64,
-    /// Whether each column is present and was answered.
+    /// Whether each column was present in the last reply of its group.
     present: Vec<bool>,
     /// Last values as on the wire. Values of earlier slots are kept, because a device may return
     /// with cleared counters.
     raw: Vec<u64>,
-    /// Time at which each group was received in this slot.
-    at: Vec<Option<Instant>>,
+    /// Last reply of each group.
+    replies: Vec<Option<LastReply>>,
     /// Columns that decreased since the previous reading.
     pub resets: Vec<usize>,
-    /// Rates since the previous slot.
+    /// Rates since the previous reading.
     pub rates: Rates,
+    /// Last rates, each with its group.
+    held: Held,
     /// Whether a rate exceeds the capacity of the link: the counters are not those of the port that
     /// was read before.
     pub implausible: bool,
     /// Data rate of the link in Gb/s, if it is known from PortInfo.
     pub capacity_gbps: Option<f64>,
+}
+
+/// Last reply of a group.
+#[derive(Clone, Copy, Debug)]
+struct LastReply {
+    /// Time of receipt.
+    at: Instant,
+    /// Number of the slot.
+    slot: u64,
+    /// Cadence of the group: number of slots in which the values hold.
+    every: u64,
+}
+
+impl LastReply {
+    /// Returns whether the values hold in a slot: the group is not due again yet.
+    fn holds_in(&self, slot: u64) -> bool {
+        slot.checked_sub(self.slot).is_some_and(|age| age < self.every)
+    }
 }
 
 /// Data rate of the widest and fastest link (12x XDR), in Gb/s.
@@ -157,6 +178,14 @@ const FASTEST_GBPS: f64 = 12.0 * 200.0;
 /// Factor over the data rate of a link above which a rate is implausible. Rates slightly above the
 /// data rate come from the uncertainty of the reading times.
 const IMPLAUSIBLE_FACTOR: f64 = 2.0;
+
+/// The rates of the last replies, each with the position of its group.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    xmit: Option<(f64, usize)>,
+    rcv: Option<(f64, usize)>,
+    wait: Option<(f64, usize)>,
+}
 
 /// Rates over the time between two readings; `None` if not known.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -180,9 +209,10 @@ impl Reading {
             slot: 0,
             present: vec![false; columns.len()],
             raw: vec![0; columns.values],
-            at: vec![None; columns.groups],
+            replies: vec![None; columns.groups],
             resets: Vec::with_capacity(columns.len()),
             rates: Rates::default(),
+            held: Held::default(),
             implausible: false,
             capacity_gbps: None,
         }
@@ -192,29 +222,28 @@ impl Reading {
     pub fn clear(&mut self) {
         self.present.fill(false);
         self.raw.fill(0);
-        self.at.fill(None);
+        self.replies.fill(None);
+        self.held = Held::default();
     }
 
     /// Stores the values of a sample, and computes resets and rates. Allocates no memory.
     pub fn take(&mut self, columns: &Columns, slot: u64, sample: &Sample<'_>) {
-        let successive = slot == self.slot.wrapping_add(1);
         self.slot = slot;
         self.resets.clear();
         self.rates = Rates::default();
         let mut group = None;
         for (index, column) in columns.iter() {
-            let answer = sample.answer(column.group);
-            // Columns are ordered by group. The time of a group stays that of the previous slot
+            // Columns are ordered by group. The last reply of a group stays that of an earlier slot
             // until its last column was taken.
             if group != Some(column.group) {
                 self.close_group(group, sample);
                 group = Some(column.group);
             }
-            let Some((at, data)) = answer.filter(|_| column.is_present(sample)) else {
-                self.present[index] = false;
+            let Some((at, data)) = sample.answer(column.group) else { continue };
+            let was_present = std::mem::replace(&mut self.present[index], column.is_present(sample));
+            if !self.present[index] {
                 continue;
-            };
-            let was_present = std::mem::replace(&mut self.present[index], true);
+            }
             let before = self.raw[column.first];
             let mut decreased = false;
             for (place, value) in column.places().zip(&mut self.raw[column.places()]) {
@@ -225,9 +254,11 @@ impl Reading {
                 self.resets.push(index);
                 continue;
             }
-            let (Some(rate), Some(earlier), true, true) = (column.rate, self.at[column.group], was_present, successive) else { continue };
-            let (raw, elapsed) = (self.raw[column.first], at - earlier);
-            if column.field.is_saturated(raw) || elapsed.is_zero() {
+            let (Some(rate), Some(earlier), true) = (column.rate, self.replies[column.group], was_present) else { continue };
+            let every = sample.every(column.group);
+            let in_time = slot.checked_sub(earlier.slot).is_some_and(|age| (1..=every).contains(&age));
+            let (raw, elapsed) = (self.raw[column.first], at - earlier.at);
+            if !in_time || column.field.is_saturated(raw) || elapsed.is_zero() {
                 continue;
             }
             let delta = column.field.value(raw - before) as f64;
@@ -246,19 +277,76 @@ impl Reading {
         self.implausible = exceeds(self.rates.xmit_gbps) || exceeds(self.rates.rcv_gbps);
         if !self.resets.is_empty() || self.implausible {
             self.rates = Rates::default();
+            self.held = Held::default();
         }
+        self.hold(columns);
     }
 
     fn close_group(&mut self, group: Option<usize>, sample: &Sample<'_>) {
-        if let Some(group) = group {
-            self.at[group] = sample.answer(group).map(|(at, _)| at);
+        let Some(group) = group else { return };
+        let every = sample.every(group);
+        match (sample.answer(group), &mut self.replies[group]) {
+            (Some((at, _)), reply) => *reply = Some(LastReply { at, slot: self.slot, every }),
+            // The cadence changes with the state of the link.
+            (None, Some(reply)) => reply.every = every,
+            (None, None) => {}
         }
+    }
+
+    /// Keeps the rates of this slot until their counters are due again.
+    fn hold(&mut self, columns: &Columns) {
+        for (index, column) in columns.iter() {
+            let (Some(rate), true) = (column.rate, self.present[index]) else { continue };
+            if self.replies[column.group].is_none_or(|reply| reply.slot != self.slot) {
+                continue;
+            }
+            let with_group = |rate: Option<f64>| rate.map(|rate| (rate, column.group));
+            match rate {
+                Rate::Xmit => self.held.xmit = with_group(self.rates.xmit_gbps),
+                Rate::Rcv => self.held.rcv = with_group(self.rates.rcv_gbps),
+                Rate::Wait => self.held.wait = with_group(self.rates.wait_ticks),
+            }
+        }
+    }
+
+    /// Returns the rates that hold in this slot: those of this slot, and those of earlier slots
+    /// whose counters are not due yet. They have no intervals.
+    pub fn held_rates(&self) -> Rates {
+        let Held { xmit, rcv, wait } = self.held;
+        let held = |rate: Option<(f64, usize)>| rate.filter(|(_, group)| self.holds(*group)).map(|(rate, _)| rate);
+        Rates { xmit_gbps: held(xmit), rcv_gbps: held(rcv), wait_ticks: held(wait), ..Rates::default() }
+    }
+
+    /// Returns whether any counter holds in this slot.
+    pub fn holds_any(&self) -> bool {
+        (0..self.replies.len()).any(|group| self.holds(group))
+    }
+
+    /// Returns whether the last reply of a group holds in this slot.
+    fn holds(&self, group: usize) -> bool {
+        self.replies[group].is_some_and(|reply| reply.holds_in(self.slot))
     }
 
     /// Iterates over the counters that were answered in this slot, with their values as on the
     /// wire: one value, or one per SL, VL or lane.
     pub fn counters<'a>(&'a self, columns: &'a Columns) -> impl Iterator<Item = (&'static Field, &'a [u64])> + 'a {
-        columns.iter().filter(|(index, _)| self.present[*index]).map(|(_, column)| (column.field, &self.raw[column.places()]))
+        self.last_counters(columns, |reply| reply.slot == self.slot)
+    }
+
+    /// Iterates over the counters that hold in this slot: those that were answered in it, and those
+    /// of earlier slots whose groups are not due yet.
+    pub fn held_counters<'a>(&'a self, columns: &'a Columns) -> impl Iterator<Item = (&'static Field, &'a [u64])> + 'a {
+        self.last_counters(columns, |reply| reply.holds_in(self.slot))
+    }
+
+    fn last_counters<'a>(
+        &'a self,
+        columns: &'a Columns,
+        includes: impl Fn(&LastReply) -> bool + 'a,
+    ) -> impl Iterator<Item = (&'static Field, &'a [u64])> + 'a {
+        let is_included = move |column: &Column| self.replies[column.group].is_some_and(|reply| includes(&reply));
+        let columns = columns.iter().filter(move |(index, column)| self.present[*index] && is_included(column));
+        columns.map(|(_, column)| (column.field, &self.raw[column.places()]))
     }
 }
 

@@ -15,6 +15,7 @@
 //! | [`plan`] | the devices and ports of one sampler |
 //! | [`engine`] | the state machine of queries and replies, without I/O and without a clock |
 //! | [`group_list`] | the counter groups of a sweep, each once |
+//! | [`cadence`] | the slots in which each group of a port is queried |
 //! | [`inflight`] | MADs in flight with their timeouts, found by transaction identifier (TID) |
 //! | [`sample`] | the result of a slot for one port |
 //! | [`schedule`] | start times of slots, and gaps between them |
@@ -28,6 +29,7 @@
 //! | [`query`] | queries of one port, printed in the format of `perfquery` |
 
 pub mod blocked;
+pub mod cadence;
 pub mod counter;
 pub mod driver;
 pub mod engine;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::blocked::WaitTick;
+use super::cadence::{Cadence, Circumstances};
 use crate::mad::header::MadStatus;
 use crate::mad::pma::{Capabilities, Data, Group};
 use crate::time::Instant;
@@ -72,6 +73,9 @@ impl fmt::Display for Status {
     }
 }
 
+/// The cadence of a sample without an engine.
+static EVERY_SLOT: Cadence = Cadence::EVERY_SLOT;
+
 /// The sample of one port. It has only the data of replies in this slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
@@ -104,6 +108,10 @@ pub struct Sample<'a> {
     /// Groups that are queried regardless of the device's capabilities: one bit each, by their
     /// index in [`groups`](Self::groups).
     pub forced: u32,
+    /// Cadences of the groups.
+    pub(super) cadence: &'a Cadence,
+    /// What the cadences of the port depend on.
+    pub(super) circumstances: Circumstances,
     pub(super) groups: &'a [Group],
     pub(super) answers: &'a [Answer],
 }
@@ -133,6 +141,8 @@ impl<'a> Sample<'a> {
             tick: None,
             unsupported: 0,
             forced: 0,
+            cadence: &EVERY_SLOT,
+            circumstances: Circumstances::default(),
             groups,
             answers,
         }
@@ -141,6 +151,11 @@ impl<'a> Sample<'a> {
     /// Returns whether the device supports the group at this index, as far as known.
     pub fn has(&self, group: usize) -> bool {
         self.unsupported & (1 << group) == 0
+    }
+
+    /// Returns the number of slots in which the group at this index is queried once.
+    pub fn every(&self, group: usize) -> u64 {
+        self.groups.get(group).map_or(1, |of| self.cadence.of(group, *of, self.circumstances).every.into())
     }
 
     /// Returns the groups that are swept, in their order.

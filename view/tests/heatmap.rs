@@ -191,14 +191,18 @@ fn all_jobs_of_a_slurm_file_are_reported_and_drawn() {
 }
 
 #[test]
-fn invalid_lines_are_reported_and_a_file_without_records_is_an_error() {
+fn invalid_lines_and_files_without_records_are_reported() {
     let dir = recorded();
     fs::write(dir.path().join("more.jsonl"), format!("{}nonsense\n", lines())).unwrap();
     fs::write(dir.path().join("none.jsonl"), "nonsense\n").unwrap();
     let run_more = run(&dir, &["heatmap", "more.jsonl", "-o", "heat.png"]);
     assert_eq!(run_more.code, 0, "{}", run_more.stderr);
     assert!(run_more.stderr.contains("1 of 41 lines are not records; the first is more.jsonl:41"), "{}", run_more.stderr);
-    let failed = run(&dir, &["heatmap", "*.jsonl", "-o", "other.png"]);
+    let all = run(&dir, &["heatmap", "*.jsonl", "-o", "heat.png"]);
+    assert_eq!(all.code, 0, "{}", all.stderr);
+    assert!(all.stderr.contains("warning   none.jsonl: it has no record (first line: "), "{}", all.stderr);
+    assert!(all.stderr.contains("40 of 82 records are copies"), "{}", all.stderr);
+    let failed = run(&dir, &["heatmap", "none.jsonl", "-o", "other.png"]);
     assert_eq!((failed.code, failed.stdout.as_str()), (1, ""));
     assert!(failed.stderr.contains("none.jsonl: it has no record") && failed.stderr.contains("help: "), "{}", failed.stderr);
     assert!(!dir.path().join("other.png").exists());

@@ -34,8 +34,8 @@ pub(super) struct Flags {
     /// Time between two slots [default: 1s]
     #[arg(long, value_name = "TIME")]
     interval: Option<String>,
-    /// Counter groups, as listed in ibnet.toml.example, or all [default:
-    /// extended,base,xmtdisc,rcverr]
+    /// Counter groups, as listed in ibnet.toml.example, or all. NAME/N is queried once in N slots,
+    /// NAME/TIME once in this time [default: extended,base/1s,xmtdisc/1s,rcverr/1s]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     groups: Option<Vec<String>>,
     /// Largest number of MADs in flight; a device never has more than one [default: 32]

@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use super::{Clock, Control, Driver, HISTOGRAM_EVERY, Notice, nanos};
+use super::{Clock, Control, Driver, HISTOGRAM_EVERY, Notice, WallTime, nanos};
 use crate::mad::transport::Transport;
 use crate::output::Batch;
 use crate::record::reader::Type;
@@ -26,13 +26,12 @@ impl HistogramPeriod {
 }
 
 impl<T: Transport, C: Clock> Driver<T, C> {
-    /// Reads the wall clock, and writes a `start` record to the outputs.
-    pub(super) fn write_start(&mut self) {
+    /// Writes a `start` record with this time to the outputs.
+    pub(super) fn write_start(&mut self, at: WallTime) {
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        self.wall = self.clock.read_wall();
         self.outlet.start(Start {
-            ts: self.wall.unix_ns,
-            slot: self.current_slot(),
+            ts: at.unix_ns,
+            slot: self.schedule.number(at.unix_ns),
             sampler: self.settings.sampler.clone(),
             schema: record::SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -44,6 +43,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             interval_ns: nanos(self.settings.interval),
             groups: record::group_names(&self.settings.engine.groups).into_iter().map(str::to_owned).collect(),
             ports: self.ports.len(),
+            mads_per_slot: Some(self.engine.mads_per_slot().round() as u64),
             assignments_sha256: self.settings.assignments_sha256.clone(),
             clock_ns: Some(nanos(self.clock.read_cost())),
             // Each output counts its files.
@@ -60,7 +60,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                     self.settings.assignments_sha256 = sha256;
                     // Before the start, the first `start` record will have the new value.
                     if self.has_started {
-                        self.write_start();
+                        self.write_start(self.clock.read_wall());
                     }
                 }
             }

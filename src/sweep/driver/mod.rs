@@ -220,16 +220,22 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// Returns an error if the transport is lost and [`reconnecting`](Self::reconnecting) was not
     /// called. All records up to that time were handed to the outputs.
     pub fn run(mut self, control: &Control, mut on_slot: impl FnMut(SlotReport<'_>)) -> Result<(), TransportError> {
-        // A driver that replaces another writes nothing before its first slot.
-        if control.first_slot() != FirstSlot::Held {
-            self.write_first_record();
-        }
+        self.wall = self.clock.read_wall();
+        let started = self.wall;
         self.discover(control);
+        // The record states the cost of a slot, which depends on the devices. A driver that replaces
+        // another writes nothing before its first slot.
+        if control.first_slot() != FirstSlot::Held {
+            self.write_first_record(started);
+        }
         control.set_ready();
         let mut done = 0;
         while self.settings.sweeps.is_none_or(|sweeps| done < sweeps) {
             let Some(next) = self.wait_for_slot(control) else { break };
-            self.write_first_record();
+            if !self.has_started {
+                self.wall = self.clock.read_wall();
+                self.write_first_record(self.wall);
+            }
             if done == 0
                 && let Some(expected) = control.expected_slot()
             {
@@ -264,11 +270,10 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Writes the `start` record, once. Afterwards records are handed to the outputs.
-    fn write_first_record(&mut self) {
-        if !std::mem::replace(&mut self.has_started, true) {
-            self.write_start();
-        }
+    /// Writes the first `start` record, with this time. Afterwards records are handed to the outputs.
+    fn write_first_record(&mut self, at: WallTime) {
+        self.has_started = true;
+        self.write_start(at);
     }
 
     /// Gives the engine the newest location, if another thread has read one since the transport was
@@ -372,6 +377,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.send_error = None;
         self.decode_time = Duration::ZERO;
         let interval = self.settings.interval;
+        self.engine.number_next_slot(slot);
         EngineLoop::run_slot(&mut Running { driver: self, control, slot }, start, interval);
     }
 

@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use crate::mad::pma::{Capabilities, Group, Sampling};
+use crate::mad::pma::{Capabilities, Group, Needs, Sampling};
 use crate::sweep::group_list::MAX_GROUPS;
 use crate::time::Instant;
 use crate::types::NodeKind;
@@ -82,6 +82,8 @@ struct Swept {
     optional: u32,
     /// Groups that are requested whatever the device reports.
     forced: u32,
+    /// Place of PortCountersExtended, if it is one of the groups.
+    extended: Option<u8>,
 }
 
 /// An answer of the agent. The request is repeated as long as there is no reply.
@@ -118,6 +120,7 @@ impl Groups {
             count: groups.len() as u8,
             optional: mask_of(groups, |group| !matches!(group, Group::Base | Group::Extended)),
             forced: mask_of(groups, |group| forced.contains(&group)),
+            extended: groups.iter().position(|group| *group == Group::Extended).map(|place| place as u8),
         })
     }
 
@@ -175,9 +178,17 @@ impl Groups {
         self.swept.forced & bit != 0 || absent & bit == 0 && !superseded
     }
 
-    /// Returns the number of groups that are requested of each port.
-    pub(super) fn count(&self) -> u32 {
-        (0..self.swept.count).filter(|group| self.has(*group)).count() as u32
+    /// Iterates over the groups that are requested of each port.
+    pub(super) fn all(&self) -> impl Iterator<Item = u8> + '_ {
+        (0..self.swept.count).filter(|group| self.has(*group))
+    }
+
+    /// Returns whether the device has PortXmitWait in PortCounters only. True if its capabilities
+    /// are not known.
+    pub(super) fn wait_in_base(&self) -> bool {
+        let extended = self.swept.extended.is_some_and(|group| self.has(group));
+        let of_base = |known: Capabilities| known.have(Needs::XmitWait) && !(extended && known.have(Needs::ExtendedErrors));
+        self.capabilities.known().is_none_or(of_base)
     }
 
     /// Returns the groups that the device may or may not have: this is not known yet.

@@ -57,6 +57,8 @@
 //! | `identity` | verification of the device that answers at a LID |
 //! | `path_queries` | path records of the subnet manager |
 //! | `groups` | counter groups that a device has |
+//! | `due` | the groups of a port that are requested in a slot |
+//! | `last_reads` | the last reply of each group |
 //! | `state` | state of each device and port |
 
 use std::collections::VecDeque;
@@ -67,6 +69,7 @@ use hdrhistogram::Histogram;
 pub use self::config::{Config, DevicePlan};
 pub use self::event::{Event, Key};
 use self::groups::Groups;
+use self::last_reads::LastReads;
 use self::path_queries::{MANAGER_TIMEOUTS, MAX_UNANSWERED, Manager};
 use self::state::{Device, PortProgress, PortState, SendError};
 use super::blocked::{TickOf, WaitTick};
@@ -81,10 +84,12 @@ use crate::time::Instant;
 use crate::types::Tid;
 
 mod config;
+mod due;
 mod event;
 mod failures;
 mod groups;
 mod identity;
+mod last_reads;
 mod path_queries;
 mod replies;
 mod slot;
@@ -101,6 +106,9 @@ pub struct Engine {
     ports: Vec<PortState>,
     /// Replies of the slot, one for each port and group; the groups of a port are adjacent.
     answers: Vec<Answer>,
+    last_reads: LastReads,
+    /// Number of the next slot.
+    next_slot: u64,
     /// Devices in the order in which a slot starts with them.
     order: Vec<u32>,
     /// Devices that may be queried now.
@@ -166,6 +174,8 @@ impl Engine {
         let agents = Timeouts { timeout: config.timeout, grace: config.grace };
         Self {
             inflight: Inflight::new(seed as u32, (capacity, agents), (MAX_UNANSWERED, MANAGER_TIMEOUTS)),
+            last_reads: LastReads::new(ports.len(), config.groups.len()),
+            next_slot: 0,
             order: (0..devices.len() as u32).collect(),
             ready: VecDeque::with_capacity(2 * devices.len()),
             events: VecDeque::with_capacity(2 * ports.len() + 4 * devices.len() + 2),
@@ -212,6 +222,8 @@ impl Engine {
             tick: has.tick.known().and_then(|tick| Some(WaitTick { tick, of: TickOf::of(identity.info()?)? })),
             unsupported: has.unsupported(),
             forced: has.forced(),
+            cadence: &self.config.cadence,
+            circumstances: self.circumstances(port as u32),
             // Replies of another device are withheld.
             ..Sample::new(status, &self.config.groups, if status == Status::WrongDevice { &[] } else { answers })
         }
@@ -245,10 +257,18 @@ impl Engine {
         self.finish_if_settled(now);
     }
 
+    /// Sets the number of the next slot. Without this call slots are numbered in sequence. The
+    /// [cadence](Config::cadence) of groups counts slots by their numbers.
+    pub fn number_next_slot(&mut self, number: u64) {
+        self.next_slot = number;
+    }
+
     /// Starts a slot. It ends with [`Event::SlotDone`], at `close_at` at the latest. A slot that is
     /// still running is closed first.
     pub fn start_slot(&mut self, now: Instant, ask_until: Instant, close_at: Instant) {
         self.close(now);
+        self.last_reads.set_slot(self.next_slot);
+        self.next_slot += 1;
         self.phase = Phase::Slot { ask_until, close_at, requesting: true, final_wait: FinalWait::NotStarted };
         for port in &mut self.ports {
             port.slot = PortProgress::default();

@@ -189,6 +189,7 @@ impl Engine {
         match answer {
             Ok(data) => {
                 self.devices[transaction.device as usize].groups.take_answer(group);
+                self.last_reads.record(port, group, transaction.generation);
                 let place = port as usize * self.config.groups.len() + usize::from(group);
                 self.answers[place] = Answer { at: Some(now), data: *data };
             }

@@ -55,6 +55,10 @@ pub struct Options {
     pub loss: f64,
     /// Service level that the subnet manager returns for every path.
     pub path_sl: u8,
+    /// Whether switches have all counters in PortCountersExtended: CapabilityMask2 bit 1.
+    pub wide_switches: bool,
+    /// Whether HCAs have all counters in PortCountersExtended.
+    pub wide_adapters: bool,
     /// Whether path queries are exempt from [`loss`](Self::loss) and from [`faults`]. Used to
     /// compare engines that handle lost path queries differently.
     pub spare_sa: bool,
@@ -70,6 +74,8 @@ impl Default for Options {
             flight: Duration::from_micros(4),
             loss: 0.0,
             path_sl: 0,
+            wide_switches: true,
+            wide_adapters: false,
             spare_sa: false,
         }
     }
@@ -330,19 +336,21 @@ fn symbol_errors(guid: u64, port: PortNum, at: Instant) -> u64 {
 
 impl Agent {
     /// Creates the agents of a device. Switches are of a newer kind than HCAs: only they have the
-    /// 64-bit error counters and the optional attributes.
+    /// optional attributes and, unless the options differ, the 64-bit error counters.
     fn new(lid: Lid, kind: NodeKind, options: &Options) -> Self {
         let common = Capabilities::EXTENDED_WIDTH | Capabilities::XMIT_WAIT;
         let details = 0x3ff << 6;
+        let is_wide = if kind == NodeKind::Switch { options.wide_switches } else { options.wide_adapters };
+        let mask2 = if is_wide { Capabilities::ADDITIONAL_EXTENDED } else { 0 };
         let (capabilities, tick, service) = match kind {
             NodeKind::Switch => {
                 let mask = common | Capabilities::ALL_PORT_SELECT | Capabilities::QP1_DROPPED;
                 // 0x18, 0x1B, 0x1C, 0x1F, 0x30 to 0x37.
                 let option_mask = details | 0b11 << 18 | 0b11 << 22 | 1 << 28 | 0x1ff << 48;
-                (Capabilities { mask, mask2: Capabilities::ADDITIONAL_EXTENDED, option_mask: Some(option_mask) }, 7, options.switch_service)
+                (Capabilities { mask, mask2, option_mask: Some(option_mask) }, 7, options.switch_service)
             }
             NodeKind::Hca | NodeKind::Router => {
-                (Capabilities { mask: common, mask2: 0, option_mask: Some(details) }, 31, options.adapter_service)
+                (Capabilities { mask: common, mask2, option_mask: Some(details) }, 31, options.adapter_service)
             }
         };
         let (drops, busy_until) = (Vec::new(), Instant::ZERO);

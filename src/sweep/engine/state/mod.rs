@@ -29,6 +29,8 @@ use super::DevicePlan;
 use super::groups::Groups;
 use crate::mad::header::MadStatus;
 use crate::mad::smp::PortInfo;
+use crate::sweep::cadence::{Cadence, Circumstances};
+use crate::sweep::group_list::GroupList;
 use crate::sweep::sample::Status;
 use crate::sweep::stats::durations_of_one;
 use crate::time::Instant;
@@ -83,7 +85,7 @@ impl Device {
     }
 
     /// Prepares the device for a new slot or discovery.
-    pub(super) fn restart(&mut self) {
+    pub(super) fn restart(&mut self, groups: &GroupList, cadence: &Cadence, slot: u64) {
         if self.reachability.restart() {
             // After being unreachable, the device may have been replaced, or may run another
             // firmware.
@@ -91,7 +93,10 @@ impl Device {
         }
         self.flight = Flight::default();
         self.progress.restart();
-        self.service.estimate(self.groups.count() * self.progress.port_count());
+        let of = Circumstances { wait_in_base: self.groups.wait_in_base(), is_down: false };
+        let turns = self.groups.all().map(|group| cadence.of(group.into(), groups[usize::from(group)], of));
+        let requests = turns.map(|turns| turns.count_in(slot, self.ports.clone())).sum();
+        self.service.estimate(requests);
     }
 
     /// Discards everything learned from the device and starts a new generation.
@@ -180,6 +185,8 @@ pub(super) struct PortProgress {
     pub(super) at: Option<Instant>,
     /// Last error status of the agent.
     pub(super) mad_status: Option<MadStatus>,
+    /// Whether PortInfo of the port was requested in this slot.
+    pub(super) link_read: bool,
     /// Requests that may still be answered.
     pub(super) open: u8,
     /// Whether no more requests will be sent for this port.
