@@ -269,7 +269,7 @@ impl HeatMap {
         self.recorded = Some(self.recorded.map_or((time.from(), time.to()), |(from, to)| (from.min(time.from()), to.max(time.to()))));
         self.extend((time.from() / step_ns, (time.to() - 1) / step_ns));
         for (column, part) in time.split(self.step_ns()) {
-            self.rows[row].tracks[metric].at(column).put(state, part.length_ns());
+            self.rows[row].tracks[metric].at(column).put(state, part, time);
         }
     }
 
