@@ -297,7 +297,9 @@ impl HeatMap {
         let reading = CounterReading { ts: port.ts, readings: rates().map(|(_, metric)| Reading::new(port, metric)).collect() };
         let before = self.rows[row].last.take();
         for ((index, metric), (number, counters)) in rates().zip(reading.readings.iter().enumerate()) {
-            self.seen[index] = self.seen[index].max(metric.width(port));
+            if self.seen[index] == 0 {
+                self.seen[index] = metric.width(port);
+            }
             let rate = before
                 .as_ref()
                 .and_then(|before| Some((Interval::new(before.ts, port.ts)?, counters.rate_since(before.readings.get(number)?)?)));
