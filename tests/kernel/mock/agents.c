@@ -171,6 +171,7 @@ static void port_info(const struct mock_node *node, u8 port, u8 in_port, u8 *dat
 	data[36] = 0x50;		/* MTU 4096 */
 	data[37] = 0x40;		/* VL 0 to 7 */
 	data[41] = 0x05;
+	data[61] = 0x02;		/* PortInfoExtended is supported */
 	data[62] = up ? 0x23 : 0x03;	/* EDR active; FDR, EDR supported */
 	data[63] = 0x03;
 }
@@ -215,7 +216,9 @@ static void manage(const struct mock_node *node, u8 in_port, u8 *mad)
 		sm_info(node, data);
 		return;
 	case 0x33:
-		return;			/* PortInfoExtended without FEC */
+		if (node->rs_fec)
+			put_unaligned_be16(2, data + 4);
+		return;
 	}
 	status(mad, STATUS_UNSUPPORTED);
 }

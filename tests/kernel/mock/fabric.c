@@ -129,6 +129,7 @@ int fabric_build(int hcas)
 	}
 	for (i = 0; i < spines && !error; i++) {
 		error = add(TYPE_SWITCH, leaves + 1, SPINE_GUID + i);
+		nodes[leaves + i].rs_fec = true;
 		snprintf(nodes[leaves + i].name, sizeof(nodes[0].name), "spine%02u", i + 1);
 	}
 	for (i = 0; i < leaves * hosts && !error; i++) {

@@ -114,6 +114,7 @@ struct mock_node {
 	u16 lid;
 	u8 type;
 	u8 ports;
+	bool rs_fec;		/* whether its ports use a Reed-Solomon code */
 	char name[64];
 	struct link_end *ends;	/* by port number; 0 is not used */
 };
