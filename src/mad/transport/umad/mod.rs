@@ -12,8 +12,17 @@
 //!   matched by the lower half.
 //! - A timeout is read like a reply: a record with status `ETIMEDOUT` and the header of the
 //!   request. The kernel reports it once and drops a later reply.
-//! - The kernel counts timeouts in milliseconds. [`Target::give_up`] is rounded up: the kernel
-//!   never gives up before the configured time.
+//! - The kernel counts timeouts in milliseconds and ends them at a tick of its timer (jiffy).
+//!   [`Target::give_up`] is rounded up: the kernel never gives up before the configured time, and
+//!   up to about one jiffy later. With 250 ticks a second 5 ms become 8 to 12 ms. The engine
+//!   therefore applies its own deadlines, and needs the kernel's report of a timeout for nothing.
+//! - A MAD may be lost between its send and the wire: the HCA reports an error to the kernel. Linux
+//!   6.1 does not report this to the process at all, Linux 7.3 as a timeout. In both cases the MAD
+//!   costs one deadline of the engine and counts as a MAD without a reply.
+//! - Since Linux 6.19 an agent has at most 128 SMPs and 16 queries to the subnet manager in flight;
+//!   later ones wait in the kernel, and their timeouts start later. The engine keeps fewer in
+//!   flight. MADs of performance management have no such limit.
+//! - The kernel delivers a reply from any source LID. The engine compares it with the request.
 //! - `retries` is 0: the engine owns deadlines, and no count would include a MAD that the kernel
 //!   resends.
 //! - `umad_size` returns the right length of the record's header only after `umad_open_port`.
@@ -66,8 +75,10 @@ pub mod ports;
 mod sys;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use ports::{HcaPort, UmadError};
+pub use watch::DeviceWatch;
 
 /// Management classes with their versions, in the order of [`UmadTransport::agents`].
 const CLASSES: [(u8, u8); 3] =
@@ -235,7 +246,7 @@ impl UmadTransport {
         let tid = Header::parse(mad).tid;
         let outcome = match self.record.header.status {
             0 => Outcome::Reply { slid: Lid(u16::from_be(self.record.header.addr.lid)), len },
-            // ETIMEDOUT, or the kernel flushed the send: no reply follows in either case.
+            // ETIMEDOUT, or the errno of a send that failed: no reply follows in either case.
             _ => Outcome::TimedOut,
         };
         Ok(Some(Completion { tid, outcome }))
