@@ -14,6 +14,7 @@
 //! | [`inflight`] | MADs in flight, by TID, with their timeouts |
 //! | [`sample`] | the outcome of a slot for one port |
 //! | [`schedule`] | start times of slots, and gaps between them |
+//! | [`smp_limit`] | the number of SMPs in flight |
 //! | [`stats`] | the sum of a slot |
 //! | [`blocked`] | ticks of PortXmitWait as a share of time |
 //! | [`window`] | the number of MADs in flight, and MADs a second |
@@ -33,6 +34,7 @@ pub mod plan;
 pub mod query;
 pub mod sample;
 pub mod schedule;
+pub mod smp_limit;
 pub mod stats;
 pub mod virtual_sweep;
 pub mod window;

@@ -102,14 +102,15 @@ static void counters(const struct mock_node *node, u8 port, u16 id, u8 *data)
 
 static void perform(const struct mock_node *node, u16 dlid, u8 *mad)
 {
-	bool redirects = faults.classes & 1 && hits(faults.redirect, dlid);
 	u8 *data = mad + DATA_AT;
 	u16 id = attribute(mad);
 
-	if (redirects && (faults.redirect_form == 1 || id == 1)) {
+	if (faults.classes & (1 << CLASS_PMA) && hits(faults.redirect, dlid)) {
 		statistics.redirected++;
 		redirection(data, dlid + ALIAS);
-		status(mad, faults.redirect_form == 1 ? STATUS_REDIRECT : 0);
+		status(mad, STATUS_REDIRECT);
+		if (faults.redirect_form == 2)
+			put_unaligned_be16(1, mad + 16);
 	} else if (id == 1) {
 		class_port_info(data);
 	} else if (!has_counters(node, id)) {
@@ -216,8 +217,8 @@ static void manage(const struct mock_node *node, u8 in_port, u8 *mad)
 		sm_info(node, data);
 		return;
 	case 0x33:
-		if (node->rs_fec)
-			put_unaligned_be16(2, data + 4);
+		put_unaligned_be32(1, data);	/* the mode of FEC is reported */
+		put_unaligned_be16(node->rs_fec ? 2 : 0, data + 4);
 		return;
 	}
 	status(mad, STATUS_UNSUPPORTED);

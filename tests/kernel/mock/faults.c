@@ -53,7 +53,7 @@ LID_LIST(need_pkey_lids, need_pkey, "LIDs that answer only in the partition `pke
 NUMBER(drop_every, uint, "each n-th request is lost");
 NUMBER(delay_us, uint, "delay of the LIDs in delay_lids");
 NUMBER(service_us, uint, "delay of all replies");
-NUMBER(redirect_form, uint, "1: status 0x0002; 2: RedirectLID in ClassPortInfo");
+NUMBER(redirect_form, uint, "1: the attribute ID of the request; 2: that of ClassPortInfo");
 NUMBER(pkey, uint, "P_Key of the LIDs in need_pkey_lids");
 NUMBER(classes, uint, "classes with faults: 1 PMA, 2 SMP, 4 SA, or a sum");
 NUMBER(step, ulong, "added to the 64-bit traffic counters");

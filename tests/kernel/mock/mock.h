@@ -141,7 +141,7 @@ struct faults {
 	uint drop_every;	/* each n-th request is lost */
 	uint delay_us;
 	uint service_us;	/* delay of all replies */
-	uint redirect_form;	/* 1: status 0x0002; 2: RedirectLID in ClassPortInfo */
+	uint redirect_form;	/* 1: the attribute ID of the request; 2: that of ClassPortInfo */
 	uint pkey;		/* the P_Key of the LIDs in need_pkey */
 	uint classes;		/* bit n: the faults apply to class n */
 	ulong step;		/* added to the 64-bit traffic counters */
