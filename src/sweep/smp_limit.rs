@@ -1,9 +1,9 @@
 //! Limit of the SMPs that the kernel holds.
 //!
-//! Since Linux 6.19 an agent has at most 128 SMPs in flight. Later ones wait in the kernel, in front
-//! of all SMPs that follow, and their timeouts start late. A subnet whose devices drop SMPs, for
-//! instance because they require an M_Key, would fill this queue. So fewer SMPs are sent at once,
-//! and queries for counters do not wait for them.
+//! In newer kernels (7.3, not 6.1) an agent has at most 128 SMPs in flight. Later ones wait in the
+//! kernel, in front of all SMPs that follow, and their timeouts start late. A subnet whose devices
+//! drop SMPs, for instance because they require an M_Key, would fill this queue. So fewer SMPs are
+//! sent at once, and queries for counters do not wait for them.
 //!
 //! Queries to the subnet manager have a limit of 16 in the kernel. The engine stops after three
 //! queries in a row without a reply, and needs no further limit. Queries to performance management

@@ -19,9 +19,9 @@
 //! - A MAD may be lost between its send and the wire: the HCA reports an error to the kernel. Linux
 //!   6.1 does not report this to the process at all, Linux 7.3 as a timeout. In both cases the MAD
 //!   costs one deadline of the engine and counts as a MAD without a reply.
-//! - Since Linux 6.19 an agent has at most 128 SMPs and 16 queries to the subnet manager in flight;
-//!   later ones wait in the kernel, and their timeouts start later. The engine keeps fewer in
-//!   flight. MADs of performance management have no such limit.
+//! - In newer kernels (7.3, not 6.1) an agent has at most 128 SMPs and 16 queries to the subnet
+//!   manager in flight. Later ones wait in the kernel, and their timeouts start later. The engine
+//!   keeps fewer in flight. MADs of performance management have no such limit.
 //! - The kernel delivers a reply from any source LID. The engine compares it with the request.
 //! - `retries` is 0: the engine owns deadlines, and no count would include a MAD that the kernel
 //!   resends.
