@@ -23,8 +23,6 @@ use ibnet::sweep::driver::DriverSettings;
 #[cfg(feature = "umad")]
 use ibnet::sweep::driver::{Changes, OpenError, Opened, Wake};
 use ibnet::topology::{NetFile, NetFileError, net_file};
-#[cfg(feature = "umad")]
-use ibnet::types::Guid;
 use ibnet::types::{HcaName, PortNum, Printable};
 
 use super::failure::Failure;
@@ -179,8 +177,7 @@ pub(super) fn hca_port(config: &Config, ca: &HcaName) -> Result<(HcaPort, u16), 
 /// Returns a function that opens the same port again once it is active and has the P_Key.
 #[cfg(feature = "umad")]
 pub(super) fn reopen(port: HcaPort, pkey: u16) -> impl Fn() -> Result<Opened<UmadTransport>, OpenError> + Clone + Send + 'static {
-    let others: Vec<Guid> =
-        ports::list().unwrap_or_default().iter().map(|other| other.gid.guid).filter(|guid| *guid != port.gid.guid).collect();
+    let others = ports::other_guids(&port);
     move || {
         let port = ports::find_again(&port, &others)?;
         let (pkey_index, transport) = (port.pkey_index(pkey)?, UmadTransport::open(&port)?);

@@ -166,11 +166,6 @@ impl HcaPort {
         HcaName { ca: Some(self.ca.clone()), port: Some(self.port) }
     }
 
-    /// Returns whether this is the same port as `other`, whatever its name is.
-    fn has_guid_of(&self, other: &Self) -> bool {
-        self.gid.guid == other.gid.guid && self.gid.guid != Guid(0)
-    }
-
     fn is_infiniband(&self) -> bool {
         // Without the kernel's file `link_layer` libibumad writes "IB".
         ["InfiniBand", "IB"].contains(&self.link_layer.as_str())
@@ -240,10 +235,22 @@ pub fn find_again(before: &HcaPort, others: &[Guid]) -> Result<HcaPort, UmadErro
     choose_again(list()?, before, others)
 }
 
-fn choose_again(mut ports: Vec<HcaPort>, before: &HcaPort, others: &[Guid]) -> Result<HcaPort, UmadError> {
-    let name = ports.iter().find(|port| port.has_guid_of(before)).map_or(before.name(), HcaPort::name);
-    ports.retain(|port| port.has_guid_of(before) || !others.contains(&port.gid.guid));
-    if ports.is_empty() { Err(UmadError::NoHca) } else { choose(ports, &name) }
+fn choose_again(ports: Vec<HcaPort>, before: &HcaPort, others: &[Guid]) -> Result<HcaPort, UmadError> {
+    let name = same_port(&ports, before, others).ok_or(UmadError::NoHca)?.name();
+    choose(ports, &name)
+}
+
+/// Returns the port that [`find_again`] finds, whatever its state is.
+fn same_port<'a>(ports: &'a [HcaPort], before: &HcaPort, others: &[Guid]) -> Option<&'a HcaPort> {
+    let of_guid = ports.iter().find(|port| port.gid.guid == before.gid.guid);
+    let of_name = || ports.iter().find(|port| port.name() == before.name() && !others.contains(&port.gid.guid));
+    of_guid.or_else(of_name)
+}
+
+/// Returns the GUIDs of the ports of this host that are not `port`.
+pub fn other_guids(port: &HcaPort) -> Vec<Guid> {
+    let ports = list().unwrap_or_default();
+    ports.iter().map(|other| other.gid.guid).filter(|guid| *guid != port.gid.guid).collect()
 }
 
 /// Returns all ports of all HCAs of this host.
@@ -333,16 +340,16 @@ fn port_of(ca: &str, port: PortNum) -> Option<HcaPort> {
 /// later call reads two sysfs files. If one of the LIDs changed or cannot be read, it reads all
 /// ports of this host, because the HCA may have another name now.
 pub(super) fn locator(hca: &HcaPort) -> Locator {
-    let mut hca = hca.clone();
-    let mut last: Option<Local> = None;
+    let before = hca.clone();
+    let mut last: Option<(HcaPort, Vec<Guid>)> = None;
     Box::new(move || {
-        let lids = sysfs_lid(&hca.ca, hca.port, c"lid").zip(sysfs_lid(&hca.ca, hca.port, c"sm_lid"));
-        if lids.is_none() || last.is_none_or(|last| lids != Some((last.lid, last.sm_lid))) {
-            let same = list().ok().and_then(|ports| ports.into_iter().find(|port| port.has_guid_of(&hca)));
-            hca = same.or_else(|| port_of(&hca.ca, hca.port))?;
-            last = Some(hca.local());
+        let lids = |port: &HcaPort| sysfs_lid(&port.ca, port.port, c"lid").zip(sysfs_lid(&port.ca, port.port, c"sm_lid"));
+        match &mut last {
+            Some((port, _)) if lids(port) == Some((port.lid, port.sm_lid)) => {}
+            Some((port, others)) => *port = same_port(&list().ok()?, &before, others)?.clone(),
+            None => last = Some((port_of(&before.ca, before.port)?, other_guids(&before))),
         }
-        last
+        last.as_ref().map(|(port, _)| port.local())
     })
 }
 
@@ -462,7 +469,7 @@ mod tests {
         assert_eq!(found(&[with_guid("mlx5_0", 2), with_guid("mlx5_1", 1)]).expect("the same GUID"), "mlx5_1:1");
         assert!(matches!(found(&[with_guid("mlx5_0", 2)]), Err(UmadError::NoHca)), "another HCA has the name");
         assert_eq!(found(&[with_guid("mlx5_0", 3)]).expect("the HCA was replaced"), "mlx5_0:1");
-        assert!(matches!(found(&[with_guid("mlx5_1", 3)]), Err(UmadError::NoSuchPort { .. })));
+        assert!(matches!(found(&[with_guid("mlx5_1", 3)]), Err(UmadError::NoHca)));
         let down = HcaPort { state: 1, ..with_guid("mlx5_1", 1) };
         assert!(matches!(found(&[down]), Err(UmadError::NotActive { port, .. }) if port == "mlx5_1:1"));
     }
