@@ -2,21 +2,28 @@
 //!
 //!     cargo bench --bench partition --no-default-features
 //!
-//! The fabrics are fat trees of three tiers from `topology::shapes`, with one sampler for about 133
+//! First, `ibnet-gen` as a whole process plans three shapes of 100,000 ports: from its start to its
+//! exit, with all files. `--bench --write=DIR` writes their net files and samplers and exits.
+//!
+//! Then the steps are timed in one process. The fabrics are fat trees of three tiers from `topology::shapes`, with one sampler for about 133
 //! ports and a cap of 150. Each size runs in its own process, so that peak memory is measured for
 //! it alone; *memory before* is the peak after the net file was made. Timed are the steps of
 //! ibnet-gen: read, plan with proof, and write.
 
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark prints and measures time")]
 
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ibnet::assignments::Header;
 use ibnet::partition::{self, Plan, PlanOptions, Request, hosts};
-use ibnet::topology::shapes::ThreeTiers;
+use ibnet::topology::shapes::{Dragonfly, ThreeTiers};
+use ibnet::topology::synthetic::{Blueprint, FatTree};
 use ibnet::topology::{Fabric, ports_report};
 use ibnet::types::NodeKind;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
 
 /// Radix, pods and number of samplers.
 const SIZES: [(usize, usize, usize); 6] = [(12, 5, 8), (16, 9, 26), (24, 12, 78), (32, 16, 185), (48, 15, 390), (48, 29, 750)];
@@ -32,10 +39,106 @@ fn main() {
     if !args.iter().any(|arg| arg == "--bench") {
         return;
     }
-    match args.iter().find_map(|arg| arg.strip_prefix("--size=")?.parse().ok()) {
-        Some(size) => measure(size),
-        None => table(),
+    let option = |name: &str| args.iter().find_map(|arg| arg.strip_prefix(name));
+    if let Some(size) = option("--size=") {
+        measure(size.parse().expect("the index of a size"));
+    } else if let Some(dir) = option("--write=") {
+        for large in &LARGE {
+            large.write(Path::new(dir));
+        }
+    } else {
+        whole_processes();
+        table();
     }
+}
+
+/// A shape with about 100,000 linked ports.
+struct Large {
+    name: &'static str,
+    blueprint: fn() -> Blueprint,
+    cap: &'static str,
+    /// The names of its net file and samplers file.
+    files: (&'static str, &'static str),
+}
+
+/// Number of samplers of each large shape.
+const SAMPLERS: usize = 750;
+
+const LARGE: [Large; 3] = [
+    Large {
+        name: "fat tree, two tiers, tight cap",
+        blueprint: || FatTree { leaves: 250, hosts: 150, spines: 50, trunk: 1, radix: 250 }.blueprint(),
+        // A leaf has 200 ports and fills its sampler, so that its HCA ports have others.
+        cap: "200",
+        files: ("two-tiers.p", "two-tiers.samplers"),
+    },
+    Large {
+        name: "fat tree, three tiers",
+        blueprint: || ThreeTiers { radix: 48, pods: 29 }.blueprint(),
+        cap: "150",
+        files: ("three-tiers.p", "three-tiers.samplers"),
+    },
+    Large {
+        name: "Dragonfly+",
+        blueprint: || Dragonfly { groups: 90, leaves: 16, spines: 16, hosts: 16 }.blueprint(),
+        cap: "150",
+        files: ("dragonfly-plus.p", "dragonfly-plus.samplers"),
+    },
+];
+
+impl Large {
+    /// Writes the net file and the samplers file. Returns the number of linked ports.
+    fn write(&self, dir: &Path) -> usize {
+        let text = (self.blueprint)().ports_report();
+        let fabric = ports_report::parse(text.as_bytes(), "net").expect("the format of this crate").fabric;
+        let samplers: Vec<_> = spread(&fabric, SAMPLERS).into_iter().map(|host| host.name).collect();
+        std::fs::write(dir.join(self.files.0), text).expect("a writable directory");
+        std::fs::write(dir.join(self.files.1), samplers.join("\n")).expect("a writable directory");
+        fabric.linked_ports()
+    }
+
+    /// Runs `ibnet-gen`. Returns its wall time and its CPU time in user mode.
+    fn run(&self, dir: &Path, more: &[&str]) -> (Duration, Duration) {
+        let (before, start) = (children_user_time(), Instant::now());
+        let (net, samplers) = self.files;
+        let args = ["--net", net, "--samplers-file", samplers, "--cap", self.cap, "-o", "plan.toml"];
+        let mut gen_plan = Command::new(env!("CARGO_BIN_EXE_ibnet-gen"));
+        let done = gen_plan.args(args).args(more).current_dir(dir).stderr(Stdio::null()).status().expect("ibnet-gen starts");
+        let wall = start.elapsed();
+        assert!(done.success(), "no plan for {}", self.name);
+        (wall, children_user_time() - before)
+    }
+}
+
+fn whole_processes() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    println!("| shape | ports | samplers | cap | whole process | user CPU | with a second role | user CPU |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for large in &LARGE {
+        let ports = large.write(dir.path());
+        let median = |more: &[&str]| {
+            let mut runs: Vec<_> = (0..TURNS).map(|_| large.run(dir.path(), more)).collect();
+            runs.sort_unstable();
+            runs[TURNS / 2]
+        };
+        let ((one, one_user), (two, two_user)) = (median(&[]), median(&["--redundancy", "2"]));
+        println!(
+            "| {} | {ports} | {SAMPLERS} | {} | {} | {} | {} | {} |",
+            large.name,
+            large.cap,
+            ms(one),
+            ms(one_user),
+            ms(two),
+            ms(two_user)
+        );
+    }
+    println!();
+}
+
+/// Returns the CPU time in user mode of all ended children.
+fn children_user_time() -> Duration {
+    let time: TimeVal = getrusage(UsageWho::RUSAGE_CHILDREN).expect("valid on Linux").user_time();
+    Duration::from_micros((time.tv_sec() * 1_000_000 + time.tv_usec()) as u64)
 }
 
 fn table() {

@@ -1,6 +1,6 @@
 //! Writes an assignments file.
 
-use std::fmt::{Result, Write};
+use std::fmt::{Display, Formatter, Result, Write};
 
 use super::{AssignedDevice, AssignedPeer, AssignedPort, Assignments, Header, Sampler};
 use crate::types::Printable;
@@ -70,7 +70,20 @@ impl AssignedPort {
     }
 }
 
-/// Returns a TOML string with its quotes.
-fn quoted(text: &str) -> String {
-    toml::Value::String(text.to_owned()).to_string()
+/// A text as a TOML string with its quotes.
+fn quoted(text: &str) -> Quoted<'_> {
+    Quoted(text)
+}
+
+struct Quoted<'a>(&'a str);
+
+impl Display for Quoted<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        // Nearly all names: no character needs another kind of string or an escape.
+        let is_plain = self.0.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\'' | b'\\'));
+        if is_plain {
+            return write!(f, "\"{}\"", self.0);
+        }
+        toml::Value::String(self.0.to_owned()).fmt(f)
+    }
 }

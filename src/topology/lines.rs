@@ -1,12 +1,13 @@
-//! Lines of net files, common to both formats, and the devices built from them.
+//! Processes the lines of net files in both formats, and builds devices from them.
 //!
-//! [`ports_lines`](super::ports_lines) and [`topology_report`](super::topology_report) parse lines.
-//! This module then separates the names of the two ends, reports repeated lines, contradictions and
-//! LIDs of two devices, and builds devices.
+//! [`ports_lines`](super::ports_lines) and [`topology_report`](super::topology_report) parse the
+//! lines. This module then separates the names of the two ends of each link. It reports repeated
+//! lines, contradictions, and LIDs that two devices share. At the end it builds the devices.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::hash_map::Entry;
 use std::ops::RangeInclusive;
+
+use rustc_hash::FxHashMap;
 
 use super::names::{self, RawName};
 use super::{Device, Fabric, LinePosition, Node, Peer, Port, Remark, RemarkKind};
@@ -122,9 +123,10 @@ struct Seen {
 /// Builds the devices of one subnet. If several lines describe a port, the first counts.
 pub(super) fn assemble(lines: Vec<Line<'_>>, remarks: &mut Vec<Remark>) -> Fabric {
     let separated = names::separate(lines.iter().map(Line::names));
-    let mut devices: BTreeMap<Key, Device> = BTreeMap::new();
-    let mut seen: BTreeMap<Key, Seen> = BTreeMap::new();
-    let mut lids: BTreeMap<Lid, Key> = BTreeMap::new();
+    // `Fabric::new` sorts the devices.
+    let mut devices: FxHashMap<Key, Device> = FxHashMap::default();
+    let mut seen: FxHashMap<Key, Seen> = FxHashMap::default();
+    let mut lids: FxHashMap<Lid, Key> = FxHashMap::default();
     for (line, names) in lines.into_iter().zip(separated) {
         let Line { position, end, node, rate, peer, .. } = line;
         let mut remark = |kind, text| remarks.push(Remark::new(position, kind, text));

@@ -1,18 +1,21 @@
-//! Separation of the names of a link's two ends.
+//! Separates the names of the two ends of a link.
 //!
-//! The plain format separates them. `ibnetdiscover -p` prints `( 'own' - 'remote' )` and escapes
-//! nothing, so a name such as `core (rack 3) - 'A' sw 1` can be split in several places. Other
-//! lines help, in this order:
+//! In the plain format the two names are separate. `ibnetdiscover -p` prints `( 'own' - 'remote' )`
+//! and escapes nothing. So a name such as `core (rack 3) - 'A' sw 1` can be split in several
+//! places. This module then uses other lines, in this order:
 //!
 //! 1. a line of the same GUID with one name (a port without a link), or with only one possible
 //!    split;
 //! 2. the same for the GUID of the other end;
 //! 3. the only own name that is possible in all lines of a GUID.
 //!
-//! If no rule applies, the text stays in one piece and counts as ambiguous. Links do not depend on
-//! names.
+//! If no rule applies, the text is not split, and its line counts as ambiguous. The links are
+//! correct even then, because they do not depend on names.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use memchr::memchr_iter;
+use rustc_hash::FxHashMap;
 
 use crate::types::Guid;
 
@@ -38,7 +41,7 @@ pub enum RawName<'a> {
 pub struct Entry<'a> {
     /// Port GUID of this end.
     pub own: Guid,
-    /// Port GUID of the other end; `None` without a link.
+    /// Port GUID of the other end. `None` without a link.
     pub peer: Option<Guid>,
     /// Names before their separation.
     pub raw: RawName<'a>,
@@ -73,11 +76,14 @@ impl<'a> RawName<'a> {
     fn splits(self) -> impl Iterator<Item = (&'a str, &'a str)> {
         let pair = if let Self::Pair(pair) = self { pair } else { "" };
         // Occurrences may overlap: `a' - ' - 'b` has two splits.
-        (0..pair.len())
-            .filter(move |&at| pair.is_char_boundary(at) && pair[at..].starts_with(SEPARATOR))
+        memchr_iter(b'\'', pair.as_bytes())
+            .filter(move |&at| pair[at..].starts_with(SEPARATOR))
             .map(move |at| (&pair[..at], &pair[at + SEPARATOR.len()..]))
     }
 }
+
+/// The certain names of devices, by GUID.
+type Known<'a> = FxHashMap<Guid, &'a str>;
 
 /// Separates the names of all lines. The result has the order of the lines.
 pub fn separate<'a>(entries: impl Iterator<Item = Entry<'a>> + Clone) -> Vec<Separated> {
@@ -85,7 +91,7 @@ pub fn separate<'a>(entries: impl Iterator<Item = Entry<'a>> + Clone) -> Vec<Sep
     entries.map(|entry| separate_one(entry, &known)).collect()
 }
 
-fn separate_one(entry: Entry<'_>, known: &BTreeMap<Guid, &str>) -> Separated {
+fn separate_one(entry: Entry<'_>, known: &Known<'_>) -> Separated {
     let name_of = |guid: Option<Guid>| guid.and_then(|guid| known.get(&guid)).copied();
     let (own, peer) = match entry.raw {
         RawName::Alone(name) => (Some(name), Some("")),
@@ -118,43 +124,54 @@ pub(super) fn bounded(name: &str) -> String {
 }
 
 /// Returns the split of a pair that agrees with the known names, if there is only one.
-fn split<'a>(entry: Entry<'a>, known: &BTreeMap<Guid, &'a str>) -> Option<(&'a str, &'a str)> {
-    let own = known.get(&entry.own);
-    let peer = entry.peer.and_then(|guid| known.get(&guid));
-    only(entry.raw.splits())
-        .or_else(|| only(entry.raw.splits().filter(|split| own == Some(&split.0))))
-        .or_else(|| only(entry.raw.splits().filter(|split| peer == Some(&split.1))))
+fn split<'a>(entry: Entry<'a>, known: &Known<'a>) -> Option<(&'a str, &'a str)> {
+    only(entry.raw.splits()).or_else(|| {
+        let own = known.get(&entry.own);
+        let peer = entry.peer.and_then(|guid| known.get(&guid));
+        only(entry.raw.splits().filter(|split| own == Some(&split.0)))
+            .or_else(|| only(entry.raw.splits().filter(|split| peer == Some(&split.1))))
+    })
 }
 
 /// Returns the names that are certain, by GUID. Rules 1 and 2 apply until they give no new name,
 /// then rule 3.
-fn known_names<'a>(entries: impl Iterator<Item = Entry<'a>> + Clone) -> BTreeMap<Guid, &'a str> {
-    let mut known = BTreeMap::new();
+fn known_names<'a>(entries: impl Iterator<Item = Entry<'a>> + Clone) -> Known<'a> {
+    let mut known = Known::default();
     for entry in entries.clone() {
         if let RawName::Alone(name) | RawName::Separate(name, _) = entry.raw {
             known.entry(entry.own).or_insert(name);
         }
     }
+    let apply_to = |known: &mut Known<'a>, entry: Entry<'a>| {
+        if let Some((own, peer)) = split(entry, known) {
+            known.entry(entry.own).or_insert(own);
+            entry.peer.map(|guid| known.entry(guid).or_insert(peer));
+        }
+    };
+    let mut before = known.len();
+    // A line with one possible split gives its names the first time. Only the others need more
+    // passes.
+    let mut open = Vec::new();
+    for entry in entries.clone() {
+        apply_to(&mut known, entry);
+        if matches!(entry.raw, RawName::Pair(_)) && only(entry.raw.splits()).is_none() {
+            open.push(entry);
+        }
+    }
     loop {
-        let before = known.len();
-        for entry in entries.clone() {
-            if let Some((own, peer)) = split(entry, &known) {
-                known.entry(entry.own).or_insert(own);
-                entry.peer.map(|guid| known.entry(guid).or_insert(peer));
+        if known.len() == before {
+            known.extend(agreed(open.iter().copied(), &known));
+            if known.len() == before {
+                return known;
             }
         }
-        if known.len() > before {
-            continue;
-        }
-        known.extend(agreed(entries.clone(), &known));
-        if known.len() == before {
-            return known;
-        }
+        before = known.len();
+        open.iter().for_each(|entry| apply_to(&mut known, *entry));
     }
 }
 
 /// Applies rule 3: the own name that is possible in all lines of a GUID, if there is only one.
-fn agreed<'a>(entries: impl Iterator<Item = Entry<'a>>, known: &BTreeMap<Guid, &'a str>) -> BTreeMap<Guid, &'a str> {
+fn agreed<'a>(entries: impl Iterator<Item = Entry<'a>>, known: &Known<'a>) -> BTreeMap<Guid, &'a str> {
     let mut possible: BTreeMap<Guid, BTreeSet<&str>> = BTreeMap::new();
     for entry in entries.filter(|entry| matches!(entry.raw, RawName::Pair(_)) && !known.contains_key(&entry.own)) {
         let here: BTreeSet<&str> = entry.raw.splits().map(|(own, _)| own).collect();
@@ -163,7 +180,7 @@ fn agreed<'a>(entries: impl Iterator<Item = Entry<'a>>, known: &BTreeMap<Guid, &
     possible.into_iter().filter_map(|(guid, names)| only(names.into_iter()).map(|name| (guid, name))).collect()
 }
 
-/// Returns the only item; `None` if there are more or none.
+/// Returns the only item, or `None` if there are more or none.
 fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
     let first = items.next()?;
     items.next().is_none().then_some(first)

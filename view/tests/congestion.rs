@@ -100,7 +100,7 @@ fn tree_of_an_incast_has_its_root_and_its_victims() {
     let setup = Setup::new();
     let text = setup.view(&["links", "--tree"]);
     let server = &setup.fabric.device(setup.incast.to).name;
-    assert!(text.starts_with("2026-11-21 12:00:01 to 2026-11-21 12:00:10 (UTC)\n1 congestion tree in 4 s of congestion\n"), "{text}");
+    assert!(text.starts_with("2026-11-21 12:00:00 to 2026-11-21 12:00:10 (UTC)\n1 congestion tree in 4 s of congestion\n"), "{text}");
     assert!(
         text.contains(&format!(
             "Tree 1: root {} -> {server} port 1\n  4xEDR, 99.5 % used, 0.0 % blocked, for 4 s; cause: more traffic than the link carries",
@@ -153,7 +153,7 @@ fn traffic_of_a_job_is_that_of_its_nodes() {
     let most = job["stays"]["most_bytes"].as_f64().unwrap();
     assert!(job["stays"]["least_bytes"].as_f64().unwrap() <= most && most <= sum("injected_bytes"));
     setup.view(&["job", "--nodes", &hosts[0], "-o", "job.svg"]);
-    assert!(read(&setup.path("job.svg")).contains("2026-11-21, UTC"));
+    assert!(read(&setup.path("job.svg")).contains(" (UTC), 1 s per step"));
 }
 
 #[test]
@@ -172,8 +172,8 @@ fn errors_are_the_increases_of_counters() {
 fn wrong_arguments_are_reported() {
     let setup = Setup::new();
     for (args, code, reason) in [
-        (&["errors", "lines.jsonl", "--threshold", "x=1"][..], 1, "cannot set a threshold for `x`"),
-        (&["job", "lines.jsonl", "--nodes", "n[1-"], 1, "n[1-"),
+        (&["errors", "lines.jsonl", "--threshold", "x=1"][..], 2, "cannot set a threshold for `x`"),
+        (&["job", "lines.jsonl", "--nodes", "n[1-"], 2, "n[1-"),
         (&["job", "lines.jsonl", "--slurm", "7"], 2, "--slurm-file"),
         (&["job", "lines.jsonl"], 2, "--nodes"),
         (&["links", "lines.jsonl", "--tree", "--waits", "2"], 2, "from 0 to 1"),

@@ -1,27 +1,34 @@
 //! Heat maps: the values of metrics by port and time.
 //!
-//! A cell is the mean over a column of time. Columns are short at first and get longer with the
-//! length of the recording; each length is a multiple of the shorter lengths. Memory is therefore
-//! bounded by the size of the picture, not by the number of records. A cell has a value, or one of
-//! these states: the port did not answer, the value is not known, there is no record.
+//! A heat map has a row for each port and a column for each piece of time. A *cell* is the mean of
+//! the metric of one port over one column. Columns are short at first. If the recording is long,
+//! several columns are joined to a longer one, so each length is a multiple of the shorter lengths.
+//! The memory depends on the size of the picture, not on the number of records. A cell has a value
+//! or one of these states: the port did not answer, the value is not known, or there is no record.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use ibnet::record::counters;
 use rustc_hash::FxHashMap;
 
 use crate::error::AnalysisError;
 use crate::hosts::Hosts;
 use crate::input::Fold;
-use crate::metric::{Metric, Reading};
+use crate::metric::{Element, Metric, Reading};
 use crate::ports::PortKey;
-use crate::record::{Port, Record, Type};
+use crate::record::{Interval, Port, Record, Type};
+use crate::suggest;
 
 pub mod grid;
+pub mod marks;
 pub mod order;
+pub mod range;
+mod track;
 
-use grid::Grid;
-use order::{PortAndPeer, RowKind};
+use grid::{Grid, Panel};
+use order::{PortAndPeer, RowGroup, RowKind, RowLabel};
+use track::{State, Track};
 
 /// Possible lengths of a column in milliseconds; each divides the next.
 const STEPS_MS: [u64; 22] = [
@@ -52,8 +59,11 @@ const STEPS_MS: [u64; 22] = [
 /// Largest number of columns: about the width of a screen in pixels.
 const MOST_COLUMNS: u64 = 2000;
 
-/// Largest number of cells of a metric; a cell has 16 octets.
+/// Largest number of cells of a metric; a cell has 24 octets.
 const MOST_CELLS: u64 = 4 << 20;
+
+/// Number of service levels and of virtual lanes (IBA vol. 1, 3.5.7 and 3.5.8).
+const ELEMENTS: usize = 16;
 
 /// The heat map of all records so far.
 #[derive(Clone, Debug)]
@@ -66,8 +76,13 @@ pub struct HeatMap {
     step: usize,
     /// Numbers of the first and the last column, counted since 1970.
     span: Option<(u64, u64)>,
-    /// Whether any record has a counter of the metric, for each metric.
-    seen: Vec<bool>,
+    /// Start and end of the recorded time in nanoseconds since 1970.
+    recorded: Option<(u64, u64)>,
+    /// Largest number of values of a metric in a record, for each metric; 0 if no record has a
+    /// counter of the metric.
+    seen: Vec<usize>,
+    /// Number of elements into which each metric was split; 1 without elements.
+    elements: usize,
     /// Names of the counters in the first record of each chunk, to suggest a similar name.
     names: BTreeSet<String>,
 }
@@ -78,41 +93,16 @@ struct Row {
     port: PortAndPeer,
     /// Cells of each metric.
     tracks: Vec<Track>,
-    /// State of each sampler that queries the port.
-    samplers: Vec<SamplerState>,
-}
-
-/// Consecutive cells.
-#[derive(Clone, Debug, Default)]
-struct Track {
-    start: u64,
-    cells: Vec<Sum>,
-}
-
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-struct Sum {
-    sum: f64,
-    values: u32,
-    /// Number of records without an answer.
-    no_answer: u16,
-    /// Number of records whose value is not known.
-    unknown: u16,
-}
-
-/// First and last counters that a sampler read from a port. With redundancy a port has two
-/// samplers.
-#[derive(Clone, Debug)]
-struct SamplerState {
-    sampler: Box<str>,
-    first: CounterReading,
-    last: CounterReading,
+    /// Time of the last record.
+    last_ts: Option<u64>,
+    /// Counters of the last record.
+    last: Option<CounterReading>,
 }
 
 /// The counters of one record.
 #[derive(Clone, Debug)]
 struct CounterReading {
-    time_ns: u64,
-    answered: bool,
+    ts: u64,
     /// Counters of the metrics that are rates, in the order of the metrics.
     readings: Vec<Reading>,
 }
@@ -122,48 +112,117 @@ impl HeatMap {
     /// of these ports.
     pub fn new(metrics: Vec<Metric>, hosts: Option<Hosts>) -> Self {
         Self {
-            seen: vec![false; metrics.len()],
+            seen: vec![0; metrics.len()],
+            elements: 1,
             metrics: metrics.into(),
             hosts: hosts.map(Arc::new),
             by_key: FxHashMap::default(),
             rows: Vec::new(),
             step: 0,
             span: None,
+            recorded: None,
             names: BTreeSet::new(),
         }
+    }
+
+    /// Creates an empty heat map whose rows are the elements of arrays of counters, such as service
+    /// levels.
+    ///
+    /// # Errors
+    /// Returns an error if the counter of a metric does not have these elements.
+    pub fn by_element(metrics: &[Metric], hosts: Option<Hosts>, by: RowKind) -> Result<Self, AnalysisError> {
+        let mut all = Vec::new();
+        for metric in metrics {
+            let fits = metric.elements() == if by == RowKind::Sl { Element::Sl } else { Element::Vl };
+            let elements: Option<Vec<Metric>> = (0..ELEMENTS).map(|index| metric.element(index)).collect();
+            let Some(elements) = elements.filter(|_| fits) else {
+                let why = format!("it does not have one value for each {}", by.to_string().to_uppercase());
+                let help = match by {
+                    RowKind::Sl => "give a counter such as port_xmit_data_sl_bytes, or another --by",
+                    _ => "give a counter such as port_vl_xmit_wait_ticks, or another --by",
+                };
+                return Err(AnalysisError::Metric { name: metric.name().to_owned(), why, help: help.to_owned() });
+            };
+            all.extend(elements);
+        }
+        Ok(Self { elements: ELEMENTS, ..Self::new(all, hosts) })
     }
 
     /// Returns the cells of all rows.
     ///
     /// # Errors
     /// Returns an error if no record was selected, or if no record has a counter of a metric.
-    pub fn finish(mut self, by: RowKind) -> Result<Grid, AnalysisError> {
-        for row in 0..self.rows.len() {
-            for sampler in std::mem::take(&mut self.rows[row].samplers) {
-                self.put_rates(row, &sampler.first, None);
+    pub fn finish(self, by: RowKind) -> Result<Grid, AnalysisError> {
+        let Some((first, last)) = self.columns() else { return Err(self.no_records()) };
+        for (metrics, seen) in self.metrics.chunks(self.elements).zip(self.seen.chunks(self.elements)) {
+            let is_missing = |metric: &&Metric| !metric.counters().is_empty() && seen.iter().all(|seen| *seen == 0);
+            if let Some(metric) = metrics.first().filter(is_missing) {
+                return Err(self.not_seen(metric));
             }
         }
-        let Some((first, last)) = self.span else { return Err(self.no_records()) };
-        let missing = self.metrics.iter().zip(&self.seen).find(|(metric, seen)| !metric.counters().is_empty() && !**seen);
-        if let Some((metric, _)) = missing {
-            let similar = |name: &&String| strsim::jaro_winkler(name, metric.name());
-            let nearest = self.names.iter().max_by(|a, b| similar(a).total_cmp(&similar(b))).cloned();
-            return Err(AnalysisError::Counter { name: metric.name().to_owned(), nearest });
-        }
+        let columns = (last - first + 1) as usize;
+        let (rows, panels) = if by.is_element() { self.element_panels(by, first, columns) } else { self.panels(by, first, columns)? };
+        let step_ns = self.step_ns();
+        Ok(Grid { start_ns: first * step_ns, step_ns, columns, by, rows, panels })
+    }
+
+    fn panels(&self, by: RowKind, first: u64, columns: usize) -> Result<(Vec<RowLabel>, Vec<Panel>), AnalysisError> {
         let ports: Vec<&PortAndPeer> = self.rows.iter().map(|row| &row.port).collect();
         let groups = order::groups(&ports, by);
         if groups.is_empty() {
             let help = format!("no recorded port belongs to a {by}; try another --by");
             return Err(AnalysisError::Nothing { what: format!("no {by} was sampled"), help });
         }
-        let columns = (last - first + 1) as usize;
         let panel = |number: usize| {
             let row = |index: usize| self.rows[index].tracks[number].row(first, columns);
-            grid::Panel::new(self.metrics[number].clone(), by, &groups, row)
+            let panel = Panel::new(self.metrics[number].clone(), by, &groups, |index| self.rows[index].port.gbps, row);
+            Panel { summed: self.seen[number].max(1), ..panel }
         };
         let panels = (0..self.metrics.len()).map(panel).collect();
-        let step_ns = self.step_ns();
-        Ok(Grid { start_ns: first * step_ns, step_ns, columns, by, rows: groups.into_iter().map(|group| group.name).collect(), panels })
+        Ok((groups.into_iter().map(|group| group.name).collect(), panels))
+    }
+
+    /// Returns one row for each element of the arrays: the sum over all ports.
+    fn element_panels(&self, by: RowKind, first: u64, columns: usize) -> (Vec<RowLabel>, Vec<Panel>) {
+        let rows = self.seen.chunks(self.elements).filter_map(|seen| Some(seen.iter().rposition(|seen| *seen > 0)? + 1)).max().unwrap_or(0);
+        let all = [RowGroup { name: RowLabel::new(""), members: (0..self.rows.len()).collect() }];
+        let panel = |(number, metrics): (usize, &[Metric])| {
+            let element = |index: usize| {
+                let track = number * self.elements + index;
+                let row = |port: usize| self.rows[port].tracks[track].row(first, columns);
+                Panel::new(metrics[index].clone(), by, &all, |_| None, row)
+            };
+            let elements: Vec<Panel> = (0..rows).map(element).collect();
+            let metric = metrics[0].whole();
+            Panel { metric, summed: 1, full: None, cells: elements.into_iter().flat_map(|panel| panel.cells).collect() }
+        };
+        let names = (0..rows).map(|index| RowLabel::new(format!("{} {index}", by.to_string().to_uppercase())));
+        (names.collect(), self.metrics.chunks(self.elements).enumerate().map(panel).collect())
+    }
+
+    /// Returns the error for a metric that no record has.
+    fn not_seen(&self, metric: &Metric) -> AnalysisError {
+        let (name, whole) = (metric.name().to_owned(), metric.whole());
+        let recorded = |name: &str| self.names.contains(name);
+        if whole != *metric && recorded(whole.name()) {
+            let why = "no record has this element".to_owned();
+            let help = format!("give `{whole}` without an index, or a smaller index");
+            return AnalysisError::Metric { name, why, help };
+        }
+        if let Some((_, group)) = counters().find(|(counter, _)| *counter == whole.name()) {
+            return AnalysisError::NotRecorded { name, group };
+        }
+        let mut known: Vec<&str> = Metric::names().collect();
+        known.extend(self.names.iter().map(String::as_str));
+        known.extend(counters().map(|(counter, _)| counter));
+        let help = match suggest::nearest(whole.name(), &known) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None => {
+                let names: Vec<_> = Metric::names().collect();
+                format!("give {}, or a counter by its name in the records", names.join(", "))
+            }
+        };
+        AnalysisError::Metric { name, why: "no record has it".to_owned(), help }
     }
 
     fn no_records(&self) -> AnalysisError {
@@ -178,22 +237,39 @@ impl HeatMap {
 
     fn row(&mut self, port: &Port<'_>) -> usize {
         *self.by_key.entry((port.guid, port.port)).or_insert_with(|| {
-            self.rows.push(Row { port: PortAndPeer::of(port), tracks: vec![Track::default(); self.metrics.len()], samplers: Vec::new() });
+            let tracks = vec![Track::default(); self.metrics.len()];
+            self.rows.push(Row { port: PortAndPeer::of(port), tracks, last_ts: None, last: None });
             self.rows.len() - 1
         })
     }
 
-    /// Extends the span to a point in time and returns its column.
-    fn column(&mut self, time_ns: u64) -> u64 {
-        loop {
-            let column = time_ns / self.step_ns();
-            let (first, last) = self.span.map_or((column, column), |(first, last)| (first.min(column), last.max(column)));
-            let most = (MOST_CELLS / self.rows.len().max(1) as u64).clamp(100, MOST_COLUMNS);
-            if last - first < most || self.step + 1 == STEPS_MS.len() {
-                self.span = Some((first, last));
-                return column;
-            }
+    /// Extends the span to a range of columns.
+    fn extend(&mut self, (first, last): (u64, u64)) {
+        self.span = Some(self.span.map_or((first, last), |span| (span.0.min(first), span.1.max(last))));
+        let most = (MOST_CELLS / (self.rows.len().max(1) * self.elements) as u64).clamp(100, MOST_COLUMNS);
+        while self.span.is_some_and(|(first, last)| last - first >= most) && self.step + 1 < STEPS_MS.len() {
             self.coarsen(self.step + 1);
+        }
+    }
+
+    /// Returns the first and the last column. A column at the edge of which less than an eighth was
+    /// recorded is left out: slots rarely begin exactly where a column begins.
+    fn columns(&self) -> Option<(u64, u64)> {
+        let ((first, last), (from, to)) = (self.span?, self.recorded?);
+        let (step_ns, least_ns) = (self.step_ns(), self.step_ns() / 8);
+        let first_ns = first.saturating_add(1).saturating_mul(step_ns).saturating_sub(from);
+        let last_ns = to.saturating_sub(last.saturating_mul(step_ns));
+        let (first, last) = if first < last && last_ns < least_ns { (first, last - 1) } else { (first, last) };
+        Some(if first < last && first_ns < least_ns { (first + 1, last) } else { (first, last) })
+    }
+
+    /// Adds a value to all columns that the time overlaps.
+    fn put(&mut self, row: usize, metric: usize, time: Interval, state: State) {
+        let step_ns = self.step_ns();
+        self.recorded = Some(self.recorded.map_or((time.from(), time.to()), |(from, to)| (from.min(time.from()), to.max(time.to()))));
+        self.extend((time.from() / step_ns, (time.to() - 1) / step_ns));
+        for (column, part) in time.split(self.step_ns()) {
+            self.rows[row].tracks[metric].at(column).put(state, part.length_ns());
         }
     }
 
@@ -214,15 +290,33 @@ impl HeatMap {
         }
     }
 
-    /// Adds the rates between two readings at the time of the later one.
-    fn put_rates(&mut self, row: usize, reading: &CounterReading, before: Option<&CounterReading>) {
-        let column = self.column(reading.time_ns);
+    /// Adds the counters of a record: their rates since the previous record.
+    fn put_rates(&mut self, row: usize, port: &Port<'_>, silent: Interval) {
         let metrics = Arc::clone(&self.metrics);
-        let rates = metrics.iter().enumerate().filter(|(_, metric)| !metric.counters().is_empty());
-        for ((metric, _), (number, counters)) in rates.zip(reading.readings.iter().enumerate()) {
-            let rate = before.and_then(|before| counters.rate_since(before.readings.get(number)?));
-            self.rows[row].tracks[metric].at(column).put(rate, reading.answered);
+        let rates = || metrics.iter().enumerate().filter(|(_, metric)| !metric.counters().is_empty());
+        let reading = CounterReading { ts: port.ts, readings: rates().map(|(_, metric)| Reading::new(port, metric)).collect() };
+        let before = self.rows[row].last.take();
+        for ((index, metric), (number, counters)) in rates().zip(reading.readings.iter().enumerate()) {
+            self.seen[index] = self.seen[index].max(metric.width(port));
+            let rate = before
+                .as_ref()
+                .and_then(|before| Some((Interval::new(before.ts, port.ts)?, counters.rate_since(before.readings.get(number)?)?)));
+            match rate {
+                Some((time, rate)) => self.put(row, index, time, State::Value(rate)),
+                None if port.is_edge => {}
+                None => self.put(row, index, silent, State::without_value(port)),
+            }
         }
+        self.rows[row].last = Some(reading);
+    }
+
+    /// Returns the time that a record without a value stands for: since the last record, or the time
+    /// between two slots after a gap. The first record of a port stands for a nanosecond.
+    fn silent_time(&self, row: usize, port: &Port<'_>, interval_ns: u64) -> Option<Interval> {
+        let is_gap = |last: u64| port.ts.saturating_sub(last) > interval_ns.saturating_add(interval_ns / 2);
+        let since = self.rows[row].last_ts.map(|last| if is_gap(last) { port.ts.saturating_sub(interval_ns) } else { last });
+        let after = Interval::new(port.ts, port.ts.saturating_add(1)).or_else(|| Interval::new(port.ts - 1, port.ts));
+        since.and_then(|since| Interval::new(since, port.ts)).or(after)
     }
 }
 
@@ -242,155 +336,57 @@ impl Fold for HeatMap {
         if !self.hosts.as_ref().is_none_or(is_selected) {
             return;
         }
-        let (time_ns, interval_ns) = slot_start(port);
+        let interval_ns = slot_interval(port);
         self.fit(interval_ns);
         let row = self.row(port);
-        let column = self.column(time_ns);
-        let metrics = Arc::clone(&self.metrics);
-        let mut readings = Vec::new();
-        for (index, metric) in metrics.iter().enumerate() {
-            if metric.counters().is_empty() {
-                self.rows[row].tracks[index].at(column).put(metric.value(port), port.answered());
-            } else {
-                self.seen[index] = self.seen[index] || metric.counters().iter().any(|name| port.counter(name).is_some());
-                readings.push(Reading::new(port, metric.counters()));
-            }
-        }
-        if readings.is_empty() {
-            return;
-        }
-        if self.names.is_empty() {
-            self.names.extend(port.counters.iter().map(|(name, _)| (*name).to_owned()));
-        }
-        let reading = CounterReading { time_ns, answered: port.answered(), readings };
-        let sampler = self.rows[row].samplers.iter().position(|known| *known.sampler == *port.sampler);
-        match sampler {
-            Some(sampler) => {
-                let before = std::mem::replace(&mut self.rows[row].samplers[sampler].last, reading.clone());
-                self.put_rates(row, &reading, Some(&before));
-            }
-            None => {
-                let state = SamplerState { sampler: (*port.sampler).into(), first: reading.clone(), last: reading };
-                self.rows[row].samplers.push(state);
-            }
-        }
-    }
-
-    fn merge(&mut self, mut later: Self) {
-        let step = self.step.max(later.step);
-        self.coarsen(step);
-        later.coarsen(step);
-        self.seen.iter_mut().zip(&later.seen).for_each(|(seen, later)| *seen |= later);
-        self.names.append(&mut later.names);
-        let span = later.span;
-        let mut joints = Vec::new();
-        for Row { port, tracks, samplers } in later.rows {
-            let fresh = self.rows.len();
-            let row = *self.by_key.entry(port.key()).or_insert(fresh);
-            if row == fresh {
-                self.rows.push(Row { port, tracks, samplers });
-                continue;
-            }
-            for (track, later) in self.rows[row].tracks.iter_mut().zip(tracks) {
-                track.merge(later);
-            }
-            for sampler in samplers {
-                let known = self.rows[row].samplers.iter().position(|known| known.sampler == sampler.sampler);
-                match known {
-                    Some(known) => {
-                        let before = std::mem::replace(&mut self.rows[row].samplers[known].last, sampler.last);
-                        joints.push((row, sampler.first, before));
-                    }
-                    None => self.rows[row].samplers.push(sampler),
+        let Some(silent) = self.silent_time(row, port, interval_ns) else { return };
+        if !port.is_edge {
+            self.rows[row].port.update_link(&port.link);
+            self.rows[row].last_ts = Some(port.ts);
+            for index in 0..self.metrics.len() {
+                let metric = &self.metrics[index];
+                if metric.counters().is_empty() {
+                    let value = metric.value(port).zip(metric.time(port, silent));
+                    let (state, time) = match value {
+                        Some((value, time)) => (State::Value(value), time),
+                        None => (State::without_value(port), port.time.unwrap_or(silent)),
+                    };
+                    self.put(row, index, time, state);
                 }
             }
         }
-        if let Some((first, last)) = span {
-            for column in [first, last] {
-                self.column(column * STEPS_MS[step] * 1_000_000);
+        if self.uses_counters() {
+            if self.names.is_empty() {
+                self.names.extend(port.counters.iter().map(|(name, _)| (*name).to_owned()));
             }
-        }
-        // The rates come last, because a new column may make all columns coarser.
-        joints.into_iter().for_each(|(row, first, before)| self.put_rates(row, &first, Some(&before)));
-    }
-}
-
-impl Track {
-    fn at(&mut self, column: u64) -> &mut Sum {
-        if self.cells.is_empty() {
-            self.start = column;
-        }
-        if column < self.start {
-            let missing = (self.start - column) as usize;
-            self.cells.splice(..0, std::iter::repeat_n(Sum::default(), missing));
-            self.start = column;
-        }
-        let index = (column - self.start) as usize;
-        if index >= self.cells.len() {
-            self.cells.resize(index + 1, Sum::default());
-        }
-        &mut self.cells[index]
-    }
-
-    fn merge(&mut self, later: Self) {
-        for (column, cell) in (later.start..).zip(later.cells) {
-            if cell != Sum::default() {
-                self.at(column).add(cell);
-            }
+            self.put_rates(row, port, silent);
         }
     }
 
-    fn coarsen(&mut self, ratio: u64) {
-        let fine = std::mem::take(self);
-        for (column, cell) in (fine.start..).zip(fine.cells) {
-            self.at(column / ratio).add(cell);
+    fn merge(&mut self, mut other: Self) {
+        let step = self.step.max(other.step);
+        self.coarsen(step);
+        other.coarsen(step);
+        self.seen.iter_mut().zip(&other.seen).for_each(|(seen, other)| *seen = *other.max(seen));
+        self.names.append(&mut other.names);
+        for row in other.rows {
+            self.by_key.insert(row.port.key(), self.rows.len());
+            self.rows.push(row);
         }
-    }
-
-    /// Returns all columns of the heat map, including empty ones.
-    fn row(&self, first: u64, columns: usize) -> Vec<grid::Cell> {
-        let cell = |column: u64| {
-            let index = usize::try_from(column.checked_sub(self.start)?).ok()?;
-            self.cells.get(index).map(|sum| sum.cell())
+        if let Some(span) = other.span {
+            self.extend(span);
+        }
+        self.recorded = match (self.recorded, other.recorded) {
+            (Some(own), Some(other)) => Some((own.0.min(other.0), own.1.max(other.1))),
+            (own, other) => own.or(other),
         };
-        (first..).take(columns).map(|column| cell(column).unwrap_or(grid::Cell::NoRecord)).collect()
     }
 }
 
-impl Sum {
-    fn put(&mut self, value: Option<f64>, answered: bool) {
-        match value {
-            Some(value) => {
-                self.sum += value;
-                self.values = self.values.saturating_add(1);
-            }
-            None if answered => self.unknown = self.unknown.saturating_add(1),
-            None => self.no_answer = self.no_answer.saturating_add(1),
-        }
-    }
-
-    fn add(&mut self, other: Self) {
-        self.sum += other.sum;
-        self.values = self.values.saturating_add(other.values);
-        self.no_answer = self.no_answer.saturating_add(other.no_answer);
-        self.unknown = self.unknown.saturating_add(other.unknown);
-    }
-
-    fn cell(&self) -> grid::Cell {
-        match self {
-            Self { values: 1.., .. } => grid::Cell::Value(self.sum / f64::from(self.values)),
-            Self { no_answer: 1.., .. } => grid::Cell::NoAnswer,
-            Self { unknown: 1.., .. } => grid::Cell::Unknown,
-            _ => grid::Cell::NoRecord,
-        }
-    }
-}
-
-/// Returns the start of the slot of a record, and the interval, both in nanoseconds; the interval
-/// is 0 if it is unknown. The number of a slot is its start divided by the interval, so `ts`
-/// divided by the number is slightly more than the interval. Intervals are round numbers, so the
-/// excess is rounded away.
-fn slot_start(port: &Port<'_>) -> (u64, u64) {
+/// Returns the time between two slots, in nanoseconds; 0 if it is unknown. The number of a slot is
+/// its start divided by this time, so `ts` divided by the number is slightly more. The time between
+/// slots is a round number, so the excess is rounded away.
+fn slot_interval(port: &Port<'_>) -> u64 {
     const DAY: u64 = 86_400_000_000_000;
     let about = port.ts.checked_div(port.slot).unwrap_or(0);
     let unit = [(5_000_000_000, 1_000), (100_000_000_000, 1_000_000)]
@@ -400,7 +396,7 @@ fn slot_start(port: &Port<'_>) -> (u64, u64) {
     let interval = (about + unit / 2) / unit * unit;
     let start = port.slot.saturating_mul(interval);
     let is_sound = (1_000_000..=DAY).contains(&interval) && port.slot > 2000 && port.ts.abs_diff(start) < 2 * interval;
-    if is_sound { (start, interval) } else { (port.ts, port.dt_ns.unwrap_or(0).min(DAY)) }
+    if is_sound { interval } else { port.dt_ns.unwrap_or(0).min(DAY) }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Summary of each port over the time range: utilization, blocked time, errors and link events.
 //!
-//! Memory is bounded by the number of ports, not by the number of records. If two samplers query a
-//! port, their records are kept apart, so that no counter seems to decrease between them.
-//! [`Ports::finish`] returns the summary of the sampler with more records.
+//! Memory is bounded by the number of ports, not by the number of records. The records of all
+//! samplers of a port are one sequence: [`input`](crate::input) merges them. A counter grows from
+//! the last reading of one sampler to the first reading of the next.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -92,15 +92,13 @@ impl fmt::Display for PortName {
 /// All ports of the input.
 #[derive(Clone, Debug, Default)]
 pub struct Ports {
-    by_key: FxHashMap<PortKey, Vec<PortSummary>>,
+    by_key: FxHashMap<PortKey, PortSummary>,
     most_bins: usize,
 }
 
-/// Summary of the records that one sampler wrote about a port.
+/// Summary of the records about a port.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PortSummary {
-    /// Name of the sampler.
-    pub sampler: Box<str>,
     /// Node description as the device returned it; empty if there are events only.
     pub node: Box<str>,
     /// Kind of the device.
@@ -115,7 +113,8 @@ pub struct PortSummary {
     pub fastest_gbps: f64,
     /// Width and speed that belong to `fastest_gbps`.
     pub fastest: Box<str>,
-    /// Times of the first and the last record or event, in nanoseconds since 1970.
+    /// Times of the first and the last reading or event, in nanoseconds since 1970: the time over
+    /// which counters grew.
     pub span: (u64, u64),
     /// Number of records, and number of those in which the port answered.
     pub records: (u64, u64),
@@ -123,7 +122,7 @@ pub struct PortSummary {
     pub all: TimeBin,
     /// Means by interval of time.
     pub bins: TimeBins,
-    /// Changes of the counters in [`ERRORS`]; `None` for a counter that the device does not have.
+    /// Changes of the counters in [`ERRORS`]. `None` for a counter that the device does not have.
     pub errors: [Option<CounterChange>; ERRORS.len()],
     /// Octets that were sent and received at certain slots.
     pub checkpoints: Checkpoints,
@@ -152,6 +151,8 @@ pub struct LinkEvents {
     pub resets: u64,
     /// Time of the last `link_down` or `link_up` event, and whether it was `link_up`.
     pub last: Option<(u64, bool)>,
+    /// Time of the last change of width or speed.
+    pub last_rate_change: Option<u64>,
 }
 
 impl Fold for Ports {
@@ -161,30 +162,18 @@ impl Fold for Ports {
 
     fn add(&mut self, record: &Record<'_>) {
         match record {
-            Record::Port(port) => self.summary_by((port.guid, port.port), &port.sampler, port.ts).add(port),
+            Record::Port(port) => self.summary(port.key(), port.ts).add(port),
             Record::Event(event) => {
                 if let Event { guid: Some(guid), port: Some(port), .. } = event {
-                    self.summary_by((*guid, *port), &event.sampler, event.ts).add_event(event);
+                    self.summary((*guid, *port), event.ts).add_event(event);
                 }
             }
             _ => {}
         }
     }
 
-    fn merge(&mut self, later: Self) {
-        if self.by_key.is_empty() {
-            *self = later;
-            return;
-        }
-        for (key, all) in later.by_key {
-            let ours = self.by_key.entry(key).or_default();
-            for summary in all {
-                match ours.iter_mut().find(|own| own.sampler == summary.sampler) {
-                    Some(own) => own.merge(summary),
-                    None => ours.push(summary),
-                }
-            }
-        }
+    fn merge(&mut self, other: Self) {
+        self.by_key.extend(other.by_key);
     }
 }
 
@@ -194,23 +183,15 @@ impl Ports {
         Self { most_bins: most, ..Self::default() }
     }
 
-    /// Returns each port in the order of the GUIDs, as summarized by the sampler with most answers.
+    /// Returns each port in the order of the GUIDs.
     pub fn finish(self) -> BTreeMap<PortKey, PortSummary> {
-        let best = |all: Vec<PortSummary>| {
-            all.into_iter()
-                .max_by(|a, b| (a.records.1, a.records.0).cmp(&(b.records.1, b.records.0)).then_with(|| b.sampler.cmp(&a.sampler)))
-        };
         // A port that is only in events has neither a name nor a link.
-        self.by_key.into_iter().filter_map(|(key, all)| Some((key, best(all)?))).filter(|(_, port)| port.records.0 > 0).collect()
+        self.by_key.into_iter().filter(|(_, port)| port.records.0 > 0).collect()
     }
 
-    fn summary_by(&mut self, key: PortKey, sampler: &str, ts: u64) -> &mut PortSummary {
-        let (all, most_bins) = (self.by_key.entry(key).or_default(), self.most_bins);
-        let index = all.iter().position(|summary| &*summary.sampler == sampler).unwrap_or_else(|| {
-            all.push(PortSummary::new(sampler, ts, most_bins));
-            all.len() - 1
-        });
-        &mut all[index]
+    fn summary(&mut self, key: PortKey, ts: u64) -> &mut PortSummary {
+        let most_bins = self.most_bins;
+        self.by_key.entry(key).or_insert_with(|| PortSummary::new(ts, most_bins))
     }
 }
 
@@ -226,9 +207,8 @@ pub(crate) fn with_equal_bins(ports: &BTreeMap<PortKey, PortSummary>) -> Cow<'_,
 }
 
 impl PortSummary {
-    fn new(sampler: &str, ts: u64, most_bins: usize) -> Self {
+    fn new(ts: u64, most_bins: usize) -> Self {
         Self {
-            sampler: sampler.into(),
             node: "".into(),
             kind: None,
             peer: None,
@@ -246,12 +226,13 @@ impl PortSummary {
         }
     }
 
-    /// Returns the time between the first and the last record, in seconds.
+    /// Returns the time between the first and the last reading or event, in seconds.
     pub fn seconds(&self) -> f64 {
         (self.span.1 - self.span.0) as f64 / 1e9
     }
 
-    /// Returns the data rate of the link in Gb/s; `None` if the link's width or speed is not known.
+    /// Returns the data rate of the link in Gb/s, or `None` if the link's width or speed is not
+    /// known.
     pub fn gbps(&self) -> Option<f64> {
         rate(&self.link).and_then(|rate| rate.data_gbps())
     }
@@ -273,6 +254,11 @@ impl PortSummary {
     }
 
     fn add(&mut self, port: &Port<'_>) {
+        self.span = (self.span.0.min(port.ts), self.span.1.max(port.ts));
+        self.add_errors(port);
+        if port.is_edge {
+            return;
+        }
         if self.records.0 == 0 || *self.node != *port.node {
             self.node = (&*port.node).into();
         }
@@ -287,11 +273,14 @@ impl PortSummary {
             self.link = (&*port.link).into();
             self.keep_fastest(&port.link);
         }
-        self.span = (self.span.0.min(port.ts), self.span.1.max(port.ts));
         self.records.0 += 1;
         self.records.1 += u64::from(port.answered());
-        self.all.add(port, port.dt_ns.unwrap_or(0));
+        self.all.add(port);
         self.bins.add(port);
+        self.checkpoints.add(port);
+    }
+
+    fn add_errors(&mut self, port: &Port<'_>) {
         for (change, name) in self.errors.iter_mut().zip(ERRORS) {
             if let Some(value) = port.counter(name) {
                 let is_saturated = port.is_saturated(name);
@@ -301,7 +290,6 @@ impl PortSummary {
                 }
             }
         }
-        self.checkpoints.add(port);
     }
 
     fn add_event(&mut self, event: &Event<'_>) {
@@ -311,6 +299,7 @@ impl PortSummary {
             "link_up" => self.events.add_state(event.ts, true),
             "link_change" => {
                 self.events.rate_changes += 1;
+                self.events.last_rate_change = self.events.last_rate_change.max(Some(event.ts));
                 // The rate before the change may be in this text only, for example if it is from
                 // the net file.
                 event.detail.split([' ', ',']).for_each(|word| self.keep_fastest(word));
@@ -324,30 +313,6 @@ impl PortSummary {
         if let Some(gbps) = rate(link).and_then(|rate| rate.data_gbps()).filter(|gbps| *gbps > self.fastest_gbps) {
             (self.fastest_gbps, self.fastest) = (gbps, link.into());
         }
-    }
-
-    fn merge(&mut self, later: Self) {
-        if later.records.0 > 0 {
-            (self.node, self.link) = (later.node, later.link);
-            self.kind = later.kind.or(self.kind);
-        }
-        if later.peer.is_some() {
-            (self.peer, self.peer_name) = (later.peer, later.peer_name);
-        }
-        self.keep_fastest(&later.fastest);
-        self.span = (self.span.0.min(later.span.0), self.span.1.max(later.span.1));
-        self.records = (self.records.0 + later.records.0, self.records.1 + later.records.1);
-        self.all.merge(later.all);
-        self.bins.merge(later.bins);
-        for (own, later) in self.errors.iter_mut().zip(later.errors) {
-            match (own.as_mut(), later) {
-                (Some(own), Some(later)) => own.merge(later),
-                (None, later) => *own = later,
-                (Some(_), None) => {}
-            }
-        }
-        self.checkpoints.merge(later.checkpoints);
-        self.events.merge(&later.events);
     }
 }
 
@@ -372,7 +337,7 @@ impl Mean {
         self.peak = self.peak.max(later.peak);
     }
 
-    /// Returns the largest value of a slot; `None` without values.
+    /// Returns the largest value of a slot, or `None` without values.
     pub fn peak(&self) -> Option<f64> {
         (self.time_ns > 0).then_some(self.peak)
     }
@@ -388,7 +353,7 @@ impl Mean {
         self.time_ns as f64 / 1e9
     }
 
-    /// Returns the mean; `None` without values.
+    /// Returns the mean, or `None` without values.
     pub fn mean(&self) -> Option<f64> {
         (self.time_ns > 0).then(|| self.sum / self.time_ns as f64)
     }
@@ -402,14 +367,6 @@ impl LinkEvents {
             self.downs += 1;
         }
         self.last = self.last.max(Some((ts, is_up)));
-    }
-
-    fn merge(&mut self, later: &Self) {
-        self.downs += later.downs;
-        self.ups += later.ups;
-        self.rate_changes += later.rate_changes;
-        self.resets += later.resets;
-        self.last = self.last.max(later.last);
     }
 
     /// Returns whether the last event was `link_down`.

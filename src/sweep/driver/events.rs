@@ -1,4 +1,4 @@
-//! Events of the engine: each becomes an `event` record; the important ones are logged too.
+//! Events of the engine. Each event becomes an `event` record. Important events also go to the log.
 
 use super::reconnect::Reconnected;
 use super::{Clock, Control, Driver, DriverSettings, NAMED_IN_LOG};
@@ -213,7 +213,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         tracing::info!(from = %self.settings.ca, to = %ca, "the HCA has another name now");
         (self.settings.ca, self.settings.ca_port) = (ca, ca_port);
         if self.has_started {
-            self.write_start();
+            self.write_start(self.clock.read_wall());
         }
     }
 

@@ -1,16 +1,14 @@
-//! The transport of a driver, and the attempts to open it again after a loss. A reload of the
-//! kernel driver or a reset of the HCA causes a loss.
+//! The transport of a driver, and the attempts to open it again after a loss. A transport is lost,
+//! for example, when an administrator reloads the kernel driver or resets the HCA.
 //!
-//! Closing and opening a device may block inside the kernel. Both therefore run as [jobs of the
-//! clock](Clock::start), and no slot and no stop waits for them. A lost transport is closed at once.
+//! Closing and opening a device can block inside the kernel. So both run as [jobs of the
+//! clock](Clock::start), and neither a slot nor a stop waits for them. A lost transport is closed at
+//! once. An attempt to open it starts in two cases:
 //!
-//! Two rules determine when an attempt starts:
-//!
-//! - After 100 ms, then after twice the time before. The time between failed attempts is 1 s at
-//!   most. If a transport is lost within 10 s after it was opened, the time goes on doubling up to
-//!   10 s and does not start again at its first value.
-//! - At once when a device has appeared or changed: see [`Reconnect::watch_by`]. The times start
-//!   again at 100 ms, because it is another device.
+//! - A device has appeared or changed: see [`Reconnect::watch_by`]. The waiting times start again.
+//! - A waiting time has ended: 100 ms after the loss, then twice the time before each attempt, up to
+//!   1 s. If the transport is lost again within 10 s after it was opened, the time continues to
+//!   double, up to 10 s. Otherwise it starts again at its first value.
 
 use std::error::Error;
 use std::io;

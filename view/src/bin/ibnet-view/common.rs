@@ -1,12 +1,15 @@
 //! Arguments and checks that several commands share.
 
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
 use ibnet::cli::{self, Progress};
 use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
-use ibnet_analysis::input::{self, Fold, Inputs, InvalidLine, ReadSummary};
+use ibnet_analysis::input::{self, Fold, IncompleteFile, Inputs, InvalidLine, ReadSummary};
+use ibnet_analysis::record::{Record, Type};
 use ibnet_analysis::when::Zone;
 use ibnet_view::draw::Format;
 
@@ -20,15 +23,15 @@ const SLOW_TO_READ: u64 = 64 << 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Recorded {
-    /// Recorded files: names, patterns in quotes, `-` for standard input; plain or compressed by
-    /// zstd
+    /// Files with records of ibnet-sweep: names, patterns in quotes, or `-` for standard input. The
+    /// files can be compressed with zstd
     #[arg(value_name = "FILES", required = true)]
     files: Vec<PathBuf>,
-    /// Start of the time range, inclusive: `2026-11-21 12:00`, RFC 3339, seconds since 1970, `-10m`
-    /// (before now), `now`
+    /// Start of the time range (a record at this time is included): `2026-11-21 12:00`, RFC 3339,
+    /// seconds since 1970, `-10m` (before now), `now`
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<String>,
-    /// End of the time range, exclusive; same formats as --from
+    /// End of the time range (a record at this time is not included); same formats as --from
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<String>,
 }
@@ -42,25 +45,85 @@ impl Recorded {
     }
 }
 
-/// Reads the inputs with a progress bar, and reports skipped lines on standard error.
+/// Reads the inputs with a progress bar, and reports on standard error what was left out.
 pub(crate) fn read<F: Fold>(inputs: &Inputs, empty: &F) -> Result<(F, ReadSummary), AnalysisError> {
     let total: u64 = inputs.files.iter().filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum();
     let bar = if total >= SLOW_TO_READ { Progress::new(total >> 20, "MiB") } else { Progress::hidden() };
     let read = input::read_with_progress(inputs, empty, &|done, _| bar.set(done >> 20));
     bar.finish();
-    if let Ok((_, ReadSummary { lines, invalid, first_invalid: Some(InvalidLine { file, line, why }), .. })) = &read {
-        let (file, why) = (Printable(file), Printable(why));
-        cli::note(&format!("skipped   {invalid} of {lines} lines are not records; the first is {file}:{line}: {why}\n"));
+    if let Ok((_, ReadSummary { span: None, .. })) = &read
+        && (inputs.from.is_some() || inputs.to.is_some())
+    {
+        return Err(outside(inputs));
+    }
+    if let Ok((_, summary)) = &read {
+        note_summary(summary);
     }
     read
 }
 
-/// Rejects an output file that is also an input. Otherwise the input would be overwritten, or would
-/// never end.
+/// Reports on standard error what was left out of the input.
+fn note_summary(summary: &ReadSummary) {
+    let ReadSummary { lines, invalid, first_invalid, copies, covered, incomplete, .. } = summary;
+    if let Some(InvalidLine { file, line, why }) = first_invalid {
+        let (file, why) = (Printable(file), Printable(why));
+        cli::note(&format!("skipped   {invalid} of {lines} lines are not records; the first is {file}:{line}: {why}\n"));
+    }
+    if *copies > 0 {
+        cli::note(&format!("copies    {copies} of {lines} records are copies of other records; each counts once\n"));
+    }
+    if *covered > 0 {
+        cli::note(&format!(
+            "covered   {covered} of {lines} records describe a time that another sampler describes; each time counts once\n"
+        ));
+    }
+    incomplete.iter().for_each(note_incomplete);
+}
+
+/// Reports on standard error that a file was not read completely.
+pub(crate) fn note_incomplete(file: &IncompleteFile) {
+    cli::note(&format!("warning   {file}\n"));
+}
+
+/// Returns the error of a time range without records. It names the times of the input.
+fn outside(inputs: &Inputs) -> AnalysisError {
+    let all = Inputs { from: None, to: None, ..inputs.clone() };
+    // A pipe cannot be read a second time.
+    let span =
+        if all.files.iter().all(|file| file.is_file()) { input::read(&all, &Nothing).ok().and_then(|read| read.1.span) } else { None };
+    let zone = Zone::local();
+    let help = match span {
+        Some(span) => format!("the records are from {}; change or omit --from and --to", format_span(span, &zone)),
+        None => "the files cover another time; omit --from and --to to see all of it".to_owned(),
+    };
+    let bound = |name: &str, ns: Option<u64>| ns.map(|ns| format!(" {name} {}", zone.format(ns, "%Y-%m-%d %H:%M:%S")));
+    let bounds = [bound("from", inputs.from), bound("to", inputs.to)].into_iter().flatten().collect::<String>();
+    AnalysisError::Nothing { what: format!("no record in the time range{bounds}"), help }
+}
+
+/// Uses no records: only the times of the records are read.
+#[derive(Clone)]
+struct Nothing;
+
+impl Fold for Nothing {
+    fn uses(&self, _: Type) -> bool {
+        false
+    }
+
+    fn add(&mut self, _: &Record<'_>) {}
+
+    fn merge(&mut self, _: Self) {}
+}
+
+/// Rejects an output file that is also an input, by any name. Otherwise the input would be
+/// overwritten, or would never end.
 pub(crate) fn refuse_input(inputs: &Inputs, output: Option<&PathBuf>) -> Result<(), Failure> {
-    let known = |path: &PathBuf| path.canonicalize().ok().filter(|path| path.is_file());
-    match output.and_then(known) {
-        Some(path) if inputs.files.iter().any(|input| known(input).as_ref() == Some(&path)) => Err(Failure::OverInput { path }),
+    // Two names of one file, such as hard links, have the same device and inode.
+    let known = |path: &PathBuf| path.metadata().ok().filter(Metadata::is_file).map(|file| (file.dev(), file.ino()));
+    match output.and_then(|output| Some((output, known(output)?))) {
+        Some((output, file)) if inputs.files.iter().any(|input| known(input) == Some(file)) => {
+            Err(Failure::OverInput { path: output.clone() })
+        }
         _ => Ok(()),
     }
 }
@@ -71,16 +134,21 @@ pub(crate) fn picture(text: &str) -> Result<PathBuf, String> {
     if Format::of(&path).is_some() { Ok(path) } else { Err("the name must end in .png or .svg".to_owned()) }
 }
 
-/// Formats the time range of the records: the first line of every table.
+/// Returns the time range of the records, in nanoseconds since 1970.
 ///
 /// # Errors
 /// Returns an error if the time range has no records: no records does not mean no faults.
+pub(crate) fn span(summary: &ReadSummary) -> Result<(u64, u64), AnalysisError> {
+    let help = || "give files written by `ibnet-sweep` that have more than `start` records".to_owned();
+    summary.span.ok_or_else(|| AnalysisError::Nothing { what: "no record with a time".to_owned(), help: help() })
+}
+
+/// Formats the time range of the records: the first line of every table.
+///
+/// # Errors
+/// Returns an error if the time range has no records.
 pub(crate) fn time_range(summary: &ReadSummary) -> Result<String, AnalysisError> {
-    let Some(span) = summary.span else {
-        let help = "the files cover another time; omit --from and --to to see all of it".to_owned();
-        return Err(AnalysisError::Nothing { what: "no record in the time range".to_owned(), help });
-    };
-    Ok(format_span(span, &Zone::local()) + "\n")
+    Ok(format_span(span(summary)?, &Zone::local()) + "\n")
 }
 
 /// Formats two points in time and the time zone.
