@@ -19,6 +19,7 @@ use serde::Serialize;
 use crate::mad::pma::Group;
 
 pub mod fields;
+mod json;
 pub mod port;
 pub mod reader;
 pub mod sample;
@@ -55,7 +56,7 @@ pub const ERROR_COUNTERS: [&str; 9] = [
 ];
 
 /// Names of events with their subjects.
-pub const EVENTS: [(&str, Of); 23] = [
+pub const EVENTS: [(&str, Of); 24] = [
     ("clock_step", Of::Sampler),
     ("group_unsupported", Of::Device),
     ("implausible", Of::Port),
@@ -73,6 +74,7 @@ pub const EVENTS: [(&str, Of); 23] = [
     ("right_device", Of::Device),
     ("send_error", Of::Sampler),
     ("slot_missed", Of::Sampler),
+    ("socket_restored", Of::Sampler),
     ("umad_back", Of::Sampler),
     ("umad_lost", Of::Sampler),
     ("unreachable", Of::Device),
@@ -102,7 +104,7 @@ impl Of {
 /// Appends a record and a line feed.
 pub fn write(record: &impl Serialize, lines: &mut Vec<u8>) {
     // This cannot fail: a Vec accepts all octets, and all keys are strings.
-    if record.serialize(&mut text::compact(&mut *lines)).is_ok() {
+    if record.serialize(json::Json(lines)).is_ok() {
         lines.push(b'\n');
     }
 }
