@@ -37,6 +37,9 @@ use super::stream::Stream;
 /// Time in which a reader must accept a piece of the records.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
 
+/// Size of most records in octets at most. A piece exceeds [`PIECE`] by part of a record.
+const LONGEST_RECORD: usize = 4 << 10;
+
 /// Pause after a failure to accept a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -210,7 +213,7 @@ async fn serve_one(
     seq: u32,
     mut wake: watch::Receiver<()>,
 ) -> io::Result<()> {
-    let mut text = Vec::with_capacity(PIECE);
+    let mut text = Vec::with_capacity(PIECE + LONGEST_RECORD);
     loop {
         // Later records wake this reader again.
         wake.mark_unchanged();
