@@ -167,8 +167,16 @@ fn line(bencher: Bencher<'_, '_>, groups: &[Group]) {
     let sample = engine.sample(0);
     first.take(&columns, 3, &sample);
     assert!(first.resets.is_empty() && first.rates.xmit_gbps.is_some_and(|gbps| gbps > 0.0), "the record has no rates");
-    let record =
-        PortRecord { ts: SECOND, slot: 3, sampler: "node00001", identity: &identity, sample: &sample, reading: &first, columns: &columns };
+    let record = PortRecord {
+        ts: SECOND,
+        slot: 3,
+        sampler: "node00001",
+        is_secondary: false,
+        identity: &identity,
+        sample: &sample,
+        reading: &first,
+        columns: &columns,
+    };
     let mut line = Vec::with_capacity(1 << 14);
     record::write(&record, &mut line);
     let octets = divan::counter::BytesCount::new(line.len());
@@ -302,6 +310,7 @@ impl CompleteSweep {
                 ts: SECOND,
                 slot: self.second,
                 sampler: "node00001",
+                is_secondary: false,
                 identity: &self.identity,
                 sample: &sample,
                 reading,

@@ -1,7 +1,9 @@
-//! The configuration of `ibnet-sweep`: as in the file ([`Raw`]), and checked ([`Config`]).
+//! The configuration of `ibnet-sweep`. [`Raw`] has the values as in the file. [`Config`] has the
+//! checked values.
 //!
-//! `ibnet.toml.example` lists every key with its unit and default; a test compares it with
-//! [`Raw::default`]. A flag of the program overrides the key of the same name before the check.
+//! `ibnet.toml.example` lists every key with its unit and default. A test compares this file with
+//! [`Raw::default`]. A flag of the program overrides the key of the same name. The check comes
+//! after this.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,13 +11,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::error::value;
-use crate::mad::pma::Group;
 use crate::metrics;
 use crate::output::Output;
+use crate::sweep::cadence::Cadence;
 use crate::sweep::engine;
 use crate::types::HcaName;
 
 mod error;
+mod groups;
 mod keys;
 mod output;
 mod scalars;
@@ -27,7 +30,7 @@ pub use error::ConfigError;
 pub use keys::show;
 pub use output::{Outputs, Table as OutputTable};
 pub use scalars::{Ca, Sl};
-pub use simulated::{Scenario, Simulated, Simulation};
+pub use simulated::{Scenario, Simulated, Simulation, WideCounters};
 
 /// The value of `sampler` that means all samplers of a plan.
 pub const ALL_SAMPLERS: &str = "all";
@@ -46,8 +49,13 @@ pub struct Raw {
     pub sampler: String,
     /// Time between two slots.
     pub interval: String,
-    /// Names of counter groups.
+    /// Counter groups with their cadences, as `NAME` or `NAME/CADENCE`.
+    #[serde(deserialize_with = "groups::read")]
     pub groups: Vec<String>,
+    /// Cadence in slots of PortCounters on devices that have PortXmitWait only there.
+    pub wait_every: u32,
+    /// Time between two queries of a port whose link is down.
+    pub down_every: String,
     /// Groups that are queried on every device, whatever its capabilities.
     pub force_groups: Vec<String>,
     /// Time between two identity checks of a device.
@@ -91,7 +99,9 @@ impl Default for Raw {
             net: String::new(),
             sampler: String::new(),
             interval: "1s".to_owned(),
-            groups: engine.groups.iter().map(ToString::to_string).collect(),
+            groups: DEFAULT_GROUPS.map(str::to_owned).into(),
+            wait_every: 1,
+            down_every: "10s".to_owned(),
             force_groups: Vec::new(),
             identity: text(engine.identity_every),
             window: engine.window,
@@ -112,6 +122,9 @@ impl Default for Raw {
     }
 }
 
+/// Default of `groups`: traffic in every slot, errors once a second if the interval is shorter.
+const DEFAULT_GROUPS: [&str; 4] = ["extended", "base/1s", "xmtdisc/1s", "rcverr/1s"];
+
 /// The file that lists the ports to sweep.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Plan {
@@ -126,7 +139,7 @@ pub enum Plan {
 pub struct Config {
     /// The file that lists the ports to sweep.
     pub plan: Plan,
-    /// Name of this sampler, or [`ALL_SAMPLERS`]; `None` for the short name of this host.
+    /// Name of this sampler, or [`ALL_SAMPLERS`]. `None` for the short name of this host.
     pub sampler: Option<String>,
     /// Time between two slots.
     pub interval: Duration,
@@ -143,9 +156,9 @@ pub struct Config {
     pub outputs: Vec<Output>,
     /// Time that outputs have after a stop signal to write the waiting records.
     pub drain: Duration,
-    /// Address and access control of the metrics; `None` if no metrics are served.
+    /// Address and access control of the metrics. `None` if no metrics are served.
     pub metrics: Option<metrics::Settings>,
-    /// The simulated fabric that is swept; `None` for a real one.
+    /// The simulated fabric that is swept. `None` for a real one.
     pub simulation: Option<Simulation>,
 }
 
@@ -192,6 +205,8 @@ impl Raw {
         let interval = duration("interval", &self.interval, Duration::from_millis(10), Duration::from_secs(3600))?;
         let deadline = duration("timeout", &self.timeout, Duration::from_micros(100), interval)?;
         let grace = duration("grace", &self.grace, deadline, Duration::from_secs(10))?;
+        let (groups, cadences) = groups::with_cadences(&self.groups, interval)?;
+        let down_every = duration("down_every", &self.down_every, Duration::ZERO, Duration::from_secs(3600))?;
         // The table is checked even if no fabric is simulated.
         let simulated = self.simulated.check(simulate.clone().unwrap_or_default())?;
         Ok(Config {
@@ -204,8 +219,9 @@ impl Raw {
                 max_mads_per_second: self.max_mads_per_second,
                 timeout: deadline,
                 grace,
-                groups: groups("groups", &self.groups)?.into(),
-                force_groups: groups("force_groups", &self.force_groups)?,
+                groups: groups.into(),
+                cadence: Cadence::new(cadences, self.wait_every()?, groups::in_slots(down_every, interval)),
+                force_groups: groups::without_cadences("force_groups", &self.force_groups)?,
                 identity_every: duration("identity", &self.identity, Duration::from_secs(1), Duration::from_secs(24 * 3600))?,
                 sl: self.sl.number()?,
                 path_sl: self.sl.is_path(),
@@ -234,6 +250,11 @@ impl Raw {
         Err(value("sampler", &self.sampler, expected))
     }
 
+    fn wait_every(&self) -> Result<u32, ConfigError> {
+        let is_valid = (1..=groups::MAX_EVERY).contains(&self.wait_every);
+        is_valid.then_some(self.wait_every).ok_or_else(|| value("wait_every", &self.wait_every, "a number of slots from 1 to 1000000"))
+    }
+
     fn window(&self) -> Result<usize, ConfigError> {
         (1..=MAX_WINDOW)
             .contains(&self.window)
@@ -248,25 +269,6 @@ impl Raw {
             .filter(|pkey| pkey & 0x7fff != 0)
             .ok_or_else(|| value("pkey", &self.pkey, "a P_Key such as 0xffff"))
     }
-}
-
-/// Parses the names of groups without duplicates; `all` means all groups.
-fn groups(key: &'static str, names: &[String]) -> Result<Vec<Group>, ConfigError> {
-    let mut groups = Vec::new();
-    let mut add = |group| {
-        if !groups.contains(&group) {
-            groups.push(group);
-        }
-    };
-    for name in names {
-        if name == "all" {
-            Group::ALL.into_iter().for_each(&mut add);
-        } else {
-            add(name.parse().map_err(|error: crate::types::ParseError| value(key, &error.found, error.expected))?);
-        }
-    }
-    let is_missing = groups.is_empty() && key == "groups";
-    if is_missing { Err(value(key, &"", "a list of counter groups, such as extended,base")) } else { Ok(groups) }
 }
 
 /// Largest `window`: the send queue of a port's QP1 has 128 entries.

@@ -1,12 +1,14 @@
 //! Host lists in the notation of Slurm and ClusterShell: `node[001-100/2,200],admin1`.
 //!
-//! Commas and blanks separate parts. A part is a name in which each pair of brackets holds numbers
-//! and ranges, separated by commas: `rack[1-2]n[01-16]` is the product of both brackets. A range
-//! may have a step, `[2-10/2]`. A lower bound with leading zeros pads all numbers of its range to
-//! its width. Groups (`@rack1`) and set operations (`!`, `&`, `^`) of ClusterShell are rejected.
+//! Commas and blanks separate the parts of a list. A part is a name that can contain pairs of
+//! brackets. A pair of brackets contains numbers and ranges, separated by commas. A part with
+//! several pairs of brackets stands for all combinations: `rack[1-2]n[01-16]` has 32 names. A range
+//! can have a step: `[2-10/2]`. If the lower bound has leading zeros, all numbers of the range are
+//! padded to its width. Groups (`@rack1`) and set operations (`!`, `&`, `^`) of ClusterShell are
+//! rejected.
 //!
-//! A parsed list keeps its ranges. [`HostList::count`] and [`HostList::names`] do not expand it, so
-//! that the caller can reject a list that is too long before any name is allocated.
+//! A parsed list keeps its ranges. [`HostList::count`] and [`HostList::names`] do not expand it. So
+//! a caller can reject a list that is too long before it allocates any name.
 //!
 //! ```
 //! use ibnet::hostlist::{HostList, fold};
@@ -25,11 +27,11 @@ use miette::Diagnostic;
 
 use crate::types::Printable;
 
-/// Largest number of hosts that a list of the command line or a file may contain. No fabric has
-/// more: unicast LIDs end at 49151.
+/// Largest number of hosts in a list of the command line or of a file. No fabric has more hosts,
+/// because unicast LIDs end at 49151.
 pub const MAX_HOSTS: u64 = 100_000;
 
-/// Largest number of digits of a number within brackets: all such numbers fit into 64 bits.
+/// Largest number of digits of a number within brackets. Each such number fits into 64 bits.
 const MAX_DIGITS: usize = 18;
 
 /// Reason why a host list is rejected.
@@ -62,7 +64,7 @@ pub struct HostList {
     parts: Vec<Part>,
 }
 
-/// A part of a list: the names are the product of its pieces.
+/// A part of a list. Its names are all combinations of its pieces.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Part {
     pieces: Vec<Piece>,
@@ -75,7 +77,7 @@ enum Piece {
     Ranges(Vec<(u64, Range)>),
 }
 
-/// Numbers from `low` in steps of `step`; `count` is at least 1.
+/// Numbers from `low` in steps of `step`. `count` is at least 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Range {
     low: u64,
@@ -89,7 +91,7 @@ impl HostList {
     /// Parses a list. An empty text is an empty list.
     ///
     /// # Errors
-    /// [`HostListError::Syntax`] with the column of the first wrong character.
+    /// Returns [`HostListError::Syntax`] with the column of the first wrong character.
     pub fn parse(text: &str) -> Result<Self, HostListError> {
         let parts = split(text).map(|(start, part)| {
             let before = text[..start].chars().count();
@@ -98,7 +100,7 @@ impl HostList {
         Ok(Self { parts: parts.collect::<Result<_, _>>()? })
     }
 
-    /// Parses a list of at most `limit` hosts. A list that is too long allocates no name.
+    /// Parses a list of at most `limit` hosts. A longer list allocates no name.
     ///
     /// # Errors
     /// [`HostListError::Syntax`] as [`HostList::parse`], and [`HostListError::TooMany`].
@@ -107,8 +109,8 @@ impl HostList {
         if list.count() > limit { Err(HostListError::TooMany { text: text.to_owned(), limit }) } else { Ok(list) }
     }
 
-    /// Returns the number of names, `u64::MAX` if there are more. Repeated names are counted each
-    /// time.
+    /// Returns the number of names, or `u64::MAX` if there are more. A repeated name is counted
+    /// each time.
     pub fn count(&self) -> u64 {
         self.parts.iter().map(Part::count).fold(0, u64::saturating_add)
     }
@@ -119,8 +121,8 @@ impl HostList {
     }
 }
 
-/// Returns the parts of a list with their start, in octets. Commas and blanks outside of brackets
-/// separate parts; empty parts are left out.
+/// Returns the parts of a list, each with its start in octets. Commas and blanks outside of
+/// brackets separate parts. Empty parts are left out.
 pub fn split(list: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut within = false;
     let separates = move |c: char| {
@@ -251,8 +253,8 @@ enum Token {
 
 /// Writes names as a short list that [`HostList::parse`] expands to the same names, each once.
 ///
-/// Numbers are folded from the last one of a name to the first: `r1n1 r1n2 r2n1 r2n2` gives
-/// `r[1-2]n[1-2]`. Numbers of different padding (`n1`, `n01`) stay apart.
+/// Folds the last number of a name first, and the first number last: `r1n1 r1n2 r2n1 r2n2` gives
+/// `r[1-2]n[1-2]`. Numbers with different padding (`n1`, `n01`) are not folded together.
 pub fn fold<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut entries: BTreeSet<Vec<Token>> = names.into_iter().map(tokens).collect();
     let numbers = |entry: &Vec<Token>| entry.iter().filter(|token| matches!(token, Token::Number(..))).count();
@@ -280,8 +282,8 @@ fn tokens(name: &str) -> Vec<Token> {
     tokens
 }
 
-/// Folds the number at `position` from the end (numbers and ranges are counted) of all entries that
-/// are equal in everything else.
+/// Folds one number of all entries that are equal in everything else. The number is at `position`,
+/// counted from the end over numbers and ranges.
 fn folded_at(entries: BTreeSet<Vec<Token>>, position: usize) -> BTreeSet<Vec<Token>> {
     let mut groups: BTreeMap<Vec<Token>, Vec<(u64, String)>> = BTreeMap::new();
     let mut folded = BTreeSet::new();
@@ -331,9 +333,9 @@ fn token_of(width: usize, numbers: &BTreeSet<u64>) -> Token {
     }
 }
 
-/// Returns the host name that is most similar to `wanted`, if one is similar at all. A name that
-/// differs only in case, leading zeros or its domain is the best match. Of equally similar names
-/// the first one is returned.
+/// Returns the host name that is most similar to `wanted`, or `None` if no name is similar. The
+/// best match is a name that differs only in case, leading zeros or its domain. If several names
+/// are equally similar, returns the first of them.
 pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     /// Smallest Jaro-Winkler similarity of a suggestion.
     const SIMILAR: f64 = 0.8;

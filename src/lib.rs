@@ -1,9 +1,16 @@
-//! ibnet measures congestion in an InfiniBand fabric while it happens. It reads the performance
-//! counters of all ports from a few hosts, and needs no program on the other nodes.
+//! ibnet measures congestion in an InfiniBand fabric while it happens. Only a few hosts run ibnet.
+//! They read the performance counters of all ports of the fabric. The other hosts need no
+//! additional software.
 //!
-//! Data flows in one direction, and modules import each other in that direction only. There is one
-//! exception: `record` reads the samples and counters of `sweep`, and the driver of `sweep` writes
-//! records. `tests/architecture.rs` checks the imports, and that no cycle of files exists.
+//! `docs/concepts.md` explains how ibnet works, and `docs/glossary.md` defines its terms. A *MAD*
+//! is a message of 256 octets that queries a device. A *plan* assigns every port to a *sampler*: a
+//! process that queries these ports once per interval. A *record* is the JSON line with the result
+//! of one query of a port. A *transport* sends and receives MADs.
+//!
+//! Data flows in one direction. A module imports only modules that come before it in this flow.
+//! There is one exception: `record` reads the samples and counters of `sweep`, and the driver of
+//! `sweep` writes records. `tests/architecture.rs` checks the imports. It also checks that the
+//! imports of the files form no cycle.
 //!
 //! ```text
 //! net file -> topology -> partition -> assignments -> sweep -> record -> output
@@ -14,22 +21,22 @@
 //! | module | content |
 //! |---|---|
 //! | [`types`] | GUIDs, LIDs, port numbers, link rates |
-//! | [`time`] | monotonic time; no clock |
+//! | [`time`] | monotonic time as a number; reads no clock |
 //! | [`topology`] | the fabric, read from `ibnetdiscover`; tiers and hops; synthetic fabrics |
 //! | [`hostlist`] | host lists in the notation of Slurm and ClusterShell |
 //! | [`drawing`] | switches and links as SVG |
 //! | [`partition`] | the planner: which sampler queries which ports, with its reports and formats |
-//! | [`assignments`] | the plan file, between the programs `ibnet-gen` and `ibnet-sweep` |
+//! | [`assignments`] | the plan file. `ibnet-gen` writes it, and `ibnet-sweep` reads it |
 //! | [`mad`] | MADs and their attributes; transports: libibumad and a simulated fabric |
-//! | [`sweep`] | the engine, which queries the ports, and the driver, which runs it |
+//! | [`sweep`] | the engine, which decides on the queries of the ports, and the driver, which runs the engine |
 //! | [`record`] | the JSON records: writer and readers |
-//! | [`output`] | where records go: files, sockets, NATS |
-//! | [`metrics`] | the last slot as Prometheus metrics over HTTP |
+//! | [`output`] | the destinations of records: files, sockets, NATS |
+//! | [`metrics`] | the results of the last interval as Prometheus metrics over HTTP |
 //! | [`config`] | the configuration file `ibnet.toml` |
-//! | [`cli`] | what the programs share: error messages, input, output |
+//! | [`cli`] | functions that the programs share: error messages, input, output |
 //!
-//! Analysis and drawing of records are in other packages of the workspace: `ibnet-analysis` and
-//! `ibnet-view`.
+//! Two other packages of the workspace use the records: `ibnet-analysis` evaluates them, and
+//! `ibnet-view` draws the results.
 
 pub mod assignments;
 pub mod cli;

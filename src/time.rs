@@ -1,14 +1,14 @@
 //! Monotonic time that starts at zero.
 //!
 //! This module has no `now()`. The engine and the simulated fabric take an [`Instant`] as an
-//! argument, so that a test can run a day in a second. Only `sweep::driver` and the programs read
+//! argument. So a test can simulate a day in a second. Only `sweep::driver` and the programs read
 //! clocks.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
-/// An instant in nanoseconds since zero, which is the start of a program or of a simulation.
+/// An instant, in nanoseconds since zero. Zero is the start of a program or of a simulation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
 
@@ -31,7 +31,7 @@ impl Instant {
         self.0 as f64 / 1e9
     }
 
-    /// Returns the time since `earlier`; zero if that is later.
+    /// Returns the time since `earlier`, or zero if that is later.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -55,7 +55,7 @@ impl AddAssign<Duration> for Instant {
 impl Sub for Instant {
     type Output = Duration;
 
-    /// Returns the time since `other`; zero if that is later.
+    /// Returns the time since `other`, or zero if that is later.
     fn sub(self, other: Self) -> Duration {
         self.saturating_since(other)
     }

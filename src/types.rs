@@ -1,8 +1,8 @@
 //! Basic types of InfiniBand: GUIDs, LIDs, port numbers, kinds of nodes, widths and speeds of
 //! links.
 //!
-//! Newtypes instead of plain integers, each with the text form that rdma-core's tools print. This
-//! module imports no other module of this crate.
+//! Each type is a newtype instead of a plain integer. Its text form is the form that the tools of
+//! rdma-core print. This module imports no other module of this crate.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -10,8 +10,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A 64-bit globally unique identifier (IBA vol. 1, 4.1.1), printed like `ibnetdiscover -p`: `0x`
-/// and 16 digits.
+/// A 64-bit globally unique identifier (IBA vol. 1, 4.1.1). Its text form is `0x` and 16 digits, as
+/// in the output of `ibnetdiscover -p`.
 ///
 /// ```
 /// # use ibnet::types::Guid;
@@ -22,13 +22,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Guid(pub u64);
 
-/// A local identifier of 16 bits (IBA vol. 1, 4.1.3). Unicast LIDs are 1 to 49151; 0 means "not
-/// assigned".
+/// A local identifier of 16 bits: the address of a device in its subnet (IBA vol. 1, 4.1.3).
+/// Unicast LIDs are 1 to 49151. The value 0 means "not assigned".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Lid(pub u16);
 
-/// A port number of a node: 1 to 254; 0 is the management port of a switch.
+/// A port number of a node: 1 to 254. Port 0 is the management port of a switch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PortNum(pub u8);
@@ -41,9 +41,9 @@ pub struct Tid(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeKind {
-    /// A switch: one LID, and one agent that answers for all of its ports.
+    /// A switch. It has one LID, and one agent that answers for all of its ports.
     Switch,
-    /// A port of a host channel adapter; each port has its own LID.
+    /// A port of a host channel adapter (HCA). Each port has its own LID.
     Hca,
     /// A port of a router.
     Router,
@@ -96,7 +96,8 @@ impl fmt::Debug for Guid {
 impl FromStr for Guid {
     type Err = ParseError;
 
-    /// Parses `0x` and exactly 16 hexadecimal digits. A shorter number comes from a cut line.
+    /// Parses `0x` and exactly 16 hexadecimal digits. Rejects a shorter number, because a cut line
+    /// can contain one.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let wrong = || ParseError::new(text, "a GUID (0x and 16 hexadecimal digits)");
         let digits = text.strip_prefix("0x").ok_or_else(wrong)?;
@@ -155,7 +156,7 @@ impl fmt::Display for NodeKind {
     }
 }
 
-/// Width and speed of a link as `ibnetdiscover` prints them. Unknown words are kept.
+/// Width and speed of a link, in the words of `ibnetdiscover`. Unknown words are kept.
 ///
 /// ```
 /// # use ibnet::types::LinkRate;
@@ -171,9 +172,10 @@ pub struct LinkRate {
     pub speed: Box<str>,
 }
 
-/// Data rate and signalling rate of one lane in Gb/s, by the name that `ibnetdiscover` prints (IBA
-/// vol. 2). The data rate excludes the line code: a lane of FDR has 14.0625 x 64/66, of HDR 53.125
-/// x 514/544 x 256/257.
+/// Data rate and signalling rate of one lane in Gb/s (IBA vol. 2). The key is the name that
+/// `ibnetdiscover` prints. The data rate does not include the overhead of the line code. For
+/// example, the data rate of an FDR lane is 14.0625 x 64/66, and of an HDR lane 53.125 x 514/544 x
+/// 256/257.
 const LANE_GBPS: [(&str, f64, f64); 9] = [
     ("SDR", 2.0, 2.5),
     ("DDR", 4.0, 5.0),
@@ -187,19 +189,19 @@ const LANE_GBPS: [(&str, f64, f64); 9] = [
 ];
 
 impl LinkRate {
-    /// Creates a rate from both words, without a check.
+    /// Creates a rate from both words. Does not check the words.
     pub fn new(width: &str, speed: &str) -> Self {
         Self { width: width.into(), speed: speed.into() }
     }
 
-    /// Returns the signalling rate of the link in Gb/s, including the line code; `None` if a word
-    /// is unknown.
+    /// Returns the signalling rate of the link in Gb/s. It includes the line code. Returns `None`
+    /// if a word is unknown.
     pub fn signal_gbps(&self) -> Option<f64> {
         let lanes = self.lanes()?;
         LANE_GBPS.iter().find(|(name, ..)| *name == &*self.speed).map(|(_, _, lane)| lanes * lane)
     }
 
-    /// Returns the number of lanes; `None` if the word is unknown.
+    /// Returns the number of lanes, or `None` if the word is unknown.
     pub fn lanes(&self) -> Option<f64> {
         match &*self.width {
             "1x" => Some(1.0),
@@ -211,7 +213,7 @@ impl LinkRate {
         }
     }
 
-    /// Returns the data rate of the link in Gb/s; `None` if a word is unknown.
+    /// Returns the data rate of the link in Gb/s, or `None` if a word is unknown.
     pub fn data_gbps(&self) -> Option<f64> {
         let lanes = self.lanes()?;
         LANE_GBPS.iter().find(|(name, ..)| *name == &*self.speed).map(|(_, lane, _)| lanes * lane)
@@ -224,8 +226,8 @@ impl fmt::Display for LinkRate {
     }
 }
 
-/// The HCA port of this host that sends, as the user writes it: empty (the only active port),
-/// `mlx5_0` or `mlx5_0:1`.
+/// The HCA port of this host that sends MADs, as the user writes it: `mlx5_0` or `mlx5_0:1`. An
+/// empty text means the only active port.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HcaName {
     /// Name of the HCA.
@@ -261,8 +263,8 @@ impl FromStr for HcaName {
     }
 }
 
-/// Prints an untrusted name. Control characters are escaped, so that no terminal interprets a node
-/// description.
+/// Prints an untrusted name. Escapes control characters, so that a terminal does not interpret
+/// them.
 ///
 /// ```
 /// # use ibnet::types::Printable;
@@ -271,9 +273,10 @@ impl FromStr for HcaName {
 #[derive(Clone, Copy, Debug)]
 pub struct Printable<'a>(pub &'a str);
 
-/// Characters that are invisible although they are not control characters. They change the
-/// direction of the line, break it, or have no width, so that two names can look alike.
-const MISLEADING: [RangeInclusive<char>; 9] = [
+/// Characters that are not control characters but can mislead a reader. They change the direction
+/// of the line, break the line, or have no width. So two different names can look alike. The last
+/// two ranges are noncharacters: XML forbids U+FFFE and U+FFFF.
+const MISLEADING: [RangeInclusive<char>; 11] = [
     '\u{ad}'..='\u{ad}',
     '\u{61c}'..='\u{61c}',
     '\u{180e}'..='\u{180e}',
@@ -283,10 +286,12 @@ const MISLEADING: [RangeInclusive<char>; 9] = [
     '\u{feff}'..='\u{feff}',
     '\u{fff9}'..='\u{fffb}',
     '\u{e0000}'..='\u{e007f}',
+    '\u{fdd0}'..='\u{fdef}',
+    '\u{fffe}'..='\u{ffff}',
 ];
 
-/// Returns whether a character is invisible or changes how others are displayed. Such a character
-/// must not reach a terminal or a line of text.
+/// Returns whether a character is invisible, or changes how other characters are displayed. Such a
+/// character must not reach a terminal or a line of text.
 pub fn misleads(c: char) -> bool {
     // Fast path for printable ASCII.
     !matches!(c, ' '..='~') && (c.is_control() || MISLEADING.iter().any(|range| range.contains(&c)))
@@ -337,7 +342,7 @@ mod tests {
 
     #[test]
     fn misleading_characters_are_escaped_and_others_stay() {
-        for c in "\0\r\n\t\u{1b}\u{7f}\u{85}\u{9b}\u{ad}\u{61c}\u{200b}\u{202e}\u{2028}\u{2060}\u{2069}\u{feff}\u{fff9}\u{e0041}".chars() {
+        for c in "\0\r\n\t\u{1b}\u{7f}\u{85}\u{9b}\u{ad}\u{61c}\u{200b}\u{202e}\u{2028}\u{2060}\u{2069}\u{feff}\u{fff9}\u{e0041}\u{fdd0}\u{fffe}\u{ffff}".chars() {
             assert_eq!(Printable(&format!("a{c}")).to_string(), format!("a{}", c.escape_unicode()));
         }
         for shown in ["leaf (rack 3) - 'A' \"1\" \\", "Zürich-ノード-\u{1f409}", "\u{fffd}", ""] {

@@ -1,5 +1,5 @@
-//! The MAD path allocates nothing once all buffers have their size: sending, matching, decoding and
-//! writing records are covered.
+//! After all buffers have their final size, the MAD path allocates no memory. The MAD path is the
+//! sending, matching and decoding of MADs, and the writing of records.
 
 use std::time::Duration;
 
@@ -120,7 +120,8 @@ impl Sampler {
             let sample = self.sweep.engine.sample(port);
             reading.take(&self.columns, number, &sample);
             let (identity, columns) = (&self.identity, &self.columns);
-            let record = PortRecord { ts: number, slot: number, sampler: "here", identity, sample: &sample, reading, columns };
+            let record =
+                PortRecord { ts: number, slot: number, sampler: "here", is_secondary: false, identity, sample: &sample, reading, columns };
             record::write(&record, &mut self.records);
         }
     }

@@ -1,8 +1,9 @@
-//! The direction of imports between modules, and the length of files.
+//! Checks the direction of imports between modules, and the length of files.
 //!
-//! `unsafe` and clocks are restricted by lints (`unsafe_code` in `Cargo.toml`, `disallowed-methods`
-//! in `clippy.toml`), and the viewer by package boundaries. Imports within the package `ibnet` are
-//! checked here: this test reads `use` lines and paths that start with `crate::` or `super::`.
+//! Other tools check the other rules. Lints restrict `unsafe` and clocks (`unsafe_code` in
+//! `Cargo.toml`, `disallowed-methods` in `clippy.toml`). Package boundaries restrict the imports of
+//! the viewer. This test checks the imports within the package `ibnet`. It reads `use` lines and
+//! paths that start with `crate::` or `super::`.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;
@@ -47,7 +48,7 @@ const RULES: &[Rule] = &[
     rule("record::text", &["types"], &[]),
     rule("output", &["record", "types"], &[]),
     rule("metrics", &["mad::pma", "record", "sweep", "types"], &[]),
-    rule("config", &["mad::pma", "metrics", "output", "sweep::engine", "types"], &[]),
+    rule("config", &["mad::pma", "metrics", "output", "sweep::cadence", "sweep::engine", "types"], &[]),
     rule("cli", &["types"], &[]),
 ];
 

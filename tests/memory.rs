@@ -1,5 +1,5 @@
-//! A day of a sampler in virtual time, with losses and dead devices: memory use at the end is the
-//! same as after an hour.
+//! Runs a sampler for a day of virtual time, with losses and dead devices. Its memory use at the
+//! end is the same as after an hour.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -76,7 +76,10 @@ impl Day {
             reading.take(&self.columns, self.slots, &sample);
             self.timeouts += u64::from(sample.status == Status::Timeout);
             let (slot, identity, columns) = (self.slots, &self.identity, &self.columns);
-            record::write(&PortRecord { ts: slot, slot, sampler: "here", identity, sample: &sample, reading, columns }, &mut self.records);
+            record::write(
+                &PortRecord { ts: slot, slot, sampler: "here", is_secondary: false, identity, sample: &sample, reading, columns },
+                &mut self.records,
+            );
         }
         self.octets += self.records.len() as u64;
         self.slots += 1;

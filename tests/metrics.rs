@@ -1,4 +1,4 @@
-//! Metrics: their values against the records of the same slot, and access to the endpoint.
+//! Compares the metrics with the records of the same slot, and tests the access to the endpoint.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,9 +104,13 @@ struct Harness {
 
 impl Harness {
     fn new(peers: Peers) -> Self {
+        Self::with_secondary(false, peers)
+    }
+
+    fn with_secondary(with_secondary: bool, peers: Peers) -> Self {
         let clock = Arc::<AtomicU64>::default();
         let shown = Arc::clone(&clock);
-        Self { metrics: Metrics::new(peers, move || Duration::from_nanos(shown.load(Ordering::Relaxed))), clock }
+        Self { metrics: Metrics::new(peers, with_secondary, move || Duration::from_nanos(shown.load(Ordering::Relaxed))), clock }
     }
 
     fn advance(&self, time: Duration) {
@@ -233,20 +237,52 @@ fn metrics_equal_the_records_of_the_slot() {
     assert!(compared > 100 && arrays > 0, "{compared} counters were not zero, {arrays} arrays were there");
 }
 
+/// Returns the series of an exposition, without values.
+fn series(metrics: &Metrics) -> Vec<String> {
+    let text = metrics.text();
+    let lines = std::str::from_utf8(&text).expect("UTF-8").lines().filter(|line| !line.starts_with('#'));
+    let series: Vec<String> = lines.filter_map(|line| line.rsplit_once(' ').map(|(series, _)| series.to_owned())).collect();
+    let once: BTreeSet<_> = series.iter().collect();
+    assert_eq!(once.len(), series.len(), "a series occurs twice");
+    series
+}
+
+#[test]
+fn ports_of_a_secondary_are_served_on_request_only_and_with_its_role() {
+    let (all, _) = ibnet::partition::whole_fabric(&fabric(), "here");
+    for with_secondary in [false, true] {
+        let harness = Harness::with_secondary(with_secondary, Peers::new());
+        let mut looks = 0;
+        // Both samplers of all ports in one process: the worst case for series that are not unique.
+        harness.sweep(SweepPlan::new(&all), &Group::DEFAULT, 1, |_, _, _| {
+            let alone: BTreeSet<_> = series(&harness.metrics).into_iter().collect();
+            harness.sweep_as(true, SweepPlan::new(&all), &Group::DEFAULT, 1, |_, _, _| {
+                let both = series(&harness.metrics);
+                let (of_ports, own): (Vec<_>, Vec<_>) =
+                    both.iter().filter(|series| !alone.contains(*series)).partition(|series| !series.contains("ca_port="));
+                assert_eq!(of_ports.is_empty(), !with_secondary);
+                assert!(of_ports.iter().chain(&own).all(|series| series.contains("role=\"secondary\"")));
+                assert!(own.iter().any(|series| series.starts_with("ibnet_up{")));
+                if with_secondary {
+                    let primary = alone.iter().filter(|series| series.contains("guid=")).count();
+                    assert_eq!(of_ports.len(), primary, "the same series as those of the primary");
+                }
+                looks += 1;
+            });
+        });
+        assert_eq!(looks, 1);
+    }
+}
+
 #[test]
 fn host_in_both_roles_has_every_series_once() {
-    let harness = Harness::new(Peers::new());
+    let harness = Harness::with_secondary(true, Peers::new());
     let (all, _) = ibnet::partition::whole_fabric(&fabric(), "here");
     let [first, second] = <[Sampler; 2]>::try_from(all.divided(2)).unwrap();
     let mut seen = 0;
     harness.sweep(SweepPlan::new(&first), &Group::DEFAULT, 1, |_, _, _| {
         harness.sweep_as(true, SweepPlan::new(&second), &Group::DEFAULT, 1, |_, _, _| {
-            let text = harness.metrics.text();
-            let lines = std::str::from_utf8(&text).expect("UTF-8").lines().filter(|line| !line.starts_with('#'));
-            let series: Vec<&str> = lines.filter_map(|line| line.rsplit_once(' ').map(|(series, _)| series)).collect();
-            let once: BTreeSet<_> = series.iter().collect();
-            assert_eq!(once.len(), series.len());
-            seen += series.iter().filter(|series| series.starts_with("ibnet_up{")).count();
+            seen += series(&harness.metrics).iter().filter(|series| series.starts_with("ibnet_up{")).count();
         });
     });
     assert_eq!(seen, 2);
@@ -439,6 +475,7 @@ fn serve(tls: Option<(&str, &str)>, password: Option<&str>) -> (SocketAddr, temp
         listen: ([127, 0, 0, 1], 0).into(),
         tls: tls.map(|(cert, key)| (write("cert", cert), write("key", key))),
         password_file: password.map(|password| write("password", password)),
+        secondary: false,
     };
     let server = Server::bind(&settings).unwrap();
     let address = server.address();
@@ -502,7 +539,8 @@ fn tls_endpoint_does_not_answer_plain_http() {
             path
         };
         let tls = Some((path("cert", cert), path("key", key)));
-        let refused = Server::bind(&Settings { listen: address, tls, password_file: None }).err().expect("refused").to_string();
+        let refused =
+            Server::bind(&Settings { listen: address, tls, password_file: None, secondary: false }).err().expect("refused").to_string();
         assert!(refused.contains(found), "{refused}");
     }
 }

@@ -183,7 +183,10 @@ fn swept(net: NetFile, sampler: &Sampler) -> Vec<String> {
             reading.take(&columns, slot, &sample);
             let mut bytes = Vec::new();
             let columns = &columns;
-            record::write(&PortRecord { ts: 1, slot, sampler: &sampler.host, identity, sample: &sample, reading, columns }, &mut bytes);
+            record::write(
+                &PortRecord { ts: 1, slot, sampler: &sampler.host, is_secondary: false, identity, sample: &sample, reading, columns },
+                &mut bytes,
+            );
             write(bytes);
         }
     }

@@ -1,8 +1,8 @@
 //! Net files as they occur in practice: mixed with standard error, cut, contradictory, with hostile
 //! names.
 //!
-//! The lines written by hand here are those that rdma-core's source can print and that no capture
-//! has. Every lost linked port must have a remark.
+//! Some lines in this file are written by hand. The source of rdma-core can print such lines, but
+//! no captured file contains them. Every lost linked port must have a remark.
 #![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
 
 use std::fs;

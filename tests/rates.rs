@@ -1,9 +1,10 @@
-//! Lengths of slots and `ok` ports by rate, loss and window, in virtual time: the table of
-//! `tests/data/rates.md`.
+//! Measures the lengths of slots and the number of `ok` ports for several rates, losses and
+//! windows, in virtual time. The expected values are the table of `tests/data/rates.md`. This
+//! command writes the table:
 //!
 //!     IBNET_RENEW=1 cargo nextest run --no-default-features --test rates
 //!
-//! writes the table. Read the difference before you commit it.
+//! Read the difference before you commit it.
 
 use std::fmt::Write;
 use std::fs;

@@ -1,5 +1,5 @@
-//! The driver on an HCA that is lost, in virtual time: slots continue, the loss is reported, the
-//! HCA is opened again, and no loop spins.
+//! Runs the driver in virtual time on an HCA that is lost. The slots continue, the loss is
+//! reported, the driver opens the HCA again, and no loop uses the CPU without a pause.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};

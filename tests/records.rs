@@ -1,5 +1,5 @@
-//! `docs/records.md` against the code: its tables, the fields of real sweeps, and the lengths of
-//! lines.
+//! Compares `docs/records.md` with the code: its tables, the fields of real sweeps, and the lengths
+//! of lines.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ const RENEW: &str = "cargo run --no-default-features --example counters -- docs/
 const COMMON: &str = "Common fields";
 
 /// Fields that may be missing.
-const ABSENT: [&str; 3] = ["mad_status", "errno", "saturated"];
+const ABSENT: [&str; 5] = ["role", "mad_status", "errno", "saturated", "xmit_blocked_dt_ns"];
 
 /// Largest length of a line in octets with the default groups.
 const SHORT: usize = 4 << 10;
@@ -193,7 +193,8 @@ fn longest_port(groups: &[Group], capabilities: Capabilities, fec_mode: u64) -> 
     let mut reading = Reading::new(&columns);
     reading.take(&columns, u64::MAX, &sample);
     let gbps = Some(4_799.123_457);
-    reading.rates = Rates { interval: Some(Duration::MAX), xmit_gbps: gbps, rcv_gbps: gbps, wait_ticks: Some(1.0) };
+    reading.rates =
+        Rates { interval: Some(Duration::MAX), xmit_gbps: gbps, rcv_gbps: gbps, wait_ticks: Some(1.0), wait_interval: Some(Duration::MAX) };
     let (link, link_source) = (LinkRate::new("12x", "FDR10"), LinkSource::Live);
     let identity = PortIdentity {
         guid,
@@ -211,6 +212,7 @@ fn longest_port(groups: &[Group], capabilities: Capabilities, fec_mode: u64) -> 
         ts: u64::MAX,
         slot: u64::MAX,
         sampler: &sampler,
+        is_secondary: true,
         identity: &identity,
         sample: &sample,
         reading: &reading,
@@ -300,6 +302,7 @@ fn longest_event_and_histogram_lines_fit() {
         guid,
         lid,
         hops,
+        clock_ns: Some(u64::MAX),
         mean_ns: Some(mean_ns),
         count,
         v2: &v2,

@@ -1,8 +1,8 @@
-//! A fifth of 300 samplers on a fabric of 40,000 ports with 2 % dead hosts, for a minute of virtual
-//! time at 1 Hz.
+//! Runs a fifth of 300 samplers for a minute of virtual time at 1 Hz. The fabric has 40,000 ports,
+//! and 2 % of its hosts are dead.
 //!
-//! `cargo bench --bench scale` runs all samplers, for an hour and at 10 Hz too, which takes too
-//! long for a test without optimisation.
+//! `cargo bench --bench scale` runs all samplers for an hour, and also at 10 Hz. This takes too
+//! long for a test without optimization.
 
 use std::time::Duration;
 

@@ -1,14 +1,15 @@
 //! The scenarios of `tests/scenarios`: fabric, engine and faults, run in virtual time, and the
 //! expected records.
 //!
-//! In each slot of each scenario every port has exactly one record, and no record has the data of
-//! another port. The files have the other expected values: ports by status, rejected replies by
-//! reason, and the length of the longest slot. All values are exact, because all random values
-//! follow from a seed.
+//! The test checks two things in each slot of each scenario: every port has exactly one record, and
+//! no record has the data of another port. The scenario files contain the other expected values:
+//! ports by status, rejected replies by reason, and the length of the longest slot. All values are
+//! exact, because all random values follow from a seed. This command writes the results into the
+//! files:
 //!
 //!     IBNET_RENEW=1 cargo nextest run --no-default-features --test scenarios
 //!
-//! writes the outcomes into the files. Read the difference before you commit it.
+//! Read the difference before you commit it.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;

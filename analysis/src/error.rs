@@ -41,7 +41,7 @@ pub enum AnalysisError {
     NoRecord {
         /// Path of the file.
         name: String,
-        /// The fault of the first line; `None` if the file is empty.
+        /// The fault of the first line. `None` if the file is empty.
         why: Option<String>,
     },
     /// An argument that is not a point in time.
@@ -62,17 +62,25 @@ pub enum AnalysisError {
         /// The syntax error.
         why: String,
     },
-    /// A counter that no record has.
-    #[error("cannot show the counter `{}`: no record has it", Printable(name))]
-    #[diagnostic(help("{}", nearest.as_ref().map_or_else(
-        || "a counter is recorded only if its group is swept: see `ibnet-sweep --groups`".to_owned(),
-        |name| format!("did you mean `{}`? A counter is recorded only if its group is swept", Printable(name))
-    )))]
-    Counter {
-        /// The name.
+    /// A metric that no record has although a counter group has it.
+    #[error("cannot show `{}`: no record has this counter", Printable(name))]
+    #[diagnostic(help("sweep its counter group: `ibnet-sweep --groups extended,base,xmtdisc,rcverr,{group}`"))]
+    NotRecorded {
+        /// Name of the metric.
         name: String,
-        /// The most similar counter of the records.
-        nearest: Option<String>,
+        /// Counter group.
+        group: &'static str,
+    },
+    /// A metric that does not exist, or does not fit the rows.
+    #[error("cannot show `{}`: {why}", Printable(name))]
+    #[diagnostic(help("{help}"))]
+    Metric {
+        /// Name of the metric.
+        name: String,
+        /// The fault.
+        why: String,
+        /// The remedy.
+        help: String,
     },
     /// A selection without any data.
     #[error("cannot evaluate the records: {what}")]

@@ -1,8 +1,9 @@
 //! Reads recorded lines of any total size.
 //!
-//! A file is read in chunks of whole lines. A free thread folds a chunk, starting from the empty
-//! state. The folds are merged in the order of the chunks, so the result does not depend on the
-//! number of threads. Memory is bounded by the chunks in progress and by the state of the fold.
+//! A file is read in chunks of whole lines. A *fold* is the evaluation of lines into a state. A
+//! free thread folds one chunk, starting from the empty state. Then the states are merged in the
+//! order of the chunks. So the result does not depend on the number of threads. The memory depends
+//! on the number of chunks in work and on the size of the state.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,13 +18,14 @@ use crate::record::{Head, Record, Type};
 
 /// A state that is built from records one after the other.
 pub trait Fold: Clone + Send {
-    /// Returns whether the fold uses records of this type; other records are counted and not
-    /// parsed.
+    /// Returns whether the fold uses records of this type. Records of other types are counted but
+    /// not parsed.
     fn uses(&self, _kind: Type) -> bool {
         true
     }
 
-    /// Returns whether the fold uses the counters of port records; parsing is faster without them.
+    /// Returns whether the fold uses the counters of port records. Without counters, parsing is
+    /// faster.
     fn uses_counters(&self) -> bool {
         true
     }
@@ -38,11 +40,14 @@ pub trait Fold: Clone + Send {
 /// The files to read and the time range.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Inputs {
-    /// Files without repetitions; `-` is standard input. Read in the order of their first records.
+    /// The files, each once. `-` is standard input. They are read in the order of their first
+    /// records.
     pub files: Vec<PathBuf>,
-    /// Start of the time range in nanoseconds since 1970, inclusive; `start` records always count.
+    /// Start of the time range in nanoseconds since 1970. Records at this time are included.
+    /// `start` records are always used.
     pub from: Option<u64>,
-    /// End of the time range in nanoseconds since 1970, exclusive; `start` records always count.
+    /// End of the time range in nanoseconds since 1970. Records at this time are not included.
+    /// `start` records are always used.
     pub to: Option<u64>,
 }
 
@@ -105,8 +110,8 @@ impl Inputs {
         self.from.is_none_or(|from| ts >= from) && self.to.is_none_or(|to| ts < to)
     }
 
-    /// Returns the files in the order of their first records: rotated files are in order under any
-    /// name.
+    /// Returns the files in the order of their first records. So rotated files are in the right
+    /// order, whatever their names are.
     pub(crate) fn in_order(&self) -> Vec<PathBuf> {
         let mut files = self.files.clone();
         // Pipes can be read only once and come last. Unreadable files come first and fail then.
@@ -373,7 +378,7 @@ impl<'a> Feed<'a> {
         Self { files, file: 0, number: 0, open: None, progress, done: 0, total }
     }
 
-    /// Reads the next chunk; returns false after the last one.
+    /// Reads the next chunk. Returns false after the last one.
     fn next(&mut self, chunk: &mut Chunk) -> Result<bool, AnalysisError> {
         while let Some(path) = self.files.get(self.file) {
             let failed = |source| AnalysisError::Read { name: path::display_name(path), source };
@@ -402,7 +407,7 @@ impl<'a> Feed<'a> {
 }
 
 impl OpenFile {
-    /// Reads whole lines; returns true at the end of the file.
+    /// Reads whole lines. Returns true at the end of the file.
     fn fill(&mut self, bytes: &mut Vec<u8>) -> io::Result<bool> {
         /// Octets of a line that is too long that are kept for an error message.
         const KEPT: usize = 64;

@@ -1,14 +1,25 @@
-//! Reads, merges and evaluates the records of `ibnet-sweep`. `ibnet-view` draws the results.
+//! Reads, merges and evaluates the records of `ibnet-sweep`. A record is one JSON line, usually
+//! about one port in one second. `ibnet-view` draws the results.
 //!
-//! [`input`] reads files of records and passes each [`record::Record`] to an [`input::Fold`].
-//! [`when`] parses and formats points in time, [`hosts`] parses host lists. The other modules
-//! evaluate the records: [`heat`] and [`latency`] directly, [`errors`], [`links`], [`trees`],
-//! [`map`] and [`job`] through [`ports`]. [`replay`] returns recorded lines with the time at which
-//! to write each line.
+//! | module | contents |
+//! |---|---|
+//! | [`input`] | reads files of records, and passes each [`record::Record`] to an [`input::Fold`] |
+//! | [`when`] | parses and formats points in time |
+//! | [`hosts`] | parses host lists |
+//! | [`heat`] | the values of heat maps |
+//! | [`latency`] | distributions of round-trip times |
+//! | [`ports`] | a summary of each port, which the next five modules use |
+//! | [`errors`] | faults of links, and increases of error counters |
+//! | [`links`] | utilization, blocked time and errors of links |
+//! | [`trees`] | congestion trees: which port makes which other ports wait |
+//! | [`map`] | the topology in the records |
+//! | [`job`] | the traffic of a job |
+//! | [`replay`] | recorded lines, each with the time at which to write it again |
 //!
-//! The row types, such as [`links::LinkRow`], are the rows of the JSON output: their field names
-//! are an interface.
+//! The row types, such as [`links::LinkRow`], implement [`rows::Row`]. Other programs use the names
+//! of their fields, so the names do not change.
 
+pub mod devices;
 pub mod error;
 pub mod errors;
 #[cfg(test)]
@@ -21,9 +32,13 @@ pub mod latency;
 pub mod links;
 pub mod map;
 pub mod metric;
+mod pair;
 mod path;
 pub mod ports;
 pub mod replay;
+pub mod rows;
+mod suggest;
+pub mod sweeps;
 pub mod trees;
 pub mod when;
 

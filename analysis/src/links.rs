@@ -1,8 +1,9 @@
 //! Links: utilization, blocked time, errors, and links whose ends disagree.
 //!
-//! A link is known from the records of one or both ends. The traffic of a direction is the data
-//! that the sending end transmitted. If the sending end was not queried, it is the data that the
-//! other end received. Only the sending end counts the time for which it was blocked.
+//! A link is known if the records of at least one end exist. The traffic of a direction is the
+//! number of octets that the sending end transmitted. If the sending end was not queried, it is the
+//! number of octets that the other end received. The blocked time is known only from the sending
+//! end, because only the sending end counts it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,6 +13,7 @@ use serde::Serialize;
 
 use crate::ports::checkpoints::EndComparison;
 use crate::ports::{PortKey, PortName, PortSummary};
+use crate::rows::Row;
 
 /// A link with both ends and both directions.
 #[derive(Clone, PartialEq, Debug)]
@@ -24,7 +26,7 @@ pub struct Link {
     pub directions: [Direction; 2],
     /// Increase of the error counters of both ends over the time range.
     pub errors: u64,
-    /// Comparison of the octets that both ends counted; `None` if only one end was queried.
+    /// Comparison of the octets that both ends counted. `None` if only one end was queried.
     pub compared: Option<EndComparison>,
 }
 
@@ -33,7 +35,7 @@ pub struct Link {
 pub struct End {
     /// The port.
     pub port: PortName,
-    /// Kind of the device; `None` if it was not queried.
+    /// Kind of the device. `None` if it was not queried.
     pub kind: Option<NodeKind>,
 }
 
@@ -87,6 +89,26 @@ pub struct LinkRow {
     pub errors: u64,
     /// Whether both ends counted different numbers of octets, beyond the tolerance.
     pub ends_disagree: bool,
+}
+
+impl Row for LinkRow {
+    const COLUMNS: &'static [&'static str] = &[
+        "from_guid",
+        "from_port",
+        "from_node",
+        "to_guid",
+        "to_port",
+        "to_node",
+        "link",
+        "xmit_gbps",
+        "xmit_utilization",
+        "xmit_utilization_peak",
+        "blocked",
+        "back_utilization",
+        "back_blocked",
+        "errors",
+        "ends_disagree",
+    ];
 }
 
 /// A direction of a link whose ends disagree, in the JSON output.

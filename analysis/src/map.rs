@@ -1,4 +1,4 @@
-//! The topology of the records: switches with their tiers and hosts, and the links between
+//! The topology in the records: switches with their tiers and hosts, and the links between
 //! switches.
 //!
 //! Each record has the peer of its port, so no net file is necessary.

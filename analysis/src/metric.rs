@@ -6,7 +6,7 @@ use std::str::FromStr;
 use ibnet::record::ERROR_COUNTERS;
 use ibnet::types::ParseError;
 
-use crate::record::Port;
+use crate::record::{Port, Value};
 
 /// A metric of a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,8 +19,8 @@ pub struct Metric {
 enum Source {
     /// A derived value of the record.
     Derived(Derived),
-    /// The increase per second of the sum of these counters.
-    Rate(Vec<String>),
+    /// The increase per second of the sum of these counters, or of one element of an array.
+    Rate { counters: Vec<String>, element: Option<usize> },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,7 +42,45 @@ const DERIVED: [(&str, Derived); 6] = [
     ("rtt_ns", Derived::Rtt),
 ];
 
+/// Name of the metric that is the sum of the counters in [`ERROR_COUNTERS`].
+const ERRORS: &str = "errors";
+
+/// The elements of an array of counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Element {
+    /// Service level.
+    Sl,
+    /// Virtual lane.
+    Vl,
+    /// Physical lane of a link.
+    Lane,
+}
+
+/// Unit of the values of a metric.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// Gb/s.
+    Gbps,
+    /// Part of the data rate of the link, 0 to 1.
+    ShareOfLink,
+    /// Part of the time, 0 to 1.
+    ShareOfTime,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Octets per second.
+    OctetsPerSecond,
+    /// Ticks per second; the length of a tick depends on the device.
+    TicksPerSecond,
+    /// Packets, events or errors per second.
+    PerSecond,
+}
+
 impl Metric {
+    /// Names of all metrics that are not counters.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        DERIVED.iter().map(|(name, _)| *name).chain([ERRORS])
+    }
+
     /// Returns the name as it was given.
     pub fn name(&self) -> &str {
         &self.name
@@ -52,11 +90,46 @@ impl Metric {
     pub fn counters(&self) -> &[String] {
         match &self.source {
             Source::Derived(_) => &[],
-            Source::Rate(names) => names,
+            Source::Rate { counters, .. } => counters,
         }
     }
 
-    /// Returns the derived value of a record, `None` if it is missing or the metric is a rate.
+    /// Returns the metric of one element of an array of counters; `None` unless the metric is the
+    /// rate of one counter.
+    pub fn element(&self, index: usize) -> Option<Self> {
+        match &self.source {
+            Source::Rate { counters, element: None } => match &counters[..] {
+                [counter] => Some(Self {
+                    name: format!("{counter}[{index}]"),
+                    source: Source::Rate { counters: counters.clone(), element: Some(index) },
+                }),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Returns the metric without the index of an element.
+    pub fn whole(&self) -> Self {
+        match &self.source {
+            Source::Rate { counters, element: Some(_) } => {
+                Self { name: counters.concat(), source: Source::Rate { counters: counters.clone(), element: None } }
+            }
+            _ => self.clone(),
+        }
+    }
+
+    /// Returns the kind of elements that the counter has if it is an array.
+    pub fn elements(&self) -> Element {
+        match self.counters().first() {
+            Some(name) if name.contains("_sl_") => Element::Sl,
+            Some(name) if name.contains("_lane") => Element::Lane,
+            _ => Element::Vl,
+        }
+    }
+
+    /// Returns the derived value of a record. Returns `None` if the value is missing, or if the
+    /// metric is a rate.
     pub fn value(&self, port: &Port<'_>) -> Option<f64> {
         let value = match &self.source {
             Source::Derived(Derived::XmitGbps) => port.xmit_gbps,
@@ -66,14 +139,33 @@ impl Metric {
             Source::Derived(Derived::XmitBlocked) => port.xmit_blocked,
             // `rtt_ns` is the sum over the MADs that were answered.
             Source::Derived(Derived::Rtt) => (port.mads > 0 && port.answered()).then(|| port.rtt_ns as f64 / port.mads as f64),
-            Source::Rate(_) => None,
+            Source::Rate { .. } => None,
         };
         value.filter(|value| value.is_finite())
     }
 
-    /// Returns whether values of several ports can be added: rates can, shares and times cannot.
+    /// Returns the number of values that a record has for this metric: those of an array that the
+    /// metric sums, otherwise 1; 0 without the counters of a rate.
+    pub fn width(&self, port: &Port<'_>) -> usize {
+        let Source::Rate { counters, element } = &self.source else { return 1 };
+        let values = |name: &String| match (port.value(name), element) {
+            (Some(Value::One(_)), None) => 1,
+            (Some(Value::Many(values)), None) => values.len(),
+            (Some(Value::Many(values)), Some(index)) => usize::from(*index < values.len()),
+            _ => 0,
+        };
+        counters.iter().map(values).max().unwrap_or(0)
+    }
+
+    /// Returns whether values of several ports can be added. Rates can be added, but shares and
+    /// times cannot.
     pub fn is_additive(&self) -> bool {
-        matches!(self.source, Source::Rate(_) | Source::Derived(Derived::XmitGbps | Derived::RcvGbps))
+        matches!(self.source, Source::Rate { .. } | Source::Derived(Derived::XmitGbps | Derived::RcvGbps))
+    }
+
+    /// Returns whether the metric counts errors, which are rare.
+    pub fn counts_errors(&self) -> bool {
+        matches!(&self.source, Source::Rate { counters, .. } if counters.iter().any(|name| crate::ports::ERRORS.contains(&&**name)))
     }
 
     /// Returns the title for pictures and tables.
@@ -85,21 +177,33 @@ impl Metric {
             Source::Derived(Derived::RcvUtilization) => "utilization, receiving".to_owned(),
             Source::Derived(Derived::XmitBlocked) => "time blocked".to_owned(),
             Source::Derived(Derived::Rtt) => "round-trip time of a MAD".to_owned(),
-            Source::Rate(_) if self.name == "errors" => "errors of all kinds".to_owned(),
-            Source::Rate(_) => self.name.clone(),
+            Source::Rate { .. } if self.name == ERRORS => "errors of all kinds".to_owned(),
+            Source::Rate { .. } => self.name.clone(),
         }
     }
 
     /// Returns the unit.
-    pub fn unit(&self) -> &'static str {
+    pub fn unit(&self) -> Unit {
         match &self.source {
-            Source::Derived(Derived::XmitGbps | Derived::RcvGbps) => "Gb/s",
-            Source::Derived(Derived::XmitUtilization | Derived::RcvUtilization) => "share of the link",
-            Source::Derived(Derived::XmitBlocked) => "share of the time",
-            Source::Derived(Derived::Rtt) => "ns",
-            Source::Rate(_) if self.name.ends_with("_bytes") => "octets/s",
-            Source::Rate(_) if self.name.ends_with("_ticks") => "ticks/s",
-            Source::Rate(_) => "1/s",
+            Source::Derived(Derived::XmitGbps | Derived::RcvGbps) => Unit::Gbps,
+            Source::Derived(Derived::XmitUtilization | Derived::RcvUtilization) => Unit::ShareOfLink,
+            Source::Derived(Derived::XmitBlocked) => Unit::ShareOfTime,
+            Source::Derived(Derived::Rtt) => Unit::Nanoseconds,
+            Source::Rate { counters, .. } => match counters.first() {
+                Some(name) if name.ends_with("_bytes") => Unit::OctetsPerSecond,
+                Some(name) if name.ends_with("_ticks") => Unit::TicksPerSecond,
+                _ => Unit::PerSecond,
+            },
+        }
+    }
+
+    /// Returns the value that a full link of this data rate has; `None` if the metric is not
+    /// limited by the link.
+    pub fn of_full_link(&self, gbps: f64) -> Option<f64> {
+        match self.unit() {
+            Unit::Gbps => Some(gbps),
+            Unit::OctetsPerSecond => Some(gbps * 1e9 / 8.0),
+            _ => None,
         }
     }
 }
@@ -113,22 +217,42 @@ impl fmt::Display for Metric {
 impl FromStr for Metric {
     type Err = ParseError;
 
-    /// Parses a name. Any other name in lower case is taken as a counter; reading the records shows
-    /// whether it exists.
+    /// Parses a name, or the name of an array of counters with an index: `NAME[3]`. Any unknown name
+    /// in lower case counts as the name of a counter. Reading the records shows whether this counter
+    /// exists.
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let name = text.trim().to_owned();
-        let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
-        if !is_name {
-            return Err(ParseError::new(
+        let wrong = || {
+            ParseError::new(
                 text,
-                "xmit_gbps, rcv_gbps, xmit_utilization, rcv_utilization, xmit_blocked, rtt_ns, errors or a counter",
-            ));
+                "xmit_gbps, rcv_gbps, xmit_utilization, rcv_utilization, xmit_blocked, rtt_ns, errors, a counter, \
+                 or an element of an array of counters such as port_xmit_data_sl_bytes[3]",
+            )
+        };
+        let text_name = text.trim();
+        let (name, element) = match text_name.strip_suffix(']').and_then(|text| text.split_once('[')) {
+            Some((name, index)) => (name, Some(index.parse::<usize>().map_err(|_| wrong())?)),
+            None => (text_name, None),
+        };
+        let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+        if !is_name || (element.is_some() && Self::names().any(|known| known == name)) {
+            return Err(wrong());
         }
         let derived = DERIVED.iter().find(|(known, _)| *known == name).map(|(_, derived)| Source::Derived(*derived));
-        let source = derived.unwrap_or_else(|| {
-            Source::Rate(if name == "errors" { ERROR_COUNTERS.map(str::to_owned).to_vec() } else { vec![name.clone()] })
+        let source = derived.unwrap_or_else(|| Source::Rate {
+            counters: if name == ERRORS { ERROR_COUNTERS.map(str::to_owned).to_vec() } else { vec![name.to_owned()] },
+            element,
         });
-        Ok(Self { name, source })
+        Ok(Self { name: text_name.to_owned(), source })
+    }
+}
+
+impl fmt::Display for Element {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Sl => "SL",
+            Self::Vl => "VL",
+            Self::Lane => "lane",
+        })
     }
 }
 
@@ -137,15 +261,33 @@ impl FromStr for Metric {
 pub struct Reading {
     slot: u64,
     ts: u64,
-    /// Values in the order of the counters; `None` for a missing or saturated counter.
+    /// Values in the order of the counters and of the elements of an array. `None` for a missing or
+    /// saturated value.
     values: Vec<Option<u64>>,
 }
 
 impl Reading {
-    /// Reads these counters from a record.
-    pub fn new(port: &Port<'_>, counters: &[String]) -> Self {
-        let value = |name: &String| port.counter(name).filter(|_| !port.is_saturated(name));
-        Self { slot: port.slot, ts: port.ts, values: counters.iter().map(value).collect() }
+    /// Reads the counters of a metric from a record.
+    pub fn new(port: &Port<'_>, metric: &Metric) -> Self {
+        let element = if let Source::Rate { element, .. } = &metric.source { *element } else { None };
+        let mut values = Vec::with_capacity(metric.counters().len());
+        for name in metric.counters() {
+            let is_saturated = port.is_saturated(name);
+            match (port.value(name), element) {
+                (Some(Value::One(value)), None) => values.push((!is_saturated).then_some(*value)),
+                (Some(Value::Many(all)), element) => {
+                    // A saturated value has all bits set, so it is the largest of the array.
+                    let limit = if is_saturated { all.iter().max() } else { None };
+                    let read = |value: &u64| Some(*value).filter(|value| Some(value) != limit);
+                    match element {
+                        Some(index) => values.push(all.get(index).and_then(read)),
+                        None => values.extend(all.iter().map(read)),
+                    }
+                }
+                _ => values.push(None),
+            }
+        }
+        Self { slot: port.slot, ts: port.ts, values }
     }
 
     /// Returns the increase per second since the previous slot, summed over the counters that both
@@ -165,6 +307,7 @@ impl Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::{Record, Type};
 
     fn reading(slot: u64, values: &[Option<u64>]) -> Reading {
         Reading { slot, ts: slot * 500_000_000, values: values.to_vec() }
@@ -189,10 +332,44 @@ mod tests {
 
     #[test]
     fn names_parse_as_metrics() {
-        assert_eq!("xmit_gbps".parse::<Metric>().unwrap().unit(), "Gb/s");
+        assert_eq!("xmit_gbps".parse::<Metric>().unwrap().unit(), Unit::Gbps);
         assert_eq!("errors".parse::<Metric>().unwrap().counters().len(), ERROR_COUNTERS.len());
         let counter: Metric = "port_xmit_data_bytes".parse().unwrap();
-        assert_eq!((counter.unit(), counter.counters()), ("octets/s", &["port_xmit_data_bytes".to_owned()][..]));
+        assert_eq!((counter.unit(), counter.counters()), (Unit::OctetsPerSecond, &["port_xmit_data_bytes".to_owned()][..]));
         assert!("".parse::<Metric>().is_err() && "Xmit".parse::<Metric>().is_err() && "a\u{1b}".parse::<Metric>().is_err());
+    }
+
+    fn read(line: &str, metric: &str) -> Reading {
+        let line = format!(r#"{{"type":"port","ts":1,"slot":1,"sampler":"s","guid":"0x0000000000000001","port":1,"status":"ok",{line}}}"#);
+        let Record::Port(port) = Record::parse(line.as_bytes(), Type::Port).unwrap() else { panic!("a port") };
+        Reading::new(&port, &metric.parse().unwrap())
+    }
+
+    #[test]
+    fn array_is_read_as_an_element_or_as_the_sum() {
+        let line = r#""port_xmit_data_sl_bytes":[5,0,7],"port_xmit_pkts":9"#;
+        assert_eq!(read(line, "port_xmit_data_sl_bytes[2]").values, [Some(7)]);
+        assert_eq!(read(line, "port_xmit_data_sl_bytes[3]").values, [None]);
+        assert_eq!(read(line, "port_xmit_data_sl_bytes").values, [Some(5), Some(0), Some(7)]);
+        assert_eq!(read(line, "port_xmit_pkts").values, [Some(9)]);
+        assert_eq!(read(line, "port_xmit_pkts[0]").values, [None], "a single value has no elements");
+    }
+
+    #[test]
+    fn other_elements_of_a_saturated_array_are_known() {
+        let line = r#""port_vl_op_packets":[65535,3,0],"saturated":["port_vl_op_packets"]"#;
+        assert_eq!(read(line, "port_vl_op_packets").values, [None, Some(3), Some(0)]);
+        assert_eq!(read(line, "port_vl_op_packets[1]").values, [Some(3)]);
+    }
+
+    #[test]
+    fn elements_have_names() {
+        let metric: Metric = "port_xmit_data_sl_bytes[3]".parse().unwrap();
+        assert_eq!((metric.name(), metric.elements(), metric.unit()), ("port_xmit_data_sl_bytes[3]", Element::Sl, Unit::OctetsPerSecond));
+        assert_eq!("port_vl_op_data".parse::<Metric>().unwrap().element(3), Some("port_vl_op_data[3]".parse().unwrap()));
+        assert_eq!("errors".parse::<Metric>().unwrap().element(3), None);
+        for text in ["xmit_gbps[1]", "errors[0]", "a[", "a[x]", "a[-1]", "[1]", "a]"] {
+            assert!(text.parse::<Metric>().is_err(), "{text}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Replays recorded lines, to test programs that read live records.
 //!
-//! The lines of all files are merged by time. This module does not wait: it returns each line with
-//! the time at which to write it.
+//! The module merges the lines of all files by time. It returns each line with the time at which
+//! the caller has to write it. The module itself does not wait.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,7 +19,7 @@ use crate::record::{Head, Record, Type};
 pub struct ReplayOptions {
     /// Seconds of the recording per second of the replay.
     pub speed: f64,
-    /// New `ts` of the first line in nanoseconds since 1970; `None` keeps all times.
+    /// New `ts` of the first line, in nanoseconds since 1970. `None` keeps all times.
     pub now: Option<u64>,
 }
 
@@ -76,7 +76,7 @@ impl Replay {
         Ok(replay)
     }
 
-    /// Reads the next record of a file; returns false at the end of the file.
+    /// Reads the next record of a file. Returns false at the end of the file.
     fn advance(&mut self, index: usize) -> Result<bool, AnalysisError> {
         let file = &mut self.files[index];
         while let Some(line) = file.lines.next() {
@@ -143,8 +143,8 @@ fn scaled(ns: u64, speed: f64) -> u64 {
     if speed == 1.0 { ns } else { (ns as f64 / speed) as u64 }
 }
 
-/// Returns the line with `ts` and `slot` shifted to the time of the replay. All other fields stay,
-/// including `dt_ns` and the rates.
+/// Returns the line with `ts` and `slot` shifted to the time of the replay. All other fields stay
+/// the same, including `dt_ns` and the rates.
 fn shifted(line: &[u8], first: u64, now: u64, speed: f64, interval_ns: Option<u64>) -> Vec<u8> {
     let mut shifted = Vec::with_capacity(line.len() + 8);
     let Some((before, ts, rest)) = number(line, b",\"ts\":") else { return line.to_owned() };
@@ -163,7 +163,7 @@ fn shifted(line: &[u8], first: u64, now: u64, speed: f64, interval_ns: Option<u6
     shifted
 }
 
-/// Finds the number after a key; returns the text before it, the number, and the text after it.
+/// Finds the number after a key. Returns the text before it, the number, and the text after it.
 fn number<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], u64, &'a [u8])> {
     let at = memchr::memmem::find(text, key)? + key.len();
     let digits = text[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -1,13 +1,14 @@
 //! Congestion trees: which port makes which other ports wait.
 //!
-//! A port that has data to send and no credit waits for buffer space at its peer. The input buffer
-//! of the peer is full of packets that wait for an output port of that switch. The output port
-//! waits for the same reason, or it sends at the full rate of its link. In the second case it is
-//! the root of the tree. The search therefore starts at each port that is full and does not wait.
-//! It follows the waiting ports back from switch to switch. A port that waits for an HCA is also a
-//! root: the host receives its packets too slowly.
+//! A port *waits* if it has data to send and no credit from its peer. The peer has no buffer space:
+//! its input buffer is full of packets, and these packets wait for an output port of the same
+//! switch. There are two cases. Either the output port also waits, for the same reason. Or it sends
+//! at the full rate of its link, and is the *root* of the tree. So the search starts at each port
+//! that is full and does not wait. From there it follows the waiting ports back from switch to
+//! switch. A port that waits for an HCA is also a root, because the host receives its packets too
+//! slowly.
 //!
-//! Congestion changes over time. Each interval is therefore searched separately, and the results
+//! Congestion changes over time. So the search runs for each interval separately, and the results
 //! are summed for each root.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,13 +18,14 @@ use serde::Serialize;
 
 use crate::ports::bins::TimeBin;
 use crate::ports::{PortKey, PortName, PortSummary, with_equal_bins};
+use crate::rows::Row;
 
 /// Limits that define congestion.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Limits {
-    /// A port waits if it is blocked for more than this share of an interval, 0 to 1.
+    /// A port counts as waiting if it is blocked for more than this share of an interval, 0 to 1.
     pub waits: f64,
-    /// A port is full if it uses more than this share of the data rate of its link, 0 to 1.
+    /// A port counts as full if it uses more than this share of the data rate of its link, 0 to 1.
     pub full: f64,
 }
 
@@ -60,8 +62,8 @@ pub struct Tree {
     pub used_seconds: f64,
     /// Time for which the root itself was blocked, in seconds.
     pub blocked_seconds: f64,
-    /// Time for which all ports of the tree were blocked, in seconds. If a port may have waited for
-    /// several roots, each root gets an equal part.
+    /// Sum of the blocked times of all ports of the tree, including the root, in seconds. If a port
+    /// may have waited for several roots, each root gets an equal part.
     pub held_up_seconds: f64,
     /// The waiting ports.
     pub branches: BTreeMap<PortKey, Branch>,
@@ -112,7 +114,8 @@ pub struct TreeRow {
     pub xmit_utilization: f64,
     /// Share of the time in which the root itself was blocked, 0 to 1.
     pub blocked: f64,
-    /// Time for which all ports of the tree were blocked, in seconds.
+    /// Sum of the blocked times of all ports of the tree, including the root, in seconds. If a port
+    /// may have waited for several roots, each root gets an equal part.
     pub held_up_seconds: f64,
     /// Number of HCA ports that waited.
     pub host_ports: usize,
@@ -120,6 +123,39 @@ pub struct TreeRow {
     pub switch_ports: usize,
     /// The ports that waited.
     pub victims: Vec<VictimRow>,
+}
+
+impl Row for TreeRow {
+    const COLUMNS: &'static [&'static str] = &[
+        "root_guid",
+        "root_port",
+        "root_node",
+        "to_guid",
+        "to_port",
+        "to_node",
+        "link",
+        "why",
+        "seconds",
+        "xmit_utilization",
+        "blocked",
+        "held_up_seconds",
+        "host_ports",
+        "switch_ports",
+        "victims_guid",
+        "victims_port",
+        "victims_node",
+        "victims_to_guid",
+        "victims_to_port",
+        "victims_to_node",
+        "victims_is_host",
+        "victims_waits_for_guid",
+        "victims_waits_for_port",
+        "victims_waits_for_node",
+        "victims_depth",
+        "victims_seconds",
+        "victims_blocked_seconds",
+        "victims_used_seconds",
+    ];
 }
 
 /// A port that waited, in the JSON output.
@@ -184,7 +220,7 @@ impl Trees {
         found
     }
 
-    /// Searches one interval of time; returns whether any port waited.
+    /// Searches one interval of time. Returns whether any port waited.
     fn search(&mut self, loads: &BTreeMap<PortKey, PortLoad>, limits: Limits, trees: &mut BTreeMap<(PortKey, RootCause), Tree>) -> bool {
         let waits = |load: &PortLoad| load.blocked > limits.waits;
         let full = |load: &PortLoad| load.used > limits.full && !waits(load);
@@ -255,7 +291,7 @@ impl Trees {
         PortName::new(self.labels.get(&key).map_or("", |label| &label.node), key)
     }
 
-    /// Returns the name of the peer of a port; `None` if the peer is not known.
+    /// Returns the name of the peer of a port, or `None` if the peer is not known.
     pub fn peer(&self, key: PortKey) -> Option<PortName> {
         self.labels.get(&key).and_then(|label| label.peer.clone())
     }

@@ -67,7 +67,7 @@ impl Zone {
         u64::try_from(instant.as_nanosecond()).ok()
     }
 
-    /// Converts a point in time to this zone; `None` after the year 9999.
+    /// Converts a point in time to this zone. Returns `None` after the year 9999.
     pub fn zoned(&self, ns: u64) -> Option<Zoned> {
         Some(Timestamp::from_nanosecond(i128::from(ns)).ok()?.to_zoned(self.0.clone()))
     }
@@ -88,14 +88,15 @@ impl Zone {
     }
 }
 
-/// Parses a duration such as `10m` or `1h 30m`; returns nanoseconds.
-fn nanos(text: &str) -> Option<u64> {
+/// Parses a duration such as `10m` or `1h 30m`. Returns nanoseconds, or `None` for another form or
+/// for more than 580 years.
+pub fn nanos(text: &str) -> Option<u64> {
     let length: Duration = humantime::parse_duration(text.trim()).ok()?;
     u64::try_from(length.as_nanos()).ok()
 }
 
 /// Parses a number since 1970. Up to eleven digits before the point are seconds (until the year
-/// 5138); each three digits more are the next smaller unit.
+/// 5138). With each three further digits, the unit is the next smaller one.
 fn epoch(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let unit = match whole.len() {

@@ -431,7 +431,7 @@ fn identities(device: &DevicePlan) -> impl Iterator<Item = PortIdentity> {
 
 fn check_record(slot: u64, identity: &PortIdentity, sample: &Sample<'_>, reading: &Reading, columns: &Columns) {
     let mut text = Vec::new();
-    record::write(&PortRecord { ts: 1, slot, sampler: "a", identity, sample, reading, columns }, &mut text);
+    record::write(&PortRecord { ts: 1, slot, sampler: "a", is_secondary: false, identity, sample, reading, columns }, &mut text);
     let text = String::from_utf8(text).expect("JSON is UTF-8");
     assert_eq!(text.matches('\n').count(), 1);
     let line = strict::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"));

@@ -1,5 +1,5 @@
-//! The assignments file: which sampler queries which ports. `ibnet-gen` writes it, `ibnet-sweep`
-//! reads it.
+//! The assignments file, also called the *plan*. It states which sampler queries which ports.
+//! `ibnet-gen` writes it, and `ibnet-sweep` reads it.
 //!
 //! The file is TOML, version 1. Equal assignments with an equal header give equal octets:
 //!
@@ -22,14 +22,15 @@
 //!     peer = { guid = "0x0000000000100001", lid = 17, port = 1, name = "node00001 mlx5_0" }
 //! ```
 //!
-//! In a plan of several subnets each sampler has `subnet = "rail0"` after its host. A host with
-//! ports in two subnets has one block for each.
+//! In a plan of several subnets, each sampler also has the name of its subnet after its host, such
+//! as `subnet = "rail0"`. A host with ports in two subnets has one block for each subnet.
 //!
-//! [`Assignments::parse`] guarantees: the counts are right, each LID is a unicast LID and belongs
-//! to one GUID within its subnet, and no port is assigned twice within a role. A truncated file is
-//! rejected.
+//! [`Assignments::parse`] guarantees these facts: the counts are correct; each LID is a unicast LID
+//! and belongs to one GUID within its subnet; no port is assigned twice within a role. The role is
+//! `primary` or `secondary`. [`Assignments::parse`] rejects a truncated file.
 //!
-//! This module is the format only. [`crate::partition`] converts a plan to assignments.
+//! This module has only the format. [`crate::partition`] converts a plan of the planner to
+//! assignments.
 
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -73,9 +74,10 @@ pub struct Sampler {
     pub ca: Option<String>,
     /// Port of the HCA, if the administrator named it.
     pub ca_port: Option<PortNum>,
-    /// `secondary` for the second sampler of the ports; absent or `primary` for the first.
+    /// `secondary` for the second sampler of the ports. `primary` or absent for the first sampler.
     pub role: Option<String>,
-    /// Start of the queries within the interval, as a share of the interval from 0 to below 1.
+    /// Start of the queries within the interval, as a share of the interval: at least 0 and below
+    /// 1.
     pub offset: Option<f64>,
     /// Number of ports of all devices of the block.
     pub port_count: u32,
@@ -88,13 +90,13 @@ pub struct Sampler {
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AssignedDevice {
-    /// Port GUID; of a switch that of port 0.
+    /// Port GUID. For a switch it is the GUID of port 0.
     pub guid: Guid,
     /// LID at which the device answered when the net file was made.
     pub lid: Lid,
     /// Kind of the device.
     pub kind: NodeKind,
-    /// Node description, for people. The text is not trusted.
+    /// Node description, for people. The text is untrusted.
     pub name: String,
     /// Links between the sampler and the device, if known.
     pub hops: Option<u16>,
@@ -123,15 +125,15 @@ pub struct AssignedPort {
 pub struct AssignedPeer {
     /// Port GUID.
     pub guid: Guid,
-    /// LID; 0 if the net file had none.
+    /// LID, or 0 if the net file had none.
     pub lid: Lid,
     /// Port number.
     pub port: PortNum,
-    /// Node description, for people. The text is not trusted.
+    /// Node description, for people. The text is untrusted.
     pub name: String,
 }
 
-/// A file with its digest.
+/// The content of a file, with the digest of the file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Loaded {
     /// Content of the file.
@@ -219,11 +221,12 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
 
 impl Assignments {
     /// Returns the blocks of a host, primary roles first. A host has several blocks if it sends
-    /// from several HCA ports, samples several subnets, or has both roles. `host@subnet` selects
-    /// the blocks of one subnet.
+    /// from several HCA ports, samples several subnets, or has both roles. The argument
+    /// `host@subnet` selects the blocks of one subnet.
     ///
     /// # Errors
-    /// [`AssignmentsError::UnknownSampler`] with some of the hosts of the file.
+    /// Returns [`AssignmentsError::UnknownSampler`] if the file has no block for the host. The
+    /// error contains some of the hosts of the file.
     pub fn of_host(&self, host: &str) -> Result<Vec<&Sampler>, AssignmentsError> {
         const MAX_NAMES: usize = 8;
         let at = |sampler: &Sampler| sampler.subnet.as_ref().is_some_and(|subnet| host == format!("{}@{subnet}", sampler.host));
@@ -248,8 +251,9 @@ impl Assignments {
 }
 
 impl Sampler {
-    /// Divides the block into `parts` blocks with about equal numbers of ports, for HCA ports that
-    /// share the work. A device is never split: two parts differ by at most one device.
+    /// Divides the block into `parts` blocks, one for each HCA port of the host. The parts have
+    /// about equal numbers of ports. A device is never split, so two parts differ by at most one
+    /// device.
     pub fn divided(&self, parts: usize) -> Vec<Self> {
         let Self { host, subnet, ca, ca_port, role, offset, .. } = self.clone();
         let mut shares = vec![Self { host, subnet, ca, ca_port, role, offset, port_count: 0, devices: Vec::new() }; parts];

@@ -12,7 +12,7 @@ impl Assignments {
     /// Reads and checks a file.
     ///
     /// # Errors
-    /// The errors of [`Assignments::parse`], and [`AssignmentsError::Io`].
+    /// Returns the errors of [`Assignments::parse`], and [`AssignmentsError::Io`].
     pub fn read(path: &Path) -> Result<Loaded, AssignmentsError> {
         let bytes = std::fs::read(path).map_err(|source| AssignmentsError::Io { path: path.to_owned(), source })?;
         let name = path.display().to_string();
@@ -26,7 +26,8 @@ impl Assignments {
     /// Parses and checks the text of a file. `name` is the name of the file in messages.
     ///
     /// # Errors
-    /// If the text is not an assignments file, has another version, or contradicts itself.
+    /// Returns an error if the text is not an assignments file, has another version, or contradicts
+    /// itself.
     pub fn parse(text: &str, name: &str) -> Result<Self, AssignmentsError> {
         /// The field that every version of the file has.
         #[derive(Deserialize)]
@@ -114,7 +115,7 @@ enum Table {
 }
 
 impl Table {
-    /// Returns the line of the heading; `None` if the tables are written inline.
+    /// Returns the line of the heading, or `None` if the tables are written inline.
     fn line(self, text: &str) -> Option<usize> {
         let (heading, number) = match self {
             Self::Sampler(number) => ("[[sampler]]", number),

@@ -1,11 +1,11 @@
-//! Keys in the text of a configuration: similar names, lines, and the origin of each value.
+//! Finds keys in the text of a configuration: similar names, lines, and the origin of each value.
 
 use toml::de::DeTable;
 
 use super::Raw;
 use crate::types::Printable;
 
-/// Names that are less similar than this (Jaro-Winkler, 0 to 1) are not suggested.
+/// Smallest similarity (Jaro-Winkler, 0 to 1) at which a name is suggested.
 const SIMILAR: f64 = 0.7;
 
 /// Returns the unknown name in an error message of serde, and the most similar known name.
@@ -61,11 +61,12 @@ fn found_in_words(found: &str) -> &str {
     }
 }
 
-/// Returns the configuration as a file that can be used, with the origin of each value behind it.
+/// Returns the configuration as the text of a valid configuration file. A comment after each value
+/// states its origin.
 ///
-/// The origin is `default`, the file and line, or a flag. `text` is the content of the file and its
-/// name; `flags` are the keys that were given as flags, with their tables (`simulated.scenario`).
-/// Keys of `[[output]]` tables have no origin.
+/// The origin is `default`, the file and line, or a flag. `text` is the content of the file, with
+/// its name. `flags` are the keys that were given as flags, with their tables
+/// (`simulated.scenario`). Keys of `[[output]]` tables have no origin.
 pub fn show(raw: &Raw, text: Option<(&str, &str)>, flags: &[&str]) -> String {
     let mut shown = String::new();
     let mut table = Some("");

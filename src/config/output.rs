@@ -1,4 +1,4 @@
-//! `output`: a path, or a table `[[output]]` for each destination of the records.
+//! The key `output`. It is a path, or a table `[[output]]` for each destination of the records.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -38,7 +38,8 @@ pub struct Table {
     /// Size of a file in MiB after which the next one is started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotate_mib: Option<u64>,
-    /// Period after which the next file is started: at multiples of it on the wall clock.
+    /// Period after which the next file is started. A period ends when the wall clock reaches a
+    /// multiple of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotate_every: Option<String>,
     /// Whether closed files are compressed.
@@ -79,7 +80,7 @@ pub struct Table {
 /// Keys of every type.
 const OF_ALL: [&str; 2] = ["type", "buffer_mib"];
 
-/// Types, and the keys of each beside those of every type.
+/// The types, and the keys that only some types have.
 const TYPES: [(&str, &[&str]); 5] = [
     ("stdout", &[]),
     ("file", &["path", "rotate_mib", "rotate_every", "compress", "keep"]),
@@ -226,8 +227,8 @@ impl Table {
         Ok(path)
     }
 
-    /// Parses `listen`. A port alone is a port of the loopback address, which other hosts cannot
-    /// reach.
+    /// Parses `listen`. A port without an address is a port of the loopback address. Other hosts
+    /// cannot reach this address.
     fn address(&self) -> Result<SocketAddr, ConfigError> {
         let listen = self.listen.as_deref().unwrap_or_default();
         let port = listen.parse().ok().map(|port| SocketAddr::new(LOOPBACK, port));

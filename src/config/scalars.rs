@@ -1,4 +1,4 @@
-//! `sl` and `ca`: keys that accept two types.
+//! The keys `sl` and `ca`. Each accepts values of two types.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub enum Sl {
     Word(String),
 }
 
-/// HCA ports as in the file: one, or a list.
+/// HCA ports as in the file: a single one, or a list.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Ca {
@@ -89,7 +89,8 @@ impl Sl {
         matches!(self, Self::Word(word) if word == "path")
     }
 
-    /// Returns the service level; 0 for `path`, until the path record is known.
+    /// Returns the service level. For `path` it returns 0, because the path record is not known
+    /// yet.
     pub(super) fn number(&self) -> Result<u8, ConfigError> {
         let number = match self {
             Self::Number(number) => Some(*number),

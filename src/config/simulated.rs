@@ -1,4 +1,5 @@
-//! `simulate` and `[simulated]`: a fabric that is simulated in the process of the sweep.
+//! The key `simulate` and the table `[simulated]`: a fabric that the process of the sweep
+//! simulates.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,9 +21,11 @@ pub struct Simulated {
     pub scenario_length: String,
     /// Share of requests that are lost, 0 to 1.
     pub loss: f64,
+    /// Name of the [`WideCounters`].
+    pub wide_counters: String,
     /// Names of devices that do not answer.
     pub dead: Vec<String>,
-    /// Seed of everything that is random.
+    /// Seed of all random values.
     pub seed: u64,
 }
 
@@ -33,6 +36,7 @@ impl Default for Simulated {
             scenario_start: "5s".to_owned(),
             scenario_length: "10s".to_owned(),
             loss: 0.0,
+            wide_counters: WideCounters::Switches.as_str().to_owned(),
             dead: Vec::new(),
             seed: 1,
         }
@@ -61,7 +65,33 @@ impl Scenario {
     }
 }
 
-/// A simulated fabric: `simulate` and a checked table `[simulated]`.
+/// Devices of a simulated fabric that have all counters in PortCountersExtended (CapabilityMask2
+/// bit 1). The other devices have PortXmitWait in PortCounters only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WideCounters {
+    /// Switches only.
+    Switches,
+    /// All devices.
+    All,
+    /// No device.
+    None,
+}
+
+impl WideCounters {
+    /// All values.
+    pub const ALL: [Self; 3] = [Self::Switches, Self::All, Self::None];
+
+    /// Returns the name in the configuration.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Switches => "switches",
+            Self::All => "all",
+            Self::None => "none",
+        }
+    }
+}
+
+/// A simulated fabric: the values of the key `simulate` and of the checked table `[simulated]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Simulation {
     /// Path of the net file of the fabric.
@@ -74,14 +104,16 @@ pub struct Simulation {
     pub length: Duration,
     /// Share of requests that are lost, 0 to 1.
     pub loss: f64,
+    /// Devices that have all counters in PortCountersExtended.
+    pub wide_counters: WideCounters,
     /// Names of devices that do not answer: the whole node description or its first word.
     pub dead: Vec<String>,
-    /// Seed of everything that is random.
+    /// Seed of all random values.
     pub seed: u64,
 }
 
 impl Simulated {
-    /// Checks the table; `net` is the path of the net file.
+    /// Checks the table. `net` is the path of the net file.
     ///
     /// # Errors
     /// Returns an error for the first invalid value.
@@ -93,12 +125,15 @@ impl Simulated {
         if !(0.0..=1.0).contains(&self.loss) {
             return Err(value("simulated.loss", &self.loss, "a share from 0 to 1"));
         }
+        let wide = WideCounters::ALL.into_iter().find(|wide| wide.as_str() == self.wide_counters);
+        let wide_counters = wide.ok_or_else(|| value("simulated.wide_counters", &self.wide_counters, "one of switches, all, none"))?;
         Ok(Simulation {
             net,
             scenario,
             start: duration("simulated.scenario_start", &self.scenario_start, Duration::ZERO, LONGEST)?,
             length: duration("simulated.scenario_length", &self.scenario_length, Duration::ZERO, LONGEST)?,
             loss: self.loss,
+            wide_counters,
             dead: self.dead.clone(),
             seed: self.seed,
         })

@@ -1,4 +1,5 @@
 use super::*;
+use crate::mad::pma::Group;
 
 fn check(change: impl FnOnce(&mut Raw)) -> Result<Config, ConfigError> {
     let mut raw = Raw { net: "fabric.p".to_owned(), ..Raw::default() };
@@ -31,7 +32,19 @@ fn example_has_every_key_of_every_table() {
 #[test]
 fn defaults_are_those_of_the_engine() {
     let config = check(|_| {}).expect("valid");
-    assert_eq!((config.engine, config.interval), (engine::Config::default(), Duration::from_secs(1)));
+    // Only ports with a dead link are queried less often.
+    let cadence = Cadence::new(vec![1; 4], 1, 10);
+    assert_eq!((config.engine, config.interval), (engine::Config { cadence, ..engine::Config::default() }, Duration::from_secs(1)));
+}
+
+#[test]
+fn errors_are_queried_once_a_second_at_shorter_intervals() {
+    let cadence = |change: fn(&mut Raw)| check(change).expect("valid").engine.cadence;
+    assert_eq!(cadence(|raw| raw.interval = "100ms".to_owned()), Cadence::new(vec![1, 10, 10, 10], 1, 100));
+    assert_eq!(cadence(|raw| raw.interval = "5s".to_owned()), Cadence::new(vec![1; 4], 1, 2));
+    let changed = |raw: &mut Raw| (raw.groups, raw.wait_every, raw.down_every) = (vec!["base/7".to_owned()], 60, "0s".to_owned());
+    assert_eq!(cadence(changed), Cadence::new(vec![7], 60, 1));
+    assert!(check(|raw| raw.wait_every = 0).expect_err("refused").to_string().contains("wait_every"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Writes SVG for any browser, without scripts, fonts or external files.
 //!
-//! The writer escapes all texts. Control characters are not allowed in XML, so [`Printable`]
-//! replaces them first.
+//! XML cannot contain control characters, so [`Printable`] replaces them first. The writer escapes
+//! all texts.
 
 use quick_xml::Writer;
 use quick_xml::events::{BytesEnd, BytesStart, BytesText, Event};

@@ -1,8 +1,8 @@
-//! Puts switches in rows: one row for each tier, the highest tier on top. Within a row, switches are
-//! near their neighbours.
+//! Puts switches in rows. Each tier has one row, and the highest tier is on top. Within a row, a
+//! switch is near its neighbours of other rows.
 //!
 //! A row that is too long for the page is broken into lines of equal length. In a fabric without
-//! tiers a row is the distance from a switch at the edge.
+//! tiers, each row is a distance from a switch at the edge.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,32 +1,34 @@
-//! The data that an engine and a transport exchange. Neither depends on the other.
+//! The data that the engine and a transport exchange. The engine (`sweep::engine`) decides which
+//! MAD is sent next. The transport (`mad::transport`) sends and receives the MADs. Neither of the
+//! two depends on the other.
 
 use std::time::Duration;
 
 use super::sa::Gid;
 use crate::types::{Lid, Tid};
 
-/// Destination of a MAD, and the time that the transport waits for the reply.
+/// Destination of a MAD, and the time for which the transport waits for the reply.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Target {
     /// Destination LID.
     pub lid: Lid,
-    /// Destination queue pair: 0 for subnet management, 1 for other classes unless an agent
-    /// redirects.
+    /// Destination queue pair: 0 for subnet management, 1 for other classes. A redirected query
+    /// uses the queue pair of the redirect.
     pub qp: u32,
     /// Key of the destination queue pair.
     pub qkey: u32,
     /// Service level.
     ///
-    /// A general management packet travels on a data VL, which the service level selects. Only
-    /// subnet management uses VL15.
+    /// The service level selects the data VL of a general management packet. Only subnet management
+    /// uses VL15.
     pub sl: u8,
     /// Index into the P_Key table of the sending port.
     pub pkey_index: u16,
-    /// Time after sending at which the transport stops waiting for the reply.
+    /// Time from the sending of the MAD to the moment at which the transport stops waiting.
     pub give_up: Duration,
 }
 
-/// The well-known Q_Key of queue pair 1 (IBA vol. 1, 3.5.3). The kernel uses it in any case.
+/// The well-known Q_Key of queue pair 1 (IBA vol. 1, 3.5.3). The kernel always uses this Q_Key.
 pub const QP1_QKEY: u32 = 0x8001_0000;
 
 impl Target {
@@ -47,13 +49,14 @@ const DEFAULT_PKEY: u16 = 0xffff;
 /// The bit of a P_Key that marks full membership.
 const FULL_MEMBER: u16 = 0x8000;
 
-/// Returns the index of a P_Key with which the port can talk to an agent in the partition of
-/// `pkey`: `own_index` if that one matches, else the first match in `table`; `None` if no P_Key
-/// matches. A port with an empty table is taken to have only the default P_Key 0xffff, at
-/// `own_index`.
+/// Returns the index of a P_Key with which the port can reach an agent in the partition of `pkey`.
+/// This is `own_index` if the P_Key there matches, or else the first match in `table`. Returns
+/// `None` if no P_Key matches. If the table is empty, the port counts as having only the default
+/// P_Key 0xffff, at `own_index`.
 ///
-/// Two P_Keys match if their lower 15 bits are equal and at least one of the two is a full
-/// member's. A RedirectP_Key of 0 names no partition.
+/// Two P_Keys match if their lower 15 bits are equal and at least one of them has the bit for full
+/// membership. The P_Key can come from a redirect. If its lower 15 bits are 0, it names no
+/// partition, and the function returns `own_index`.
 pub fn index_of_pkey(pkey: u16, own_index: u16, table: &[u16]) -> Option<u16> {
     if pkey & !FULL_MEMBER == 0 {
         return Some(own_index);
@@ -71,7 +74,7 @@ pub fn index_of_pkey(pkey: u16, own_index: u16, table: &[u16]) -> Option<u16> {
 pub struct Local {
     /// LID of the port.
     pub lid: Lid,
-    /// LID of the subnet manager; 0 if none is known.
+    /// LID of the subnet manager. The value is 0 if none is known.
     pub sm_lid: Lid,
     /// Service level to the subnet manager.
     pub sm_sl: u8,
@@ -98,11 +101,11 @@ pub enum Outcome {
         /// Length in octets; a length other than 256 is malformed.
         len: usize,
     },
-    /// The transport stopped waiting. It does not deliver a later reply.
+    /// The transport stopped waiting for the reply. It does not deliver a later reply.
     TimedOut,
-    /// The MAD was not sent; the errno of the call.
+    /// The MAD was not sent. The value is the errno of the call.
     SendFailed(i32),
-    /// The MAD was not sent: the transport has no agent for its class. It still sends other
-    /// classes.
+    /// The MAD was not sent, because the transport has no agent for its class. The transport still
+    /// sends MADs of other classes.
     NoAgent,
 }

@@ -1,4 +1,4 @@
-//! The common MAD header (IBA vol. 1, 13.4.2): 24 octets at the start of every MAD.
+//! The common header of MADs (IBA vol. 1, 13.4.2): the first 24 octets of every MAD.
 
 use std::fmt;
 use std::ops::Range;
@@ -16,8 +16,7 @@ mod field {
     pub(super) const METHOD: usize = 3;
     pub(super) const STATUS: Range<usize> = 4..6;
     pub(super) const CLASS_SPECIFIC: Range<usize> = 6..8;
-    /// High half of the transaction identifier. The kernel overwrites it with the number of the
-    /// agent.
+    /// High half of the transaction identifier. The kernel writes the number of the agent into it.
     pub(super) const TID_HIGH: Range<usize> = 8..12;
     pub(super) const TID_LOW: Range<usize> = 12..16;
     pub(super) const ATTRIBUTE_ID: Range<usize> = 16..18;
@@ -33,8 +32,8 @@ pub const BASE_VERSION: u8 = 1;
 
 /// Method of a request that reads an attribute.
 pub const METHOD_GET: u8 = 0x01;
-/// Method of a request that writes an attribute. ibnet never sends it, because it changes nothing
-/// on the fabric.
+/// Method of a request that writes an attribute. ibnet never sends it, because ibnet does not
+/// change the fabric.
 pub const METHOD_SET: u8 = 0x02;
 /// Method of the reply to Get and Set.
 pub const METHOD_GET_RESP: u8 = 0x81;
@@ -42,11 +41,11 @@ pub const METHOD_GET_RESP: u8 = 0x81;
 /// The fields of the common header, without the constant versions and the reserved octets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Management class; 0x04 is performance management.
+    /// Management class. Performance management is class 0x04.
     pub class: u8,
     /// Version of the class.
     pub class_version: u8,
-    /// Method, with the response bit.
+    /// Method, including the response bit.
     pub method: u8,
     /// Status of a reply; 0 in a request.
     pub status: MadStatus,
@@ -54,7 +53,7 @@ pub struct Header {
     pub tid: Tid,
     /// AttributeID.
     pub attribute: u16,
-    /// AttributeModifier; its meaning depends on the attribute.
+    /// AttributeModifier. The attribute defines its meaning.
     pub modifier: u32,
 }
 
@@ -63,7 +62,7 @@ pub struct Header {
 pub struct MadStatus(pub u16);
 
 impl Header {
-    /// Parses the header. Any octets are a valid header.
+    /// Parses the header. Every sequence of octets is a valid header.
     pub fn parse(mad: &Mad) -> Self {
         let u16_at = |at: Range<usize>| u16::from_be_bytes([mad[at.start], mad[at.start + 1]]);
         let u32_at = |at: Range<usize>| u32::from_be_bytes([mad[at.start], mad[at.start + 1], mad[at.start + 2], mad[at.start + 3]]);
@@ -78,7 +77,7 @@ impl Header {
         }
     }
 
-    /// Writes the header and clears the rest of the MAD.
+    /// Writes the header, and sets the rest of the MAD to zero.
     pub fn emit(&self, mad: &mut Mad) {
         mad[field::BASE_VERSION] = BASE_VERSION;
         mad[field::MGMT_CLASS] = self.class;
@@ -98,26 +97,26 @@ impl Header {
 impl MadStatus {
     /// No error.
     pub const OK: Self = Self(0);
-    /// The agent is busy and discarded the request; it can be sent again.
+    /// The agent is busy and discarded the request. The request can be sent again.
     pub const BUSY: Self = Self(0x0001);
-    /// Another agent answers instead of this one; the data area names it.
+    /// Another agent answers such requests. The data area of the reply names this agent.
     pub const REDIRECT: Self = Self(0x0002);
     /// The agent does not support the attribute, or this method for it.
     pub const UNSUPPORTED_ATTRIBUTE: Self = Self(0x000c);
     /// A value in the attribute or its modifier is invalid, such as a PortSelect without a port.
     pub const INVALID_VALUE: Self = Self(0x001c);
 
-    /// Returns whether there is no error, neither here nor in the class-specific upper half.
+    /// Returns whether the status has no error, including its class-specific upper half.
     pub const fn is_ok(self) -> bool {
         self.0 == 0
     }
 
-    /// Returns whether another agent answers instead of this one.
+    /// Returns whether the reply redirects to another agent.
     pub const fn is_redirect(self) -> bool {
         self.0 & 2 != 0 && self.code() == 0
     }
 
-    /// Returns bits 2 to 4: the reason of a refusal; 0 without one.
+    /// Returns bits 2 to 4, the reason of a refusal, or 0 without a refusal.
     pub const fn code(self) -> u8 {
         ((self.0 >> 2) & 7) as u8
     }

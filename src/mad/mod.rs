@@ -1,12 +1,15 @@
 //! Management datagrams (MADs): encoding, decoding and transports.
 //!
-//! A MAD has 256 octets, in big-endian order: a common header of 24 octets ([`header`]), then the
-//! data of its class. ibnet uses performance management ([`pma`]) for counters. It uses subnet
-//! management ([`smp`]) and subnet administration ([`sa`]) only to verify which device the counters
-//! belong to.
+//! A MAD is a message that queries an InfiniBand device. It has 256 octets, in big-endian order. It
+//! begins with a common header of 24 octets ([`header`]). The rest is the data of its class. ibnet
+//! uses three classes:
 //!
-//! Functions take and return values in the byte order of the host. Decoding never panics. Encoding
-//! writes every octet of the MAD, so a buffer can be reused without clearing it.
+//! - performance management ([`pma`]) reads counters;
+//! - subnet management ([`smp`]) verifies which device answers, and reads the state of links;
+//! - subnet administration ([`sa`]) asks the subnet manager for the address of a device.
+//!
+//! The functions take and return values in the byte order of the host. Decoding never panics.
+//! Encoding writes all 256 octets, so a caller can reuse a buffer without clearing it.
 //!
 //! | module | contents |
 //! |---|---|
@@ -15,9 +18,9 @@
 //! | [`smp`] | class 0x01: NodeInfo, PortInfo |
 //! | [`sa`] | class 0x03: PathRecord |
 //! | [`query`] | a request of any class, and the check of its reply |
-//! | [`exchange`] | the data that an engine and a transport exchange |
-//! | [`transport`] | transports: libibumad and the simulator |
-//! | `libibmad` | decoding by libibmad, for comparison (feature `umad`) |
+//! | [`exchange`] | the data that the engine (`sweep::engine`) and a transport exchange |
+//! | [`transport`] | transports: they send and receive MADs, through libibumad or on a simulated fabric |
+//! | `libibmad` | the decoder of libibmad, to compare it with ours (feature `umad`) |
 
 pub mod exchange;
 pub mod header;

@@ -1,10 +1,10 @@
-//! A request of any management class that ibnet uses, and the check of a reply.
+//! A *query*: a request of any management class that ibnet uses, and the check of its reply.
 
 use super::header::{Header, METHOD_GET_RESP, MadStatus};
 use super::{MAD_LEN, Mad, pma, sa, smp};
 use crate::types::Tid;
 
-/// A request.
+/// /// A request of one of the three classes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Query {
     /// Performance management: counters and capabilities.
@@ -18,7 +18,7 @@ pub enum Query {
 /// Reason why a MAD does not answer a query. Its construction allocates no memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadReply {
-    /// The MAD is not 256 octets long, or is shorter than the requested record.
+    /// The MAD does not have 256 octets, or is shorter than the requested record.
     #[error("{0} octets instead of 256")]
     Length(usize),
     /// The MAD has another management class, or another version of the class.
@@ -71,11 +71,12 @@ impl Query {
         }
     }
 
-    /// Checks whether a MAD answers this query. The caller checks the transaction and the sender.
+    /// Checks whether a MAD answers this query. The caller checks the transaction identifier and
+    /// the sender.
     ///
     /// # Errors
-    /// [`BadReply::Status`] if the agent refused the query or redirects it; another variant if the
-    /// MAD does not answer this query.
+    /// Returns [`BadReply::Status`] if the agent refused or redirected the query. Returns another
+    /// variant if the MAD does not answer this query.
     pub fn check(&self, mad: &Mad, len: usize) -> Result<(), BadReply> {
         // A subnet manager may cut the MAD after the record.
         let least = if matches!(self, Self::Sa(_)) { sa::RECORD_END } else { MAD_LEN };
@@ -105,9 +106,9 @@ impl Query {
 
     /// Returns whether a reply redirects this query and has ClassPortInfo as its attribute.
     ///
-    /// The data area of a redirection holds a ClassPortInfo (IBA vol. 1, 13.5.4). Most agents
-    /// repeat the AttributeID of the request; the agent of IBM eHCA adapters sends that of
-    /// ClassPortInfo.
+    /// The data area of a redirection contains a ClassPortInfo (IBA vol. 1, 13.5.4). Most agents
+    /// repeat the AttributeID of the request in the header. The agent of IBM eHCA adapters sends
+    /// the AttributeID of ClassPortInfo instead.
     fn is_redirect(&self, header: &Header) -> bool {
         matches!(self, Self::Pma(_)) && header.status.is_redirect() && header.attribute == pma::CLASS_PORT_INFO.id
     }

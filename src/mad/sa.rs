@@ -1,8 +1,9 @@
-//! Subnet administration, class 0x03 (IBA vol. 1, 15.2): PathRecord, which has the LID of a port
-//! and the service level to it.
+//! Subnet administration, class 0x03 (IBA vol. 1, 15.2). This class is a service of the subnet
+//! manager. ibnet reads one attribute, PathRecord. It contains the LID of a port and the service
+//! level of the path to this port.
 //!
-//! A Get of one record fits into one MAD, so the segmentation of this class (RMPP) is not used. The
-//! attribute begins at octet 56.
+//! A single record fits into one MAD. So ibnet does not use the segmentation of this class (RMPP).
+//! The attribute begins at octet 56 of the MAD.
 
 use super::header::{HEADER_LEN, Header, METHOD_GET, MadStatus};
 use super::{MAD_LEN, Mad};
@@ -15,7 +16,7 @@ pub const CLASS_VERSION: u8 = 2;
 /// AttributeID of PathRecord.
 pub const PATH_RECORD: u16 = 0x0035;
 
-/// Octets up to the end of a PathRecord, which begins at octet 56 and has 64 octets.
+/// Octets of a MAD up to the end of the PathRecord, which begins at octet 56 and has 64 octets.
 pub const RECORD_END: usize = 120;
 
 /// Positions of the fields, in octets of the MAD (IBA vol. 1, 15.2.1.1 and 15.2.5.16).

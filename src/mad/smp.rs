@@ -1,10 +1,11 @@
-//! Subnet management, class 0x01, routed by LID (IBA vol. 1, 14.2): the identity of a device and
-//! the state of its links. Get only.
+//! Subnet management, class 0x01, routed by LID (IBA vol. 1, 14.2). ibnet reads the identity of a
+//! device and the state of its links. It sends only Get requests.
 //!
-//! These are the only MADs of ibnet that use VL15 and queue pair 0, which is unreliable and has no
-//! flow control. A device that requires an M_Key drops them without a reply. The attribute begins
-//! at octet 64 of the MAD, as in performance management, and has 64 octets. Its fields are declared
-//! with the same tables.
+//! No other MADs of ibnet use queue pair 0 and VL15. Queue pair 0 is unreliable and has no flow
+//! control. A device that requires an M_Key drops these MADs without a reply.
+//!
+//! The attribute begins at octet 64 of the MAD, as in performance management, and has 64 octets.
+//! Tables of the same type as in [`pma`](super::pma) declare its fields.
 
 use super::Mad;
 use super::header::{Header, METHOD_GET, MadStatus};
@@ -25,13 +26,13 @@ pub const PORT_INFO: u16 = 0x0015;
 /// AttributeID of PortInfoExtended: error correction and other properties of a port.
 pub const PORT_INFO_EXTENDED: u16 = 0x0033;
 
-/// A request for one attribute, of one port if the attribute belongs to a port.
+/// A request for one attribute. If the attribute belongs to a port, the request names the port.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Query {
     /// AttributeID.
     pub attribute: u16,
-    /// Port number in AttributeModifier; 0 for an attribute without a port, and for port 0 of a
-    /// switch.
+    /// Port number, sent in AttributeModifier. The value is 0 for an attribute without a port, and
+    /// for port 0 of a switch.
     pub port: PortNum,
 }
 
@@ -54,7 +55,7 @@ impl Query {
 /// NodeInfo (IBA vol. 1, 14.2.5.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NodeInfo {
-    /// Kind of the node; `None` for a type that IBA does not define.
+    /// Kind of the node. `None` for a type that IBA does not define.
     pub kind: Option<NodeKind>,
     /// Number of ports.
     pub ports: u8,
@@ -62,7 +63,7 @@ pub struct NodeInfo {
     pub system_guid: Guid,
     /// Node GUID.
     pub node_guid: Guid,
-    /// GUID of the port that answered; for a switch that of port 0.
+    /// GUID of the port that answered. For a switch it is the GUID of port 0.
     pub port_guid: Guid,
     /// Device ID, assigned by the vendor.
     pub device_id: u16,
@@ -130,8 +131,8 @@ impl NodeInfo {
     }
 }
 
-/// Returns the text of NodeDescription up to its first zero octet. Octets that are not UTF-8 are
-/// replaced.
+/// Returns the text of NodeDescription up to its first zero octet. Replaces octets that are not
+/// UTF-8.
 pub fn node_description(data: &Data) -> String {
     let text = &data[..64];
     let end = text.iter().position(|octet| *octet == 0).unwrap_or(text.len());
@@ -141,7 +142,7 @@ pub fn node_description(data: &Data) -> String {
 /// The fields of PortInfo that ibnet uses (IBA vol. 1, 14.2.5.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PortInfo {
-    /// CapabilityMask; on a switch only that of port 0 is valid.
+    /// CapabilityMask. On a switch only the mask of port 0 is valid.
     pub capability_mask: u32,
     /// LinkWidthActive: 1, 2, 4, 8, 16 for 1x, 4x, 8x, 12x, 2x.
     pub width: u8,
@@ -173,6 +174,8 @@ pub const IS_CAPABILITY_MASK2_SUPPORTED: u32 = 1 << 15;
 impl PortInfo {
     /// PortState of a link that carries data.
     pub const ACTIVE: u8 = 4;
+    /// PortState: down.
+    pub const DOWN: u8 = 1;
 
     /// Parses the attribute.
     pub fn parse(data: &Data) -> Self {
@@ -200,10 +203,11 @@ impl PortInfo {
         rest.into_iter().for_each(|(field, value)| field.set_raw(data, 0, value.into()));
     }
 
-    /// Returns width and speed with the words of `ibnetdiscover`. `capability_mask` is that of the
-    /// port, or of port 0 of its switch. It decides which of the three speeds is valid.
+    /// Returns width and speed in the words of `ibnetdiscover`. `capability_mask` is the
+    /// CapabilityMask of the port, or of port 0 of its switch. This mask decides which of the three
+    /// speed fields is valid.
     ///
-    /// FDR10 appears as QDR: only an attribute of the vendor distinguishes them.
+    /// FDR10 appears as QDR. Only an attribute of the vendor distinguishes the two.
     pub fn rate(&self, capability_mask: u32) -> LinkRate {
         let width = match self.width {
             1 => "1x",
@@ -229,7 +233,7 @@ impl PortInfo {
         LinkRate::new(width, speed)
     }
 
-    /// Returns the codes of a rate, and a mask that makes them valid. An unknown word gives 0.
+    /// Returns the codes of a rate, and a mask that makes the codes valid. An unknown word gives 0.
     pub fn of_rate(rate: &LinkRate, state: u8) -> Self {
         let width = match &*rate.width {
             "1x" => 1,
@@ -258,8 +262,8 @@ impl PortInfo {
 /// PortInfoExtended.FECModeActive.
 pub const FEC_MODE_ACTIVE: Field = Field::new("FECModeActive", "fec_mode_active", 32, 16);
 
-/// Returns whether the FEC of a port is a Reed-Solomon code according to PortInfoExtended: mode 2
-/// or 4, as in perfquery.
+/// Returns whether a port uses a Reed-Solomon code as its FEC. PortInfoExtended reports mode 2 or 4
+/// in this case (the rule of perfquery).
 pub fn is_rs_fec(data: &Data) -> bool {
     matches!(FEC_MODE_ACTIVE.raw(data, 0), 2 | 4)
 }

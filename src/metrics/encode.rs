@@ -1,4 +1,5 @@
-//! Encodes slots as OpenMetrics: by metric family, then by HCA port worker, then by port.
+//! Encodes slots as OpenMetrics text. The text is ordered by metric family, then by HCA port
+//! worker, then by port.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,6 +21,8 @@ use crate::types::{Guid, NodeKind, Printable};
 pub(super) struct Fabric {
     pub(super) last_slots: Vec<LastSlot>,
     pub(super) peers: Arc<Peers>,
+    /// Whether ports are encoded for which a worker is the secondary sampler.
+    pub(super) with_secondary: bool,
 }
 
 /// Ports of one kind of node in output order, with their labels.
@@ -39,12 +42,15 @@ struct LabelledPort<'a> {
     labels: Labels,
 }
 
+/// Label with the role of a worker.
+const ROLE: &str = "role";
+
 type Labels = Vec<(&'static str, String)>;
 
 impl Collector for Fabric {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for kind in [NodeKind::Switch, NodeKind::Hca, NodeKind::Router] {
-            let kind = PortsOfKind::new(kind, &self.last_slots);
+            let kind = PortsOfKind::new(kind, self.slots_with_ports());
             if !kind.ports.is_empty() {
                 kind.counters(&mut encoder)?;
                 kind.gauges(&mut encoder)?;
@@ -57,12 +63,12 @@ impl Collector for Fabric {
 }
 
 impl<'a> PortsOfKind<'a> {
-    fn new(kind: NodeKind, last_slots: &'a [LastSlot]) -> Self {
+    fn new(kind: NodeKind, last_slots: impl Iterator<Item = &'a LastSlot>) -> Self {
         let mut ports: Vec<LabelledPort<'a>> = Vec::new();
         for LastSlot { snapshot, is_fresh } in last_slots {
             for (index, port) in snapshot.ports.iter().enumerate().filter(|(_, port)| port.identity.kind == kind) {
                 let is_first = ports.last().is_none_or(|last| last.port.identity.guid != port.identity.guid);
-                ports.push(LabelledPort { worker: snapshot, is_fresh: *is_fresh, index, port, is_first, labels: labels(port) });
+                ports.push(LabelledPort { worker: snapshot, is_fresh: *is_fresh, index, port, is_first, labels: labels(snapshot, port) });
             }
         }
         Self { kind, ports }
@@ -181,7 +187,7 @@ impl<'a> PortsOfKind<'a> {
         let mut metric = encoder.encode_descriptor(&name, help, None, MetricType::Gauge)?;
         for port in &self.ports {
             if let Some(value) = value(port) {
-                let labels: Labels = port.labels.iter().filter(|(key, _)| keys.contains(key)).cloned().collect();
+                let labels: Labels = port.labels.iter().filter(|(key, _)| *key == ROLE || keys.contains(key)).cloned().collect();
                 gauge(&mut metric, &labels, value)?;
             }
         }
@@ -190,7 +196,7 @@ impl<'a> PortsOfKind<'a> {
 
     /// Encodes the info metrics that dashboards join on: names, LIDs and peers.
     ///
-    /// Their values come from the plan, so they exist whether or not a device answers.
+    /// Their values come from the plan. So they exist even if a device does not answer.
     fn infos(&self, peers: &Peers, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let (info, uplink) = (self.name("info"), self.name("uplink_info"));
         let mut metric = encoder.encode_descriptor(&info, "Name and LID of a device; the value is 1", None, MetricType::Gauge)?;
@@ -219,7 +225,12 @@ impl<'a> PortsOfKind<'a> {
 }
 
 impl Fabric {
-    /// Encodes the gauges of ports that only ibnet has.
+    /// Iterates over the slots whose ports are encoded.
+    fn slots_with_ports(&self) -> impl Iterator<Item = &LastSlot> {
+        self.last_slots.iter().filter(|slot| self.with_secondary || !slot.snapshot.is_secondary())
+    }
+
+    /// Encodes the gauges of ports that no other exporter has.
     fn port_gauges(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         type Value = fn(&Port) -> Option<f64>;
         let families: [(&str, &str, Value); 8] = [
@@ -250,7 +261,7 @@ impl Fabric {
         ];
         for (name, help, value) in families {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for LastSlot { snapshot, is_fresh } in &self.last_slots {
+            for LastSlot { snapshot, is_fresh } in self.slots_with_ports() {
                 for port in &snapshot.ports {
                     let value = match name {
                         // The only metric of a port that does not answer.
@@ -258,7 +269,9 @@ impl Fabric {
                         _ => value(port).filter(|_| *is_fresh && port.is_up),
                     };
                     if let Some(value) = value {
-                        gauge(&mut metric, &labels(port)[..2].to_vec(), value)?;
+                        let key: Labels =
+                            labels(snapshot, port).into_iter().filter(|(key, _)| ["guid", "port", ROLE].contains(key)).collect();
+                        gauge(&mut metric, &key, value)?;
                     }
                 }
             }
@@ -366,16 +379,19 @@ impl Fabric {
     }
 }
 
-/// Returns the labels of a port: the key (GUID and port number), then the name of its node.
-fn labels(port: &Port) -> Labels {
+/// Returns the labels of a port: the key (GUID and port number), then the name of its node. The
+/// ports of a secondary also have its role.
+fn labels(snapshot: &Snapshot, port: &Port) -> Labels {
     let identity = &port.identity;
     let node = Printable(&identity.node).to_string();
-    vec![("guid", identity.guid.to_string()), ("port", identity.port.to_string()), (identity.kind.as_str(), node)]
+    let labels = [("guid", identity.guid.to_string()), ("port", identity.port.to_string()), (identity.kind.as_str(), node)];
+    let role = snapshot.is_secondary().then(|| (ROLE, snapshot.role.to_owned()));
+    labels.into_iter().chain(role).collect()
 }
 
 fn worker_labels(snapshot: &Snapshot) -> Labels {
     let ca = Printable(&snapshot.ca).to_string();
-    vec![("ca", ca), ("ca_port", snapshot.ca_port.to_string()), ("role", snapshot.role.to_owned())]
+    vec![("ca", ca), ("ca_port", snapshot.ca_port.to_string()), (ROLE, snapshot.role.to_owned())]
 }
 
 fn with(labels: &Labels, key: &'static str, value: String) -> Labels {

@@ -1,19 +1,23 @@
-//! Metrics for Prometheus: the last slot of every HCA port worker as OpenMetrics text over HTTP.
-//! The endpoint is off unless [`Settings`] contain a listen address.
+//! Metrics for Prometheus. They are the results of the last slot of every HCA port worker, as
+//! OpenMetrics text over HTTP. (An HCA port worker is the thread that sends and receives MADs
+//! through one HCA port.) The endpoint is off unless [`Settings`] contain a listen address.
 //!
 //! 1. **A scrape delays no MAD.** After a slot, its worker copies the values into its own snapshot
 //!    and swaps a pointer. Workers and scrapes never wait for each other. The text of a slot is
-//!    rendered once and shared by all scrapes.
-//! 2. **Old values are never served.** A port that did not answer in the last slot has no counters,
-//!    only `ibnet_port_up 0`. When the last slot of a worker is overdue, its ports have no counters
+//!    made once, and all scrapes use it.
+//! 2. **Old values are never served.** A counter that is not queried in every slot is served until
+//!    it is due again. A port that did not answer in the last slot has none of these counters, only
+//!    `ibnet_port_up 0`. If the next slot of a worker is overdue, all of its ports have no counters,
 //!    and its `ibnet_up` is 0.
-//! 3. **Counters are those of the devices**: cumulative, data in octets, sometimes cleared by
-//!    other tools. Their names are those of existing exporters, so that existing dashboards work;
-//!    `docs/metrics.md` lists them.
-//! 4. **Access depends on the address**: every user of this host can read metrics at a loopback
-//!    address; any other address requires TLS and a password.
+//! 3. **A port counts once.** The ports of which a worker is the secondary sampler are served on
+//!    request only, with the label `role`.
+//! 4. **Counters have the values of the devices.** They are cumulative, and data is in octets.
+//!    Other tools sometimes clear them. Their names are those of existing exporters, so that
+//!    existing dashboards work. `docs/metrics.md` lists the names.
+//! 5. **Access depends on the address.** Every user of this host can read metrics at a loopback
+//!    address. Any other address requires TLS and a password.
 //!
-//! This module reads no clock: the caller of [`Metrics::new`] provides one.
+//! This module reads no clock. The caller of [`Metrics::new`] provides one.
 
 mod encode;
 mod names;
@@ -39,10 +43,11 @@ pub use self::server::{Server, ServerError};
 pub use self::settings::{Raw, Settings, SettingsError};
 pub use self::snapshot::WorkerMetrics;
 
-/// Peers of links by GUID, as the plan describes them: kind of the node, if known, and LID.
+/// The peers of links by GUID. Each entry has the kind of the node, if the plan contains it, and
+/// the LID.
 pub type Peers = BTreeMap<Guid, (Option<NodeKind>, Lid)>;
 
-/// Returns the time since an arbitrary start; it must not decrease.
+/// Returns the time since an arbitrary start. The time must not decrease.
 pub type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
 
 /// The metrics of all HCA port workers of a process.
@@ -50,10 +55,13 @@ pub struct Metrics {
     workers: Mutex<Vec<snapshot::Shared>>,
     peers: Mutex<Arc<Peers>>,
     clock: Clock,
+    /// Whether ports are served for which a worker is the secondary sampler.
+    with_secondary: bool,
     rendered: Mutex<RenderedText>,
 }
 
-/// The last rendered text, and the publication times and freshness of the slots in it.
+/// The text that was made last, and the slots in it. Each slot has its publication time, and a mark
+/// whether it was fresh.
 #[derive(Default)]
 struct RenderedText {
     slots: Vec<(Duration, bool)>,
@@ -67,13 +75,19 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// Creates metrics without workers. `clock` gives the times of publication and must not go
-    /// backwards.
-    pub fn new(peers: Peers, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { workers: Mutex::default(), peers: Mutex::new(Arc::new(peers)), clock: Box::new(clock), rendered: Mutex::default() })
+    /// Creates metrics without workers. `clock` returns the times of publication. It must not go
+    /// backwards. `with_secondary` adds the ports of which a worker is the secondary sampler.
+    pub fn new(peers: Peers, with_secondary: bool, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            workers: Mutex::default(),
+            peers: Mutex::new(Arc::new(peers)),
+            clock: Box::new(clock),
+            with_secondary,
+            rendered: Mutex::default(),
+        })
     }
 
-    /// Adds a worker. Its slots are served from the first one until the handle is dropped.
+    /// Adds a worker. Scrapes get its slots from the first one on, until the handle is dropped.
     pub fn worker(self: &Arc<Self>) -> WorkerMetrics {
         let (worker, shared) = WorkerMetrics::new(Arc::clone(self));
         lock(&self.workers).push(shared);
@@ -103,8 +117,8 @@ impl Metrics {
 
     /// Returns whether every worker finished a slot recently and its transport is open.
     ///
-    /// A worker before its first slot, as after a reload, is ignored. Without any finished slot the
-    /// result is `false`.
+    /// Ignores a worker before its first slot, for example after a reload. Returns `false` if no
+    /// worker has finished a slot.
     pub fn is_healthy(&self) -> bool {
         let slots = self.last_slots();
         !slots.is_empty() && slots.iter().all(LastSlot::is_up)
@@ -117,7 +131,11 @@ impl Metrics {
         let mut rendered = lock(&self.rendered);
         if rendered.text.is_empty() || rendered.slots != slots {
             let mut registry = Registry::default();
-            registry.register_collector(Box::new(encode::Fabric { last_slots, peers: Arc::clone(&lock(&self.peers)) }));
+            registry.register_collector(Box::new(encode::Fabric {
+                last_slots,
+                peers: Arc::clone(&lock(&self.peers)),
+                with_secondary: self.with_secondary,
+            }));
             let mut text = String::with_capacity(rendered.text.len());
             // Writing to a String cannot fail.
             let _ = text::encode(&mut text, &registry);
@@ -140,8 +158,8 @@ impl LastSlot {
     }
 }
 
-/// Locks a mutex, poisoned or not: under these locks values are only moved or copied, so that a
-/// panic cannot leave a half-changed value.
+/// Locks a mutex, even if it is poisoned. Under these locks, values are only moved or copied. So a
+/// panic cannot leave a value that is changed only in part.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,9 @@
 //! Metric names of counters, without the prefix (`infiniband_switch_` or `infiniband_hca_`) and
 //! without the suffix `_total`.
 //!
-//! The names are those of treydock's `infiniband_exporter`, so that its dashboards work. A counter
-//! that this exporter does not have keeps its name in the records, with the prefix `port_`.
+//! The names are those of `infiniband_exporter` by treydock, so that its dashboards work. If this
+//! exporter does not have a counter, the counter keeps its name in the records, with the prefix
+//! `port_`.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
 //! Access control of the metrics endpoint: certificate, key and password.
 //!
-//! All three are files. A file is read again when it has changed.
+//! The certificate, the key and the password are files. A file is read again when it has changed.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -21,8 +21,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::Settings;
 
-/// Least number of characters of a password. Failed attempts are not slowed down, so a password
-/// must be too long to be guessed.
+/// Smallest number of characters of a password. The server does not slow down failed attempts, so a
+/// password must be too long to be guessed.
 const SHORTEST_PASSWORD: usize = 16;
 
 /// Largest size of each of these files in octets.
@@ -31,7 +31,7 @@ const LONGEST_FILE: u64 = 1 << 20;
 /// User name of HTTP basic authentication.
 const USER: &str = "ibnet";
 
-/// One of the files; its text form is the configuration key.
+/// One of the files. Its text form is the configuration key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SecretFile {
     /// `metrics.tls_cert`.
@@ -99,7 +99,7 @@ pub(super) struct Secrets {
     stamps: Vec<Option<(SystemTime, u64)>>,
     tls: Option<TlsAcceptor>,
     password: Option<String>,
-    /// Whether the last reading failed; a failure is logged once.
+    /// Whether the last reading failed. A failure is logged once.
     is_failing: bool,
 }
 
@@ -220,7 +220,7 @@ mod tests {
     }
 
     fn settings(path: &Path) -> Settings {
-        Settings { listen: ([127, 0, 0, 1], 0).into(), tls: None, password_file: Some(path.to_owned()) }
+        Settings { listen: ([127, 0, 0, 1], 0).into(), tls: None, password_file: Some(path.to_owned()), secondary: false }
     }
 
     #[test]

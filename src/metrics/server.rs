@@ -1,7 +1,7 @@
-//! HTTP server for `/metrics` and `/healthz`, on its own thread.
+//! The HTTP server for `/metrics` and `/healthz`. It runs on its own thread.
 //!
-//! Each connection serves one request. The number of connections, the size of a request and the
-//! time of a connection are bounded.
+//! Each connection serves one request. Three numbers have limits: the connections at one time, the
+//! size of a request, and the duration of a connection.
 
 use std::convert::Infallible;
 use std::io;
@@ -25,7 +25,7 @@ use tokio::sync::Semaphore;
 use super::secrets::{Secrets, SecretsError};
 use super::{Metrics, Settings, lock};
 
-/// Largest number of simultaneous connections; further ones wait in the kernel's queue.
+/// Largest number of simultaneous connections. Further connections wait in the queue of the kernel.
 const MOST_CONNECTIONS: usize = 16;
 
 /// Time limit of a connection, from accepting it to the end of the response.
@@ -64,7 +64,7 @@ pub enum ServerError {
     Thread(#[source] io::Error),
 }
 
-/// A bound listener; [`start`](Self::start) begins to serve.
+/// A server whose address is bound. [`start`](Self::start) begins to serve.
 pub struct Server {
     listener: TcpListener,
     secrets: Secrets,

@@ -1,5 +1,5 @@
-//! The `[metrics]` table of the configuration: listen address, and access control for addresses
-//! that other hosts can reach.
+//! The table `[metrics]` of the configuration. It has the listen address, and the access control
+//! for an address that other hosts can reach.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,17 +19,21 @@ pub struct Raw {
     pub tls_key: String,
     /// Path of the password file.
     pub password_file: String,
+    /// Whether ports are served for which this sampler is the secondary.
+    pub secondary: bool,
 }
 
 /// The checked table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Listen address and port; port 0 means any free port.
+    /// Listen address and port. Port 0 means any free port.
     pub listen: SocketAddr,
     /// Paths of certificate and key.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// Path of the password file; `None` if no password is required.
+    /// Path of the password file. `None` if no password is required.
     pub password_file: Option<PathBuf>,
+    /// Whether ports are served for which this sampler is the secondary.
+    pub secondary: bool,
 }
 
 /// The `[metrics]` table is not valid.
@@ -72,7 +76,7 @@ pub enum SettingsError {
 }
 
 impl Raw {
-    /// Checks the table. Returns `None` if no metrics are to be served.
+    /// Checks the table. Returns `None` if the table has no listen address.
     ///
     /// # Errors
     /// Returns the first fault.
@@ -95,7 +99,7 @@ impl Raw {
         if !is_local(listen) && !missing.is_empty() {
             return Err(SettingsError::Open { listen, missing: missing.join(", ") });
         }
-        Ok(Some(Settings { listen, tls, password_file: path(&self.password_file) }))
+        Ok(Some(Settings { listen, tls, password_file: path(&self.password_file), secondary: self.secondary }))
     }
 }
 
@@ -110,7 +114,7 @@ mod tests {
 
     fn check(listen: &str, cert: &str, key: &str, password: &str) -> Result<Option<Settings>, SettingsError> {
         let [listen, tls_cert, tls_key, password_file] = [listen, cert, key, password].map(str::to_owned);
-        Raw { listen, tls_cert, tls_key, password_file }.check()
+        Raw { listen, tls_cert, tls_key, password_file, secondary: false }.check()
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! Snapshot of the last slot of one HCA port worker.
+//! A snapshot of the last slot of one HCA port worker.
 //!
-//! The worker fills one of two copies while scrapes read the other, and then swaps a pointer.
+//! There are two copies. The worker fills one copy while scrapes read the other one. Then it swaps
+//! a pointer.
 
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use hdrhistogram::Histogram;
 
 use super::{Metrics, names};
 use crate::mad::pma::Field;
-use crate::record::{PortIdentity, Shares};
+use crate::record::{PortIdentity, ROLES, Shares};
 use crate::sweep::counter::Columns;
 use crate::sweep::driver::{DriverSettings, PortReport, SlotReport};
 use crate::sweep::sample::Status;
@@ -19,10 +20,11 @@ use crate::types::PortNum;
 /// The last slot of a worker, shared with scrapes.
 pub(super) type Shared = Arc<Mutex<Option<Arc<Snapshot>>>>;
 
-/// Least time for which a peak is kept, so that a scrape interval of a minute misses no peak.
+/// Shortest time for which a peak is kept. With one scrape per minute, Prometheus then sees every
+/// peak.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Extra time after two intervals before the last slot counts as overdue.
+/// The last slot is overdue after two intervals and this time.
 const OVERDUE_MARGIN: Duration = Duration::from_secs(1);
 
 /// One slot, and the totals of all slots of its worker.
@@ -45,7 +47,7 @@ pub(super) struct Snapshot {
     pub(super) totals: Totals,
     pub(super) ports: Vec<Port>,
     pub(super) layout: Arc<Layout>,
-    /// For each port and family of [`Layout`], whether the port has it in this slot.
+    /// For each port and family of [`Layout`], whether its value holds in this slot.
     present: Vec<bool>,
     /// Values of all families of each port, in the order of [`Layout`].
     values: Vec<u64>,
@@ -55,9 +57,10 @@ pub(super) struct Snapshot {
 #[derive(Clone, Debug)]
 pub(super) struct Port {
     pub(super) identity: PortIdentity,
-    /// Whether the port answered in this slot.
+    /// Whether the port answered in this slot; for a port with a dead link, when it was last
+    /// queried.
     pub(super) is_up: bool,
-    /// Whether the link is active; `None` before the first PortInfo reply.
+    /// Whether the link is active. `None` before the first PortInfo reply.
     pub(super) active: Option<bool>,
     pub(super) shares: Shares,
     /// Largest shares of the last one to two [`WINDOW`]s.
@@ -89,7 +92,7 @@ pub(super) struct Totals {
 pub(super) struct Distribution {
     pub(super) sum_seconds: f64,
     pub(super) count: u64,
-    /// Counts by [`BOUNDS`]; the last bucket has no upper bound.
+    /// Counts by [`BOUNDS`]. The last bucket has no upper bound.
     pub(super) buckets: [u64; BOUNDS.len() + 1],
 }
 
@@ -130,7 +133,7 @@ pub(super) struct Family {
     pub(super) name: String,
     /// IBA name and unit.
     pub(super) help: String,
-    /// Label that numbers the values of an array; `None` for a single value.
+    /// Label that numbers the values of an array. `None` for a single value.
     pub(super) index: Option<&'static str>,
     /// Name in the records.
     pub(super) json: &'static str,
@@ -193,12 +196,17 @@ impl Snapshot {
         }
     }
 
+    /// Returns whether the worker is the secondary sampler of its ports.
+    pub(super) fn is_secondary(&self) -> bool {
+        self.role == ROLES[1]
+    }
+
     /// Returns whether the next slot is not overdue.
     pub(super) fn is_fresh(&self, now: Duration) -> bool {
         now.saturating_sub(self.published) <= self.interval * 2 + OVERDUE_MARGIN
     }
 
-    /// Returns the values of a family, or `None` if the port does not have it in this slot.
+    /// Returns the values of a family, or `None` if they do not hold in this slot.
     pub(super) fn values(&self, port: usize, family: usize) -> Option<&[u64]> {
         let Layout { families, width, .. } = &*self.layout;
         let Family { first, len, .. } = families[family];
@@ -231,7 +239,10 @@ impl Snapshot {
         let Self { layout, present, values, ports, .. } = self;
         let mut columns = layout.columns.iter();
         let mut saturated = 0;
-        for (field, raws) in port.reading.counters(all) {
+        // A counter holds until it is due again, as long as the port answers.
+        let (answered, held) = (port.reading.counters(all), port.reading.held_counters(all));
+        let is_up = ports[index].is_up;
+        for (field, raws) in answered.filter(|_| !is_up).chain(held.filter(|_| is_up)) {
             // Both sequences are in the order of the columns.
             let Some((.., place)) = columns.find(|(json, width, _)| (*json, *width) == (field.json, field.width)) else { break };
             // Settings of the agent are not counters.
@@ -250,7 +261,8 @@ impl Snapshot {
     }
 }
 
-/// Handle by which a worker publishes its slots. Dropping it removes them from the metrics.
+/// A worker publishes its slots with this handle. Dropping the handle removes the slots from the
+/// metrics.
 #[derive(Debug)]
 pub struct WorkerMetrics {
     metrics: Arc<Metrics>,
@@ -276,7 +288,8 @@ impl WorkerMetrics {
 
     /// Publishes a slot without waiting.
     ///
-    /// If a scrape holds the lock at this moment, this slot is not published; the next slot is.
+    /// If a scrape holds the lock at this moment, this slot is not published. The next slot is
+    /// published again.
     pub fn publish(&mut self, report: SlotReport<'_>) {
         self.totals.add(report);
         let mut next = self.spare.take().unwrap_or_else(|| Arc::new(Snapshot::new(report)));
@@ -362,8 +375,13 @@ impl Port {
             self.identity.clone_from(report.identity);
         }
         let PortReport { identity, sample, reading, active } = report;
-        self.is_up = matches!(sample.status, Status::Ok | Status::Late);
+        self.is_up = match sample.status {
+            Status::Ok | Status::Late => true,
+            // The port is queried less often than once a slot: its last answer counts.
+            Status::Down => reading.holds_any(),
+            _ => false,
+        };
         self.active = *active;
-        self.shares = Shares::of(identity, sample, reading);
+        self.shares = Shares::of(identity, sample, reading.held_rates());
     }
 }

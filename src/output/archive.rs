@@ -1,8 +1,8 @@
 //! Rotated files: their names, their compression, and the removal of the oldest.
 //!
-//! `lines.jsonl` is renamed to `lines-20261121T131144Z.jsonl`, with the time of the rotation, and
-//! compressed to `lines-20261121T131144Z.jsonl.zst`. The pattern `lines*.jsonl*` matches all these
-//! files, in order of time.
+//! At a rotation, `lines.jsonl` gets the name `lines-20261121T131144Z.jsonl`, with the time of the
+//! rotation. After compression its name is `lines-20261121T131144Z.jsonl.zst`. The pattern
+//! `lines*.jsonl*` matches all these files, in order of time.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader};
@@ -33,7 +33,7 @@ pub(super) struct Archive {
     folder: PathBuf,
     keep: Option<usize>,
     compress: bool,
-    /// Queue of the compressing thread; `None` before the first rotation.
+    /// Queue of the compressing thread. `None` before the first rotation.
     compressor: Option<Sender<PathBuf>>,
 }
 

@@ -1,8 +1,9 @@
-//! Records of one slot, from the driver to the outputs.
+//! A batch: the records of one slot, on their way from the driver to the outputs.
 //!
-//! Two records differ from output to output: the `sweep` record has the number of records that the
-//! output dropped, and a `lines_lost` event reports the same number. Both are handed over as
-//! values; each output writes its own lines.
+//! Most records are the same for all outputs, so the batch has them as text. Two records differ
+//! between outputs, because they contain the number of records that this output dropped: the
+//! `sweep` record and the `lines_lost` event. The batch has these two as values, and each output
+//! writes its own lines.
 
 use serde::Serialize;
 
@@ -14,17 +15,19 @@ use crate::record::{self, EventRecord, SweepRecord};
 pub struct Batch {
     /// Records as JSON lines, each with its line feed.
     pub bytes: Vec<u8>,
-    /// End of each record in `bytes`, and its type. NATS makes one message of each.
+    /// End of each record in `bytes`, and its type. The NATS output makes one message of each
+    /// record.
     pub records: Vec<(usize, Type)>,
-    /// Number of records, the one in `sweep` included.
+    /// Number of records, including the record in `sweep`.
     pub lines: u64,
     /// Time at which the batch was made, in nanoseconds since 1970 (UTC). File rotation uses this
     /// time.
     pub ts: u64,
-    /// `sweep` record and its place: the number of octets of `bytes` before it. The output sets
-    /// `lines_lost`.
+    /// `sweep` record, and its place: the number of octets of `bytes` before this record. The
+    /// output sets the field `lines_lost` of the record.
     pub sweep: Option<(usize, SweepRecord<String>)>,
-    /// Event that is written before the batch if records were dropped. The output sets `detail`.
+    /// Event that the output writes before the batch if it dropped records. The output sets
+    /// `detail`.
     pub gap: Option<EventRecord<String>>,
 }
 
@@ -36,14 +39,14 @@ impl Batch {
         self.lines += 1;
     }
 
-    /// Returns an empty batch with room for as many records.
+    /// Returns an empty batch with capacity for as many records.
     pub(crate) fn next(&self) -> Self {
         let (bytes, records) = (Vec::with_capacity(self.bytes.len()), Vec::with_capacity(self.records.len()));
         Self { bytes, records, ..Self::default() }
     }
 
-    /// Appends the records; `dropped` records were dropped before them. `ends` receives the end of
-    /// each record in `to`, and its type.
+    /// Appends the records to `to`. `dropped` is the number of records that were dropped before
+    /// them. `ends` receives the end of each record in `to`, and its type.
     pub(super) fn write(&self, dropped: u64, to: &mut Vec<u8>, ends: &mut Vec<(usize, Type)>) {
         let at = self.sweep.as_ref().map_or(self.bytes.len(), |(at, _)| (*at).min(self.bytes.len()));
         let (before, after) = self.bytes.split_at(at);
@@ -117,7 +120,7 @@ pub(super) mod short {
 
     /// A `start` record of a sampler.
     pub(crate) fn start(sampler: &str) -> Start<String> {
-        Start { sampler: sampler.to_owned(), role: "primary".to_owned(), clock_ns: Some(1), ..Start::default() }
+        Start { sampler: sampler.to_owned(), role: "primary".to_owned(), mads_per_slot: Some(1), clock_ns: Some(1), ..Start::default() }
     }
 
     /// An event that reports dropped records.

@@ -1,4 +1,4 @@
-//! Errors when an output is opened.
+//! Errors of opening an output.
 
 use std::io;
 use std::path::{Path, PathBuf};

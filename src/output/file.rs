@@ -1,9 +1,11 @@
-//! A file: records are appended. Rotation renames the file. The file is never truncated.
+//! The file output. It appends records to a file. To rotate the file, it renames it and opens a new
+//! one. It never truncates a file.
 //!
-//! One program at a time writes to a file: the output holds an advisory lock (`flock`) on it.
+//! One program at a time writes to a file: the output holds an advisory lock (`flock`) on the file.
 //!
-//! Before each write the output checks whether another program renamed, removed or truncated the
-//! file. If so, it begins a new file of that name, with `start` records at its head.
+//! Before each write, the output checks whether another program renamed, removed or truncated the
+//! file. In this case the output opens a new file with the same name. The new file begins with
+//! `start` records.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -41,7 +43,7 @@ struct Opened {
     is_file: bool,
     /// Size in octets.
     length: u64,
-    /// Rotation period of the last slot in the file.
+    /// Number of the rotation period of the last slot in the file.
     period: Option<u64>,
     /// Records that the reader of a FIFO may not have read yet; `None` for other files.
     fifo: Option<Fifo>,

@@ -1,8 +1,8 @@
-//! The threads of the outputs, and the end of these threads at a stop.
+//! The threads of the outputs, and their end at a stop of the program.
 //!
-//! An output that cannot write, for example to a full pipe, must not delay the end of the program
-//! without limit. A stop therefore waits for a given time. Then it reports for every output the
-//! number of records that were not written.
+//! Some outputs cannot write, for example to a full pipe. Such an output must not delay the end of
+//! the program without limit. So a stop waits for the outputs for a given time. Then it reports for
+//! every output the number of records that were not written.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

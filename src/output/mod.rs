@@ -1,19 +1,23 @@
-//! Outputs of the records: standard output, files, sockets with readers, NATS servers.
+//! Outputs: the destinations of the records. An output is standard output, a file, a socket with
+//! readers, or a NATS server.
 //!
-//! The driver hands over whole batches and never waits. Each output has a queue ([`Output::buffer`]
-//! octets) and a thread. An output that is slow, full or unreachable drops the records that do not
-//! fit. Other outputs are not affected. The output reports the number of dropped records in its own
-//! stream: in a `lines_lost` event before the next records, and in the next `sweep` record. At a
-//! stop [`Running::finish`] reports the number of records that were not written.
+//! The driver (`sweep::driver`) makes the records of a slot. It gives them to the outputs as one
+//! *batch*, and never waits for an output. Each output has a thread, and a queue of
+//! [`Output::buffer`] octets. An output can be slow, full or unreachable. Its queue then becomes
+//! full, and the output *drops* the records that do not fit. Other outputs are not affected.
+//!
+//! An output reports the number of dropped records in its own stream. The number is in a
+//! `lines_lost` event before the next records, and in the next `sweep` record. When the program
+//! stops, [`Running::finish`] reports the number of records that were not written.
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`options`] | settings of an output |
 //! | [`finish`] | the threads, and the results at a stop |
-//! | `batch`, `queue` | records between the driver and the outputs |
-//! | `stream` | the text of one file or connection: `start` records, gaps, incomplete lines |
-//! | `backlog` | the records that the readers of a socket have in common |
-//! | `fifo` | the reader of a FIFO at the end |
+//! | `batch`, `queue` | the way of the records from the driver to the outputs |
+//! | `stream` | the text of one file or connection: `start` records, then whole lines |
+//! | `backlog` | the records that the readers of a socket share |
+//! | `fifo` | the wait for the reader of a FIFO at the end |
 //! | `lock` | the lock of a file |
 //! | `notices` | events of the outputs themselves |
 //! | `stdout`, `file`, `archive`, `socket`, `nats`, `subject` | the outputs |
@@ -80,7 +84,7 @@ enum Open {
 pub struct Lines(std::sync::Mutex<(Inbox, Stream)>);
 
 impl Lines {
-    /// Returns the records that were handed over since the last call.
+    /// Returns the records that were added since the last call.
     pub fn text(&self) -> String {
         let mut guard = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let (inbox, stream) = &mut *guard;
@@ -126,7 +130,7 @@ impl Output {
 }
 
 impl Destination {
-    /// Returns an outlet whose records stay in memory, and the records.
+    /// Returns an outlet that keeps its records in memory, and the records.
     pub fn memory() -> (Outlet, Lines) {
         let (queue, inbox) = queue(&"memory", Kind::File, BUFFER);
         (Outlet::new(vec![queue], Arc::default()), Lines((inbox, Stream::default()).into()))
@@ -144,8 +148,8 @@ impl Writer {
         self.kind
     }
 
-    /// Writes until all outlets are dropped, the output is ended, or the reader closes the pipe of
-    /// standard output.
+    /// Writes records until one of three things happens: all outlets are dropped, the output is
+    /// ended, or the reader closes the pipe of standard output.
     pub fn run(self) -> Finished {
         let stopper = self.stopper();
         match self.open {
@@ -173,7 +177,8 @@ impl Writer {
     }
 }
 
-/// Writes a text. Returns the number of written octets, and the error if not all were written.
+/// Writes a text. Returns the number of written octets. Also returns the error if not all octets
+/// were written.
 fn write_counted(to: &mut impl Write, text: &[u8]) -> (usize, io::Result<()>) {
     let mut written = 0;
     while written < text.len() {

@@ -1,11 +1,14 @@
-//! A NATS server with JetStream: each record is a message and is kept until the server acknowledges
-//! it.
+//! The NATS output. Each record is a message to a NATS server with JetStream. The output keeps a
+//! record until the server acknowledges the message.
 //!
-//! While the server is unreachable records wait in the queue, up to
+//! If the server is unreachable, the records wait in the queue, up to
 //! [`Output::buffer`](super::Output::buffer) octets. Records that do not fit are dropped and
-//! reported, as by every output. A record without an acknowledgement is sent again with the same
-//! `Nats-Msg-Id`. A stream with a duplicate window (two minutes by default) stores it once. The
-//! stream belongs to the administrator: its subjects, its limits and its storage.
+//! reported, as in every output.
+//!
+//! If the server does not acknowledge a record, the output sends the record again with the same
+//! `Nats-Msg-Id`. The stream at the server then stores the record only once, if its duplicate
+//! window is long enough (two minutes by default). The administrator creates this stream, and sets
+//! its subjects, limits and storage.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};

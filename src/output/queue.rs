@@ -1,4 +1,5 @@
-//! The queues: one for each output, with a limit in octets. Adding records never blocks.
+//! The queues of the outputs. Each output has one, with a limit in octets. Adding records to a
+//! queue never blocks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ use crate::record::Start;
 /// Upper estimate of the octets of memory that a batch takes in addition to its lines.
 const OVERHEAD: u64 = 1024;
 
-/// Sender to the queues of all outputs. Each clone is a source of records with its own `start`
-/// record.
+/// Sender to the queues of all outputs. Each clone is a *source*: a sender of records with its own
+/// `start` record.
 #[derive(Debug)]
 pub struct Outlet {
     queues: Arc<[Queue]>,
@@ -37,11 +38,11 @@ pub(super) type SourceId = u32;
 pub(super) enum Message {
     /// New `start` record of a source.
     Start(SourceId, Arc<Start<String>>),
-    /// Records, and how many records were dropped directly before them.
+    /// Records, and the number of records that were dropped directly before them.
     Lines(#[cfg_attr(not(feature = "nats"), expect(dead_code, reason = "only NATS needs the source"))] SourceId, Arc<Batch>, u64),
     /// A source ended.
     Gone(SourceId),
-    /// The output ends; later messages are not written.
+    /// The output ends. It does not write later messages.
     End,
 }
 
@@ -81,11 +82,12 @@ struct Shared {
     refused: AtomicU64,
     /// Whether the last records did not fit.
     is_full: AtomicBool,
-    /// Number of records in the queue or being written, with the refused ones before them.
+    /// Number of records that are in the queue or being written. It includes the refused records
+    /// that a message in the queue counts.
     queued: AtomicU64,
-    /// Number of records that the output dropped and that no record reports yet.
+    /// Number of records that the output dropped and that no record has reported yet.
     unreported: AtomicU64,
-    /// Wakes an output that waits for a peer when the drain time is over.
+    /// After the drain time, wakes an output that waits for its peer (a server or a reader).
     abandoned: Notify,
 }
 
@@ -119,8 +121,8 @@ impl Outlet {
         self.queues.iter().for_each(|queue| queue.put(Message::Start(self.source, Arc::clone(&start))));
     }
 
-    /// Adds records to all queues without blocking. If a queue is full, the records are dropped for
-    /// that output, and their number is reported before the next accepted records.
+    /// Adds records to all queues without blocking. If a queue is full, its output drops the
+    /// records. It reports their number before the next records that it accepts.
     pub fn offer(&self, mut batch: Batch) {
         self.notices.append_to(&mut batch);
         if batch.lines == 0 {
@@ -157,7 +159,7 @@ impl Drop for Outlet {
 }
 
 impl Queue {
-    /// Adds a small and rare message, without checking the limit.
+    /// Adds a message without checking the limit. Such messages are small and rare.
     pub(super) fn put(&self, message: Message) {
         // An error means that the output has ended and does not need the message.
         let _ = self.sender.send(message);
@@ -167,8 +169,8 @@ impl Queue {
     pub(super) fn offer(&self, source: SourceId, batch: &Arc<Batch>) -> u64 {
         let shared = &*self.shared;
         if self.sender.is_closed() {
-            // The output has ended. The records count as dropped, but not as refused by a full
-            // queue.
+            // The output has ended. The records count as not written, but not as records that did
+            // not fit.
             shared.refused.fetch_add(batch.lines, Ordering::Relaxed);
             return 0;
         }
@@ -216,7 +218,8 @@ impl Stopper {
         self.shared.abandoned.notified().await;
     }
 
-    /// Returns the number of records that were not written and that no record reports.
+    /// Returns the number of records that the output has not written, and whose loss it has not yet
+    /// reported in a record.
     pub(super) fn unwritten(&self) -> u64 {
         let Shared { refused, queued, unreported, .. } = &*self.shared;
         [refused, queued, unreported].into_iter().map(|count| count.load(Ordering::Relaxed)).fold(0, u64::saturating_add)
@@ -229,7 +232,7 @@ impl Stopper {
 }
 
 impl Inbox {
-    /// Returns the next message; `None` after the last one.
+    /// Returns the next message, or `None` after the last one.
     pub(super) async fn next(&mut self) -> Option<Message> {
         if self.has_ended {
             return None;
@@ -238,8 +241,8 @@ impl Inbox {
         self.took(message)
     }
 
-    /// Returns the next message and blocks the thread until there is one; `None` after the last
-    /// one.
+    /// Returns the next message. Blocks the thread until there is a message. Returns `None` after
+    /// the last one.
     pub(super) fn wait(&mut self) -> Option<Message> {
         if self.has_ended {
             return None;
@@ -248,7 +251,7 @@ impl Inbox {
         self.took(message)
     }
 
-    /// Returns the next message; `None` if the queue is empty.
+    /// Returns the next message, or `None` if the queue is empty.
     pub(super) fn ready(&mut self) -> Option<Message> {
         if self.has_ended {
             return None;
@@ -310,7 +313,7 @@ mod tests {
         (Outlet::new(queues, Arc::default()), inboxes)
     }
 
-    /// Takes all messages; returns the records of each batch and how many were dropped before it.
+    /// Takes all messages. Returns the records of each batch and how many were dropped before it.
     fn taken(inbox: &mut Inbox) -> Vec<(u64, u64)> {
         let mut counts = Vec::new();
         while let Some(message) = inbox.ready() {

@@ -1,4 +1,5 @@
-//! Result of an output at its end: its state, and the number of records that were not written.
+//! The result of an output at its end: the final state, and the number of records that were not
+//! written.
 
 use super::options::Kind;
 

@@ -1,16 +1,18 @@
-//! A Unix or TCP socket: each reader that connects receives its own stream.
+//! The socket output: a Unix or TCP socket. Each program that connects is a *reader*, and receives
+//! its own stream.
 //!
-//! A reader first receives the `start` records, then every slot from the next one on. All readers
-//! share one copy of the records, the [`Backlog`]. A slow reader loses records, which its own stream
-//! reports; other readers are not affected. A reader that does not accept a piece within
-//! [`WRITE_TIMEOUT`] is disconnected, so that another reader can connect. The socket does not read
-//! data from readers.
+//! A reader first receives the `start` records, and then all records from the next slot on. All
+//! readers share one copy of the records, the [`Backlog`]. A slow reader loses records, and its
+//! stream reports their number. Other readers are not affected. If a reader does not accept a piece
+//! of the records within [`WRITE_TIMEOUT`], the output disconnects it, so that another reader can
+//! connect. The output reads no data from readers.
 //!
 //! If another program removes the file of a Unix socket, the output makes it again with the next
 //! slot.
 //!
-//! Every user who can connect can read the records. A Unix socket has mode 0660. A TCP socket is
-//! open at least to every user of the host.
+//! Every user who can connect can read the records. A Unix socket has mode 0660. Every user of the
+//! host can connect to a TCP socket. On an address other than loopback, users of other hosts can
+//! also connect.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! Standard output.
+//! The output to standard output.
 
 use std::fs::{self, File};
 use std::io;

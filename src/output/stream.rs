@@ -1,5 +1,6 @@
-//! The text of one stream: `start` records first, then whole lines, and after each gap the event
-//! that reports it.
+//! The text of one stream: a file, a pipe or a connection. A stream begins with the `start` records
+//! and continues with whole lines. If records were dropped (a *gap*), the stream then has an event
+//! that reports their number.
 
 use std::sync::Arc;
 
@@ -8,12 +9,12 @@ use super::queue::{Message, SourceId};
 use crate::record::reader::Type;
 use crate::record::{self, Start};
 
-/// State of one file, pipe or connection: what was written last, and how many dropped records (the
-/// gap) no event has reported yet.
+/// State of one stream: the end of the text that was written last, and the number of dropped
+/// records that no event has reported yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
-    /// The last `start` record of each source (a sender of records with its own `start` record), in
-    /// the order in which the sources began.
+    /// The last `start` record of each source, in the order in which the sources began. A source is
+    /// a sender of records: one HCA port.
     starts: Vec<(SourceId, Arc<Start<String>>)>,
     /// Whether the `start` records were written.
     has_head: bool,
@@ -21,7 +22,7 @@ pub(super) struct Stream {
     seq: u32,
     /// Number of dropped records that are not reported yet.
     dropped: u64,
-    /// Whether the last line is incomplete: a line feed must precede the next record.
+    /// Whether the last line is incomplete. If so, a line feed must come before the next record.
     is_torn: bool,
     /// Text to be written.
     text: Vec<u8>,
@@ -49,13 +50,14 @@ impl Stream {
         self.starts.clone()
     }
 
-    /// Begins another file: the next text starts with the `start` records.
+    /// Begins another file. The next text then starts with the `start` records.
     pub(super) fn begin(&mut self) {
         self.seq = self.seq.saturating_add(u32::from(std::mem::replace(&mut self.has_head, false)));
         self.is_torn = false;
     }
 
-    /// Returns the time of a message in nanoseconds since 1970 (UTC); `None` if it has no records.
+    /// Returns the time of a message in nanoseconds since 1970 (UTC), or `None` if it has no
+    /// records.
     pub(super) fn ts(message: &Message) -> Option<u64> {
         match message {
             Message::Start(_, start) => Some(start.ts),
@@ -100,8 +102,8 @@ impl Stream {
         self.ends.iter().zip(begins).map(|((end, kind), begin)| (&self.text[begin..end - 1], *kind))
     }
 
-    /// Updates the state after the first `octets` octets of the text were written. The other
-    /// records are dropped.
+    /// Updates the state after a write. The first `octets` octets of the text were written. All
+    /// records after them are dropped.
     pub(super) fn wrote(&mut self, octets: usize) {
         let written = &self.text[..octets.min(self.text.len())];
         if let Some(last) = written.last() {
@@ -211,7 +213,7 @@ mod tests {
         Message::Lines(1, Arc::new(batch), dropped)
     }
 
-    /// Takes a message and writes some octets of its text; returns the abbreviated text.
+    /// Takes a message and writes some octets of its text. Returns the abbreviated text.
     fn write(stream: &mut Stream, message: &Message, octets: usize) -> String {
         let text = short::of(std::str::from_utf8(stream.take(message)).expect("text"));
         stream.wrote(octets);

@@ -1,4 +1,4 @@
-//! Conversion between plans and the assignments file.
+//! Converts plans to the assignments file and back.
 
 use super::planning::changes::Previous;
 use super::planning::plan::{LeftOut, Plan, Reason, Share, left_out};

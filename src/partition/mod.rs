@@ -1,10 +1,16 @@
-//! Assigns every port to exactly one nearby sampler. The cap limits the ports of each sampler.
+//! The planner and its files. The planner assigns every port to exactly one nearby *sampler*: the
+//! process that will query the port. A limit, the *cap*, is the largest number of ports of a
+//! sampler. The result is the *plan*.
 //!
-//! [`planning`] makes a plan and proves it before anything is written. [`report`] describes a plan
-//! to people and programs, and suggests sampler hosts. [`formats`] reads and writes the lid files
-//! of LDMS. [`conversion`] turns a plan into the [assignments file](crate::assignments) and back.
+//! | module | contents |
+//! |---|---|
+//! | [`planning`] | makes a plan, and proves that it is correct |
+//! | [`report`] | describes a plan to people and programs, and suggests sampler hosts |
+//! | [`formats`] | reads and writes the lid files of the LDMS sampler |
+//! | [`conversion`] | turns a plan into the [assignments file](crate::assignments) and back |
 //!
-//! All linked ports are sampled, except those of the devices that [`Reason`] names.
+//! A port with a cable and a device at the other end is *linked*. The planner assigns all linked
+//! ports, except the ports of the devices that [`Reason`] names.
 
 pub mod conversion;
 pub mod formats;

@@ -1,10 +1,10 @@
-//! The fields of `start`, `sweep`, `histogram` and `event` records, each listed once, in the order
-//! of the line.
+//! The fields of `start`, `sweep`, `histogram` and `event` records. Each field is listed once, in
+//! the order of the line.
 //!
-//! The writer, the strict reader and the tolerant reader use the same types. They differ in `Text`:
-//! `&str` in the writer, [`String`] in [`strict`](super::strict), [`Cow`](std::borrow::Cow) in
-//! [`reader`](super::reader). Deserialization skips unknown fields. A field marked `default` may be
-//! missing in the lines of another version.
+//! The writer, the strict reader and the tolerant reader use the same types. Only the type
+//! parameter `Text` differs: `&str` in the writer, [`String`] in [`strict`](super::strict), and
+//! [`Cow`](std::borrow::Cow) in [`reader`](super::reader). The readers skip unknown fields while
+//! parsing. A field marked `default` may be missing in the lines of another version.
 //!
 //! `ts` is in nanoseconds since 1970 (UTC). A slot number is the start of the slot divided by the
 //! interval: all samplers give the same number to the same slot. Durations are in nanoseconds.
@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::{Guid, Lid, PortNum};
 
-/// First record of a stream, and again after a change of the assignments. No two `start` records at
-/// the beginning of files or streams are equal.
+/// The first record of a stream. It is written again after a change of the assignments. No two
+/// files or streams begin with equal `start` records.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "start")]
 pub struct Start<Text> {
@@ -55,17 +55,19 @@ pub struct Start<Text> {
     /// Number of assigned ports.
     #[serde(default)]
     pub ports: usize,
-    /// SHA-256 of the assignments file in hexadecimal; null without a file.
+    /// Number of counter queries in an average slot. `None` only if the line lacks the field.
+    pub mads_per_slot: Option<u64>,
+    /// SHA-256 of the assignments file in hexadecimal. Null without a file.
     pub assignments_sha256: Option<Text>,
-    /// Time that one read of the clock takes. Every measured duration includes this time. `None`
-    /// only if the line lacks the field.
+    /// Timer cost: the least time that one reading of the clock takes. Every measured round-trip time
+    /// includes it. `None` only if the line does not have the field.
     pub clock_ns: Option<u64>,
     /// Number of the file or stream, counted from 0 by each output of a process.
     #[serde(default)]
     pub file_seq: u32,
 }
 
-/// Sums of one slot, written at its end by each HCA port of a sampler.
+/// Totals of one slot. Each HCA port of a sampler writes this record at the end of the slot.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "sweep")]
 pub struct SweepRecord<Text> {
@@ -89,7 +91,7 @@ pub struct SweepRecord<Text> {
     /// Time spent on decoding replies.
     #[serde(default)]
     pub decode_ns: u64,
-    /// Number of ports, all statuses.
+    /// Number of ports with any status.
     #[serde(default)]
     pub ports: u32,
     /// Number of ports with the status `ok`.
@@ -107,6 +109,9 @@ pub struct SweepRecord<Text> {
     /// Number of ports with the status `skipped`.
     #[serde(default)]
     pub skipped: u32,
+    /// Number of ports with the status `down`.
+    #[serde(default)]
+    pub down: u32,
     /// Number of ports with any other status.
     #[serde(default)]
     pub errors: u32,
@@ -142,21 +147,22 @@ pub struct SweepRecord<Text> {
     /// Number of replies with an error status.
     #[serde(default)]
     pub mads_refused: u64,
-    /// Octets of the requests on each link of their path, 288 for one request. Replies take as many
-    /// again.
+    /// Octets of the requests on each link of their path: 288 for one request. The replies use the
+    /// same number of octets again.
     #[serde(default)]
     pub load_bytes: u64,
-    /// Number of slots that could not start since the previous `sweep` record.
+    /// Number of missed slots since the previous `sweep` record. A missed slot could not start in
+    /// time.
     #[serde(default)]
     pub slots_missed: u64,
     /// Number of records that this output dropped since the previous `sweep` record.
     #[serde(default)]
     pub lines_lost: u64,
-    /// Median of the round-trip times of accepted replies; null without a reply.
+    /// Median of the round-trip times of accepted replies. Null without a reply.
     pub rtt_p50_ns: Option<u64>,
     /// 99th percentile of the round-trip times of accepted replies; null without a reply.
     pub rtt_p99_ns: Option<u64>,
-    /// Longest round-trip time of an accepted reply; null without a reply.
+    /// Longest round-trip time of an accepted reply. Null without a reply.
     pub rtt_max_ns: Option<u64>,
 }
 
@@ -184,15 +190,17 @@ pub struct HistogramRecord<Text> {
     /// Measured quantity: `rtt` (round trips by kind of device), `service` (round trips of one
     /// device) or `sweep` (durations of slots).
     pub kind: Text,
-    /// Kind of the devices that replied: `switch` or `hca`; null for `sweep`.
+    /// Kind of the devices that replied: `switch` or `hca`. Null for `sweep`.
     pub device_kind: Option<Text>,
-    /// GUID of the device; null except for `service`.
+    /// GUID of the device. Null except for `service`.
     pub guid: Option<Guid>,
-    /// LID of the device; null except for `service`.
+    /// LID of the device. Null except for `service`.
     pub lid: Option<Lid>,
-    /// Distance of the device in hops; null except for `service`, and where no plan gives it.
+    /// Distance of the device in hops. Null except for `service`, and null if no plan contains it.
     pub hops: Option<u16>,
-    /// Mean of the values. `None` only if the line lacks the field.
+    /// Timer cost, measured when the record was made. `None` only if the line does not have the field.
+    pub clock_ns: Option<u64>,
+    /// Mean of the values. `None` only if the line does not have the field.
     pub mean_ns: Option<u64>,
     /// Number of values.
     #[serde(default)]
@@ -223,11 +231,11 @@ pub struct EventRecord<Text> {
     pub role: Text,
     /// Name of the event.
     pub event: Text,
-    /// GUID of the device; null for an event of the sampler.
+    /// GUID of the device. Null for an event of the sampler.
     pub guid: Option<Guid>,
-    /// Port number; null except for an event of a port.
+    /// Port number. Null except for an event of a port.
     pub port: Option<PortNum>,
-    /// LID of the device; null for an event of the sampler.
+    /// LID of the device. Null for an event of the sampler.
     pub lid: Option<Lid>,
     /// Details as text.
     #[serde(default)]

@@ -1,6 +1,6 @@
-//! The records: one JSON object a line, described in `docs/records.md`.
+//! The records: one JSON object per line. `docs/records.md` describes them.
 //!
-//! Each field has one definition, used by the writer and by both readers:
+//! Each field has one definition. The writer and both readers use it.
 //!
 //! | module | contents |
 //! |---|---|
@@ -9,6 +9,7 @@
 //! | [`sample`] | the writer of `port` records |
 //! | [`strict`] | a reader that rejects everything that this version does not write |
 //! | [`reader`] | a fast reader that skips unknown fields |
+//! | [`interval`] | the time that a port record describes |
 //! | [`text`] | JSON strings that are safe on a terminal |
 //!
 //! `type` is the first field of every record. Numbers are integers unless `docs/records.md` gives
@@ -19,6 +20,7 @@ use serde::Serialize;
 use crate::mad::pma::Group;
 
 pub mod fields;
+pub mod interval;
 mod json;
 pub mod port;
 pub mod reader;
@@ -27,6 +29,7 @@ pub mod strict;
 pub mod text;
 
 pub use fields::{EventRecord, HistogramRecord, Start, SweepRecord};
+pub use interval::Interval;
 pub use port::PortFields;
 pub use sample::{LinkSource, PortIdentity, PortRecord, Shares};
 
@@ -86,19 +89,26 @@ pub const EVENTS: [(&str, Of); 24] = [
 /// Subject of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Of {
-    /// The sampler: `guid`, `lid` and `port` are null.
+    /// The sampler. `guid`, `lid` and `port` are null.
     Sampler,
-    /// A device: `guid` and `lid` are those of its port records; `port` is null.
+    /// A device. `guid` and `lid` are the same as in the port records of the device. `port` is
+    /// null.
     Device,
-    /// A port: `guid`, `lid` and `port` are set.
+    /// A port. `guid`, `lid` and `port` are set.
     Port,
 }
 
 impl Of {
-    /// Returns the subject of an event; `None` if no event has this name.
+    /// Returns the subject of an event, or `None` if no event has this name.
     pub fn event(name: &str) -> Option<Self> {
         EVENTS.iter().find(|(event, _)| *event == name).map(|(_, of)| *of)
     }
+}
+
+/// Returns the names of all counters with the counter group that has them. A counter that several
+/// groups have is returned several times.
+pub fn counters() -> impl Iterator<Item = (&'static str, &'static str)> {
+    Group::ALL.into_iter().flat_map(|group| group.fields().map(move |field| (field.json, group.as_str())))
 }
 
 /// Appends a record and a line feed.

@@ -1,9 +1,9 @@
-//! The fields of a `port` record, listed once: the struct, its writer and its reader are generated
-//! from one list.
+//! The fields of a `port` record. One list contains them all. The struct, its writer and its reader
+//! are generated from this list.
 //!
-//! The counters are in the middle of the line, each as a field of its own. With serde's derive
-//! macros they would need `flatten`, which buffers the whole record and is several times slower
-//! than the visitor in this file.
+//! The counters are in the middle of the line, each as a separate field. The derive macros of serde
+//! would need `flatten` for them. `flatten` keeps the whole record in a buffer, and is several
+//! times slower than the visitor in this file.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -25,7 +25,7 @@ pub trait WriteCounters {
 
 /// Counters of a port record that can be read from its JSON object.
 pub trait ReadCounters<'de>: Sized {
-    /// Returns an empty set; `will_read` is false if no counter will be added.
+    /// Returns an empty set. `will_read` is false if the caller will add no counter.
     fn empty(will_read: bool) -> Self;
 
     /// Reads the value of a field that is not one of the fixed fields.
@@ -48,9 +48,12 @@ pub(super) trait Read<'de>: Sized {
 
 /// Generates the struct, `Serialize` and the visitor from the list of fields.
 ///
-/// Each field begins with one of these words: `required` (a line without it is rejected), `always`
-/// (written in every line; a reader fills in the default), `optional` (written only if present),
-/// `flat` (the counters).
+/// Each field in the list begins with one of these words:
+///
+/// - `required`: a reader rejects a line without the field;
+/// - `always`: the writer writes the field in every line, and a reader fills in the default;
+/// - `optional`: the writer writes the field only if it has a value;
+/// - `flat`: the counters.
 macro_rules! port_fields {
     ($( $(#[$doc:meta])* $presence:ident $field:ident: $type:ty, )*) => {
         /// One port in one slot: all fields in the order of the line.
@@ -135,14 +138,16 @@ macro_rules! port_fields {
 const REQUIRED: [Option<&str>; 3] = [Some("ts"), Some("guid"), Some("port")];
 
 port_fields! {
-    /// Time of the last reply of the port, in nanoseconds since 1970 (UTC). Without a reply, the
-    /// time of the slot's start.
+    /// Time of the last reply of the port, in nanoseconds since 1970 (UTC). Without a reply it is
+    /// the start of the slot.
     required ts: u64,
     /// Slot number.
     always slot: u64,
     /// Name of the sampler.
     always sampler: Text,
-    /// Port GUID; for a switch the GUID of its management port.
+    /// Role of the sampler for this port. Absent in the records of a primary sampler.
+    optional role: Option<Text>,
+    /// Port GUID. For a switch it is the GUID of its management port.
     required guid: Guid,
     /// Port number.
     required port: PortNum,
@@ -150,16 +155,16 @@ port_fields! {
     always lid: Lid,
     /// Name of the node.
     always node: Text,
-    /// Kind of the node; `None` for a kind that this version does not have.
+    /// Kind of the node. `None` for a kind that this version does not have.
     always kind: Option<NodeKind>,
-    /// Distance in hops according to the plan: 0 for the sampler host's HCA, 1 for its switch; null
-    /// without a plan.
+    /// Distance in hops according to the plan: 0 for the HCA of the sampler host, 1 for its switch.
+    /// Null without a plan.
     always hops: Option<u16>,
-    /// Port GUID of the peer; null without a peer.
+    /// Port GUID of the peer. Null without a peer.
     always peer_guid: Option<Guid>,
-    /// Port number of the peer; null without a peer.
+    /// Port number of the peer. Null without a peer.
     always peer_port: Option<PortNum>,
-    /// Name of the peer's node; null without a peer.
+    /// Name of the peer's node. Null without a peer.
     always peer: Option<Text>,
     /// Link width and speed, such as `4xHDR`.
     always link: Link,
@@ -169,31 +174,36 @@ port_fields! {
     always status: Text,
     /// Sum of the round-trip times of the port's MADs, in nanoseconds.
     always rtt_ns: u64,
+    /// Shortest round-trip time of the port's MADs, in nanoseconds; null without a reply.
+    always rtt_min_ns: Option<u64>,
     /// Number of MADs sent for the port.
     always mads: u64,
-    /// Status field of the MAD that was refused; missing without one.
+    /// Status field of the MAD that the device refused. Absent if no MAD was refused.
     optional mad_status: Option<u16>,
-    /// Error number of a failed send; missing without one.
+    /// Error number of a failed send. Absent if no send failed.
     optional errno: Option<i32>,
     /// Result of the identity check: `ok` or `unverified`.
     always identity: Text,
     /// Counters by name, as the device reported them.
     flat counters: Counters,
-    /// Names of saturated counters; missing if there are none.
+    /// Names of saturated counters. Absent if there are none.
     optional saturated: Names,
-    /// Time since the previous reading, in nanoseconds; null without one. `xmit_gbps` and the other
-    /// rates are means over this time.
+    /// Time since the previous reading, in nanoseconds. Null without a previous reading. The rates
+    /// are means over this time.
     always dt_ns: Option<u64>,
-    /// Transmitted data in Gb/s; null without a previous reading.
+    /// Transmitted data in Gb/s. Null without a previous reading.
     always xmit_gbps: Option<f64>,
-    /// Received data in Gb/s; null without a previous reading.
+    /// Received data in Gb/s. Null without a previous reading.
     always rcv_gbps: Option<f64>,
-    /// Transmitted data as a share of the link's data rate, 0 to 1; null if unknown.
+    /// Transmitted data as a share of the link's data rate, 0 to 1. Null if unknown.
     always xmit_utilization: Option<f64>,
-    /// Received data as a share of the link's data rate, 0 to 1; null if unknown.
+    /// Received data as a share of the link's data rate, 0 to 1. Null if unknown.
     always rcv_utilization: Option<f64>,
-    /// Share of the time in which the port had data to send and no credit, 0 to 1; null if unknown.
+    /// Share of the time in which the port had data to send and no credit, 0 to 1. Null if unknown.
     always xmit_blocked: Option<f64>,
+    /// Time over which `xmit_blocked` is computed, in nanoseconds; missing if it is `dt_ns`, or if
+    /// `xmit_blocked` is null.
+    optional xmit_blocked_dt_ns: Option<u64>,
 }
 
 impl<Text, Counters, Names, Link> PortFields<Text, Counters, Names, Link> {
@@ -215,7 +225,7 @@ impl<T> Optional for Vec<T> {
     }
 }
 
-/// Reads a port record; without counters reading is faster.
+/// Reads a port record. Reading is faster without counters.
 pub(super) struct PortVisitor<Text, Counters> {
     with_counters: bool,
     types: PhantomData<(Text, Counters)>,

@@ -1,16 +1,19 @@
-//! The tolerant reader: fast, and able to read records of other versions.
+//! The tolerant reader. It is fast, and can read records of other versions.
 //!
-//! This reader skips unknown fields and fills in missing ones, as `docs/records.md` requires of
-//! readers. [`strict`](super::strict) does neither. The strings of a port record are borrowed from
-//! the line unless they have escapes.
+//! This reader skips unknown fields and accepts missing ones. `docs/records.md` requires this of
+//! readers. The other reader, [`strict`](super::strict), rejects both. The strings of a port record
+//! are borrowed from the line unless they contain escapes.
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::fields;
+use super::interval::Interval;
 use super::port::{PortFields, PortVisitor, ReadCounters};
+use crate::types::{Guid, PortNum};
 
 /// A record of any type.
 #[derive(Clone, PartialEq, Debug)]
@@ -30,8 +33,24 @@ pub enum Record<'a> {
 /// A `start` record.
 pub type Start<'a> = fields::Start<Cow<'a, str>>;
 
-/// A `port` record with its counters in the order of the line.
-pub type Port<'a> = PortFields<Cow<'a, str>, Vec<(&'a str, Value)>>;
+/// The fields of a `port` record with its counters in the order of the line.
+pub type ReadPort<'a> = PortFields<Cow<'a, str>, Vec<(&'a str, Value)>>;
+
+/// A `port` record and the time that it describes. Its fields are those of [`PortFields`].
+///
+/// A reader that merges recordings shortens the times to the parts that no other record of the port
+/// describes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Port<'a> {
+    fields: ReadPort<'a>,
+    /// The time that the rates of sent and received data describe; `None` without these rates.
+    pub time: Option<Interval>,
+    /// The time that `xmit_blocked` describes; `None` without this value.
+    pub blocked_time: Option<Interval>,
+    /// Whether the record has only counters, interpolated at an edge of the selected time. It does
+    /// not count as a record.
+    pub is_edge: bool,
+}
 
 /// A `sweep` record.
 pub type Sweep<'a> = fields::SweepRecord<Cow<'a, str>>;
@@ -70,10 +89,21 @@ pub enum Value {
     Other,
 }
 
+/// Largest values that a port record can have. A record with a larger, negative or infinite value is
+/// malformed: one such value would spoil every sum and every picture.
+pub mod limits {
+    /// Gb/s. The engine writes at most 4800: twice the data rate of 12xXDR.
+    pub const GBPS: f64 = 10_000.0;
+    /// Share of the data rate of the link. The engine writes at most 2.
+    pub const UTILIZATION: f64 = 4.0;
+    /// Nanoseconds between two readings: one day.
+    pub const INTERVAL_NS: u64 = 86_400_000_000_000;
+}
+
 /// First fields of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
-    /// Type of the record; `None` for a type that this version does not have.
+    /// Type of the record. `None` for a type that this version does not have.
     pub kind: Option<Type>,
     /// Time of the record, in nanoseconds since 1970 (UTC).
     pub ts: u64,
@@ -98,8 +128,8 @@ impl Head {
         Ok(Self { kind: Type::named(r#type.as_bytes()), ts })
     }
 
-    /// Reads a line in the layout of ibnet-sweep, `{"type":"port","ts":1,...}`; `None` for any
-    /// other layout.
+    /// Reads a line in the layout of ibnet-sweep, `{"type":"port","ts":1,...}`. Returns `None` for
+    /// any other layout.
     ///
     /// Only the beginning and the last character are checked.
     pub fn of_written(line: &[u8]) -> Option<Self> {
@@ -109,6 +139,50 @@ impl Head {
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let ts = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
         matches!(rest.get(digits), Some(b',' | b'}')).then_some(Self { kind: Type::named(kind), ts })
+    }
+}
+
+/// First fields of a port record: enough to sort the records of all ports without parsing them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PortHead {
+    /// Port GUID.
+    pub guid: Guid,
+    /// Port number.
+    pub port: PortNum,
+}
+
+impl PortHead {
+    /// Reads the key of a port record.
+    ///
+    /// # Errors
+    /// Returns an error if the line has no `guid` or no `port`.
+    pub fn of(line: &[u8]) -> Result<Self, serde_json::Error> {
+        #[derive(serde::Deserialize)]
+        struct AnyOrder {
+            guid: Guid,
+            port: PortNum,
+        }
+        if let Some(head) = Self::of_written(line) {
+            return Ok(head);
+        }
+        let AnyOrder { guid, port } = serde_json::from_slice(line)?;
+        Ok(Self { guid, port })
+    }
+
+    /// Reads a line in the layout of ibnet-sweep, whose `guid` and `port` follow the first strings;
+    /// `None` for any other layout.
+    fn of_written(line: &[u8]) -> Option<Self> {
+        /// Octets in which the key is expected.
+        const HEAD: usize = 256;
+        const DIGITS: usize = 18;
+        let head = &line[..line.len().min(HEAD)];
+        let key = br#","guid":""#;
+        let at = memchr::memmem::find(head, key)? + key.len();
+        let (guid, rest) = head.get(at..)?.split_at_checked(DIGITS)?;
+        let rest = rest.strip_prefix(br#"","port":"#)?;
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let port = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
+        Some(Self { guid: std::str::from_utf8(guid).ok()?.parse().ok()?, port: PortNum(port) })
     }
 }
 
@@ -141,7 +215,7 @@ impl<'a> Record<'a> {
         let text = utf8(line)?;
         Ok(match kind {
             Type::Start => Self::Start(serde_json::from_str(text)?),
-            Type::Port => Self::Port(serde_json::from_str(text)?),
+            Type::Port => Self::Port(Port::new(serde_json::from_str(text)?)?),
             Type::Sweep => Self::Sweep(serde_json::from_str(text)?),
             Type::Histogram => Self::Histogram(serde_json::from_str(text)?),
             Type::Event => Self::Event(serde_json::from_str(text)?),
@@ -156,7 +230,7 @@ impl<'a> Record<'a> {
         let mut json = serde_json::Deserializer::from_str(utf8(line)?);
         let port = json.deserialize_map(PortVisitor::new(false))?;
         json.end()?;
-        Ok(Self::Port(port))
+        Ok(Self::Port(Port::new(port)?))
     }
 }
 
@@ -165,8 +239,55 @@ fn utf8(line: &[u8]) -> Result<&str, serde_json::Error> {
     std::str::from_utf8(line).map_err(serde_json::Error::custom)
 }
 
-impl Port<'_> {
-    /// Returns a counter that has a single value; `None` if the record does not have it.
+impl<'a> Deref for Port<'a> {
+    type Target = ReadPort<'a>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.fields
+    }
+}
+
+impl DerefMut for Port<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.fields
+    }
+}
+
+impl<'a> Port<'a> {
+    /// Checks the values of a record and determines the time that it describes.
+    ///
+    /// # Errors
+    /// Returns an error if a value cannot have been measured: see [`limits`].
+    pub fn new(fields: ReadPort<'a>) -> Result<Self, serde_json::Error> {
+        let rates = [fields.xmit_gbps, fields.rcv_gbps].map(|value| (value, limits::GBPS));
+        let shares = [fields.xmit_utilization, fields.rcv_utilization].map(|value| (value, limits::UTILIZATION));
+        let all = rates.into_iter().chain(shares).chain([(fields.xmit_blocked, 1.0)]);
+        for (value, most) in all.filter_map(|(value, most)| Some((value?, most))) {
+            // The range excludes NaN.
+            if !(0.0..=most).contains(&value) {
+                return Err(serde_json::Error::custom(format_args!("a rate is {value:e}, outside of 0 to {most}")));
+            }
+        }
+        for length in [fields.dt_ns, fields.xmit_blocked_dt_ns].into_iter().flatten() {
+            if length > limits::INTERVAL_NS {
+                return Err(serde_json::Error::custom(format_args!("an interval has {length} ns, more than a day")));
+            }
+        }
+        let blocked_dt_ns = fields.xmit_blocked.and(fields.xmit_blocked_dt_ns.or(fields.dt_ns));
+        Ok(Self {
+            time: Interval::ending_at(fields.ts, fields.dt_ns),
+            blocked_time: Interval::ending_at(fields.ts, blocked_dt_ns),
+            is_edge: false,
+            fields,
+        })
+    }
+
+    /// Returns whether the record is that of the second sampler of the port.
+    pub fn is_secondary(&self) -> bool {
+        self.role.as_deref() == Some("secondary")
+    }
+
+    /// Returns a counter that has a single value, or `None` if the record does not have it.
     pub fn counter(&self, name: &str) -> Option<u64> {
         match self.value(name)? {
             Value::One(value) => Some(*value),
@@ -174,7 +295,7 @@ impl Port<'_> {
         }
     }
 
-    /// Returns a counter; `None` if the record does not have it.
+    /// Returns a counter, or `None` if the record does not have it.
     pub fn value(&self, name: &str) -> Option<&Value> {
         self.counters.iter().find(|(found, _)| *found == name).map(|(_, value)| value)
     }
@@ -265,9 +386,9 @@ impl<'de> Visitor<'de> for Values {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{Guid, Lid, NodeKind, PortNum};
+    use crate::types::{Lid, NodeKind};
 
-    const PORT: &str = r#"{"type":"port","ts":7,"slot":3,"sampler":"a","guid":"0x00000000000000ab","port":2,"lid":9,"node":"n\u001b","kind":"switch","hops":null,"peer_guid":"0x0000000000000001","peer_port":4,"peer":"p","link":"4xEDR","link_source":"live","status":"ok","rtt_ns":5,"mads":1,"identity":"ok","port_xmit_pkts":18446744073709551615,"port_vl_op_packets":[1,2],"saturated":["port_rcv_errors"],"dt_ns":1,"xmit_gbps":1.5,"rcv_gbps":0,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":null}"#;
+    const PORT: &str = r#"{"type":"port","ts":7,"slot":3,"sampler":"a","role":"secondary","guid":"0x00000000000000ab","port":2,"lid":9,"node":"n\u001b","kind":"switch","hops":null,"peer_guid":"0x0000000000000001","peer_port":4,"peer":"p","link":"4xEDR","link_source":"live","status":"ok","rtt_ns":5,"rtt_min_ns":4,"mads":1,"identity":"ok","port_xmit_pkts":18446744073709551615,"port_vl_op_packets":[1,2],"saturated":["port_rcv_errors"],"dt_ns":1,"xmit_gbps":1.5,"rcv_gbps":0,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":0.5,"xmit_blocked_dt_ns":2}"#;
 
     fn port(line: &str) -> Port<'_> {
         let head = Head::of(line.as_bytes()).unwrap();
@@ -282,16 +403,28 @@ mod tests {
         let port = port(PORT);
         assert_eq!((port.key(), port.lid, port.kind), ((Guid(0xab), PortNum(2)), Lid(9), Some(NodeKind::Switch)));
         assert_eq!((&*port.node, port.hops, port.peer_guid), ("n\u{1b}", None, Some(Guid(1))));
-        assert_eq!((port.xmit_gbps, port.rcv_gbps, port.xmit_blocked), (Some(1.5), Some(0.0), None));
+        assert_eq!((port.xmit_gbps, port.rcv_gbps, port.xmit_blocked), (Some(1.5), Some(0.0), Some(0.5)));
+        assert_eq!((port.role.as_deref(), port.rtt_min_ns, port.xmit_blocked_dt_ns), (Some("secondary"), Some(4), Some(2)));
         assert_eq!(port.counter("port_xmit_pkts"), Some(u64::MAX), "u64 is read without rounding");
         assert_eq!(port.value("port_vl_op_packets"), Some(&Value::Many(vec![1, 2])));
         assert!(port.is_saturated("port_rcv_errors") && !port.is_saturated("port_xmit_pkts"));
     }
 
     #[test]
+    fn key_of_a_port_is_read_in_any_layout() {
+        let expected = PortHead { guid: Guid(0xab), port: PortNum(2) };
+        for line in [PORT.to_owned(), PORT.replace("\":", "\": "), r#"{"port":2,"guid":"0xab"}"#.to_owned()] {
+            assert_eq!(PortHead::of(line.as_bytes()).unwrap(), expected, "{line}");
+        }
+        assert!(PortHead::of(br#"{"type":"port","ts":1}"#).is_err());
+    }
+
+    #[test]
     fn port_record_without_counters_has_the_same_fixed_fields() {
         let Record::Port(brief) = Record::parse_without_counters(PORT.as_bytes()).unwrap() else { panic!("a port") };
-        assert_eq!(brief, Port { counters: Vec::new(), ..port(PORT) });
+        let mut whole = port(PORT);
+        whole.counters.clear();
+        assert_eq!(brief, whole);
         assert!(Record::parse_without_counters(&PORT.as_bytes()[..PORT.len() - 1]).is_err());
         assert!(Record::parse_without_counters([PORT.as_bytes(), b"}"].concat().as_slice()).is_err());
     }
@@ -306,9 +439,42 @@ mod tests {
     }
 
     #[test]
+    fn records_of_earlier_versions_lack_some_fields() {
+        let earlier =
+            PORT.replace(r#""role":"secondary","#, "").replace(r#""rtt_min_ns":4,"#, "").replace(r#","xmit_blocked_dt_ns":2"#, "");
+        let mut expected = port(PORT);
+        (expected.role, expected.rtt_min_ns, expected.xmit_blocked_dt_ns) = (None, None, None);
+        expected.blocked_time = expected.time;
+        assert_eq!(port(&earlier), expected);
+    }
+
+    #[test]
     fn blanks_and_another_order_are_accepted() {
         let spaced = PORT.replace(r#""type":"port","#, "").replace(r#"{"ts":7"#, r#"{ "ts": 7, "type" : "port""#);
         assert_eq!(port(&spaced), port(PORT));
+    }
+
+    #[test]
+    fn values_that_cannot_be_measured_are_rejected() {
+        for (found, written) in [
+            (r#""xmit_gbps":1.5"#, r#""xmit_gbps":1e308"#),
+            (r#""xmit_gbps":1.5"#, r#""xmit_gbps":1e999"#),
+            (r#""rcv_gbps":0"#, r#""rcv_gbps":-1"#),
+            (r#""xmit_utilization":null"#, r#""xmit_utilization":5"#),
+            (r#""xmit_blocked":0.5"#, r#""xmit_blocked":1.5"#),
+            (r#""dt_ns":1"#, r#""dt_ns":18446744073709551615"#),
+            (r#""xmit_blocked_dt_ns":2"#, r#""xmit_blocked_dt_ns":86400000000001"#),
+        ] {
+            let line = PORT.replace(found, written);
+            assert!(line != PORT && Record::parse(line.as_bytes(), Type::Port).is_err(), "{written}");
+        }
+    }
+
+    #[test]
+    fn times_of_data_and_of_blocked_share_end_with_the_record() {
+        let port = port(PORT);
+        assert_eq!((port.time, port.blocked_time), (Interval::new(6, 7), Interval::new(5, 7)));
+        assert!(port.is_secondary() && !port.is_edge);
     }
 
     #[test]

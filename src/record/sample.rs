@@ -1,15 +1,16 @@
-//! The writer of port records: a sample of the sweep becomes the fields of a record.
+//! The writer of port records. It turns a sample of the sweep (the result of one slot for one port)
+//! into the fields of a record.
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use super::IDENTITY;
 use super::port::{Optional, PortFields, WriteCounters};
+use super::{IDENTITY, ROLES};
 use crate::mad::pma::Field;
 use crate::sweep::counter::{Columns, Rates, Reading};
 use crate::sweep::sample::Sample;
 use crate::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
-/// The fields of a port that stay the same until the fabric changes.
+/// The fields of a port that change only when the fabric changes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PortIdentity {
     /// Port GUID.
@@ -18,12 +19,12 @@ pub struct PortIdentity {
     pub port: PortNum,
     /// LID of the device.
     pub lid: Lid,
-    /// Name of the node; not checked, so it may contain any characters.
+    /// Name of the node. The name is not checked, so it can contain any character.
     pub node: String,
     /// Kind of the node.
     pub kind: NodeKind,
-    /// Distance from the sampler in hops according to the plan: 0 for the host's own HCA, 1 for its
-    /// switch.
+    /// Distance from the sampler in hops, according to the plan: 0 for the HCA of the sampler host,
+    /// 1 for its switch.
     pub hops: Option<u16>,
     /// GUID, port number and name of the peer.
     pub peer: Option<(Guid, PortNum, String)>,
@@ -64,30 +65,33 @@ pub struct PortRecord<'a> {
     pub slot: u64,
     /// Name of the sampler.
     pub sampler: &'a str,
+    /// Whether the sampler is the second one of the port.
+    pub is_secondary: bool,
     /// Fields that do not change from slot to slot.
     pub identity: &'a PortIdentity,
     /// Result of the slot.
     pub sample: &'a Sample<'a>,
     /// Counters and rates of the sample.
     pub reading: &'a Reading,
-    /// Columns that `reading` was made with.
+    /// The columns of `reading`.
     pub columns: &'a Columns,
 }
 
 impl<'a> PortRecord<'a> {
     fn fields(&self) -> PortFields<&'a str, Counters<'a>, Saturated<'a>, Displayed<'a, LinkRate>> {
-        let Self { ts, slot, sampler, identity, sample, reading, columns } = *self;
+        let Self { ts, slot, sampler, is_secondary, identity, sample, reading, columns } = *self;
         let (peer_guid, peer_port, peer) = match &identity.peer {
             Some((guid, port, name)) => (Some(*guid), Some(*port), Some(name.as_str())),
             None => (None, None, None),
         };
-        let Rates { interval, xmit_gbps, rcv_gbps, .. } = reading.rates;
-        let shares = Shares::of(identity, sample, reading);
+        let Rates { interval, xmit_gbps, rcv_gbps, wait_interval, .. } = reading.rates;
+        let shares = Shares::of(identity, sample, reading.rates);
         let nanos = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         PortFields {
             ts,
             slot,
             sampler,
+            role: is_secondary.then_some(ROLES[1]),
             guid: identity.guid,
             port: identity.port,
             lid: identity.lid,
@@ -101,6 +105,7 @@ impl<'a> PortRecord<'a> {
             link_source: identity.link_source.as_str(),
             status: sample.status.as_str(),
             rtt_ns: nanos(sample.rtt),
+            rtt_min_ns: sample.rtt_min.map(nanos),
             mads: sample.mads.into(),
             mad_status: sample.mad_status.map(|status| status.0),
             errno: sample.errno,
@@ -113,6 +118,7 @@ impl<'a> PortRecord<'a> {
             xmit_utilization: rounded(shares.xmit),
             rcv_utilization: rounded(shares.rcv),
             xmit_blocked: rounded(shares.blocked),
+            xmit_blocked_dt_ns: wait_interval.filter(|time| shares.blocked.is_some() && interval != Some(*time)).map(nanos),
         }
     }
 }
@@ -123,7 +129,7 @@ impl Serialize for PortRecord<'_> {
     }
 }
 
-/// Shares of a link's capacity, from 0 to 1; `None` if unknown.
+/// Shares of the capacity of a link, from 0 to 1. `None` if unknown.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Shares {
     /// Transmitted data as a share of the link's data rate.
@@ -135,9 +141,9 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Returns the shares for the rates of a slot and the current link.
-    pub fn of(identity: &PortIdentity, sample: &Sample<'_>, reading: &Reading) -> Self {
-        let Rates { xmit_gbps, rcv_gbps, wait_ticks, .. } = reading.rates;
+    /// Returns the shares for these rates and the current link.
+    pub fn of(identity: &PortIdentity, sample: &Sample<'_>, rates: Rates) -> Self {
+        let Rates { xmit_gbps, rcv_gbps, wait_ticks, .. } = rates;
         let capacity = identity.link.data_gbps();
         let utilization = |gbps: Option<f64>| Some(gbps? / capacity?);
         let blocked = || sample.tick?.share(wait_ticks?, identity.link.lanes()?, capacity?);
@@ -189,8 +195,8 @@ impl Serialize for Values<'_> {
     }
 }
 
-/// The names of the saturated counters. The name of an array occurs once if any of its values is
-/// saturated.
+/// The names of the saturated counters. An array has its name in the list once if any of its values
+/// is saturated.
 struct Saturated<'a> {
     reading: &'a Reading,
     columns: &'a Columns,

@@ -1,8 +1,8 @@
-//! The strict reader: accepts exactly the records that this version writes.
+//! The strict reader. It accepts exactly the records that this version writes.
 //!
-//! An unknown field, a missing field or an unknown word is an error. Tests use it to check that
-//! `docs/records.md` describes everything that is written. A reader of records from other versions
-//! uses [`reader`](super::reader).
+//! An unknown field, a missing field or an unknown word is an error. Tests use this reader to check
+//! that `docs/records.md` describes everything that is written. Programs that read records of other
+//! versions use [`reader`](super::reader).
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -60,7 +60,7 @@ pub enum Value {
 }
 
 impl Port {
-    /// Returns a counter that has a single value; `None` if the record does not have it.
+    /// Returns a counter that has a single value, or `None` if the record does not have it.
     pub fn counter(&self, name: &str) -> Option<u64> {
         match self.counters.get(name) {
             Some(Value::One(value)) => Some(*value),
@@ -92,7 +92,7 @@ impl WriteCounters for BTreeMap<String, Value> {
     }
 }
 
-/// Returns the number of values of a counter; `None` if no group has it.
+/// Returns the number of values of a counter, or `None` if no group has it.
 fn values_of(name: &str) -> Option<usize> {
     static DECLARED: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
         let fields = Group::ALL.into_iter().flat_map(Group::fields);
@@ -111,11 +111,15 @@ pub fn parse(line: &str) -> Result<Line, Error> {
         Some("start") => {
             let record: Start = exact(line, &found)?;
             word("role", &record.role, &ROLES)?;
+            present("mads_per_slot", record.mads_per_slot)?;
             present("clock_ns", record.clock_ns)?;
             Ok(Line::Start(record))
         }
         Some("port") => {
             let record: Port = exact(line, &found)?;
+            if let Some(role) = &record.role {
+                word("role of a port", role, &ROLES[1..])?;
+            }
             word("status", &record.status, &Status::ALL.map(Status::as_str))?;
             word("link source", &record.link_source, &LinkSource::ALL.map(LinkSource::as_str))?;
             word("identity", &record.identity, &IDENTITY)?;
@@ -131,6 +135,7 @@ pub fn parse(line: &str) -> Result<Line, Error> {
             let record: Histogram = exact(line, &found)?;
             word("role", &record.role, &ROLES)?;
             word("histogram", &record.kind, &HISTOGRAMS)?;
+            present("clock_ns", record.clock_ns)?;
             present("mean_ns", record.mean_ns)?;
             Ok(Line::Histogram(record))
         }
@@ -207,7 +212,7 @@ mod tests {
 
     const EVENT: &str = r#"{"type":"event","ts":1,"slot":1,"sampler":"a","ca":"sim","ca_port":1,"role":"primary","event":"reset","guid":null,"port":null,"lid":null,"detail":""}"#;
 
-    const PORT: &str = r#"{"type":"port","ts":7,"slot":3,"sampler":"a","guid":"0x00000000000000ab","port":2,"lid":9,"node":"n\u001b","kind":"switch","hops":null,"peer_guid":"0x0000000000000001","peer_port":4,"peer":"p","link":"4xEDR","link_source":"live","status":"ok","rtt_ns":5,"mads":1,"mad_status":4,"errno":-1,"identity":"ok","port_xmit_pkts":18446744073709551615,"saturated":["port_rcv_errors"],"dt_ns":1,"xmit_gbps":1.5,"rcv_gbps":0.0,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":null}"#;
+    const PORT: &str = r#"{"type":"port","ts":7,"slot":3,"sampler":"a","role":"secondary","guid":"0x00000000000000ab","port":2,"lid":9,"node":"n\u001b","kind":"switch","hops":null,"peer_guid":"0x0000000000000001","peer_port":4,"peer":"p","link":"4xEDR","link_source":"live","status":"ok","rtt_ns":5,"rtt_min_ns":4,"mads":1,"mad_status":4,"errno":-1,"identity":"ok","port_xmit_pkts":18446744073709551615,"saturated":["port_rcv_errors"],"dt_ns":1,"xmit_gbps":1.5,"rcv_gbps":0.0,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":0.5,"xmit_blocked_dt_ns":2}"#;
 
     /// Checks that the line is rejected with this message after a change.
     #[track_caller]
@@ -241,6 +246,8 @@ mod tests {
     fn port_record_is_rejected_unless_every_field_is_as_written() {
         rejected(PORT, "\"live\"", "\"guess\"", "unknown link source `guess`");
         rejected(PORT, "\"switch\"", "\"gateway\"", "`kind` is \"gateway\"");
+        rejected(PORT, "\"secondary\"", "\"primary\"", "unknown role of a port `primary`");
+        rejected(PORT, "\"rtt_min_ns\":4,", "", "missing field `rtt_min_ns`");
         rejected(PORT, "\"ok\",\"rtt", "\"fine\",\"rtt", "unknown status `fine`");
         rejected(PORT, "port_xmit_pkts", "port_xmit_pkt", "unknown field `port_xmit_pkt`");
         rejected(PORT, "18446744073709551615", "[1,2]", "`port_xmit_pkts` has 2 values, expected 1");

@@ -1,10 +1,10 @@
-//! JSON strings that are safe on a terminal: characters that do not show are written as `\\u` and
-//! four hexadecimal digits.
+//! JSON strings that are safe on a terminal. Characters that are not visible are written as `\\u`
+//! and four hexadecimal digits.
 //!
-//! JSON requires this for the first 32 characters only. Other characters also affect terminals
-//! (U+009B starts a command), break lines (U+0085, U+2028) or change the direction of the rest of a
-//! line (U+202E). Node names may contain any character. Every JSON reader decodes an escape to the
-//! original character.
+//! JSON requires this only for the first 32 characters. Other characters also affect a terminal:
+//! they start a command (U+009B), break the line (U+0085, U+2028) or change the direction of the
+//! rest of the line (U+202E). A node name can contain any character. Every JSON reader decodes the
+//! four digits to the original character.
 
 use std::io::{self, Write};
 
@@ -14,8 +14,8 @@ use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 
 use crate::types::misleads;
 
-/// Formatter for [`serde_json::Serializer`] that escapes the characters of [`misleads`]; `F` sets
-/// the layout.
+/// Formatter for [`serde_json::Serializer`] that escapes the characters for which [`misleads`] is
+/// true. `F` sets the layout.
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<F>(pub F);
 

@@ -1,9 +1,9 @@
 //! Converts ticks of PortXmitWait to the share of time in which a port was blocked.
 //!
-//! PortXmitWait counts ticks in which a port had data to send and sent nothing during the whole
-//! tick. A tick is `Tick + 1` symbol times long, where `Tick` is a field of PortSamplesControl (IBA
-//! vol. 1, 16.1.3.2). A symbol time is the time of one octet on **one lane**. The octets that the
-//! whole port could have sent in a tick are:
+//! PortXmitWait counts the ticks in which a port had data to send and sent nothing during the whole
+//! tick. A tick is `Tick + 1` symbol times long. `Tick` is a field of PortSamplesControl (IBA vol.
+//! 1, 16.1.3.2). A symbol time is the time of one octet on **one lane**. To convert ticks to time,
+//! this module uses the octets that the whole port can send in one tick:
 //!
 //! | device | octets per tick | source |
 //! |---|---|---|
@@ -13,9 +13,9 @@
 //!
 //! The section of ibdiagnet's manual is "Congestion assessment on InfiniBand links".
 //!
-//! The share of time is `ticks x octets per tick x 8 / (data rate of the link x time)`. For an
-//! NVIDIA switch of neither family, and for a device without NodeInfo, no share is computed: an
-//! error by a factor of four would go unnoticed.
+//! The share of time is `ticks x octets per tick x 8 / (data rate of the link x time)`. This module
+//! computes no share for an NVIDIA switch of another family, and for a device without NodeInfo.
+//! There, the share could be wrong by a factor of four, and the records would not show this.
 
 use crate::mad::smp::NodeInfo;
 use crate::types::NodeKind;

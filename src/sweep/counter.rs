@@ -1,14 +1,15 @@
-//! From readings to rates: the counters of a record, resets, and changes since the last slot.
+//! Computes rates from readings: the counters of a record, resets, and changes since the last slot.
 //!
-//! 1. **One value per counter, the widest.** If PortCounters and PortCountersExtended both have a
-//!    counter, it is taken from PortCountersExtended if the device has it there. The capabilities
-//!    of the device decide which columns a port has, not the replies of a slot.
-//! 2. **A decrease is a reset**: the counter was cleared, or the device restarted. The record names
-//!    the counter, and the interval has no rates.
-//! 3. **A rate needs two valid readings**, in two successive slots. There is no rate after a gap or
-//!    a reset, or if the counter is saturated.
-//! 4. A rate is computed over the time between the two readings of its group, not over the interval
-//!    of the slots.
+//! 1. **One value per counter.** PortCounters and PortCountersExtended can both have a counter. If
+//!    the device has the counter in PortCountersExtended, the value comes from there, because it
+//!    has more bits. The capabilities of the device decide this. The replies of a slot do not.
+//! 2. **A decrease is a reset.** Another program cleared the counter, or the device restarted. An
+//!    event names the counter, and the port has no rates in this slot.
+//! 3. **A rate needs two valid readings.** Between them lies at most one [cadence](super::cadence)
+//!    of the group: if the group is queried in every slot, the readings are of two successive slots.
+//!    There is no rate after a longer gap, after a reset, or for a saturated counter.
+//! 4. **The time of a rate** is the time between the two readings of its counter group. It is not
+//!    the interval of the slots.
 
 use std::time::Duration;
 
@@ -133,22 +134,42 @@ fn satisfied(sample: &Sample<'_>, needs: Needs) -> bool {
 #[derive(Clone, Debug)]
 pub struct Reading {
     slot: u64,
-    /// Whether each column is present and was answered.
+    /// Whether each column was present in the last reply of its group.
     present: Vec<bool>,
     /// Last values as on the wire. Values of earlier slots are kept, because a device may return
     /// with cleared counters.
     raw: Vec<u64>,
-    /// Time at which each group was received in this slot.
-    at: Vec<Option<Instant>>,
+    /// Last reply of each group.
+    replies: Vec<Option<LastReply>>,
     /// Columns that decreased since the previous reading.
     pub resets: Vec<usize>,
-    /// Rates since the previous slot.
+    /// Rates since the previous reading.
     pub rates: Rates,
+    /// Last rates, each with its group.
+    held: Held,
     /// Whether a rate exceeds the capacity of the link: the counters are not those of the port that
     /// was read before.
     pub implausible: bool,
     /// Data rate of the link in Gb/s, if it is known from PortInfo.
     pub capacity_gbps: Option<f64>,
+}
+
+/// Last reply of a group.
+#[derive(Clone, Copy, Debug)]
+struct LastReply {
+    /// Time of receipt.
+    at: Instant,
+    /// Number of the slot.
+    slot: u64,
+    /// Cadence of the group: number of slots in which the values hold.
+    every: u64,
+}
+
+impl LastReply {
+    /// Returns whether the values hold in a slot: the group is not due again yet.
+    fn holds_in(&self, slot: u64) -> bool {
+        slot.checked_sub(self.slot).is_some_and(|age| age < self.every)
+    }
 }
 
 /// Data rate of the widest and fastest link (12x XDR), in Gb/s.
@@ -158,10 +179,18 @@ const FASTEST_GBPS: f64 = 12.0 * 200.0;
 /// data rate come from the uncertainty of the reading times.
 const IMPLAUSIBLE_FACTOR: f64 = 2.0;
 
+/// The rates of the last replies, each with the position of its group.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    xmit: Option<(f64, usize)>,
+    rcv: Option<(f64, usize)>,
+    wait: Option<(f64, usize)>,
+}
+
 /// Rates over the time between two readings; `None` if not known.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Rates {
-    /// Time between the readings.
+    /// Time between the readings of the data counters; if they have no rate, of PortXmitWait.
     pub interval: Option<Duration>,
     /// Transmitted data in Gb/s.
     pub xmit_gbps: Option<f64>,
@@ -169,6 +198,8 @@ pub struct Rates {
     pub rcv_gbps: Option<f64>,
     /// Ticks of PortXmitWait per second.
     pub wait_ticks: Option<f64>,
+    /// Time between the readings of PortXmitWait.
+    pub wait_interval: Option<Duration>,
 }
 
 impl Reading {
@@ -178,9 +209,10 @@ impl Reading {
             slot: 0,
             present: vec![false; columns.len()],
             raw: vec![0; columns.values],
-            at: vec![None; columns.groups],
+            replies: vec![None; columns.groups],
             resets: Vec::with_capacity(columns.len()),
             rates: Rates::default(),
+            held: Held::default(),
             implausible: false,
             capacity_gbps: None,
         }
@@ -190,29 +222,28 @@ impl Reading {
     pub fn clear(&mut self) {
         self.present.fill(false);
         self.raw.fill(0);
-        self.at.fill(None);
+        self.replies.fill(None);
+        self.held = Held::default();
     }
 
     /// Stores the values of a sample, and computes resets and rates. Allocates no memory.
     pub fn take(&mut self, columns: &Columns, slot: u64, sample: &Sample<'_>) {
-        let successive = slot == self.slot.wrapping_add(1);
         self.slot = slot;
         self.resets.clear();
         self.rates = Rates::default();
         let mut group = None;
         for (index, column) in columns.iter() {
-            let answer = sample.answer(column.group);
-            // Columns are ordered by group. The time of a group stays that of the previous slot
+            // Columns are ordered by group. The last reply of a group stays that of an earlier slot
             // until its last column was taken.
             if group != Some(column.group) {
                 self.close_group(group, sample);
                 group = Some(column.group);
             }
-            let Some((at, data)) = answer.filter(|_| column.is_present(sample)) else {
-                self.present[index] = false;
+            let Some((at, data)) = sample.answer(column.group) else { continue };
+            let was_present = std::mem::replace(&mut self.present[index], column.is_present(sample));
+            if !self.present[index] {
                 continue;
-            };
-            let was_present = std::mem::replace(&mut self.present[index], true);
+            }
             let before = self.raw[column.first];
             let mut decreased = false;
             for (place, value) in column.places().zip(&mut self.raw[column.places()]) {
@@ -223,16 +254,18 @@ impl Reading {
                 self.resets.push(index);
                 continue;
             }
-            let (Some(rate), Some(earlier), true, true) = (column.rate, self.at[column.group], was_present, successive) else { continue };
-            let (raw, elapsed) = (self.raw[column.first], at - earlier);
-            if column.field.is_saturated(raw) || elapsed.is_zero() {
+            let (Some(rate), Some(earlier), true) = (column.rate, self.replies[column.group], was_present) else { continue };
+            let every = sample.every(column.group);
+            let in_time = slot.checked_sub(earlier.slot).is_some_and(|age| (1..=every).contains(&age));
+            let (raw, elapsed) = (self.raw[column.first], at - earlier.at);
+            if !in_time || column.field.is_saturated(raw) || elapsed.is_zero() {
                 continue;
             }
             let delta = column.field.value(raw - before) as f64;
             match rate {
                 Rate::Xmit => self.rates.xmit_gbps = Some(gbps(delta, elapsed)),
                 Rate::Rcv => self.rates.rcv_gbps = Some(gbps(delta, elapsed)),
-                Rate::Wait => self.rates.wait_ticks = Some(delta / elapsed.as_secs_f64()),
+                Rate::Wait => (self.rates.wait_ticks, self.rates.wait_interval) = (Some(delta / elapsed.as_secs_f64()), Some(elapsed)),
             }
             if !matches!(rate, Rate::Wait) || self.rates.interval.is_none() {
                 self.rates.interval = Some(elapsed);
@@ -244,19 +277,76 @@ impl Reading {
         self.implausible = exceeds(self.rates.xmit_gbps) || exceeds(self.rates.rcv_gbps);
         if !self.resets.is_empty() || self.implausible {
             self.rates = Rates::default();
+            self.held = Held::default();
         }
+        self.hold(columns);
     }
 
     fn close_group(&mut self, group: Option<usize>, sample: &Sample<'_>) {
-        if let Some(group) = group {
-            self.at[group] = sample.answer(group).map(|(at, _)| at);
+        let Some(group) = group else { return };
+        let every = sample.every(group);
+        match (sample.answer(group), &mut self.replies[group]) {
+            (Some((at, _)), reply) => *reply = Some(LastReply { at, slot: self.slot, every }),
+            // The cadence changes with the state of the link.
+            (None, Some(reply)) => reply.every = every,
+            (None, None) => {}
         }
+    }
+
+    /// Keeps the rates of this slot until their counters are due again.
+    fn hold(&mut self, columns: &Columns) {
+        for (index, column) in columns.iter() {
+            let (Some(rate), true) = (column.rate, self.present[index]) else { continue };
+            if self.replies[column.group].is_none_or(|reply| reply.slot != self.slot) {
+                continue;
+            }
+            let with_group = |rate: Option<f64>| rate.map(|rate| (rate, column.group));
+            match rate {
+                Rate::Xmit => self.held.xmit = with_group(self.rates.xmit_gbps),
+                Rate::Rcv => self.held.rcv = with_group(self.rates.rcv_gbps),
+                Rate::Wait => self.held.wait = with_group(self.rates.wait_ticks),
+            }
+        }
+    }
+
+    /// Returns the rates that hold in this slot: those of this slot, and those of earlier slots
+    /// whose counters are not due yet. They have no intervals.
+    pub fn held_rates(&self) -> Rates {
+        let Held { xmit, rcv, wait } = self.held;
+        let held = |rate: Option<(f64, usize)>| rate.filter(|(_, group)| self.holds(*group)).map(|(rate, _)| rate);
+        Rates { xmit_gbps: held(xmit), rcv_gbps: held(rcv), wait_ticks: held(wait), ..Rates::default() }
+    }
+
+    /// Returns whether any counter holds in this slot.
+    pub fn holds_any(&self) -> bool {
+        (0..self.replies.len()).any(|group| self.holds(group))
+    }
+
+    /// Returns whether the last reply of a group holds in this slot.
+    fn holds(&self, group: usize) -> bool {
+        self.replies[group].is_some_and(|reply| reply.holds_in(self.slot))
     }
 
     /// Iterates over the counters that were answered in this slot, with their values as on the
     /// wire: one value, or one per SL, VL or lane.
     pub fn counters<'a>(&'a self, columns: &'a Columns) -> impl Iterator<Item = (&'static Field, &'a [u64])> + 'a {
-        columns.iter().filter(|(index, _)| self.present[*index]).map(|(_, column)| (column.field, &self.raw[column.places()]))
+        self.last_counters(columns, |reply| reply.slot == self.slot)
+    }
+
+    /// Iterates over the counters that hold in this slot: those that were answered in it, and those
+    /// of earlier slots whose groups are not due yet.
+    pub fn held_counters<'a>(&'a self, columns: &'a Columns) -> impl Iterator<Item = (&'static Field, &'a [u64])> + 'a {
+        self.last_counters(columns, |reply| reply.holds_in(self.slot))
+    }
+
+    fn last_counters<'a>(
+        &'a self,
+        columns: &'a Columns,
+        includes: impl Fn(&LastReply) -> bool + 'a,
+    ) -> impl Iterator<Item = (&'static Field, &'a [u64])> + 'a {
+        let is_included = move |column: &Column| self.replies[column.group].is_some_and(|reply| includes(&reply));
+        let columns = columns.iter().filter(move |(index, column)| self.present[*index] && is_included(column));
+        columns.map(|(_, column)| (column.field, &self.raw[column.places()]))
     }
 }
 
@@ -326,7 +416,13 @@ mod tests {
         reading.take(&columns, 9, &sample(&words(3, 1000 + 2_500_000_000, 0), Some(WIDE)));
         assert_eq!(
             reading.rates,
-            Rates { interval: Some(Duration::from_secs(2)), xmit_gbps: Some(40.0), rcv_gbps: Some(0.0), wait_ticks: Some(0.0) }
+            Rates {
+                interval: Some(Duration::from_secs(2)),
+                xmit_gbps: Some(40.0),
+                rcv_gbps: Some(0.0),
+                wait_ticks: Some(0.0),
+                wait_interval: Some(Duration::from_secs(2)),
+            }
         );
         reading.take(&columns, 11, &sample(&words(4, 3_000_000_000, 0), Some(WIDE)));
         assert_eq!(reading.rates, Rates::default(), "a slot is missing");

@@ -1,8 +1,9 @@
-//! Transactions: requests that were sent and neither answered nor given up.
+//! Transactions: requests that were sent, have no reply yet, and whose grace period has not ended.
 //!
-//! A transaction is found by its TID. Timeouts expire in the order of sending: all MADs to agents
-//! have the same timeout and grace period. All MADs to the subnet manager have another, longer pair
-//! of times. Two pairs of queues in the order of sending therefore replace a timer heap.
+//! The key of a transaction is its transaction identifier (TID). All MADs to agents have the same
+//! timeout and the same grace period. All MADs to the subnet manager also have the same two times,
+//! which are longer. So timeouts pass in the order of sending. The module needs no timer heap: it
+//! has two pairs of queues in the order of sending.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,8 +21,9 @@ pub struct Transaction {
     pub device: u32,
     /// LID to which the request was sent; only a reply from this LID counts.
     pub lid: Lid,
-    /// Generation of the device when the request was sent. If the generation has changed since, the
-    /// reply may come from another device and its content is ignored.
+    /// Number of times that everything learned from the device had been discarded when the request
+    /// was sent (the generation of the device); 0 for path queries. If the generation has changed
+    /// since, the reply may come from another device and its content is ignored.
     pub generation: u32,
     /// The request.
     pub query: Query,
@@ -127,7 +129,7 @@ impl TimeoutQueues {
     }
 }
 
-/// Number of past TIDs whose end is stored.
+/// Number of most recent TIDs for which the set remembers whether they were answered.
 const REMEMBERED: u32 = 1 << 16;
 
 /// End of the transaction of a past TID.

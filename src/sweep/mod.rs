@@ -1,29 +1,35 @@
-//! The sweep: queries every assigned port once a slot, and makes one record for each port, answered
-//! or not.
+//! The sweep queries every assigned port once per slot. It makes one record for each port and slot,
+//! also if the port did not answer.
 //!
-//! A **slot** is one numbered interval of the wall clock, which starts at the same instant on all
-//! samplers. A **sample** is the outcome of one slot for one port. The **timeout** of a MAD frees
-//! its place in the **window**. Until the end of the **grace period** its reply still counts, and
-//! the port is `late`.
+//! - A **slot** is one numbered interval of the wall clock. It starts at the same time on all
+//!   samplers.
+//! - A **sample** is the result of one slot for one port.
+//! - The **window** is the largest number of MADs in flight at once.
+//! - The **timeout** is the time from the sending of a MAD to the moment at which the MAD leaves
+//!   the window without a reply.
+//! - The **grace period** also begins at the sending, and is longer. A reply after the timeout but
+//!   within the grace period is still accepted. The port is then `late`.
 //!
 //! | module | content |
 //! |---|---|
 //! | [`plan`] | the devices and ports of one sampler |
 //! | [`engine`] | the state machine of queries and replies, without I/O and without a clock |
 //! | [`group_list`] | the counter groups of a sweep, each once |
-//! | [`inflight`] | MADs in flight, by TID, with their timeouts |
-//! | [`sample`] | the outcome of a slot for one port |
+//! | [`cadence`] | the slots in which each group of a port is queried |
+//! | [`inflight`] | MADs in flight with their timeouts, found by transaction identifier (TID) |
+//! | [`sample`] | the result of a slot for one port |
 //! | [`schedule`] | start times of slots, and gaps between them |
-//! | [`stats`] | the sum of a slot |
+//! | [`stats`] | the totals of a slot |
 //! | [`blocked`] | ticks of PortXmitWait as a share of time |
-//! | [`window`] | the number of MADs in flight, and MADs a second |
-//! | [`counter`] | readings as rates: resets, saturation, gaps |
+//! | [`window`] | the limits of MADs in flight and of MADs per second |
+//! | [`counter`] | rates from two readings of a counter; resets, saturation, gaps |
 //! | [`record`](crate::record) | the JSON records |
-//! | [`driver`] | joins engine, transport, clock and output; the only module that reads clocks |
-//! | [`virtual_sweep`] | the driver's loop on a simulated fabric, in virtual time |
+//! | [`driver`] | connects engine, transport, clock and output; the only module that reads clocks |
+//! | [`virtual_sweep`] | the loop of the driver on a simulated fabric, in simulated time |
 //! | [`query`] | queries of one port, printed in the format of `perfquery` |
 
 pub mod blocked;
+pub mod cadence;
 pub mod counter;
 pub mod driver;
 pub mod engine;

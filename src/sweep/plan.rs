@@ -1,5 +1,5 @@
-//! The plan of one sampler: the devices that the engine queries, and the identities of ports for
-//! the records.
+//! The plan of one sampler. It has the devices that the engine queries, and the names and peers of
+//! the ports for the records.
 
 use super::engine::DevicePlan;
 use crate::assignments::Sampler;

@@ -1,9 +1,10 @@
-//! The sample of one port in one slot.
+//! The sample of one port: the result of its queries in one slot.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::blocked::WaitTick;
+use super::cadence::{Cadence, Circumstances};
 use crate::mad::header::MadStatus;
 use crate::mad::pma::{Capabilities, Data, Group};
 use crate::time::Instant;
@@ -28,13 +29,15 @@ pub enum Status {
     Unreachable,
     /// The port was not queried, or not completely, because the slot was over.
     Skipped,
+    /// The port was not queried, because its link is down and the port is not due.
+    Down,
     /// Another device answers at the LID; its data is dropped.
     WrongDevice,
 }
 
 impl Status {
     /// All statuses.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Ok,
         Self::Late,
         Self::Timeout,
@@ -43,6 +46,7 @@ impl Status {
         Self::MadError,
         Self::Unreachable,
         Self::Skipped,
+        Self::Down,
         Self::WrongDevice,
     ];
 
@@ -57,6 +61,7 @@ impl Status {
             Self::MadError => "mad_error",
             Self::Unreachable => "unreachable",
             Self::Skipped => "skipped",
+            Self::Down => "down",
             Self::WrongDevice => "wrong_device",
         }
     }
@@ -68,6 +73,9 @@ impl fmt::Display for Status {
     }
 }
 
+/// The cadence of a sample without an engine.
+static EVERY_SLOT: Cadence = Cadence::EVERY_SLOT;
+
 /// The sample of one port. It has only the data of replies in this slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
@@ -75,6 +83,8 @@ pub struct Sample<'a> {
     pub status: Status,
     /// Sum of the round trips of its MADs.
     pub rtt: Duration,
+    /// Shortest of these round trips; `None` without a reply.
+    pub rtt_min: Option<Duration>,
     /// MADs sent for the port.
     pub mads: u32,
     /// Time of its last reply, or the time when its status was settled if it had no reply.
@@ -98,6 +108,10 @@ pub struct Sample<'a> {
     /// Groups that are queried regardless of the device's capabilities: one bit each, by their
     /// index in [`groups`](Self::groups).
     pub forced: u32,
+    /// Cadences of the groups.
+    pub(super) cadence: &'a Cadence,
+    /// What the cadences of the port depend on.
+    pub(super) circumstances: Circumstances,
     pub(super) groups: &'a [Group],
     pub(super) answers: &'a [Answer],
 }
@@ -116,6 +130,7 @@ impl<'a> Sample<'a> {
         Self {
             status,
             rtt: Duration::ZERO,
+            rtt_min: None,
             mads: 0,
             at: Instant::ZERO,
             mad_status: None,
@@ -126,6 +141,8 @@ impl<'a> Sample<'a> {
             tick: None,
             unsupported: 0,
             forced: 0,
+            cadence: &EVERY_SLOT,
+            circumstances: Circumstances::default(),
             groups,
             answers,
         }
@@ -134,6 +151,11 @@ impl<'a> Sample<'a> {
     /// Returns whether the device supports the group at this index, as far as known.
     pub fn has(&self, group: usize) -> bool {
         self.unsupported & (1 << group) == 0
+    }
+
+    /// Returns the number of slots in which the group at this index is queried once.
+    pub fn every(&self, group: usize) -> u64 {
+        self.groups.get(group).map_or(1, |of| self.cadence.of(group, *of, self.circumstances).every.into())
     }
 
     /// Returns the groups that are swept, in their order.

@@ -1,9 +1,10 @@
-//! Start times of slots. A slot starts when the wall clock reaches a multiple of the interval, at
-//! the same instant on all samplers.
+//! Computes the start times of slots. A slot starts when the wall clock reaches a multiple of the
+//! interval. So it starts at the same time on all samplers.
 //!
-//! The wall clock is read once a slot; all waits use the monotonic clock. A slot that could not
-//! start in time is missed, and never caught up. If the wall clock was set, slot numbers do not
-//! match the elapsed time. This module reads no clock: both times are arguments.
+//! The driver reads the wall clock once per slot. All waits use the monotonic clock. A slot that
+//! could not start in time is *missed*, and is never repeated. If the wall clock is set, the slot
+//! numbers no longer match the elapsed time. This module detects such a step of the clock. It reads
+//! no clock: both times are arguments.
 
 use std::time::Duration;
 

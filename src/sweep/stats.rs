@@ -1,4 +1,4 @@
-//! The sum of a slot: ports by status, MADs and round trips.
+//! The totals of a slot: ports by status, numbers of MADs, and round-trip times.
 
 use std::time::Duration;
 

@@ -1,13 +1,14 @@
-//! The window, which is the number of MADs in flight at once, and the pace, which limits MADs a
-//! second.
+//! Two limits. The *window* is the largest number of MADs in flight at once. The *pace* is the
+//! largest number of MADs per second.
 //!
-//! 1. **The window adapts.** If devices answer some MADs but more MADs than usual expire, a queue
-//!    on the path is full: in a switch or in this host. The window is then halved and kept for some
-//!    slots. After that it grows in each slot by a sixteenth of the configured window.
-//! 2. **The usual share** of lost MADs starts with that of the first slot, and follows the current
-//!    share slowly. A fabric that always loses one MAD in ten, or that has one slow switch, does
-//!    not reduce the window.
-//! 3. **The pace** is a limit of MADs a second. Bursts are small, so that replies are read between
+//! 1. **The window adapts.** The engine counts the MADs that expire at devices that answer other
+//!    MADs. If their share is larger than usual, a queue on the path is full: in a switch or in
+//!    this host. The window is then halved, and keeps this size for some slots. After these slots,
+//!    it grows in each slot by a sixteenth of the configured window.
+//! 2. **The usual share** of expired MADs starts with the share of the first slot, and follows the
+//!    current share slowly. So neither a fabric that always loses one MAD in ten nor a single slow
+//!    switch reduces the window.
+//! 3. **The pace** allows only small bursts of MADs, so that the driver can read replies between
 //!    them.
 
 use std::time::Duration;

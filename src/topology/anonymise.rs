@@ -1,17 +1,17 @@
-//! Removal of a site's names and GUIDs from a net file, so that it can be published.
+//! Removes the names and GUIDs of a site from a net file, so that the site can publish the file.
 //!
-//! No line is copied: each line is printed from its parsed content, in its own format. Unreadable
-//! lines and comments are not printed. LIDs, ports, links, widths, speeds, vendor and device IDs
-//! and the number and order of lines stay.
+//! No line is copied. Each line is printed again from its parsed content, in the same format.
+//! Unreadable lines and comments are left out. LIDs, ports, links, widths, speeds, vendor and
+//! device IDs do not change. The number and the order of the lines do not change either.
 //!
-//! Substitutes are numbered in the order of the originals. So they reveal nothing of the originals,
-//! and each run gives the same result. A plan for the result is like a plan for the original,
-//! because GUIDs and names keep their order.
+//! The new names and GUIDs are numbered in the order of the originals. So they contain nothing of
+//! the originals, and each run gives the same result. `ibnet-gen` makes the same plan from the
+//! result as from the original, because the order of GUIDs and names is the same.
 //!
-//! - GUIDs that are close to each other keep their distance: a node and its ports, a switch and its
-//!   aggregation node.
-//! - The first word of an HCA's name, its host, becomes `host0001`. A second word such as `mlx5_0`
-//!   or `HCA-1` stays, another one becomes `ca0001`. Further words are removed.
+//! - Some GUIDs are close to each other: those of a node and its ports, and those of a switch and
+//!   its aggregation node. Such GUIDs keep their distance.
+//! - The first word of the name of an HCA is its host. It becomes `host0001`. A second word such as
+//!   `mlx5_0` or `HCA-1` stays. Any other second word becomes `ca0001`. Further words are removed.
 //! - An aggregation node keeps the two words that identify it. A switch becomes `switch0001`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ use crate::types::{Guid, LinkRate, NodeKind};
 /// Returns an anonymous copy of a net file in its format. Messages name the file `name`.
 ///
 /// # Errors
-/// If no line of the file can be parsed.
+/// Returns an error if no line of the file can be parsed.
 pub fn anonymise(bytes: &[u8], name: &str) -> Result<String, NetFileError> {
     let text = text_of(bytes);
     match Format::of(&text) {

@@ -1,4 +1,4 @@
-//! Distances and tiers of a fabric.
+//! Computes distances in a fabric, and the tiers of its switches.
 
 use std::collections::VecDeque;
 
@@ -14,12 +14,12 @@ pub struct Graph {
     forwards: Vec<bool>,
 }
 
-/// Distance of a device to which no path leads.
+/// Distance of a device that no path reaches.
 pub const UNREACHABLE: u16 = u16::MAX;
 
 impl Graph {
-    /// Creates the graph of a fabric. A link counts if the line of either end has it and both
-    /// devices are in the file.
+    /// Creates the graph of a fabric. A link counts if the line of at least one end has it, and if
+    /// both devices are in the file.
     pub fn new(fabric: &Fabric) -> Self {
         let mut neighbours = vec![Vec::new(); fabric.devices().len()];
         for (id, device) in fabric.iter() {
@@ -38,19 +38,19 @@ impl Graph {
         Self { neighbours, forwards }
     }
 
-    /// Returns the devices at the other ends of a device's links, ascending.
+    /// Returns the devices at the other ends of the links of a device, ascending.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn neighbours(&self, id: DeviceId) -> &[DeviceId] {
         &self.neighbours[id.0 as usize]
     }
 
-    /// Returns the number of links on the shortest path from any of `sources` to each device,
-    /// [`UNREACHABLE`] without a path. One number for each device.
+    /// Returns one number for each device: the number of links on the shortest path from any of
+    /// `sources` to this device. Without a path the number is [`UNREACHABLE`].
     ///
-    /// Only switches forward: no path leads through an HCA or a router, even if a faulty file has
-    /// such links.
+    /// Only switches forward packets. So no path leads through an HCA or a router, even if a faulty
+    /// file has such links.
     pub fn hops_from(&self, sources: impl IntoIterator<Item = DeviceId>) -> Vec<u16> {
         let mut hops = vec![UNREACHABLE; self.neighbours.len()];
         let mut queue: VecDeque<DeviceId> = VecDeque::new();
@@ -76,10 +76,10 @@ impl Graph {
         hops
     }
 
-    /// Returns the tier of each device. A leaf, which is a switch with an HCA other than an
-    /// aggregation node, has tier 1. Another switch has one more than its lowest neighbour. Devices
-    /// other than switches, and switches without a path to a leaf, have 0. One number for each
-    /// device.
+    /// Returns the tier of each device. A leaf switch has tier 1: a switch with an HCA that is not
+    /// an aggregation node. The tier of any other switch is the tier of its lowest neighbour plus
+    /// one. The tier is 0 for a switch without a path to a leaf switch, and for a device that is
+    /// not a switch.
     pub fn tiers(&self, fabric: &Fabric) -> Vec<u16> {
         let is_leaf = |id: DeviceId| {
             let adapter = |device: &super::Device| device.kind == NodeKind::Hca && !fabric.is_aggregation_node(device);
@@ -99,8 +99,9 @@ impl Graph {
 
 /// Distances from many groups of devices to every device.
 ///
-/// The table has switches only, because only they forward: a device on a switch is one link
-/// farther. 750 groups in a fabric of 1700 switches and 17,000 HCAs take 2.6 MB instead of 28 MB.
+/// The table has only switches. Only switches forward packets, so a device on a switch is one link
+/// farther than the switch. 750 groups in a fabric of 1700 switches and 17,000 HCAs take 2.6 MB
+/// instead of 28 MB.
 #[derive(Clone, Debug)]
 pub struct Distances<'a> {
     graph: &'a Graph,
@@ -163,8 +164,8 @@ impl Graph {
 }
 
 impl Distances<'_> {
-    /// Returns the number of links on the shortest path from a group to a device, [`UNREACHABLE`]
-    /// without a path. Equals [`Graph::hops_from`].
+    /// Returns the number of links on the shortest path from a group to a device, or
+    /// [`UNREACHABLE`] without a path. The result equals that of [`Graph::hops_from`].
     #[inline]
     pub fn hops(&self, group: usize, device: DeviceId) -> u16 {
         match self.places[device.0 as usize] {

@@ -1,8 +1,8 @@
-//! Lines of net files, common to both formats, and the devices built from them.
+//! Processes the lines of net files in both formats, and builds devices from them.
 //!
-//! [`ports_lines`](super::ports_lines) and [`topology_report`](super::topology_report) parse lines.
-//! This module then separates the names of the two ends, reports repeated lines, contradictions and
-//! LIDs of two devices, and builds devices.
+//! [`ports_lines`](super::ports_lines) and [`topology_report`](super::topology_report) parse the
+//! lines. This module then separates the names of the two ends of each link. It reports repeated
+//! lines, contradictions, and LIDs that two devices share. At the end it builds the devices.
 
 use std::collections::hash_map::Entry;
 use std::ops::RangeInclusive;

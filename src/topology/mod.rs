@@ -1,20 +1,21 @@
-//! The fabric as net files describe it: devices, ports and links.
+//! The fabric as net files describe it: devices, ports and links. A *net file* is the output of
+//! `ibnetdiscover`.
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`net_file`] | reading of net files of either format: one [`Fabric`] for each subnet |
-//! | [`ports_report`] | `ibnetdiscover -p` alone |
-//! | [`topology_report`] | the plain format of `ibnetdiscover` |
-//! | [`names`] | the names of the two ends of a link |
+//! | [`net_file`] | reads net files of both formats: one [`Fabric`] for each subnet |
+//! | [`ports_report`] | reads the output of `ibnetdiscover -p` |
+//! | [`topology_report`] | reads the output of `ibnetdiscover` without `-p` |
+//! | [`names`] | separates the names of the two ends of a link |
 //! | [`name_map`] | names that an administrator assigned |
-//! | [`sharp`] | detection of aggregation nodes |
-//! | [`graph`] | hops and tiers |
-//! | [`anonymise`] | removal of names and GUIDs from a net file |
+//! | [`sharp`] | finds the aggregation nodes (SHARP) of switches |
+//! | [`graph`] | computes hops and tiers |
+//! | [`anonymise`] | removes names and GUIDs from a net file |
 //! | [`synthetic`], [`shapes`] | generated fabrics |
 //!
-//! The unit is the [`Device`], which answers at one LID. A switch with all of its ports is one
-//! device. Each port of an HCA is a device of its own. The key of a port is (port GUID, port
-//! number), never its name or its LID.
+//! A [`Device`] answers at one LID. A switch with all of its ports is one device. Each port of an
+//! HCA is a device of its own. The key of a port is its port GUID and its port number. Names and
+//! LIDs are never keys.
 
 use crate::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
@@ -40,7 +41,8 @@ pub use remark::{LinePosition, Remark, RemarkKind};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DeviceId(pub u32);
 
-/// The devices of a subnet, sorted by (GUID, port) regardless of the order of the file.
+/// The devices of a subnet, sorted by (GUID, port). The order of the lines in the file does not
+/// matter.
 #[derive(Clone, Debug, Default)]
 pub struct Fabric {
     /// Sorted by (GUID, number of the first port).
@@ -49,22 +51,22 @@ pub struct Fabric {
     with_aggregation_nodes: bool,
 }
 
-/// A device, which answers at one LID: a switch with its ports, or one port of an HCA or router.
+/// A device: a switch with its ports, or one port of an HCA or router. It answers at one LID.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Device {
     /// Port GUID as `ibnetdiscover` prints it. All ports of a switch share the GUID of port 0.
     pub guid: Guid,
-    /// Base LID; 0 if it is unknown.
+    /// Base LID, or 0 if the LID is unknown.
     pub lid: Lid,
     /// Kind of the node.
     pub kind: NodeKind,
-    /// Node description or the name of the name map. Untrusted text: print it through
-    /// [`Printable`](crate::types::Printable).
+    /// Name: the node description, or the name in the name map. The text is untrusted, so print it
+    /// through [`Printable`](crate::types::Printable).
     pub name: String,
     /// Properties of the node to which the device belongs.
     pub node: Node,
-    /// Ports, ascending by number. Ports without a link are included if the file lists them; the
-    /// plain format does not.
+    /// Ports, ascending by number. `ibnetdiscover -p` also lists ports without a link. The plain
+    /// format does not list them.
     pub ports: Vec<Port>,
 }
 
@@ -89,9 +91,9 @@ pub struct Node {
 pub struct Port {
     /// Port number, 1 to 254.
     pub num: PortNum,
-    /// Width and speed as printed; meaningless without a link.
+    /// Width and speed as printed. They have no meaning without a link.
     pub rate: LinkRate,
-    /// The other end of the link; `None` without a link.
+    /// The other end of the link. `None` without a link.
     pub peer: Option<Peer>,
     /// Line of the net file, from 1.
     pub line: u32,
@@ -124,8 +126,8 @@ impl Fabric {
         Self { devices, with_aggregation_nodes: false }
     }
 
-    /// Renames devices, also where they are peers of others. `names` is indexed by [`DeviceId`].
-    /// `other` names the peers that have no line of their own.
+    /// Renames devices. Also renames them in the peers of other devices. `names` is indexed by
+    /// [`DeviceId`]. `other` names the peers that have no line of their own.
     fn rename(&mut self, names: &[Option<&str>], other: impl Fn(Guid) -> Option<String>) {
         let of_peer = |peer: &Peer| match self.find(peer.guid, peer.port) {
             Some(id) => names[id.0 as usize].map(str::to_owned),
@@ -158,12 +160,12 @@ impl Fabric {
     /// Returns a device.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn device(&self, id: DeviceId) -> &Device {
         &self.devices[id.0 as usize]
     }
 
-    /// Returns the device of a port; `None` if the file has no line for the port.
+    /// Returns the device of a port. Returns `None` if the file has no line for the port.
     pub fn find(&self, guid: Guid, port: PortNum) -> Option<DeviceId> {
         let first = self.devices.partition_point(|device| device.guid < guid);
         self.devices[first..]
@@ -180,14 +182,14 @@ impl Fabric {
 }
 
 impl Port {
-    /// Returns the position of the port's line.
+    /// Returns the file and line that describe the port.
     pub fn position(&self) -> LinePosition {
         LinePosition { file: self.file, line: self.line }
     }
 }
 
 impl Node {
-    /// Fills the properties that are missing here.
+    /// Copies the properties that this node does not have from another description of the node.
     pub(crate) fn complete(&mut self, other: Self) {
         self.guid = self.guid.or(other.guid);
         self.system_image = self.system_image.or(other.system_image);
@@ -198,7 +200,7 @@ impl Node {
 }
 
 impl Device {
-    /// Returns a port; `None` if the file has no line for it.
+    /// Returns a port. Returns `None` if the file has no line for it.
     pub fn port(&self, num: PortNum) -> Option<&Port> {
         self.ports.binary_search_by_key(&num, |port| port.num).ok().map(|index| &self.ports[index])
     }
@@ -213,7 +215,7 @@ impl Device {
         self.ports.iter().filter_map(|port| port.peer.as_ref().map(|peer| (port, peer)))
     }
 
-    /// Returns the first word of the name, which by convention is the host name on an HCA.
+    /// Returns the first word of the name. By convention this is the host name of an HCA.
     pub fn host(&self) -> &str {
         self.name.split_whitespace().next().unwrap_or("")
     }

@@ -1,5 +1,5 @@
-//! Names that an administrator assigned to nodes: the file of `--node-name-map`, as rdma-core's
-//! tools and opensm read it.
+//! Reads the names that an administrator assigned to nodes, from the file of `--node-name-map`. The
+//! tools of rdma-core and opensm read the same file.
 //!
 //! The grammar is that of `util/node_name_map.c` in rdma-core:
 //!
@@ -10,13 +10,14 @@
 //!   blanks belong to the name. No character is replaced.
 //! - The first entry of a GUID counts. Empty lines and lines that begin with `#` are skipped.
 //!
-//! This parser is more tolerant in three points. A faulty line is reported and skipped, where the
-//! tools drop the whole map. Lines may be longer than 255 octets. A carriage return at the end of a
-//! line does not belong to the name.
+//! This parser is more tolerant than the tools in three points. It reports and skips a faulty line,
+//! but the tools drop the whole map. Lines may be longer than 255 octets. A carriage return at the
+//! end of a line does not belong to the name.
 //!
-//! The key is the node GUID, which `ibnetdiscover -p` does not print. Where it is unknown, the port
-//! GUID is used instead. It equals the node GUID on most switches, and often on the first port of
-//! an HCA. GUIDs are unique, so an entry found by port GUID is the right one.
+//! The key of an entry is the node GUID. `ibnetdiscover -p` does not print node GUIDs. If a node
+//! GUID is unknown, this module uses the port GUID instead. The port GUID equals the node GUID on
+//! most switches, and often on the first port of an HCA. GUIDs are unique, so an entry found by
+//! port GUID is the right one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,7 +58,7 @@ impl NameMap {
     /// Parses a map. Messages name the file `name`. An empty file is a map without names.
     ///
     /// # Errors
-    /// If the file has lines and none of them is an entry.
+    /// Returns an error if the file has lines and none of them is an entry.
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, NameMapError> {
         let mut map = Self { name: name.to_owned(), ..Self::default() };
         let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));

@@ -1,16 +1,16 @@
-//! Separation of the names of a link's two ends.
+//! Separates the names of the two ends of a link.
 //!
-//! The plain format separates them. `ibnetdiscover -p` prints `( 'own' - 'remote' )` and escapes
-//! nothing, so a name such as `core (rack 3) - 'A' sw 1` can be split in several places. Other
-//! lines help, in this order:
+//! In the plain format the two names are separate. `ibnetdiscover -p` prints `( 'own' - 'remote' )`
+//! and escapes nothing. So a name such as `core (rack 3) - 'A' sw 1` can be split in several
+//! places. This module then uses other lines, in this order:
 //!
 //! 1. a line of the same GUID with one name (a port without a link), or with only one possible
 //!    split;
 //! 2. the same for the GUID of the other end;
 //! 3. the only own name that is possible in all lines of a GUID.
 //!
-//! If no rule applies, the text stays in one piece and counts as ambiguous. Links do not depend on
-//! names.
+//! If no rule applies, the text is not split, and its line counts as ambiguous. The links are
+//! correct even then, because they do not depend on names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +41,7 @@ pub enum RawName<'a> {
 pub struct Entry<'a> {
     /// Port GUID of this end.
     pub own: Guid,
-    /// Port GUID of the other end; `None` without a link.
+    /// Port GUID of the other end. `None` without a link.
     pub peer: Option<Guid>,
     /// Names before their separation.
     pub raw: RawName<'a>,
@@ -180,7 +180,7 @@ fn agreed<'a>(entries: impl Iterator<Item = Entry<'a>>, known: &Known<'a>) -> BT
     possible.into_iter().filter_map(|(guid, names)| only(names.into_iter()).map(|name| (guid, name))).collect()
 }
 
-/// Returns the only item; `None` if there are more or none.
+/// Returns the only item, or `None` if there are more or none.
 fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
     let first = items.next()?;
     items.next().is_none().then_some(first)

@@ -1,16 +1,16 @@
-//! Reading of net files in either format of `ibnetdiscover`: one file, or several files of one or
-//! more subnets.
+//! Reads net files in both formats of `ibnetdiscover`. The input is one file, or several files of
+//! one or more subnets.
 //!
 //! 1. The content decides the format.
-//! 2. Faulty lines are reported with their numbers as [`Remark`]s and skipped. Only a file without
-//!    any valid line is refused.
-//! 3. Every line that gives no port has an entry in [`NetFile::remarks`].
+//! 2. A faulty line is skipped, and a [`Remark`] reports its number. A file is refused only if it
+//!    has no valid line.
+//! 3. [`NetFile::remarks`] has an entry for every line that gives no port.
 //! 4. Files of one subnet are merged. Files of different subnets stay separate, because LIDs are
 //!    unique within a subnet only, and no sampler reaches another subnet. Two files belong to one
 //!    subnet if they have a port with the same GUID and the same LID, possibly as a peer. If they
 //!    share GUIDs but no pair of GUID and LID, one of them is outdated, and both are refused.
-//! 5. Where merged files disagree, the earlier file counts. A later file can add ports, and
-//!    properties that only its format has.
+//! 5. If merged files disagree, the earlier file counts. A later file can add ports. It can also
+//!    add properties that only its format has.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -111,7 +111,7 @@ pub(super) enum Format {
 /// Reads a net file of either format.
 ///
 /// # Errors
-/// Like [`parse`], and if the file cannot be read.
+/// Returns the errors of [`parse`], and an error if the file cannot be read.
 pub fn read(path: &Path) -> Result<NetFile, NetFileError> {
     let bytes = std::fs::read(path).map_err(|source| NetFileError::Io { path: path.to_owned(), source })?;
     parse(&bytes, &path.display().to_string())
@@ -119,10 +119,11 @@ pub fn read(path: &Path) -> Result<NetFile, NetFileError> {
 
 /// Parses a net file of either format. Messages name the file `name`.
 ///
-/// Replaces octets that are not UTF-8. They can occur only in names, which identify nothing.
+/// Replaces octets that are not UTF-8. Such octets can occur only in names, and names identify
+/// nothing.
 ///
 /// # Errors
-/// If no line can be parsed: the file is empty, or has another format.
+/// Returns an error if no line can be parsed: the file is empty, or has another format.
 pub fn parse(bytes: &[u8], name: &str) -> Result<NetFile, NetFileError> {
     let text = text_of(bytes);
     parse_text(Format::of(&text), &text, name)
@@ -142,7 +143,7 @@ fn parse_text(format: Format, text: &str, name: &str) -> Result<NetFile, NetFile
 /// their first files.
 ///
 /// # Errors
-/// If a file has no valid line, or two files contradict each other in all LIDs.
+/// Returns an error if a file has no valid line, or two files contradict each other in all LIDs.
 pub fn parse_all(files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, NetFileError> {
     let texts: Vec<_> = files.iter().map(|(_, bytes)| text_of(bytes)).collect();
     let names: Vec<_> = files.iter().map(|(name, _)| name.clone()).collect();
@@ -295,8 +296,8 @@ impl NetFile {
         self.files.first().and_then(|file| self.names.get(usize::from(*file))).map_or("", String::as_str)
     }
 
-    /// Returns a position as text: `line 7`, or `b.p:7` if this subnet has several files. The name
-    /// of the file is not escaped.
+    /// Returns a position as text: `line 7`, or `b.p:7` if this subnet has several files. The file
+    /// name in the text is not escaped.
     pub fn position(&self, LinePosition { file, line }: LinePosition) -> String {
         match self.names.get(usize::from(file)) {
             Some(name) if self.files.len() > 1 => format!("{name}:{line}"),

@@ -1,4 +1,4 @@
-//! Ports reports alone: the output of `ibnetdiscover -p`.
+//! Reads ports reports: the output of `ibnetdiscover -p`.
 //!
 //! [`net_file`] reads both formats.
 
@@ -9,7 +9,7 @@ pub use super::net_file::{NetFile, NetFileError};
 /// Parses a ports report and no other format. Messages name the file `name`.
 ///
 /// # Errors
-/// If no line can be parsed: the file is empty, or has another format.
+/// Returns an error if no line can be parsed: the file is empty, or has another format.
 pub fn parse(bytes: &[u8], name: &str) -> Result<NetFile, NetFileError> {
     net_file::parse_as(net_file::Format::PortsReport, bytes, name)
 }

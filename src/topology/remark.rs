@@ -1,4 +1,4 @@
-//! Remarks about single lines of net files, and the positions of lines.
+//! Remarks about single lines of net files, and the positions of these lines.
 
 use std::fmt;
 

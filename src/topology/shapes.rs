@@ -1,8 +1,8 @@
 //! Generated fabrics of common shapes: fat trees of three tiers, Dragonfly and Dragonfly+, tori and
 //! meshes, hosts with many rails.
 //!
-//! All links are 4x EDR. Switches are called `leaf...`, `spine...`, `core...` or `router...`, hosts
-//! `node00001 mlx5_0`...
+//! All links are 4x EDR. Switches are called `leaf...`, `spine...`, `core...` or `router...`. Hosts
+//! are called `node00001 mlx5_0` and so on.
 
 use super::synthetic::{Blueprint, NodeId};
 
@@ -23,8 +23,9 @@ pub struct Dragonfly {
     pub groups: usize,
     /// Switches with hosts in each group.
     pub leaves: usize,
-    /// Switches without hosts in each group, each cabled to every leaf (Dragonfly+). With 0 the
-    /// leaves of a group are cabled to one another (Dragonfly).
+    /// Switches without hosts in each group. Each is cabled to every leaf of the group
+    /// (Dragonfly+). If the number is 0, the leaves of a group are cabled to one another
+    /// (Dragonfly).
     pub spines: usize,
     /// Hosts on each leaf.
     pub hosts: usize,
@@ -41,8 +42,8 @@ pub struct Grid {
     pub hosts: usize,
 }
 
-/// Units of hosts with several HCAs. Each unit has one leaf for each rail, and each of its hosts is
-/// cabled to all of them.
+/// Units of hosts with several HCAs. Each unit has one leaf switch for each rail. Each host of the
+/// unit is cabled to all leaf switches of the unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Rails {
     /// Number of units.
@@ -59,7 +60,7 @@ impl ThreeTiers {
     /// Returns the tree as a blueprint.
     ///
     /// # Panics
-    /// If there are more pods than ports of a switch.
+    /// Panics if there are more pods than ports of a switch.
     pub fn blueprint(&self) -> Blueprint {
         let Self { radix, pods } = *self;
         let half = radix / 2;

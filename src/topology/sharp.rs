@@ -1,9 +1,10 @@
-//! Detection of aggregation nodes: the SHARP engines of switches, which look like HCAs of hosts.
+//! Finds aggregation nodes: the SHARP engines of switches. In a net file they look like HCAs of
+//! hosts.
 //!
-//! No single fact is sufficient. The name may come from a map or from another device. The port
-//! number differs between models (37, 41, 65, 81, 129 and 145 were seen), and any HCA may be on the
-//! highest port of a switch. The device ID and the system image GUID are in the plain format only.
-//! So this module counts facts, and two must agree.
+//! No single fact is sufficient to recognize them. The name can come from a map or from another
+//! device. The port number differs between models (37, 41, 65, 81, 129 and 145 were seen), and any
+//! HCA can be on the highest port of a switch. Only the plain format has the device ID and the
+//! system image GUID. So this module requires two facts that agree.
 
 use super::{Device, Fabric};
 use crate::types::{Guid, NodeKind};
@@ -18,12 +19,12 @@ pub const NAME: &str = "Aggregation Node";
 const DEVICE_ID: u32 = 0xcf09;
 
 /// Distances between the GUIDs of an aggregation node and its switch: 8 on EDR and HDR, 16 on NDR.
-/// Mostly the node's GUID is the greater one.
+/// Usually the GUID of the node is the larger one.
 const DISTANCES: [u64; 2] = [8, 16];
 
 impl Fabric {
-    /// Makes the sampling include aggregation nodes. They still do not count in tiers, and no
-    /// sampler runs on them.
+    /// Makes the sampling include aggregation nodes. They still do not count in the computation of
+    /// tiers, and they are never samplers.
     pub fn sample_aggregation_nodes(&mut self) {
         self.with_aggregation_nodes = true;
     }

@@ -1,7 +1,8 @@
 //! Generated fabrics for demonstrations, virtual sweeps and tests.
 //!
-//! A [`Blueprint`] is a list of nodes and cables. It can be printed like `ibnetdiscover -p` or as a
-//! net file for ibsim. No other module distinguishes generated fabrics from real ones.
+//! A [`Blueprint`] is a list of nodes and cables. It can be printed in two ways: like the output of
+//! `ibnetdiscover -p`, or as a net file for ibsim. No other module distinguishes generated fabrics
+//! from real ones.
 
 use std::fmt::Write;
 
@@ -44,11 +45,12 @@ pub struct FatTree {
     pub radix: usize,
 }
 
-/// The fabric of the LDMS paper's measurements, as far as the paper describes it: 288 hosts on 12
-/// leaf switches, two-to-one oversubscribed over 6 cores, and an I/O island of 4 switches with 14
-/// servers on two ports each. All links are 4x EDR.
+/// The fabric of the measurements in the LDMS paper, as far as the paper describes it. It has 288
+/// hosts on 12 leaf switches. The leaf switches are connected to 6 core switches, two-to-one
+/// oversubscribed. An I/O part has 4 switches with 14 servers on two ports each. All links are 4x
+/// EDR.
 ///
-/// 22 switches, 302 HCAs, 338 LIDs, 968 linked ports and 140 unlinked ones.
+/// The totals: 22 switches, 302 HCAs, 338 LIDs, 968 linked ports and 140 unlinked ones.
 pub fn stria() -> Blueprint {
     let tree = FatTree { leaves: 12, hosts: 24, spines: 6, trunk: 2, radix: 36 };
     let (mut plan, cores) = tree.with_spines("core");
@@ -70,11 +72,11 @@ pub fn stria() -> Blueprint {
     plan
 }
 
-/// A large fabric of three tiers with 64-port switches: six pods of 32 leaves and 32 spines, half a
-/// pod of 16 leaves, 32 hosts on each leaf, and 128 cores. Without oversubscription. All links are
-/// 4x EDR.
+/// A large fabric of three tiers with 64-port switches. It has six pods of 32 leaf switches and 32
+/// spine switches, half a pod with 16 leaf switches, and 128 core switches. Each leaf switch has 32
+/// hosts. The fabric is not oversubscribed. All links are 4x EDR.
 ///
-/// 560 switches, 6656 HCAs, 39,936 linked ports.
+/// The totals: 560 switches, 6656 HCAs, 39,936 linked ports.
 pub fn large() -> Blueprint {
     const PODS: [usize; 7] = [32, 32, 32, 32, 32, 32, 16];
     const SPINES: usize = 32;
@@ -110,11 +112,11 @@ pub fn large() -> Blueprint {
 }
 
 impl FatTree {
-    /// Returns the tree as a blueprint: leaves `leaf01`..., spines `spine01`..., hosts `node00001
-    /// mlx5_0`... EDR.
+    /// Returns the tree as a blueprint. The leaves are called `leaf01`..., the spines `spine01`...,
+    /// and the hosts `node00001 mlx5_0`... The links are EDR.
     ///
     /// # Panics
-    /// If a switch needs more ports than its radix.
+    /// Panics if a switch needs more ports than its radix.
     pub fn blueprint(&self) -> Blueprint {
         self.with_spines("spine").0
     }
@@ -170,7 +172,7 @@ impl Blueprint {
     /// Joins two ports.
     ///
     /// # Panics
-    /// If a port does not exist or is already joined.
+    /// Panics if a port does not exist or is already joined.
     pub fn cable(&mut self, a: (NodeId, usize), b: (NodeId, usize)) {
         for ((node, port), other) in [(a, b), (b, a)] {
             let place = &mut self.nodes[node.0].ports[port - 1];
@@ -182,7 +184,7 @@ impl Blueprint {
     /// Returns the first port of a node without a cable.
     ///
     /// # Panics
-    /// If all ports have a cable.
+    /// Panics if all ports have a cable.
     pub fn free_port(&self, node: NodeId) -> usize {
         1 + self.nodes[node.0].ports.iter().position(Option::is_none).expect("a port without a cable")
     }
@@ -192,8 +194,8 @@ impl Blueprint {
         self.nodes.iter().flat_map(|node| &node.ports).flatten().count()
     }
 
-    /// Prints the fabric like `ibnetdiscover -p`: nodes in reverse order, ports descending, ports
-    /// of HCAs only if they are linked.
+    /// Prints the fabric like `ibnetdiscover -p`. Nodes are in reverse order, and their ports are
+    /// in descending order. Ports of HCAs are printed only if they are linked.
     pub fn ports_report(&self) -> String {
         let mut text = String::new();
         for node in self.nodes.iter().rev() {

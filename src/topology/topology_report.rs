@@ -1,4 +1,4 @@
-//! Lines of the plain format of `ibnetdiscover` (without `-p`).
+//! Reads lines of the plain format of `ibnetdiscover` (without `-p`).
 //!
 //! The format is that of `dump_topology()` in rdma-core's `infiniband-diags/ibnetdiscover.c`: one
 //! paragraph for each node, one line for each linked port.
@@ -18,10 +18,10 @@
 //!
 //! 1. The format lists only linked ports. Each line that begins with `[` gives a port or a
 //!    [`Remark`] with its number.
-//! 2. A line identifies the other end by its node GUID. The port GUID of a switch is in the
-//!    switch's own paragraph, possibly further down.
-//! 3. A name extends from the first to the last `"` of the comment: names are not escaped, and no
-//!    `"` follows the name.
+//! 2. A line identifies the other end of a link by its node GUID. The port GUID of a switch is in
+//!    the paragraph of the switch. This paragraph can come later in the file.
+//! 3. A name is the text from the first to the last `"` of the comment. Names are not escaped, and
+//!    no other `"` follows the name.
 //! 4. Width and speed form one word: `2xNDR`, `?????`.
 
 use std::collections::BTreeMap;
@@ -83,12 +83,12 @@ pub(super) struct Header<'a> {
     pub(super) id: Id,
     pub(super) ports: u8,
     pub(super) name: &'a str,
-    /// LID of a switch; 0 for other nodes.
+    /// LID of a switch. The value is 0 for other nodes.
     pub(super) lid: Lid,
 }
 
-/// `[1](guid) "S-guid"[6](guid) # lid 16 lmc 1 "name" lid 3 4xSDR`. The GUIDs and the first LID are
-/// absent where the node is a switch.
+/// The line of a port: `[1](guid) "S-guid"[6](guid) # lid 16 lmc 1 "name" lid 3 4xSDR`. The GUIDs
+/// and the first LID are absent if the node is a switch.
 #[derive(Debug)]
 pub(super) struct PortLine<'a> {
     pub(super) port: PortNum,
@@ -337,8 +337,8 @@ fn lid_in(text: &str) -> Result<Option<Lid>, ParseError> {
     Ok(lid.map(|lid| Lid(lid as u16)))
 }
 
-/// Returns width and speed after the LID. They are unknown if the line was cut there; the port is
-/// linked all the same.
+/// Returns width and speed after the LID. If the line was cut there, width and speed are unknown,
+/// but the port still counts as linked.
 fn rate_in(text: &str) -> LinkRate {
     let word = text.split_ascii_whitespace().skip_while(|word| *word != "lid").nth(2).unwrap_or_default();
     let width = if word.starts_with("??") { 2 } else { word.find('x').map_or(0, |x| x + 1) };

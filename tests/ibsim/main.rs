@@ -1,8 +1,8 @@
 //! The programs on the real software stack: libibumad, opensm, ibnetdiscover and perfquery, with
 //! ibsim instead of the kernel.
 //!
-//! ibsim answers lost MADs at once, so no test here is about time. Those tests use the simulated
-//! fabric.
+//! ibsim reports a lost MAD at once. So the tests in this folder check no times. Tests of times use
+//! the simulated fabric.
 #![cfg(feature = "umad")]
 
 mod check;

@@ -1,8 +1,8 @@
 //! Outputs of the real `ibnet-sweep` on a simulated fabric: several outputs at the same time, and
 //! each output when it is slow, full, moved, killed or unreachable.
 //!
-//! In every test one file receives all records. The records of the other outputs are compared with
-//! it line by line.
+//! In every test, one file receives all records. The test compares the records of the other outputs
+//! with this file, line by line.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod faults;

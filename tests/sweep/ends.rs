@@ -155,7 +155,8 @@ fn unread(config: &str, args: &[&str]) -> (tempfile::TempDir, Running, std::proc
     let dir = small();
     fs::write(dir.path().join("ibnet.toml"), config).unwrap();
     let mut command = Command::new(SWEEP);
-    command.current_dir(dir.path()).args(["-c", "ibnet.toml", "--interval", "10ms"]).args(args).env("RUST_LOG", "ibnet=debug");
+    command.current_dir(dir.path()).args(["-c", "ibnet.toml", "--interval", "10ms", "--groups", "extended,base,xmtdisc,rcverr"]);
+    command.args(args).env("RUST_LOG", "ibnet=debug");
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let unread = child.stdout.take().unwrap();
     let stderr = crate::program::lines_of(child.stderr.take().unwrap(), usize::MAX);

@@ -30,9 +30,9 @@ impl Slot {
     #[track_caller]
     fn check(&self, start: &Start) {
         let Self { sweep, ports } = self;
-        let sums = [sweep.ok, sweep.late, sweep.timeout, sweep.unreachable, sweep.skipped, sweep.errors];
-        let counts = ["ok", "late", "timeout", "unreachable", "skipped"].map(|status| self.count(&[status]) as u32);
-        assert_eq!(sums[..5], counts, "{sweep:?}");
+        let sums = [sweep.ok, sweep.late, sweep.timeout, sweep.unreachable, sweep.skipped, sweep.down, sweep.errors];
+        let counts = ["ok", "late", "timeout", "unreachable", "skipped", "down"].map(|status| self.count(&[status]) as u32);
+        assert_eq!(sums[..6], counts, "{sweep:?}");
         assert_eq!((sums.iter().sum(), ports.len()), (sweep.ports, start.ports), "{sweep:?}");
         assert!(sweep.mads_sent >= ports.values().map(|port| port.mads).sum());
         let begin = sweep.slot * start.interval_ns;
@@ -41,7 +41,12 @@ impl Slot {
             assert_eq!((port.slot, &port.sampler, &sweep.sampler), (sweep.slot, &start.sampler, &start.sampler));
             assert!((begin..=sweep.ts).contains(&port.ts), "{port:?} is not in {sweep:?}");
             assert!(port.status != "ok" || port.mads > 0 && port.rtt_ns > 0 && !port.counters.is_empty(), "{port:?}");
-            assert!(port.status != "unreachable" || port.mads == 0 && port.counters.is_empty(), "{port:?}");
+            assert!(!["unreachable", "down"].contains(&port.status.as_str()) || port.mads == 0 && port.counters.is_empty(), "{port:?}");
+            assert!(
+                port.rtt_min_ns.is_none_or(|least| least <= port.rtt_ns) && (port.rtt_min_ns.is_some() == (port.rtt_ns > 0)),
+                "{port:?}"
+            );
+            assert_eq!(port.role.as_deref().unwrap_or("primary"), sweep.role, "{port:?}");
             let unknown: Vec<_> = port.counters.keys().filter(|name| !names.contains(name.as_str())).collect();
             assert!(unknown.is_empty(), "{unknown:?} are in no row of the table");
         }

@@ -1,8 +1,15 @@
-//! Tables and pictures of the records of `ibnet-sweep`. The numbers come from [`ibnet_analysis`].
+//! Makes tables and pictures of the records of `ibnet-sweep`. The package [`ibnet_analysis`]
+//! computes all numbers.
 //!
-//! [`text`] writes tables, [`picture`] draws pictures, [`terminal`] draws heat maps on a terminal.
-//! [`draw`] writes picture files.
+//! | module | contents |
+//! |---|---|
+//! | [`text`] | tables and reports as text |
+//! | [`document`] | rows as JSON and CSV |
+//! | [`picture`] | pictures: heat maps, latency, jobs, maps |
+//! | [`terminal`] | heat maps on a terminal |
+//! | [`draw`] | picture files: axes, colours, PNG and SVG |
 
+pub mod document;
 pub mod draw;
 #[cfg(test)]
 #[path = "../../analysis/src/fixtures.rs"]

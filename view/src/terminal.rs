@@ -1,11 +1,12 @@
-//! Heat maps on a terminal. With 24-bit colours, half blocks show two rows per line. Without
-//! colours there are five shades.
+//! Draws heat maps on a terminal. With 24-bit colours, one line of text shows two rows by half
+//! blocks. Without colours, there are five shades.
 
-use ibnet_analysis::heat::grid::{Cell, Grid, Panel, Range};
+use ibnet_analysis::heat::grid::{Cell, Grid, Panel};
+use ibnet_analysis::heat::range::{ColorRange, Range};
 use ibnet_analysis::when::Zone;
 
 use crate::draw::axis;
-use crate::picture::heat::cell_color;
+use crate::picture::heat::{cell_color, summed};
 
 /// Size and colours of a terminal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,11 +32,10 @@ pub fn show(grid: &Grid, range: &Range, zone: &Zone, size: TerminalSize) -> Stri
     let grid = short.at_most(short.rows.len(), size.columns.saturating_sub(label + 1).max(1));
     let mut text = String::new();
     for (panel, range) in grid.panels.iter().zip(ranges) {
-        let unit = panel.metric.unit();
-        text += &format!("{} ({unit}), colours from {} to {}\n", panel.metric.name(), axis::number(range.0), axis::number(range.1));
+        text += &format!("{}{}; {}\n", panel.metric.name(), summed(panel), axis::colours(&range, panel.metric.unit()));
         for (line, rows) in panel.cells.chunks(rows_a_line).enumerate() {
             let name: String = grid.rows[line * rows_a_line].row.chars().take(label).collect();
-            text += &format!("{name:label$} {}\n", if size.colors { halves(rows, range) } else { shades(&rows[0], range) });
+            text += &format!("{name:label$} {}\n", if size.colors { halves(rows, &range) } else { shades(&rows[0], &range) });
         }
     }
     let end = grid.end_ns();
@@ -50,7 +50,7 @@ pub fn show(grid: &Grid, range: &Range, zone: &Zone, size: TerminalSize) -> Stri
 
 /// Formats one or two rows in colours: the upper half of a character has the foreground colour, the
 /// lower half the background colour. A cell without a value is a letter without a background.
-fn halves(rows: &[Vec<Cell>], range: (f64, f64)) -> String {
+fn halves(rows: &[Vec<Cell>], range: &ColorRange) -> String {
     let mut line = String::new();
     for (column, upper) in rows[0].iter().enumerate() {
         let lower = rows.get(1).map_or(Cell::NoRecord, |row| row[column]);
@@ -73,11 +73,8 @@ fn halves(rows: &[Vec<Cell>], range: (f64, f64)) -> String {
     line
 }
 
-fn shades(row: &[Cell], (low, high): (f64, f64)) -> String {
-    let shade = |value: f64| {
-        let place = ((value - low) / (high - low)).clamp(0.0, 1.0) * (SHADES.len() - 1) as f64;
-        SHADES[place.round() as usize]
-    };
+fn shades(row: &[Cell], range: &ColorRange) -> String {
+    let shade = |value: f64| SHADES[(range.share(value) * (SHADES.len() - 1) as f64).round() as usize];
     row.iter().map(|cell| letter(*cell).unwrap_or_else(|| if let Cell::Value(value) = cell { shade(*value) } else { ' ' })).collect()
 }
 
@@ -94,21 +91,20 @@ fn letter(cell: Cell) -> Option<char> {
 /// Summarizes a panel in one line: mean, largest value, and shares of cells without a value.
 pub fn summary(panel: &Panel, grid: &Grid, range: &Range, zone: &Zone) -> String {
     let cells = panel.cells.iter().map(Vec::len).sum::<usize>().max(1);
-    let (low, high) = range.of(panel);
+    let unit = panel.metric.unit();
     let values = panel.count(Cell::Value(0.0));
     let mean = panel.values().sum::<f64>() / values.max(1) as f64;
     let share = |like| 100.0 * panel.count(like) as f64 / cells as f64;
     let largest = panel.largest().map_or_else(String::new, |(value, row, column)| {
         let when = zone.format(grid.start_ns + column as u64 * grid.step_ns, "%Y-%m-%d %H:%M:%S");
-        format!(", largest {} at {}, {when}", axis::number(value), grid.rows[row].row)
+        format!(", largest {} at {}, {when}", axis::quantity(value, unit), grid.rows[row].row)
     });
     format!(
-        "{}: mean {} {}{largest}; colours from {} to {}; of {cells} cells {:.1} % no answer, {:.1} % unknown, {:.1} % no record\n",
+        "{}{}: mean {}{largest}; {}; of {cells} cells {:.1} % no answer, {:.1} % unknown, {:.1} % no record\n",
         panel.metric.name(),
-        axis::number(mean),
-        panel.metric.unit(),
-        axis::number(low),
-        axis::number(high),
+        summed(panel),
+        axis::quantity(mean, unit),
+        axis::colours(&range.of(panel), unit),
         share(Cell::NoAnswer),
         share(Cell::Unknown),
         share(Cell::NoRecord),
@@ -122,14 +118,14 @@ mod tests {
     use super::*;
 
     fn grid() -> Grid {
-        let name = |row: &str| RowLabel { row: row.to_owned(), block: String::new() };
+        let name = |row: &str| RowLabel::new(row);
         let cells = vec![
             vec![Cell::Value(0.0), Cell::Value(2.0), Cell::NoAnswer],
             vec![Cell::Value(4.0), Cell::Unknown, Cell::NoRecord],
             vec![Cell::Value(1.0), Cell::NoRecord, Cell::NoRecord],
         ];
         let rows = ["a/1", "b/1", "c/1"].map(name).to_vec();
-        let panels = vec![Panel { metric: "xmit_gbps".parse().unwrap(), cells }];
+        let panels = vec![Panel { metric: "xmit_gbps".parse().unwrap(), summed: 1, full: Some(5.0), cells }];
         Grid { start_ns: 1_795_262_400_000_000_000, step_ns: 1_000_000_000, columns: 3, by: RowKind::Port, rows, panels }
     }
 
@@ -137,7 +133,7 @@ mod tests {
     fn values_are_shades_and_other_cells_are_letters() {
         let text = show(&grid(), &Range::Fixed(0.0, 4.0), &Zone::utc(), TerminalSize { columns: 80, lines: 24, colors: false });
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[..4], ["xmit_gbps (Gb/s), colours from 0 to 4", "a/1 ·▒x", "b/1 █? ", "c/1 ░  "]);
+        assert_eq!(lines[..4], ["xmit_gbps; colours: 0 Gb/s to 4 Gb/s, as given", "a/1 ·▒x", "b/1 █? ", "c/1 ░  "]);
         assert!(lines[4].starts_with("2026-11-21 12:00:00 to 12:00:03 (UTC), 1 s per column"), "{}", lines[4]);
     }
 
@@ -169,7 +165,7 @@ mod tests {
         let summary = summary(&grid.panels[0], &grid, &Range::default(), &Zone::utc());
         assert_eq!(
             summary,
-            "xmit_gbps: mean 1.75 Gb/s, largest 4 at b/1, 2026-11-21 12:00:00; colours from 0 to 3; of 9 cells 11.1 % no answer, 11.1 % unknown, 33.3 % no record\n"
+            "xmit_gbps: mean 1.75 Gb/s, largest 4 Gb/s at b/1, 2026-11-21 12:00:00; colours: 0 to a full link (5 Gb/s); of 9 cells 11.1 % no answer, 11.1 % unknown, 33.3 % no record\n"
         );
     }
 }

@@ -153,7 +153,7 @@ fn traffic_of_a_job_is_that_of_its_nodes() {
     let most = job["stays"]["most_bytes"].as_f64().unwrap();
     assert!(job["stays"]["least_bytes"].as_f64().unwrap() <= most && most <= sum("injected_bytes"));
     setup.view(&["job", "--nodes", &hosts[0], "-o", "job.svg"]);
-    assert!(read(&setup.path("job.svg")).contains("2026-11-21, UTC"));
+    assert!(read(&setup.path("job.svg")).contains(" (UTC), 1 s per step"));
 }
 
 #[test]
@@ -172,8 +172,8 @@ fn errors_are_the_increases_of_counters() {
 fn wrong_arguments_are_reported() {
     let setup = Setup::new();
     for (args, code, reason) in [
-        (&["errors", "lines.jsonl", "--threshold", "x=1"][..], 1, "cannot set a threshold for `x`"),
-        (&["job", "lines.jsonl", "--nodes", "n[1-"], 1, "n[1-"),
+        (&["errors", "lines.jsonl", "--threshold", "x=1"][..], 2, "cannot set a threshold for `x`"),
+        (&["job", "lines.jsonl", "--nodes", "n[1-"], 2, "n[1-"),
         (&["job", "lines.jsonl", "--slurm", "7"], 2, "--slurm-file"),
         (&["job", "lines.jsonl"], 2, "--nodes"),
         (&["links", "lines.jsonl", "--tree", "--waits", "2"], 2, "from 0 to 1"),

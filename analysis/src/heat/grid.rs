@@ -1,11 +1,6 @@
-//! The values of a heat map: cells, their value range, and their reduction to fewer rows and
-//! columns.
+//! The values of a heat map: its cells, and their reduction to fewer rows and columns.
 
-use std::str::FromStr;
-
-use ibnet::types::ParseError;
-
-use super::order::{RowGroup, RowKind, RowLabel};
+use super::order::{RowGroup, RowKind, RowLabel, RowOrder, natural};
 use crate::metric::Metric;
 
 /// The value of a row in a column.
@@ -15,8 +10,8 @@ pub enum Cell {
     Value(f64),
     /// The port was queried and did not answer.
     NoAnswer,
-    /// The port answered, but the value is not known: after a gap or a reset, or because the device
-    /// lacks the counter.
+    /// The port answered, but the value is not known. Reasons: a gap, a reset, or a device without
+    /// the counter.
     Unknown,
     /// There is no record.
     NoRecord,
@@ -44,35 +39,38 @@ pub struct Grid {
 pub struct Panel {
     /// The metric.
     pub metric: Metric,
+    /// Number of elements of an array of counters whose sum is drawn; 1 for a single value.
+    pub summed: usize,
+    /// Value of a row whose links are full: the largest of all rows. `None` if the metric is not
+    /// limited by the link or if no data rate is known.
+    pub full: Option<f64>,
     /// Cells by row, then by column.
     pub cells: Vec<Vec<Cell>>,
 }
 
-/// Choice of the values of the first and the last colour.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub enum Range {
-    /// From 0 to the mean plus the mean absolute deviation, as in Aguilar's thesis (2015). With
-    /// this range, outliers do not give all other values the same colour.
-    #[default]
-    MeanDeviation,
-    /// From 0 to this percentile of all values.
-    Percentile(f64),
-    /// These two values, in the unit of the metric.
-    Fixed(f64, f64),
-}
-
 impl Panel {
     /// Joins the ports of each row. Cells without a value do not change a cell with a value.
-    pub fn new(metric: Metric, by: RowKind, groups: &[RowGroup], row: impl Fn(usize) -> Vec<Cell>) -> Self {
-        let is_sum = metric.is_additive() && matches!(by, RowKind::Switch | RowKind::Host);
-        let join = |rows: Vec<Vec<Cell>>| {
-            let joined = rows.into_iter().reduce(|mut joined, more| {
-                joined.iter_mut().zip(more).for_each(|(cell, more)| *cell = cell.join(more, if is_sum { |a, b| a + b } else { f64::max }));
+    /// `gbps` is the data rate of the link of a port.
+    pub fn new(
+        metric: Metric,
+        by: RowKind,
+        groups: &[RowGroup],
+        gbps: impl Fn(usize) -> Option<f64>,
+        row: impl Fn(usize) -> Vec<Cell>,
+    ) -> Self {
+        let is_sum = metric.is_additive() && by.is_sum();
+        let of: fn(f64, f64) -> f64 = if is_sum { |a, b| a + b } else { f64::max };
+        let join = |group: &RowGroup| {
+            let rows = group.members.iter().map(|member| row(*member));
+            let joined = rows.reduce(|mut joined, more| {
+                joined.iter_mut().zip(more).for_each(|(cell, more)| *cell = cell.join(more, of));
                 joined
             });
             joined.unwrap_or_default()
         };
-        Self { cells: groups.iter().map(|group| join(group.members.iter().map(|member| row(*member)).collect())).collect(), metric }
+        let full_row = |group: &RowGroup| group.members.iter().filter_map(|member| metric.of_full_link(gbps(*member)?)).reduce(of);
+        let full = groups.iter().filter_map(full_row).reduce(f64::max);
+        Self { cells: groups.iter().map(join).collect(), summed: 1, full, metric }
     }
 
     /// Returns all values.
@@ -80,13 +78,14 @@ impl Panel {
         self.cells.iter().flatten().filter_map(|cell| if let Cell::Value(value) = cell { Some(*value) } else { None })
     }
 
-    /// Counts the cells of the same kind as `like`; the value of `like` is ignored.
+    /// Counts the cells of the same kind as `like`. The value of `like` is ignored.
     pub fn count(&self, like: Cell) -> usize {
         let kind = std::mem::discriminant(&like);
         self.cells.iter().flatten().filter(|cell| std::mem::discriminant(*cell) == kind).count()
     }
 
-    /// Returns the largest value with its row and column, the first of several.
+    /// Returns the largest value with its row and column. If several are equal, returns the first
+    /// one.
     pub fn largest(&self) -> Option<(f64, usize, usize)> {
         let cells =
             self.cells.iter().enumerate().flat_map(|(row, cells)| cells.iter().enumerate().map(move |(column, cell)| (row, column, cell)));
@@ -114,6 +113,38 @@ impl Grid {
         self.start_ns.saturating_add(self.step_ns.saturating_mul(self.columns as u64))
     }
 
+    /// Returns the rows in another order. With `top`, only so many rows remain: those with the
+    /// largest means of the first metric over time.
+    pub fn arranged(mut self, order: RowOrder, top: Option<usize>) -> Self {
+        let mean = |row: &Vec<Cell>| {
+            let values = row.iter().filter_map(|cell| if let Cell::Value(value) = cell { Some(*value) } else { None });
+            let (sum, count) = values.fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
+            if count > 0 { sum / f64::from(count) } else { f64::NEG_INFINITY }
+        };
+        let means: Vec<f64> = self.panels.first().map_or_else(Vec::new, |panel| panel.cells.iter().map(mean).collect());
+        let by_value = |a: &usize, b: &usize| means[*b].total_cmp(&means[*a]);
+        let mut rows: Vec<usize> = (0..means.len()).collect();
+        if let Some(top) = top.filter(|top| *top < rows.len()) {
+            // Sorting is stable: equal rows stay in the order of the topology.
+            rows.sort_by(by_value);
+            rows.truncate(top);
+            rows.sort_unstable();
+        }
+        match order {
+            RowOrder::Topology => {}
+            RowOrder::Name => rows.sort_by_cached_key(|row| natural(&self.rows[*row].row)),
+            RowOrder::Value => rows.sort_by(by_value),
+        }
+        if rows.iter().copied().eq(0..means.len()) {
+            return self;
+        }
+        self.rows = rows.iter().map(|row| self.rows[*row].clone()).collect();
+        for panel in &mut self.panels {
+            panel.cells = rows.iter().map(|row| panel.cells[*row].clone()).collect();
+        }
+        self
+    }
+
     /// Joins neighbouring rows and columns so that at most `rows` and `columns` remain. A joined
     /// cell has the largest value of its parts.
     pub fn at_most(&self, rows: usize, columns: usize) -> Self {
@@ -125,12 +156,15 @@ impl Grid {
             let low = narrowed.chunks(tall).map(|rows| {
                 (0..rows.first().map_or(0, Vec::len)).map(|column| join(&rows.iter().map(|row| row[column]).collect::<Vec<_>>())).collect()
             });
-            Panel { metric: panel.metric.clone(), cells: low.collect() }
+            Panel { metric: panel.metric.clone(), cells: low.collect(), ..*panel }
         };
         let names = self.rows.chunks(tall).map(|names| match names {
             [name] => name.clone(),
-            [first, .., last] => RowLabel { row: format!("{} … {}", first.row, last.row), block: first.block.clone() },
-            [] => RowLabel { row: String::new(), block: String::new() },
+            [first, .., last] => {
+                let hosts = names.iter().flat_map(|name| name.hosts.iter().cloned()).collect();
+                RowLabel { row: format!("{} … {}", first.row, last.row), block: first.block.clone(), hosts }
+            }
+            [] => RowLabel::new(""),
         });
         Self {
             start_ns: self.start_ns,
@@ -143,106 +177,32 @@ impl Grid {
     }
 }
 
-impl Range {
-    /// Returns the values of the first and the last colour; they are never equal.
-    pub fn of(&self, panel: &Panel) -> (f64, f64) {
-        let (low, high) = match *self {
-            Self::Fixed(low, high) => (low, high),
-            Self::MeanDeviation => (0.0, mean_and_deviation(panel)),
-            Self::Percentile(percent) => (0.0, percentile(panel.values().collect(), percent)),
-        };
-        if high > low { (low, high) } else { (low, low + 1.0) }
-    }
-
-    /// Describes the choice, for captions.
-    pub fn title(&self) -> String {
-        match self {
-            Self::MeanDeviation => "up to mean + mean absolute deviation".to_owned(),
-            Self::Percentile(percent) => format!("up to percentile {percent}"),
-            Self::Fixed(..) => "as given".to_owned(),
-        }
-    }
-}
-
-/// Returns the mean plus the mean absolute deviation from it, 0 without values.
-fn mean_and_deviation(panel: &Panel) -> f64 {
-    let count = panel.values().count().max(1) as f64;
-    let mean = panel.values().sum::<f64>() / count;
-    mean + panel.values().map(|value| (value - mean).abs()).sum::<f64>() / count
-}
-
-/// Returns the smallest value that at least `percent` of the values do not exceed, 0 without
-/// values.
-fn percentile(mut values: Vec<f64>, percent: f64) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let place = (values.len() as f64 * percent / 100.0).ceil() as usize;
-    values.get(place.clamp(1, values.len().max(1)) - 1).copied().unwrap_or(0.0)
-}
-
-impl FromStr for Range {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        let wrong = || ParseError::new(text, "mean, percentile:99 or a range such as 0..100");
-        let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
-        if text == "mean" {
-            return Ok(Self::MeanDeviation);
-        }
-        if let Some(percent) = text.strip_prefix("percentile:") {
-            return number(percent).filter(|percent| (0.0..=100.0).contains(percent)).map(Self::Percentile).ok_or_else(wrong);
-        }
-        let (low, high) = text.split_once("..").ok_or_else(wrong)?;
-        let (low, high) = number(low).zip(number(high)).ok_or_else(wrong)?;
-        if low < high { Ok(Self::Fixed(low, high)) } else { Err(wrong()) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn name(row: &str) -> RowLabel {
-        RowLabel { row: row.to_owned(), block: String::new() }
+        RowLabel::new(row)
     }
 
     fn panel(cells: Vec<Vec<Cell>>) -> Panel {
-        Panel { metric: "xmit_gbps".parse().unwrap(), cells }
+        Panel { metric: "xmit_gbps".parse().unwrap(), summed: 1, full: None, cells }
     }
 
     use Cell::{NoAnswer, NoRecord, Unknown, Value};
 
     #[test]
-    fn ranges_of_a_few_values_are_exact() {
-        // 0, 0, 2, 10: the mean is 3, the deviations are 3, 3, 1, 7, and their mean is 3.5.
-        let panel = panel(vec![vec![Value(0.0), Value(2.0), NoAnswer], vec![Value(10.0), NoRecord, Value(0.0)]]);
-        assert_eq!(Range::MeanDeviation.of(&panel), (0.0, 6.5));
-        assert_eq!(Range::Percentile(75.0).of(&panel), (0.0, 2.0));
-        assert_eq!(Range::Percentile(100.0).of(&panel), (0.0, 10.0));
-        assert_eq!("1..4".parse::<Range>().unwrap().of(&panel), (1.0, 4.0));
-        assert_eq!((panel.largest(), panel.count(NoAnswer), panel.count(Value(0.0))), (Some((10.0, 1, 0)), 1, 4));
-    }
-
-    #[test]
-    fn range_is_never_empty() {
-        assert_eq!(Range::MeanDeviation.of(&panel(vec![vec![Value(0.0), Unknown]])), (0.0, 1.0));
-        assert_eq!(Range::Percentile(50.0).of(&panel(vec![vec![NoAnswer]])), (0.0, 1.0));
-    }
-
-    #[test]
-    fn malformed_range_is_rejected() {
-        for text in ["", "5", "5..1", "1..1", "0..nan", "percentile:101", "percentile:x", "0..inf"] {
-            assert!(text.parse::<Range>().is_err(), "{text}");
-        }
-    }
-
-    #[test]
     fn rates_of_a_switch_are_summed_and_a_link_has_the_larger_one() {
         let groups = [RowGroup { name: name("s"), members: vec![0, 1, 2] }];
         let rows = [vec![Value(1.0), NoAnswer, NoRecord], vec![Value(2.0), Unknown, NoRecord], vec![NoAnswer, NoRecord, Unknown]];
-        let cells = |by| Panel::new("xmit_gbps".parse().unwrap(), by, &groups, |row| rows[row].clone()).cells;
+        let gbps = |row| (row != 2).then_some(100.0);
+        let cells = |by| Panel::new("xmit_gbps".parse().unwrap(), by, &groups, gbps, |row| rows[row].clone()).cells;
         assert_eq!(cells(RowKind::Switch), [[Value(3.0), Unknown, Unknown]]);
         assert_eq!(cells(RowKind::Link), [[Value(2.0), Unknown, Unknown]]);
-        let shares = Panel::new("xmit_blocked".parse().unwrap(), RowKind::Switch, &groups, |row| rows[row].clone());
+        let shares = Panel::new("xmit_blocked".parse().unwrap(), RowKind::Switch, &groups, gbps, |row| rows[row].clone());
+        let full = |metric: &str, by| Panel::new(metric.parse().unwrap(), by, &groups, gbps, |row| rows[row].clone()).full;
+        assert_eq!([full("xmit_gbps", RowKind::Switch), full("xmit_gbps", RowKind::Link)], [Some(200.0), Some(100.0)]);
+        assert_eq!([full("port_xmit_data_bytes", RowKind::Link), full("errors", RowKind::Link)], [Some(12.5e9), None]);
         assert_eq!(shares.cells, [[Value(2.0), Unknown, Unknown]]);
     }
 
@@ -258,5 +218,19 @@ mod tests {
         );
         assert_eq!(small.rows.iter().map(|name| name.row.as_str()).collect::<Vec<_>>(), ["a … b", "c"]);
         assert_eq!(grid.at_most(9, 9), grid);
+    }
+
+    #[test]
+    fn rows_are_ordered_by_value_or_name_and_limited_to_the_largest() {
+        let cells = vec![vec![Value(1.0), Value(3.0)], vec![NoAnswer, NoRecord], vec![Value(9.0), Unknown], vec![Value(2.0), Value(2.0)]];
+        let rows = ["p10", "p9", "p2", "a"].map(name).to_vec();
+        let grid = Grid { start_ns: 5, step_ns: 10, columns: 2, by: RowKind::Port, rows, panels: vec![panel(cells)] };
+        let names = |order, top| grid.clone().arranged(order, top).rows.into_iter().map(|name| name.row).collect::<Vec<_>>();
+        assert_eq!(names(RowOrder::Topology, None), ["p10", "p9", "p2", "a"]);
+        assert_eq!(names(RowOrder::Name, None), ["a", "p2", "p9", "p10"]);
+        assert_eq!(names(RowOrder::Value, None), ["p2", "p10", "a", "p9"], "rows without a value are last");
+        assert_eq!(names(RowOrder::Topology, Some(2)), ["p10", "p2"]);
+        assert_eq!(names(RowOrder::Value, Some(9)), ["p2", "p10", "a", "p9"]);
+        assert_eq!(grid.clone().arranged(RowOrder::Value, Some(1)).panels[0].cells, [[Value(9.0), Unknown]]);
     }
 }

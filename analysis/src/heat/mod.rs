@@ -1,27 +1,32 @@
 //! Heat maps: the values of metrics by port and time.
 //!
-//! A cell is the mean over a column of time. Columns are short at first and get longer with the
-//! length of the recording; each length is a multiple of the shorter lengths. Memory is therefore
-//! bounded by the size of the picture, not by the number of records. A cell has a value, or one of
-//! these states: the port did not answer, the value is not known, there is no record.
+//! A heat map has a row for each port and a column for each piece of time. A *cell* is the mean of
+//! the metric of one port over one column. Columns are short at first. If the recording is long,
+//! several columns are joined to a longer one, so each length is a multiple of the shorter lengths.
+//! The memory depends on the size of the picture, not on the number of records. A cell has a value
+//! or one of these states: the port did not answer, the value is not known, or there is no record.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use ibnet::record::counters;
 use rustc_hash::FxHashMap;
 
 use crate::error::AnalysisError;
 use crate::hosts::Hosts;
 use crate::input::Fold;
-use crate::metric::{Metric, Reading};
+use crate::metric::{Element, Metric, Reading};
 use crate::ports::PortKey;
 use crate::record::{Port, Record, Type};
+use crate::suggest;
 
 pub mod grid;
+pub mod marks;
 pub mod order;
+pub mod range;
 
-use grid::Grid;
-use order::{PortAndPeer, RowKind};
+use grid::{Grid, Panel};
+use order::{PortAndPeer, RowGroup, RowKind, RowLabel};
 
 /// Possible lengths of a column in milliseconds; each divides the next.
 const STEPS_MS: [u64; 22] = [
@@ -55,6 +60,9 @@ const MOST_COLUMNS: u64 = 2000;
 /// Largest number of cells of a metric; a cell has 16 octets.
 const MOST_CELLS: u64 = 4 << 20;
 
+/// Number of service levels and of virtual lanes (IBA vol. 1, 3.5.7 and 3.5.8).
+const ELEMENTS: usize = 16;
+
 /// The heat map of all records so far.
 #[derive(Clone, Debug)]
 pub struct HeatMap {
@@ -66,8 +74,11 @@ pub struct HeatMap {
     step: usize,
     /// Numbers of the first and the last column, counted since 1970.
     span: Option<(u64, u64)>,
-    /// Whether any record has a counter of the metric, for each metric.
-    seen: Vec<bool>,
+    /// Largest number of values of a metric in a record, for each metric; 0 if no record has a
+    /// counter of the metric.
+    seen: Vec<usize>,
+    /// Number of elements into which each metric was split; 1 without elements.
+    elements: usize,
     /// Names of the counters in the first record of each chunk, to suggest a similar name.
     names: BTreeSet<String>,
 }
@@ -122,7 +133,8 @@ impl HeatMap {
     /// of these ports.
     pub fn new(metrics: Vec<Metric>, hosts: Option<Hosts>) -> Self {
         Self {
-            seen: vec![false; metrics.len()],
+            seen: vec![0; metrics.len()],
+            elements: 1,
             metrics: metrics.into(),
             hosts: hosts.map(Arc::new),
             by_key: FxHashMap::default(),
@@ -131,6 +143,29 @@ impl HeatMap {
             span: None,
             names: BTreeSet::new(),
         }
+    }
+
+    /// Creates an empty heat map whose rows are the elements of arrays of counters, such as service
+    /// levels.
+    ///
+    /// # Errors
+    /// Returns an error if the counter of a metric does not have these elements.
+    pub fn by_element(metrics: &[Metric], hosts: Option<Hosts>, by: RowKind) -> Result<Self, AnalysisError> {
+        let mut all = Vec::new();
+        for metric in metrics {
+            let fits = metric.elements() == if by == RowKind::Sl { Element::Sl } else { Element::Vl };
+            let elements: Option<Vec<Metric>> = (0..ELEMENTS).map(|index| metric.element(index)).collect();
+            let Some(elements) = elements.filter(|_| fits) else {
+                let why = format!("it does not have one value for each {}", by.to_string().to_uppercase());
+                let help = match by {
+                    RowKind::Sl => "give a counter such as port_xmit_data_sl_bytes, or another --by",
+                    _ => "give a counter such as port_vl_xmit_wait_ticks, or another --by",
+                };
+                return Err(AnalysisError::Metric { name: metric.name().to_owned(), why, help: help.to_owned() });
+            };
+            all.extend(elements);
+        }
+        Ok(Self { elements: ELEMENTS, ..Self::new(all, hosts) })
     }
 
     /// Returns the cells of all rows.
@@ -144,26 +179,75 @@ impl HeatMap {
             }
         }
         let Some((first, last)) = self.span else { return Err(self.no_records()) };
-        let missing = self.metrics.iter().zip(&self.seen).find(|(metric, seen)| !metric.counters().is_empty() && !**seen);
-        if let Some((metric, _)) = missing {
-            let similar = |name: &&String| strsim::jaro_winkler(name, metric.name());
-            let nearest = self.names.iter().max_by(|a, b| similar(a).total_cmp(&similar(b))).cloned();
-            return Err(AnalysisError::Counter { name: metric.name().to_owned(), nearest });
+        for (metrics, seen) in self.metrics.chunks(self.elements).zip(self.seen.chunks(self.elements)) {
+            let is_missing = |metric: &&Metric| !metric.counters().is_empty() && seen.iter().all(|seen| *seen == 0);
+            if let Some(metric) = metrics.first().filter(is_missing) {
+                return Err(self.not_seen(metric));
+            }
         }
+        let columns = (last - first + 1) as usize;
+        let (rows, panels) = if by.is_element() { self.element_panels(by, first, columns) } else { self.panels(by, first, columns)? };
+        let step_ns = self.step_ns();
+        Ok(Grid { start_ns: first * step_ns, step_ns, columns, by, rows, panels })
+    }
+
+    fn panels(&self, by: RowKind, first: u64, columns: usize) -> Result<(Vec<RowLabel>, Vec<Panel>), AnalysisError> {
         let ports: Vec<&PortAndPeer> = self.rows.iter().map(|row| &row.port).collect();
         let groups = order::groups(&ports, by);
         if groups.is_empty() {
             let help = format!("no recorded port belongs to a {by}; try another --by");
             return Err(AnalysisError::Nothing { what: format!("no {by} was sampled"), help });
         }
-        let columns = (last - first + 1) as usize;
         let panel = |number: usize| {
             let row = |index: usize| self.rows[index].tracks[number].row(first, columns);
-            grid::Panel::new(self.metrics[number].clone(), by, &groups, row)
+            let panel = Panel::new(self.metrics[number].clone(), by, &groups, |index| self.rows[index].port.gbps, row);
+            Panel { summed: self.seen[number].max(1), ..panel }
         };
         let panels = (0..self.metrics.len()).map(panel).collect();
-        let step_ns = self.step_ns();
-        Ok(Grid { start_ns: first * step_ns, step_ns, columns, by, rows: groups.into_iter().map(|group| group.name).collect(), panels })
+        Ok((groups.into_iter().map(|group| group.name).collect(), panels))
+    }
+
+    /// Returns one row for each element of the arrays: the sum over all ports.
+    fn element_panels(&self, by: RowKind, first: u64, columns: usize) -> (Vec<RowLabel>, Vec<Panel>) {
+        let rows = self.seen.chunks(self.elements).filter_map(|seen| Some(seen.iter().rposition(|seen| *seen > 0)? + 1)).max().unwrap_or(0);
+        let all = [RowGroup { name: RowLabel::new(""), members: (0..self.rows.len()).collect() }];
+        let panel = |(number, metrics): (usize, &[Metric])| {
+            let element = |index: usize| {
+                let track = number * self.elements + index;
+                let row = |port: usize| self.rows[port].tracks[track].row(first, columns);
+                Panel::new(metrics[index].clone(), by, &all, |_| None, row)
+            };
+            let elements: Vec<Panel> = (0..rows).map(element).collect();
+            let metric = metrics[0].whole();
+            Panel { metric, summed: 1, full: None, cells: elements.into_iter().flat_map(|panel| panel.cells).collect() }
+        };
+        let names = (0..rows).map(|index| RowLabel::new(format!("{} {index}", by.to_string().to_uppercase())));
+        (names.collect(), self.metrics.chunks(self.elements).enumerate().map(panel).collect())
+    }
+
+    /// Returns the error for a metric that no record has.
+    fn not_seen(&self, metric: &Metric) -> AnalysisError {
+        let (name, whole) = (metric.name().to_owned(), metric.whole());
+        let recorded = |name: &str| self.names.contains(name);
+        if whole != *metric && recorded(whole.name()) {
+            let why = "no record has this element".to_owned();
+            let help = format!("give `{whole}` without an index, or a smaller index");
+            return AnalysisError::Metric { name, why, help };
+        }
+        if let Some((_, group)) = counters().find(|(counter, _)| *counter == whole.name()) {
+            return AnalysisError::NotRecorded { name, group };
+        }
+        let mut known: Vec<&str> = Metric::names().collect();
+        known.extend(self.names.iter().map(String::as_str));
+        known.extend(counters().map(|(counter, _)| counter));
+        let help = match suggest::nearest(whole.name(), &known) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None => {
+                let names: Vec<_> = Metric::names().collect();
+                format!("give {}, or a counter by its name in the records", names.join(", "))
+            }
+        };
+        AnalysisError::Metric { name, why: "no record has it".to_owned(), help }
     }
 
     fn no_records(&self) -> AnalysisError {
@@ -188,7 +272,7 @@ impl HeatMap {
         loop {
             let column = time_ns / self.step_ns();
             let (first, last) = self.span.map_or((column, column), |(first, last)| (first.min(column), last.max(column)));
-            let most = (MOST_CELLS / self.rows.len().max(1) as u64).clamp(100, MOST_COLUMNS);
+            let most = (MOST_CELLS / (self.rows.len().max(1) * self.elements) as u64).clamp(100, MOST_COLUMNS);
             if last - first < most || self.step + 1 == STEPS_MS.len() {
                 self.span = Some((first, last));
                 return column;
@@ -245,6 +329,7 @@ impl Fold for HeatMap {
         let (time_ns, interval_ns) = slot_start(port);
         self.fit(interval_ns);
         let row = self.row(port);
+        self.rows[row].port.update_link(&port.link);
         let column = self.column(time_ns);
         let metrics = Arc::clone(&self.metrics);
         let mut readings = Vec::new();
@@ -252,8 +337,8 @@ impl Fold for HeatMap {
             if metric.counters().is_empty() {
                 self.rows[row].tracks[index].at(column).put(metric.value(port), port.answered());
             } else {
-                self.seen[index] = self.seen[index] || metric.counters().iter().any(|name| port.counter(name).is_some());
-                readings.push(Reading::new(port, metric.counters()));
+                self.seen[index] = self.seen[index].max(metric.width(port));
+                readings.push(Reading::new(port, metric));
             }
         }
         if readings.is_empty() {
@@ -280,7 +365,7 @@ impl Fold for HeatMap {
         let step = self.step.max(later.step);
         self.coarsen(step);
         later.coarsen(step);
-        self.seen.iter_mut().zip(&later.seen).for_each(|(seen, later)| *seen |= later);
+        self.seen.iter_mut().zip(&later.seen).for_each(|(seen, later)| *seen = later.max(seen).to_owned());
         self.names.append(&mut later.names);
         let span = later.span;
         let mut joints = Vec::new();
@@ -291,6 +376,7 @@ impl Fold for HeatMap {
                 self.rows.push(Row { port, tracks, samplers });
                 continue;
             }
+            self.rows[row].port.keep_faster(port.gbps);
             for (track, later) in self.rows[row].tracks.iter_mut().zip(tracks) {
                 track.merge(later);
             }

@@ -1,14 +1,15 @@
 //! The rows of a heat map: the ports of each row, and the order of the rows.
 //!
-//! Neighbours in the fabric are neighbours in the picture. Leaf switches come first, by name, each
-//! with its ports by number. The port of a host follows the switch port to which it is linked. The
-//! upper switches come next, tier by tier. The topology is that of the records.
+//! Ports that are neighbours in the fabric are neighbours in the picture. Leaf switches come first,
+//! sorted by name. Each leaf switch is followed by its ports, sorted by number. The port of a host
+//! follows the switch port to which it is linked. The upper switches come after the leaf switches,
+//! tier by tier. The topology comes from the records.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::str::FromStr;
 
-use ibnet::types::{Guid, NodeKind, ParseError, PortNum, Printable};
+use ibnet::types::{Guid, LinkRate, NodeKind, ParseError, PortNum, Printable};
 
 use crate::hosts::host_of;
 use crate::record::Port;
@@ -25,10 +26,26 @@ pub enum RowKind {
     Switch,
     /// All HCA ports of a host.
     Host,
+    /// One service level of all ports.
+    Sl,
+    /// One virtual lane of all ports.
+    Vl,
 }
 
-/// Identity of a port and of its peer.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// Order of the rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RowOrder {
+    /// Neighbours in the fabric are neighbours.
+    #[default]
+    Topology,
+    /// By the name; numbers by their value.
+    Name,
+    /// By the mean of the first metric over time, the largest first.
+    Value,
+}
+
+/// Identity of a port and of its peer, and their link.
+#[derive(Clone, PartialEq, Debug)]
 pub struct PortAndPeer {
     /// GUID of the device.
     pub guid: Guid,
@@ -36,10 +53,14 @@ pub struct PortAndPeer {
     pub port: PortNum,
     /// Node description as the device returned it.
     pub node: String,
-    /// Kind of the device; `None` for a kind that this version does not have.
+    /// Kind of the device. `None` for a kind that this version does not have.
     pub kind: Option<NodeKind>,
     /// Device, port and name of the other end of the link.
     pub peer: Option<(Guid, PortNum, String)>,
+    /// Last known width and speed of the link, such as `4xEDR`.
+    pub link: Box<str>,
+    /// Fastest known data rate of the link in Gb/s.
+    pub gbps: Option<f64>,
 }
 
 /// The ports of a row.
@@ -58,6 +79,15 @@ pub struct RowLabel {
     pub row: String,
     /// Label of a block of neighbouring rows: their leaf switch, or their tier.
     pub block: String,
+    /// Names of the hosts whose ports are in this row, or are linked to a port of this row.
+    pub hosts: Vec<String>,
+}
+
+impl RowLabel {
+    /// Creates a label of a row without a block and without hosts.
+    pub fn new(row: impl Into<String>) -> Self {
+        Self { row: row.into(), block: String::new(), hosts: Vec::new() }
+    }
 }
 
 impl PortAndPeer {
@@ -70,7 +100,23 @@ impl PortAndPeer {
             node: port.node.clone().into_owned(),
             kind: port.kind,
             peer: peer.map(|(guid, number)| (guid, number, port.peer.as_deref().unwrap_or_default().to_owned())),
+            link: port.link.as_ref().into(),
+            gbps: data_gbps(&port.link),
         }
+    }
+
+    /// Takes the link of another record of the port. The fastest rate is kept: a degraded link is
+    /// not full before it was degraded.
+    pub fn update_link(&mut self, link: &str) {
+        if *self.link != *link {
+            self.link = link.into();
+            self.keep_faster(data_gbps(link));
+        }
+    }
+
+    /// Keeps the faster one of two data rates.
+    pub fn keep_faster(&mut self, gbps: Option<f64>) {
+        self.gbps = self.gbps.into_iter().chain(gbps).reduce(f64::max);
     }
 
     /// Returns the GUID of the device and the number of the port.
@@ -81,6 +127,12 @@ impl PortAndPeer {
     fn name(&self) -> String {
         format!("{}/{}", shown(&self.node), self.port)
     }
+}
+
+/// Returns the data rate of a link such as `4xEDR` in Gb/s; `None` for another form.
+fn data_gbps(link: &str) -> Option<f64> {
+    let (width, speed) = link.split_at_checked(link.find('x')? + 1)?;
+    LinkRate::new(width, speed).data_gbps()
 }
 
 /// Sort key of a port: tier, name and GUID of its switch, number of the switch port, whether it is
@@ -115,7 +167,8 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
             }
             RowKind::Switch if is_switch => (String::new(), port.guid, PortNum(0)),
             RowKind::Host if !is_switch => (host_of(&port.node).to_owned(), Guid(0), PortNum(0)),
-            RowKind::Switch | RowKind::Host => none,
+            // The rows of service levels and virtual lanes are not ports.
+            RowKind::Switch | RowKind::Host | RowKind::Sl | RowKind::Vl => none,
         };
         if key != (String::new(), Guid(0), PortNum(0)) {
             rows.entry(key).or_default().insert((rank(port), index));
@@ -129,6 +182,12 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
         _ if rank.4 => port.peer.as_ref().map_or_else(String::new, |(guid, _, name)| shown(names.get(guid).copied().unwrap_or(name))),
         _ => shown(&port.node),
     };
+    // The host of an HCA port, or of the HCA port that is linked to a switch port.
+    let host = |port: &PortAndPeer| match &port.peer {
+        _ if !tiers.contains_key(&port.guid) => Some(host_of(&port.node).to_owned()),
+        Some((guid, _, name)) if !tiers.contains_key(guid) => Some(host_of(name).to_owned()),
+        _ => None,
+    };
     let group = |ranked: BTreeSet<(Rank, usize)>| {
         let members: Vec<usize> = ranked.iter().map(|(_, index)| *index).collect();
         let (rank, port) = ranked.first().map(|(rank, index)| (rank, ports[*index]))?;
@@ -136,15 +195,18 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
             (RowKind::Port, _) | (RowKind::Link, None) => port.name(),
             (RowKind::Link, Some((_, number, name))) => format!("{} - {}/{number}", port.name(), shown(name)),
             (RowKind::Switch, _) => shown(&port.node),
-            (RowKind::Host, _) => shown(host_of(&port.node)),
+            (RowKind::Host | RowKind::Sl | RowKind::Vl, _) => shown(host_of(&port.node)),
         };
-        Some(RowGroup { name: RowLabel { row, block: block(rank, port) }, members })
+        let mut hosts: Vec<String> = members.iter().filter_map(|member| host(ports[*member])).collect();
+        hosts.sort();
+        hosts.dedup();
+        Some(RowGroup { name: RowLabel { row, block: block(rank, port), hosts }, members })
     };
     rows.into_iter().filter_map(group).collect()
 }
 
-/// Returns the distance of each switch to the nearest host; 1 for a leaf switch, `u32::MAX` if no
-/// host can be reached.
+/// Returns the distance of each switch to the nearest host. It is 1 for a leaf switch, and
+/// `u32::MAX` if no host can be reached.
 fn tiers(ports: &[&PortAndPeer]) -> BTreeMap<Guid, u32> {
     let mut switches: BTreeSet<Guid> = ports.iter().filter(|port| port.kind == Some(NodeKind::Switch)).map(|port| port.guid).collect();
     // A device without records is a switch if several of its ports are peers of other ports.
@@ -177,7 +239,7 @@ fn tiers(ports: &[&PortAndPeer]) -> BTreeMap<Guid, u32> {
 }
 
 /// Returns a sort key that compares numbers by value: `leaf2` before `leaf10`.
-fn natural(name: &str) -> String {
+pub(super) fn natural(name: &str) -> String {
     /// Number of digits of the largest 64-bit number.
     const DIGITS: usize = 20;
     let mut key = String::with_capacity(name.len() + DIGITS);
@@ -201,6 +263,19 @@ fn shown(name: &str) -> String {
     if name.chars().count() <= MOST { name } else { name.chars().take(MOST - 1).chain(['…']).collect() }
 }
 
+impl RowKind {
+    /// Returns whether rates of the ports of a row are added. The rates of the ends of a link are
+    /// not.
+    pub const fn is_sum(self) -> bool {
+        matches!(self, Self::Switch | Self::Host | Self::Sl | Self::Vl)
+    }
+
+    /// Returns whether a row is an element of an array of counters.
+    pub const fn is_element(self) -> bool {
+        matches!(self, Self::Sl | Self::Vl)
+    }
+}
+
 impl fmt::Display for RowKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -208,6 +283,8 @@ impl fmt::Display for RowKind {
             Self::Link => "link",
             Self::Switch => "switch",
             Self::Host => "host",
+            Self::Sl => "sl",
+            Self::Vl => "vl",
         })
     }
 }
@@ -216,8 +293,27 @@ impl FromStr for RowKind {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let all = [Self::Port, Self::Link, Self::Switch, Self::Host];
-        all.into_iter().find(|by| by.to_string() == text).ok_or_else(|| ParseError::new(text, "port, link, switch or host"))
+        let all = [Self::Port, Self::Link, Self::Switch, Self::Host, Self::Sl, Self::Vl];
+        all.into_iter().find(|by| by.to_string() == text).ok_or_else(|| ParseError::new(text, "port, link, switch, host, sl or vl"))
+    }
+}
+
+impl fmt::Display for RowOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Topology => "topology",
+            Self::Name => "name",
+            Self::Value => "value",
+        })
+    }
+}
+
+impl FromStr for RowOrder {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let all = [Self::Topology, Self::Name, Self::Value];
+        all.into_iter().find(|order| order.to_string() == text).ok_or_else(|| ParseError::new(text, "topology, name or value"))
     }
 }
 
@@ -227,7 +323,7 @@ mod tests {
 
     fn port(kind: NodeKind, guid: u64, node: &str, port: u8, peer: (u64, u8, &str)) -> PortAndPeer {
         let peer = Some((Guid(peer.0), PortNum(peer.1), peer.2.to_owned()));
-        PortAndPeer { guid: Guid(guid), port: PortNum(port), node: node.to_owned(), kind: Some(kind), peer }
+        PortAndPeer { guid: Guid(guid), port: PortNum(port), node: node.to_owned(), kind: Some(kind), peer, link: "".into(), gbps: None }
     }
 
     /// Two leaf switches with one host each, and a spine switch. The ports are in no particular
@@ -267,6 +363,25 @@ mod tests {
         let links = rows(RowKind::Link);
         assert_eq!(links[0], ("leaf2/1 - a mlx5_0/1".to_owned(), vec![7, 3]));
         assert_eq!(links.len(), 4);
+    }
+
+    #[test]
+    fn rows_have_the_hosts_of_their_links() {
+        let fabric = fabric();
+        let hosts =
+            |by| -> Vec<Vec<String>> { groups(&fabric.iter().collect::<Vec<_>>(), by).into_iter().map(|group| group.name.hosts).collect() };
+        assert_eq!(hosts(RowKind::Switch), [vec!["a".to_owned()], vec!["b".to_owned()], vec![]]);
+        assert_eq!(hosts(RowKind::Host), [["a"], ["b"]]);
+        assert_eq!(hosts(RowKind::Port)[..3], [vec!["a".to_owned()], vec!["a".to_owned()], vec![]]);
+    }
+
+    #[test]
+    fn fastest_data_rate_of_a_link_is_kept() {
+        let mut port = fabric().remove(0);
+        for (link, gbps) in [("", None), ("??x???", None), ("4xSDR", Some(8.0)), ("4xEDR", Some(100.0)), ("1xSDR", Some(100.0))] {
+            port.update_link(link);
+            assert_eq!(port.gbps, gbps, "{link}");
+        }
     }
 
     #[test]

@@ -117,8 +117,16 @@ fn two_samplers_of_a_port_have_separate_rates() {
 
 #[test]
 fn unknown_counter_is_an_error_with_a_suggestion() {
-    let error = heat(&["port_rcv_error"], &records()).finish(RowKind::Port).unwrap_err();
-    assert!(matches!(&error, AnalysisError::Counter { nearest: Some(name), .. } if name == "port_rcv_errors"), "{error:?}");
+    for (wrong, right) in [("port_rcv_error", "port_rcv_errors"), ("xmit_gbsp", "xmit_gbps"), ("rcv_errors", "port_rcv_errors")] {
+        let error = heat(&[wrong], &records()).finish(RowKind::Port).unwrap_err();
+        assert!(matches!(&error, AnalysisError::Metric { help, .. } if *help == format!("did you mean `{right}`?")), "{error:?}");
+    }
+    let error = heat(&["bogus"], &records()).finish(RowKind::Port).unwrap_err();
+    assert!(matches!(&error, AnalysisError::Metric { help, .. } if help.starts_with("give xmit_gbps, ")), "{error:?}");
+    let error = heat(&["port_xmit_data_sl_bytes"], &records()).finish(RowKind::Port).unwrap_err();
+    assert!(matches!(&error, AnalysisError::NotRecorded { group: "xmtsl", .. }), "{error:?}");
+    let error = heat(&["port_rcv_errors[0]"], &records()).finish(RowKind::Port).unwrap_err();
+    assert!(matches!(&error, AnalysisError::Metric { help, .. } if help.contains("without an index")), "{error:?}");
     assert!(matches!(heat(&["xmit_gbps"], &[]).finish(RowKind::Port), Err(AnalysisError::Nothing { .. })));
     assert!(matches!(heat(&["xmit_gbps"], &records()).finish(RowKind::Host), Err(AnalysisError::Nothing { .. })));
 }
@@ -128,4 +136,42 @@ fn only_ports_of_the_selected_hosts_are_included() {
     let mut heat = HeatMap::new(vec!["xmit_gbps".parse().unwrap()], Some(Hosts::parse("node3").unwrap()));
     records().iter().for_each(|line| heat.add(&Record::parse(line.as_bytes(), Type::Port).unwrap()));
     assert_eq!(heat.finish(RowKind::Port).unwrap().rows.len(), 1);
+}
+
+/// Returns records of three slots of two ports with four service levels.
+fn levels() -> Vec<String> {
+    let level =
+        |slot, port, values: [u64; 4]| line(SLOT + slot, port, "ok", &format!(r#","link":"4xEDR","port_xmit_data_sl_bytes":{values:?}"#));
+    vec![
+        level(0, 2, [0, 0, 0, 7]),
+        level(0, 3, [1, 0, 0, 0]),
+        level(1, 2, [5, 0, 0, 9]),
+        level(1, 3, [2, 0, 0, 3]),
+        level(2, 2, [5, 0, 0, 9]),
+        level(2, 3, [1, 0, 0, 3]),
+    ]
+}
+
+#[test]
+fn array_is_drawn_as_its_sum_or_as_an_element() {
+    let grid = heat(&["port_xmit_data_sl_bytes", "port_xmit_data_sl_bytes[3]"], &levels()).finish(RowKind::Port).unwrap();
+    assert_eq!(grid.panels[0].cells, [[Unknown, Value(7.0), Value(0.0)], [Unknown, Value(4.0), Unknown]], "the last one decreased");
+    assert_eq!(grid.panels[1].cells, [[Unknown, Value(2.0), Value(0.0)], [Unknown, Value(3.0), Value(0.0)]]);
+    assert_eq!(grid.panels.iter().map(|panel| (panel.summed, panel.full)).collect::<Vec<_>>(), [(4, Some(12.5e9)), (1, Some(12.5e9))]);
+}
+
+#[test]
+fn elements_are_rows_that_sum_all_ports() {
+    let metrics = ["port_xmit_data_sl_bytes".parse().unwrap()];
+    let mut heat = HeatMap::by_element(&metrics, None, RowKind::Sl).unwrap();
+    levels().iter().for_each(|line| heat.add(&Record::parse(line.as_bytes(), Type::Port).unwrap()));
+    let grid = heat.finish(RowKind::Sl).unwrap();
+    assert_eq!(grid.rows.iter().map(|row| &*row.row).collect::<Vec<_>>(), ["SL 0", "SL 1", "SL 2", "SL 3"]);
+    assert_eq!(grid.panels[0].cells[0], [Unknown, Value(6.0), Value(0.0)]);
+    assert_eq!(grid.panels[0].cells[1], [Unknown, Value(0.0), Value(0.0)]);
+    assert_eq!(grid.panels[0].cells[3], [Unknown, Value(5.0), Value(0.0)]);
+    assert_eq!(grid.panels[0].metric.name(), "port_xmit_data_sl_bytes");
+    for (metric, by) in [("xmit_gbps", RowKind::Sl), ("port_xmit_data_sl_bytes", RowKind::Vl), ("port_vl_op_data[1]", RowKind::Vl)] {
+        assert!(matches!(HeatMap::by_element(&[metric.parse().unwrap()], None, by), Err(AnalysisError::Metric { .. })), "{metric}");
+    }
 }

@@ -1,22 +1,33 @@
-//! Traffic of a job. The report has the data that its nodes injected and ejected, and the part that
-//! stayed on their leaf switches. It also has the load of the links to other switches, and the time
-//! for which the nodes were blocked.
+//! Computes the traffic of a job. The report has the data that the nodes of the job injected (sent
+//! into the fabric) and ejected (received from the fabric). It has the part of this data that
+//! stayed on the leaf switches of the nodes. It also has the load of the links to other switches,
+//! and the time for which the nodes were blocked.
 //!
-//! Port counters have no destinations. The traffic that stays on a leaf switch is therefore an
-//! estimate with bounds ([`LocalTraffic`]). The part of a job in the traffic of a link between
-//! switches is its part in the traffic of all hosts of the leaf switch ([`Uplink`]). Both estimates
-//! assume that no traffic passes through a leaf switch to another leaf switch, as in a fat tree.
+//! A port counter does not show where the data goes. So the traffic that stays on a leaf switch is
+//! an estimate with bounds ([`LocalTraffic`]). The share of a job in the traffic of a link between
+//! switches is also an estimate: it is the share of the job in the traffic of all hosts of the leaf
+//! switch ([`Uplink`]). Both estimates assume that no traffic passes through a leaf switch to
+//! another leaf switch, as in a fat tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ibnet::types::{Guid, NodeKind, PortNum};
 use serde::Serialize;
 
-use crate::hosts::host_of;
+use crate::hosts::{Hosts, host_of};
 use crate::ports::bins::TimeBins;
 use crate::ports::{Mean, PortKey, PortName, PortSummary, with_equal_bins};
 
+pub mod all;
+pub mod imbalance;
+pub mod row;
 pub mod slurm;
+
+use self::all::PortRate;
+use self::imbalance::Imbalance;
+
+/// Largest number of a port of an HCA.
+const HCA_PORTS: u8 = 2;
 
 /// Traffic of a job. The field names are those of the JSON output.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -25,10 +36,16 @@ pub struct Job {
     pub nodes: Vec<Node>,
     /// Names of hosts without records.
     pub missing: Vec<String>,
+    /// Differences between the octets that the nodes sent.
+    pub imbalance: Imbalance,
+    /// Blocked time per octet that was sent, in nanoseconds; null without traffic.
+    pub blocked_ns_per_byte: Option<f64>,
     /// Length of a step in nanoseconds.
     pub step_ns: u64,
     /// Traffic of all nodes over time.
     pub steps: Vec<Step>,
+    /// Data rates into the nodes, by switch port, in the steps; the largest first.
+    pub into: Vec<PortRate>,
     /// Traffic that stayed on the leaf switches.
     pub stays: LocalTraffic,
     /// Leaf switches of the job.
@@ -48,7 +65,7 @@ pub struct Node {
     pub injected_bytes: f64,
     /// Octets that the host received.
     pub ejected_bytes: f64,
-    /// Mean share of the time in which a port had data to send and no credit, 0 to 1; null without
+    /// Mean share of the time in which a port had data to send and no credit, 0 to 1. Null without
     /// records.
     pub blocked: Option<f64>,
     /// Largest share of a slot in which a port was blocked, 0 to 1.
@@ -66,7 +83,7 @@ pub struct Step {
     pub injected_gbps: f64,
     /// Data rate that all nodes received, in Gb/s.
     pub ejected_gbps: f64,
-    /// Share of the time in which a port was blocked, mean of the ports, 0 to 1; null without
+    /// Share of the time in which a port was blocked, mean of the ports, 0 to 1. Null without
     /// records.
     pub blocked: Option<f64>,
     /// Share of the time in which the most blocked port was blocked, 0 to 1.
@@ -136,6 +153,8 @@ pub struct Uplink {
 struct HostPort<'a> {
     host: &'a str,
     leaf: Option<Guid>,
+    /// The port of the leaf switch.
+    leaf_port: Option<PortName>,
     injected: Mean,
     ejected: Mean,
     /// Records of the HCA.
@@ -145,20 +164,27 @@ struct HostPort<'a> {
 }
 
 impl Job {
-    /// Evaluates the ports for a job on these hosts. `names` are host names: the first words of
-    /// node descriptions.
-    pub fn of(ports: &BTreeMap<PortKey, PortSummary>, names: &[String]) -> Self {
+    /// Evaluates the ports for a job on these hosts: the first words of node descriptions, in upper
+    /// or lower case.
+    pub fn of(ports: &BTreeMap<PortKey, PortSummary>, hosts: &Hosts) -> Self {
         let ports = with_equal_bins(ports);
-        let selected: BTreeSet<String> = names.iter().map(|name| name.to_lowercase()).collect();
-        let all = host_ports(&ports);
-        let (own, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|port| selected.contains(&port.host.to_lowercase()));
+        let selected: BTreeSet<String> = hosts.iter().map(str::to_lowercase).collect();
+        let is_own = |host: &str| selected.contains(&host.to_lowercase()) || hosts.contains_node(host);
+        let (own, others): (Vec<_>, Vec<_>) = host_ports(&ports).into_iter().partition(|port| is_own(port.host));
         let nodes = nodes(&own);
         let found: BTreeSet<String> = nodes.iter().map(|node| node.host.to_lowercase()).collect();
         let leaves = leaves(&ports, &own, &others);
+        let steps = steps(&own);
         Self {
-            missing: names.iter().filter(|name| !found.contains(&name.to_lowercase())).cloned().collect(),
+            missing: hosts.iter().filter(|name| !found.contains(&name.to_lowercase())).map(str::to_owned).collect(),
+            imbalance: Imbalance::of(nodes.iter().map(|node| node.injected_bytes)),
+            blocked_ns_per_byte: blocked_ns_per_byte(
+                nodes.iter().map(|node| node.blocked_seconds).sum(),
+                nodes.iter().map(|node| node.injected_bytes).sum(),
+            ),
             step_ns: own.iter().filter_map(|port| port.bins()).map(TimeBins::width_ns).max().unwrap_or(1_000_000_000),
-            steps: steps(&own),
+            into: into(&own, &steps),
+            steps,
             stays: leaves.iter().fold(LocalTraffic::default(), LocalTraffic::plus),
             uplinks: uplinks(&ports, &leaves),
             nodes,
@@ -186,10 +212,26 @@ fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
             let pick = |own: Mean, other: Option<Mean>| if own.mean().is_some() { own } else { other.unwrap_or(own) };
             let injected = pick(port.all.xmit, switch.map(|switch| switch.all.rcv));
             let ejected = pick(port.all.rcv, switch.map(|switch| switch.all.xmit));
-            found.push(HostPort { host: host_of(&port.node), leaf, injected, ejected, hca: Some(port), switch });
+            found.push(HostPort {
+                host: host_of(&port.node),
+                leaf,
+                leaf_port: port.peer_port(),
+                injected,
+                ejected,
+                hca: Some(port),
+                switch,
+            });
         } else if peer.is_none() && is_leaf_port(ports, port) {
             let (injected, ejected) = (port.all.rcv, port.all.xmit);
-            found.push(HostPort { host: host_of(&port.peer_name), leaf: Some(key.0), injected, ejected, hca: None, switch: Some(port) });
+            found.push(HostPort {
+                host: host_of(&port.peer_name),
+                leaf: Some(key.0),
+                leaf_port: Some(PortName::new(&port.node, *key)),
+                injected,
+                ejected,
+                hca: None,
+                switch: Some(port),
+            });
         }
     }
     found
@@ -199,7 +241,6 @@ fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
 /// of one sampler. A port of an HCA has its own GUID and number 1 or 2, and only one port has it as
 /// its peer.
 fn is_leaf_port(ports: &BTreeMap<PortKey, PortSummary>, port: &PortSummary) -> bool {
-    const HCA_PORTS: u8 = 2;
     let Some((guid, number)) = port.peer else { return false };
     let is_known = ports.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX))).next().is_some();
     let has_another = || ports.values().any(|other| other.peer.is_some_and(|(of, other)| of == guid && other != number));
@@ -209,6 +250,11 @@ fn is_leaf_port(ports: &BTreeMap<PortKey, PortSummary>, port: &PortSummary) -> b
 impl<'a> HostPort<'a> {
     fn bins(&self) -> Option<&'a TimeBins> {
         self.hca.or(self.switch).map(|port| &port.bins)
+    }
+
+    /// Returns the names of the switch port and of the host.
+    fn link(&self) -> String {
+        self.leaf_port.as_ref().map_or_else(|| self.host.to_owned(), |leaf| format!("{leaf} to {}", self.host))
     }
 
     /// Returns injected and ejected Gb/s and the blocked share of a step.
@@ -262,6 +308,24 @@ fn steps(own: &[HostPort<'_>]) -> Vec<Step> {
     // The first slot has no rates. A step without any value is left out.
     let has_values = |number: &u64| own.iter().any(|port| port.at(*number) != (None, None, None));
     numbers.into_iter().filter(has_values).map(step).collect()
+}
+
+/// Returns the blocked time per octet that was sent, in nanoseconds: the wait relative to the data,
+/// as in Aguilar's thesis (2015). `None` without traffic.
+fn blocked_ns_per_byte(blocked_seconds: f64, injected_bytes: f64) -> Option<f64> {
+    (injected_bytes > 0.0).then(|| blocked_seconds * 1e9 / injected_bytes)
+}
+
+/// Returns the data rates into the nodes by switch port.
+fn into(own: &[HostPort<'_>], steps: &[Step]) -> Vec<PortRate> {
+    let width = own.iter().filter_map(|port| port.bins()).map(TimeBins::width_ns).max().unwrap_or(1);
+    let rate = |port: &HostPort<'_>| {
+        let gbps: Vec<Option<f64>> = steps.iter().map(|step| port.at(step.ts / width).1).collect();
+        (gbps.iter().flatten().sum::<f64>(), PortRate { port: port.link(), gbps })
+    };
+    let mut rates: Vec<_> = own.iter().map(rate).collect();
+    rates.sort_by(|a, b| b.0.total_cmp(&a.0));
+    rates.into_iter().map(|(_, rate)| rate).collect()
 }
 
 /// Returns the ports of a switch that lead to other switches.
@@ -351,7 +415,7 @@ mod tests {
     }
 
     fn job_of(has_core: bool) -> Job {
-        Job::of(&fold(Ports::with_bins(8), &job_lines(has_core)).finish(), &["n1".to_owned(), "n2".to_owned(), "gone".to_owned()])
+        Job::of(&fold(Ports::with_bins(8), &job_lines(has_core)).finish(), &Hosts::parse("n1,n2,gone").unwrap())
     }
 
     #[test]

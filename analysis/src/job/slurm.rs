@@ -1,10 +1,10 @@
-//! Jobs from the plain text output of Slurm's `sacct` and `squeue`.
+//! Reads jobs from the plain text output of Slurm's `sacct` and `squeue`.
 //!
 //! This module accepts the output of `sacct -P -X --format=JobID,State,Start,End,NodeList` and of
-//! `squeue -o '%i|%T|%N|%S'`. If the first line has column names (no `-n` or `-h`), the columns may
-//! have any order, and other columns are ignored. Without names the columns must be
-//! `JobID|User|State|Start|End|NodeList` or `%i|%u|%T|%N|%S`. The JSON output of both tools changes
-//! between versions and is not read.
+//! `squeue -o '%i|%T|%N|%S'`. The first line usually has the column names (no `-n` or `-h`). The
+//! columns can then have any order, and other columns are ignored. Without column names, the
+//! columns must be `JobID|User|State|Start|End|NodeList` or `%i|%u|%T|%N|%S`. The module does not
+//! read the JSON output of both tools, because it changes between versions.
 
 use ibnet::types::Printable;
 use miette::Diagnostic;
@@ -14,6 +14,8 @@ use crate::when::Zone;
 /// Nodes and times of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SlurmJob {
+    /// Job ID, such as `4711` or `4711_3`.
+    pub id: String,
     /// Host list.
     pub nodes: String,
     /// Start in nanoseconds since 1970.
@@ -34,6 +36,13 @@ pub enum SlurmError {
         /// Job ID.
         id: String,
     },
+    /// The file has no job with nodes and a start.
+    #[error("cannot find a job: {} has none with nodes and a start", Printable(name))]
+    #[diagnostic(help("give the output of `sacct -a -P -X --format=JobID,State,Start,End,NodeList --starttime TIME`"))]
+    NoJobs {
+        /// Name of the file.
+        name: String,
+    },
     /// The line of the job is malformed.
     #[error("cannot read the job at {}:{line}: {what} (found `{}`)", Printable(name), Printable(found))]
     #[diagnostic(help("give the output of `sacct -P -X --format=JobID,State,Start,End,NodeList -j ID`; -P prevents truncation"))]
@@ -50,6 +59,7 @@ pub enum SlurmError {
 }
 
 /// Indices of the columns.
+#[derive(Clone, Copy)]
 struct Columns {
     id: usize,
     nodes: usize,
@@ -80,44 +90,99 @@ impl Columns {
 /// # Errors
 /// Returns an error if the job is missing or its line is malformed.
 pub fn find(text: &str, name: &str, id: &str, zone: &Zone) -> Result<SlurmJob, SlurmError> {
+    let missing = || SlurmError::NoJob { name: name.to_owned(), id: id.to_owned() };
+    let line = lines(text, name, |found| found == Some(id)).find(|line| line.as_ref().map_or(true, |line| line.id() == Some(id)));
+    let line = line.ok_or_else(missing)??;
+    line.job(zone)?.ok_or_else(|| line.wrong("the job has no nodes yet", line.nodes().unwrap_or_default()))
+}
+
+/// Returns all jobs of the output of Slurm that have nodes and a start, in the order of the lines.
+/// Job steps (`4711.batch`) are left out: their traffic is that of their job. `name` is the name of
+/// the file. Times are in the given zone.
+///
+/// # Errors
+/// Returns an error if a line is malformed or no job is left.
+pub fn all(text: &str, name: &str, zone: &Zone) -> Result<Vec<SlurmJob>, SlurmError> {
+    let mut jobs = Vec::new();
+    for line in lines(text, name, |_| true) {
+        let line = line?;
+        let is_job = line.id().is_some_and(|id| !id.contains('.') && id.starts_with(|c: char| c.is_ascii_digit()));
+        if is_job {
+            jobs.extend(line.job(zone)?.filter(|job| job.from.is_some()));
+        }
+    }
+    if jobs.is_empty() { Err(SlurmError::NoJobs { name: name.to_owned() }) } else { Ok(jobs) }
+}
+
+/// A line of a job.
+struct Line<'a> {
+    name: &'a str,
+    number: usize,
+    columns: Columns,
+    fields: Vec<&'a str>,
+}
+
+/// Returns the lines with their columns. Without column names, only lines whose first field
+/// `is_counted` accepts are returned.
+fn lines<'a>(
+    text: &'a str,
+    name: &'a str,
+    is_counted: impl Fn(Option<&str>) -> bool + 'a,
+) -> impl Iterator<Item = Result<Line<'a>, SlurmError>> {
     let mut named: Option<Columns> = None;
-    for (number, line) in text.lines().enumerate() {
-        let wrong = |what, found: &str| SlurmError::Line { name: name.to_owned(), line: number + 1, what, found: found.to_owned() };
+    text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).filter_map(move |(index, line)| {
         let fields: Vec<&str> =
             if line.contains('|') { line.split('|').map(str::trim).collect() } else { line.split_whitespace().collect() };
         if let Some(columns) = Columns::named(&fields) {
             named = Some(columns);
-            continue;
+            return None;
         }
-        let counted;
-        let columns = match &named {
+        let columns = match named {
             Some(columns) => columns,
-            None if fields.first() == Some(&id) => {
-                counted =
-                    Columns::counted(&fields).ok_or_else(|| wrong("expected 5 or 6 columns, or their names in the first line", line))?;
-                &counted
-            }
-            None => continue,
+            None if is_counted(fields.first().copied()) => match Columns::counted(&fields) {
+                Some(columns) => columns,
+                None => {
+                    let what = "expected 5 or 6 columns, or their names in the first line";
+                    return Some(Err(SlurmError::Line { name: name.to_owned(), line: index + 1, what, found: line.to_owned() }));
+                }
+            },
+            None => return None,
         };
-        if fields.get(columns.id) != Some(&id) {
-            continue;
-        }
-        let nodes = *fields.get(columns.nodes).ok_or_else(|| wrong("the list of nodes is missing", line))?;
+        Some(Ok(Line { name, number: index + 1, columns, fields }))
+    })
+}
+
+impl Line<'_> {
+    fn id(&self) -> Option<&str> {
+        self.fields.get(self.columns.id).copied()
+    }
+
+    fn nodes(&self) -> Option<&str> {
+        self.fields.get(self.columns.nodes).copied()
+    }
+
+    fn wrong(&self, what: &'static str, found: &str) -> SlurmError {
+        SlurmError::Line { name: self.name.to_owned(), line: self.number, what, found: found.to_owned() }
+    }
+
+    /// Returns the job; `None` if it has no nodes yet.
+    fn job(&self, zone: &Zone) -> Result<Option<SlurmJob>, SlurmError> {
+        let nodes = self.nodes().ok_or_else(|| self.wrong("the list of nodes is missing", &self.fields.join("|")))?;
         if nodes.is_empty() || nodes.eq_ignore_ascii_case("none assigned") || nodes.starts_with('(') {
-            return Err(wrong("the job has no nodes yet", nodes));
+            return Ok(None);
         }
         if nodes.ends_with('+') {
-            return Err(wrong("the list of nodes is truncated", nodes));
+            return Err(self.wrong("the list of nodes is truncated", nodes));
         }
-        let time = |column: Option<usize>| match column.and_then(|column| fields.get(column)).copied() {
+        let time = |column: Option<usize>| match column.and_then(|column| self.fields.get(column)).copied() {
             None | Some("" | "Unknown" | "N/A" | "None") => Ok(None),
             // A text without a date would be parsed as a time of today.
-            Some(text) if !text.contains('T') => Err(wrong("expected a time such as 2026-11-21T12:00:00", text)),
-            Some(text) => zone.parse(text, 0).map(Some).map_err(|_| wrong("expected a time such as 2026-11-21T12:00:00", text)),
+            Some(text) if !text.contains('T') => Err(self.wrong("expected a time such as 2026-11-21T12:00:00", text)),
+            Some(text) => zone.parse(text, 0).map(Some).map_err(|_| self.wrong("expected a time such as 2026-11-21T12:00:00", text)),
         };
-        return Ok(SlurmJob { nodes: nodes.to_owned(), from: time(columns.start)?, to: time(columns.end)? });
+        let (from, to) = (time(self.columns.start)?, time(self.columns.end)?);
+        Ok(Some(SlurmJob { id: self.id().unwrap_or_default().to_owned(), nodes: nodes.to_owned(), from, to }))
     }
-    Err(SlurmError::NoJob { name: name.to_owned(), id: id.to_owned() })
 }
 
 #[cfg(test)]
@@ -132,7 +197,7 @@ mod tests {
 
     #[test]
     fn jobs_are_found_in_the_output_of_slurm() {
-        let whole = SlurmJob { nodes: "n[1-2,7]".to_owned(), from: Some(NOON), to: Some(NOON + 60_000_000_000) };
+        let whole = SlurmJob { id: "7".to_owned(), nodes: "n[1-2,7]".to_owned(), from: Some(NOON), to: Some(NOON + 60_000_000_000) };
         let running = SlurmJob { to: None, ..whole.clone() };
         let sacct = "JobID|State|Start|End|NodeList\n6|COMPLETED|Unknown|Unknown|n9\n7|COMPLETED|2026-11-21T12:00:00|2026-11-21T12:01:00|n[1-2,7]\n";
         assert_eq!(found(sacct, "7"), Ok(whole.clone()));
@@ -156,5 +221,19 @@ mod tests {
             let Err(SlurmError::Line { line, what: found, .. }) = found(text, "7") else { panic!("{text}") };
             assert_eq!((line, found), (2, what));
         }
+    }
+
+    #[test]
+    fn all_jobs_with_nodes_and_a_start_are_found() {
+        let text = "JobID|State|Start|End|NodeList\n\
+                    6|PENDING|Unknown|Unknown|None assigned\n\
+                    7|COMPLETED|2026-11-21T12:00:00|2026-11-21T12:01:00|n[1-2,7]\n\
+                    7.batch|COMPLETED|2026-11-21T12:00:00|2026-11-21T12:01:00|n1\n\
+                    8_1|RUNNING|2026-11-21T12:00:00|Unknown|n3\n";
+        let jobs = all(text, "jobs", &Zone::utc()).unwrap();
+        let found: Vec<_> = jobs.iter().map(|job| (&*job.id, &*job.nodes, job.from, job.to)).collect();
+        assert_eq!(found, [("7", "n[1-2,7]", Some(NOON), Some(NOON + 60_000_000_000)), ("8_1", "n3", Some(NOON), None)]);
+        assert_eq!(all("JobID|NodeList\n", "jobs", &Zone::utc()), Err(SlurmError::NoJobs { name: "jobs".to_owned() }));
+        assert!(matches!(all("7|n1\n", "jobs", &Zone::utc()), Err(SlurmError::Line { line: 1, .. })));
     }
 }

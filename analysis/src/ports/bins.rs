@@ -1,5 +1,5 @@
-//! Means of a port by interval of time. The length of an interval is 1 s, or doubled (2 s, 4 s,
-//! ...) until the number of intervals is within its limit.
+//! Means of the values of a port by interval of time. The length of an interval is at first 1 s. It
+//! is doubled (2 s, 4 s, ...) until the number of intervals is within its limit.
 
 use super::Mean;
 use crate::record::Port;

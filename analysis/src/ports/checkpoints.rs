@@ -1,7 +1,7 @@
 //! Octets that a port sent and received at certain slots.
 //!
-//! The readings are used to compare the octets that one end of a link sent with the octets that the
-//! other end received in the same slots.
+//! With these readings, the two ends of a link can be compared. The octets that one end sent must
+//! agree with the octets that the other end received in the same slots.
 
 use crate::record::Port;
 

@@ -1,8 +1,9 @@
 //! Summary of each port over the time range: utilization, blocked time, errors and link events.
 //!
-//! Memory is bounded by the number of ports, not by the number of records. If two samplers query a
-//! port, their records are kept apart, so that no counter seems to decrease between them.
-//! [`Ports::finish`] returns the summary of the sampler with more records.
+//! The memory depends on the number of ports, not on the number of records. If two samplers query a
+//! port, the records of each sampler are summed separately. Otherwise counters would seem to
+//! decrease between records of different samplers. [`Ports::finish`] returns the summary of the
+//! sampler with more records.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -123,7 +124,7 @@ pub struct PortSummary {
     pub all: TimeBin,
     /// Means by interval of time.
     pub bins: TimeBins,
-    /// Changes of the counters in [`ERRORS`]; `None` for a counter that the device does not have.
+    /// Changes of the counters in [`ERRORS`]. `None` for a counter that the device does not have.
     pub errors: [Option<CounterChange>; ERRORS.len()],
     /// Octets that were sent and received at certain slots.
     pub checkpoints: Checkpoints,
@@ -152,6 +153,8 @@ pub struct LinkEvents {
     pub resets: u64,
     /// Time of the last `link_down` or `link_up` event, and whether it was `link_up`.
     pub last: Option<(u64, bool)>,
+    /// Time of the last change of width or speed.
+    pub last_rate_change: Option<u64>,
 }
 
 impl Fold for Ports {
@@ -251,7 +254,8 @@ impl PortSummary {
         (self.span.1 - self.span.0) as f64 / 1e9
     }
 
-    /// Returns the data rate of the link in Gb/s; `None` if the link's width or speed is not known.
+    /// Returns the data rate of the link in Gb/s, or `None` if the link's width or speed is not
+    /// known.
     pub fn gbps(&self) -> Option<f64> {
         rate(&self.link).and_then(|rate| rate.data_gbps())
     }
@@ -311,6 +315,7 @@ impl PortSummary {
             "link_up" => self.events.add_state(event.ts, true),
             "link_change" => {
                 self.events.rate_changes += 1;
+                self.events.last_rate_change = self.events.last_rate_change.max(Some(event.ts));
                 // The rate before the change may be in this text only, for example if it is from
                 // the net file.
                 event.detail.split([' ', ',']).for_each(|word| self.keep_fastest(word));
@@ -372,7 +377,7 @@ impl Mean {
         self.peak = self.peak.max(later.peak);
     }
 
-    /// Returns the largest value of a slot; `None` without values.
+    /// Returns the largest value of a slot, or `None` without values.
     pub fn peak(&self) -> Option<f64> {
         (self.time_ns > 0).then_some(self.peak)
     }
@@ -388,7 +393,7 @@ impl Mean {
         self.time_ns as f64 / 1e9
     }
 
-    /// Returns the mean; `None` without values.
+    /// Returns the mean, or `None` without values.
     pub fn mean(&self) -> Option<f64> {
         (self.time_ns > 0).then(|| self.sum / self.time_ns as f64)
     }
@@ -410,6 +415,7 @@ impl LinkEvents {
         self.rate_changes += later.rate_changes;
         self.resets += later.resets;
         self.last = self.last.max(later.last);
+        self.last_rate_change = self.last_rate_change.max(later.last_rate_change);
     }
 
     /// Returns whether the last event was `link_down`.

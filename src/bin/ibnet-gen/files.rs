@@ -35,8 +35,8 @@ pub(crate) fn check(files: &[Named<'_>]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the absolute path of a file that exists or can be created; `None` for special files such
-/// as `/dev/null`.
+/// Returns the absolute path of a file that exists or can be created, or `None` for special files
+/// such as `/dev/null`.
 fn location(path: &Path) -> Option<PathBuf> {
     if let Ok(there) = path.canonicalize() {
         return Some(there).filter(|path| path.is_file());

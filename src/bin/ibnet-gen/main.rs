@@ -1,7 +1,7 @@
 //! `ibnet-gen`: assigns every port of a fabric to exactly one sampler.
 //!
-//! The program parses arguments, calls the library, and writes files. Subcommands use a net file
-//! for other purposes.
+//! The program parses the arguments, calls the library and writes the files. Its subcommands
+//! suggest sampler hosts and make net files anonymous.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -40,8 +40,8 @@ mod suggest;
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Output of `ibnetdiscover`, with or without `-p`; `-` is standard input. May be repeated:
-    /// files of one subnet are merged, and each subnet gets its own plan
+    /// Net file: output of `ibnetdiscover`, with or without `-p`; `-` is standard input. May be
+    /// repeated: files of one subnet are merged, and each subnet gets its own plan
     #[arg(long, value_name = "FILE|-", required = true)]
     net: Vec<PathBuf>,
     /// Node name map of rdma-core; its names replace those of the net file
@@ -49,7 +49,8 @@ struct Args {
     node_name_map: Option<PathBuf>,
     #[command(flatten)]
     samplers: Samplers,
-    /// Port GUID of a sampler whose node description does not begin with its name (may be repeated)
+    /// Port GUID of a sampler host whose node description does not begin with its host name (may be
+    /// repeated)
     #[arg(long, value_name = "HOST=0x...", value_parser = host_and_guid)]
     sampler_guid: Vec<(String, Guid)>,
     /// Largest number of ports of a sampler
@@ -60,15 +61,15 @@ struct Args {
     sample_sharp: bool,
     #[command(flatten)]
     options: PlanArgs,
-    /// Write the complete report to FILE, as JSON if its name ends in .json; the report on standard
-    /// error is limited to a few lines of each kind
+    /// Write the complete report to FILE, as JSON if its name ends in .json. Standard error gets
+    /// only a few lines of each kind
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Draw the plan: FILE.svg for a browser, FILE.dot for Graphviz
     #[arg(long, value_name = "FILE.svg|FILE.dot", value_parser = drawing)]
     graph: Option<PathBuf>,
-    /// Format of the output: the assignments file, or lid files of the LDMS sampler `ibnet`, one
-    /// per sampler with the name OUTPUT.HOST.conf
+    /// Format of the output: toml for the assignments file, ldms for the lid files of the LDMS
+    /// sampler `ibnet`. Each sampler gets a lid file OUTPUT.HOST.conf
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Toml)]
     format: Format,
     /// Assignments file to write; `-` is standard output
@@ -86,15 +87,15 @@ enum Command {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct Samplers {
-    /// Sampler hosts: `node[001-012],admin1`, each with an HCA and its port if needed,
+    /// Sampler hosts: `node[001-012],admin1`. A host can name the HCA and its port that send:
     /// `admin1:mlx5_1:1`
     #[arg(long, value_name = "HOSTLIST")]
     samplers: Option<String>,
     /// File with a host or host list on each line; `#` starts a comment; `-` is standard input
     #[arg(long, value_name = "FILE|-")]
     samplers_file: Option<PathBuf>,
-    /// Lid files of the LDMS sampler `ibnet` whose assignments to keep. The host of a file is given
-    /// here, in the file, or in its name PREFIX.HOST.conf
+    /// Keep the assignments in these lid files of the LDMS sampler `ibnet`. The host of a file is
+    /// HOST, or else the host in the file or in its name PREFIX.HOST.conf
     #[arg(long, value_name = "[HOST=]FILE", num_args = 1.., value_parser = ldms::source)]
     from_ldms: Vec<ldms::Source>,
 }
@@ -197,7 +198,7 @@ fn main() -> ExitCode {
 
 /// A subnet with its plan.
 struct Subnet {
-    /// Name in the plan; `None` if it is the only subnet.
+    /// Name in the plan. `None` if it is the only subnet.
     name: Option<String>,
     net: NetFile,
     plan: Plan,

@@ -11,19 +11,19 @@ use crate::Failure;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlanArgs {
-    /// Number of samplers of each port: with 2, a second one on another leaf switch queries it half
-    /// an interval later. The cap holds for each of the two roles
+    /// Number of samplers of each port. With 2, a second sampler on another leaf switch queries the
+    /// port half an interval after the first. The cap holds for each of the two roles
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "from_ldms", value_parser = clap::value_parser!(u8).range(1..=2))]
     pub(crate) redundancy: u8,
-    /// Use the rules only, without the search that improves their result
+    /// Use only the rules, without the search that improves their result
     #[arg(long, conflicts_with = "from_ldms")]
     no_optimize: bool,
-    /// Records of ibnet-sweep: balance measured time instead of ports; the cap still counts ports
-    /// (may be repeated)
+    /// Records of ibnet-sweep, to balance measured time instead of numbers of ports; the cap still
+    /// counts ports (may be repeated)
     #[arg(long, value_name = "FILE|-", conflicts_with = "from_ldms")]
     pub(crate) weights: Vec<PathBuf>,
-    /// Previous assignments file: keep as many assignments as possible and report the changes; may
-    /// be the same file as the output
+    /// Previous assignments file: keep as many of its assignments as possible, and report the
+    /// changes. It may be the same file as the output
     #[arg(long, value_name = "FILE", conflicts_with = "from_ldms")]
     pub(crate) previous: Option<PathBuf>,
 }

@@ -13,7 +13,7 @@ use super::failure::Failure;
 // Flags of both a sweep and `check`.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Flags {
-    /// Configuration file; every flag below overrides its key
+    /// Configuration file; a flag below overrides the key of the same name
     #[arg(short, long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Assignments file, written by ibnet-gen
@@ -23,10 +23,10 @@ pub(super) struct Flags {
     /// this host]
     #[arg(long, value_name = "HOST|all")]
     sampler: Option<String>,
-    /// Output of `ibnetdiscover` or `ibnetdiscover -p`: sweep the whole fabric from this host
+    /// Net file (output of `ibnetdiscover`): query all of its ports from this host, without a plan
     #[arg(long, value_name = "FILE")]
     net: Option<String>,
-    /// Simulate the fabric of this net file in this process; no InfiniBand is needed
+    /// Net file whose fabric is simulated in this process; needs no InfiniBand
     #[arg(long, value_name = "FILE")]
     simulate: Option<String>,
     /// Traffic of the simulated fabric: jobs or incast [default: jobs]
@@ -35,31 +35,31 @@ pub(super) struct Flags {
     /// Time between two slots [default: 1s]
     #[arg(long, value_name = "TIME")]
     interval: Option<String>,
-    /// Counter groups, as listed in ibnet.toml.example, or all [default:
-    /// extended,base,xmtdisc,rcverr]
+    /// Counter groups, as listed in ibnet.toml.example, or all. NAME/N is queried once in N slots,
+    /// NAME/TIME once in this time [default: extended,base/1s,xmtdisc/1s,rcverr/1s]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     groups: Option<Vec<String>>,
-    /// MADs in flight, never more than one for each device [default: 32]
+    /// Largest number of MADs in flight; a device never has more than one [default: 32]
     #[arg(long, value_name = "N")]
     window: Option<usize>,
-    /// Timeout of a MAD [default: 5ms]
+    /// Time from the sending of a MAD to its timeout [default: 5ms]
     #[arg(long, value_name = "TIME")]
     timeout: Option<String>,
     /// Time from the sending of a MAD during which a late reply is accepted [default: 50ms]
     #[arg(long, value_name = "TIME")]
     grace: Option<String>,
-    /// HCA port that sends; several (with commas, or given again) share the devices [default: the
-    /// only active InfiniBand port]
+    /// HCA port that sends. Several ports (with commas, or the flag again) divide the devices
+    /// between them [default: the only active InfiniBand port]
     #[arg(long, value_name = "NAME[:PORT]", value_delimiter = ',')]
     ca: Option<Vec<String>>,
-    /// Service level, or path for the service level of the path record [default: 0]
+    /// Service level; path means the service level of the path record to each device [default: 0]
     #[arg(long, value_name = "N|path")]
     sl: Option<String>,
     /// P_Key [default: 0xffff]
     #[arg(long, value_name = "HEX")]
     pkey: Option<String>,
-    /// Destination of the records: a file to append to, a folder (DIR/) that gets a file
-    /// SAMPLER.jsonl for each sampler, or - for standard output [default: -]
+    /// Destination of the records: a file (records are appended), a folder DIR/ (each sampler gets
+    /// a file SAMPLER.jsonl), or - for standard output [default: -]
     #[arg(short, long, value_name = "FILE|DIR/|-")]
     output: Option<String>,
 }

@@ -1,9 +1,9 @@
-//! `ibnet-sweep`: queries the counters of every assigned port once a slot and writes them as JSON
-//! lines.
+//! `ibnet-sweep`: queries the counters of every assigned port once per slot, and writes them as
+//! JSON lines. A slot is one numbered interval, one second by default.
 //!
-//! One thread for each HCA port sends the MADs, and one thread for each output writes the records.
-//! The main thread waits for signals. `ibnet-sweep query` queries one port, and `ibnet-sweep check`
-//! tests everything that a sweep needs.
+//! Each HCA port has a thread that sends the MADs. Each output has a thread that writes the
+//! records. The main thread waits for signals. `ibnet-sweep query` queries one port.
+//! `ibnet-sweep check` tests everything that a sweep needs.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -47,7 +47,8 @@ mod systemd;
 mod table;
 mod workers;
 
-/// Query the counters of every assigned port once a slot, and write them as JSON lines
+/// Query the counters of every assigned port once per slot (one second by default), and write them
+/// as JSON lines
 #[derive(Debug, Parser)]
 #[command(name = "ibnet-sweep", version, after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
@@ -56,16 +57,16 @@ struct Args {
     command: Option<Command>,
     #[command(flatten)]
     flags: Flags,
-    /// Stop after this number of slots
+    /// Stop after N slots
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     sweeps: Option<u64>,
-    /// Sweep one slot and print it as a table
+    /// Query each port once, print the result as a table, and stop
     #[arg(long, conflicts_with_all = ["sweeps", "output", "summary"])]
     once: bool,
-    /// Print a summary to standard error at the end: durations, MADs a second, the busiest links
+    /// At the end, print a summary to standard error: durations, MADs per second, the busiest links
     #[arg(long)]
     summary: bool,
-    /// Print the resulting configuration with the origin of each value, and exit
+    /// Print the configuration in use with the origin of each value, and exit
     #[arg(long)]
     print_config: bool,
 }

@@ -9,13 +9,13 @@ use ibnet::metrics::{Metrics, Peers, Server};
 
 use super::failure::Failure;
 
-/// Starts the metrics server; `None` if the configuration has none.
+/// Starts the metrics server. Returns `None` if the configuration has none.
 #[expect(clippy::disallowed_methods, reason = "programs read clocks; the library gets the time as an argument")]
 pub(super) fn serve(config: &Config, peers: Peers) -> Result<Option<Arc<Metrics>>, Failure> {
     let Some(settings) = &config.metrics else { return Ok(None) };
     let server = Server::bind(settings)?;
     let started = Instant::now();
-    let metrics = Metrics::new(peers, move || started.elapsed());
+    let metrics = Metrics::new(peers, settings.secondary, move || started.elapsed());
     server.start(Arc::clone(&metrics))?;
     Ok(Some(metrics))
 }

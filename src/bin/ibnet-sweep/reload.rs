@@ -1,5 +1,5 @@
-//! Reload of files while the sweep runs: detection of changes, the keys that may change, and the
-//! workers that continue.
+//! Reloads files while the sweep runs. This module detects changed files, checks which keys may
+//! change, and selects the workers that continue. A worker is the thread of one HCA port.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -157,7 +157,7 @@ impl WorkerSetup {
     }
 }
 
-/// Device, inode, time of the last change (seconds and nanoseconds) and size of a file; `None` if
+/// Device, inode, time of the last change (seconds and nanoseconds) and size of a file. `None` if
 /// there is none.
 type Stamp = Option<(u64, u64, i64, i64, u64)>;
 

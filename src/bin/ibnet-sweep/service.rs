@@ -1,9 +1,9 @@
 //! The main loop of a sweep: workers, outputs and signals. At the end it reports the records that
 //! were lost.
 //!
-//! After a signal the workers close their slot, and the outputs write the waiting records. Both
-//! have the drain time, counted from the signal; a second signal ends it. Records that are not
-//! written then are counted and reported, and the exit code is 4.
+//! After a signal the workers close their slot, and the outputs write the waiting records. The
+//! drain time limits both. It is counted from the signal, and a second signal ends it. Records that
+//! are not written by then are counted and reported, and the exit code is 4.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -227,7 +227,7 @@ fn is_local(kind: Kind) -> bool {
     matches!(kind, Kind::Stdout | Kind::File)
 }
 
-/// Logs the outputs that lost records; returns an error if one of them must not lose any.
+/// Logs the outputs that lost records. Returns an error if one of them must not lose any.
 fn report(finished: Vec<Finished>) -> Result<(), Failure> {
     let has_lost = |finished: &&Finished| finished.dropped > 0 && finished.end != End::ReaderGone;
     for Finished { name, kind, dropped, .. } in finished.iter().filter(has_lost) {

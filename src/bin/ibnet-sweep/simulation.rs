@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use ibnet::config::{Config, Scenario, Simulation};
+use ibnet::config::{Config, Scenario, Simulation, WideCounters};
 use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
 use ibnet::mad::transport::sim::{self, SimFabric};
 use ibnet::time::Instant;
@@ -18,12 +18,18 @@ const INCAST_SENDERS: usize = 32;
 /// A simulated fabric that several workers share.
 pub(super) type SharedFabric = Arc<Mutex<SimFabric>>;
 
-/// Builds the simulated fabric of a configuration; `None` if the fabric is a real one.
+/// Builds the simulated fabric of a configuration. Returns `None` if the fabric is a real one.
 pub(super) fn build(config: &Config) -> Result<Option<SharedFabric>, Failure> {
     let Some(simulation) = &config.simulation else { return Ok(None) };
     let net = simulation.net.display().to_string();
     let fabric = read_net(&simulation.net)?.fabric;
-    let options = sim::Options { loss: simulation.loss, seed: simulation.seed, ..sim::Options::default() };
+    let options = sim::Options {
+        loss: simulation.loss,
+        wide_switches: simulation.wide_counters != WideCounters::None,
+        wide_adapters: simulation.wide_counters == WideCounters::All,
+        seed: simulation.seed,
+        ..sim::Options::default()
+    };
     let traffic = traffic(&fabric, simulation)?;
     let mut simulated = SimFabric::with_traffic(fabric, options, traffic);
     for name in &simulation.dead {

@@ -1,4 +1,5 @@
-//! The outputs of the samplers: all share one stream, or each has a file of its own in a folder.
+//! The outputs of the samplers. All samplers share one stream, or each sampler has a separate file
+//! in a folder.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +15,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Opens the outputs of these samplers; returns the writers too.
+    /// Opens the outputs of these samplers. Returns the writers too.
     ///
     /// A folder (a path with `/` at the end) is created and gets a file `SAMPLER.jsonl` for each
     /// sampler. Any other output is shared: its records name their sampler.

@@ -104,7 +104,7 @@ impl Summary {
             slots: 0,
         });
         link.gbps += gbps;
-        link.utilization += Shares::of(identity, sample, reading).xmit.unwrap_or(0.0);
+        link.utilization += Shares::of(identity, sample, reading.rates).xmit.unwrap_or(0.0);
         link.slots += 1;
     }
 

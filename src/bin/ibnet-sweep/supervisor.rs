@@ -1,8 +1,10 @@
-//! The workers of a sweep: their threads, their reports, and their replacement at a reload.
+//! The workers of a sweep: their threads, their reports, and their replacement at a reload. A
+//! worker sends and receives MADs through one HCA port.
 //!
-//! A reload starts new workers beside the old ones. While the old workers sweep, the new workers
-//! discover their devices. Then all workers change at one slot border, so that no slot is lost or
-//! run twice. A worker whose setup did not change continues, with the readings for its rates.
+//! A reload starts new workers beside the old ones. The new workers discover their devices while
+//! the old workers still sweep. Then all workers change between the same two slots. So no slot is
+//! lost or runs twice. A worker whose setup did not change continues, and keeps its readings for
+//! the rates.
 
 use std::io;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Notifications to the service manager: ready after the first slot, alive after each slot,
-//! reloading, stopping. Without a service manager they do nothing.
+//! Sends notifications to the service manager: ready after the first slot, alive after each slot,
+//! reloading, stopping. Without a service manager this module does nothing.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Tables for a terminal: no lines, columns two blanks apart, no blanks at the end of a row.
+//! Tables for a terminal. They have no lines, columns are two blanks apart, and a row has no blanks
+//! at its end.
 
 use comfy_table::{CellAlignment, Table, presets};
 

@@ -1,9 +1,9 @@
 //! The work of this process, divided among workers.
 //!
-//! A worker is one HCA port with its share of the ports to query, and an engine on its own thread.
-//! A sampler usually has one worker. It has several workers if the assignments file has several
-//! blocks for its host (rails, or a secondary role), or if several HCA ports are configured.
-//! Several HCA ports divide the devices of a block.
+//! A worker is one HCA port with its share of the ports to query. Its thread has its own engine. A
+//! sampler usually has one worker. It has several workers in two cases: the assignments file has
+//! several blocks for its host (for several rails, or for a secondary role), or several HCA ports
+//! are configured. In the second case the HCA ports divide the devices of a block.
 
 use std::path::Path;
 

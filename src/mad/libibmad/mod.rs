@@ -1,10 +1,10 @@
 //! Decoding by libibmad, the MAD library of rdma-core (feature `umad`).
 //!
-//! A second decoder that shares no code with [`Field::raw`]: tests, benches and diagnostics compare
-//! the two. A sweep never uses it.
+//! This decoder shares no code with ours ([`Field::raw`]). Tests, benches and diagnostics compare
+//! the results of both decoders. A sweep uses only ours.
 //!
-//! [`decode`] reads all fields of one reply. To read many replies, look the fields up once with
-//! [`field_readers`] and call [`FieldReader::read`].
+//! [`decode`] reads all fields of one reply. To read many replies, call [`field_readers`] once and
+//! then [`FieldReader::read`] for each reply.
 //!
 //! ```
 //! use ibnet::mad::libibmad;
@@ -19,8 +19,9 @@
 //! assert_eq!(sent.map(|value| value.value), Some(1 << 40));
 //! ```
 //!
-//! libibmad 44.0 differs from this crate in one field: it reads QP1Dropped of PortCounters where
-//! VL15Dropped is, because its table entry for `IB_PC_QP1_DROP_F` lacks the macro that orders bits.
+//! libibmad 44.0 differs from this crate in one field, QP1Dropped of PortCounters. libibmad reads
+//! the octets of VL15Dropped instead. The reason is its table entry for `IB_PC_QP1_DROP_F`: the
+//! entry lacks the macro that orders bits.
 
 use super::Mad;
 use super::pma::{Attribute, Field};
@@ -29,7 +30,8 @@ use super::transport::umad::libibmad::{Base, FieldNumber, PaddedMad};
 #[cfg(test)]
 mod tests;
 
-/// Fields of performance management: attribute, libibmad's name and IBA's name of each field.
+/// Fields of performance management. Each entry has the attribute, the name in libibmad and the
+/// name in the IBA specification.
 const NAMES: &str = include_str!("../../../tests/data/pma-fields.tsv");
 
 /// The octets of a MAD, prepared for libibmad.
@@ -50,7 +52,7 @@ pub struct FieldValue {
     pub field: &'static Field,
     /// Index of the value in the field; 0 unless the field is an array.
     pub index: u8,
-    /// The bits of the value; for a GID the lower 64 bits.
+    /// The bits of the value. For a GID these are the lower 64 bits.
     pub value: u64,
 }
 
@@ -86,7 +88,7 @@ impl FieldReader {
         Some(Self { field, index, number: FieldNumber::by_name(name)?, base })
     }
 
-    /// Reads the value; for a GID its lower 64 bits.
+    /// Reads the value. For a GID it reads the lower 64 bits.
     pub fn read(&self, reply: &Reply) -> u64 {
         self.number.read(&reply.0, self.base, self.field.width)
     }
@@ -95,7 +97,8 @@ impl FieldReader {
 /// Returns a reader for each value of an attribute of performance management, in the order of the
 /// wire.
 ///
-/// Leaves out the fields that libibmad does not have: OpCode in the header of three attributes.
+/// Leaves out the fields that libibmad does not have. These are the OpCode fields of three
+/// attributes.
 pub fn field_readers(attribute: &'static Attribute) -> Vec<FieldReader> {
     let rows = NAMES.lines().filter_map(|line| {
         let mut cells = line.split('\t').skip(1);

@@ -1,8 +1,8 @@
-//! ClassPortInfo (attribute 0x0001, IBA vol. 1, 13.4.8.1 and 16.1.3.1): 72 octets. Mandatory,
-//! without PortSelect.
+//! ClassPortInfo (attribute 0x0001, IBA vol. 1, 13.4.8.1 and 16.1.3.1): the capabilities of an
+//! agent. The attribute has 72 octets and no PortSelect. Every agent has it.
 //!
-//! CapabilityMask decides which optional parts of other attributes are valid on this agent. A
-//! record leaves out the parts that the agent does not have; they never appear as zero.
+//! CapabilityMask names the optional parts of other attributes that the agent has. A record leaves
+//! out the parts that the agent does not have. They never appear as zero.
 
 use super::{Attribute, Data, Field, Needs};
 use crate::types::Lid;
@@ -55,12 +55,12 @@ pub struct Capabilities {
     pub mask: u16,
     /// CapabilityMask2; bit n in IBA is `1 << n`.
     pub mask2: u32,
-    /// OptionMask of PortSamplesControl; bit n in IBA is `1 << n`. `None` if the agent did not
-    /// report it.
+    /// OptionMask of PortSamplesControl. Bit n in IBA is `1 << n`. `None` if the agent did not
+    /// report OptionMask.
     pub option_mask: Option<u64>,
 }
 
-/// The agent that answers instead of another one (MAD status 0x0002).
+/// A redirection (MAD status 0x0002): the agent that answers the queries instead of the first one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Redirect {
     /// LID of the agent.
@@ -76,8 +76,8 @@ pub struct Redirect {
 }
 
 impl Redirect {
-    /// Parses the attribute. Returns `None` without a unicast LID: redirection by GID leads to
-    /// other subnets, which ibnet does not query.
+    /// Parses the attribute. Returns `None` if it has no unicast LID. Such a redirection uses a GID
+    /// and leads to another subnet, and ibnet does not query other subnets.
     pub fn parse(data: &Data) -> Option<Self> {
         let lid = Lid(REDIRECT_LID.raw(data, 0) as u16);
         lid.is_unicast().then(|| Self {
@@ -100,7 +100,7 @@ impl Redirect {
 }
 
 impl Capabilities {
-    /// CapabilityMask: PortSelect 0xFF reads all ports at once.
+    /// CapabilityMask bit: PortSelect 0xFF reads all ports at once.
     pub const ALL_PORT_SELECT: u16 = 1 << 8;
     /// CapabilityMask: 64-bit counters, with unicast and multicast packets.
     pub const EXTENDED_WIDTH: u16 = 1 << 9;
@@ -120,7 +120,7 @@ impl Capabilities {
     /// OptionMask: PortExtendedSpeedsCounters.
     const EXTENDED_SPEEDS: u8 = 28;
 
-    /// Parses the masks of the attribute. OptionMask is in another attribute.
+    /// Parses both masks of the attribute. OptionMask is in another attribute, PortSamplesControl.
     pub fn parse(data: &Data) -> Self {
         Self { mask: CAPABILITY_MASK.raw(data, 0) as u16, mask2: CAPABILITY_MASK2.raw(data, 0) as u32, option_mask: None }
     }
@@ -131,9 +131,9 @@ impl Capabilities {
         CAPABILITY_MASK2.set_raw(data, 0, self.mask2.into());
     }
 
-    /// Returns whether the capabilities include `needs`. Without a reported OptionMask its options
-    /// count as present, until the agent refuses them. The FEC of a port is no capability of the
-    /// agent, so `OtherFec` is always included.
+    /// Returns whether the capabilities include `needs`. If the agent did not report OptionMask,
+    /// its options count as present until the agent refuses them. `OtherFec` is always included,
+    /// because the FEC of a port is not a capability of the agent.
     pub const fn have(&self, needs: Needs) -> bool {
         match needs {
             Needs::Nothing => true,

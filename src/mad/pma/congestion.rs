@@ -1,13 +1,15 @@
-//! Congestion control: SwPortVLCongestion (attribute 0x0030, IBA vol. 1, 16.1.4.9), PortRcvConCtrl
-//! (0x0031), PortSLRcvFECN (0x0032), PortSLRcvBECN (0x0033), PortXmitConCtrl (0x0034),
-//! PortVLXmitTimeCong (0x0035; all in annex A10 of congestion control). All optional.
+//! Counters of congestion control, all optional:
+//!
+//! - SwPortVLCongestion (attribute 0x0030, IBA vol. 1, 16.1.4.9);
+//! - PortRcvConCtrl (0x0031), PortSLRcvFECN (0x0032), PortSLRcvBECN (0x0033), PortXmitConCtrl
+//!   (0x0034) and PortVLXmitTimeCong (0x0035), from annex A10 about congestion control.
 
 use super::{Attribute, Field, Needs, Unit};
 
 const SECTION: &str = "A10";
 
-/// Packets that a switch port discarded because of congestion, for each VL: 36 octets. Switches
-/// only.
+/// Packets that a switch port discarded because of congestion, for each VL. 36 octets. Only
+/// switches have this attribute.
 pub static SW_PORT_VL_CONGESTION: Attribute = Attribute {
     id: 0x0030,
     name: "SwPortVLCongestion",
@@ -60,7 +62,7 @@ pub static PORT_SL_RCV_BECN: Attribute = Attribute {
     ],
 };
 
-/// Time in which a port was congested: 8 octets. The unit is in no public source.
+/// Time in which a port was congested: 8 octets. No public source states the unit.
 pub static PORT_XMIT_CON_CTRL: Attribute = Attribute {
     id: 0x0034,
     name: "PortXmitConCtrl",
@@ -73,8 +75,8 @@ pub static PORT_XMIT_CON_CTRL: Attribute = Attribute {
     ],
 };
 
-/// Time in which a port was congested, for each VL except VL 15: 64 octets. The unit is in no
-/// public source.
+/// Time in which a port was congested, for each VL except VL 15. 64 octets. No public source states
+/// the unit.
 pub static PORT_VL_XMIT_TIME_CONG: Attribute = Attribute {
     id: 0x0035,
     name: "PortVLXmitTimeCong",

@@ -1,13 +1,15 @@
-//! PortExtendedSpeedsCounters (attribute 0x001F, IBA vol. 1, 16.1.4 since release 1.3): errors of
-//! links with 64b/66b coding and forward error correction. Optional.
+//! PortExtendedSpeedsCounters (attribute 0x001F, IBA vol. 1, 16.1.4 since release 1.3). It counts
+//! the errors of links with 64b/66b coding and forward error correction (FEC). The attribute is
+//! optional.
 //!
-//! The attribute has two views. If the FEC of the link is a Reed-Solomon code (CapabilityMask bit
-//! 14 and PortInfoExtended.FECModeActive 2 or 4), the octets of the lanes have another meaning.
-//! CounterSelect has 64 bits and begins at octet 8.
+//! The attribute has two layouts, called *views*. A link with a Reed-Solomon code uses the second
+//! view: the octets of the lanes have another meaning there. Such a link has CapabilityMask bit 14,
+//! and FECModeActive of PortInfoExtended is 2 or 4. In both views, CounterSelect has 64 bits and
+//! begins at octet 8.
 
 use super::{Attribute, Field, Needs, Unit};
 
-/// The view for any FEC except a Reed-Solomon code, and without FEC: 140 octets.
+/// The view for links without FEC, or with any FEC except a Reed-Solomon code. 140 octets.
 pub static PORT_EXTENDED_SPEEDS_COUNTERS: Attribute = Attribute {
     id: 0x001f,
     name: "PortExtendedSpeedsCounters",
@@ -33,7 +35,7 @@ pub static PORT_EXTENDED_SPEEDS_COUNTERS: Attribute = Attribute {
     ],
 };
 
-/// The view for a Reed-Solomon code: 152 octets.
+/// The view for links with a Reed-Solomon code. 152 octets.
 pub static PORT_EXTENDED_SPEEDS_COUNTERS_RS_FEC: Attribute = Attribute {
     id: 0x001f,
     name: "PortExtendedSpeedsCountersRSFEC",

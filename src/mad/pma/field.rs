@@ -1,4 +1,4 @@
-//! The parts of an attribute: fields, each a run of bits with a name and a unit.
+//! The fields of an attribute. A field is a run of bits with a name and a unit.
 
 use std::fmt;
 
@@ -13,42 +13,42 @@ pub struct Attribute {
     pub name: &'static str,
     /// Section in the InfiniBand Architecture Specification, vol. 1.
     pub section: &'static str,
-    /// Capability without which an agent does not have the attribute.
+    /// Capability that an agent needs to have the attribute.
     pub needs: Needs,
     /// Fields in the order of the wire.
     pub fields: &'static [Field],
 }
 
-/// A run of bits of an attribute, or an array of adjacent runs.
+/// A run of bits in an attribute, or an array of adjacent runs of the same width.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// IBA's name (libibmad's name where they differ).
+    /// The name in the IBA specification, or in libibmad if the two differ.
     pub name: &'static str,
-    /// Name in records: snake case, ending in the unit unless that is packets or events.
+    /// Name in records, in snake case. It ends in the unit, unless the unit is packets or events.
     pub json: &'static str,
-    /// First wire bit.
+    /// First wire bit: 0 is the most significant bit of the first octet of the attribute.
     pub first_bit: u16,
-    /// Bits of one value: 1 to 64, or 128 for a GID, of which only the lower half, a GUID, is read
-    /// as a number.
+    /// Bits of one value: 1 to 64, or 128 for a GID. Only the lower half of a GID, which is a GUID,
+    /// is read as a number.
     pub width: u8,
     /// Number of values: 1, or the number of SLs, VLs or lanes.
     pub len: u8,
-    /// Unit of a counter or a setting; `None` for a field that a record does not have.
+    /// Unit of a counter or a setting. `None` if records do not have the field.
     pub unit: Option<Unit>,
-    /// Capability without which the field has no meaning.
+    /// Capability that an agent needs for the field to be valid.
     pub needs: Needs,
 }
 
 /// Unit of a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
-    /// Words of 4 octets on the wire, octets in a record.
+    /// Data: words of 4 octets in the MAD, octets in a record.
     Words,
     /// Packets.
     Packets,
     /// Events.
     Events,
-    /// Ticks of PortSamplesControl in which the port had data to send and sent nothing.
+    /// Ticks (see PortSamplesControl) in which the port had data to send and sent nothing.
     Ticks,
     /// Blocks of forward error correction.
     Blocks,
@@ -76,9 +76,9 @@ pub enum Needs {
     Qp1Dropped,
     /// CapabilityMask2 bit 1: 64-bit error counters.
     ExtendedErrors,
-    /// This bit of PortSamplesControl.OptionMask.
+    /// The bit of PortSamplesControl.OptionMask with this number.
     Option(u8),
-    /// OptionMask bit 28, or CapabilityMask bit 14, which implies it.
+    /// OptionMask bit 28. CapabilityMask bit 14 includes it.
     ExtendedSpeeds,
     /// A port whose FEC is not a Reed-Solomon code, or an agent without CapabilityMask bit 14.
     OtherFec,
@@ -87,7 +87,7 @@ pub enum Needs {
 }
 
 impl fmt::Display for Unit {
-    /// Prints the unit of values in records, which are octets where the wire counts words.
+    /// Prints the unit of values in records. A record has octets where the MAD has words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Words => "octets",
@@ -160,17 +160,18 @@ impl Field {
         self
     }
 
-    /// Returns all ones of this width: the value at which a counter of fewer than 64 bits stops.
+    /// Returns the largest value of this width (all bits one). A counter of fewer than 64 bits
+    /// stops there.
     pub const fn all_ones(&self) -> u64 {
         if self.width < 64 { u64::MAX >> (64 - self.width) } else { u64::MAX }
     }
 
-    /// Returns whether the field is a counter, which only grows until it is cleared.
+    /// Returns whether the field is a counter. A counter only grows, until it is cleared.
     pub const fn is_counter(&self) -> bool {
         !matches!(self.unit, None | Some(Unit::Setting))
     }
 
-    /// Returns the factor from a value on the wire to a value in a record.
+    /// Returns the factor from the value in the MAD to the value in a record.
     pub const fn factor(&self) -> u64 {
         match self.unit {
             Some(Unit::Words) => 4,
@@ -178,10 +179,10 @@ impl Field {
         }
     }
 
-    /// Returns the bits of the value at `index`, which is 0 unless the field is an array.
+    /// Returns the bits of the value at `index`. The index is 0 unless the field is an array.
     ///
     /// # Panics
-    /// If `index` is not below [`Field::len`].
+    /// Panics if `index` is not below [`Field::len`].
     pub fn raw(&self, data: &Data, index: u8) -> u64 {
         let (octet, shift) = self.place(index);
         match (self.width, shift) {
@@ -197,11 +198,11 @@ impl Field {
         }
     }
 
-    /// Writes the bits of the value at `index`. Other bits stay. A value that is too large is
-    /// written as all ones, like a saturated counter.
+    /// Writes the bits of the value at `index`. Does not change other bits. If a value is too
+    /// large, writes all ones, as in a saturated counter.
     ///
     /// # Panics
-    /// If `index` is not below [`Field::len`].
+    /// Panics if `index` is not below [`Field::len`].
     pub fn set_raw(&self, data: &mut Data, index: u8, value: u64) {
         let (octet, shift) = self.place(index);
         let bits = shift + usize::from(self.width);
@@ -215,13 +216,14 @@ impl Field {
         }
     }
 
-    /// Returns the value in the unit of records: octets where the wire counts words. Stops at the
-    /// largest 64-bit number.
+    /// Returns the value in the unit of records: octets where the MAD has words. A larger result
+    /// than 64 bits allow becomes the largest 64-bit number.
     pub fn value(&self, raw: u64) -> u64 {
         raw.saturating_mul(self.factor())
     }
 
-    /// Returns whether the value means "at least": a counter of fewer than 64 bits at all ones.
+    /// Returns whether the value means "at least". This is true if all bits of a counter of fewer
+    /// than 64 bits are one.
     pub const fn is_saturated(&self, raw: u64) -> bool {
         self.is_counter() && self.width < 64 && raw == self.all_ones()
     }

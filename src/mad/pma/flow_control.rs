@@ -1,13 +1,14 @@
-//! PortOpRcvCounters (attribute 0x0017, IBA vol. 1, 16.1.4.3) and PortFlowCtlCounters (0x0018,
-//! 16.1.4.4): received packets of one opcode, and flow control. Both optional.
+//! PortOpRcvCounters (attribute 0x0017, IBA vol. 1, 16.1.4.3) counts received packets of one
+//! opcode. PortFlowCtlCounters (0x0018, 16.1.4.4) counts flow control packets. Both attributes are
+//! optional.
 
 use super::{Attribute, Field, Needs, Unit};
 
 /// Packets and data of the opcode in the request: 12 octets. ibnet requests opcode 0, like
 /// perfquery.
 ///
-/// PortOpRcvData probably counts words, but no public source gives the unit. The value is not
-/// converted.
+/// PortOpRcvData probably counts words. No public source states the unit, so ibnet does not convert
+/// the value.
 pub static PORT_OP_RCV_COUNTERS: Attribute = Attribute {
     id: 0x0017,
     name: "PortOpRcvCounters",

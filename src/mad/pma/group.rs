@@ -1,4 +1,5 @@
-//! Groups of counters, by the names of perfquery and LDMS, as the configuration lists them.
+//! Counter groups. Each group is one attribute. The configuration uses the group names of perfquery
+//! and LDMS.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +10,7 @@ use super::{
 };
 use crate::types::{NodeKind, ParseError};
 
-/// A group of counters, by its name in perfquery and LDMS. Each group is one attribute.
+/// A counter group: one attribute, by its name in perfquery and LDMS.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Group {
     /// PortCountersExtended, 0x1D.
@@ -55,7 +56,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// All groups in the order of the requests: the most important first.
+    /// All groups in the order of the requests. The most important group is first.
     pub const ALL: [Self; 20] = [
         Self::Extended,
         Self::Base,
@@ -82,8 +83,8 @@ impl Group {
     /// The groups of the default configuration.
     pub const DEFAULT: [Self; 4] = [Self::Extended, Self::Base, Self::XmtDisc, Self::RcvErr];
 
-    /// Returns the attribute; of two views the first. [`other_view`](Self::other_view) returns the
-    /// second.
+    /// Returns the attribute. If the attribute has two views (layouts), returns the first one.
+    /// [`other_view`](Self::other_view) returns the second one.
     pub const fn attribute(self) -> &'static Attribute {
         match self {
             Self::Extended => &port_counters_extended::PORT_COUNTERS_EXTENDED,
@@ -109,7 +110,7 @@ impl Group {
         }
     }
 
-    /// Returns another view of the same octets, if the attribute has one.
+    /// Returns the second view (layout) of the same octets, if the attribute has one.
     pub const fn other_view(self) -> Option<&'static Attribute> {
         match self {
             Self::ExtendedSpeeds => Some(&extended_speeds::PORT_EXTENDED_SPEEDS_COUNTERS_RS_FEC),
@@ -117,15 +118,16 @@ impl Group {
         }
     }
 
-    /// Returns the fields that a record can have, in the order of the wire: those of all views,
-    /// each once.
+    /// Returns the fields that a record can have, in the order of the MAD. The result has the
+    /// fields of all views, each once.
     pub fn fields(self) -> impl Iterator<Item = &'static Field> {
         let first = self.attribute();
         let others = self.other_view().into_iter().flat_map(Attribute::counters);
         first.counters().chain(others.filter(|field| first.field(field.name).is_none()))
     }
 
-    /// Returns whether an agent with these capabilities has the attribute and a field of it.
+    /// Returns whether an agent with these capabilities has the attribute and at least one field of
+    /// it.
     pub fn is_supported(self, kind: NodeKind, capabilities: Capabilities) -> bool {
         (self != Self::SwPortVlCong || kind == NodeKind::Switch)
             && capabilities.have(self.attribute().needs)
@@ -139,8 +141,8 @@ impl Group {
         (self != wide).then_some((wide, counter))
     }
 
-    /// Returns whether an agent with these capabilities has every counter of this group with more
-    /// bits in another of `groups`.
+    /// Returns whether this group is not needed: an agent with these capabilities has each of its
+    /// counters in another of `groups`, with more bits.
     pub fn is_superseded(self, groups: &[Self], capabilities: Capabilities) -> bool {
         let mut counters = self.attribute().counters().filter(|field| capabilities.have(field.needs));
         counters.all(|field| {

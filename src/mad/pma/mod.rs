@@ -1,16 +1,19 @@
-//! Performance management, class 0x04 (IBA vol. 1, 16.1): counters of ports, read with Get.
+//! Performance management, class 0x04 (IBA vol. 1, 16.1). A Get request reads the counters of a
+//! port.
 //!
-//! Each [`Attribute`] is declared once, as a table of [`Field`]s: bits on the wire, name, unit.
-//! Decoding, encoding, the names in the records and the test against `tests/data/pma-fields.tsv`
-//! all use this table.
+//! An *attribute* is the unit of data in a MAD, such as PortCounters. Each [`Attribute`] is
+//! declared once, as a table of [`Field`]s. A field has bits in the MAD, a name and a unit.
+//! Decoding, encoding and the names in the records use this table. The test against
+//! `tests/data/pma-fields.tsv` checks it.
 //!
-//! - The attribute begins at octet 64 of the MAD and has 192 octets. "Wire bits" count from 0, the
-//!   most significant bit of the first octet. Every field is one run of bits, most significant
-//!   first.
-//! - A counter of data counts **words** of 4 octets. Only [`Field::value`] converts them to octets.
-//! - All counters of fewer than 64 bits stop at all ones. Then the value means "at least".
-//! - One agent answers for all ports of a switch, at the switch's LID, with PortSelect from 1. An
-//!   HCA port answers for itself.
+//! - The attribute begins at octet 64 of the MAD and has 192 octets. The code numbers the bits of
+//!   the attribute from 0 ("wire bits"). Wire bit 0 is the most significant bit of the first octet.
+//!   Every field is one run of bits, the most significant bit first.
+//! - A data counter counts **words** of 4 octets. Only [`Field::value`] converts words to octets.
+//! - A counter of fewer than 64 bits stops when all of its bits are one. Its value then means "at
+//!   least".
+//! - A switch has one agent, which answers at the LID of the switch for all of its ports. The field
+//!   PortSelect names the port, from 1. Each HCA port has its own agent.
 //!
 //! | module | attributes |
 //! |---|---|
@@ -68,7 +71,7 @@ pub type Data = [u8; DATA_LEN];
 pub struct Query {
     /// AttributeID.
     pub attribute: u16,
-    /// PortSelect; `None` for ClassPortInfo, which has none.
+    /// PortSelect. `None` for ClassPortInfo, which does not have this field.
     pub port: Option<PortNum>,
 }
 
@@ -90,7 +93,7 @@ impl Query {
         }
     }
 
-    /// Returns the PortSelect of a reply if it differs from the request.
+    /// Returns the PortSelect of a reply if it is not the port of the request.
     pub(super) fn other_port(&self, mad: &Mad) -> Option<u8> {
         let port = mad[DATA_OFFSET + PORT_SELECT_OCTET];
         self.port.is_some_and(|requested| requested.0 != port).then_some(port)

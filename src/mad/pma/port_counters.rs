@@ -1,16 +1,16 @@
-//! PortCounters (attribute 0x0012, IBA vol. 1, 16.1.3.5): 44 octets. Mandatory.
+//! PortCounters (attribute 0x0012, IBA vol. 1, 16.1.3.5): 44 octets. Every agent has it.
 //!
-//! All counters stop at all ones, also those of traffic: at EDR a 32-bit counter of words is
-//! saturated after 1.4 s. Traffic is therefore read from
+//! A counter stops when all of its bits are one. The traffic counters have 32 bits and count words
+//! of 4 octets. At EDR they are full after 1.4 s. So ibnet reads traffic from
 //! [PortCountersExtended](super::port_counters_extended) if the agent has it.
 
 use super::{Attribute, Field, Needs, Unit};
 
 /// The attribute.
 ///
-/// QP1Dropped is at wire bits 160 to 175 (structures of opensm and rdma-core, and CapabilityMask
-/// bit 15). libibmad 44.0 reads it 16 bits further on, at VL15Dropped: `IB_PC_QP1_DROP_F` lacks the
-/// macro that orders bits.
+/// QP1Dropped is at wire bits 160 to 175. The sources are the structures of opensm and rdma-core,
+/// and CapabilityMask bit 15. libibmad 44.0 reads QP1Dropped 16 bits further on, where VL15Dropped
+/// is. The reason is that `IB_PC_QP1_DROP_F` lacks the macro that orders bits.
 pub static PORT_COUNTERS: Attribute = Attribute {
     id: 0x0012,
     name: "PortCounters",

@@ -1,13 +1,15 @@
-//! PortSamplesControl (attribute 0x0010, IBA vol. 1, 16.1.3.2): 80 octets. Mandatory.
+//! PortSamplesControl (attribute 0x0010, IBA vol. 1, 16.1.3.2): 80 octets. Every agent has it.
 //!
-//! ibnet never starts a sample. It reads two fields: **OptionMask**, the optional attributes of an
-//! agent, which have no bit in CapabilityMask, and **Tick**, the length of a tick of PortXmitWait
-//! in symbol times, minus one.
+//! The attribute controls the sampling of counters by the agent. ibnet never starts such a
+//! sampling. It reads only two fields:
+//!
+//! - **OptionMask** names optional attributes of the agent that have no bit in CapabilityMask.
+//! - **Tick** is the length of a tick of PortXmitWait, in symbol times, minus one.
 
 use super::{Attribute, Data, Field, Needs};
 
-/// The attribute. CounterSelect has a code of 16 bits for each of its 15 sampling counters. The
-/// three masks before it have three bits for each of them.
+/// The attribute. CounterSelect has a code of 16 bits for each of the 15 sampling counters. Each of
+/// the three masks before CounterSelect has three bits per sampling counter.
 pub static PORT_SAMPLES_CONTROL: Attribute = Attribute {
     id: 0x0010,
     name: "PortSamplesControl",
@@ -39,9 +41,9 @@ const OPTION_MASK: Field = Field::new("OptionMask", "option_mask", 96, 64).setti
 /// The fields that ibnet reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sampling {
-    /// Symbol times of a tick, minus one.
+    /// Length of a tick in symbol times, minus one.
     pub tick: u8,
-    /// Optional attributes of the agent; bit n in IBA is `1 << n`.
+    /// Optional attributes of the agent. Bit n in IBA is `1 << n`.
     pub option_mask: u64,
 }
 

@@ -1,7 +1,8 @@
-//! Data for each service level: PortXmitDataSL (attribute 0x0036) and PortRcvDataSL (0x0037; IBA
-//! vol. 1, A13.6.5). Both optional.
+//! Data for each service level (SL): PortXmitDataSL (attribute 0x0036) and PortRcvDataSL (0x0037),
+//! both from IBA vol. 1, A13.6.5. Both attributes are optional.
 //!
-//! Arrays of 16; the index is the SL. Words of 32 bits: at NDR a counter is saturated after 0.34 s.
+//! Each counter is an array of 16 values, and the index is the SL. A value counts words of 4 octets
+//! and has 32 bits. At NDR it is saturated after 0.34 s.
 
 use super::{Attribute, Field, Needs, Unit};
 

@@ -1,5 +1,5 @@
-//! Tables of all counters for `docs/records.md`, one for each group, printed from the tables that
-//! the codec uses.
+//! Tables of all counters for `docs/records.md`, one for each counter group. They are printed from
+//! the tables that the decoder uses.
 //!
 //! `cargo run --no-default-features --example counters -- docs/records.md` updates the document.
 
@@ -9,7 +9,7 @@ use crate::types::NodeKind;
 /// The lines of a document that enclose the tables.
 pub const MARKS: [&str; 2] = ["<!-- counters: from the code -->\n", "<!-- counters: end -->\n"];
 
-/// Returns the document with updated tables; `None` if it does not have the [`MARKS`].
+/// Returns the document with updated tables, or `None` if the document does not have the [`MARKS`].
 pub fn update(document: &str) -> Option<String> {
     let [begin, end] = MARKS;
     let (before, rest) = document.split_once(begin)?;

@@ -1,9 +1,9 @@
-//! One value for each virtual lane: PortVLOpPackets (attribute 0x0019, IBA vol. 1, 16.1.4.5),
-//! PortVLOpData (0x001A, 16.1.4.6), PortVLXmitFlowCtlUpdateErrors (0x001B, 16.1.4.7),
-//! PortVLXmitWaitCounters (0x001C, 16.1.4.8). All optional.
+//! Counters with one value for each virtual lane (VL), all optional: PortVLOpPackets (attribute
+//! 0x0019, IBA vol. 1, 16.1.4.5), PortVLOpData (0x001A, 16.1.4.6), PortVLXmitFlowCtlUpdateErrors
+//! (0x001B, 16.1.4.7), and PortVLXmitWaitCounters (0x001C, 16.1.4.8).
 //!
-//! Arrays of 16; the index is the VL. The counters are narrow: a PortVLXmitWait of 16 bits is
-//! saturated after microseconds of congestion.
+//! Each counter is an array of 16 values, and the index is the VL. The counters have few bits. A
+//! PortVLXmitWait of 16 bits is saturated after microseconds of congestion.
 
 use super::{Attribute, Field, Needs, Unit};
 
@@ -21,8 +21,8 @@ pub static PORT_VL_OP_PACKETS: Attribute = Attribute {
     ],
 };
 
-/// Data of the opcode in the request, which is 0: 68 octets. No public source confirms the unit
-/// (the title has kilobytes). The value is not converted.
+/// Data of the opcode in the request, which is 0: 68 octets. The title of the attribute has
+/// kilobytes, but no public source confirms the unit. ibnet does not convert the value.
 pub static PORT_VL_OP_DATA: Attribute = Attribute {
     id: 0x001a,
     name: "PortVLOpData",
@@ -36,8 +36,8 @@ pub static PORT_VL_OP_DATA: Attribute = Attribute {
     ],
 };
 
-/// Errors of flow control updates: two bits for each VL, with VL 0 in the highest bits of the first
-/// octet (libibmad, python-rdma and opa-ff agree). 8 octets.
+/// Errors of flow control updates: 8 octets, with two bits for each VL. VL 0 is in the highest bits
+/// of the first octet. libibmad, python-rdma and opa-ff agree on this order.
 pub static PORT_VL_XMIT_FLOW_CTL_UPDATE_ERRORS: Attribute = Attribute {
     id: 0x001b,
     name: "PortVLXmitFlowCtlUpdateErrors",

@@ -1,4 +1,4 @@
-//! Transports: how MADs reach a fabric.
+//! Transports: they send MADs into a fabric and receive the replies.
 //!
 //! | transport | fabric |
 //! |---|---|
@@ -20,33 +20,36 @@ pub mod umad;
 
 /// Reads the LID of the sending port and the LID of its subnet manager.
 ///
-/// The driver calls it about once a second on a thread of its own, never on the MAD thread while
-/// slots run. The first call also reads the service level to the subnet manager and the GID. Later
-/// calls do so only if one of the LIDs changed. Returns `None` if the port cannot be read now.
+/// The driver calls this function about once a second, on a separate thread. While slots run, it
+/// never calls the function on the MAD thread. The first call also reads the service level to the
+/// subnet manager and the GID. A later call reads these two only if one of the LIDs changed.
+/// Returns `None` if the port cannot be read now.
 pub type Locator = Box<dyn FnMut() -> Option<Local> + Send>;
 
 /// Sends MADs and reports their completions.
 ///
-/// The engine owns deadlines and order. A transport never resends. It waits for a reply for the
-/// time [`Target::give_up`], then reports one completion with [`Outcome::TimedOut`] and drops a
-/// later reply. A MAD that was not sent may have no completion.
+/// The engine decides on the deadlines and the order of the MADs. A transport never sends a MAD
+/// twice. It waits for a reply for the time [`Target::give_up`]. After this time it reports one
+/// completion with [`Outcome::TimedOut`], and drops a later reply. A MAD that was not sent may have
+/// no completion.
 ///
 /// No method reads a clock: `now` is an argument.
 pub trait Transport {
     /// Sends a MAD without waiting for its reply.
     ///
     /// # Errors
-    /// If this MAD was not sent. Other MADs may still be sent, unless [`TransportError::is_lost`].
+    /// Fails if this MAD was not sent. Other MADs may still be sent, unless
+    /// [`TransportError::is_lost`].
     fn send(&mut self, target: &Target, mad: &Mad, now: Instant) -> Result<(), TransportError>;
 
-    /// Waits at most `wait` for a completion and copies a reply to `mad`. Returns `None` if there
-    /// is none.
+    /// Waits at most `wait` for a completion. Copies the reply of the completion to `mad`. Returns
+    /// `None` if there was no completion.
     ///
     /// # Errors
-    /// If the transport is lost.
+    /// Fails if the transport is lost.
     fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError>;
 
-    /// Returns a reader of the port's LID and its subnet manager's.
+    /// Returns a reader of the LID of the port and of the LID of its subnet manager.
     ///
     /// The reader is independent of this transport: it may run on another thread and after this
     /// transport is closed.
@@ -64,7 +67,7 @@ pub enum TransportError {
         /// Error of the operating system.
         source: io::Error,
     },
-    /// The transport has no agent for the class of the MAD; MADs of other classes can be sent.
+    /// The transport has no agent for the class of the MAD. MADs of other classes can be sent.
     #[error("no agent is registered for management class {class:#04x}")]
     NoAgent {
         /// Management class.
@@ -93,9 +96,10 @@ impl TransportError {
 
     /// Returns whether the transport is lost, so that no further MAD can be sent or received.
     ///
-    /// Since Linux 5.12 a removed device fails with `EIO`. Older kernels return `EINVAL`, which
-    /// they also return for a MAD that they reject, so `EINVAL` does not count. `ENOTCONN` comes
-    /// only from ibsim's preloaded library, after the simulator has ended.
+    /// Since Linux 5.12 a call on a removed device fails with `EIO`. An older kernel returns
+    /// `EINVAL`. It returns the same error for a MAD that it rejects, so `EINVAL` does not count as
+    /// a loss. `ENOTCONN` comes only from the preloaded library of ibsim, after the simulator has
+    /// ended.
     pub fn is_lost(&self) -> bool {
         const LOST: [Errno; 6] = [Errno::IO, Errno::NXIO, Errno::BADF, Errno::NODEV, Errno::PIPE, Errno::NOTCONN];
         LOST.iter().any(|errno| errno.raw_os_error() == self.errno())

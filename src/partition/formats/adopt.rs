@@ -1,10 +1,11 @@
-//! Makes a plan from the lid files of LDMS, so that a site can change samplers and keep its
-//! assignments.
+//! Makes a plan from the lid files of LDMS. So a site can change from LDMS to ibnet and keep its
+//! assignments. A lid file lists the ports of one LDMS sampler.
 //!
-//! Each device stays with the sampler that has most of its ports. Repairs are counted and reported:
-//! a split switch gets one sampler, and devices without a lid file go to the sampler of their
-//! switch, or to the nearest one with enough capacity. If the cap is too low, nothing is moved: the
-//! error names the cap that is needed.
+//! Each device stays with the sampler that has most of its ports. Two kinds of repairs can be
+//! necessary: a split switch gets a single sampler, and a device without a lid file goes to the
+//! sampler of its switch. If this sampler has too little capacity, the device goes to the nearest
+//! one with enough. The repairs are counted and reported. If the cap is too low, this module moves
+//! nothing and returns an error with the necessary cap.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -90,7 +91,8 @@ pub enum AdoptError {
 /// Makes a plan from lid files.
 ///
 /// # Errors
-/// If a sampler is not in the fabric, no line matches the fabric, or the cap is too low.
+/// Returns an error if a sampler is not in the fabric, no line matches the fabric, or the cap is
+/// too low.
 pub fn adopt(fabric: &Fabric, lines: &[LidLine], guids: &[(String, Guid)], cap: u32) -> Result<Adopted, AdoptError> {
     let left_out = something_to_sample(fabric)?;
     let samplers = hosts::locate(&samplers(lines), guids, fabric)?;

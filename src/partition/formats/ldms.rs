@@ -1,4 +1,4 @@
-//! The lid files of the LDMS sampler `ibnet`, as that sampler reads them.
+//! Reads and writes the lid files of the LDMS sampler `ibnet`, by the rules of its parser.
 //!
 //! ```text
 //! # a comment: the whole line
@@ -7,16 +7,16 @@
 //! 9 0x0000000000200107 3 1,2,33
 //! ```
 //!
-//! A line has a LID, a port GUID, the number of ports and the ports, separated by blanks. Commas or
-//! tabs separate the ports. `*` stands for all ports from 1 to their number. The manual of the
-//! sampler also describes commas between the columns and ranges of ports. Its parser
-//! (`parse_lid_file` in `ibnet_data.c`) supports neither, and rejects a file with an empty line.
-//! This module writes what the parser accepts and reads files as the parser does, but skips empty
-//! lines.
+//! A line has a LID, a port GUID, the number of ports and the ports. Blanks separate these four
+//! columns. Commas or tabs separate the ports. `*` stands for all ports from 1 to the number of
+//! ports. The manual of the LDMS sampler also describes commas between the columns and ranges of
+//! ports. Its parser (`parse_lid_file` in `ibnet_data.c`) supports neither, and rejects a file with
+//! an empty line. This module writes only files that this parser accepts. It reads files as the
+//! parser does, but skips empty lines.
 //!
-//! Each sampler has its own file, and the format has no field for the host. This module finds the
-//! host in this order: the argument given with the file; a heading, of this program or of
-//! `ldms-ibnet-sampler-gen`; the name of the file, `PREFIX.HOST.conf`.
+//! Each sampler has its own file. The format has no field for the host of the sampler. This module
+//! finds the host in this order: the argument given with the file; a heading that this program or
+//! `ldms-ibnet-sampler-gen` wrote; the name of the file, `PREFIX.HOST.conf`.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -113,7 +113,7 @@ pub fn lid_file(fabric: &Fabric, share: &Share) -> String {
 /// was given.
 ///
 /// # Errors
-/// If a line is not valid, or the host is unknown.
+/// Returns an error if a line is not valid, or the host is unknown.
 pub fn parse(text: &str, name: &str, sampler: Option<&SamplerSpec>) -> Result<Vec<LidLine>, LidFileError> {
     let is_own = text.lines().next() == Some(OWN_HEADING);
     let origin = |line| Origin::Line { name: name.to_owned(), line };
@@ -141,7 +141,7 @@ pub fn parse(text: &str, name: &str, sampler: Option<&SamplerSpec>) -> Result<Ve
 /// Parses one host, with the HCA that sends if it is named.
 ///
 /// # Errors
-/// If the text is not a host, or several hosts.
+/// Returns an error if the text is not a host, or several hosts.
 pub fn one_host(host: &str, origin: Origin) -> Result<SamplerSpec, HostsError> {
     let one = |mut all: Vec<SamplerSpec>| if all.len() == 1 { all.pop() } else { None };
     let several = HostsError::Syntax { origin: origin.clone(), part: host.to_owned(), column: 1, problem: "expected one host" };
@@ -162,7 +162,7 @@ fn host_in_name(name: &str) -> Option<&str> {
     stem.rsplit('.').next().filter(|host| !host.is_empty())
 }
 
-/// Parses LID, GUID and ports of a line; `None` if its number of ports is 0.
+/// Parses LID, GUID and ports of a line. Returns `None` if its number of ports is 0.
 fn entry(line: &str) -> Result<Option<(Lid, Guid, Vec<PortNum>)>, String> {
     let (lid, rest) = number(line, 10).ok_or("the line does not start with a LID")?;
     let lid = u16::try_from(lid).map(Lid).ok().filter(|lid| lid.is_unicast()).ok_or_else(|| format!("{lid} is not a unicast LID"))?;

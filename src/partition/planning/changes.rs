@@ -47,7 +47,7 @@ pub struct Changes {
 pub struct ChangedPorts {
     /// Port GUID of the device.
     pub guid: Guid,
-    /// Node description. The text is not trusted.
+    /// Node description. The text is untrusted.
     pub name: String,
     /// Port numbers.
     pub ports: Vec<PortNum>,
@@ -58,7 +58,7 @@ pub struct ChangedPorts {
 pub struct Moved {
     /// Port GUID.
     pub guid: Guid,
-    /// Node description. The text is not trusted.
+    /// Node description. The text is untrusted.
     pub name: String,
     /// Number of its ports that were in the previous plan with another sampler.
     pub ports: u32,

@@ -1,4 +1,4 @@
-//! Reasons why there is no plan, with the remedies.
+//! Errors of the planner: reasons why it found no plan, with the remedies.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,9 +1,10 @@
 //! Finds the samplers in the fabric.
 //!
 //! The argument `--samplers` is a [host list](crate::hostlist): `node[001-012],admin1`. Each part
-//! may name the HCA that sends, `host:mlx5_1`, and its port, `host:mlx5_1:1`. A samplers file has
-//! such a list on each line, usually one name; `#` starts a comment. Only text of the administrator
-//! is expanded, never a name from the fabric.
+//! can name the HCA that sends, `host:mlx5_1`, and the port of this HCA, `host:mlx5_1:1`. A
+//! samplers file has such a list on each line, usually one name. `#` starts a comment. This module
+//! expands only text of the administrator. It never expands a name from the fabric, because such
+//! names are untrusted.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -50,8 +51,8 @@ pub struct Host {
     pub ca: Option<String>,
     /// Port of the HCA, if it was named.
     pub ca_port: Option<PortNum>,
-    /// Ports that may send: those of the named HCA, else all of the host. In ascending order, never
-    /// empty.
+    /// Ports that may send. If an HCA was named, these are its ports. Otherwise these are all ports
+    /// of the host. In ascending order, never empty.
     pub sending: Vec<DeviceId>,
     /// All HCA ports of the host, in ascending order.
     pub own: Vec<DeviceId>,
@@ -153,7 +154,7 @@ pub enum HostsError {
 /// Parses a list of samplers.
 ///
 /// # Errors
-/// If the list is empty, cannot be read, is too long, or names a host twice.
+/// Returns an error if the list is empty, cannot be read, is too long, or names a host twice.
 pub fn parse_list(text: &str) -> Result<Vec<SamplerSpec>, HostsError> {
     let mut all = Vec::new();
     expand(text, &Origin::Argument, &mut all)?;
@@ -164,7 +165,7 @@ pub fn parse_list(text: &str) -> Result<Vec<SamplerSpec>, HostsError> {
 /// lines together.
 ///
 /// # Errors
-/// The errors of [`parse_list`], with the line.
+/// Returns the errors of [`parse_list`], with the line.
 pub fn parse_file(text: &str, name: &str) -> Result<Vec<SamplerSpec>, HostsError> {
     let origin = |line| Origin::Line { name: name.to_owned(), line };
     let mut all = Vec::new();
@@ -194,7 +195,7 @@ pub fn fold(parts: &[String]) -> String {
 /// hosts whose node description does not begin with their name.
 ///
 /// # Errors
-/// If a sampler is not in the fabric.
+/// Returns an error if a sampler is not in the fabric.
 pub fn locate(wanted: &[SamplerSpec], guids: &[(String, Guid)], fabric: &Fabric) -> Result<Vec<Host>, HostsError> {
     if let Some((host, _)) = guids.iter().find(|(host, _)| !wanted.iter().any(|wanted| wanted.host == *host)) {
         return Err(HostsError::GuidOfOther { host: host.clone() });

@@ -1,15 +1,20 @@
-//! The planner: assigns every device to one sampler, or to two with redundancy.
+//! The planner assigns every device to one sampler: the process that will query the ports of the
+//! device. With redundancy it assigns every device to two samplers. A device is a switch with all
+//! its ports, or one port of an HCA. So the planner never splits a switch. The *cap* limits the
+//! number of ports of each sampler. The *load* of a sampler is its number of ports, or the time to
+//! query them. The *hops* are the links between a sampler and a device.
 //!
-//! A plan is made in these steps:
+//! The planner works in these steps:
 //!
-//! 1. [`hosts`] finds the samplers in the fabric; [`rails`] does so in several subnets.
-//! 2. [`rules`] assigns the devices. With a previous plan, [`previous`] first decides what stays.
+//! 1. [`hosts`] finds the samplers in the fabric. [`rails`] finds them in several subnets.
+//! 2. [`rules`] assigns the devices. With a previous plan, [`previous`] first decides which
+//!    assignments stay.
 //! 3. [`search`] improves the result: first the largest load, then the hops.
-//! 4. [`secondary`] finds a second sampler for each port, if redundancy is requested.
-//! 5. [`proof`] verifies the plan from the fabric alone.
+//! 4. With redundancy, [`secondary`] finds a second sampler for each port.
+//! 5. [`proof`] verifies the plan. It uses only the fabric and the plan, not the rules.
 //!
-//! [`weights`] gives the costs if the plan balances measured time instead of ports. The unit of
-//! assignment is the device: a switch is never split, and each port of an HCA is its own device.
+//! A plan can balance measured time instead of numbers of ports. [`weights`] then reads the
+//! measured times.
 
 use std::collections::BTreeMap;
 
@@ -34,12 +39,12 @@ use hosts::Host;
 use plan::{Figures, LeftOut, LoadUnit, Measured, Plan, PlanOptions, PlannedDevice, Request, Share, left_out};
 use task::{Owners, Task};
 
-/// Makes a plan with the default options: by the rules, then improved by search.
+/// Makes a plan with the default options: first by the rules, then improved by the search.
 ///
-/// Equal input gives an equal plan; nothing is random.
+/// Equal input gives an equal plan, because nothing is random.
 ///
 /// # Errors
-/// If there is nothing to sample, or the samplers are too few for the cap.
+/// Returns an error if there is nothing to sample, or if the samplers are too few for the cap.
 pub fn plan(request: &Request<'_>) -> Result<Plan, PlanError> {
     plan_with(request, &PlanOptions::default())
 }
@@ -47,7 +52,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, PlanError> {
 /// Makes a plan with options.
 ///
 /// # Errors
-/// The errors of [`plan()`], and [`PlanError::NoSecondary`] with redundancy.
+/// Returns the errors of [`plan()`]. With redundancy it also returns [`PlanError::NoSecondary`].
 pub fn plan_with(request: &Request<'_>, options: &PlanOptions<'_>) -> Result<Plan, PlanError> {
     let Request { fabric, samplers, cap } = request;
     let left_out = something_to_sample(fabric)?;
@@ -136,7 +141,7 @@ fn primary(task: &Task<'_>, options: &PlanOptions<'_>) -> Primary {
 /// Returns the devices that are left out, if there are others to sample.
 ///
 /// # Errors
-/// [`PlanError::NothingToSample`] if there is no linked port to sample.
+/// Returns [`PlanError::NothingToSample`] if there is no linked port to sample.
 pub fn something_to_sample(fabric: &Fabric) -> Result<Vec<LeftOut>, PlanError> {
     let left_out = left_out(fabric);
     let ports = left_out.iter().map(|device| device.ports).sum();

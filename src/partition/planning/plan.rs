@@ -1,4 +1,4 @@
-//! Types of the planner: its request, its options and the plan that it returns.
+//! Types of the planner: the request, the options, and the plan that the planner returns.
 
 use serde::Serialize;
 
@@ -49,7 +49,7 @@ pub struct Plan {
     pub secondary: Vec<Share>,
     /// Devices with links that no sampler queries, each with the reason.
     pub left_out: Vec<LeftOut>,
-    /// Whether the rules found no plan under the cap, so that switches were placed by size alone.
+    /// Whether the rules found no plan within the cap. Switches were then placed by size alone.
     pub packed: bool,
     /// Unit of the loads.
     pub unit: LoadUnit,
@@ -59,10 +59,10 @@ pub struct Plan {
     pub figures: Figures,
     /// Quality of the result of the rules, if local search was used.
     pub by_rules: Option<Figures>,
-    /// Lower bound of the largest load, in any plan that splits no switch. If this plan separates
-    /// no HCA port from its switch, the bound is that of such plans.
+    /// Lower bound of the largest load in any plan that splits no switch. If this plan separates no
+    /// HCA port from its switch, the bound is for plans that also separate none.
     pub lower_bound: u64,
-    /// Number of ports whose two samplers share a leaf switch. Each of the two samplers also has
+    /// Number of ports whose two samplers share a leaf switch. Each of these samplers also has
     /// another leaf switch.
     pub sharing_a_leaf: u32,
     /// Differences to the previous plan.
@@ -81,19 +81,19 @@ pub enum LoadUnit {
 /// Extent of the measured service times.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Measured {
-    /// Sampled devices with a measured time. The planner assumes the median of their kind for the
-    /// others.
+    /// Number of sampled devices with a measured time. For other devices the planner assumes the
+    /// median of their kind.
     pub devices: usize,
-    /// Lines that are not records and were skipped.
+    /// Number of lines that are not records. They were skipped.
     pub bad: Vec<BadLine>,
 }
 
-/// Quality of a plan. Less is better; the largest load counts before the hops.
+/// Quality of a plan. Smaller values are better. The largest load is more important than the hops.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Figures {
     /// Largest load of a sampler.
     pub greatest: u64,
-    /// Sum over all ports of the links to their sampler; 65535 for a port without a path.
+    /// Sum of the hops between each port and its sampler. A port without a path counts as 65535.
     pub hops: u64,
 }
 
@@ -115,7 +115,7 @@ pub struct Share {
 pub struct PlannedDevice {
     /// Device of the fabric.
     pub id: DeviceId,
-    /// Links between the sampler and the device; `None` if the net file has no path.
+    /// Links between the sampler and the device. `None` if the net file has no path.
     pub hops: Option<u16>,
 }
 
@@ -128,7 +128,7 @@ pub struct LeftOut {
     pub lid: Lid,
     /// Kind of the device.
     pub kind: NodeKind,
-    /// Node description. The text is not trusted.
+    /// Node description. The text is untrusted.
     pub name: String,
     /// Number of linked ports.
     pub ports: u32,
@@ -144,11 +144,11 @@ pub struct LeftOut {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The net file has no LID for the device: no MAD can be addressed to it.
+    /// The net file has no LID for the device, so no MAD can be addressed to it.
     NoLid,
-    /// The device is a router, which also belongs to another administrator.
+    /// The device is a router. It also belongs to another administrator.
     Router,
-    /// The device is the SHARP engine of a switch. The port of the switch that leads to it is
+    /// The device is the SHARP engine of a switch. The switch port that leads to the engine is
     /// sampled.
     AggregationNode,
 }
@@ -157,7 +157,7 @@ impl Reason {
     /// All reasons.
     pub const ALL: [Self; 3] = [Self::NoLid, Self::Router, Self::AggregationNode];
 
-    /// Returns the reason why a device is left out; `None` if it is sampled.
+    /// Returns the reason why a device is left out, or `None` if it is sampled.
     pub fn of(fabric: &Fabric, device: &Device) -> Option<Self> {
         if device.kind == NodeKind::Router {
             Some(Self::Router)

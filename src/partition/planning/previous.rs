@@ -1,18 +1,18 @@
-//! Keeps as much of the previous plan as possible. Counters that are plotted over weeks are
-//! easier to compare if a port stays with its sampler.
+//! Keeps as much of the previous plan as possible. If a port stays with its sampler, plots of its
+//! counters over weeks are easier to compare.
 //!
 //! Every device stays with its sampler, except:
 //!
 //! - devices of hosts that are no longer samplers;
-//! - the own devices of a new sampler, as far as its capacity allows: its HCA ports, and the
-//!   switches to which it is attached, with their HCA ports;
-//! - devices of a sampler above the cap, because links were added: first HCA ports that are
-//!   separated from their switch, then the smallest switch that is enough, last the sampler's own
-//!   devices.
+//! - the own devices of a new sampler, as far as its capacity allows. These are its HCA ports, and
+//!   the switches to which it is attached, with their HCA ports;
+//! - devices of a sampler that exceeds the cap, because links were added. They leave the sampler in
+//!   this order: HCA ports whose switch has another sampler; the smallest switch that is enough;
+//!   the sampler's own devices.
 //!
-//! The rules assign the free and the new devices, and the search moves only those. If that gives no
-//! plan, only the samplers' own devices stay, or none. Then devices return to their previous
-//! sampler as far as possible.
+//! The rules assign the free and the new devices. The search moves only these devices. If this
+//! gives no plan, only the own devices of the samplers stay. If this also gives no plan, no device
+//! stays. After such a plan, devices return to their previous sampler as far as possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,9 @@
-//! The proof of a plan, before anything is written: each linked port that is not left out has
-//! exactly one sampler, the cap holds, and no switch is split.
+//! Proves a plan before it is written. The proof checks three things: each linked port that is not
+//! left out has exactly one sampler, no sampler exceeds the cap, and no switch is split.
 //!
-//! The proof does not use the rules: it counts ports instead of devices and reads the fabric only.
-//! With redundancy it proves both roles. It also proves that the two samplers of a port are on two
-//! hosts, and that no single switch disconnects both hosts.
+//! The proof does not use the code of the rules. It counts ports instead of devices, and reads only
+//! the fabric and the plan. With redundancy it proves both roles. It also proves that the two
+//! samplers of a port are on two hosts, and that no single switch disconnects both hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub struct PortAssignment {
     pub port: PortNum,
 }
 
-/// An error of the planner that the proof found.
+/// A fault of a plan that the proof found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Diagnostic)]
 #[diagnostic(help(
     "this is an error of the program, not of your input: nothing was written; please report it with the net file and the samplers"
@@ -69,7 +69,7 @@ pub enum ProofError {
         /// The cap.
         cap: u32,
     },
-    /// The two samplers of a port are one host, or are attached to the same leaf switch only.
+    /// The two samplers of a port are on one host, or are attached to the same leaf switch only.
     #[error("cannot verify the plan: one switch disconnects both samplers of port {port} of {guid}")]
     Together {
         /// Port GUID.
@@ -88,7 +88,7 @@ impl Plan {
     /// Proves both roles.
     ///
     /// # Errors
-    /// The first error of the plan.
+    /// Returns the first error of the plan.
     pub fn prove(&self, fabric: &Fabric) -> Result<(), ProofError> {
         prove(fabric, self.cap, self.port_assignments(fabric))?;
         if self.secondary.is_empty() {
@@ -112,7 +112,7 @@ pub fn port_assignments<'a>(fabric: &'a Fabric, shares: &'a [Share]) -> impl Ite
 /// Proves that the two samplers of each port are apart.
 ///
 /// # Errors
-/// The first port whose samplers are not apart, or that has one sampler only.
+/// Returns the first port whose samplers are not apart, or that has only one sampler.
 pub fn prove_apart(
     fabric: &Fabric,
     hosts: &[Host],
@@ -137,7 +137,7 @@ pub fn prove_apart(
 /// Proves one role of a plan.
 ///
 /// # Errors
-/// The first error of the plan.
+/// Returns the first error of the plan.
 pub fn prove(fabric: &Fabric, cap: u32, assigned: impl Iterator<Item = PortAssignment>) -> Result<(), ProofError> {
     let mut owners: BTreeMap<(Guid, PortNum), usize> = BTreeMap::new();
     let mut loads: BTreeMap<usize, (u32, Guid, bool)> = BTreeMap::new();

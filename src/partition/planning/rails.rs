@@ -1,7 +1,9 @@
-//! Finds samplers in several subnets: rails of one machine, or separate fabrics.
+//! Finds samplers in several subnets. The subnets are the rails of one machine, or separate
+//! fabrics.
 //!
-//! Each subnet has its own plan, because a sampler reaches one subnet only and LIDs repeat. A host
-//! samples in each subnet in which it has a port, unless its HCA was named.
+//! Each subnet has its own plan, because a sampler reaches only one subnet, and because different
+//! subnets use the same LIDs. A host is a sampler in each subnet in which it has a port. If the
+//! host list names an HCA, the host is a sampler only in the subnet of this HCA.
 
 use super::hosts::{self, Host, HostsError, SamplerSpec};
 use crate::topology::{Device, Fabric};
@@ -14,7 +16,7 @@ use crate::types::{Guid, NodeKind};
 /// if the node description has it.
 ///
 /// # Errors
-/// If a sampler is in no subnet.
+/// Returns an error if a sampler is in no subnet.
 pub fn locate(wanted: &[SamplerSpec], guids: &[(String, Guid)], fabrics: &[&Fabric]) -> Result<Vec<Vec<Host>>, HostsError> {
     if let [fabric] = fabrics {
         return Ok(vec![hosts::locate(wanted, guids, fabric)?]);

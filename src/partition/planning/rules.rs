@@ -1,33 +1,39 @@
-//! The rules that assign devices to samplers. They follow the LDMS paper in this order:
+//! The rules that assign devices to samplers. A sampler is the process that will query the ports of
+//! these devices. The *cap* is the largest number of ports of a sampler. A leaf switch, to which
+//! hosts are connected, has tier 1. Switches of tier 2 are one link above the leaf switches. The
+//! rules follow the LDMS paper, in this order:
 //!
-//! 1. A switch has one sampler; it is never split.
+//! 1. A switch has one sampler. It is never split.
 //! 2. A sampler gets the HCA ports of its own host and the switches to which its host is attached,
 //!    as far as the cap allows. If several samplers are attached to one switch, the least loaded
 //!    one gets it.
 //! 3. Each switch of tier 2 or above goes to the least loaded sampler with enough capacity.
-//! 4. Each remaining switch goes to the least loaded sampler with enough capacity.
-//! 5. HCA ports go to the sampler of their switch. If its capacity is used up, they go to the
-//!    nearest sampler with enough capacity.
-//! 6. Aggregation nodes (SHARP) do not count in the computation of tiers.
+//! 4. Each remaining switch goes to the least loaded sampler with enough capacity. Usually this is
+//!    a leaf switch without an attached sampler.
+//! 5. An HCA port goes to the sampler of its switch. If the capacity of this sampler is used up,
+//!    the HCA port goes to the nearest sampler with enough capacity.
+//! 6. Aggregation nodes (SHARP) do not count in the computation of tiers. An aggregation node is a
+//!    part of a switch that looks like an HCA.
 //!
-//! The capacity of a sampler is the cap minus its assigned ports. If two samplers are equal, the
-//! nearer one gets the device, then the earlier one in the list. Larger switches are assigned
-//! before smaller ones. The load of a sampler includes the HCA ports that will follow its switches,
-//! so that the result is even. A sampler without a path to the device is the last choice.
+//! The *capacity* of a sampler is the cap minus its assigned ports. If two samplers are equal, the
+//! nearer one gets the device, and then the earlier one in the list. Larger switches are assigned
+//! before smaller ones. The *load* of a sampler includes the HCA ports that will follow its
+//! switches. So the final loads are similar. A sampler without a path to the device is the last
+//! choice.
 //!
-//! If rules contradict each other, the order of precedence is: every port exactly once, the cap,
-//! whole switches, own HCA ports, own switches, HCA ports with their switch, balance, hops. This
-//! means:
+//! If rules contradict each other, an earlier goal in this list wins: every port exactly once, the
+//! cap, whole switches, own HCA ports, own switches, HCA ports with their switch, balance, hops.
+//! This order has these consequences:
 //!
 //! - If no sampler has capacity for a switch with its HCA ports, the switch is assigned without
 //!   them.
-//! - If the order "rule 3, then rule 4" leaves HCA ports at another sampler than their switch, or
-//!   finds no capacity for a switch, the order "rule 4, then rule 3" is tried too. The result that
-//!   separates fewer HCA ports from their switches is used.
+//! - The order "rule 3, then rule 4" can have bad results: it leaves HCA ports at another sampler
+//!   than their switch, or finds no capacity for a switch. Then the order "rule 4, then rule 3" is
+//!   tried too. The planner uses the result that separates fewer HCA ports from their switches.
 //! - In a fabric without tiers (torus, mesh, plain dragonfly) the switches of rule 4 go to the
 //!   nearest sampler with enough capacity. Switches with a near sampler come first.
 //! - If no sampler has capacity for a switch, all devices are assigned again, the largest first.
-//!   Then distances do not count.
+//!   This assignment ignores distances.
 //! - A switch that is larger than the cap has a sampler of its own.
 
 use std::cmp::Reverse;
@@ -64,7 +70,7 @@ fn placed<'a>(task: &'a Task<'a>, kept: &Owners, switches: impl FnOnce(&mut Plac
     Some(placing)
 }
 
-/// Assigns each switch, the largest first, to the first sampler with enough capacity; then assigns
+/// Assigns each switch, the largest first, to the first sampler with enough capacity. Then assigns
 /// the HCA ports by the rules.
 ///
 /// The caller ensures that there are as many samplers as [`Task::samplers_needed`] returns.
@@ -219,8 +225,9 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// Returns the sampler for a switch: the least loaded one with capacity for the switch and its
-    /// followers, else the least loaded one with capacity for the switch.
+    /// Returns the sampler for a switch. This is the least loaded sampler with capacity for the
+    /// switch and its followers. If there is none, it is the least loaded one with capacity for the
+    /// switch alone.
     fn least_loaded(&self, switch: DeviceId, samplers: impl Iterator<Item = usize> + Clone) -> Option<usize> {
         let (ports, (followers, _)) = (self.task.port_count(switch), self.followers[switch.0 as usize]);
         let key = |sampler: &usize| {

@@ -1,32 +1,35 @@
-//! Local search that improves the result of the rules: first the largest load, then the hops. No
-//! figure gets worse.
+//! A local search that improves the result of the rules: first the largest load, then the hops. It
+//! never makes one of these figures worse.
 //!
-//! A unit moves as one: a switch with the HCA ports that share its sampler, or an HCA port with
-//! another sampler than its switch. A unit moves to another sampler or swaps places with another
-//! unit. The order of precedence of the [rules](super::rules) holds. A sampler's own switches move
-//! only among the samplers that are attached to them. The search has three steps:
+//! The search moves *units*. A unit is a switch with the HCA ports that share its sampler, or an
+//! HCA port with another sampler than its switch. A unit moves to another sampler, or two units
+//! swap their samplers. The search follows the order of precedence of the [rules](super::rules). A
+//! switch to which samplers are attached moves only among these samplers. The search has three
+//! steps:
 //!
 //! 1. HCA ports return to their switch, or a switch moves to a sampler with capacity for it and all
 //!    of its HCA ports.
-//! 2. The samplers with the largest load give units away or swap them. A lower largest load is kept
-//!    only if all samplers reach it; otherwise the changes are undone.
-//! 3. Changes that reduce the hops without exceeding the largest load reached in step 2.
+//! 2. The samplers with the largest load give units away or swap them. Such changes are kept only
+//!    if every sampler of the search then has less than the previous largest load. Otherwise the
+//!    search undoes the changes.
+//! 3. The search reduces the hops. The largest load stays at most that of step 2.
 //!
-//! All choices are made in the order of indices, so equal input gives an equal result.
+//! The search makes all choices in the order of indices, so equal input gives an equal result.
 
 use super::plan::Figures;
 use super::task::{Owners, Task};
 use crate::topology::DeviceId;
 use crate::topology::graph::UNREACHABLE;
 
-/// Largest number of changes per sampler in step 2. Loads in nanoseconds have many levels.
+/// Largest number of changes per sampler in step 2. Step 2 lowers the largest load from level to
+/// level. The limit is necessary because measured loads, in nanoseconds, can have very many levels.
 const MAX_CHANGES: usize = 10;
 
 /// Largest number of passes over all units in step 3.
 const MAX_PASSES: usize = 8;
 
-/// Returns devices to the samplers that they had before, as far as possible, also by swapping them
-/// with other units that moved.
+/// Moves devices back to the samplers that they had before, as far as possible. For this it also
+/// swaps devices with other units that moved.
 pub(super) fn restore(task: &Task<'_>, owners: &mut Owners, kept: &Owners, before: &Owners) {
     let mut search = Search::new(task, std::mem::take(owners), kept);
     search.find_units();
@@ -79,8 +82,8 @@ struct Unit {
     ports: u32,
     /// Cost of these ports.
     cost: u64,
-    /// Ports of the followers if this switch is their only neighbour: their hops follow from the
-    /// switch.
+    /// Ports of the followers if this switch is their only neighbour. Their hops then follow from
+    /// the hops of the switch.
     single_homed: Option<u32>,
     scope: Scope,
 }
@@ -268,8 +271,9 @@ impl<'a> Search<'a> {
         self.load[sampler] <= self.task.cap
     }
 
-    /// Returns the change that brings a sampler below a level and no other sampler to it. The most
-    /// even change is best, then the one with the fewest hops.
+    /// Returns the change that brings a sampler below a level and no other sampler up to the level.
+    /// The best change is the one after which the larger cost of the two samplers is smallest. If
+    /// several changes are equal in this, it is the one with the fewest hops.
     fn relief(&self, from: usize, level: u64) -> Option<Change> {
         let mut best = Best::default();
         for &unit in self.of[from].iter().filter(|unit| self.units[**unit].cost > 0) {
@@ -316,8 +320,8 @@ impl<'a> Search<'a> {
         // The hops of such a unit grow with those of its device.
         let is_nearer = |to: usize| single_homed.is_none() || self.task.hops(to, id) < here;
         for to in (0..self.load.len()).filter(|to| is_nearer(*to)).filter(|to| self.is_target(unit, *to)) {
-            // A swap that saves hops brings at least one of both units nearer. It is found from
-            // that unit.
+            // A swap that saves hops brings at least one of both units nearer. The search finds
+            // this swap when it examines that unit.
             let more_hops = self.hops(unit, to) - now;
             if more_hops >= 0 {
                 continue;

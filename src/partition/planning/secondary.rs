@@ -2,13 +2,15 @@
 //! leaf switch fails, every port is still read.
 //!
 //! In most plans each sampler is the second sampler for all ports of exactly one other sampler.
-//! Then the cap holds and no switch is split, because both are true of the primary role. The pairs
-//! are chosen for two goals: first, few ports change their previous second sampler; then, hops are
-//! few. If more than half of the samplers are on one leaf, no such pairs exist. Then devices are
-//! assigned one by one, to the permitted sampler with the smallest load.
+//! Such a pair keeps the cap and splits no switch, because the first sampler of the ports already
+//! does both. The pairs are chosen for two goals. The first goal is that few ports change their
+//! previous second sampler. The second goal is few hops. If more than half of the samplers are on
+//! one leaf switch, no such pairs exist. Then devices are assigned one by one, to the permitted
+//! sampler with the smallest load.
 //!
-//! Two hosts are apart if no switch has both. Hosts with many rails may share all leaf switches
-//! with all other hosts. Then it is enough that no single switch disconnects both.
+//! The two samplers of a port must be on hosts that are *apart*: no switch is connected to both.
+//! Hosts with many rails may share all leaf switches with all other hosts. Then it is enough that
+//! no single switch disconnects both.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -126,7 +128,7 @@ impl<'a> Pairing<'a> {
         Self { permitted, prices, second_of: vec![None; samplers], first_of: vec![None; samplers] }
     }
 
-    /// Returns the second sampler of each sampler; `None` if no pairing exists.
+    /// Returns the second sampler of each sampler, or `None` if no pairing exists.
     fn found(mut self) -> Option<Vec<usize>> {
         for first in 0..self.second_of.len() {
             let free = (0..self.second_of.len()).filter(|second| self.first_of[*second].is_none() && self.permitted.allows(first, *second));

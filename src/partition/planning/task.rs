@@ -1,4 +1,5 @@
-//! The planning task: a fabric and its samplers with the numbers that rules and search use.
+//! The planning task: a fabric and its samplers, with the numbers that the rules and the search
+//! use.
 
 use std::cmp::Reverse;
 
@@ -9,7 +10,7 @@ use crate::topology::graph::Distances;
 use crate::topology::{Device, DeviceId, Fabric, Graph};
 use crate::types::NodeKind;
 
-/// Index of the sampler of each device; `None` if the device has no sampler.
+/// Index of the sampler of each device. `None` if the device has no sampler.
 pub(crate) type Owners = Vec<Option<usize>>;
 
 pub(crate) struct Task<'a> {
@@ -21,7 +22,7 @@ pub(crate) struct Task<'a> {
     pub(crate) flat: bool,
     distances: Distances<'a>,
     tiers: Vec<u16>,
-    /// Linked ports to sample, by device; 0 if the device is left out.
+    /// Linked ports to sample, by device. The value is 0 if the device is left out.
     ports: Vec<u32>,
     /// Cost of these ports, by device: their number, or their measured time in nanoseconds.
     costs: Vec<u64>,
@@ -114,7 +115,7 @@ impl<'a> Task<'a> {
         self.costs[device.0 as usize]
     }
 
-    /// Returns the tier of a switch: 1 for a leaf, more above; 0 if no leaf can be reached.
+    /// Returns the tier of a switch: 1 for a leaf, more above, or 0 if no leaf can be reached.
     pub(crate) fn tier(&self, switch: DeviceId) -> u16 {
         self.tiers[switch.0 as usize]
     }

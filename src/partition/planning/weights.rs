@@ -1,14 +1,14 @@
-//! Measured service times from the records of earlier sweeps: a plan can balance time instead of
-//! ports.
+//! Reads measured service times from the records of earlier sweeps. With these times, a plan can
+//! balance time instead of ports.
 //!
-//! Once a minute a sweep writes the service time of one MAD for each of its devices: records of
-//! type `histogram` and kind `service`. Other records are ignored, so that whole recordings can be
-//! given. Devices are identified by their GUID, because LIDs change.
+//! Once a minute, a sweep writes the service time of one MAD for each of its devices, in
+//! `histogram` records of the kind `service`. This module ignores all other records, so whole
+//! recordings can be given. The key of a device is its GUID, because LIDs change.
 //!
-//! The cost of a device is its number of ports times the mean time of one MAD: the time to query
-//! each port once, one after another. The number of MADs per port depends on the configured counter
-//! groups and is about the same for all ports. For a device without a measured time the planner
-//! assumes the median of its kind in this fabric.
+//! The cost of a device is its number of ports times the mean time of one MAD. This is the time to
+//! query each port once, one after another. The number of MADs per port depends on the configured
+//! counter groups, and is about the same for all ports. If a device has no measured time, the
+//! planner uses the median of its kind of device in this fabric.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
@@ -85,7 +85,7 @@ impl Weights {
     /// Adds the service times of a file. `name` is the name of the file in messages.
     ///
     /// # Errors
-    /// If the file cannot be read, or has no service time.
+    /// Returns an error if the file cannot be read, or has no service time.
     pub fn add(&mut self, mut file: impl BufRead, name: &str) -> Result<(), WeightsError> {
         let (mut line, mut found, bad_before) = (0, 0, self.bad.len());
         let mut text = Vec::new();
@@ -114,7 +114,7 @@ impl Weights {
     /// Checks that a device of these subnets was measured.
     ///
     /// # Errors
-    /// [`WeightsError::Foreign`] if no device was measured.
+    /// Returns [`WeightsError::Foreign`] if no device was measured.
     pub fn check(&self, fabrics: &[&Fabric]) -> Result<(), WeightsError> {
         let any = fabrics.iter().flat_map(|fabric| fabric.devices()).any(|device| self.mean_ns(device.guid).is_some());
         if any { Ok(()) } else { Err(WeightsError::Foreign { measured: self.measured.len() }) }
@@ -150,7 +150,7 @@ impl Weights {
 /// MADs. `None` for other records and empty lines.
 ///
 /// # Errors
-/// If the line is not a record, or its values are not plausible.
+/// Returns an error if the line is not a record, or its values are not plausible.
 fn service_time(line: &[u8]) -> Result<Option<(Guid, u64, u64)>, String> {
     if line.is_empty() {
         return Ok(None);

@@ -1,7 +1,7 @@
 //! The facts of a plan, for the text report and the JSON report.
 //!
-//! `docs/report.md` describes each field; units are in the names. A field whose value is unknown is
-//! null.
+//! `docs/report.md` describes each field. The unit is part of the name of a field. A field with an
+//! unknown value is null.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::types::{Guid, Lid, NodeKind, PortNum};
 /// The facts of a plan.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Facts {
-    /// Name of the subnet; absent if there is only one.
+    /// Name of the subnet. Absent if there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subnet: Option<String>,
     /// Largest number of ports that a sampler may get in one role.
@@ -28,11 +28,11 @@ pub struct Facts {
     /// Rules that the plan could not follow.
     #[serde(rename = "gave_way")]
     pub compromises: Compromises,
-    /// Secondary role; null without redundancy.
+    /// Secondary role. Null without redundancy.
     pub second: Option<SecondFacts>,
-    /// Measured service times; null if the plan balances ports.
+    /// Measured service times. Null if the plan balances ports.
     pub measured: Option<MeasuredFacts>,
-    /// Differences to the previous plan; null without one.
+    /// Differences to the previous plan. Null without one.
     pub changes: Option<Changes>,
     /// Samplers, in the order of their names.
     pub samplers: Vec<SamplerFacts>,
@@ -128,11 +128,11 @@ pub struct LeftOutDevice {
     pub place: String,
     /// Port GUID.
     pub guid: Guid,
-    /// LID; 0 if the net file had none.
+    /// LID. The value is 0 if the net file had none.
     pub lid: Lid,
     /// Kind of the device.
     pub kind: NodeKind,
-    /// Node description. The text is not trusted.
+    /// Node description. The text is untrusted.
     pub name: String,
     /// Number of linked ports.
     pub ports: u32,
@@ -148,7 +148,8 @@ pub struct Balance {
     /// Mean number of ports of a sampler.
     pub mean_ports: f64,
     /// Lower bound of the largest number of ports, in any plan with these samplers that splits no
-    /// switch. If this plan separates no HCA port from its switch, the bound is that of such plans.
+    /// switch. If this plan separates no HCA port from its switch, the bound is for plans that also
+    /// separate none.
     pub lower_bound_ports: u32,
     /// Difference between the largest number of ports and the lower bound.
     pub above_lower_bound_ports: u32,
@@ -162,13 +163,14 @@ pub struct Balance {
 /// Rules that a plan could not follow.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Compromises {
-    /// Whether switches were placed by size, not by distance, because the cap is tight.
+    /// Whether switches were placed by size instead of distance, because the cap is tight.
     pub packed: bool,
     /// Devices with more ports than the cap. Each has a sampler to itself.
     pub oversized: Vec<Oversized>,
-    /// Number of switches that are next to one sampler only and have another one.
+    /// Number of switches that are attached to exactly one sampler but have another one.
     pub own_switches_elsewhere: usize,
-    /// Number of HCA ports with another sampler than their switch, without those of sampler hosts.
+    /// Number of HCA ports with another sampler than their switch. Ports of sampler hosts do not
+    /// count.
     pub parted_adapter_ports: usize,
     /// Number of devices without a known path to their sampler.
     pub devices_without_way: usize,
@@ -181,7 +183,7 @@ pub struct Compromises {
 pub struct Oversized {
     /// Port GUID.
     pub guid: Guid,
-    /// Node description. The text is not trusted.
+    /// Node description. The text is untrusted.
     pub name: String,
     /// Number of linked ports.
     pub ports: u32,
@@ -200,9 +202,9 @@ pub struct SamplerFacts {
     pub ca_port: Option<PortNum>,
     /// Number of linked ports.
     pub ports: u32,
-    /// Number of linked ports in the secondary role; null without redundancy.
+    /// Number of linked ports in the secondary role. Null without redundancy.
     pub second_ports: Option<u32>,
-    /// Time of one MAD to each of its ports, one after another; null if the plan balances ports.
+    /// Time of one MAD to each of its ports, one after another. Null if the plan balances ports.
     pub load_ns: Option<u64>,
     /// Number of linked ports divided by the cap: 1 is full.
     pub share_of_cap: f64,
@@ -223,11 +225,11 @@ pub struct SwitchFacts {
     pub guid: Guid,
     /// LID.
     pub lid: Lid,
-    /// Node description. The text is not trusted.
+    /// Node description. The text is untrusted.
     pub name: String,
     /// Number of linked ports.
     pub ports: u32,
-    /// Links between the sampler and the switch; null without a known path.
+    /// Links between the sampler and the switch. Null without a known path.
     pub hops: Option<u16>,
 }
 

@@ -34,7 +34,7 @@ struct Source<'a> {
 }
 
 /// Returns the JSON report of one or several subnets. `sources` has the name and SHA-256 of each
-/// net file; `command` is the command line.
+/// net file. `command` is the command line.
 pub fn to_json<'a>(subnets: impl IntoIterator<Item = &'a Facts>, sources: &[(String, String)], command: &str) -> String {
     let sources = sources.iter().map(|(name, sha256)| Source { name, sha256 }).collect();
     let subnets: Vec<_> = subnets.into_iter().collect();

@@ -1,10 +1,12 @@
 //! Suggests sampler hosts, as few as possible.
 //!
-//! The suggestion has one host per leaf switch, spread over the tree. The next leaf is the one with
-//! the most hops to its nearest sampler; of equal ones, the one with the most ports per sampler
-//! nearby. A second host on a leaf is suggested only when each leaf has one.
+//! The suggestion has one host per leaf switch, spread over the tree. Each next leaf switch is the
+//! one with the most hops to its nearest sampler. If several have the same number of hops, it is
+//! the one with the most ports per sampler nearby. A leaf switch gets a second host only if each
+//! leaf switch has one.
 //!
-//! The suggestion is verified: the plan with these hosts was made and is part of the result.
+//! The suggestion is verified. This module makes the plan with the suggested hosts, and the plan is
+//! part of the result.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,16 +69,16 @@ pub enum SuggestError {
 pub struct SuggestOptions {
     /// Largest number of ports of a sampler.
     pub cap: u32,
-    /// Number of hosts; `None` for as few as possible.
+    /// Number of hosts. `None` for as few as possible.
     pub count: Option<usize>,
-    /// Hosts to choose from; `None` for all.
+    /// Hosts to choose from. `None` for all.
     pub among: Option<BTreeSet<String>>,
 }
 
 /// Suggests hosts.
 ///
 /// # Errors
-/// If there is nothing to sample, or the hosts are too few for the cap.
+/// Returns an error if there is nothing to sample, or the hosts are too few for the cap.
 pub fn suggest(fabric: &Fabric, options: &SuggestOptions) -> Result<Suggested, SuggestError> {
     let SuggestOptions { cap, count, ref among } = *options;
     something_to_sample(fabric)?;

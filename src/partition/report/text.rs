@@ -1,4 +1,5 @@
-//! The report as text: lines that were read, assigned ports, ports that are left out, and balance.
+//! The report as text. It has the lines that were read, the assigned ports, the ports that are left
+//! out, and the balance.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
-//! A blocking request/reply client for one device: sends a request, waits, and sends it again if
-//! there is no answer.
+//! A blocking client for one device. It sends a request and waits for the reply. If there is no
+//! reply, it sends the request again.
 //!
-//! A reply counts under the same conditions as in a sweep: transaction, sender, class, method,
-//! attribute and port must match. A redirection is followed once and remembered.
+//! The client accepts a reply under the same conditions as a sweep: transaction, sender, class,
+//! method, attribute and port must match. It follows one redirection and remembers the new address.
 
 use std::time::Duration;
 
@@ -151,22 +151,25 @@ impl<T: Transport, C: Clock> Client for DeviceClient<T, C> {
 
     fn request(&mut self, query: &Query) -> Result<Response, TransportError> {
         let mut mad: Mad = [0; MAD_LEN];
-        let mut response = Response { mads: 0, rtt: Duration::ZERO, answer: Err(NoAnswer::Silent) };
+        let mut response = Response { mads: 0, rtt: Duration::ZERO, rtt_min: None, answer: Err(NoAnswer::Silent) };
         let mut tries = 0;
         while tries < TRIES {
             tries += 1;
             response.mads += 1;
             match self.send(query, &mut mad)? {
                 MadOutcome::Answered(at, rtt) => {
-                    (response.rtt, response.answer) = (response.rtt + rtt, Ok((at, *pma::data(&mad))));
+                    response.add_round_trip(rtt);
+                    response.answer = Ok((at, *pma::data(&mad)));
                     return Ok(response);
                 }
                 MadOutcome::Redirected(to, rtt) => {
                     tracing::info!(lid = %self.address.lid, to = %to.lid, "the device redirects queries for counters to another agent");
-                    (self.redirect, tries, response.rtt) = (Some(to), 0, response.rtt + rtt);
+                    response.add_round_trip(rtt);
+                    (self.redirect, tries) = (Some(to), 0);
                 }
                 MadOutcome::Refused(status, rtt) => {
-                    (response.rtt, response.answer) = (response.rtt + rtt, Err(NoAnswer::Refused(status)));
+                    response.add_round_trip(rtt);
+                    response.answer = Err(NoAnswer::Refused(status));
                     return Ok(response);
                 }
                 MadOutcome::NoAnswer(reason) => {

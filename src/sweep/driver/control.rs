@@ -1,4 +1,4 @@
-//! Requests of other threads to a driver: stop, begin or end at a slot, write a notice.
+//! Requests of other threads to a driver: to stop, to begin or end at a slot, or to write an event.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,9 +1,10 @@
-//! The loop that drives an engine: sends MADs, hands over events, receives replies and handles
-//! timeouts.
+//! The loop that runs an engine. It sends the MADs of the engine, passes its events on, receives
+//! replies and handles timeouts.
 //!
-//! The loop is a provided method of the trait [`EngineLoop`], so that it exists once. The
-//! [driver](super::Driver) runs it on the fabric, and
-//! [`VirtualSweep`](crate::sweep::virtual_sweep::VirtualSweep) in virtual time.
+//! The loop is a provided method of the trait [`EngineLoop`], so there is only one loop. The
+//! [driver](super::Driver) uses this loop for a sweep with records.
+//! [`VirtualSweep`](crate::sweep::virtual_sweep::VirtualSweep) uses it for a sweep without records
+//! in simulated time.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Events of the engine: each becomes an `event` record; the important ones are logged too.
+//! Events of the engine. Each event becomes an `event` record. Important events also go to the log.
 
 use super::reconnect::Reconnected;
 use super::{Clock, Control, Driver, DriverSettings, NAMED_IN_LOG};

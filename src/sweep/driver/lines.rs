@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use super::{Clock, Control, Driver, HISTOGRAM_EVERY, Notice, nanos};
+use super::{Clock, Control, Driver, HISTOGRAM_EVERY, Notice, WallTime, nanos};
 use crate::mad::transport::Transport;
 use crate::output::Batch;
 use crate::record::reader::Type;
@@ -26,13 +26,12 @@ impl HistogramPeriod {
 }
 
 impl<T: Transport, C: Clock> Driver<T, C> {
-    /// Reads the wall clock, and writes a `start` record to the outputs.
-    pub(super) fn write_start(&mut self) {
+    /// Writes a `start` record with this time to the outputs.
+    pub(super) fn write_start(&mut self, at: WallTime) {
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        self.wall = self.clock.read_wall();
         self.outlet.start(Start {
-            ts: self.wall.unix_ns,
-            slot: self.current_slot(),
+            ts: at.unix_ns,
+            slot: self.schedule.number(at.unix_ns),
             sampler: self.settings.sampler.clone(),
             schema: record::SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -44,6 +43,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             interval_ns: nanos(self.settings.interval),
             groups: record::group_names(&self.settings.engine.groups).into_iter().map(str::to_owned).collect(),
             ports: self.ports.len(),
+            mads_per_slot: Some(self.engine.mads_per_slot().round() as u64),
             assignments_sha256: self.settings.assignments_sha256.clone(),
             clock_ns: Some(nanos(self.clock.read_cost())),
             // Each output counts its files.
@@ -60,7 +60,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                     self.settings.assignments_sha256 = sha256;
                     // Before the start, the first `start` record will have the new value.
                     if self.has_started {
-                        self.write_start();
+                        self.write_start(self.clock.read_wall());
                     }
                 }
             }
@@ -87,7 +87,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.decode_time += self.clock.now() - begin;
         let ts = self.wall.of(sample.at);
         let (identity, columns) = (&self.ports[port], &self.columns);
-        let record = PortRecord { ts, slot, sampler: &self.settings.sampler, identity, sample: &sample, reading, columns };
+        let (sampler, is_secondary) = (self.settings.sampler.as_str(), self.settings.is_secondary);
+        let record = PortRecord { ts, slot, sampler, is_secondary, identity, sample: &sample, reading, columns };
         self.batch.push(Type::Port, &record);
         if reading.implausible {
             self.engine.verify(port);
@@ -111,7 +112,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let rtt = stats.rtt.all();
         let quantile = |q| (!rtt.is_empty()).then(|| rtt.value_at_quantile(q));
         let count = |status| stats.count(status);
-        let by_status = [Status::Ok, Status::Late, Status::Timeout, Status::Unreachable, Status::Skipped].map(count);
+        let by_status = [Status::Ok, Status::Late, Status::Timeout, Status::Unreachable, Status::Skipped, Status::Down].map(count);
         let record = SweepRecord {
             ts: self.unix_now(),
             slot,
@@ -127,6 +128,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             timeout: by_status[2],
             unreachable: by_status[3],
             skipped: by_status[4],
+            down: by_status[5],
             errors: stats.total() - by_status.iter().sum::<u32>(),
             mads_sent: stats.mads_sent,
             mads_late: stats.mads_late,
@@ -185,9 +187,10 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     }
 
     /// Writes `histogram` records of round trips, of lengths of sweeps, and of the service times of
-    /// each device.
+    /// each device. Measures the timer cost for them.
     pub(super) fn write_histograms(&mut self) {
         let (ts, slot) = (self.unix_now(), self.current_slot());
+        let clock_ns = Some(nanos(self.clock.read_cost()));
         let HistogramPeriod { rtt, sweep, .. } = &self.histograms;
         let of_all = [("rtt", Some("switch"), None, &rtt.switch), ("rtt", Some("hca"), None, &rtt.hca), ("sweep", None, None, sweep)];
         let of_each = self.first_ports.iter().enumerate().map(|(device, port)| {
@@ -213,6 +216,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 guid,
                 lid,
                 hops,
+                clock_ns,
                 mean_ns: Some(mean_ns),
                 count,
                 v2: &v2,

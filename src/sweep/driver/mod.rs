@@ -1,22 +1,24 @@
-//! The driver: joins engine, transport, clock and output.
+//! The driver connects the engine, the transport, the clock and the outputs.
 //!
-//! 1. One plain thread, the MAD thread, runs [`Driver::run`]. Other threads control it by
-//!    [`Control`].
-//! 2. The wall clock is read once a slot: a slot starts when the wall clock reaches a multiple of
-//!    the interval. All other times are monotonic.
-//! 3. A slot that could not start in time is counted in the next `sweep` record, and never caught
-//!    up.
-//! 4. Replies that are ready are read before anything expires.
-//! 5. Records are made after the slot, so that they do not delay MADs or measurements. They are
-//!    handed to the outputs slot by slot; the MAD thread never waits for a disk.
-//! 6. A transport that is lost is opened again by the function given to [`Driver::reconnecting`].
-//!    Slots continue in the meantime.
+//! 1. One thread, the *MAD thread*, runs [`Driver::run`]. It is a plain thread without an async
+//!    runtime. Other threads control the driver with [`Control`].
+//! 2. A slot starts when the wall clock reaches a multiple of the interval. The driver reads the
+//!    wall clock once per slot. All other times are monotonic.
+//! 3. A slot that could not start in time is *missed*. The next `sweep` record counts the missed
+//!    slots. The driver never repeats them.
+//! 4. The driver reads all replies that have arrived before it handles a timeout.
+//! 5. The driver makes the records after the slot, so that they delay neither MADs nor
+//!    measurements. It gives the records of a slot to the outputs in one step. The MAD thread never
+//!    waits for a disk.
+//! 6. A transport is *lost* if it can no longer send or receive, for example after a removal of the
+//!    HCA. The driver opens it again with the function given to [`Driver::reconnecting`]. The slots
+//!    continue during this time.
 //!
-//! Between two slots the driver waits on a condition variable, which requests of other threads
-//! wake. Within a slot the driver waits for the transport only, at most 20 ms at a time.
+//! Between two slots the driver waits on a condition variable. Requests of other threads wake it.
+//! Within a slot the driver waits only for the transport, at most 20 ms at a time.
 //!
-//! [`DeviceClient`] needs neither engine nor slots: it sends one request after another to one
-//! device, for [`query`](super::query).
+//! [`DeviceClient`] works without an engine and without slots. It sends one request after another
+//! to one device. The module [`query`](super::query) uses it.
 //!
 //! | file | content |
 //! |---|---|
@@ -218,16 +220,22 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// Returns an error if the transport is lost and [`reconnecting`](Self::reconnecting) was not
     /// called. All records up to that time were handed to the outputs.
     pub fn run(mut self, control: &Control, mut on_slot: impl FnMut(SlotReport<'_>)) -> Result<(), TransportError> {
-        // A driver that replaces another writes nothing before its first slot.
-        if control.first_slot() != FirstSlot::Held {
-            self.write_first_record();
-        }
+        self.wall = self.clock.read_wall();
+        let started = self.wall;
         self.discover(control);
+        // The record states the cost of a slot, which depends on the devices. A driver that replaces
+        // another writes nothing before its first slot.
+        if control.first_slot() != FirstSlot::Held {
+            self.write_first_record(started);
+        }
         control.set_ready();
         let mut done = 0;
         while self.settings.sweeps.is_none_or(|sweeps| done < sweeps) {
             let Some(next) = self.wait_for_slot(control) else { break };
-            self.write_first_record();
+            if !self.has_started {
+                self.wall = self.clock.read_wall();
+                self.write_first_record(self.wall);
+            }
             if done == 0
                 && let Some(expected) = control.expected_slot()
             {
@@ -262,11 +270,10 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Writes the `start` record, once. Afterwards records are handed to the outputs.
-    fn write_first_record(&mut self) {
-        if !std::mem::replace(&mut self.has_started, true) {
-            self.write_start();
-        }
+    /// Writes the first `start` record, with this time. Afterwards records are handed to the outputs.
+    fn write_first_record(&mut self, at: WallTime) {
+        self.has_started = true;
+        self.write_start(at);
     }
 
     /// Gives the engine the newest location, if another thread has read one since the transport was
@@ -370,6 +377,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.send_error = None;
         self.decode_time = Duration::ZERO;
         let interval = self.settings.interval;
+        self.engine.number_next_slot(slot);
         EngineLoop::run_slot(&mut Running { driver: self, control, slot }, start, interval);
     }
 

@@ -1,10 +1,10 @@
-//! The transport of a driver, and the attempts to open it again after a loss. A reload of the
-//! kernel driver or a reset of the HCA causes a loss.
+//! The transport of a driver, and the attempts to open it again after a loss. A transport is lost,
+//! for example, when an administrator reloads the kernel driver or resets the HCA.
 //!
-//! Closing and opening a device may block inside the kernel. Each attempt therefore runs as a [job
-//! of the clock](Clock::start), and no slot and no stop waits for it. The time between two attempts
-//! doubles, up to 10 s. If a transport is lost within 10 s after it was opened, the time goes on
-//! doubling and does not start again at its first value.
+//! Closing and opening a device can block inside the kernel. So each attempt runs as a [job of the
+//! clock](Clock::start), and neither a slot nor a stop waits for it. The time between two attempts
+//! doubles, up to 10 s. If the transport is lost again within 10 s after it was opened, the time
+//! continues to double. Otherwise it starts again at its first value.
 
 use std::error::Error;
 use std::io;

@@ -1,8 +1,8 @@
-//! Report of a slot for the observers of a driver: the sum of the slot, and the outcome of each
-//! port.
+//! Report of a slot for the observers of a driver: the totals of the slot, and the result of each
+//! port. The metrics are an observer.
 //!
-//! All values are borrowed from the driver. An observer copies what it needs, on the MAD thread and
-//! after the slot.
+//! The driver owns all values of the report. An observer copies the values that it needs. This
+//! happens on the MAD thread after the slot.
 
 use super::{Clock, Driver, DriverSettings};
 use crate::mad::smp::PortInfo;

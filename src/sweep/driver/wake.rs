@@ -1,4 +1,4 @@
-//! Wakes a driver that waits between two slots.
+//! Wakes a driver that waits for its next slot.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

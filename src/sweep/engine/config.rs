@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::mad::exchange::index_of_pkey;
 use crate::mad::pma::Group;
+use crate::sweep::cadence::Cadence;
 use crate::sweep::group_list::GroupList;
 use crate::types::{Guid, Lid, NodeKind, PortNum};
 
@@ -24,6 +25,8 @@ pub struct Config {
     pub silence: u8,
     /// Counter groups that are requested of each port, in this order.
     pub groups: GroupList,
+    /// In which slots each group is requested.
+    pub cadence: Cadence,
     /// Counter groups that are requested of every device, whatever capabilities it reports.
     pub force_groups: Vec<Group>,
     /// Service level of every MAD to an agent.
@@ -50,6 +53,7 @@ impl Default for Config {
             grace: Duration::from_millis(50),
             silence: 3,
             groups: GroupList::from(Group::DEFAULT),
+            cadence: Cadence::EVERY_SLOT,
             force_groups: Vec::new(),
             sl: 0,
             path_sl: false,

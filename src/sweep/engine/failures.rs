@@ -1,4 +1,5 @@
-//! Requests without a reply: expired, given up, not sent, or lost with the transport.
+//! Requests without a reply. Their timeout has passed, their grace period has ended, they could not
+//! be sent, or the transport was lost.
 
 use super::state::{AfterGrace, SendError};
 use super::{Engine, Phase};

@@ -1,17 +1,19 @@
-//! Counter groups of a device: which groups it has, as far as known.
+//! The counter groups that a device has, as far as they are known. A counter group is one
+//! attribute, such as PortCountersExtended.
 //!
-//! 1. ClassPortInfo and the OptionMask of PortSamplesControl have bits for the groups of a device.
-//!    Other groups are not requested and are absent from the records.
-//! 2. If OptionMask is not answered, each optional group is probed. A group that is answered is
-//!    present; a group that is refused is absent. A group that is never answered while other groups
-//!    are answered is disabled.
-//! 3. A lost reply never means that a group is missing. A disabled group is probed again every ten
-//!    minutes, without effect on the status of a port. A group that was answered once is disabled
-//!    only after sixty failed requests.
+//! 1. ClassPortInfo and the OptionMask of PortSamplesControl have a bit for each optional group.
+//!    The engine does not request a group without its bit. Such a group is absent from the records.
+//! 2. If the device does not report its OptionMask, the engine probes each optional group: it sends
+//!    one query for the group. If the device answers, the group is present. If the device refuses,
+//!    the group is absent. If the device never answers for this group but answers for other groups,
+//!    the group is disabled.
+//! 3. A single lost reply never disables a group. The engine probes a disabled group again every
+//!    ten minutes. These probes do not change the status of a port. A group that was answered once
+//!    is disabled only after sixty failed requests.
 
 use std::time::Duration;
 
-use crate::mad::pma::{Capabilities, Group, Sampling};
+use crate::mad::pma::{Capabilities, Group, Needs, Sampling};
 use crate::sweep::group_list::MAX_GROUPS;
 use crate::time::Instant;
 use crate::types::NodeKind;
@@ -80,6 +82,8 @@ struct Swept {
     optional: u32,
     /// Groups that are requested whatever the device reports.
     forced: u32,
+    /// Place of PortCountersExtended, if it is one of the groups.
+    extended: Option<u8>,
 }
 
 /// An answer of the agent. The request is repeated as long as there is no reply.
@@ -116,6 +120,7 @@ impl Groups {
             count: groups.len() as u8,
             optional: mask_of(groups, |group| !matches!(group, Group::Base | Group::Extended)),
             forced: mask_of(groups, |group| forced.contains(&group)),
+            extended: groups.iter().position(|group| *group == Group::Extended).map(|place| place as u8),
         })
     }
 
@@ -173,9 +178,17 @@ impl Groups {
         self.swept.forced & bit != 0 || absent & bit == 0 && !superseded
     }
 
-    /// Returns the number of groups that are requested of each port.
-    pub(super) fn count(&self) -> u32 {
-        (0..self.swept.count).filter(|group| self.has(*group)).count() as u32
+    /// Iterates over the groups that are requested of each port.
+    pub(super) fn all(&self) -> impl Iterator<Item = u8> + '_ {
+        (0..self.swept.count).filter(|group| self.has(*group))
+    }
+
+    /// Returns whether the device has PortXmitWait in PortCounters only. True if its capabilities
+    /// are not known.
+    pub(super) fn wait_in_base(&self) -> bool {
+        let extended = self.swept.extended.is_some_and(|group| self.has(group));
+        let of_base = |known: Capabilities| known.have(Needs::XmitWait) && !(extended && known.have(Needs::ExtendedErrors));
+        self.capabilities.known().is_none_or(of_base)
     }
 
     /// Returns the groups that the device may or may not have: this is not known yet.

@@ -1,9 +1,10 @@
-//! Verification of the device that answers at a LID, and reads of the links.
+//! Verifies which device answers at a LID, and reads the state of the links.
 //!
-//! A reply of performance management has no GUID, and LIDs can change. Every device therefore gets
-//! a query for NodeInfo (IBA vol. 1, 14.2.5.3) at the start, then about once a minute. After a sign
-//! of another device, the query is sent in the next slot. Replies of another device are withheld,
-//! and the subnet manager is queried for the LID of the planned device.
+//! A reply with counters contains no GUID, and a device can get another LID. So the engine sends a
+//! NodeInfo query (IBA vol. 1, 14.2.5.3) to every device: at the start, and then about once a
+//! minute. If there is a sign of another device, the engine sends the query in the next slot. If
+//! another device answers, the engine withholds its counters. It then asks the subnet manager for
+//! the LID of the planned device.
 
 use std::time::Duration;
 

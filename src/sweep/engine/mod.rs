@@ -1,35 +1,41 @@
-//! The engine: decides which request is sent next and evaluates the replies.
+//! The engine decides which request is sent next, and evaluates the replies.
 //!
-//! The engine performs no I/O, reads no clock and has no randomness of its own: the time and a seed
-//! are arguments. After every call of a `handle_*` or `start_*` method, call
-//! [`poll_transmit`](Engine::poll_transmit) until it returns `None`, then
-//! [`poll_event`](Engine::poll_event) until it returns `None`. Then wait for a completion, at most
-//! until [`poll_timeout`](Engine::poll_timeout). The time must not decrease from call to call.
+//! The engine performs no I/O, reads no clock and has no randomness of its own. The time and a seed
+//! are arguments. A caller uses the engine in this way:
 //!
-//! To *settle* a port means to give it its final status for the slot.
+//! 1. Call a `handle_*` or `start_*` method.
+//! 2. Call [`poll_transmit`](Engine::poll_transmit) until it returns `None`, and send the MADs.
+//! 3. Call [`poll_event`](Engine::poll_event) until it returns `None`.
+//! 4. Wait for the completion of a MAD, at most until [`poll_timeout`](Engine::poll_timeout).
 //!
-//! The rules (the numbers are those of `docs/sampling.md`):
+//! The time must not decrease from call to call.
 //!
-//! - **2** At most one MAD is in flight to a device, and at most `window` in all. All MADs of a
-//!   port are consecutive.
-//! - **3** The device with the longest estimated service time starts first and is queried until it
-//!   is done. Devices that earlier slots could not finish start before all others, the longest
-//!   neglected first, each at the port where the last slot stopped.
-//! - **4** The timeout frees the MAD's place in the window. Until the end of the grace period a
-//!   reply still counts, and its port is `late`. After the first expired MAD of a port its
-//!   remaining groups are skipped. After three MADs in a row without a reply the device gets no
-//!   more requests. When their grace periods have also ended, its other ports are `unreachable`.
-//!   Any reply resumes the device. A device never has more than three unanswered MADs, expired ones
-//!   included. Expired MADs that were sent before a MAD that was answered in time are lost and not
-//!   counted. This rule protects a slow device from too many requests. A device that was silent for
-//!   a slot is queried last in the next slot.
-//! - **5** Ports that were not queried at `ask_until` are `skipped`; at `close_at` the slot is
-//!   over. Every port gets exactly one [`Event::Port`].
+//! The engine *settles* a port when it gives the port its final status for the slot.
+//!
+//! The engine follows these rules. Their numbers are those of `docs/sampling.md`.
+//!
+//! - **2** A device has at most one MAD in flight. All devices together have at most `window`. All
+//!   MADs of a port are sent one after another.
+//! - **3** The engine starts with the device that has the longest estimated service time. It
+//!   continues with this device until all of its ports are done. Some devices were not finished in
+//!   earlier slots. They start before all other devices, and the device that waited longest starts
+//!   first. Each of them continues at the port at which the last slot stopped.
+//! - **4** A MAD leaves the window at its timeout: it *expires*. A reply still counts until the end
+//!   of the grace period, and its port is then `late`. After the first expired MAD of a port, the
+//!   engine skips the remaining groups of this port. After three MADs in a row without a reply, the
+//!   engine sends no further request to the device. When the grace periods of these MADs have
+//!   ended, the other ports of the device become `unreachable`. Any reply ends this state. A device
+//!   never has more than three unanswered MADs. Expired MADs are included in this number. If the
+//!   device answers a MAD in time, earlier expired MADs are lost and no longer included. This limit
+//!   protects a slow device from too many requests. If a device did not answer in a whole slot, the
+//!   next slot queries it last.
+//! - **5** At the time `ask_until`, the ports that were not completely queried become `skipped`. At
+//!   the time `close_at` the slot ends. Every port gets exactly one [`Event::Port`].
 //! - **6** A reply counts only if TID, sender, class, method, attribute and PortSelect match the
-//!   request. Duplicate, foreign and malformed replies are counted separately and do not settle a
-//!   port.
+//!   request. The engine counts duplicate, foreign and malformed replies separately. They do not
+//!   settle a port.
 //!
-//! Rules that come from the InfiniBand specification, with their section:
+//! Some rules come from the InfiniBand specification:
 //!
 //! | rule | IBA vol. 1 |
 //! |---|---|
@@ -51,6 +57,8 @@
 //! | `identity` | verification of the device that answers at a LID |
 //! | `path_queries` | path records of the subnet manager |
 //! | `groups` | counter groups that a device has |
+//! | `due` | the groups of a port that are requested in a slot |
+//! | `last_reads` | the last reply of each group |
 //! | `state` | state of each device and port |
 
 use std::collections::VecDeque;
@@ -61,6 +69,7 @@ use hdrhistogram::Histogram;
 pub use self::config::{Config, DevicePlan};
 pub use self::event::{Event, Key};
 use self::groups::Groups;
+use self::last_reads::LastReads;
 use self::path_queries::{MANAGER_TIMEOUTS, MAX_UNANSWERED, Manager};
 use self::state::{Device, PortProgress, PortState, SendError};
 use super::blocked::{TickOf, WaitTick};
@@ -75,10 +84,12 @@ use crate::time::Instant;
 use crate::types::Tid;
 
 mod config;
+mod due;
 mod event;
 mod failures;
 mod groups;
 mod identity;
+mod last_reads;
 mod path_queries;
 mod replies;
 mod slot;
@@ -95,6 +106,9 @@ pub struct Engine {
     ports: Vec<PortState>,
     /// Replies of the slot, one for each port and group; the groups of a port are adjacent.
     answers: Vec<Answer>,
+    last_reads: LastReads,
+    /// Number of the next slot.
+    next_slot: u64,
     /// Devices in the order in which a slot starts with them.
     order: Vec<u32>,
     /// Devices that may be queried now.
@@ -160,6 +174,8 @@ impl Engine {
         let agents = Timeouts { timeout: config.timeout, grace: config.grace };
         Self {
             inflight: Inflight::new(seed as u32, (capacity, agents), (MAX_UNANSWERED, MANAGER_TIMEOUTS)),
+            last_reads: LastReads::new(ports.len(), config.groups.len()),
+            next_slot: 0,
             order: (0..devices.len() as u32).collect(),
             ready: VecDeque::with_capacity(2 * devices.len()),
             events: VecDeque::with_capacity(2 * ports.len() + 4 * devices.len() + 2),
@@ -195,6 +211,7 @@ impl Engine {
         let answers = &self.answers[port * groups..(port + 1) * groups];
         Sample {
             rtt: slot.rtt,
+            rtt_min: slot.rtt_min,
             mads: slot.mads,
             at: slot.at.unwrap_or(self.stats.ended),
             mad_status: slot.mad_status,
@@ -205,6 +222,8 @@ impl Engine {
             tick: has.tick.known().and_then(|tick| Some(WaitTick { tick, of: TickOf::of(identity.info()?)? })),
             unsupported: has.unsupported(),
             forced: has.forced(),
+            cadence: &self.config.cadence,
+            circumstances: self.circumstances(port as u32),
             // Replies of another device are withheld.
             ..Sample::new(status, &self.config.groups, if status == Status::WrongDevice { &[] } else { answers })
         }
@@ -238,10 +257,18 @@ impl Engine {
         self.finish_if_settled(now);
     }
 
+    /// Sets the number of the next slot. Without this call slots are numbered in sequence. The
+    /// [cadence](Config::cadence) of groups counts slots by their numbers.
+    pub fn number_next_slot(&mut self, number: u64) {
+        self.next_slot = number;
+    }
+
     /// Starts a slot. It ends with [`Event::SlotDone`], at `close_at` at the latest. A slot that is
     /// still running is closed first.
     pub fn start_slot(&mut self, now: Instant, ask_until: Instant, close_at: Instant) {
         self.close(now);
+        self.last_reads.set_slot(self.next_slot);
+        self.next_slot += 1;
         self.phase = Phase::Slot { ask_until, close_at, requesting: true, final_wait: FinalWait::NotStarted };
         for port in &mut self.ports {
             port.slot = PortProgress::default();

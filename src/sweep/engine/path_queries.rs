@@ -1,13 +1,16 @@
-//! Path records of the subnet manager: the LID of a device and the service level to it.
+//! Queries for path records. The subnet manager answers them. A path record contains the LID of a
+//! device and the service level of the path to it.
 //!
-//! 1. One query at a time waits for its reply. If there is no reply, the next query is sent after
-//!    [`MANAGER_TIMEOUTS`]`.timeout`. A late reply still counts until the grace period ends.
-//! 2. A lost query delays only its own device. It is sent up to three times, with pauses. Then the
-//!    device is swept without a path record, and a new query starts in a later slot. A
-//!    query that is answered with the status "busy" is sent again in the same way.
-//! 3. After three queries in a row without a reply the subnet manager counts as silent. Then all
-//!    queries are dropped until a later slot, and a single query at a time tests whether it
-//!    answers.
+//! 1. One query at a time waits for its reply. If the reply does not arrive within
+//!    [`MANAGER_TIMEOUTS`]`.timeout`, the engine sends the next query. A late reply still counts
+//!    until the grace period ends.
+//! 2. A lost query delays only its own device. The engine sends it up to three times, with pauses.
+//!    Then it sweeps the device without a path record, and starts a new query in a later slot. If
+//!    the subnet manager answers with the status "busy", the engine repeats the query in the same
+//!    way.
+//! 3. After three queries in a row without a reply, the subnet manager counts as *silent*. The
+//!    engine then drops all waiting queries until a later slot. From then on it sends a single
+//!    query at a time, to test whether the subnet manager answers.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Evaluation of replies: checks each reply against its request and uses its data.
+//! Evaluates replies: checks each reply against its request, and uses its data.
 
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ impl Engine {
         match transaction.purpose {
             // The request is sent again, to another agent.
             Purpose::Counters { port, .. } if redirected => {
-                self.ports[port as usize].slot.rtt += rtt;
+                self.ports[port as usize].slot.add_round_trip(rtt);
                 if !self.is_requesting() {
                     self.drop_repeat(index, now);
                 }
@@ -181,13 +181,15 @@ impl Engine {
         now: Instant,
     ) {
         let progress = &mut self.ports[port as usize].slot;
-        (progress.rtt, progress.at) = (progress.rtt + rtt, Some(now));
+        progress.add_round_trip(rtt);
+        progress.at = Some(now);
         progress.close_one();
         // The time of receipt counts: a reply may wait in the transport while the timeout passes.
         progress.late |= transaction.expired || rtt > self.config.timeout;
         match answer {
             Ok(data) => {
                 self.devices[transaction.device as usize].groups.take_answer(group);
+                self.last_reads.record(port, group, transaction.generation);
                 let place = port as usize * self.config.groups.len() + usize::from(group);
                 self.answers[place] = Answer { at: Some(now), data: *data };
             }

@@ -15,7 +15,7 @@ impl Engine {
         self.stats.restart(now);
         for index in 0..self.devices.len() as u32 {
             let device = &mut self.devices[index as usize];
-            device.restart();
+            device.restart(&self.config.groups, &self.config.cadence, self.last_reads.slot());
             device.progress.passes = passes;
             device.groups.retry_disabled(now);
             self.start_checks(index, now);

@@ -1,9 +1,11 @@
-//! The next request to a device: first its checks, then the counters of its ports.
+//! Selects the next request to a device: first the checks of the device, then the counters of its
+//! ports.
 //!
-//! The checks, in their order: capabilities (ClassPortInfo), identity (NodeInfo), optional
-//! attributes (PortSamplesControl), links (PortInfo, PortInfoExtended). At last each group without
-//! a bit in the masks is probed. Most slots have no checks. A discovery makes several passes over
-//! the checks, a slot makes one.
+//! The checks have this order: capabilities (ClassPortInfo), identity (NodeInfo), optional
+//! attributes (PortSamplesControl), links (PortInfo, PortInfoExtended). After them comes one probe
+//! for each optional group whose presence is not known. Most slots have no checks. A discovery,
+//! which runs before the first slot, repeats the checks several times. A slot makes each check
+//! once.
 
 use super::groups::Learned;
 use super::{Engine, Phase};
@@ -66,9 +68,19 @@ impl Engine {
 
     fn next_counters(&mut self, index: u32, now: Instant) -> Option<(Query, Purpose)> {
         while let Some(port) = self.devices[index as usize].current_port() {
+            let from = self.devices[index as usize].progress.group;
+            let mut due = self.due_groups(port).filter(|group| *group >= from);
+            let (next, is_last) = (due.next(), due.next().is_none());
+            drop(due);
+            if next.is_some() && self.reads_link(port) {
+                self.ports[port as usize].slot.link_read = true;
+                return Some((smp_query(smp::PORT_INFO, self.ports[port as usize].num), Purpose::Link { port }));
+            }
+            if next.is_none() && self.settle_idle(port, now) {
+                self.devices[index as usize].progress.next_port();
+                continue;
+            }
             let device = &mut self.devices[index as usize];
-            let mut wanted = (device.progress.group..self.config.groups.len() as u8).filter(|group| device.groups.has(*group));
-            let (next, is_last) = (wanted.next(), wanted.next().is_none());
             if let Some(group) = next {
                 device.progress.group = group + 1;
                 let progress = &mut self.ports[port as usize].slot;
@@ -108,6 +120,9 @@ impl Engine {
         self.drop_repeat(index, now);
         while let Some(port) = self.devices[index as usize].current_port() {
             self.devices[index as usize].progress.next_port();
+            if status == Status::Skipped && self.settle_idle(port, now) {
+                continue;
+            }
             let progress = &mut self.ports[port as usize].slot;
             if progress.mads == 0 {
                 self.settle(port, status, now);
@@ -195,6 +210,7 @@ impl Engine {
         let port = device.ports.start + step / 2;
         let num = self.ports[port as usize].num;
         if step.is_multiple_of(2) {
+            self.ports[port as usize].slot.link_read = true;
             return Some((smp_query(smp::PORT_INFO, num), Purpose::Link { port }));
         }
         let has_two_views = device.groups.capabilities.known().is_some_and(|known| known.mask & Capabilities::RS_FEC != 0);

@@ -1,11 +1,11 @@
 //! A query of one port, outside of a sweep.
 //!
-//! No engine is involved: a [`Client`] sends one request after another and waits for each reply.
-//! Groups that the device does not have are not requested, by the same masks as in a sweep. Each
-//! group without a reply has a reason ([`QueryResult::missing`]).
+//! This module does not use the engine. A [`Client`] sends one request after another, and waits for
+//! each reply. It does not request groups that the device does not have. The masks of the device
+//! decide this, as in a sweep. Each group without a reply has a reason ([`QueryResult::missing`]).
 //!
-//! The result is printed as `perfquery` does ([`QueryResult::text`]), or as the record of a sweep
-//! ([`QueryResult::record`]).
+//! There are two forms of output: the text of `perfquery` ([`QueryResult::text`]), and the record
+//! of a sweep ([`QueryResult::record`]).
 
 use std::fmt;
 use std::time::Duration;
@@ -56,6 +56,8 @@ pub struct Response {
     pub mads: u32,
     /// Sum of the round trips of the answered MADs.
     pub rtt: Duration,
+    /// Shortest of these round trips; `None` without one.
+    pub rtt_min: Option<Duration>,
     /// The attribute and its time of receipt.
     pub answer: Result<(Instant, Data), NoAnswer>,
 }
@@ -121,6 +123,8 @@ pub struct QueryResult {
     mads: u32,
     /// Sum of the round trips of these MADs.
     rtt: Duration,
+    /// Shortest of these round trips.
+    rtt_min: Option<Duration>,
     at: Instant,
 }
 
@@ -182,6 +186,12 @@ pub fn run<C: Client>(query: PortQuery, client: &mut C) -> Result<QueryResult, C
 }
 
 impl Response {
+    /// Adds a round trip.
+    pub fn add_round_trip(&mut self, rtt: Duration) {
+        self.rtt += rtt;
+        self.rtt_min = Some(self.rtt_min.map_or(rtt, |least| least.min(rtt)));
+    }
+
     fn data(&self) -> Option<Data> {
         self.answer.ok().map(|(_, data)| data)
     }
@@ -206,12 +216,14 @@ impl QueryResult {
             missing: vec![None; count],
             mads: 0,
             rtt: Duration::ZERO,
+            rtt_min: None,
             at: Instant::ZERO,
         }
     }
 
     fn take(&mut self, place: usize, response: &Response) {
         (self.mads, self.rtt) = (self.mads + response.mads, self.rtt + response.rtt);
+        self.rtt_min = self.rtt_min.into_iter().chain(response.rtt_min).min();
         match response.answer {
             Ok((at, data)) => (self.counters[place], self.at) = (Answer { at: Some(at), data }, at),
             Err(reason) => self.missing[place] = Some(Missing::NoAnswer(reason)),
@@ -304,7 +316,16 @@ impl QueryResult {
         let mut reading = Reading::new(&columns);
         reading.take(&columns, slot, &sample);
         let mut line = Vec::new();
-        let record = PortRecord { ts, slot, sampler, identity: &identity, sample: &sample, reading: &reading, columns: &columns };
+        let record = PortRecord {
+            ts,
+            slot,
+            sampler,
+            is_secondary: false,
+            identity: &identity,
+            sample: &sample,
+            reading: &reading,
+            columns: &columns,
+        };
         record::write(&record, &mut line);
         Some(line)
     }
@@ -337,6 +358,7 @@ impl QueryResult {
         });
         Sample {
             rtt: self.rtt,
+            rtt_min: self.rtt_min,
             mads: self.mads,
             at: self.at,
             mad_status: self.failures().filter_map(status_of).last(),

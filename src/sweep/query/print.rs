@@ -1,7 +1,7 @@
 //! Output of one group of one port in the format of `perfquery`.
 //!
-//! A heading is followed by one line per field: the name, dots up to a fixed column, and the value
-//! as on the wire. Data counters are therefore in words of 4 octets.
+//! The output has a heading, and then one line per field. A line has the name, dots up to a fixed
+//! column, and the value as in the MAD. So data counters are in words of 4 octets.
 //!
 //! `tests/ibsim/query.rs` compares the output with `perfquery` line by line. The only difference is
 //! QP1Dropped: `perfquery` prints VL15Dropped there.

@@ -30,7 +30,7 @@ impl Client for Script {
         let at = Instant::from_nanos(1000 * self.requested.len() as u64);
         let answer = self.answers.get(&key).copied().unwrap_or(Err(NoAnswer::Silent));
         let (mads, rtt) = if answer.is_ok() { (1, Duration::from_micros(10)) } else { (3, Duration::ZERO) };
-        Ok(Response { mads, rtt, answer: answer.map(|data| (at, data)) })
+        Ok(Response { mads, rtt, rtt_min: Some(rtt).filter(|rtt| !rtt.is_zero()), answer: answer.map(|data| (at, data)) })
     }
 }
 
@@ -180,7 +180,7 @@ fn record_has_the_fields_of_a_sweep() {
         (port.link.as_str(), port.link_source.as_str(), port.identity.as_str(), port.status.as_str()),
         ("4xEDR", "live", "ok", "ok")
     );
-    assert_eq!((port.mads, port.rtt_ns, port.dt_ns, port.xmit_gbps), (4, 40_000, None, None));
+    assert_eq!((port.mads, port.rtt_ns, port.rtt_min_ns, port.dt_ns, port.xmit_gbps), (4, 40_000, Some(10_000), None, None));
     assert_eq!(port.counter("port_xmit_data_bytes"), Some(4000));
     assert_eq!((port.counter("symbol_error_counter"), port.saturated), (Some(0xffff), vec!["symbol_error_counter".to_owned()]));
 }

@@ -1,4 +1,4 @@
-//! A clock that moves only when its driver waits.
+//! A clock for simulated time. It advances only when its driver waits.
 
 use std::io;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

@@ -1,7 +1,8 @@
-//! A sweep in virtual time: the driver's loop on a simulated fabric, without waiting.
+//! A sweep in virtual time (simulated time). It runs the loop of the driver on a simulated fabric,
+//! without waiting.
 //!
-//! Time jumps from one completion or timeout to the next, so that a test can run an hour of a large
-//! fabric. Two runs with the same fabric, options and seed are identical.
+//! The time jumps from one completion or timeout of a MAD to the next. So a test can run one hour
+//! of a large fabric. Two runs with the same fabric, options and seed are identical.
 //!
 //! [`VirtualSweep`] runs slots without records. A [`Driver`](super::driver::Driver) with a
 //! [`VirtualClock`] and a [`VirtualTransport`] also writes records.

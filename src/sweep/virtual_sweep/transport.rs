@@ -1,4 +1,4 @@
-//! The simulated fabric as a transport in virtual time.
+//! A transport to the simulated fabric, in simulated (virtual) time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

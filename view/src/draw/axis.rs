@@ -1,5 +1,7 @@
-//! Marks of axes and their labels.
+//! Marks of axes and their labels; values with their units.
 
+use ibnet_analysis::heat::range::{ColorRange, Origin};
+use ibnet_analysis::metric::Unit;
 use ibnet_analysis::when::Zone;
 
 /// Returns about `most` marks of a linear axis, at round numbers.
@@ -40,13 +42,84 @@ pub fn number(value: f64) -> String {
 
 /// Formats a duration with its unit: `38 us`.
 pub fn nanos(ns: f64) -> String {
-    let (scaled, unit) = match ns.abs() {
-        1e9.. => (ns / 1e9, "s"),
-        1e6.. => (ns / 1e6, "ms"),
-        1e3.. => (ns / 1e3, "us"),
-        _ => (ns, "ns"),
-    };
-    format!("{} {unit}", number(scaled))
+    quantity(ns, Unit::Nanoseconds)
+}
+
+/// The form of values of about the same size.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Scale {
+    /// Factor from the unit of the metric to the displayed unit.
+    pub factor: f64,
+    /// The displayed unit.
+    pub unit: &'static str,
+}
+
+impl Scale {
+    /// Returns the scale for values up to `most`, in the unit of the metric.
+    pub fn of(unit: Unit, most: f64) -> Self {
+        // Displayed units with their sizes in the unit of the metric, the largest first.
+        let units: &[(f64, &'static str)] = match unit {
+            Unit::Gbps => &[(1e3, "Tb/s"), (1.0, "Gb/s"), (1e-3, "Mb/s"), (1e-6, "kb/s")],
+            Unit::ShareOfLink | Unit::ShareOfTime => &[(0.01, "%")],
+            Unit::Nanoseconds => &[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")],
+            Unit::OctetsPerSecond => &[(1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")],
+            Unit::TicksPerSecond => &[(1.0, "ticks/s")],
+            Unit::PerSecond => &[(1.0, "/s")],
+        };
+        // Zero has the unit of the metric. A little rounding is not a reason for a smaller unit.
+        let (size, unit) = if most == 0.0 {
+            units.iter().find(|(size, _)| *size <= 1.0)
+        } else {
+            units.iter().find(|(size, _)| most.abs() >= size * (1.0 - 1e-9)).or(units.last())
+        }
+        .copied()
+        .unwrap_or((1.0, ""));
+        Self { factor: 1.0 / size, unit }
+    }
+
+    /// Formats a value with its unit.
+    pub fn format(&self, value: f64) -> String {
+        let space = if self.unit.starts_with('/') { "" } else { " " };
+        format!("{}{space}{}", number(value * self.factor), self.unit)
+    }
+}
+
+/// Formats a value with the unit that fits its size: `2.65 ms`, `98.1 Gb/s`, `31 %`.
+pub fn quantity(value: f64, unit: Unit) -> String {
+    Scale::of(unit, value).format(value)
+}
+
+/// Describes the colours of a range: `colours: 0 to a full link (100 Gb/s)`.
+pub fn colours(range: &ColorRange, unit: Unit) -> String {
+    let (low, high) = (quantity(range.low, unit), quantity(range.high, unit));
+    match range.origin {
+        Origin::Full if unit == Unit::ShareOfTime => format!("colours: 0 to all of the time ({high})"),
+        Origin::Full => format!("colours: 0 to a full link ({high})"),
+        Origin::Largest if range.is_log => format!("colours: logarithmic, from {low} to {high}; 0 apart"),
+        Origin::Largest => format!("colours: 0 to the largest value ({high})"),
+        Origin::MeanDeviation => format!("colours: 0 to mean + mean absolute deviation ({high}); larger values look alike"),
+        Origin::Percentile(percent) => format!("colours: 0 to percentile {percent} ({high}); larger values look alike"),
+        Origin::Given => format!("colours: {low} to {high}, as given"),
+    }
+}
+
+/// Returns about `most` marks of a range of colours with their labels.
+pub fn color_marks(range: &ColorRange, unit: Unit, most: usize) -> Vec<(f64, String)> {
+    if !range.is_log {
+        let scale = Scale::of(unit, range.high);
+        let marks = marks(range.low * scale.factor, range.high * scale.factor, most);
+        return marks.into_iter().map(|mark| (mark / scale.factor, format_mark(mark, scale.unit))).collect();
+    }
+    let (first, last) = (range.low.log10().ceil() as i32, range.high.log10().floor() as i32);
+    let step = ((last - first) / most.max(1) as i32 + 1).max(1) as usize;
+    let decades: Vec<f64> = (first..=last).step_by(step).map(|decade| 10_f64.powi(decade)).collect();
+    // Less than a decade: the ends are the marks.
+    let marks = if decades.len() > 1 { decades } else { vec![range.low, range.high] };
+    [0.0].into_iter().chain(marks).map(|mark| (mark, quantity(mark, unit))).collect()
+}
+
+fn format_mark(mark: f64, unit: &'static str) -> String {
+    Scale { factor: 1.0, unit }.format(mark)
 }
 
 const SECOND: u64 = 1_000_000_000;
@@ -123,5 +196,37 @@ mod tests {
         let texts: Vec<_> = marks.iter().map(|(_, text)| text.as_str()).collect();
         assert_eq!(texts, ["12:02", "12:04", "12:06", "12:08", "12:10"]);
         assert_eq!(marks[0].0, noon + 120 * SECOND);
+    }
+
+    #[test]
+    fn units_follow_the_size_of_the_value() {
+        for (value, unit, text) in [
+            (2_650_000.0, Unit::Nanoseconds, "2.65 ms"),
+            (0.0, Unit::Nanoseconds, "0 ns"),
+            (0.31, Unit::PerSecond, "0.31/s"),
+            (12_000.0, Unit::PerSecond, "12k/s"),
+            (0.981, Unit::ShareOfLink, "98.1 %"),
+            (0.0, Unit::ShareOfTime, "0 %"),
+            (100.0, Unit::Gbps, "100 Gb/s"),
+            (3600.0, Unit::Gbps, "3.6 Tb/s"),
+            (0.02, Unit::Gbps, "20 Mb/s"),
+            (12.5e9, Unit::OctetsPerSecond, "12.5 GB/s"),
+            (2.65e6, Unit::TicksPerSecond, "2.65M ticks/s"),
+        ] {
+            assert_eq!(quantity(value, unit), text);
+        }
+    }
+
+    #[test]
+    fn colours_have_marks_and_a_description() {
+        let range = |low, high, is_log, origin| ColorRange { low, high, is_log, origin };
+        let link = range(0.0, 1.0, false, Origin::Full);
+        assert_eq!(colours(&link, Unit::ShareOfLink), "colours: 0 to a full link (100 %)");
+        let marks = |range, unit, most| color_marks(&range, unit, most).into_iter().map(|(_, text)| text).collect::<Vec<_>>();
+        assert_eq!(marks(link, Unit::ShareOfLink, 5), ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]);
+        let errors = range(0.05, 3000.0, true, Origin::Largest);
+        assert_eq!(colours(&errors, Unit::PerSecond), "colours: logarithmic, from 0.05/s to 3000/s; 0 apart");
+        assert_eq!(marks(errors, Unit::PerSecond, 9), ["0/s", "0.1/s", "1/s", "10/s", "100/s", "1000/s"]);
+        assert_eq!(marks(range(2.0, 5.0, true, Origin::Largest), Unit::PerSecond, 9), ["0/s", "2/s", "5/s"]);
     }
 }

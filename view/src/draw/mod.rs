@@ -1,23 +1,27 @@
-//! Picture files: PNG or SVG by plotters.
+//! Writes picture files, PNG or SVG.
 //!
-//! The font is DejaVu Sans from the crate `dejavu`, so that pictures are equal on all machines,
-//! even on those without fonts. Large areas of cells are images. An image is copied into a PNG, and
-//! is one element of an SVG.
+//! A picture draws the shapes of the crate plotters. [`svg`] writes them with the canvas that all
+//! pictures of the project use. [`bitmap`] draws them as pixels. [`font`] has the letters of both.
+//! A large area of cells is drawn as an image, which is one element of an SVG.
 
 use std::path::Path;
-use std::sync::LazyLock;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use ibnet::drawing::canvas::Canvas;
+use ibnet::types::Printable;
 use miette::Diagnostic;
 use plotters::coord::Shift;
 use plotters::drawing::DrawingAreaErrorKind;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{FontDesc, register_font};
 
 pub mod axis;
+mod bitmap;
+pub mod font;
 pub mod palette;
+mod svg;
+
+use self::bitmap::PixelBackend;
+use self::svg::SvgBackend;
 
 /// Format of a picture file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,7 +33,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the format by the extension of a file name; `None` for other extensions.
+    /// Returns the format by the extension of a file name, or `None` for other extensions.
     pub fn of(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?;
         [("png", Self::Png), ("svg", Self::Svg)]
@@ -39,7 +43,7 @@ impl Format {
     }
 }
 
-/// Pixels that are drawn above all else.
+/// Pixels of an area.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Image {
     /// Upper left corner in pixels.
@@ -67,16 +71,16 @@ pub trait Drawing {
     /// Returns width and height in pixels.
     fn size(&self) -> (u32, u32);
 
-    /// Draws everything but the images on a white background.
+    /// Returns the title, which browsers and screen readers show. Empty by default.
+    fn title(&self) -> String {
+        String::new()
+    }
+
+    /// Draws everything on a white background.
     ///
     /// # Errors
     /// Returns the errors of the backend.
     fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Drawn<DB>;
-
-    /// Returns the images.
-    fn images(&self) -> Vec<Image> {
-        Vec::new()
-    }
 }
 
 /// Returns the contents of the picture file.
@@ -84,13 +88,24 @@ pub trait Drawing {
 /// # Errors
 /// Returns an error if the picture is too large.
 pub fn render(drawing: &impl Drawing, format: Format) -> Result<Vec<u8>, DrawError> {
-    static FONT: LazyLock<bool> = LazyLock::new(|| register_font("sans-serif", FontStyle::Normal, dejavu::sans::regular()).is_ok());
-    if !*FONT {
-        return Err(failed("the font is not readable"));
-    }
+    let size = drawing.size();
     match format {
-        Format::Png => png(drawing),
-        Format::Svg => svg(drawing).map(String::into_bytes),
+        Format::Png => {
+            let mut pixels = vec![255; size.0 as usize * size.1 as usize * 3];
+            let area = PixelBackend::new(&mut pixels, size).into_drawing_area();
+            drawing.draw(&area).and_then(|()| area.present()).map_err(failed)?;
+            drop(area);
+            bitmap::encode(size, &pixels).map_err(failed)
+        }
+        Format::Svg => {
+            let mut canvas = Canvas::new();
+            svg::open(&mut canvas, size, &drawing.title());
+            let area = SvgBackend::new(&mut canvas, size).into_drawing_area();
+            drawing.draw(&area).and_then(|()| area.present()).map_err(failed)?;
+            drop(area);
+            canvas.close("svg");
+            Ok(canvas.finish().into_bytes())
+        }
     }
 }
 
@@ -98,58 +113,12 @@ fn failed(error: impl std::fmt::Display) -> DrawError {
     DrawError { why: error.to_string() }
 }
 
-fn png(drawing: &impl Drawing) -> Result<Vec<u8>, DrawError> {
-    let (width, height) = drawing.size();
-    let mut pixels = vec![255; width as usize * height as usize * 3];
-    {
-        let area = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
-        drawing.draw(&area).and_then(|()| area.present()).map_err(failed)?;
-    }
-    for Image { at: (left, top), size, rgb } in drawing.images() {
-        for (row, line) in rgb.chunks_exact(size.0 as usize * 3).enumerate() {
-            let start = ((top as usize + row) * width as usize + left as usize) * 3;
-            if let Some(room) = pixels.get_mut(start..start + line.len()) {
-                room.copy_from_slice(line);
-            }
-        }
-    }
-    encode((width, height), &pixels)
-}
-
-fn encode((width, height): (u32, u32), pixels: &[u8]) -> Result<Vec<u8>, DrawError> {
-    let mut file = Vec::new();
-    let mut encoder = png::Encoder::new(&mut file, width, height);
-    encoder.set_color(png::ColorType::Rgb);
-    encoder.set_depth(png::BitDepth::Eight);
-    encoder.write_header().and_then(|mut writer| writer.write_image_data(pixels)).map_err(failed)?;
-    Ok(file)
-}
-
-fn svg(drawing: &impl Drawing) -> Result<String, DrawError> {
-    let mut text = String::new();
-    {
-        let area = SVGBackend::with_string(&mut text, drawing.size()).into_drawing_area();
-        drawing.draw(&area).and_then(|()| area.present()).map_err(failed)?;
-    }
-    let images = drawing.images().into_iter().map(|Image { at: (x, y), size, rgb }| {
-        let data = STANDARD.encode(encode(size, &rgb)?);
-        let (width, height) = size;
-        Ok(format!(
-            "<image x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" style=\"image-rendering:pixelated\" href=\"data:image/png;base64,{data}\"/>\n"
-        ))
-    });
-    let images = images.collect::<Result<String, DrawError>>()?;
-    let end = text.rfind("</svg>").unwrap_or(text.len());
-    text.insert_str(end, &images);
-    Ok(text)
-}
-
-/// Returns the font. Capital letters are about a fifth smaller than `size` pixels.
+/// Returns the font. A line of it is `size` pixels high; capital letters are 0.63 of that.
 pub fn font(size: u32) -> FontDesc<'static> {
     FontDesc::new(FontFamily::SansSerif, f64::from(size), FontStyle::Normal)
 }
 
-/// Writes a text. `at` is the point of the text that `h` and `v` select.
+/// Writes a text with control characters escaped. `at` is the point of the text that `h` and `v` select.
 ///
 /// # Errors
 /// Returns the errors of the backend.
@@ -161,7 +130,8 @@ pub fn write<DB: DrawingBackend>(
     (h, v): (HPos, VPos),
     color: &RGBColor,
 ) -> Drawn<DB> {
-    area.draw_text(text, &font(size).color(color).pos(Pos::new(h, v)), at)
+    // A node description can have any characters.
+    area.draw_text(&Printable(text).to_string(), &font(size).color(color).pos(Pos::new(h, v)), at)
 }
 
 /// Draws a line of one pixel width.
@@ -172,9 +142,23 @@ pub fn line<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, from: (i32, i32),
     area.draw(&PathElement::new(vec![from, to], color))
 }
 
+/// Draws an image.
+///
+/// # Errors
+/// Returns the errors of the backend.
+pub fn image<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, image: &Image) -> Drawn<DB> {
+    match BitMapElement::with_ref(image.at, image.size, &image.rgb) {
+        Some(element) => area.draw(&element),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Markup, a terminal escape, a change of direction, and a character that XML forbids.
+    const HOSTILE: &str = "</text><script>\"&'\u{1b}[2J\u{202e}\u{fffe}\0";
 
     struct Hostile;
 
@@ -184,11 +168,8 @@ mod tests {
         }
 
         fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Drawn<DB> {
-            write(area, "</text><script>\"&'", 14, (5, 5), (HPos::Left, VPos::Top), &BLACK)
-        }
-
-        fn images(&self) -> Vec<Image> {
-            vec![Image { at: (100, 10), size: (2, 1), rgb: vec![1, 2, 3, 4, 5, 6] }]
+            write(area, HOSTILE, 14, (5, 5), (HPos::Left, VPos::Top), &BLACK)?;
+            image(area, &Image { at: (100, 10), size: (2, 1), rgb: vec![1, 2, 3, 4, 5, 6] })
         }
     }
 
@@ -196,6 +177,7 @@ mod tests {
     fn names_are_escaped_in_svg() {
         let text = String::from_utf8(render(&Hostile, Format::Svg).unwrap()).unwrap();
         assert!(text.contains("&lt;/text&gt;&lt;script&gt;") && !text.contains("<script"), "{text}");
+        assert!(!text.contains(['\u{1b}', '\u{202e}', '\u{fffe}', '\0']), "{text:?}");
         let mut reader = quick_xml::Reader::from_str(&text);
         let mut images = 0;
         loop {

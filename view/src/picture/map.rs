@@ -1,5 +1,5 @@
-//! Map of the fabric as SVG: switches in rows by tier; the colour and the width of a link are its
-//! utilization. Hosts are a strip in the box of their switch, or boxes below it.
+//! Draws a map of the fabric as SVG. Switches are in rows by tier. The colour and the width of a
+//! link show its utilization. Hosts are a strip in the box of their switch, or boxes below it.
 
 use ibnet::drawing::canvas::{Canvas, FONT, px, shortened};
 use ibnet::drawing::layout::Net;

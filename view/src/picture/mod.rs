@@ -1,6 +1,9 @@
-//! Pictures: heat maps and latency by plotters as PNG or SVG, jobs and maps as SVG.
+//! Draws pictures. Heat maps, jobs, latency and sweeps are PNG or SVG, maps are SVG.
 
+mod curves;
 pub mod heat;
 pub mod job;
 pub mod latency;
 pub mod map;
+pub mod sweeps;
+pub mod timeline;

@@ -1,20 +1,33 @@
-//! Table of link faults and error counters.
+//! Report on devices that do not answer, and table of link faults and error counters.
 
 use std::fmt::Write;
 
-use ibnet::types::Printable;
+use ibnet::types::{NodeKind, Printable};
+use ibnet_analysis::devices::{DeviceFault, FaultyDevice};
 use ibnet_analysis::errors::{Errors, FaultyPort, LinkFault};
 use ibnet_analysis::ports::change::CounterChange;
 use ibnet_analysis::ports::{ERRORS, PortName, is_part};
+use ibnet_analysis::when::Zone;
 
-use super::table;
+use super::{count, table};
 
-/// Writes the faults as a table, then notes on ports that the table does not list.
-pub fn report(errors: &Errors<'_>) -> String {
-    let mut text = String::new();
+/// Largest number of names in a sentence.
+const MOST_NAMES: usize = 8;
+
+/// Writes the devices that do not answer, the faults of ports as a table, and notes on ports that
+/// the table does not list. `when` is the text of the time range.
+pub fn report(errors: &Errors<'_>, when: &str, zone: &Zone) -> String {
+    let mut text = devices_first(errors);
+    let _ = writeln!(text, "{when}");
     let links = errors.faulty.iter().filter(|port| port.fault.is_some()).count();
     let counting = errors.faulty.iter().filter(|port| !port.counters.is_empty()).count();
-    let _ = writeln!(text, "{} ports; ports with errors: {counting}; links with faults: {links}", errors.ports);
+    let _ = writeln!(text, "{}; ports with errors: {counting}; links with faults: {links}", count(errors.ports, "port"));
+    if !errors.devices.is_empty() {
+        let mut table = table::new();
+        table.set_header(["state", "device", "kind", "since", "ports", "behind it"]);
+        table.add_rows(errors.devices.iter().map(|device| device_row(device, zone)));
+        let _ = writeln!(text, "\n{}", table::to_text(table, &[4]));
+    }
     if !errors.faulty.is_empty() {
         let mut table = table::new();
         table.set_header(["state", "port", "to", "link", "counter", "increase", "rate", "value"]);
@@ -28,13 +41,71 @@ pub fn report(errors: &Errors<'_>) -> String {
     text
 }
 
+/// Names the devices that do not answer in one line.
+fn devices_first(errors: &Errors<'_>) -> String {
+    let dead: Vec<&FaultyDevice> = errors.devices.iter().filter(|device| device.fault == DeviceFault::Unreachable).collect();
+    if dead.is_empty() {
+        return String::new();
+    }
+    let switches = dead.iter().filter(|device| device.kind == Some(NodeKind::Switch)).count();
+    let (of_switches, of_hosts) = (count(switches, "switch"), count(dead.len() - switches, "host port"));
+    let what = match (switches, dead.len() - switches) {
+        (0, _) => of_hosts,
+        (_, 0) => of_switches,
+        _ => format!("{of_switches} and {of_hosts}"),
+    };
+    let verb = if dead.len() == 1 { "does not answer" } else { "do not answer" };
+    let name = |device: &&FaultyDevice| match device.behind.len() {
+        0 => name(device),
+        behind => format!("{} ({} behind it)", name(device), count(behind, "device")),
+    };
+    let mut names: Vec<String> = dead.iter().take(MOST_NAMES).map(name).collect();
+    if dead.len() > MOST_NAMES {
+        names.push(format!("and {} more", dead.len() - MOST_NAMES));
+    }
+    format!("{what} {verb}: {}\n", names.join(", "))
+}
+
+/// Returns the name of a device, or its GUID.
+fn name(device: &FaultyDevice) -> String {
+    let node = device.port.node.trim();
+    if node.is_empty() { device.port.guid.to_string() } else { Printable(node).to_string() }
+}
+
+fn device_row(device: &FaultyDevice, zone: &Zone) -> [String; 6] {
+    let state = match device.fault {
+        DeviceFault::Unreachable => "no answer",
+        DeviceFault::WrongDevice => "wrong device",
+        DeviceFault::WasUnreachable => "was away",
+    };
+    let kind = match device.kind {
+        Some(NodeKind::Switch) => "switch",
+        Some(NodeKind::Router) => "router",
+        Some(NodeKind::Hca) => "host port",
+        None => "",
+    };
+    let since = zone.format(device.since_ns, "%Y-%m-%d %H:%M:%S");
+    let since = if device.answered_before { since } else { format!("{since} or earlier") };
+    let mut behind: Vec<String> = device.behind.iter().take(MOST_NAMES).map(|port| Printable(port.node.trim()).to_string()).collect();
+    if device.behind.len() > MOST_NAMES {
+        behind.push(format!("and {} more", device.behind.len() - MOST_NAMES));
+    }
+    [state.to_owned(), name(device), kind.to_owned(), since, device.ports.to_string(), behind.join(", ")]
+}
+
 fn notes(errors: &Errors<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     if errors.faulty.iter().any(|port| port.changes().any(|(_, change)| change.is_lower_bound)) {
         notes.push("\u{2265}: the counter was reset in between, or it is saturated".to_owned());
     }
+    if errors.devices.iter().any(|device| device.fault == DeviceFault::WrongDevice) {
+        notes.push("wrong device: another device answers at its LID".to_owned());
+    }
+    if errors.at_unreachable > 0 {
+        notes.push(format!("ports with link faults at devices that do not answer, not listed: {}", errors.at_unreachable));
+    }
     if errors.silent > 0 {
-        notes.push(format!("ports that never answered: {}", errors.silent));
+        notes.push(format!("ports without a reply on devices that answer: {}", errors.silent));
     }
     if errors.below > 0 {
         notes.push(format!("ports with errors within the thresholds: {}", errors.below));
@@ -107,6 +178,7 @@ fn rate(events: u64, seconds: f64) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
+    use ibnet_analysis::devices::Devices;
     use ibnet_analysis::errors::Thresholds;
     use ibnet_analysis::ports::{PortKey, PortSummary, Ports};
 
@@ -115,7 +187,7 @@ mod tests {
 
     /// Ten seconds of a leaf switch: port 1 has errors, port 2 is down, port 3 is degraded, port 4
     /// has no fault, port 5 flaps, port 6 counts relay errors, port 7 never answers.
-    fn ports() -> BTreeMap<PortKey, PortSummary> {
+    fn lines() -> Vec<String> {
         let mut lines = Vec::new();
         for slot in [10, 15, 20] {
             let one = |number, rest: &[(&str, serde_json::Value)]| {
@@ -141,13 +213,18 @@ mod tests {
             event(13, (1, 5), "link_down", "down"),
             event(14, (1, 5), "link_up", "active"),
         ]);
-        fold(Ports::with_bins(1), &lines).finish()
+        lines
+    }
+
+    fn read(lines: &[String]) -> (BTreeMap<PortKey, PortSummary>, Devices) {
+        let (ports, devices) = fold((Ports::with_bins(1), Devices::default()), lines);
+        (ports.finish(), devices)
     }
 
     #[test]
     fn table_has_both_ends_rates_and_the_former_link() {
-        let ports = ports();
-        let text = report(&Errors::find(&ports, &Thresholds::default()));
+        let (ports, devices) = read(&lines());
+        let text = report(&Errors::find(&ports, &devices, &Thresholds::default()), "now", &Zone::utc());
         let row = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("no {start} in {text}"));
         let words = |row: &str| row.split("  ").map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(words(row("down")), ["down", "leaf port 2", r"n\u{1b}[2J port 1", "4xEDR, down once"]);
@@ -157,6 +234,27 @@ mod tests {
         let hoq = text.lines().find(|line| line.contains("hoq")).unwrap();
         assert_eq!(words(hoq), ["port_sw_hoq_lifetime_limit_discards", "500", "50.0/s", "1000"], "a part of the counter above");
         assert!(!text.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn devices_that_do_not_answer_are_named_in_the_first_line() {
+        let mut lines = vec![port(1, (9, 1), "core", (2, 9, "leaf02"), &[])];
+        for slot in 1..=2_u64 {
+            let dead = [("status", if slot == 1 { "ok" } else { "unreachable" }.into())];
+            lines.push(port(slot, (2, 9), "leaf02", (9, 1, "core"), &dead));
+            lines.push(port(slot, (2, 1), "leaf02", (0x201, 1, "n\u{1b}1 mlx5_0"), &dead));
+            lines.push(port(slot, (0x201, 1), "n\u{1b}1 mlx5_0", (2, 1, "leaf02"), &dead));
+            lines.push(port(slot, (0x101, 1), "n2 mlx5_0", (1, 1, "leaf01"), &[("status", "unreachable".into())]));
+        }
+        let (ports, devices) = read(&lines);
+        let text = report(&Errors::find(&ports, &devices, &Thresholds::default()), "now", &Zone::utc());
+        let rows: Vec<Vec<&str>> =
+            text.lines().map(|row| row.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect()).collect();
+        assert_eq!(rows[0], ["1 switch and 1 host port do not answer: leaf02 (1 device behind it), n2 mlx5_0"]);
+        assert_eq!(rows[1], ["now"]);
+        assert_eq!(rows[5], ["no answer", "leaf02", "switch", "1970-01-01 00:00:02", "2", "n\\u{1b}1 mlx5_0"]);
+        assert_eq!(rows[6], ["no answer", "n2 mlx5_0", "host port", "1970-01-01 00:00:01 or earlier", "1"]);
+        assert!(!text.contains("without a reply"), "{text}");
     }
 
     #[test]

@@ -3,7 +3,10 @@
 use std::fmt::{self, Write};
 
 use ibnet::types::Printable;
+use ibnet_analysis::job::all::{JobTotal, JobsTraffic};
+use ibnet_analysis::job::imbalance::Imbalance;
 use ibnet_analysis::job::{Job, Node};
+use ibnet_analysis::when::Zone;
 
 use super::{count, percent, table};
 
@@ -32,6 +35,12 @@ fn write_sums(text: &mut String, job: &Job) -> fmt::Result {
     writeln!(text, "injected  {}", octets(sum(|node| node.injected_bytes)))?;
     writeln!(text, "ejected   {}", octets(sum(|node| node.ejected_bytes)))?;
     writeln!(text, "blocked   {:.1} s, summed over the ports", sum(|node| node.blocked_seconds))?;
+    if let Some(wait) = job.blocked_ns_per_byte {
+        writeln!(text, "wait      {wait:.4} ns blocked for each octet that was sent")?;
+    }
+    if let Imbalance { max_to_mean: Some(most), variation: Some(variation), gini: Some(gini) } = job.imbalance {
+        writeln!(text, "balance   largest sender {most:.2} times the mean; coefficient of variation {variation:.2}, Gini {gini:.2}")?;
+    }
     let local = &job.stays;
     if local.injected_bytes > 0.0 {
         let share = |bytes: f64| percent(Some(bytes / local.injected_bytes));
@@ -84,12 +93,66 @@ fn write_links(text: &mut String, job: &Job) -> fmt::Result {
     )
 }
 
+/// Writes a table of all jobs, with the traffic without a job and the sum.
+pub fn report_all(traffic: &JobsTraffic, zone: &Zone) -> String {
+    let mut table = table::new();
+    table.set_header(["job", "nodes", "start", "end", "injected", "ejected", "blocked", "ns/octet", "max/mean", "variation", "Gini"]);
+    let time = |ns| zone.format(ns, "%Y-%m-%d %H:%M:%S");
+    let seconds = |seconds: f64| format!("{seconds:.1} s");
+    for job in traffic.jobs.iter().filter(|job| job.job.is_some()) {
+        let nodes = if job.missing.is_empty() {
+            job.nodes.len().to_string()
+        } else {
+            format!("{} of {}", job.nodes.len(), job.nodes.len() + job.missing.len())
+        };
+        let Imbalance { max_to_mean, variation, gini } = job.imbalance;
+        let [most, variation, gini] = [max_to_mean, variation, gini].map(|value| value.map_or_else(dash, |value| format!("{value:.2}")));
+        table.add_row([
+            Printable(job.job.as_deref().unwrap_or_default()).to_string(),
+            nodes,
+            job.start_ns.map_or_else(dash, time),
+            job.end_ns.map_or_else(|| "running".to_owned(), time),
+            octets(job.injected_bytes),
+            octets(job.ejected_bytes),
+            seconds(job.blocked_seconds),
+            job.blocked_ns_per_byte.map_or_else(dash, |wait| format!("{wait:.4}")),
+            most,
+            variation,
+            gini,
+        ]);
+    }
+    let sum =
+        |value: fn(&JobTotal) -> f64, is_in: fn(&JobTotal) -> bool| traffic.jobs.iter().filter(|job| is_in(job)).map(value).sum::<f64>();
+    for (name, is_in) in [("no job", (|job| job.job.is_none()) as fn(&JobTotal) -> bool), ("total", |_| true)] {
+        let [injected, ejected] = [sum(|job| job.injected_bytes, is_in), sum(|job| job.ejected_bytes, is_in)].map(octets);
+        table.add_row([name, "", "", "", &injected, &ejected, &seconds(sum(|job| job.blocked_seconds, is_in))]);
+    }
+    format!(
+        "{}\n\n\
+         Values are those within the time of each job. \"blocked\" is summed over the ports of its nodes; \"ns/octet\" is blocked\n\
+         time for each octet that was sent. \"max/mean\", \"variation\" and \"Gini\" compare the octets that the nodes sent: 1, 0\n\
+         and 0 if all sent the same. If jobs share a node at the same time, each gets an equal part of its traffic.\n",
+        table::to_text(table, &[1, 4, 5, 6, 7, 8, 9, 10])
+    )
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
 fn octets(bytes: f64) -> String {
-    format!("{:.3} GB", bytes / 1e9)
+    match bytes {
+        1e16.. => format!("{:.3} PB", bytes / 1e15),
+        1e13.. => format!("{:.3} TB", bytes / 1e12),
+        _ => format!("{:.3} GB", bytes / 1e9),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use ibnet_analysis::hosts::Hosts;
+    use ibnet_analysis::job::all::{AllJobs, JobList};
+    use ibnet_analysis::job::slurm::SlurmJob;
     use ibnet_analysis::ports::Ports;
 
     use super::*;
@@ -97,12 +160,31 @@ mod tests {
 
     #[test]
     fn report_has_sums_tables_and_the_limits_of_the_estimates() {
-        let names = ["n1".to_owned(), "n2".to_owned(), "gone".to_owned()];
-        let text = report(&Job::of(&fold(Ports::with_bins(8), &job_lines(true)).finish(), &names));
-        for part in
-            ["2 nodes with 2 ports", "without records: gone", "between 33.3 % and 66.7 %, about 50.0 %", "leaf port 9", "destinations"]
-        {
+        let hosts = Hosts::parse("n1,n2,gone").unwrap();
+        let text = report(&Job::of(&fold(Ports::with_bins(8), &job_lines(true)).finish(), &hosts));
+        for part in [
+            "2 nodes with 2 ports",
+            "largest sender 1.33 times the mean",
+            "wait      0.1667 ns",
+            "without records: gone",
+            "between 33.3 % and 66.7 %, about 50.0 %",
+            "leaf port 9",
+            "destinations",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn all_jobs_are_in_a_table_with_the_rest_and_the_total() {
+        let job = |id: &str, nodes: &str| SlurmJob { id: id.to_owned(), nodes: nodes.to_owned(), from: Some(0), to: None };
+        let jobs = [job("8\u{202e}", "n[2,4]"), job("7", "n1")];
+        let all = fold(AllJobs::new(JobList::new(&jobs).unwrap(), None), &job_lines(true));
+        let text = report_all(&all.finish(None).unwrap(), &Zone::utc());
+        let words: Vec<Vec<_>> = text.lines().take(5).map(|line| line.split_whitespace().collect()).collect();
+        // n1 sent 24 Gb, n2 12 Gb, n3 12 Gb.
+        assert_eq!(words[1][..7], ["7", "1", "1970-01-01", "00:00:00", "running", "3.000", "GB"], "{text}");
+        assert_eq!(words[2][..4], ["8\\u{202e}", "1", "of", "2"], "{text}");
+        assert_eq!((&words[3][..4], &words[4][..3]), (&["no", "job", "1.500", "GB"][..], &["total", "6.000", "GB"][..]), "{text}");
     }
 }

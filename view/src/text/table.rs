@@ -1,4 +1,4 @@
-//! Tables without lines: columns are two blanks apart, no blanks at the end of a line.
+//! Writes tables without lines. Columns are two blanks apart, and a line has no blanks at its end.
 
 use comfy_table::{CellAlignment, Table, presets};
 

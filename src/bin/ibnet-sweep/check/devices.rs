@@ -53,7 +53,7 @@ const FAULTS: [(Verdict, &str); 5] = [
 ];
 
 impl Found {
-    /// Returns the index in [`FAULTS`] and a description; `None` without a fault.
+    /// Returns the index in [`FAULTS`] and a description, or `None` without a fault.
     fn fault(&self) -> Option<(usize, String)> {
         match self {
             Self::Good => None,

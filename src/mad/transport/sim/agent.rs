@@ -1,5 +1,5 @@
-//! The performance management agent of a simulated device: reads a request MAD, returns a reply
-//! MAD.
+//! The performance management agent of a simulated device. It reads the MAD of a request and
+//! returns the MAD of the reply.
 
 use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
 use crate::mad::pma::class_port_info::Redirect;
@@ -21,7 +21,7 @@ pub struct Counters {
     pub xmit_packets: u64,
     /// Received packets, all of them unicast.
     pub rcv_packets: u64,
-    /// Ticks in which data could not be sent for lack of credits.
+    /// Ticks in which data could not be sent because there were no credits.
     pub xmit_wait: u64,
     /// Symbol errors.
     pub symbol_errors: u64,
@@ -77,8 +77,8 @@ fn has(attribute: &Attribute, capabilities: Capabilities) -> bool {
 /// Answers a request of performance management. Returns `None` for another class, version or
 /// method, because no agent is registered for it.
 ///
-/// `agent` has the capabilities and the Tick of the agent. `counters` returns those of a port,
-/// `None` if the agent has no such port.
+/// `agent` has the capabilities and the Tick of the agent. `counters` returns the counters of a
+/// port, or `None` if the agent has no such port.
 pub fn answer(encoder: &Encoder, agent: (Capabilities, u8), request: &Mad, counters: impl FnOnce(u8) -> Option<Counters>) -> Option<Mad> {
     let header = Header::parse(request);
     if (header.class, header.class_version, header.method) != (CLASS_PERF_MGT, CLASS_VERSION, METHOD_GET) {
@@ -91,8 +91,8 @@ pub fn answer(encoder: &Encoder, agent: (Capabilities, u8), request: &Mad, count
     Some(reply)
 }
 
-/// Returns the status and the attribute of a reply. With an error status the attribute is that of
-/// the request.
+/// Returns the status and the attribute of a reply. With an error status, the reply repeats the
+/// attribute of the request.
 fn body(
     encoder: &Encoder,
     (capabilities, tick): (Capabilities, u8),

@@ -1,7 +1,9 @@
-//! Faults of replies on their way back: late, duplicated, forged or lost in a full receive queue.
+//! Faults of replies: late, duplicated or forged replies, and replies that are lost in a full
+//! receive queue.
 //!
-//! [`Faulty`] wraps a [`Client`]. The same faults, seed and traffic give the same outcome. Faults
-//! of requests and devices are part of [`SimFabric`](super::SimFabric).
+//! [`Faulty`] wraps a [`Client`] of the simulated fabric. The same faults, seed and traffic give
+//! the same result. [`SimFabric`](super::SimFabric) simulates the faults of requests and of
+//! devices.
 
 use std::collections::VecDeque;
 use std::time::Duration;

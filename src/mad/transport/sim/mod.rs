@@ -1,19 +1,19 @@
-//! A simulated fabric, built from the same net file that a sweep of the real fabric uses.
+//! A simulated fabric. It is built from a net file, as a sweep of the real fabric is.
 //!
-//! The simulator answers whole MADs, so a sweep on it encodes requests and decodes replies. The
-//! model:
+//! The simulator answers whole MADs. So a sweep of the simulated fabric encodes requests and
+//! decodes replies, as on a real fabric. The simulator has these parts:
 //!
-//! - A device serves its requests one after another. Each takes a service time with jitter: 50 us
-//!   on a switch, 25 us on an HCA.
-//! - [`traffic`] flows along links: one end receives what the other end transmits.
-//! - Identity: NodeInfo, PortInfo, and a subnet manager that answers path queries.
-//! - Faults of requests and devices: MADs lost at random; devices that are dead or slow, that drop
-//!   attributes or require keys; exchanged LIDs; changed links.
-//! - [`faults`] of replies.
+//! - A device answers its requests one after another. One request takes about 50 us on a switch and
+//!   about 25 us on an HCA, with a random variation.
+//! - [`traffic`] passes the links. One end of a link receives the data that the other end
+//!   transmits.
+//! - Devices answer NodeInfo and PortInfo, and a subnet manager answers path queries.
+//! - Requests and devices can have faults. MADs are lost at random. Devices are dead or slow, do
+//!   not answer some attributes, or require keys. LIDs are exchanged, and links change.
+//! - Replies can have [`faults`].
 //!
-//! The result depends only on the net file, the options and the instants of the calls. The
-//! simulator has no clock, so it runs in real time ([`SimTransport`]) and in virtual time
-//! ([`Client`]).
+//! The result depends only on the net file, the options and the times of the calls. The simulator
+//! reads no clock. So it runs in real time ([`SimTransport`]) and in simulated time ([`Client`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,8 +55,12 @@ pub struct Options {
     pub loss: f64,
     /// Service level that the subnet manager returns for every path.
     pub path_sl: u8,
-    /// Whether path queries are exempt from [`loss`](Self::loss) and from [`faults`]. For comparisons
-    /// between engines that differ in their handling of lost path queries.
+    /// Whether switches have all counters in PortCountersExtended: CapabilityMask2 bit 1.
+    pub wide_switches: bool,
+    /// Whether HCAs have all counters in PortCountersExtended.
+    pub wide_adapters: bool,
+    /// Whether path queries are exempt from [`loss`](Self::loss) and from [`faults`]. Used to
+    /// compare engines that handle lost path queries differently.
     pub spare_sa: bool,
 }
 
@@ -70,6 +74,8 @@ impl Default for Options {
             flight: Duration::from_micros(4),
             loss: 0.0,
             path_sl: 0,
+            wide_switches: true,
+            wide_adapters: false,
             spare_sa: false,
         }
     }
@@ -140,10 +146,10 @@ impl SimFabric {
         self.mads
     }
 
-    /// Returns the number of requests to a device so far, also while it is dead.
+    /// Returns the number of requests to a device so far. Requests to a dead device are included.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn mads_to(&self, id: DeviceId) -> u64 {
         self.agents[id.0 as usize].mads
     }
@@ -151,7 +157,7 @@ impl SimFabric {
     /// Sets whether a device is dead. A dead device answers nothing.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn set_dead(&mut self, id: DeviceId, dead: bool) {
         self.agents[id.0 as usize].dead = dead;
     }
@@ -164,12 +170,12 @@ impl SimFabric {
     /// Sets the service time of a device.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn set_service(&mut self, id: DeviceId, service: Duration) {
         self.agents[id.0 as usize].service = service;
     }
 
-    /// Returns the device of the subnet manager; `None` if no HCA has a LID.
+    /// Returns the device of the subnet manager, or `None` if no HCA has a LID.
     pub fn manager(&self) -> Option<DeviceId> {
         self.manager
     }
@@ -177,7 +183,7 @@ impl SimFabric {
     /// Returns the current LID of a device.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn lid(&self, id: DeviceId) -> Lid {
         self.agents[id.0 as usize].lid
     }
@@ -185,7 +191,7 @@ impl SimFabric {
     /// Exchanges the LIDs of two devices, as a restarted subnet manager may do.
     ///
     /// # Panics
-    /// If an identifier belongs to another fabric.
+    /// Panics if an identifier belongs to another fabric.
     pub fn swap_lids(&mut self, one: DeviceId, other: DeviceId) {
         let (a, b) = (self.lid(one), self.lid(other));
         (self.agents[one.0 as usize].lid, self.agents[other.0 as usize].lid) = (b, a);
@@ -195,7 +201,7 @@ impl SimFabric {
     /// Moves a device to an unused LID. No device answers at its old LID.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn move_lid(&mut self, id: DeviceId, lid: Lid) {
         self.by_lid.remove(&self.lid(id));
         self.by_lid.insert(lid, id);
@@ -210,7 +216,7 @@ impl SimFabric {
     /// Makes a device drop all requests for an attribute of performance management.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn drop_attribute(&mut self, id: DeviceId, attribute: u16) {
         self.agents[id.0 as usize].drops.push(attribute);
     }
@@ -218,7 +224,7 @@ impl SimFabric {
     /// Makes a device require an M_Key, so that it drops requests of subnet management.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn demand_m_key(&mut self, id: DeviceId) {
         self.agents[id.0 as usize].m_key = true;
     }
@@ -226,7 +232,7 @@ impl SimFabric {
     /// Makes a device drop requests for PortInfo.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn drop_port_info(&mut self, id: DeviceId) {
         self.agents[id.0 as usize].drops_port_info = true;
     }
@@ -235,7 +241,7 @@ impl SimFabric {
     /// counters.
     ///
     /// # Panics
-    /// If an identifier belongs to another fabric.
+    /// Panics if an identifier belongs to another fabric.
     pub fn redirect(&mut self, id: DeviceId, to: DeviceId) {
         let (lid, qkey) = (self.lid(to), crate::mad::exchange::QP1_QKEY);
         self.agents[id.0 as usize].redirect = Some(Redirect { lid, qp: 1, qkey, sl: 0, pkey: 0xffff });
@@ -244,7 +250,7 @@ impl SimFabric {
     /// Returns the capabilities of a device, to change them.
     ///
     /// # Panics
-    /// If the identifier belongs to another fabric.
+    /// Panics if the identifier belongs to another fabric.
     pub fn capabilities_mut(&mut self, id: DeviceId) -> &mut Capabilities {
         &mut self.agents[id.0 as usize].capabilities
     }
@@ -292,7 +298,7 @@ impl SimFabric {
         }
     }
 
-    /// Returns the counters of a port at any instant; `None` if the device has no such port.
+    /// Returns the counters of a port at any instant, or `None` if the device has no such port.
     pub fn counters(&self, id: DeviceId, port: PortNum, at: Instant) -> Option<Counters> {
         let device = self.fabric.device(id);
         let port = device.port(port)?;
@@ -311,8 +317,9 @@ impl SimFabric {
 }
 
 impl SimFabric {
-    /// Converts a time to ticks of a port. As in real devices, a tick of a switch counts the octets
-    /// of all lanes, a tick of an HCA those of one lane.
+    /// Converts a time to ticks of a port. On a switch, a tick is the time of Tick + 1 octets of
+    /// the whole port. On an HCA, a tick is the time of Tick + 1 octets on each lane. Real devices
+    /// do the same.
     fn ticks(&self, id: DeviceId, port: &Port, time: Duration) -> u64 {
         let agent = &self.agents[id.0 as usize];
         let gbps = port.rate.data_gbps().unwrap_or(traffic::DEFAULT_GBPS);
@@ -329,19 +336,21 @@ fn symbol_errors(guid: u64, port: PortNum, at: Instant) -> u64 {
 
 impl Agent {
     /// Creates the agents of a device. Switches are of a newer kind than HCAs: only they have the
-    /// 64-bit error counters and the optional attributes.
+    /// optional attributes and, unless the options differ, the 64-bit error counters.
     fn new(lid: Lid, kind: NodeKind, options: &Options) -> Self {
         let common = Capabilities::EXTENDED_WIDTH | Capabilities::XMIT_WAIT;
         let details = 0x3ff << 6;
+        let is_wide = if kind == NodeKind::Switch { options.wide_switches } else { options.wide_adapters };
+        let mask2 = if is_wide { Capabilities::ADDITIONAL_EXTENDED } else { 0 };
         let (capabilities, tick, service) = match kind {
             NodeKind::Switch => {
                 let mask = common | Capabilities::ALL_PORT_SELECT | Capabilities::QP1_DROPPED;
                 // 0x18, 0x1B, 0x1C, 0x1F, 0x30 to 0x37.
                 let option_mask = details | 0b11 << 18 | 0b11 << 22 | 1 << 28 | 0x1ff << 48;
-                (Capabilities { mask, mask2: Capabilities::ADDITIONAL_EXTENDED, option_mask: Some(option_mask) }, 7, options.switch_service)
+                (Capabilities { mask, mask2, option_mask: Some(option_mask) }, 7, options.switch_service)
             }
             NodeKind::Hca | NodeKind::Router => {
-                (Capabilities { mask: common, mask2: 0, option_mask: Some(details) }, 31, options.adapter_service)
+                (Capabilities { mask: common, mask2, option_mask: Some(details) }, 31, options.adapter_service)
             }
         };
         let (drops, busy_until) = (Vec::new(), Instant::ZERO);
@@ -365,7 +374,7 @@ pub struct Client {
 struct Pending {
     completion: Completion,
     mad: Mad,
-    /// The instant at which the sender gets a timeout instead if this reply is lost; `None` if no
+    /// The instant at which the sender gets a timeout if this reply is lost. `None` if no
     /// transaction waits for the reply.
     give_up: Option<Instant>,
 }
@@ -383,7 +392,7 @@ impl Client {
         self.schedule(at, pending);
     }
 
-    /// Submits a MAD to the fabric. Returns its completion and the instant at which that is due.
+    /// Submits a MAD to the fabric. Returns its completion and the instant of the completion.
     fn submit(&self, target: &Target, mad: &Mad, now: Instant) -> (Instant, Pending) {
         let give_up = now + target.give_up;
         let answer = self.fabric.lock().unwrap_or_else(PoisonError::into_inner).submit(target, mad, now);

@@ -1,16 +1,19 @@
 //! Traffic of the simulated fabric.
 //!
-//! 1. A flow goes from one HCA to another on one shortest path, which never changes. Each switch
-//!    chooses among its equal links by the destination alone, as a linear forwarding table does.
-//! 2. A flow sends in bursts: during a part of each period. A formula gives the number of octets
-//!    that it has sent until any instant. A counter can therefore be read at any time, and the
-//!    simulator has no steps.
-//! 3. A port has transmitted the sum over the flows that leave by it. A port has received **by
-//!    definition** the octets that the other end of its link has transmitted.
-//! 4. Flows that demand more than a link carries share it fairly (max-min fairness). Such a link is
-//!    full and does not wait. The ports that lead to it wait: in InfiniBand the credits run out,
-//!    and data queues up from the full link back to the HCAs. These ports count PortXmitWait for
-//!    the time in which they had data to send and sent nothing.
+//! 1. A flow is the traffic from one HCA to another. It always takes the same shortest path. If a
+//!    switch has several equal links, the destination decides which link it uses. A linear
+//!    forwarding table works in the same way.
+//! 2. A flow sends in bursts: it sends only during a part of each period. A formula gives the
+//!    number of octets that the flow has sent until a given time. So the simulator can compute a
+//!    counter for any time, without simulating the time before.
+//! 3. The transmitted octets of a port are the sum over the flows that leave by this port. The
+//!    received octets of a port are **by definition** the octets that the other end of its link has
+//!    transmitted.
+//! 4. If the flows of a link demand more than the link carries, they share the link fairly (max-min
+//!    fairness). Such a link is full, and its port does not wait. The ports that send to the full
+//!    link wait, because in InfiniBand they run out of credits. Their data queues up, from the full
+//!    link back to the HCAs. A waiting port counts PortXmitWait for the time in which it had data
+//!    to send and sent nothing.
 //! 5. The same fabric and the same seed give the same counters.
 
 use std::cmp::Reverse;
@@ -32,14 +35,14 @@ const COUNTED: f64 = 0.995;
 /// Data rate of a port without a known rate, in Gb/s.
 pub(super) const DEFAULT_GBPS: f64 = 100.0;
 
-/// All flows of a fabric, by the ports that they leave by.
+/// All flows of a fabric, by the ports through which they leave a device.
 #[derive(Debug, Default)]
 pub struct Traffic {
     flows: Vec<Flow>,
-    /// Flows that leave by each (device, port), by their index. For each flow also the share of its
+    /// The flows that leave by each (device, port), as indices. Each flow also has the share of its
     /// active time in which it waits at this port, in millionths.
     egress: BTreeMap<(DeviceId, PortNum), Vec<(u32, u64)>>,
-    /// The instant at which all traffic ends; `None` for never.
+    /// The instant at which all traffic ends. `None` for never.
     end: Option<Instant>,
 }
 
@@ -86,10 +89,11 @@ impl Traffic {
         Self::routed(fabric, &Demand::jobs(fabric, seed))
     }
 
-    /// Returns the traffic of an incast, in addition to that of [`Traffic::jobs`] at a rate at
-    /// which no link is full. No other flow goes to the incast's destination.
+    /// Returns the traffic of an incast (many hosts send to one) together with the traffic of
+    /// [`Traffic::jobs`]. The jobs have a low rate, so they fill no link. No other flow goes to the
+    /// destination of the incast.
     pub fn incast(fabric: &Fabric, seed: u64, incast: &Incast) -> Self {
-        /// The jobs' share of their usual rate.
+        /// The share of their usual rate at which the jobs send.
         const SHARE: f64 = 0.1;
         let mut wanted = Demand::jobs(fabric, seed);
         wanted.retain(|demand| demand.to != incast.to);
@@ -338,7 +342,7 @@ struct Routes<'a> {
 }
 
 impl Routes<'_> {
-    /// Returns the ports by which a packet leaves each device; `None` if there is no path.
+    /// Returns the ports by which a packet leaves each device, or `None` if there is no path.
     fn path(&mut self, from: DeviceId, to: DeviceId) -> Option<Vec<(DeviceId, PortNum)>> {
         let (fabric, graph) = (self.fabric, self.graph);
         // All hosts of a switch share the distances to that switch.

@@ -1,27 +1,29 @@
-//! MADs through libibumad, which uses the kernel's device `/dev/infiniband/umadN`.
+//! Sends and receives MADs through libibumad. This library uses the device of the kernel,
+//! `/dev/infiniband/umadN`.
 //!
 //! This is the only module with `unsafe` code.
 //!
 //! # The kernel and the library
 //!
-//! - The transport registers one agent for each class that ibnet uses, with an empty method mask: a
-//!   client that receives replies only. Any number of such clients can exist. Without the agent for
-//!   performance management `open` fails; without the others the engine skips the checks of
-//!   identity and links.
-//! - The kernel overwrites the upper half of a TID with the number of the agent. Replies are
-//!   matched by the lower half.
-//! - A timeout is read like a reply: a record with status `ETIMEDOUT` and the header of the
-//!   request. The kernel reports it once and drops a later reply.
-//! - The kernel counts timeouts in milliseconds. [`Target::give_up`] is rounded up: the kernel
-//!   never gives up before the configured time.
-//! - `retries` is 0: the engine owns deadlines, and no count would include a MAD that the kernel
-//!   resends.
+//! - The transport registers one agent in the kernel for each class that ibnet uses. The method
+//!   mask of an agent is empty, so the agent receives only replies. A host can have any number of
+//!   such agents. Without the agent for performance management, `open` fails. Without the other
+//!   agents, the engine does not check identities and links.
+//! - The kernel writes the number of the agent into the upper half of a TID. So the engine finds
+//!   the request of a reply by the lower half of its TID.
+//! - The kernel delivers a timeout like a reply: as a record with status `ETIMEDOUT` and the header
+//!   of the request. It delivers each timeout once, and drops a later reply.
+//! - The kernel counts timeouts in milliseconds. The transport rounds [`Target::give_up`] up, so
+//!   the kernel never stops waiting before the configured time.
+//! - `retries` is 0, so the kernel sends no MAD twice. The engine decides on deadlines, and its
+//!   counts would not include a second MAD of the kernel.
 //! - `umad_size` returns the right length of the record's header only after `umad_open_port`.
 //! - `umad_recv` returns unreliable error codes, so errors come from `errno`.
-//! - After a read error other than `EAGAIN` and `EINTR` the transport is lost. A packet that does
-//!   not fit the buffer stays in the kernel's queue and would fail every later read.
-//! - A removed device wakes a poll with `POLLERR` and fails with `EIO` since Linux 5.12. Before
-//!   that no event arrives, and a send fails with `EINVAL`.
+//! - After a read error other than `EAGAIN` and `EINTR`, the transport is lost. One such error is a
+//!   packet that does not fit into the buffer. It stays in the queue of the kernel, so every later
+//!   read would fail too.
+//! - Since Linux 5.12, a removed device wakes a poll with `POLLERR`, and calls fail with `EIO`.
+//!   Older kernels wake no poll, and a send fails with `EINVAL`.
 //!
 //! # Threads
 //!
@@ -163,8 +165,8 @@ impl UmadTransport {
     /// Opens the port and registers an agent for each management class.
     ///
     /// # Errors
-    /// If the device cannot be opened, or the kernel refuses the agent for performance management.
-    /// The error names the remedy.
+    /// Returns an error if the device cannot be opened, or the kernel refuses the agent for
+    /// performance management. The error names the remedy.
     #[expect(unsafe_code, reason = "libibumad")]
     pub fn open(hca: &HcaPort) -> Result<Self, UmadError> {
         let name = CString::new(hca.ca.as_str()).map_err(|_| UmadError::no_such_port(hca))?;
@@ -309,7 +311,7 @@ fn text(chars: &[c_char]) -> String {
     String::from_utf8_lossy(&octets).into_owned()
 }
 
-/// Returns the name of an HCA for the library; `None` if no HCA can have that name.
+/// Returns the name of an HCA for the library, or `None` if no HCA can have that name.
 fn c_name(name: &str) -> Option<CString> {
     let short = name.len() < sys::UMAD_CA_NAME_LEN as usize;
     CString::new(name).ok().filter(|name| short && !CStr::is_empty(name))

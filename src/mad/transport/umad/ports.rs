@@ -1,7 +1,7 @@
 //! The HCA ports of this host, and the choice of the port that sends.
 //!
-//! This module reads sysfs only with libibumad or with the C library's `open`, because ibsim
-//! intercepts nothing else.
+//! This module reads sysfs only with libibumad or with `open` of the C library. ibsim intercepts
+//! only these two ways.
 
 use std::ffi::{CStr, CString, c_int};
 use std::fmt;
@@ -23,9 +23,9 @@ pub struct HcaPort {
     pub ca: String,
     /// Port number.
     pub port: PortNum,
-    /// Base LID; 0 if the subnet manager has not assigned one.
+    /// Base LID. The value is 0 if the subnet manager has not assigned one.
     pub lid: Lid,
-    /// LID of the subnet manager; 0 if there is none.
+    /// LID of the subnet manager. The value is 0 if there is none.
     pub sm_lid: Lid,
     /// Service level of MADs to the subnet manager.
     pub sm_sl: u8,
@@ -169,7 +169,7 @@ impl HcaPort {
     /// Returns the index of a P_Key in the table of the port. The membership bit must match too.
     ///
     /// # Errors
-    /// If the table does not contain the key.
+    /// Returns an error if the table does not contain the key.
     pub fn pkey_index(&self, wanted: u16) -> Result<u16, UmadError> {
         let exact = self.pkeys.iter().position(|pkey| *pkey == wanted);
         exact.and_then(|index| u16::try_from(index).ok()).ok_or_else(|| {
@@ -215,7 +215,8 @@ fn state_name(state: u32) -> &'static str {
 /// Finds the port that sends: the configured one, or the only active InfiniBand port.
 ///
 /// # Errors
-/// If there is no such port, or if several ports are active and none is configured.
+/// Returns an error if there is no such port, or if several ports are active and none is
+/// configured.
 pub fn find(wanted: &HcaName) -> Result<HcaPort, UmadError> {
     choose(list()?, wanted)
 }
@@ -223,7 +224,7 @@ pub fn find(wanted: &HcaName) -> Result<HcaPort, UmadError> {
 /// Returns all ports of all HCAs of this host.
 ///
 /// # Errors
-/// If libibumad cannot be initialized, or the host has no HCA.
+/// Returns an error if libibumad cannot be initialized, or the host has no HCA.
 #[expect(unsafe_code, reason = "libibumad")]
 pub fn list() -> Result<Vec<HcaPort>, UmadError> {
     {
@@ -246,7 +247,7 @@ pub fn list() -> Result<Vec<HcaPort>, UmadError> {
     if ports.is_empty() { Err(UmadError::NoHca) } else { Ok(ports) }
 }
 
-/// Returns the number of ports of an HCA; 0 if it cannot be read.
+/// Returns the number of ports of an HCA, or 0 if it cannot be read.
 #[expect(unsafe_code, reason = "libibumad")]
 fn port_count(ca: &str) -> u8 {
     let Some(name) = c_name(ca) else { return 0 };
@@ -317,7 +318,7 @@ pub(super) fn locator(hca: &HcaPort) -> Locator {
     })
 }
 
-/// Reads a LID from the port's directory in sysfs; `None` if the file cannot be read.
+/// Reads a LID from the port's directory in sysfs. Returns `None` if the file cannot be read.
 fn sysfs_lid(ca: &str, port: PortNum, file: &CStr) -> Option<Lid> {
     let path = [format!("/sys/class/infiniband/{ca}/ports/{port}/").as_bytes(), file.to_bytes_with_nul()].concat();
     let mut text = String::new();

@@ -1,9 +1,9 @@
-//! A picture of a plan: the switches in rows by tier, in the colour of their sampler.
+//! A picture of a plan. Switches are in rows by tier, in the colour of their sampler.
 //!
-//! HCA ports are counts on their switch, and parallel cables are one line, so that a picture of a
-//! hundred switches is readable. [`drawing`](crate::drawing) places the switches, [`svg`] draws
-//! them, and [`dot`] writes a graph for Graphviz. In a fabric without tiers (torus, mesh) the rows
-//! are distances from a switch at the edge.
+//! A switch shows the number of its HCA ports. One line shows all cables between two switches. So a
+//! picture of a hundred switches is readable. [`drawing`](crate::drawing) places the switches,
+//! [`svg`] draws them, and [`dot`] writes a graph for Graphviz. In a fabric without tiers (torus,
+//! mesh), each row is the distance from a switch at the edge.
 //!
 //! Node descriptions are not trusted: [`Printable`](crate::types::Printable) shows them, and each
 //! format escapes them.
@@ -49,13 +49,13 @@ pub struct LegendEntry {
 pub struct DrawnSwitch {
     /// Port GUID.
     pub guid: Guid,
-    /// Node description. The text is not trusted.
+    /// Node description. The text is untrusted.
     pub name: String,
     /// Tier as in [`Graph::tiers`]: 1 for a leaf, 0 if no leaf can be reached.
     pub tier: u16,
     /// Number of linked ports.
     pub ports: usize,
-    /// Index of the sampler; `None` if the switch is left out.
+    /// Index of the sampler. `None` if the switch is left out.
     pub sampler: Option<usize>,
     /// Number of HCA ports on the switch, by the index of their sampler.
     pub hcas: BTreeMap<Option<usize>, usize>,
@@ -151,8 +151,8 @@ fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// Returns the cables between switches. Both ends list each cable; in a truncated file only one may
-/// do so.
+/// Returns the cables between switches. The net file lists each cable at both ends. A truncated
+/// file can list it at one end only.
 fn links(fabric: &Fabric, ids: &[DeviceId]) -> BTreeMap<(usize, usize), usize> {
     let mut listed: BTreeMap<(usize, usize), [usize; 2]> = BTreeMap::new();
     for (from, id) in ids.iter().enumerate() {
@@ -182,8 +182,8 @@ const FILLS: [[u8; 3]; 8] = [
     [0xaa, 0xaa, 0x00],
 ];
 
-/// Returns the fill colour of a sampler's switches; white without a sampler. Samplers may share a
-/// colour; their numbers differ.
+/// Returns the fill colour of the switches of a sampler, or white without a sampler. Several
+/// samplers can have the same colour, but each has another number.
 fn fill(sampler: Option<usize>) -> String {
     let [r, g, b] = sampler.map_or([0xff; 3], |sampler| FILLS[sampler % FILLS.len()]);
     format!("#{r:02x}{g:02x}{b:02x}")

@@ -1,7 +1,7 @@
 //! Writes the picture as SVG for any browser. It has no script, no embedded font and no external
 //! link.
 //!
-//! [`Printable`](crate::types::Printable) replaces control characters, which XML cannot contain.
+//! XML cannot contain control characters, so [`Printable`](crate::types::Printable) replaces them.
 //! The writer escapes all texts.
 
 use super::{DrawnSwitch, MAX_COUNTS, Picture, fill, stroke};

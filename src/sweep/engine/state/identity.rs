@@ -1,4 +1,4 @@
-//! Verification of the device that answers at a LID, and reads of its links.
+//! The state of one device: the verification of its GUID, and the reads of its links.
 
 use crate::mad::smp::NodeInfo;
 use crate::sweep::engine::Key;

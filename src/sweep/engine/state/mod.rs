@@ -1,7 +1,7 @@
 //! The state of each device and of each port.
 //!
-//! Each part of a device's state is a type of its own with a few methods, so that its fields change
-//! together and only in valid ways.
+//! The state of a device has several parts. Each part is a separate type with a few methods. So the
+//! fields of a part change together, and only in valid ways.
 //!
 //! | type | state |
 //! |---|---|
@@ -29,6 +29,8 @@ use super::DevicePlan;
 use super::groups::Groups;
 use crate::mad::header::MadStatus;
 use crate::mad::smp::PortInfo;
+use crate::sweep::cadence::{Cadence, Circumstances};
+use crate::sweep::group_list::GroupList;
 use crate::sweep::sample::Status;
 use crate::sweep::stats::durations_of_one;
 use crate::time::Instant;
@@ -83,7 +85,7 @@ impl Device {
     }
 
     /// Prepares the device for a new slot or discovery.
-    pub(super) fn restart(&mut self) {
+    pub(super) fn restart(&mut self, groups: &GroupList, cadence: &Cadence, slot: u64) {
         if self.reachability.restart() {
             // After being unreachable, the device may have been replaced, or may run another
             // firmware.
@@ -91,7 +93,10 @@ impl Device {
         }
         self.flight = Flight::default();
         self.progress.restart();
-        self.service.estimate(self.groups.count() * self.progress.port_count());
+        let of = Circumstances { wait_in_base: self.groups.wait_in_base(), is_down: false };
+        let turns = self.groups.all().map(|group| cadence.of(group.into(), groups[usize::from(group)], of));
+        let requests = turns.map(|turns| turns.count_in(slot, self.ports.clone())).sum();
+        self.service.estimate(requests);
     }
 
     /// Discards everything learned from the device and starts a new generation.
@@ -172,12 +177,16 @@ pub(super) struct PortProgress {
     pub(super) status: Option<Status>,
     /// Sum of the round trips.
     pub(super) rtt: Duration,
+    /// Shortest round trip.
+    pub(super) rtt_min: Option<Duration>,
     /// MADs sent.
     pub(super) mads: u32,
     /// Time of the last reply.
     pub(super) at: Option<Instant>,
     /// Last error status of the agent.
     pub(super) mad_status: Option<MadStatus>,
+    /// Whether PortInfo of the port was requested in this slot.
+    pub(super) link_read: bool,
     /// Requests that may still be answered.
     pub(super) open: u8,
     /// Whether no more requests will be sent for this port.
@@ -228,6 +237,12 @@ impl PortProgress {
             Self { late: true, .. } => Status::Late,
             _ => Status::Ok,
         })
+    }
+
+    /// Adds a round trip.
+    pub(super) fn add_round_trip(&mut self, rtt: Duration) {
+        self.rtt += rtt;
+        self.rtt_min = Some(self.rtt_min.map_or(rtt, |least| least.min(rtt)));
     }
 
     /// Counts a request as closed: no reply is expected any more.

@@ -40,11 +40,6 @@ impl Progress {
         *self = Self { first: self.next_first.unwrap_or(0), short_slots, ..Self::new(self.ports) };
     }
 
-    /// Returns the number of ports of the device.
-    pub(super) fn port_count(&self) -> u32 {
-        self.ports
-    }
-
     /// Returns the offset of the port that is queried now or next; `None` after the last one.
     pub(super) fn current(&self) -> Option<u32> {
         (self.done < self.ports).then(|| (self.first + self.done) % self.ports)

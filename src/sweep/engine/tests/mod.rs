@@ -10,6 +10,7 @@ use crate::mad::sa::Gid;
 use crate::mad::smp::{self, NodeInfo};
 use crate::types::{Guid, Lid, NodeKind, PortNum};
 
+mod cadence;
 mod identity;
 mod path_queries;
 mod periodic_checks;

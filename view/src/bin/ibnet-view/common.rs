@@ -7,6 +7,7 @@ use ibnet::cli::{self, Progress};
 use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::input::{self, Fold, Inputs, InvalidLine, ReadSummary};
+use ibnet_analysis::record::{Record, Type};
 use ibnet_analysis::when::Zone;
 use ibnet_view::draw::Format;
 
@@ -20,15 +21,15 @@ const SLOW_TO_READ: u64 = 64 << 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Recorded {
-    /// Recorded files: names, patterns in quotes, `-` for standard input; plain or compressed by
-    /// zstd
+    /// Files with records of ibnet-sweep: names, patterns in quotes, or `-` for standard input. The
+    /// files can be compressed with zstd
     #[arg(value_name = "FILES", required = true)]
     files: Vec<PathBuf>,
-    /// Start of the time range, inclusive: `2026-11-21 12:00`, RFC 3339, seconds since 1970, `-10m`
-    /// (before now), `now`
+    /// Start of the time range (a record at this time is included): `2026-11-21 12:00`, RFC 3339,
+    /// seconds since 1970, `-10m` (before now), `now`
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<String>,
-    /// End of the time range, exclusive; same formats as --from
+    /// End of the time range (a record at this time is not included); same formats as --from
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<String>,
 }
@@ -48,11 +49,46 @@ pub(crate) fn read<F: Fold>(inputs: &Inputs, empty: &F) -> Result<(F, ReadSummar
     let bar = if total >= SLOW_TO_READ { Progress::new(total >> 20, "MiB") } else { Progress::hidden() };
     let read = input::read_with_progress(inputs, empty, &|done, _| bar.set(done >> 20));
     bar.finish();
+    if let Ok((_, ReadSummary { span: None, .. })) = &read
+        && (inputs.from.is_some() || inputs.to.is_some())
+    {
+        return Err(outside(inputs));
+    }
     if let Ok((_, ReadSummary { lines, invalid, first_invalid: Some(InvalidLine { file, line, why }), .. })) = &read {
         let (file, why) = (Printable(file), Printable(why));
         cli::note(&format!("skipped   {invalid} of {lines} lines are not records; the first is {file}:{line}: {why}\n"));
     }
     read
+}
+
+/// Returns the error of a time range without records. It names the times of the input.
+fn outside(inputs: &Inputs) -> AnalysisError {
+    let all = Inputs { from: None, to: None, ..inputs.clone() };
+    // A pipe cannot be read a second time.
+    let span =
+        if all.files.iter().all(|file| file.is_file()) { input::read(&all, &Nothing).ok().and_then(|read| read.1.span) } else { None };
+    let zone = Zone::local();
+    let help = match span {
+        Some(span) => format!("the records are from {}; change or omit --from and --to", format_span(span, &zone)),
+        None => "the files cover another time; omit --from and --to to see all of it".to_owned(),
+    };
+    let bound = |name: &str, ns: Option<u64>| ns.map(|ns| format!(" {name} {}", zone.format(ns, "%Y-%m-%d %H:%M:%S")));
+    let bounds = [bound("from", inputs.from), bound("to", inputs.to)].into_iter().flatten().collect::<String>();
+    AnalysisError::Nothing { what: format!("no record in the time range{bounds}"), help }
+}
+
+/// Uses no records: only the times of the records are read.
+#[derive(Clone)]
+struct Nothing;
+
+impl Fold for Nothing {
+    fn uses(&self, _: Type) -> bool {
+        false
+    }
+
+    fn add(&mut self, _: &Record<'_>) {}
+
+    fn merge(&mut self, _: Self) {}
 }
 
 /// Rejects an output file that is also an input. Otherwise the input would be overwritten, or would
@@ -71,16 +107,21 @@ pub(crate) fn picture(text: &str) -> Result<PathBuf, String> {
     if Format::of(&path).is_some() { Ok(path) } else { Err("the name must end in .png or .svg".to_owned()) }
 }
 
-/// Formats the time range of the records: the first line of every table.
+/// Returns the time range of the records, in nanoseconds since 1970.
 ///
 /// # Errors
 /// Returns an error if the time range has no records: no records does not mean no faults.
+pub(crate) fn span(summary: &ReadSummary) -> Result<(u64, u64), AnalysisError> {
+    let help = || "give files written by `ibnet-sweep` that have more than `start` records".to_owned();
+    summary.span.ok_or_else(|| AnalysisError::Nothing { what: "no record with a time".to_owned(), help: help() })
+}
+
+/// Formats the time range of the records: the first line of every table.
+///
+/// # Errors
+/// Returns an error if the time range has no records.
 pub(crate) fn time_range(summary: &ReadSummary) -> Result<String, AnalysisError> {
-    let Some(span) = summary.span else {
-        let help = "the files cover another time; omit --from and --to to see all of it".to_owned();
-        return Err(AnalysisError::Nothing { what: "no record in the time range".to_owned(), help });
-    };
-    Ok(format_span(span, &Zone::local()) + "\n")
+    Ok(format_span(span(summary)?, &Zone::local()) + "\n")
 }
 
 /// Formats two points in time and the time zone.

@@ -8,9 +8,12 @@ use ibnet::cli::{self, OutputError, Signals, Staged};
 use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::heat::HeatMap;
-use ibnet_analysis::heat::grid::{Grid, Range};
-use ibnet_analysis::heat::order::RowKind;
+use ibnet_analysis::heat::grid::Grid;
+use ibnet_analysis::heat::marks;
+use ibnet_analysis::heat::order::{RowKind, RowOrder};
+use ibnet_analysis::heat::range::Range;
 use ibnet_analysis::hosts::Hosts;
+use ibnet_analysis::job::slurm::{self, SlurmJob};
 use ibnet_analysis::metric::Metric;
 use ibnet_analysis::when::Zone;
 use ibnet_view::draw::{Format, render};
@@ -27,20 +30,39 @@ pub(crate) struct Args {
     #[command(flatten)]
     recorded: Recorded,
     /// Metric: xmit_gbps, rcv_gbps, xmit_utilization, rcv_utilization, xmit_blocked, rtt_ns, errors
-    /// (all kinds), or a counter for its rate
+    /// (all kinds), or a counter for its rate. An array of counters is summed; NAME[3] is one
+    /// element of it
     #[arg(short, long, value_name = "NAME", value_delimiter = ',', default_value = "xmit_gbps")]
     metric: Vec<Metric>,
-    /// Kind of the rows: port, link (larger value of both ends), switch or host (rates summed,
-    /// otherwise the largest value)
+    /// Kind of the rows: port, link (the larger value of its two ends), switch or host (for rates
+    /// the sum of their ports, for other metrics the largest value), sl or vl (counters by service
+    /// level or virtual lane, summed over all ports)
     #[arg(long, value_name = "WHAT", default_value_t = RowKind::Port)]
     by: RowKind,
-    /// Only ports of these hosts and the ports linked to them: `node[001-012],admin1`
+    /// Only ports of these hosts and the ports linked to them: `node[001-012],admin1` or `oss*`
     #[arg(long, value_name = "HOSTLIST")]
     nodes: Option<String>,
-    /// Values of the first and last colour: mean (0 to mean plus mean absolute deviation),
-    /// percentile:99, or 0..100 in the unit of the metric
-    #[arg(long, value_name = "RANGE", default_value = "mean", allow_hyphen_values = true)]
+    /// Only the N rows with the largest means of the first metric
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    top: Option<u32>,
+    /// Order of the rows: topology, name, or value (largest mean of the first metric first)
+    #[arg(long, value_name = "ORDER", default_value_t = RowOrder::Topology)]
+    sort: RowOrder,
+    /// Values of the first and last colour: auto, mean (from 0 to the mean plus the mean absolute
+    /// deviation), max (from 0 to the largest value), log (logarithmic), percentile:99, or a range
+    /// such as 0..100 in the unit of the metric. auto is a full link for rates of data, 0 to 1 for
+    /// shares, log for errors, and max for other metrics
+    #[arg(long, value_name = "RANGE", default_value = "auto", allow_hyphen_values = true)]
     range: Range,
+    /// Outline the jobs of this output of `sacct -P -X --format=JobID,State,Start,End,NodeList`
+    #[arg(long, value_name = "FILE|-", requires = "output")]
+    slurm_file: Option<PathBuf>,
+    /// Outline only this job of --slurm-file
+    #[arg(long, value_name = "JOBID", requires = "slurm_file")]
+    slurm: Option<String>,
+    /// Largest size of the picture in pixels; rows and columns without room are merged
+    #[arg(long, value_name = "WIDTHxHEIGHT", value_parser = size)]
+    size: Option<(u32, u32)>,
     /// Picture file
     #[arg(short, long, value_name = "FILE.png|.svg", value_parser = common::picture, required_unless_present = "terminal")]
     output: Option<PathBuf>,
@@ -62,7 +84,18 @@ Examples:
   ibnet-view heatmap lines/* -m xmit_gbps,xmit_blocked --by link -o heat.svg
   ibnet-view heatmap lines/* -m errors --by switch --from -1h -o errors.png
   ibnet-view heatmap lines/* -m port_xmit_wait_ticks --nodes 'node[001-032]' --terminal
-  ibnet-view heatmap lines/* -m xmit_utilization --range 0..1 --follow -o now.png";
+  ibnet-view heatmap lines/* -m xmit_blocked --top 40 --sort value -o blocked.png
+  ibnet-view heatmap lines/* -m port_xmit_data_sl_bytes --by sl -o levels.png
+  ibnet-view heatmap lines/* --slurm-file jobs.txt --by host -o jobs.png
+  ibnet-view heatmap lines/* -m xmit_utilization --follow -o now.png";
+
+/// Parses width and height in pixels. The limits keep the picture within some hundred megabytes.
+fn size(text: &str) -> Result<(u32, u32), String> {
+    const LIMITS: std::ops::RangeInclusive<u32> = 300..=10_000;
+    let sides = text.split_once(['x', 'X']).and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)));
+    let fits = |(width, height): &(u32, u32)| LIMITS.contains(width) && LIMITS.contains(height);
+    sides.filter(fits).ok_or_else(|| "expected WIDTHxHEIGHT in pixels, each from 300 to 10000, such as 1600x1200".to_owned())
+}
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match args.follow {
@@ -75,13 +108,21 @@ fn draw(args: &Args) -> Result<(), Failure> {
     let hosts = args.nodes.as_deref().map(Hosts::parse).transpose()?;
     let inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
-    let (heat, _) = common::read(&inputs, &HeatMap::new(args.metric.clone(), hosts))?;
-    let (grid, zone) = (heat.finish(args.by)?, Zone::local());
+    let empty = match args.by {
+        by @ (RowKind::Sl | RowKind::Vl) => HeatMap::by_element(&args.metric, hosts, by)?,
+        _ => HeatMap::new(args.metric.clone(), hosts),
+    };
+    let zone = Zone::local();
+    let jobs = jobs(args, &zone)?;
+    let (heat, _) = common::read(&inputs, &empty)?;
+    let grid = heat.finish(args.by)?.arranged(args.sort, args.top.map(|top| top as usize));
     if args.terminal {
         show(args, &grid, &zone)?;
     }
     let Some(path) = &args.output else { return Ok(()) };
-    let picture = HeatPicture::new(&grid, &args.range, zone.clone());
+    let picture = HeatPicture::new(&grid, &args.range, zone.clone(), args.size);
+    let marks = marks::marks(picture.grid(), &jobs);
+    let picture = picture.with_jobs(marks);
     let bytes = render(&picture, Format::of(path).unwrap_or(Format::Png))?;
     Staged::new(path, &bytes)?.commit()?;
     for panel in &grid.panels {
@@ -89,6 +130,17 @@ fn draw(args: &Args) -> Result<(), Failure> {
     }
     cli::note(&format!("written   {}\n", Printable(&path.display().to_string())));
     Ok(())
+}
+
+/// Returns the jobs to outline.
+fn jobs(args: &Args, zone: &Zone) -> Result<Vec<SlurmJob>, Failure> {
+    let Some(file) = &args.slurm_file else { return Ok(Vec::new()) };
+    let text = cli::read(file)?;
+    let (text, name) = (String::from_utf8_lossy(&text), cli::name_of(file));
+    Ok(match &args.slurm {
+        Some(id) => vec![slurm::find(&text, &name, id, zone)?],
+        None => slurm::all(&text, &name, zone)?,
+    })
 }
 
 fn show(args: &Args, grid: &Grid, zone: &Zone) -> Result<(), Failure> {

@@ -1,19 +1,23 @@
 //! `ibnet-view job`: the traffic of a job.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use ibnet::cli::{self, Staged};
+use ibnet::cli::{self, OutputError};
 use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::hosts::Hosts;
 use ibnet_analysis::job::Job;
+use ibnet_analysis::job::all::{AllJobs, JobList};
 use ibnet_analysis::job::slurm::{self, SlurmJob};
 use ibnet_analysis::ports::Ports;
-use ibnet_analysis::when::Zone;
-use ibnet_view::{picture, text};
+use ibnet_analysis::when::{self, Zone};
+use ibnet_view::draw::{self, render};
+use ibnet_view::picture::timeline::Timeline;
+use ibnet_view::{document, picture, text};
 
 use crate::Failure;
 use crate::common::{self, Recorded};
+use crate::format::{self, Format};
 
 /// Report the traffic of a job and the time for which it was blocked
 #[derive(Debug, clap::Args)]
@@ -21,21 +25,38 @@ use crate::common::{self, Recorded};
 pub(crate) struct Args {
     #[command(flatten)]
     recorded: Recorded,
-    /// Nodes of the job, such as `node[001-024]`: the first words of node descriptions
-    #[arg(long, value_name = "HOSTLIST", required_unless_present = "slurm", conflicts_with = "slurm")]
+    /// Nodes of the job: `node[001-024]` or `oss*`, the first words of node descriptions. With
+    /// --all: nodes whose received traffic is drawn by switch port
+    #[arg(long, value_name = "HOSTLIST", required_unless_present_any = ["slurm", "all"], conflicts_with = "slurm")]
     nodes: Option<String>,
-    /// Slurm job; its nodes and times are taken from --slurm-file
+    /// ID of a Slurm job. Its nodes and times are read from --slurm-file
     #[arg(long, value_name = "JOBID", requires = "slurm_file")]
     slurm: Option<String>,
+    /// All jobs of --slurm-file, the traffic without a job, and the total
+    #[arg(long, requires = "slurm_file", conflicts_with_all = ["slurm", "steps"])]
+    all: bool,
     /// Output of `sacct -P -X --format=JobID,State,Start,End,NodeList` or `squeue -o '%i|%T|%N|%S'`
     #[arg(long, value_name = "FILE|-")]
     slurm_file: Option<PathBuf>,
     /// Largest number of time steps
     #[arg(long, value_name = "N", default_value_t = 240, value_parser = clap::value_parser!(u16).range(2..=10_000))]
     steps: u16,
-    /// Also write a picture of the job over time, or all values as JSON
-    #[arg(short, long, value_name = "FILE.svg|FILE.json")]
+    /// Length of a time step with --all, such as 10s; by default it fits the recording
+    #[arg(long, value_name = "DURATION", requires = "all", value_parser = bin)]
+    bin: Option<u64>,
+    /// Format of the result
+    #[arg(long, value_enum, default_value_t, hide_possible_values = true, value_name = "text|json|csv")]
+    format: Format,
+    /// Also write a picture over time, or all values as JSON. With --format json or csv: file of the
+    /// result
+    #[arg(short, long, value_name = "FILE.png|.svg|.json")]
     output: Option<PathBuf>,
+}
+
+/// Parses the length of a time step, in nanoseconds.
+fn bin(text: &str) -> Result<u64, String> {
+    let bin = when::nanos(text).filter(|ns| *ns >= 1_000_000);
+    bin.ok_or_else(|| "expected a duration of at least 1ms, such as 10s or 1m".to_owned())
 }
 
 const EXAMPLES: &str = "\
@@ -47,39 +68,81 @@ Examples:
   ibnet-view job lines/*.jsonl --nodes 'node[001-024]' --from 12:00 --to 12:30
   ibnet-view job lines/*.jsonl --nodes 'node[001-024]' -o job.svg
   sacct -P -X --format=JobID,State,Start,End,NodeList -j 4711 |
-    ibnet-view job lines/*.jsonl --slurm 4711 --slurm-file - -o job.json";
+    ibnet-view job lines/*.jsonl --slurm 4711 --slurm-file - -o job.json
+  ibnet-view job lines/*.jsonl --all --slurm-file jobs.txt --bin 10s -o jobs.png
+  ibnet-view job lines/*.jsonl --all --slurm-file jobs.txt --nodes 'oss*' -o jobs.svg";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if args.all { run_all(args) } else { run_one(args) }
+}
+
+fn run_one(args: &Args) -> Result<(), Failure> {
     let zone = Zone::local();
-    let found = match (&args.slurm, &args.slurm_file) {
-        (Some(id), Some(file)) => {
-            let text = cli::read(file)?;
-            slurm::find(&String::from_utf8_lossy(&text), &cli::name_of(file), id, &zone)?
+    let found = match &args.slurm {
+        Some(id) => {
+            let (text, name) = slurm_text(args)?;
+            slurm::find(&text, &name, id, &zone)?
         }
-        _ => SlurmJob { nodes: args.nodes.clone().unwrap_or_default(), from: None, to: None },
+        None => SlurmJob { id: String::new(), nodes: args.nodes.clone().unwrap_or_default(), from: None, to: None },
     };
-    let names: Vec<String> = Hosts::parse(&found.nodes)?.iter().map(str::to_owned).collect();
+    let hosts = Hosts::parse(&found.nodes)?;
     let mut inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
     inputs.from = inputs.from.or(found.from);
     inputs.to = inputs.to.or(found.to);
     let (ports, summary) = common::read(&inputs, &Ports::with_bins(usize::from(args.steps)))?;
     let time_range = common::time_range(&summary)?;
-    let job = Job::of(&ports.finish(), &names);
+    let job = Job::of(&ports.finish(), &hosts);
     if job.nodes.is_empty() {
         let what = format!("no record of a port of {}", Printable(&found.nodes));
         let help = "a host name is the first word of a node description; check the number of digits, and give the files of all samplers"
             .to_owned();
         return Err(AnalysisError::Nothing { what, help }.into());
     }
+    if let Format::Document(document) = args.format {
+        return document.write(common::span(&summary)?, &[job.row(args.slurm.as_deref())], args.output.as_deref());
+    }
     if let Some(path) = &args.output {
-        let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
         let title = match &args.slurm {
             Some(id) => format!("Job {} on {}", Printable(id), Printable(&found.nodes)),
             None => format!("Traffic of {}", Printable(&found.nodes)),
         };
-        let text = if is_json { job.to_json() } else { picture::job::to_svg(&job, &title, &zone) };
-        Staged::new(path, text.as_bytes())?.commit()?;
+        write(path, || Ok(job.to_json().into_bytes()), &picture::job::of_job(&job, &title, &zone))?;
     }
     Ok(cli::print_line(&format!("{time_range}{}", text::job::report(&job).trim_end()))?)
+}
+
+fn run_all(args: &Args) -> Result<(), Failure> {
+    let zone = Zone::local();
+    let (text, name) = slurm_text(args)?;
+    let jobs = JobList::new(&slurm::all(&text, &name, &zone)?)?;
+    let into = args.nodes.as_deref().map(Hosts::parse).transpose()?;
+    let inputs = args.recorded.inputs()?;
+    common::refuse_input(&inputs, args.output.as_ref())?;
+    let (all, summary) = common::read(&inputs, &AllJobs::new(jobs, args.bin))?;
+    let time_range = common::time_range(&summary)?;
+    let traffic = all.finish(into.as_ref())?;
+    let span = common::span(&summary)?;
+    if let Format::Document(document) = args.format {
+        return document.write(span, &traffic.jobs, args.output.as_deref());
+    }
+    if let Some(path) = &args.output {
+        let json = || document::to_json(span, &traffic.jobs).map_err(|source| OutputError { path: path.clone(), source });
+        write(path, || Ok(json()?), &picture::job::of_all(&traffic, args.nodes.as_deref(), &zone))?;
+    }
+    Ok(cli::print_line(&format!("{time_range}{}", text::job::report_all(&traffic, &zone).trim_end()))?)
+}
+
+/// Reads the output of Slurm and returns it with the name of its file.
+fn slurm_text(args: &Args) -> Result<(String, String), Failure> {
+    let file = args.slurm_file.as_deref().unwrap_or_else(|| Path::new("-"));
+    Ok((String::from_utf8_lossy(&cli::read(file)?).into_owned(), cli::name_of(file)))
+}
+
+/// Writes JSON or the picture, by the extension of the file name. A name without a known extension
+/// is that of an SVG.
+fn write(path: &Path, json: impl FnOnce() -> Result<Vec<u8>, Failure>, picture: &Timeline) -> Result<(), Failure> {
+    let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    let bytes = if is_json { json()? } else { render(picture, draw::Format::of(path).unwrap_or(draw::Format::Svg))? };
+    format::write(&bytes, Some(path))
 }

@@ -1,14 +1,16 @@
 //! `ibnet-view links`: table of links, and congestion trees.
 
+use std::path::PathBuf;
+
 use clap::ValueEnum;
-use ibnet::cli;
-use ibnet_analysis::links::{self, LinkOrder};
+use ibnet_analysis::links::{self, Link, LinkOrder};
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::trees::{Limits, Trees};
 use ibnet_view::text;
 
 use crate::Failure;
 use crate::common::{self, Recorded};
+use crate::format::{self, Format};
 
 /// List links by utilization, blocked time or errors; find congestion trees
 #[derive(Debug, clap::Args)]
@@ -25,12 +27,18 @@ pub(crate) struct Args {
     /// Find congestion trees: their roots and victims
     #[arg(long, conflicts_with = "by")]
     tree: bool,
-    /// A port waits if it is blocked for more than this share of an interval
+    /// A port counts as waiting if it is blocked for more than this share of an interval
     #[arg(long, value_name = "SHARE", default_value_t = Limits::default().waits, requires = "tree", value_parser = common::share)]
     waits: f64,
-    /// A port is full if its utilization exceeds this share
+    /// A port counts as full if its utilization exceeds this share
     #[arg(long, value_name = "SHARE", default_value_t = Limits::default().full, requires = "tree", value_parser = common::share)]
     full: f64,
+    /// Format of the result
+    #[arg(long, value_enum, default_value_t, hide_possible_values = true, value_name = "text|json|csv")]
+    format: Format,
+    /// Write the result to a file instead of standard output
+    #[arg(short, long, value_name = "FILE|-")]
+    output: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
@@ -70,12 +78,28 @@ Examples:
   ibnet-view links lines/*.jsonl --tree";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let (ports, summary) = common::read(&args.recorded.inputs()?, &Ports::with_bins(if args.tree { common::INTERVALS } else { 1 }))?;
-    let ports = ports.finish();
+    let inputs = args.recorded.inputs()?;
+    common::refuse_input(&inputs, args.output.as_ref())?;
+    let (ports, summary) = common::read(&inputs, &Ports::with_bins(if args.tree { common::INTERVALS } else { 1 }))?;
+    let (ports, span, output) = (ports.finish(), common::span(&summary)?, args.output.as_deref());
     let report = if args.tree {
-        text::trees::report(&Trees::find(&ports, Limits { waits: args.waits, full: args.full }), args.top)
+        let trees = Trees::find(&ports, Limits { waits: args.waits, full: args.full });
+        match args.format {
+            Format::Text => text::trees::report(&trees, args.top),
+            Format::Document(document) => {
+                let rows: Vec<_> = trees.rows().into_iter().take(args.top).collect();
+                return document.write(span, &rows, output);
+            }
+        }
     } else {
-        text::links::report(&links::find(&ports), args.by.into(), args.top)
+        let links = links::find(&ports);
+        match args.format {
+            Format::Text => text::links::report(&links, args.by.into(), args.top),
+            Format::Document(document) => {
+                let rows: Vec<_> = links::sorted(&links, args.by.into()).iter().take(args.top).map(Link::row).collect();
+                return document.write(span, &rows, output);
+            }
+        }
     };
-    Ok(cli::print_line(&format!("{}{}", common::time_range(&summary)?, report.trim_end()))?)
+    format::write((common::time_range(&summary)? + &report).as_bytes(), output)
 }

@@ -15,12 +15,14 @@ use miette::Diagnostic;
 
 mod common;
 mod errors;
+mod format;
 mod heatmap;
 mod job;
 mod latency;
 mod links;
 mod map;
 mod replay;
+mod sweeps;
 
 /// Show recordings of ibnet-sweep: tables and pictures that explain congestion
 #[derive(Debug, Parser)]
@@ -39,12 +41,14 @@ enum Command {
     Links(links::Args),
     Map(map::Args),
     Replay(replay::Args),
+    Sweeps(sweeps::Args),
 }
 
 const EXAMPLES: &str = "\
 Examples:
   ibnet-view heatmap 'lines/*.jsonl' --metric xmit_gbps,xmit_blocked -o heat.png
   ibnet-view latency 'lines/*.jsonl' -o latency.svg
+  ibnet-view sweeps 'lines/*.jsonl'                  durations and completeness of sweeps
   ibnet-view errors lines/*.jsonl --from -1h         errors of the last hour
   ibnet-view links lines/*.jsonl --by blocked        links with the longest waits
   ibnet-view links lines/*.jsonl --tree              congestion trees
@@ -56,9 +60,13 @@ FILES are the files of `ibnet-sweep -o FILE`, from any number of samplers, plain
 compressed by zstd. A pattern in quotes is expanded; `-` is standard input. Lines that
 are not records are skipped and counted. Every command has its own --help.
 
-Exit codes: 0 success; 1 wrong input; 2 wrong arguments.";
+Exit codes: 0 success; 1 wrong input; 2 wrong arguments; 3 `errors --check` found a
+fault.";
 
-/// An error with exit code 1.
+/// Exit code for a malformed argument.
+const USAGE: u8 = 2;
+
+/// An error with exit code 1 or 2.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 enum Failure {
     #[error(transparent)]
@@ -82,6 +90,12 @@ enum Failure {
     #[error("cannot write {}: it is also an input", Printable(&path.display().to_string()))]
     #[diagnostic(help("give another name with -o FILE; nothing was written"))]
     OverInput { path: PathBuf },
+    #[error("cannot write JSON or CSV to {}: this is the name of a picture", Printable(&path.display().to_string()))]
+    #[diagnostic(help("give a name that ends in .json or .csv, or omit --format to draw the picture; nothing was written"))]
+    NotAPicture { path: PathBuf },
+    #[error("cannot draw {}: the name does not end in .svg or .png", Printable(&path.display().to_string()))]
+    #[diagnostic(help("give -o FILE.svg or FILE.png; nothing was written"))]
+    NotPictureName { path: PathBuf },
 }
 
 fn main() -> ExitCode {
@@ -92,14 +106,31 @@ fn main() -> ExitCode {
     let done = match &args.command {
         Command::Heatmap(args) => heatmap::run(args),
         Command::Latency(args) => latency::run(args),
-        Command::Errors(args) => errors::run(args),
+        Command::Errors(args) => return errors::run(args).unwrap_or_else(|failure| failure.report()),
         Command::Job(args) => job::run(args),
         Command::Links(args) => links::run(args),
         Command::Map(args) => map::run(args),
         Command::Replay(args) => replay::run(args),
+        Command::Sweeps(args) => sweeps::run(args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => cli::fail(&failure),
+        Err(failure) => failure.report(),
+    }
+}
+
+impl Failure {
+    /// Reports the error and returns the exit code: 2 for a malformed argument, else 1.
+    fn report(&self) -> ExitCode {
+        let failed = cli::fail(self);
+        match self {
+            Self::Threshold(_) | Self::NotAPicture { .. } => ExitCode::from(USAGE),
+            // A metric that does not exist is a wrong argument. Only the records show that.
+            Self::Analysis(AnalysisError::Metric { .. }) => ExitCode::from(USAGE),
+            Self::Analysis(AnalysisError::Time { .. } | AnalysisError::Hosts { .. } | AnalysisError::Pattern { .. }) => {
+                ExitCode::from(USAGE)
+            }
+            _ => failed,
+        }
     }
 }

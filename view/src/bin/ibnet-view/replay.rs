@@ -12,7 +12,7 @@ use ibnet_analysis::replay::{Replay, ReplayOptions};
 use crate::Failure;
 use crate::common::{self, Recorded};
 
-/// Write recorded lines as if they were live, at any speed, to test dashboards
+/// Write recorded lines again at any speed, to test dashboards and other readers of live records
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// Speed relative to the recording; 0 means without pauses
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = speed)]
     speed: f64,
-    /// Keep `ts` and `slot`; otherwise the first line gets the current time
+    /// Keep `ts` and `slot`. Without this flag, the first line gets the current time
     #[arg(long)]
     keep_times: bool,
     /// File to append to; `-` is standard output

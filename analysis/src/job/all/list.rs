@@ -1,0 +1,80 @@
+//! The jobs of a time range with their hosts and times.
+
+use std::collections::BTreeSet;
+
+use ibnet::record::interval::Interval;
+use rustc_hash::FxHashMap;
+
+use crate::error::AnalysisError;
+use crate::hosts::Hosts;
+use crate::job::slurm::SlurmJob;
+
+/// Index of a job; `None` for traffic without a job.
+pub(super) type Owner = Option<u32>;
+
+/// The jobs of a time range with their hosts.
+#[derive(Clone, Debug)]
+pub struct JobList {
+    pub(super) jobs: Vec<Window>,
+    /// Indices of the jobs of each host, by its name in lower case.
+    by_host: FxHashMap<String, Vec<u32>>,
+}
+
+/// A job with its time and its hosts.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    pub(super) id: String,
+    pub(super) from: u64,
+    pub(super) to: u64,
+    /// Names of the hosts as Slurm has them.
+    pub(super) hosts: BTreeSet<String>,
+}
+
+impl JobList {
+    /// Expands the host lists of the jobs.
+    ///
+    /// # Errors
+    /// Returns an error if a host list is malformed.
+    pub fn new(jobs: &[SlurmJob]) -> Result<Self, AnalysisError> {
+        let mut list = Self { jobs: Vec::new(), by_host: FxHashMap::default() };
+        for (index, job) in (0_u32..).zip(jobs) {
+            let hosts: BTreeSet<String> = Hosts::parse(&job.nodes)?.iter().map(str::to_owned).collect();
+            for host in &hosts {
+                list.by_host.entry(host.to_lowercase()).or_default().push(index);
+            }
+            list.jobs.push(Window { id: job.id.clone(), from: job.from.unwrap_or(0), to: job.to.unwrap_or(u64::MAX), hosts });
+        }
+        Ok(list)
+    }
+
+    /// Splits an interval of a host by the jobs that ran in it. Returns the owner of each part, and
+    /// the share of the part that belongs to the owner.
+    pub(super) fn split(&self, host: &str, interval: Interval) -> Vec<(Owner, Interval, f64)> {
+        let none = vec![(None, interval, 1.0)];
+        let Some(all) = self.by_host.get(&host.to_lowercase()) else { return none };
+        let jobs: Vec<(u32, Interval)> = all
+            .iter()
+            .filter_map(|index| {
+                let Window { from, to, .. } = self.jobs[*index as usize];
+                Some((*index, interval.within(from, to)?))
+            })
+            .collect();
+        if jobs.is_empty() {
+            return none;
+        }
+        let mut edges: Vec<u64> = jobs.iter().flat_map(|(_, part)| [part.from(), part.to()]).collect();
+        edges.extend([interval.from(), interval.to()]);
+        edges.sort_unstable();
+        edges.dedup();
+        let mut parts = Vec::new();
+        for part in edges.windows(2).filter_map(|edge| interval.within(edge[0], edge[1])) {
+            let owners: Vec<u32> =
+                jobs.iter().filter(|(_, job)| job.within(part.from(), part.to()).is_some()).map(|(index, _)| *index).collect();
+            if owners.is_empty() {
+                parts.push((None, part, 1.0));
+            }
+            parts.extend(owners.iter().map(|owner| (Some(*owner), part, 1.0 / owners.len() as f64)));
+        }
+        parts
+    }
+}

@@ -1,0 +1,315 @@
+//! The traffic of all jobs of a time range: by job, without a job, and into certain nodes.
+//!
+//! A record counts for the jobs that ran on its host. Its rates hold for the whole interval of the
+//! record, so a job gets the part of the interval in which it ran. If several jobs ran on a host at
+//! the same time, each gets an equal part: port counters do not know jobs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ibnet::record::interval::Interval;
+use ibnet::types::NodeKind;
+use rustc_hash::FxHashMap;
+
+pub mod list;
+pub mod totals;
+
+pub use self::list::JobList;
+use self::list::Owner;
+use self::totals::Builder;
+pub use self::totals::{JobTotal, JobsTraffic, NodeTotal, PortRate};
+use crate::error::AnalysisError;
+use crate::hosts::{Hosts, host_of};
+use crate::input::Fold;
+use crate::ports::{PortKey, PortName};
+use crate::record::{Port, Record, Type};
+
+/// Possible lengths of a bin in seconds, unless it is given; each divides the next.
+const BINS_S: [u64; 12] = [1, 2, 10, 20, 60, 120, 600, 1200, 3600, 7200, 21_600, 86_400];
+
+/// Largest number of bins, if their length is not given.
+const USUAL_BINS: u64 = 360;
+
+/// Largest number of bins, if their length is given.
+const MOST_BINS: u64 = 5000;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// The traffic of all ports by job and bin, from the records.
+#[derive(Clone, Debug)]
+pub struct AllJobs {
+    list: Arc<JobList>,
+    ports: FxHashMap<PortKey, PortTraffic>,
+    bin_ns: u64,
+    /// Whether the length of a bin was given.
+    is_fixed: bool,
+    /// Start of the first and end of the last interval.
+    span: Option<(u64, u64)>,
+    is_too_long: bool,
+}
+
+/// Traffic of a port.
+#[derive(Clone, Debug)]
+struct PortTraffic {
+    node: Box<str>,
+    kind: Option<NodeKind>,
+    peer: Option<PortKey>,
+    peer_name: Box<str>,
+    /// Traffic by bin and job.
+    bins: BTreeMap<(u64, Owner), Flow>,
+}
+
+/// Traffic within a part of a bin.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Flow {
+    /// Octets; `None` without a rate.
+    xmit: Option<f64>,
+    rcv: Option<f64>,
+    /// Time for which the port was blocked, in seconds.
+    blocked: Option<f64>,
+}
+
+fn add(sum: &mut Option<f64>, more: Option<f64>) {
+    if let Some(more) = more {
+        *sum = Some(sum.unwrap_or(0.0) + more);
+    }
+}
+
+impl Flow {
+    fn add(&mut self, other: Self) {
+        add(&mut self.xmit, other.xmit);
+        add(&mut self.rcv, other.rcv);
+        add(&mut self.blocked, other.blocked);
+    }
+
+    /// Returns the traffic from the other end of the link.
+    const fn reversed(self) -> Self {
+        Self { xmit: self.rcv, rcv: self.xmit, blocked: None }
+    }
+
+    /// Fills missing values from the other end of the link.
+    fn or(self, other: Self) -> Self {
+        Self { xmit: self.xmit.or(other.xmit), rcv: self.rcv.or(other.rcv), blocked: self.blocked.or(other.blocked) }
+    }
+}
+
+impl AllJobs {
+    /// Creates an empty state. Without `bin_ns` the bins get longer with the recording.
+    pub fn new(list: JobList, bin_ns: Option<u64>) -> Self {
+        let list = Arc::new(list);
+        let (bin_ns, is_fixed) = (bin_ns.unwrap_or(SECOND).max(1), bin_ns.is_some());
+        Self { list, ports: FxHashMap::default(), bin_ns, is_fixed, span: None, is_too_long: false }
+    }
+
+    /// Extends the span, and makes the bins longer if there are too many.
+    fn extend(&mut self, from: u64, to: u64) {
+        let (from, to) = self.span.map_or((from, to), |(first, last)| (first.min(from), last.max(to)));
+        self.span = Some((from, to));
+        let bins = |bin_ns: u64| (to - 1) / bin_ns - from / bin_ns + 1;
+        if self.is_fixed {
+            self.is_too_long = bins(self.bin_ns) > MOST_BINS;
+        } else if bins(self.bin_ns) > USUAL_BINS {
+            let fits = BINS_S.into_iter().map(|seconds| seconds * SECOND).find(|bin_ns| bins(*bin_ns) <= USUAL_BINS);
+            self.widen_to(fits.unwrap_or(BINS_S[BINS_S.len() - 1] * SECOND));
+        }
+    }
+
+    fn widen_to(&mut self, bin_ns: u64) {
+        let ratio = bin_ns / self.bin_ns;
+        if ratio > 1 {
+            self.bin_ns = bin_ns;
+            for port in self.ports.values_mut() {
+                for ((bin, owner), flow) in std::mem::take(&mut port.bins) {
+                    port.bins.entry((bin / ratio, owner)).or_default().add(flow);
+                }
+            }
+        }
+    }
+
+    fn add_port(&mut self, port: &Port<'_>) {
+        let times = [port.time, port.blocked_time];
+        for time in times.into_iter().flatten() {
+            self.extend(time.from(), time.to());
+        }
+        let entry = self.ports.entry(port.key()).or_insert_with(|| PortTraffic {
+            node: "".into(),
+            kind: None,
+            peer: None,
+            peer_name: "".into(),
+            bins: BTreeMap::new(),
+        });
+        entry.identify(port);
+        if self.is_too_long {
+            return;
+        }
+        let peer = port.peer.as_deref().unwrap_or_default();
+        let host = host_of(if port.kind == Some(NodeKind::Hca) { &port.node } else { peer });
+        let (list, bin_ns) = (&self.list, self.bin_ns);
+        let mut spread = |time: Option<Interval>, flow: &dyn Fn(f64) -> Flow| {
+            for (owner, part, share) in time.into_iter().flat_map(|time| list.split(host, time)) {
+                for (bin, part) in part.split(bin_ns) {
+                    entry.bins.entry((bin, owner)).or_default().add(flow(share * part.length_ns() as f64));
+                }
+            }
+        };
+        // 1 Gb/s for 1 ns is 1 bit.
+        let octets = |gbps: Option<f64>, ns: f64| gbps.map(|gbps| gbps * ns / 8.0);
+        spread(port.time, &|ns| Flow { xmit: octets(port.xmit_gbps, ns), rcv: octets(port.rcv_gbps, ns), blocked: None });
+        spread(port.blocked_time, &|ns| Flow { blocked: port.xmit_blocked.map(|blocked| blocked * ns / 1e9), ..Flow::default() });
+    }
+}
+
+impl PortTraffic {
+    fn identify(&mut self, port: &Port<'_>) {
+        if *self.node != *port.node {
+            self.node = (&*port.node).into();
+        }
+        self.kind = port.kind.or(self.kind);
+        self.peer = port.peer_guid.zip(port.peer_port).or(self.peer);
+        if let Some(peer) = port.peer.as_deref().filter(|peer| **peer != *self.peer_name) {
+            self.peer_name = peer.into();
+        }
+    }
+}
+
+impl Fold for AllJobs {
+    fn uses(&self, kind: Type) -> bool {
+        kind == Type::Port
+    }
+
+    fn uses_counters(&self) -> bool {
+        false
+    }
+
+    fn add(&mut self, record: &Record<'_>) {
+        if let Record::Port(port) = record {
+            self.add_port(port);
+        }
+    }
+
+    fn merge(&mut self, mut later: Self) {
+        let bin_ns = self.bin_ns.max(later.bin_ns);
+        self.widen_to(bin_ns);
+        later.widen_to(bin_ns);
+        for (key, port) in later.ports {
+            match self.ports.entry(key) {
+                std::collections::hash_map::Entry::Vacant(entry) => drop(entry.insert(port)),
+                std::collections::hash_map::Entry::Occupied(mut entry) => {
+                    let own = entry.get_mut();
+                    (own.node, own.peer_name) = (port.node, port.peer_name);
+                    (own.kind, own.peer) = (port.kind.or(own.kind), port.peer.or(own.peer));
+                    for (bin, flow) in port.bins {
+                        own.bins.entry(bin).or_default().add(flow);
+                    }
+                }
+            }
+        }
+        if let Some((from, to)) = later.span {
+            self.extend(from, to);
+        }
+    }
+}
+
+/// A host port with its traffic, from the records of either end.
+struct HostPort<'a> {
+    host: &'a str,
+    /// The switch port at the other end, and its name.
+    leaf: Option<(PortKey, &'a str)>,
+    bins: BTreeMap<(u64, Owner), Flow>,
+}
+
+impl AllJobs {
+    /// Returns the traffic. `into` selects the nodes whose received data is returned by port.
+    ///
+    /// # Errors
+    /// Returns an error without records, or if the given bins are too many.
+    pub fn finish(self, into: Option<&Hosts>) -> Result<JobsTraffic, AnalysisError> {
+        let Some((from, to)) = self.span else {
+            let help = "give the files of all samplers, and check --from and --to".to_owned();
+            return Err(AnalysisError::Nothing { what: "no rate of a port in the time range".to_owned(), help });
+        };
+        if self.is_too_long {
+            let help = "give a longer --bin, or omit it".to_owned();
+            return Err(AnalysisError::Nothing { what: format!("--bin gives more than {MOST_BINS} bins"), help });
+        }
+        let (first, bin_ns) = (from / self.bin_ns, self.bin_ns);
+        let bins = ((to - 1) / bin_ns - first + 1) as usize;
+        let ports = self.host_ports();
+        let index = |bin: u64| (bin - first) as usize;
+        // The first and the last bin may be covered in part.
+        let seconds = |index: usize| {
+            let start = (first + index as u64) * bin_ns;
+            Interval::new(start, start.saturating_add(bin_ns))
+                .and_then(|bin| bin.within(from, to))
+                .map_or(1.0, |bin| bin.length_ns() as f64 / 1e9)
+        };
+        let rates = |octets: Vec<Option<f64>>| -> Vec<Option<f64>> {
+            octets.into_iter().enumerate().map(|(index, octets)| Some(octets? * 8.0 / 1e9 / seconds(index))).collect()
+        };
+        let mut all = vec![None; bins];
+        // The last one is the traffic without a job.
+        let mut builders: Vec<Builder> = (0..=self.list.jobs.len()).map(|_| Builder::new(bins)).collect();
+        let place = |owner: Owner| owner.map_or(self.list.jobs.len(), |job| job as usize);
+        for port in &ports {
+            for ((bin, owner), flow) in &port.bins {
+                add(&mut all[index(*bin)], flow.xmit);
+                builders[place(*owner)].add(port.host, index(*bin), *flow);
+            }
+            let owners: BTreeSet<Owner> = port.bins.keys().map(|(_, owner)| *owner).collect();
+            owners.into_iter().for_each(|owner| builders[place(owner)].count_port(port.host));
+        }
+        let rest = builders.pop().map(|builder| builder.finish(None, &rates));
+        let totals = self.list.jobs.iter().zip(builders).filter(|(_, builder)| !builder.nodes.is_empty());
+        let mut jobs: Vec<JobTotal> = totals.map(|(window, builder)| builder.finish(Some(window), &rates)).collect();
+        jobs.sort_by(|a, b| b.injected_bytes.total_cmp(&a.injected_bytes));
+        jobs.extend(rest);
+        let mut flows: Vec<(f64, PortRate)> = Vec::new();
+        for port in ports.iter().filter(|port| into.is_some_and(|hosts| hosts.contains_node(port.host))) {
+            let mut octets = vec![None; bins];
+            port.bins.iter().for_each(|((bin, _), flow)| add(&mut octets[index(*bin)], flow.rcv));
+            let name = port.leaf.map_or_else(String::new, |(key, name)| format!("{} to ", PortName::new(name, key)));
+            flows.push((octets.iter().flatten().sum(), PortRate { port: format!("{name}{}", port.host), gbps: rates(octets) }));
+        }
+        flows.sort_by(|a, b| b.0.total_cmp(&a.0));
+        Ok(JobsTraffic {
+            start_ns: first * bin_ns,
+            bin_ns,
+            bins,
+            jobs,
+            total: rates(all),
+            into: flows.into_iter().map(|(_, rate)| rate).collect(),
+        })
+    }
+
+    /// Returns the ports of all hosts. Values that the HCA does not have are those of the switch
+    /// port at the other end.
+    fn host_ports(&self) -> Vec<HostPort<'_>> {
+        let mut ports = Vec::new();
+        let mut keys: Vec<_> = self.ports.iter().collect();
+        // The order of a sum must not depend on the order of the records.
+        keys.sort_unstable_by_key(|(key, _)| **key);
+        let switches: BTreeSet<_> =
+            self.ports.iter().filter(|(_, port)| port.kind == Some(NodeKind::Switch)).map(|((guid, _), _)| *guid).collect();
+        for (key, port) in keys {
+            let peer = port.peer.and_then(|peer| Some((peer, self.ports.get(&peer)?)));
+            if port.kind == Some(NodeKind::Hca) {
+                let mut bins = port.bins.clone();
+                for (bin, flow) in peer.iter().flat_map(|(_, switch)| &switch.bins) {
+                    let own = bins.entry(*bin).or_default();
+                    *own = own.or(flow.reversed());
+                }
+                let leaf = port.peer.map(|peer| (peer, &*port.peer_name));
+                ports.push(HostPort { host: host_of(&port.node), leaf, bins });
+            } else if peer.is_none()
+                && port.peer.is_some_and(|(guid, number)| !switches.contains(&guid) && number.0 <= crate::job::HCA_PORTS)
+            {
+                let bins = port.bins.iter().map(|(bin, flow)| (*bin, flow.reversed())).collect();
+                ports.push(HostPort { host: host_of(&port.peer_name), leaf: Some((*key, &*port.node)), bins });
+            }
+        }
+        ports
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+use super::*;
+use crate::fixtures::{fold, port};
+use crate::job::slurm::SlurmJob;
+
+const HOST: (u64, u8) = (0x101, 1);
+
+/// Returns the record of a host port; it ends at `slot` seconds and half a microsecond.
+fn sends(slot: u64, host: u64, gbps: f64, blocked: f64) -> String {
+    let values = [("xmit_gbps", gbps.into()), ("rcv_gbps", (gbps / 2.0).into()), ("xmit_blocked", blocked.into())];
+    port(slot, (0x100 + host, 1), &format!("n{host} mlx5_0"), (1, host as u8, "leaf"), &values)
+}
+
+fn job(id: &str, nodes: &str, from_ms: u64, to_ms: u64) -> SlurmJob {
+    SlurmJob { id: id.to_owned(), nodes: nodes.to_owned(), from: Some(from_ms * 1_000_000 + 500), to: Some(to_ms * 1_000_000 + 500) }
+}
+
+fn traffic(jobs: &[SlurmJob], lines: &[String], bin_ns: Option<u64>) -> JobsTraffic {
+    fold(AllJobs::new(JobList::new(jobs).unwrap(), bin_ns), lines).finish(Some(&Hosts::parse("n2").unwrap())).unwrap()
+}
+
+fn gigabits(bytes: f64) -> f64 {
+    (bytes * 8.0 / 1e9 * 1e6).round() / 1e6
+}
+
+#[test]
+fn job_gets_the_part_of_an_interval_in_which_it_ran() {
+    let lines: Vec<String> = (1..=4).flat_map(|slot| [sends(slot, 1, 8.0, 0.5), sends(slot, 2, 4.0, 0.0)]).collect();
+    // Half of the second interval and all of the third.
+    let all = traffic(&[job("7", "n1,gone", 1500, 3000)], &lines, None);
+    let [total, rest] = &all.jobs[..] else { panic!("one job and the rest") };
+    assert_eq!((gigabits(total.injected_bytes), gigabits(total.ejected_bytes), total.blocked_seconds), (12.0, 6.0, 0.75));
+    assert_eq!(total.nodes.iter().map(|node| (&*node.host, node.ports)).collect::<Vec<_>>(), [("n1", 1)]);
+    assert_eq!(total.missing, ["gone"]);
+    assert_eq!(total.blocked_ns_per_byte, Some(0.5));
+    assert_eq!((rest.job.as_deref(), gigabits(rest.injected_bytes), rest.blocked_seconds), (None, 36.0, 1.25));
+    assert_eq!((&*all.into[0].port, all.into.len()), ("leaf port 2 to n2", 1));
+}
+
+#[test]
+fn jobs_and_the_rest_are_the_whole() {
+    let lines: Vec<String> = (1..=9).flat_map(|slot| [sends(slot, 1, slot as f64, 0.5), sends(slot, 2, 4.0, 0.1)]).collect();
+    let jobs = [job("1", "n1", 1200, 4700), job("2", "n[1-2]", 3100, 6000), job("3", "n2", 0, 2500)];
+    for bin_ns in [None, Some(700_000_000), Some(2_000_000_000), Some(60_000_000_000)] {
+        let all = traffic(&jobs, &lines, bin_ns);
+        let sum = |rates: &[Option<f64>]| rates.iter().map(|rate| rate.unwrap_or(0.0)).collect::<Vec<_>>();
+        let mut parts = vec![0.0; all.bins];
+        all.jobs.iter().for_each(|job| parts.iter_mut().zip(sum(&job.injected_gbps)).for_each(|(part, more)| *part += more));
+        assert!(parts.iter().zip(sum(&all.total)).all(|(part, total)| (part - total).abs() < 1e-9), "{bin_ns:?}");
+        assert_eq!(gigabits(all.jobs.iter().map(|job| job.injected_bytes).sum()), 45.0 + 36.0);
+        // From 3.1 s to 4.7 s both jobs run on n1, which sends at 4 and 5 Gb/s: each gets a half.
+        let first = all.jobs.iter().find(|job| job.job.as_deref() == Some("1")).unwrap();
+        assert_eq!(gigabits(first.injected_bytes), 0.8 * 2.0 + 3.0 + 0.1 * 4.0 + (0.9 * 4.0 + 0.7 * 5.0) / 2.0);
+    }
+}
+
+#[test]
+fn result_does_not_depend_on_the_chunks_and_gaps_are_not_zero() {
+    let lines: Vec<String> = [1, 2, 3, 4, 8, 9].iter().flat_map(|slot| [sends(*slot, 1, 8.0, 0.5), sends(*slot, 2, 4.0, 0.0)]).collect();
+    let jobs = [job("7", "n1", 1500, 8500)];
+    let whole = traffic(&jobs, &lines, None);
+    assert_eq!((whole.bins, whole.total.iter().filter(|rate| rate.is_none()).count()), (10, 2), "{:?}", whole.total);
+    for cut in 0..=lines.len() {
+        let empty = AllJobs::new(JobList::new(&jobs).unwrap(), None);
+        let mut merged = fold(empty.clone(), &lines[..cut]);
+        merged.merge(fold(empty, &lines[cut..]));
+        assert_eq!(merged.finish(Some(&Hosts::parse("n2").unwrap())).unwrap(), whole, "cut after {cut} lines");
+    }
+}
+
+#[test]
+fn switch_port_stands_in_for_a_host_without_records() {
+    let values = [("xmit_gbps", 2.0.into()), ("rcv_gbps", 6.0.into())];
+    let lines = [port(1, (1, 3), "leaf", (0x103, 1, "n3 mlx5_0"), &values), sends(1, 1, 8.0, 0.0)];
+    let all = traffic(&[job("7", "n3", 0, 1000)], &lines, None);
+    assert_eq!((gigabits(all.jobs[0].injected_bytes), gigabits(all.jobs[0].ejected_bytes)), (6.0, 2.0));
+    // Both ends of a link count once.
+    let both = [port(1, (1, 1), "leaf", (HOST.0, HOST.1, "n1 mlx5_0"), &values), sends(1, 1, 8.0, 0.0)];
+    assert_eq!(traffic(&[], &both, None).jobs.iter().map(|job| gigabits(job.injected_bytes)).collect::<Vec<_>>(), [8.0]);
+}
+
+#[test]
+fn long_recording_has_longer_bins_and_too_many_given_bins_are_an_error() {
+    let lines: Vec<String> = [1, 1000].iter().map(|slot| sends(*slot, 1, 8.0, 0.0)).collect();
+    assert_eq!(traffic(&[], &lines, None).bin_ns, 10_000_000_000);
+    let error = fold(AllJobs::new(JobList::new(&[]).unwrap(), Some(1_000_000)), &lines).finish(None).unwrap_err();
+    assert!(error.to_string().contains("more than 5000 bins"), "{error}");
+    assert!(AllJobs::new(JobList::new(&[]).unwrap(), None).finish(None).is_err());
+}

@@ -1,0 +1,150 @@
+//! The results: the traffic of each job, without a job, and into certain nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::list::Window;
+use super::{Flow, add};
+use crate::job::blocked_ns_per_byte;
+use crate::job::imbalance::Imbalance;
+use crate::rows::Row;
+
+/// Traffic of all jobs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobsTraffic {
+    /// Start of the first bin in nanoseconds since 1970.
+    pub start_ns: u64,
+    /// Length of a bin in nanoseconds.
+    pub bin_ns: u64,
+    /// Number of bins.
+    pub bins: usize,
+    /// Jobs with records, those that injected most first. The last one is the traffic without a
+    /// job.
+    pub jobs: Vec<JobTotal>,
+    /// Data rate that all hosts injected, in Gb/s; `None` for a bin without records.
+    pub total: Vec<Option<f64>>,
+    /// Data rates into the selected nodes, by switch port, in Gb/s; the largest first.
+    pub into: Vec<PortRate>,
+}
+
+/// Traffic of one job in its time.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct JobTotal {
+    /// Job ID; null for the traffic without a job.
+    pub job: Option<String>,
+    /// Start of the job in nanoseconds since 1970; null for the traffic without a job.
+    pub start_ns: Option<u64>,
+    /// End of the job in nanoseconds since 1970; null while it runs.
+    pub end_ns: Option<u64>,
+    /// Octets that all nodes sent.
+    pub injected_bytes: f64,
+    /// Octets that all nodes received.
+    pub ejected_bytes: f64,
+    /// Time for which the ports of all nodes were blocked, summed over the ports, in seconds.
+    pub blocked_seconds: f64,
+    /// Blocked time per octet that was sent, in nanoseconds; null without traffic.
+    pub blocked_ns_per_byte: Option<f64>,
+    /// Differences between the octets that the nodes sent.
+    pub imbalance: Imbalance,
+    /// Hosts with at least one recorded port, by name.
+    pub nodes: Vec<NodeTotal>,
+    /// Names of hosts without records.
+    pub missing: Vec<String>,
+    /// Data rate that all nodes sent in each bin, in Gb/s; null for a bin without records.
+    pub injected_gbps: Vec<Option<f64>>,
+}
+
+impl Row for JobTotal {
+    const COLUMNS: &'static [&'static str] = &[
+        "job",
+        "start_ns",
+        "end_ns",
+        "injected_bytes",
+        "ejected_bytes",
+        "blocked_seconds",
+        "blocked_ns_per_byte",
+        "imbalance_max_to_mean",
+        "imbalance_variation",
+        "imbalance_gini",
+        "nodes_host",
+        "nodes_ports",
+        "nodes_injected_bytes",
+        "nodes_ejected_bytes",
+        "nodes_blocked_seconds",
+    ];
+}
+
+/// Traffic of a host in the time of a job.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct NodeTotal {
+    /// Name of the host.
+    pub host: String,
+    /// Number of HCA ports.
+    pub ports: usize,
+    /// Octets that the host sent.
+    pub injected_bytes: f64,
+    /// Octets that the host received.
+    pub ejected_bytes: f64,
+    /// Time for which the ports were blocked, summed over the ports, in seconds.
+    pub blocked_seconds: f64,
+}
+
+/// Data rate through a port over time.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PortRate {
+    /// The port and the host behind it.
+    pub port: String,
+    /// Data rate in each bin, in Gb/s; null for a bin without records.
+    pub gbps: Vec<Option<f64>>,
+}
+
+/// Sums of a job.
+pub(super) struct Builder {
+    pub(super) nodes: BTreeMap<String, NodeTotal>,
+    injected: Vec<Option<f64>>,
+}
+
+impl Builder {
+    pub(super) fn new(bins: usize) -> Self {
+        Self { nodes: BTreeMap::new(), injected: vec![None; bins] }
+    }
+
+    fn node(&mut self, host: &str) -> &mut NodeTotal {
+        self.nodes.entry(host.to_owned()).or_insert_with(|| NodeTotal { host: host.to_owned(), ..NodeTotal::default() })
+    }
+
+    pub(super) fn add(&mut self, host: &str, bin: usize, flow: Flow) {
+        add(&mut self.injected[bin], flow.xmit);
+        let node = self.node(host);
+        node.injected_bytes += flow.xmit.unwrap_or(0.0);
+        node.ejected_bytes += flow.rcv.unwrap_or(0.0);
+        node.blocked_seconds += flow.blocked.unwrap_or(0.0);
+    }
+
+    pub(super) fn count_port(&mut self, host: &str) {
+        self.node(host).ports += 1;
+    }
+
+    /// Returns the results; without `window`, those of the traffic without a job.
+    pub(super) fn finish(self, window: Option<&Window>, rates: &impl Fn(Vec<Option<f64>>) -> Vec<Option<f64>>) -> JobTotal {
+        let nodes: Vec<NodeTotal> = self.nodes.into_values().collect();
+        let found: BTreeSet<String> = nodes.iter().map(|node| node.host.to_lowercase()).collect();
+        let sum = |value: fn(&NodeTotal) -> f64| nodes.iter().map(value).sum::<f64>();
+        let (injected_bytes, blocked_seconds) = (sum(|node| node.injected_bytes), sum(|node| node.blocked_seconds));
+        let hosts = window.iter().flat_map(|window| &window.hosts);
+        JobTotal {
+            job: window.map(|window| window.id.clone()),
+            start_ns: window.map(|window| window.from),
+            end_ns: window.map(|window| window.to).filter(|to| *to < u64::MAX),
+            injected_bytes,
+            ejected_bytes: sum(|node| node.ejected_bytes),
+            blocked_seconds,
+            blocked_ns_per_byte: blocked_ns_per_byte(blocked_seconds, injected_bytes),
+            imbalance: Imbalance::of(nodes.iter().map(|node| node.injected_bytes)),
+            missing: hosts.filter(|host| !found.contains(&host.to_lowercase())).cloned().collect(),
+            injected_gbps: rates(self.injected),
+            nodes,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The row of a job for programs.
+
+use serde::Serialize;
+
+use super::all::PortRate;
+use super::imbalance::Imbalance;
+use super::{Job, Leaf, LocalTraffic, Node, Step, Uplink};
+use crate::rows::Row;
+
+/// A job. In CSV each node has a line.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct JobRow<'a> {
+    /// Job ID; null if the nodes were given without a job.
+    pub job: Option<&'a str>,
+    /// Octets that all nodes sent.
+    pub injected_bytes: f64,
+    /// Octets that all nodes received.
+    pub ejected_bytes: f64,
+    /// Time for which the ports of all nodes were blocked, summed over the ports, in seconds.
+    pub blocked_seconds: f64,
+    /// Blocked time per octet that was sent, in nanoseconds; null without traffic.
+    pub blocked_ns_per_byte: Option<f64>,
+    /// Differences between the octets that the nodes sent.
+    pub imbalance: Imbalance,
+    /// Hosts with at least one recorded port, by name.
+    pub nodes: &'a [Node],
+    /// Names of hosts without records.
+    pub missing: &'a [String],
+    /// Traffic that stayed on the leaf switches.
+    pub stays: LocalTraffic,
+    /// Leaf switches of the job.
+    pub leaves: &'a [Leaf],
+    /// Links from the leaf switches to other switches, those with most traffic of the job first.
+    pub uplinks: &'a [Uplink],
+    /// Length of a step in nanoseconds.
+    pub step_ns: u64,
+    /// Traffic of all nodes over time.
+    pub steps: &'a [Step],
+    /// Data rates into the nodes, by switch port, in the steps; the largest first.
+    pub into: &'a [PortRate],
+}
+
+impl Row for JobRow<'_> {
+    const COLUMNS: &'static [&'static str] = &[
+        "job",
+        "injected_bytes",
+        "ejected_bytes",
+        "blocked_seconds",
+        "blocked_ns_per_byte",
+        "imbalance_max_to_mean",
+        "imbalance_variation",
+        "imbalance_gini",
+        "nodes_host",
+        "nodes_ports",
+        "nodes_injected_bytes",
+        "nodes_ejected_bytes",
+        "nodes_blocked",
+        "nodes_blocked_peak",
+        "nodes_blocked_seconds",
+    ];
+}
+
+impl Job {
+    /// Returns the row of the job. `id` is its ID, if it is known.
+    pub fn row<'a>(&'a self, id: Option<&'a str>) -> JobRow<'a> {
+        let sum = |value: fn(&Node) -> f64| self.nodes.iter().map(value).sum();
+        JobRow {
+            job: id,
+            injected_bytes: sum(|node| node.injected_bytes),
+            ejected_bytes: sum(|node| node.ejected_bytes),
+            blocked_seconds: sum(|node| node.blocked_seconds),
+            nodes: &self.nodes,
+            missing: &self.missing,
+            stays: self.stays,
+            leaves: &self.leaves,
+            uplinks: &self.uplinks,
+            step_ns: self.step_ns,
+            steps: &self.steps,
+            into: &self.into,
+            blocked_ns_per_byte: self.blocked_ns_per_byte,
+            imbalance: self.imbalance,
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Two folds of the same records, so that the input is read once.
+
+use crate::input::Fold;
+use crate::record::{Record, Type};
+
+impl<A: Fold, B: Fold> Fold for (A, B) {
+    fn uses(&self, kind: Type) -> bool {
+        self.0.uses(kind) || self.1.uses(kind)
+    }
+
+    fn uses_counters(&self) -> bool {
+        self.0.uses_counters() || self.1.uses_counters()
+    }
+
+    fn add(&mut self, record: &Record<'_>) {
+        self.0.add(record);
+        self.1.add(record);
+    }
+
+    fn merge(&mut self, later: Self) {
+        self.0.merge(later.0);
+        self.1.merge(later.1);
+    }
+}

@@ -1,0 +1,16 @@
+//! Rows of the results for programs. `ibnet-view` writes them as JSON and CSV.
+//!
+//! The field names of a row are an interface: `docs/viewing.md` lists them with their units.
+
+use serde::Serialize;
+
+/// A row of a result.
+///
+/// In JSON a row is an object. In CSV it is one line, or one line for each element of a list.
+pub trait Row: Serialize {
+    /// Names of the CSV columns, in their order.
+    ///
+    /// A field of a nested object is named `OUTER_INNER`. A list of objects has the columns of its
+    /// elements, named in the same way. At most one list of objects of a row type has columns.
+    const COLUMNS: &'static [&'static str];
+}

@@ -1,0 +1,70 @@
+//! Suggests the name that a user probably meant.
+
+/// Words of other tools and the words of metric names that have the same meaning.
+const SYNONYMS: [(&str, &str); 10] = [
+    ("bandwidth", "gbps"),
+    ("congestion", "blocked"),
+    ("latency", "rtt"),
+    ("octets", "bytes"),
+    ("packets", "pkts"),
+    ("receive", "rcv"),
+    ("rx", "rcv"),
+    ("throughput", "gbps"),
+    ("transmit", "xmit"),
+    ("tx", "xmit"),
+];
+
+/// Returns the candidate that `name` most probably means; of equals, the first one. `None` if no
+/// candidate is similar.
+///
+/// A candidate with a few wrong, missing or transposed letters comes first. The next ones have the
+/// same words: `rcv_errors` means `port_rcv_errors`.
+pub(crate) fn nearest<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    let limit = (name.len() / 5).max(1);
+    let by_letters = candidates.iter().map(|candidate| (strsim::osa_distance(name, candidate), *candidate));
+    if let Some((_, candidate)) = by_letters.filter(|(distance, _)| *distance <= limit).min_by_key(|(distance, _)| *distance) {
+        return Some(candidate);
+    }
+    let wanted = words(name);
+    let by_words = candidates.iter().filter_map(|candidate| {
+        let words = words(candidate);
+        let common = wanted.iter().filter(|word| words.contains(word)).count();
+        // Most words of the name must be in the candidate.
+        (2 * common > wanted.len()).then(|| ((wanted.len() - common, words.len() - common), *candidate))
+    });
+    by_words.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
+}
+
+/// Returns the words of a name in the singular, synonyms replaced.
+fn words(name: &str) -> Vec<&str> {
+    let word = |word| {
+        let word = SYNONYMS.iter().find(|(other, _)| *other == word).map_or(word, |(_, own)| *own);
+        word.strip_suffix('s').filter(|singular| singular.len() > 3).unwrap_or(word)
+    };
+    name.split('_').filter(|word| !word.is_empty()).map(word).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn similar_letters_come_before_similar_words() {
+        let names = ["xmit_gbps", "rcv_gbps", "xmit_utilization", "rtt_ns", "port_xmit_pkts", "port_rcv_errors", "symbol_error_counter"];
+        for (wrong, right) in [
+            ("xmit_gbsp", Some("xmit_gbps")),
+            ("xmit_gpbs", Some("xmit_gbps")),
+            ("port_xmit_pkt", Some("port_xmit_pkts")),
+            ("utilization", Some("xmit_utilization")),
+            ("rcv_errors", Some("port_rcv_errors")),
+            ("symbol_errors", Some("symbol_error_counter")),
+            ("tx_bandwidth", Some("xmit_gbps")),
+            ("latency_ns", Some("rtt_ns")),
+            ("port_tx_packets", Some("port_xmit_pkts")),
+            ("bogus", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(wrong, &names), right, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The groups of a port that are requested in a slot, by their [cadence](crate::sweep::cadence).
+
+use super::Engine;
+use crate::mad::smp::PortInfo;
+use crate::sweep::cadence::Circumstances;
+use crate::sweep::sample::Status;
+use crate::time::Instant;
+
+impl Engine {
+    /// Returns what the cadences of a port depend on.
+    pub(super) fn circumstances(&self, port: u32) -> Circumstances {
+        let state = &self.ports[port as usize];
+        let is_down = self.config.cadence.spares_down_ports() && state.link.is_some_and(|link| link.state == PortInfo::DOWN);
+        Circumstances { wait_in_base: self.devices[state.device as usize].groups.wait_in_base(), is_down }
+    }
+
+    /// Iterates over the groups of a port that are due in this slot.
+    pub(super) fn due_groups(&self, port: u32) -> impl Iterator<Item = u8> + '_ {
+        let device = &self.devices[self.ports[port as usize].device as usize];
+        let of = self.circumstances(port);
+        device.groups.all().filter(move |group| {
+            let turns = self.config.cadence.of((*group).into(), self.config.groups[usize::from(*group)], of);
+            self.last_reads.is_due(port, *group, turns, device.generation)
+        })
+    }
+
+    /// Returns whether PortInfo of a port is read before its counters: its link was down, and the
+    /// link may be active again.
+    pub(super) fn reads_link(&self, port: u32) -> bool {
+        self.circumstances(port).is_down && !self.no_smp_agent && !self.ports[port as usize].slot.link_read
+    }
+
+    /// Settles a port that was not queried because none of its groups is due. Returns whether this
+    /// is such a port.
+    pub(super) fn settle_idle(&mut self, port: u32, now: Instant) -> bool {
+        let device = &self.devices[self.ports[port as usize].device as usize];
+        let is_idle =
+            self.ports[port as usize].slot.mads == 0 && device.groups.all().next().is_some() && self.due_groups(port).next().is_none();
+        if is_idle {
+            let status = if self.circumstances(port).is_down { Status::Down } else { Status::Ok };
+            self.settle(port, status, now);
+        }
+        is_idle
+    }
+
+    /// Returns the number of requests for counters in an average slot, by the present knowledge of
+    /// devices and links.
+    pub fn mads_per_slot(&self) -> f64 {
+        let of_port = |port: u32| -> f64 {
+            let device = &self.devices[self.ports[port as usize].device as usize];
+            let of = self.circumstances(port);
+            let turns = device.groups.all().map(|group| self.config.cadence.of(group.into(), self.config.groups[usize::from(group)], of));
+            turns.map(|turns| 1.0 / f64::from(turns.every)).sum()
+        };
+        (0..self.ports.len() as u32).map(of_port).sum()
+    }
+}

@@ -1,0 +1,45 @@
+//! The slot of the last reply of each group of each port.
+
+use crate::sweep::cadence::Turns;
+
+/// The last replies of all groups of all ports.
+#[derive(Clone, Debug)]
+pub(super) struct LastReads {
+    /// Number of the current slot.
+    slot: u64,
+    groups: usize,
+    /// By port and group: number of the slot, and generation of the device.
+    reads: Vec<Option<(u64, u32)>>,
+}
+
+impl LastReads {
+    pub(super) fn new(ports: usize, groups: usize) -> Self {
+        Self { slot: 0, groups, reads: vec![None; ports * groups] }
+    }
+
+    /// Returns the number of the current slot.
+    pub(super) fn slot(&self) -> u64 {
+        self.slot
+    }
+
+    /// Sets the number of the current slot.
+    pub(super) fn set_slot(&mut self, slot: u64) {
+        self.slot = slot;
+    }
+
+    /// Records a reply in the current slot.
+    pub(super) fn record(&mut self, port: u32, group: u8, generation: u32) {
+        self.reads[port as usize * self.groups + usize::from(group)] = Some((self.slot, generation));
+    }
+
+    /// Returns whether a group is due in the current slot: it has its turn, or it was not read
+    /// within its cadence. A reply of an earlier generation of the device does not count.
+    pub(super) fn is_due(&self, port: u32, group: u8, turns: Turns, generation: u32) -> bool {
+        if turns.is_in(self.slot, port) {
+            return true;
+        }
+        let Some((read, of)) = self.reads[port as usize * self.groups + usize::from(group)] else { return true };
+        // Slot numbers decrease if the wall clock is set back.
+        of != generation || self.slot.checked_sub(read).is_none_or(|age| age >= u64::from(turns.every))
+    }
+}

@@ -1,0 +1,321 @@
+//! Panels over a common time axis: curves, or values stacked on each other.
+
+use ibnet::drawing::canvas::shortened;
+use ibnet::types::Printable;
+use ibnet_analysis::metric::Unit;
+use ibnet_analysis::when::Zone;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, VPos};
+
+use crate::draw::axis::Scale;
+use crate::draw::{self, Drawing, Drawn, axis, font, palette};
+
+/// Width of the picture and of the panels, height of a panel, and the places of both, in pixels.
+const PAGE: i32 = 1180;
+const LEFT: i32 = 84;
+const PLOT: i32 = 800;
+const HEIGHT: i32 = 190;
+const TOP: i32 = 92;
+const BETWEEN: i32 = 64;
+const BOTTOM: i32 = 34;
+
+const SMALL: u32 = 12;
+
+/// Largest number of series that have their own colours.
+pub(super) const COLORS: usize = palette::LINES.len();
+
+const GREY: RGBColor = RGBColor(90, 90, 90);
+const FAINT: RGBColor = RGBColor(222, 222, 222);
+/// Background of a step without records.
+const NO_RECORD: RGBColor = RGBColor(205, 205, 205);
+
+/// Values of equal steps of time.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Series {
+    pub(super) name: String,
+    pub(super) color: palette::Rgb,
+    /// Value of each step; `None` without records.
+    pub(super) values: Vec<Option<f64>>,
+}
+
+/// A panel with its own vertical axis.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Panel {
+    pub(super) title: String,
+    pub(super) unit: Unit,
+    /// Value at the upper end; `None` for a round number above the largest value.
+    pub(super) most: Option<f64>,
+    /// Series on each other, the first one at the bottom.
+    pub(super) stacked: Vec<Series>,
+    /// Series as curves.
+    pub(super) curves: Vec<Series>,
+}
+
+/// A picture of panels over time.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    pub(super) title: String,
+    /// Start of the first step in nanoseconds since 1970.
+    pub(super) start_ns: u64,
+    /// Length of a step in nanoseconds.
+    pub(super) step_ns: u64,
+    /// Number of steps.
+    pub(super) steps: usize,
+    pub(super) zone: Zone,
+    pub(super) panels: Vec<Panel>,
+}
+
+/// Returns the series with the largest sums, the others as one series, in the colours of curves.
+/// The order is kept.
+pub(super) fn largest(series: Vec<(String, Vec<Option<f64>>)>, what: &str) -> Vec<Series> {
+    let most = if series.len() > COLORS { COLORS - 1 } else { COLORS };
+    let mut rest = series;
+    let others = rest.split_off(most.min(rest.len()));
+    let mut shown: Vec<Series> =
+        rest.into_iter().zip(palette::LINES).map(|((name, values), color)| Series { name, color, values }).collect();
+    if !others.is_empty() {
+        let name = format!("{} other {what}", others.len());
+        let values = others.into_iter().map(|(_, values)| values).reduce(|sum, more| sum.into_iter().zip(more).map(plus).collect());
+        shown.push(Series { name, color: palette::LINES[COLORS - 1], values: values.unwrap_or_default() });
+    }
+    shown
+}
+
+fn plus((a, b): (Option<f64>, Option<f64>)) -> Option<f64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a + b),
+        (a, b) => a.or(b),
+    }
+}
+
+impl Timeline {
+    fn end_ns(&self) -> u64 {
+        self.start_ns.saturating_add(self.step_ns.saturating_mul(self.steps as u64))
+    }
+
+    fn top(panel: usize) -> i32 {
+        TOP + panel as i32 * (HEIGHT + BETWEEN)
+    }
+
+    /// Returns the left end of a step.
+    fn x(&self, step: usize) -> i32 {
+        LEFT + (f64::from(PLOT) * step as f64 / self.steps.max(1) as f64).round() as i32
+    }
+
+    fn panel<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, panel: &Panel, top: i32) -> Drawn<DB> {
+        let sum = |step: usize| panel.stacked.iter().filter_map(|series| *series.values.get(step)?).sum::<f64>();
+        let values = panel.curves.iter().flat_map(|series| &series.values).flatten().copied();
+        let largest = (0..self.steps).map(sum).chain(values).fold(0.0, f64::max);
+        let scale = Scale::of(panel.unit, panel.most.unwrap_or(largest));
+        let high = panel.most.map_or_else(|| rounded_up(largest * scale.factor), |most| most * scale.factor);
+        let y = |value: f64| top + HEIGHT - (f64::from(HEIGHT) * (value * scale.factor / high).clamp(0.0, 1.0)).round() as i32;
+        draw::write(area, &panel.title, 13, (LEFT, top - 6), (HPos::Left, VPos::Bottom), &BLACK)?;
+        for mark in axis::marks(0.0, high, 5) {
+            let y = y(mark / scale.factor);
+            draw::line(area, (LEFT, y), (LEFT + PLOT, y), &FAINT)?;
+            let text = Scale { factor: 1.0, ..scale }.format(mark);
+            draw::write(area, &text, SMALL, (LEFT - 8, y), (HPos::Right, VPos::Center), &BLACK)?;
+        }
+        let all = || panel.stacked.iter().chain(&panel.curves);
+        let has_value = |step: usize| all().any(|series| series.values.get(step).is_some_and(Option::is_some));
+        for part in runs(self.steps, |step| !has_value(step)) {
+            let corners = [(self.x(part.start), top), (self.x(part.end) - 1, top + HEIGHT)];
+            area.draw(&Rectangle::new(corners, NO_RECORD.filled()))?;
+        }
+        for part in runs(self.steps, has_value) {
+            let mut below = vec![0.0; part.len()];
+            for series in &panel.stacked {
+                let above: Vec<f64> = part
+                    .clone()
+                    .zip(&below)
+                    .map(|(step, below)| below + series.values.get(step).copied().flatten().unwrap_or(0.0))
+                    .collect();
+                let edge = |heights: &[f64]| -> Vec<(i32, i32)> {
+                    part.clone()
+                        .zip(heights)
+                        .flat_map(|(step, height)| [(self.x(step), y(*height)), (self.x(step + 1), y(*height))])
+                        .collect()
+                };
+                if above != below {
+                    let outline: Vec<_> = edge(&above).into_iter().chain(edge(&below).into_iter().rev()).collect();
+                    area.draw(&Polygon::new(outline, rgb(series.color).filled()))?;
+                }
+                below = above;
+            }
+        }
+        for series in &panel.curves {
+            let value = |step: usize| series.values.get(step).copied().flatten();
+            for part in runs(self.steps, |step| value(step).is_some()) {
+                let points = part.filter_map(|step| value(step).map(|value| (step, y(value))));
+                let points: Vec<_> = points.flat_map(|(step, y)| [(self.x(step), y), (self.x(step + 1), y)]).collect();
+                area.draw(&PathElement::new(points, rgb(series.color).stroke_width(2)))?;
+            }
+        }
+        area.draw(&Rectangle::new([(LEFT, top), (LEFT + PLOT, top + HEIGHT)], GREY))?;
+        self.legend(area, panel, top, (0..self.steps).any(|step| !has_value(step)))?;
+        self.times(area, top + HEIGHT)
+    }
+
+    /// Draws the names of the series, in the order in which they are stacked.
+    fn legend<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, panel: &Panel, top: i32, has_gap: bool) -> Drawn<DB> {
+        let left = LEFT + PLOT + 16;
+        let mut y = top + 7;
+        for series in panel.curves.iter().chain(panel.stacked.iter().rev()) {
+            let is_curve = panel.curves.contains(series);
+            let corners = if is_curve { [(left, y - 1), (left + 14, y + 1)] } else { [(left, y - 6), (left + 14, y + 6)] };
+            area.draw(&Rectangle::new(corners, rgb(series.color).filled()))?;
+            draw::write(area, &fitting(&series.name, SMALL, PAGE - left - 26), SMALL, (left + 20, y), (HPos::Left, VPos::Center), &BLACK)?;
+            y += 18;
+        }
+        if has_gap {
+            area.draw(&Rectangle::new([(left, y - 6), (left + 14, y + 6)], NO_RECORD.filled()))?;
+            draw::write(area, "no record", SMALL, (left + 20, y), (HPos::Left, VPos::Center), &BLACK)?;
+        }
+        Ok(())
+    }
+
+    fn times<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, y: i32) -> Drawn<DB> {
+        let span = (self.end_ns() - self.start_ns).max(1) as f64;
+        for (ns, text) in axis::times(&self.zone, self.start_ns, self.end_ns(), (PLOT / 90) as usize) {
+            let x = LEFT + ((ns - self.start_ns) as f64 / span * f64::from(PLOT)).round() as i32;
+            draw::line(area, (x, y), (x, y + 5), &GREY)?;
+            draw::write(area, &text, SMALL, (x, y + 8), (HPos::Center, VPos::Top), &BLACK)?;
+        }
+        Ok(())
+    }
+}
+
+/// Escapes a name and shortens it to a width in pixels.
+fn fitting(name: &str, size: u32, width: i32) -> String {
+    const LEAST: usize = 8;
+    // No picture has room for more.
+    const MOST: usize = 300;
+    let fits = |text: &String| font::width(text, size) <= f64::from(width);
+    let most = Printable(name).to_string().chars().count().clamp(LEAST, MOST);
+    (LEAST..=most).rev().map(|most| shortened(name, most)).find(fits).unwrap_or_else(|| shortened(name, LEAST))
+}
+
+const fn rgb((red, green, blue): palette::Rgb) -> RGBColor {
+    RGBColor(red, green, blue)
+}
+
+/// Returns the runs of consecutive steps that `is_in` selects.
+fn runs(steps: usize, is_in: impl Fn(usize) -> bool) -> Vec<std::ops::Range<usize>> {
+    let mut runs: Vec<std::ops::Range<usize>> = Vec::new();
+    for step in (0..steps).filter(|step| is_in(*step)) {
+        match runs.last_mut() {
+            Some(last) if last.end == step => last.end = step + 1,
+            _ => runs.push(step..step + 1),
+        }
+    }
+    runs
+}
+
+/// Rounds up to 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6 or 8 times a power of ten.
+fn rounded_up(most: f64) -> f64 {
+    if most <= 0.0 {
+        return 1.0;
+    }
+    let ten = 10_f64.powf(most.log10().floor());
+    let nice = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0].map(|times| times * ten);
+    nice.into_iter().find(|round| *round >= most * (1.0 - 1e-9)).unwrap_or(10.0 * ten)
+}
+
+impl Drawing for Timeline {
+    fn size(&self) -> (u32, u32) {
+        (PAGE as u32, (Self::top(self.panels.len()) - BETWEEN + BOTTOM) as u32)
+    }
+
+    fn title(&self) -> String {
+        self.title.clone()
+    }
+
+    fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Drawn<DB> {
+        area.fill(&WHITE)?;
+        let day = |ns| self.zone.format(ns, "%Y-%m-%d %H:%M:%S");
+        let (zone, step) = (self.zone.name(self.start_ns), axis::nanos(self.step_ns as f64));
+        let subtitle = format!("{} to {} ({zone}), {step} per step", day(self.start_ns), day(self.end_ns()));
+        draw::write(area, &fitting(&self.title, 20, PAGE - 24), 20, (12, 8), (HPos::Left, VPos::Top), &BLACK)?;
+        draw::write(area, &subtitle, 13, (12, 34), (HPos::Left, VPos::Top), &GREY)?;
+        for (number, panel) in self.panels.iter().enumerate() {
+            self.panel(area, panel, Self::top(number))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::{Format, render};
+
+    fn timeline() -> Timeline {
+        let series = |name: &str, color, values: &[Option<f64>]| Series { name: name.to_owned(), color, values: values.to_vec() };
+        let blue = palette::LINES[0];
+        let stacked = vec![
+            series("below", blue, &[Some(10.0), Some(20.0), None, Some(0.0)]),
+            series("above </text>\u{1b}\u{fffe}", palette::LINES[1], &[Some(10.0), Some(20.0), None, Some(40.0)]),
+        ];
+        let curves = vec![series("curve", (0, 0, 0), &[Some(30.0), None, None, Some(40.0)])];
+        let panel = Panel { title: "data".to_owned(), unit: Unit::Gbps, most: None, stacked, curves };
+        let start_ns = 1_795_262_400_000_000_000;
+        Timeline { title: "t".to_owned(), start_ns, step_ns: 1_000_000_000, steps: 4, zone: Zone::utc(), panels: vec![panel] }
+    }
+
+    fn pixel(x: i32, y: i32) -> palette::Rgb {
+        let picture = timeline();
+        let file = render(&picture, Format::Png).unwrap();
+        let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
+        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+        reader.next_frame(&mut pixels).unwrap();
+        let at = (y as usize * PAGE as usize + x as usize) * 3;
+        (pixels[at], pixels[at + 1], pixels[at + 2])
+    }
+
+    #[test]
+    fn stacked_values_are_drawn_to_scale_and_gaps_are_not_zero() {
+        // The axis ends at 40 Gb/s: a quarter of the height is 10 Gb/s.
+        let at = |step: i32, gbps: i32| pixel(LEFT + PLOT / 8 + step * PLOT / 4, TOP + HEIGHT - HEIGHT * gbps / 40);
+        let (below, above) = (palette::LINES[0], palette::LINES[1]);
+        assert_eq!([at(0, 5), at(0, 15), at(0, 25)], [below, above, (255, 255, 255)]);
+        assert_eq!([at(1, 15), at(1, 35)], [below, above]);
+        assert_eq!(at(2, 5), (NO_RECORD.0, NO_RECORD.1, NO_RECORD.2));
+        assert_eq!([at(3, 2), at(3, 38)], [above, above]);
+    }
+
+    #[test]
+    fn picture_is_well_formed_with_hostile_names() {
+        let text = String::from_utf8(render(&timeline(), Format::Svg).unwrap()).unwrap();
+        assert!(text.contains("above &lt;/text&gt;\\u{1b}\\u{fffe}") && text.contains(">12:00:00.500<"), "{text}");
+        let mut reader = quick_xml::Reader::from_str(&text);
+        while reader.read_event().unwrap() != quick_xml::events::Event::Eof {}
+        assert_eq!((text.matches("<polygon").count(), text.matches("stroke-width=\"2\"").count()), (3, 2));
+    }
+
+    #[test]
+    fn labels_of_the_time_axis_are_within_the_picture() {
+        for (steps, step_ns) in [(1, 1_000_000), (20, 1_000_000_000), (360, 10_000_000_000), (2000, 86_400_000_000_000)] {
+            let picture = Timeline { steps, step_ns, ..timeline() };
+            for (ns, text) in axis::times(&picture.zone, picture.start_ns, picture.end_ns(), (PLOT / 90) as usize) {
+                let x = f64::from(LEFT) + (ns - picture.start_ns) as f64 / (picture.end_ns() - picture.start_ns) as f64 * f64::from(PLOT);
+                let half = font::width(&text, SMALL) / 2.0;
+                assert!(x - half > 0.0 && x + half < f64::from(PAGE), "{text}");
+                assert!(2.0 * half < 90.0, "{text} is wider than the space between marks");
+            }
+        }
+    }
+
+    #[test]
+    fn small_series_are_joined() {
+        let series = (0..9).map(|number| (format!("s{number}"), vec![Some(f64::from(10 - number)), None])).collect();
+        let shown = largest(series, "jobs");
+        assert_eq!(shown.len(), COLORS);
+        assert_eq!((&*shown[COLORS - 1].name, &shown[COLORS - 1].values), ("4 other jobs", &vec![Some(5.0 + 4.0 + 3.0 + 2.0), None]));
+    }
+
+    #[test]
+    fn scales_end_at_round_numbers() {
+        assert_eq!([0.0, 0.3, 3.0, 10.0, 24.0, 410.0].map(rounded_up), [1.0, 0.30000000000000004, 3.0, 10.0, 25.0, 500.0]);
+    }
+}
