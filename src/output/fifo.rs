@@ -45,7 +45,10 @@ impl Fifo {
     /// reading. `unread` receives the number of lines that are not read.
     pub(super) fn wait(&self, file: File, path: &Path, unread: impl Fn(u64)) {
         // `file` is open for reading too. Without it the kernel tells whether there is a reader.
-        let Ok(writer) = writer(path) else { return };
+        let Ok(writer) = writer(path) else {
+            // Another program moved the FIFO: no reader can be found any more.
+            return unread(ioctl_fionread(&file).ok().filter(|octets| *octets > 0).map_or(0, |octets| self.lines_in(octets)));
+        };
         drop(file);
         while let Ok(octets @ 1..) = ioctl_fionread(&writer) {
             unread(self.lines_in(octets));
