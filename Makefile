@@ -75,7 +75,7 @@ demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a
 	./target/release/ibnet-sweep -c examples/demo.toml --sweeps 20 --summary -o $(DEMO)/
 	@echo
 	./target/release/ibnet-view links '$(DEMO)/*.jsonl' --tree --top 1
-	@./target/release/ibnet-view heatmap '$(DEMO)/*.jsonl' --metric xmit_utilization,xmit_blocked --by switch --range 0..1 -o $(DEMO)/heatmap.png
+	@./target/release/ibnet-view heatmap '$(DEMO)/*.jsonl' --metric xmit_utilization,xmit_blocked --by switch -o $(DEMO)/heatmap.png
 	@./target/release/ibnet-view map '$(DEMO)/*.jsonl' -o $(DEMO)/map.svg
 	@./target/release/ibnet-view job '$(DEMO)/*.jsonl' --nodes 'node[00001-00008,00025-00032]' -o $(DEMO)/job.svg > $(DEMO)/job.txt
 	@./target/release/ibnet-view latency '$(DEMO)/*.jsonl' -o $(DEMO)/latency.svg > $(DEMO)/latency.txt

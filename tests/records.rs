@@ -302,6 +302,7 @@ fn longest_event_and_histogram_lines_fit() {
         guid,
         lid,
         hops,
+        clock_ns: Some(u64::MAX),
         mean_ns: Some(mean_ns),
         count,
         v2: &v2,

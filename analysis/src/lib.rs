@@ -38,6 +38,7 @@ pub mod ports;
 pub mod replay;
 pub mod rows;
 mod suggest;
+pub mod sweeps;
 pub mod trees;
 pub mod when;
 

@@ -62,8 +62,8 @@ pub struct Tree {
     pub used_seconds: f64,
     /// Time for which the root itself was blocked, in seconds.
     pub blocked_seconds: f64,
-    /// Time for which all ports of the tree were blocked, in seconds. If a port may have waited for
-    /// several roots, each root gets an equal part.
+    /// Sum of the blocked times of all ports of the tree, including the root, in seconds. If a port
+    /// may have waited for several roots, each root gets an equal part.
     pub held_up_seconds: f64,
     /// The waiting ports.
     pub branches: BTreeMap<PortKey, Branch>,
@@ -114,7 +114,8 @@ pub struct TreeRow {
     pub xmit_utilization: f64,
     /// Share of the time in which the root itself was blocked, 0 to 1.
     pub blocked: f64,
-    /// Time for which all ports of the tree were blocked, in seconds.
+    /// Sum of the blocked times of all ports of the tree, including the root, in seconds. If a port
+    /// may have waited for several roots, each root gets an equal part.
     pub held_up_seconds: f64,
     /// Number of HCA ports that waited.
     pub host_ports: usize,

@@ -55,7 +55,8 @@ const FULL_MEMBER: u16 = 0x8000;
 /// P_Key 0xffff, at `own_index`.
 ///
 /// Two P_Keys match if their lower 15 bits are equal and at least one of them has the bit for full
-/// membership. A RedirectP_Key of 0 names no partition.
+/// membership. The P_Key can come from a redirect. If its lower 15 bits are 0, it names no
+/// partition, and the function returns `own_index`.
 pub fn index_of_pkey(pkey: u16, own_index: u16, table: &[u16]) -> Option<u16> {
     if pkey & !FULL_MEMBER == 0 {
         return Some(own_index);

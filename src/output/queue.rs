@@ -80,11 +80,11 @@ struct Shared {
     /// Whether the last records did not fit.
     is_full: AtomicBool,
     /// Number of records that are in the queue or being written. It includes the refused records
-    /// before them.
+    /// that a message in the queue counts.
     queued: AtomicU64,
     /// Number of records that the output dropped and that no record has reported yet.
     unreported: AtomicU64,
-    /// Wakes an output that waits for its peer (a server or a reader) after the drain time.
+    /// After the drain time, wakes an output that waits for its peer (a server or a reader).
     abandoned: Notify,
 }
 
@@ -159,8 +159,8 @@ impl Queue {
     pub(super) fn offer(&self, source: SourceId, batch: &Arc<Batch>) -> u64 {
         let shared = &*self.shared;
         if self.sender.is_closed() {
-            // The output has ended. The records count as dropped, but not as refused by a full
-            // queue.
+            // The output has ended. The records count as not written, but not as records that did
+            // not fit.
             shared.refused.fetch_add(batch.lines, Ordering::Relaxed);
             return 0;
         }
@@ -223,7 +223,8 @@ impl Stopper {
         self.shared.abandoned.notified().await;
     }
 
-    /// Returns the number of records that were not written and that no record reports.
+    /// Returns the number of records that the output has not written, and whose loss it has not yet
+    /// reported in a record.
     pub(super) fn unwritten(&self) -> u64 {
         let Shared { refused, queued, unreported, .. } = &*self.shared;
         [refused, queued, unreported].into_iter().map(|count| count.load(Ordering::Relaxed)).fold(0, u64::saturating_add)

@@ -59,8 +59,8 @@ pub struct Start<Text> {
     pub mads_per_slot: Option<u64>,
     /// SHA-256 of the assignments file in hexadecimal. Null without a file.
     pub assignments_sha256: Option<Text>,
-    /// Time that one read of the clock takes. Every measured duration includes this time. `None`
-    /// only if the line does not have the field.
+    /// Timer cost: the least time that one reading of the clock takes. Every measured round-trip time
+    /// includes it. `None` only if the line does not have the field.
     pub clock_ns: Option<u64>,
     /// Number of the file or stream, counted from 0 by each output of a process.
     #[serde(default)]
@@ -198,6 +198,8 @@ pub struct HistogramRecord<Text> {
     pub lid: Option<Lid>,
     /// Distance of the device in hops. Null except for `service`, and null if no plan contains it.
     pub hops: Option<u16>,
+    /// Timer cost, measured when the record was made. `None` only if the line does not have the field.
+    pub clock_ns: Option<u64>,
     /// Mean of the values. `None` only if the line does not have the field.
     pub mean_ns: Option<u64>,
     /// Number of values.

@@ -135,6 +135,7 @@ pub fn parse(line: &str) -> Result<Line, Error> {
             let record: Histogram = exact(line, &found)?;
             word("role", &record.role, &ROLES)?;
             word("histogram", &record.kind, &HISTOGRAMS)?;
+            present("clock_ns", record.clock_ns)?;
             present("mean_ns", record.mean_ns)?;
             Ok(Line::Histogram(record))
         }

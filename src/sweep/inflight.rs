@@ -21,8 +21,9 @@ pub struct Transaction {
     pub device: u32,
     /// LID to which the request was sent; only a reply from this LID counts.
     pub lid: Lid,
-    /// Generation of the device when the request was sent. If the generation has changed since, the
-    /// reply may come from another device and its content is ignored.
+    /// Number of times that everything learned from the device had been discarded when the request
+    /// was sent (the generation of the device); 0 for path queries. If the generation has changed
+    /// since, the reply may come from another device and its content is ignored.
     pub generation: u32,
     /// The request.
     pub query: Query,
@@ -128,7 +129,7 @@ impl TimeoutQueues {
     }
 }
 
-/// Number of past TIDs whose end is stored.
+/// Number of most recent TIDs for which the set remembers whether they were answered.
 const REMEMBERED: u32 = 1 << 16;
 
 /// End of the transaction of a past TID.

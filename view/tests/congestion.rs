@@ -153,7 +153,7 @@ fn traffic_of_a_job_is_that_of_its_nodes() {
     let most = job["stays"]["most_bytes"].as_f64().unwrap();
     assert!(job["stays"]["least_bytes"].as_f64().unwrap() <= most && most <= sum("injected_bytes"));
     setup.view(&["job", "--nodes", &hosts[0], "-o", "job.svg"]);
-    assert!(read(&setup.path("job.svg")).contains("2026-11-21, UTC"));
+    assert!(read(&setup.path("job.svg")).contains(" (UTC), 1 s per step"));
 }
 
 #[test]

@@ -16,8 +16,9 @@ const SECOND: u64 = 1_000_000_000;
 const SLOT: u64 = 1_795_262_400;
 const SLOTS: u64 = 10;
 const PORTS: u64 = 4;
-/// A name with SVG markup, a terminal escape and a line end.
-const HOSTILE: &str = r#"\u001b[31m</text></svg><script>&\"'\r\nx"#;
+/// A name with a terminal escape, a change of direction, a character that XML forbids, SVG markup and
+/// a line end.
+const HOSTILE: &str = r#"\u001b[31m\u202e\ufffe</text></svg><script>&\"'\r\nx"#;
 
 /// Records of ten slots: port 2 is busy from slot 5 on, port 3 never answers, port 4 has no record
 /// in slot 6.
@@ -111,7 +112,7 @@ fn heat_map_shows_large_values_in_the_last_colour() {
     let run = run(&dir, &["heatmap", "lines.jsonl", "-o", "heat.png", "--range", "0..95"]);
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
     assert!(
-        run.stderr.contains("largest 95 at ") && run.stderr.contains("25.0 % no answer, 0.0 % unknown, 2.5 % no record"),
+        run.stderr.contains("largest 95 Gb/s at ") && run.stderr.contains("25.0 % no answer, 0.0 % unknown, 2.5 % no record"),
         "{}",
         run.stderr
     );
@@ -129,7 +130,7 @@ fn hostile_names_are_escaped_in_pictures_and_on_terminals() {
     let drawn = run(&dir, &["heatmap", "lines.jsonl", "-m", "xmit_gbps,xmit_blocked", "-o", "heat.svg"]);
     assert_eq!(drawn.code, 0, "{}", drawn.stderr);
     let text = fs::read_to_string(dir.path().join("heat.svg")).unwrap();
-    assert!(!text.contains("<script") && text.matches("</svg>").count() == 1 && !text.contains('\u{1b}'));
+    assert!(!text.contains("<script") && text.matches("</svg>").count() == 1 && !text.contains(['\u{1b}', '\u{202e}', '\u{fffe}']));
     let mut reader = quick_xml::Reader::from_str(&text);
     while reader.read_event().unwrap() != quick_xml::events::Event::Eof {}
     let shown = run(&dir, &["heatmap", "lines.jsonl", "--terminal"]);
@@ -137,6 +138,56 @@ fn hostile_names_are_escaped_in_pictures_and_on_terminals() {
     assert!(!shown.stdout.contains('\u{1b}') && !drawn.stderr.contains('\u{1b}'), "{}", shown.stdout);
     let row = shown.stdout.lines().nth(2).unwrap();
     assert!(row.ends_with(" ·····█████"), "{row}");
+}
+
+#[test]
+fn wrong_metric_is_a_wrong_argument() {
+    let dir = recorded();
+    for (metric, help) in [("xmit_gbsp", "did you mean `xmit_gbps`?"), ("utilization", "did you mean `xmit_utilization`?")] {
+        let wrong = run(&dir, &["heatmap", "lines.jsonl", "-m", metric, "-o", "heat.png"]);
+        assert!(wrong.code == 2 && wrong.stderr.contains(help), "{}: {}", wrong.code, wrong.stderr);
+    }
+    for (metric, code) in [("port_xmit_data_sl_bytes", 1), ("port_xmit_data_sl_bytes[x]", 2), ("XmitData", 2)] {
+        let wrong = run(&dir, &["heatmap", "lines.jsonl", "-m", metric, "-o", "heat.png"]);
+        assert_eq!(wrong.code, code, "{metric}: {}", wrong.stderr);
+    }
+    assert!(!dir.path().join("heat.png").exists());
+}
+
+#[test]
+fn every_panel_names_its_range() {
+    let dir = recorded();
+    let drawn = run(&dir, &["heatmap", "lines.jsonl", "-m", "xmit_gbps,xmit_blocked,rtt_ns", "--size", "900x700", "-o", "heat.svg"]);
+    assert_eq!(drawn.code, 0, "{}", drawn.stderr);
+    let text = fs::read_to_string(dir.path().join("heat.svg")).unwrap();
+    for range in ["0 to a full link (100 Gb/s)", "0 to all of the time (100 %)", "0 to the largest value (120 us)"] {
+        assert!(text.contains(range) && drawn.stderr.contains(range), "{range}: {text}");
+    }
+    let mean = run(&dir, &["heatmap", "lines.jsonl", "--range", "mean", "--top", "2", "--sort", "value", "--terminal"]);
+    assert!(mean.stdout.contains("0 to mean + mean absolute deviation"), "{}", mean.stdout);
+    assert_eq!(mean.stdout.lines().count(), 2 + 2, "{}", mean.stdout);
+}
+
+#[test]
+fn all_jobs_of_a_slurm_file_are_reported_and_drawn() {
+    let dir = recorded();
+    let jobs = "JobID|State|Start|End|NodeList\n47|COMPLETED|2026-11-21T12:00:05|2026-11-21T12:00:08|n2\n";
+    fs::write(dir.path().join("jobs.txt"), jobs).unwrap();
+    let all = ["job", "lines.jsonl", "--all", "--slurm-file", "jobs.txt"];
+    let of = |more: &[&str]| run(&dir, &[&all[..], more].concat());
+    let drawn = of(&["--nodes", "n*", "--bin", "2s", "-o", "jobs.png"]);
+    assert!(drawn.code == 0 && drawn.stdout.contains("no job"), "{}{}", drawn.stdout, drawn.stderr);
+    assert!(pixels(&dir.path().join("jobs.png")).2.iter().any(|pixel| *pixel == [0, 114, 178]), "the first job is blue");
+    let json: serde_json::Value = serde_json::from_str(&of(&["--format", "json"]).stdout).unwrap();
+    // The switch port of n2 sends 95 Gb/s, and receives nothing that is known.
+    assert_eq!((&json["rows"][0]["job"], &json["rows"][0]["nodes"][0]["host"]), (&"47".into(), &"n2".into()));
+    assert_eq!(json["rows"][0]["ejected_bytes"].as_f64().map(|bytes| (bytes * 8.0 / 1e9).round()), Some(3.0 * 95.0));
+    let csv = of(&["--format", "csv"]).stdout;
+    assert!(csv.starts_with("from_ns,to_ns,job,start_ns,end_ns,injected_bytes,"), "{csv}");
+    let marked = run(&dir, &["heatmap", "lines.jsonl", "--slurm-file", "jobs.txt", "-o", "heat.svg"]);
+    assert!(marked.code == 0 && fs::read_to_string(dir.path().join("heat.svg")).unwrap().contains(">job 47<"), "{}", marked.stderr);
+    assert_eq!(run(&dir, &["job", "lines.jsonl", "--all"]).code, 2);
+    assert_eq!(of(&["--bin", "soon"]).code, 2);
 }
 
 #[test]

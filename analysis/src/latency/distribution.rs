@@ -1,27 +1,98 @@
-//! Empirical distributions: moments, percentiles, logarithmic bins, modes, and the distance of two
-//! of them.
+//! Empirical distributions of durations: counts in narrow buckets, moments, percentiles and the
+//! distance of two distributions.
+
+use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
-/// Positive values in nanoseconds, with a resolution of three digits.
-#[derive(Clone, Debug)]
-pub struct Distribution(Histogram<u64>);
+/// Positive durations in nanoseconds.
+///
+/// Moments, smallest and largest value are those of the recorded values. Everything else comes
+/// from counts in buckets, which are 0.1 to 0.2 % wide. Values below 1024 ns are exact.
+#[derive(Clone, Debug, Default)]
+pub struct Distribution {
+    buckets: BTreeMap<u32, u64>,
+    sums: Sums,
+    least: u64,
+    greatest: u64,
+}
 
-/// Largest value: 1000 s. Longer times are recorded as this value.
+/// Largest value: 1000 s. Longer durations are recorded as this value.
 const LONGEST_NS: u64 = 1_000_000_000_000;
 
-/// Number of bins per decade. Each bin is 12 % wider than the one before.
-const BINS_PER_DECADE: f64 = 20.0;
+/// Binary digits of a value that select its bucket. A power of two has half as many buckets as
+/// this number of digits has values.
+const DIGITS: u32 = 10;
 
-/// A logarithmic bin and the share of the values in it.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct LogBin {
-    /// Lower end in nanoseconds, inclusive.
-    pub from: f64,
-    /// Upper end in nanoseconds, exclusive.
-    pub to: f64,
-    /// Share of the values, 0 to 1.
-    pub share: f64,
+/// Number of buckets from one power of two to the next.
+const PER_OCTAVE: u64 = 1 << (DIGITS - 1);
+
+/// Values from `low` to `low + width`, without the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Bucket {
+    low: u64,
+    width: u64,
+}
+
+impl Bucket {
+    fn index_of(ns: u64) -> u32 {
+        let excess = (u64::BITS - ns.leading_zeros()).saturating_sub(DIGITS);
+        // Not above 31 x 512 + 1024, because values are limited.
+        (u64::from(excess) * PER_OCTAVE + (ns >> excess)) as u32
+    }
+
+    fn at(index: u32) -> Self {
+        let index = u64::from(index);
+        let excess = (index / PER_OCTAVE).saturating_sub(1);
+        Self { low: (index - excess * PER_OCTAVE) << excess, width: 1 << excess }
+    }
+
+    fn middle(self) -> f64 {
+        self.low as f64 + (self.width - 1) as f64 / 2.0
+    }
+}
+
+/// Count, mean and sums of the powers of the deviations from the mean.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Sums {
+    count: f64,
+    mean: f64,
+    second: f64,
+    third: f64,
+    fourth: f64,
+}
+
+impl Sums {
+    /// Returns the sums of equal values.
+    fn of(value: f64, count: u64) -> Self {
+        Self { count: count as f64, mean: value, ..Self::default() }
+    }
+
+    /// Returns the sums of both sets of values (P. Pébay, "Formulas for robust, one-pass parallel
+    /// computation of covariances and arbitrary-order statistical moments", SAND2008-6212,
+    /// equations 1.3 and 2.1 to 2.3). Subtractions of large sums would lose digits.
+    fn merged(self, other: Self) -> Self {
+        if self.count == 0.0 || other.count == 0.0 {
+            return if self.count == 0.0 { other } else { self };
+        }
+        let (a, b, n) = (self.count, other.count, self.count + other.count);
+        let delta = other.mean - self.mean;
+        let square = delta * delta;
+        Self {
+            count: n,
+            mean: self.mean + delta * b / n,
+            second: self.second + other.second + square * a * b / n,
+            third: self.third
+                + other.third
+                + square * delta * a * b * (a - b) / (n * n)
+                + 3.0 * delta * (a * other.second - b * self.second) / n,
+            fourth: self.fourth
+                + other.fourth
+                + square * square * a * b * (a * a - a * b + b * b) / (n * n * n)
+                + 6.0 * square * (a * a * other.second + b * b * self.second) / (n * n)
+                + 4.0 * delta * (a * other.third - b * self.third) / n,
+        }
+    }
 }
 
 /// Central moments of a distribution.
@@ -29,7 +100,7 @@ pub struct LogBin {
 pub struct Moments {
     /// Mean in nanoseconds.
     pub mean: f64,
-    /// Standard deviation in nanoseconds.
+    /// Standard deviation in nanoseconds, with the number of values as the divisor.
     pub deviation: f64,
     /// Skewness: 0 for a symmetric distribution, positive for a long tail to the right.
     pub skewness: f64,
@@ -37,209 +108,260 @@ pub struct Moments {
     pub kurtosis: f64,
 }
 
-impl Default for Distribution {
-    fn default() -> Self {
-        Self(Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("the bounds are constant and in order"))
-    }
+/// A range of values with the number of values below each of its ends. The values are spread
+/// evenly over the range.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Step {
+    /// Smallest value in nanoseconds, inclusive.
+    pub from: f64,
+    /// Largest value in nanoseconds, exclusive.
+    pub to: f64,
+    /// Number of values in this range.
+    pub count: u64,
 }
 
 impl Distribution {
-    /// Adds a value.
+    /// Adds a value. 0 counts as 1 ns.
     pub fn record(&mut self, ns: u64) {
-        self.0.saturating_record(ns);
+        self.record_many(ns, 1);
     }
 
-    /// Adds all values of a histogram of any resolution, each at the middle of its bucket.
+    fn record_many(&mut self, ns: u64, count: u64) {
+        let ns = ns.clamp(1, LONGEST_NS);
+        *self.buckets.entry(Bucket::index_of(ns)).or_default() += count;
+        self.extend(ns, ns);
+        self.sums = self.sums.merged(Sums::of(ns as f64, count));
+    }
+
+    fn extend(&mut self, least: u64, greatest: u64) {
+        self.least = if self.is_empty() { least } else { self.least.min(least) };
+        self.greatest = self.greatest.max(greatest);
+    }
+
+    /// Adds all values of a histogram of any resolution. The values of a bucket of the histogram
+    /// are spread evenly over the bucket.
     pub fn add(&mut self, other: &Histogram<u64>) {
         for value in other.iter_recorded() {
-            let middle = other.median_equivalent(value.value_iterated_to());
-            self.0.saturating_record_n(middle, value.count_at_value());
+            let ns = value.value_iterated_to();
+            let (low, high) = (other.lowest_equivalent(ns).max(1), other.highest_equivalent(ns).min(LONGEST_NS));
+            let (first, last) = (Bucket::index_of(low), Bucket::index_of(high.max(low)));
+            let (count, parts) = (value.count_at_value(), u64::from(last - first) + 1);
+            // Rounded to the nearest, so that a single value is in the middle.
+            let below = |part: u64| ((u128::from(count) * u128::from(part) + u128::from(parts) / 2) / u128::from(parts)) as u64;
+            for (part, index) in (0..parts).zip(first..=last) {
+                let here = below(part + 1) - below(part);
+                if here > 0 {
+                    self.record_many(Bucket::at(index).middle() as u64, here);
+                }
+            }
         }
     }
 
     /// Adds all values of another distribution.
     pub fn merge(&mut self, other: &Self) {
-        // Both have the same bounds, so no value is out of range.
-        let _ = self.0.add(&other.0);
+        if other.is_empty() {
+            return;
+        }
+        self.extend(other.least, other.greatest);
+        self.sums = self.sums.merged(other.sums);
+        for (index, count) in &other.buckets {
+            *self.buckets.entry(*index).or_default() += count;
+        }
+    }
+
+    /// Returns the distribution of the values less a constant; values that are not larger become
+    /// 1 ns.
+    #[must_use]
+    pub fn less(&self, ns: u64) -> Self {
+        let mut less = Self { sums: self.sums, ..Self::default() };
+        less.sums.mean = (self.sums.mean - ns as f64).max(1.0);
+        let shifted = |value: u64| value.saturating_sub(ns).max(1);
+        (less.least, less.greatest) = (shifted(self.least), shifted(self.greatest));
+        for (index, count) in &self.buckets {
+            *less.buckets.entry(Bucket::index_of(shifted(Bucket::at(*index).middle() as u64))).or_default() += count;
+        }
+        less
     }
 
     /// Returns the number of values.
     pub fn count(&self) -> u64 {
-        self.0.len()
+        self.sums.count as u64
     }
 
     /// Returns whether there is no value.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.sums.count == 0.0
     }
 
-    /// Returns the mean in nanoseconds.
-    pub fn mean(&self) -> f64 {
-        self.0.mean()
+    /// Returns the smallest value in nanoseconds; 0 without values.
+    pub fn least(&self) -> u64 {
+        self.least
     }
 
-    /// Returns the value in nanoseconds that `percent` of the values do not exceed.
-    pub fn percentile(&self, percent: f64) -> u64 {
-        self.0.value_at_percentile(percent)
+    /// Returns the largest value in nanoseconds; 0 without values.
+    pub fn greatest(&self) -> u64 {
+        self.greatest
     }
 
-    /// Returns values and their counts, ascending.
-    fn values(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.0.iter_recorded().map(|value| (value.value_iterated_to(), value.count_at_value()))
-    }
-
-    /// Returns the moments. For a single value all but the mean are 0.
+    /// Returns the moments. For equal values all but the mean are 0.
     pub fn moments(&self) -> Moments {
-        let count = self.count().max(1) as f64;
-        let values: Vec<(f64, f64)> = self.values().map(|(value, count)| (self.0.median_equivalent(value) as f64, count as f64)).collect();
-        let mean = values.iter().map(|(value, times)| value * times).sum::<f64>() / count;
-        let moment = |power| values.iter().map(|(value, times)| (value - mean).powi(power) * times).sum::<f64>() / count;
-        let deviation = moment(2).sqrt();
-        let scaled = |power| if deviation > 0.0 { moment(power) / deviation.powi(power) } else { 0.0 };
-        Moments { mean, deviation, skewness: scaled(3), kurtosis: scaled(4) }
+        let Sums { count, mean, second, third, fourth } = self.sums;
+        let deviation = (second / count.max(1.0)).sqrt();
+        let scaled = |sum: f64, power| if deviation > 0.0 { sum / count / deviation.powi(power) } else { 0.0 };
+        Moments { mean, deviation, skewness: scaled(third, 3), kurtosis: scaled(fourth, 4) }
     }
 
-    /// Returns logarithmic bins from the first to the last one with a value, including empty ones
-    /// in between.
-    pub fn bins(&self) -> Vec<LogBin> {
-        let index = |value: u64| ((value.max(1) as f64).log10() * BINS_PER_DECADE).floor() as i64;
-        let (Some(first), Some(last)) = (self.values().next(), self.values().last()) else { return Vec::new() };
-        let first = index(self.0.median_equivalent(first.0));
-        let last = index(self.0.median_equivalent(last.0));
-        let edge = |bin: i64| 10_f64.powf(bin as f64 / BINS_PER_DECADE);
-        let mut bins: Vec<LogBin> = (first..=last).map(|bin| LogBin { from: edge(bin), to: edge(bin + 1), share: 0.0 }).collect();
-        for (value, count) in self.values() {
-            bins[(index(self.0.median_equivalent(value)) - first) as usize].share += count as f64 / self.count() as f64;
+    /// Returns the value in nanoseconds that `percent` of the values do not exceed; 0 without
+    /// values.
+    pub fn percentile(&self, percent: f64) -> u64 {
+        let rank = (percent / 100.0 * self.sums.count).ceil().max(1.0);
+        let mut below = 0.0;
+        for (index, count) in &self.buckets {
+            let bucket = Bucket::at(*index);
+            let count = *count as f64;
+            if below + count >= rank {
+                // The values of a bucket are spread evenly.
+                let within = (rank - below - 0.5) / count * bucket.width as f64;
+                return (bucket.low + within as u64).clamp(self.least, self.greatest);
+            }
+            below += count;
         }
-        bins
+        self.greatest
     }
 
-    /// Returns each value with the share of values that do not exceed it.
+    /// Returns the ranges with values, ascending. The ranges do not overlap.
+    pub fn steps(&self) -> impl DoubleEndedIterator<Item = Step> + Clone {
+        self.buckets.iter().map(|(index, count)| {
+            let Bucket { low, width } = Bucket::at(*index);
+            Step { from: low as f64, to: (low + width) as f64, count: *count }
+        })
+    }
+
+    /// Returns the number of values from `from` to `to`, without the end. The values of a bucket
+    /// are spread evenly.
+    pub fn between(&self, from: f64, to: f64) -> f64 {
+        self.steps().map(|step| step.count as f64 * overlap(step, from, to)).sum()
+    }
+
+    /// Returns each end of a range with values, and the share of values below it.
     pub fn cumulative(&self) -> Vec<(f64, f64)> {
         let mut below = 0;
-        let share = |(value, count): (u64, u64)| {
+        let mut points = Vec::with_capacity(2 * self.buckets.len());
+        for Step { from, to, count } in self.steps() {
+            points.push((from, below as f64 / self.sums.count));
             below += count;
-            (value as f64, below as f64 / self.count() as f64)
-        };
-        self.values().map(share).collect()
-    }
-
-    /// Returns the middle of the bin with the most values, in nanoseconds.
-    pub fn mode(&self) -> f64 {
-        let most = self.bins().into_iter().reduce(|most, bin| if bin.share > most.share { bin } else { most });
-        most.map_or(0.0, |bin| (bin.from * bin.to).sqrt())
-    }
-
-    /// Returns the peaks of the smoothed bins, as middles of bins in nanoseconds, ascending. Small
-    /// peaks and peaks without a deep valley between them are not modes.
-    pub fn modes(&self) -> Vec<f64> {
-        /// Smallest height of a peak, as a share of the highest one.
-        const LEAST: f64 = 0.05;
-        /// Largest height of the valley between two peaks, as a share of the lower peak.
-        const VALLEY: f64 = 0.7;
-        let bins = self.bins();
-        let share = |index: usize| bins.get(index).map_or(0.0, |bin| bin.share);
-        let smooth: Vec<f64> =
-            (0..bins.len()).map(|index| (index.checked_sub(1).map_or(0.0, share) + 2.0 * share(index) + share(index + 1)) / 4.0).collect();
-        let highest = smooth.iter().copied().fold(0.0, f64::max);
-        let mut peaks: Vec<usize> = Vec::new();
-        // Lowest height since the last peak.
-        let mut valley = f64::INFINITY;
-        for (index, height) in smooth.iter().copied().enumerate() {
-            valley = valley.min(height);
-            let rises = index.checked_sub(1).is_none_or(|before| smooth[before] < height);
-            let falls = smooth.get(index + 1).is_none_or(|after| *after <= height);
-            if !(rises && falls) || height < LEAST * highest {
-                continue;
-            }
-            match peaks.last().copied() {
-                Some(last) if valley >= VALLEY * smooth[last].min(height) => {
-                    // No valley: both are one peak, at the higher of the two.
-                    if height > smooth[last] {
-                        *peaks.last_mut().expect("the list has a last peak") = index;
-                        valley = height;
-                    }
-                }
-                _ => {
-                    peaks.push(index);
-                    valley = height;
-                }
-            }
+            points.push((to, below as f64 / self.sums.count));
         }
-        peaks.into_iter().map(|index| (bins[index].from * bins[index].to).sqrt()).collect()
-    }
-
-    /// Returns the share of the values that differ from `ns` by less than a quarter.
-    pub fn share_near(&self, ns: f64) -> f64 {
-        let near = self.values().filter(|(value, _)| (*value as f64) > ns * 0.75 && (*value as f64) < ns * 1.25);
-        near.map(|(_, count)| count as f64).sum::<f64>() / self.count().max(1) as f64
+        points
     }
 
     /// Returns the Kolmogorov-Smirnov distance: the largest difference of the cumulative shares, 0
-    /// to 1.
+    /// to 1. A distribution without values has the distance 1 from all others.
     pub fn distance(&self, other: &Self) -> f64 {
-        let (ours, theirs) = (self.cumulative(), other.cumulative());
-        let (mut here, mut there, mut most) = (0, 0, 0.0_f64);
-        let share = |cumulative: &[(f64, f64)], count: usize| count.checked_sub(1).map_or(0.0, |last| cumulative[last].1);
-        while here < ours.len() || there < theirs.len() {
-            let next = |cumulative: &[(f64, f64)], count: usize| cumulative.get(count).map_or(f64::INFINITY, |(value, _)| *value);
-            let (a, b) = (next(&ours, here), next(&theirs, there));
-            here += usize::from(a <= b);
-            there += usize::from(b <= a);
-            most = most.max((share(&ours, here) - share(&theirs, there)).abs());
+        if self.is_empty() || other.is_empty() {
+            return if self.is_empty() && other.is_empty() { 0.0 } else { 1.0 };
         }
-        most
+        // Both have the same buckets, so the largest difference is at the end of a bucket.
+        let (mut ours, mut theirs) = (self.buckets.iter().peekable(), other.buckets.iter().peekable());
+        let (mut below, mut most) = ([0_u64; 2], 0.0_f64);
+        loop {
+            let next = match (ours.peek(), theirs.peek()) {
+                (Some((a, _)), Some((b, _))) => **a.min(b),
+                (Some((index, _)), None) | (None, Some((index, _))) => **index,
+                (None, None) => return most,
+            };
+            below[0] += ours.next_if(|(index, _)| **index == next).map_or(0, |(_, count)| *count);
+            below[1] += theirs.next_if(|(index, _)| **index == next).map_or(0, |(_, count)| *count);
+            most = most.max((below[0] as f64 / self.sums.count - below[1] as f64 / other.sums.count).abs());
+        }
     }
+}
+
+/// Returns the share of a step that is between `from` and `to`.
+pub(super) fn overlap(step: Step, from: f64, to: f64) -> f64 {
+    ((step.to.min(to) - step.from.max(from)) / (step.to - step.from)).max(0.0)
+}
+
+#[cfg(test)]
+pub(super) fn of(values: impl IntoIterator<Item = u64>) -> Distribution {
+    let mut distribution = Distribution::default();
+    values.into_iter().for_each(|value| distribution.record(value));
+    distribution
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(values: &[u64]) -> Distribution {
-        let mut distribution = Distribution::default();
-        values.iter().for_each(|value| distribution.record(*value));
-        distribution
+    #[test]
+    fn buckets_are_narrow_and_leave_no_gap() {
+        for index in 0..20_000 {
+            let (bucket, next) = (Bucket::at(index), Bucket::at(index + 1));
+            assert_eq!(bucket.low + bucket.width, next.low, "{index}");
+            assert_eq!([bucket.low, next.low - 1].map(Bucket::index_of), [index, index]);
+            assert!(bucket.width == 1 || bucket.width * PER_OCTAVE <= bucket.low);
+        }
+        assert!(Bucket::at(20_000).low > LONGEST_NS);
     }
 
     #[test]
     fn moments_of_a_few_values_are_exact() {
         // 1, 2, 3, 10: mean 4, squares 9 + 4 + 1 + 36 = 50, cubes -27 - 8 - 1 + 216 = 180, fourths
         // 81 + 16 + 1 + 1296 = 1394.
-        let Moments { mean, deviation, skewness, kurtosis } = of(&[1, 2, 3, 10]).moments();
-        assert_eq!((mean, deviation), (4.0, 12.5_f64.sqrt()));
-        assert!((skewness - 45.0 / 12.5_f64.powf(1.5)).abs() < 1e-12 && (kurtosis - 348.5 / 156.25).abs() < 1e-12);
-        assert_eq!(of(&[7]).moments(), Moments { mean: 7.0, deviation: 0.0, skewness: 0.0, kurtosis: 0.0 });
+        let expected = [4.0, 12.5_f64.sqrt(), 45.0 / 12.5_f64.powf(1.5), 348.5 / 156.25];
+        let mut merged = of([10, 1]);
+        merged.merge(&of([3, 2]));
+        merged.merge(&Distribution::default());
+        for values in [of([1, 2, 3, 10]), merged, of([101, 102, 103, 110]).less(100)] {
+            let Moments { mean, deviation, skewness, kurtosis } = values.moments();
+            for (found, expected) in [mean, deviation, skewness, kurtosis].into_iter().zip(expected) {
+                assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+            }
+            assert_eq!((values.count(), values.least(), values.greatest()), (4, 1, 10));
+        }
+        assert_eq!(of([7]).moments(), Moments { mean: 7.0, deviation: 0.0, skewness: 0.0, kurtosis: 0.0 });
+        assert_eq!(Distribution::default().moments(), Moments { mean: 0.0, deviation: 0.0, skewness: 0.0, kurtosis: 0.0 });
     }
 
     #[test]
-    fn bins_are_logarithmic_and_have_the_shares_of_the_values() {
-        let bins = of(&[100, 100, 1000, 101]).bins();
-        assert_eq!(bins.len(), 21, "10^2 to 10^3 in 20 bins and one more");
-        assert!((bins[0].from - 100.0).abs() < 1e-9 && (bins[20].from - 1000.0).abs() < 1e-9);
-        assert_eq!((bins[0].share, bins[20].share), (0.75, 0.25));
-        assert!(of(&[]).bins().is_empty());
-        assert_eq!(of(&[5, 6, 6]).cumulative(), [(5.0, 1.0 / 3.0), (6.0, 1.0)]);
+    fn percentiles_are_values_of_that_rank() {
+        let all = of(1..=1000);
+        assert_eq!([0.0, 1.0, 50.0, 99.9, 100.0].map(|percent| all.percentile(percent)), [1, 10, 500, 999, 1000]);
+        let large = of((0..10_000).map(|step| 50_000 + 10 * step));
+        assert!(large.percentile(25.0).abs_diff(75_000) < 20, "{}", large.percentile(25.0));
+        assert_eq!((of([777_777]).percentile(50.0), Distribution::default().percentile(50.0)), (777_777, 0));
     }
 
     #[test]
-    fn modes_are_peaks_with_deep_valleys_between_them() {
-        let hill = |middle: u64| (0..200_u64).map(move |step| middle + middle / 400 * (step % 40) + step);
-        let two: Vec<u64> = hill(38_000).chain(hill(38_000)).chain(hill(61_000)).collect();
-        let modes = of(&two).modes();
-        assert_eq!(modes.len(), 2, "{modes:?}");
-        assert!((36_000.0..44_000.0).contains(&modes[0]) && (58_000.0..70_000.0).contains(&modes[1]), "{modes:?}");
-        let flat: Vec<u64> = (100..2000).map(|step| step * 10).collect();
-        assert_eq!(of(&flat).modes().len(), 1, "a slope has one peak");
-        assert_eq!((of(&[]).modes(), of(&[]).mode()), (vec![], 0.0));
+    fn values_of_a_coarse_histogram_are_spread_over_its_buckets() {
+        let mut coarse = Histogram::<u64>::new_with_bounds(1_000, 10_000_000_000, 1).unwrap();
+        coarse.record_n(65_000, 1000).unwrap();
+        let (low, high) = (coarse.lowest_equivalent(65_000) as f64, coarse.highest_equivalent(65_000) as f64 + 1.0);
+        let mut values = Distribution::default();
+        values.add(&coarse);
+        assert_eq!(values.count(), 1000);
+        assert!((values.between(low, (low + high) / 2.0) - 500.0).abs() < 10.0, "half of the values are below the middle");
+        assert!((values.percentile(50.0) as f64 - (low + high) / 2.0).abs() < 100.0);
+        let mut single = Distribution::default();
+        coarse.reset();
+        coarse.record(65_000).unwrap();
+        single.add(&coarse);
+        assert!((single.moments().mean - (low + high) / 2.0).abs() < 100.0, "a single value is in the middle");
     }
 
     #[test]
     fn distances_of_a_few_values_are_exact() {
-        assert_eq!(of(&[1, 2, 3, 4]).distance(&of(&[1, 2, 3, 4])), 0.0);
-        assert_eq!(of(&[1, 2]).distance(&of(&[3, 4])), 1.0);
+        assert_eq!(of([1, 2, 3, 4]).distance(&of([1, 2, 3, 4])), 0.0);
+        assert_eq!(of([1, 2]).distance(&of([3, 4])), 1.0);
         // Cumulative shares: at 1 1/4 and 0, at 2 1/2 and 1/4, at 3 3/4 and 1/2, at 5 1 and 3/4.
-        assert_eq!(of(&[1, 2, 3, 5]).distance(&of(&[2, 3, 4, 6])), 0.25);
-        assert_eq!(of(&[1, 1, 1, 9]).distance(&of(&[9])), 0.75);
+        assert_eq!(of([1, 2, 3, 5]).distance(&of([2, 3, 4, 6])), 0.25);
+        assert_eq!(of([1, 1, 1, 9]).distance(&of([9])), 0.75);
+        assert_eq!((of([]).distance(&of([9])), of([]).distance(&of([]))), (1.0, 0.0));
+    }
+
+    #[test]
+    fn cumulative_shares_rise_to_one() {
+        assert_eq!(of([5, 6, 6]).cumulative(), [(5.0, 0.0), (6.0, 1.0 / 3.0), (6.0, 1.0 / 3.0), (7.0, 1.0)]);
+        assert_eq!(of([5, 6, 6, 9]).between(6.0, 9.0), 2.0);
     }
 }

@@ -9,8 +9,9 @@
 //!
 //! 1. HCA ports return to their switch, or a switch moves to a sampler with capacity for it and all
 //!    of its HCA ports.
-//! 2. The samplers with the largest load give units away or swap them. A lower largest load is a
-//!    success only if all samplers reach it. Otherwise the search undoes the changes.
+//! 2. The samplers with the largest load give units away or swap them. Such changes are kept only
+//!    if every sampler of the search then has less than the previous largest load. Otherwise the
+//!    search undoes the changes.
 //! 3. The search reduces the hops. The largest load stays at most that of step 2.
 //!
 //! The search makes all choices in the order of indices, so equal input gives an equal result.
@@ -20,14 +21,15 @@ use super::task::{Owners, Task};
 use crate::topology::DeviceId;
 use crate::topology::graph::UNREACHABLE;
 
-/// Largest number of changes per sampler in step 2. Loads in nanoseconds have many levels.
+/// Largest number of changes per sampler in step 2. Step 2 lowers the largest load from level to
+/// level. The limit is necessary because measured loads, in nanoseconds, can have very many levels.
 const MAX_CHANGES: usize = 10;
 
 /// Largest number of passes over all units in step 3.
 const MAX_PASSES: usize = 8;
 
-/// Returns devices to the samplers that they had before, as far as possible. For this it also swaps
-/// devices with other units that moved.
+/// Moves devices back to the samplers that they had before, as far as possible. For this it also
+/// swaps devices with other units that moved.
 pub(super) fn restore(task: &Task<'_>, owners: &mut Owners, kept: &Owners, before: &Owners) {
     let mut search = Search::new(task, std::mem::take(owners), kept);
     search.find_units();
@@ -270,8 +272,8 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the change that brings a sampler below a level and no other sampler up to the level.
-    /// The best change is the most even one. If several are equally even, it is the one with the
-    /// fewest hops.
+    /// The best change is the one after which the larger cost of the two samplers is smallest. If
+    /// several changes are equal in this, it is the one with the fewest hops.
     fn relief(&self, from: usize, level: u64) -> Option<Change> {
         let mut best = Best::default();
         for &unit in self.of[from].iter().filter(|unit| self.units[**unit].cost > 0) {
@@ -318,8 +320,8 @@ impl<'a> Search<'a> {
         // The hops of such a unit grow with those of its device.
         let is_nearer = |to: usize| single_homed.is_none() || self.task.hops(to, id) < here;
         for to in (0..self.load.len()).filter(|to| is_nearer(*to)).filter(|to| self.is_target(unit, *to)) {
-            // A swap that saves hops brings at least one of both units nearer. It is found from
-            // that unit.
+            // A swap that saves hops brings at least one of both units nearer. The search finds
+            // this swap when it examines that unit.
             let more_hops = self.hops(unit, to) - now;
             if more_hops >= 0 {
                 continue;

@@ -187,9 +187,10 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     }
 
     /// Writes `histogram` records of round trips, of lengths of sweeps, and of the service times of
-    /// each device.
+    /// each device. Measures the timer cost for them.
     pub(super) fn write_histograms(&mut self) {
         let (ts, slot) = (self.unix_now(), self.current_slot());
+        let clock_ns = Some(nanos(self.clock.read_cost()));
         let HistogramPeriod { rtt, sweep, .. } = &self.histograms;
         let of_all = [("rtt", Some("switch"), None, &rtt.switch), ("rtt", Some("hca"), None, &rtt.hca), ("sweep", None, None, sweep)];
         let of_each = self.first_ports.iter().enumerate().map(|(device, port)| {
@@ -215,6 +216,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 guid,
                 lid,
                 hops,
+                clock_ns,
                 mean_ns: Some(mean_ns),
                 count,
                 v2: &v2,

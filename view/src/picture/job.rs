@@ -85,7 +85,7 @@ mod tests {
         assert!(svg.contains("a &lt;job&gt;\\u{1b}") && !svg.contains('\u{1b}'));
         // Two steps: 12 and 24 Gb/s of 25 in a panel of 190 pixels height from 92 on.
         assert!(svg.contains("points=\"84.5,191.5 484.5,191.5 484.5,100.5 884.5,100.5\""), "{svg}");
-        assert_eq!(svg.matches("<polyline").count(), 4);
+        assert_eq!(svg.matches("stroke-width=\"2\"").count(), 4);
         for text in ["1970-01-01 00:00:00 to ", ">leaf port 2 to N2<", ">100 %<", ">injected<"] {
             assert!(svg.contains(text), "{text}: {svg}");
         }

@@ -1,210 +1,275 @@
-//! Draws latency as two plots with the same logarithmic time axis. The first plot shows the share
-//! of values per bin. The second plot shows the cumulative share.
+//! Latency: the density of the values and their cumulative share, for each grouping.
 
 use ibnet::types::Printable;
+use ibnet_analysis::latency::bins::Bins;
+use ibnet_analysis::latency::compare::{self, Recording};
 use ibnet_analysis::latency::distribution::Distribution;
-use ibnet_analysis::latency::{Latencies, Named};
+use ibnet_analysis::latency::grouping::By;
+use ibnet_analysis::latency::{LEAST, Latencies};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
-use crate::draw::{self, Drawing, Drawn, axis, palette};
+use super::curves::{self, Frame, GREY, STYLES, Style};
+use crate::draw::{self, Drawing, Drawn, axis};
 
 /// Distributions in one picture.
 #[derive(Clone, Debug)]
 pub struct LatencyPicture {
     title: String,
     subtitle: String,
-    curves: Vec<Curve>,
-    /// Ends of the axis as decimal logarithms of nanoseconds.
+    bins: Bins,
+    /// Width of a bin as a difference of positions.
+    width: f64,
+    /// Ends of the axis as positions.
     range: (f64, f64),
-    /// Largest share of a bin.
-    highest: f64,
+    panels: Vec<Panel>,
+}
+
+/// A density and a cumulative share side by side.
+#[derive(Clone, Debug)]
+struct Panel {
+    name: String,
+    curves: Vec<Curve>,
+    /// Number of groups without a curve.
+    more: usize,
+    /// Modes in nanoseconds.
+    modes: Vec<f64>,
 }
 
 #[derive(Clone, Debug)]
 struct Curve {
     name: String,
     values: Distribution,
-    color: RGBColor,
-    width: u32,
+    style: Style,
 }
 
-const WIDTH: i32 = 900;
-const LEFT: i32 = 64;
-const PLOT: i32 = 600;
-const HEIGHT: i32 = 260;
-const TOP: i32 = 80;
-const BETWEEN: i32 = 40;
-const BOTTOM: i32 = 64;
-const SMALL: u32 = 12;
-const GREY: RGBColor = RGBColor(90, 90, 90);
-const FAINT: RGBColor = RGBColor(225, 225, 225);
-
-/// Largest number of samplers that get their own curves.
-const MOST_SAMPLERS: usize = 6;
+const LEFT: i32 = 56;
+const PLOT: i32 = 400;
+const BETWEEN: i32 = 60;
+const LEGEND: i32 = 220;
+const TOP: i32 = 92;
+const HEIGHT: i32 = 210;
+const ROW: i32 = HEIGHT + 58;
 
 impl LatencyPicture {
-    /// Lays out one recording: all values, by kind, by distance, by sampler if there are few, and
-    /// the smallest value of each port. `when` is the time range with the time zone.
-    pub fn of(latencies: &Latencies, when: &str) -> Self {
-        let named = |named: &Named| Printable(&named.name).to_string();
-        let mut curves = vec![Curve::new("all".to_owned(), &latencies.all, (0, 0, 0))];
-        let [least, colors @ ..] = palette::LINES;
-        if latencies.kinds.len() > 1 {
-            curves.extend(latencies.kinds.iter().zip(colors).map(|(kind, color)| Curve::new(named(kind), &kind.values, color)));
+    /// Lays out one recording: all values and the least round trips, then a row for each grouping
+    /// with several groups. `when` is the time range with the time zone.
+    pub fn of(latencies: &Latencies, bins: Bins, when: &str) -> Self {
+        let report = latencies.modes(bins);
+        let all = || Curve::new("all", &latencies.all, Style::ALL);
+        let mut first = Panel::new("all values");
+        first.modes = report.modes.iter().map(|mode| mode.at).collect();
+        first.curves = vec![all()];
+        if !latencies.least.is_empty() {
+            first.curves.push(Curve::new(LEAST, &latencies.least, Style::nth(1)));
         }
-        // Colours follow the order of the distances. The lightest colour is not used.
-        let farthest = latencies.distances.len().saturating_sub(1);
-        let shades = (0..=farthest).map(|index| palette::color(0.9 * index as f64 / farthest.max(1) as f64));
-        if farthest > 0 {
-            curves.extend(latencies.distances.iter().zip(shades).map(|(far, color)| Curve::new(named(far), &far.values, color)));
+        let mut panels = vec![first];
+        for by in [By::Kind, By::Hops, By::Sampler] {
+            let groups = latencies.groups(by);
+            if groups.len() > 1 {
+                let mut panel = Panel::new(&format!("by {by}"));
+                panel.curves = vec![all()];
+                panel.add(groups.iter().map(|group| (group.name.as_str(), &group.values)));
+                panels.push(panel);
+            }
         }
-        if (2..=MOST_SAMPLERS).contains(&latencies.samplers.len()) {
-            let grey = |index: usize| (60 + 25 * index as u8, 60 + 25 * index as u8, 60 + 25 * index as u8);
-            let samplers = latencies.samplers.iter().enumerate();
-            curves.extend(samplers.map(|(index, each)| Curve::new(format!("from {}", named(each)), &each.values, grey(index))));
-        }
-        curves.push(Curve::new("smallest of each port".to_owned(), &latencies.least, least));
-        Self::new("latency: round-trip times of MADs".to_owned(), when.to_owned(), curves)
+        Self::new("latency: round-trip times of MADs", when, bins, panels)
     }
 
-    /// Lays out two recordings in the same plots.
-    pub fn compared(before: &Latencies, after: &Latencies, when: &str) -> Self {
-        let distance = before.all.distance(&after.all);
-        let subtitle = format!("{when}; Kolmogorov-Smirnov distance {distance:.3}");
-        let curves = vec![
-            Curve::new("before".to_owned(), &before.all, palette::LINES[0]),
-            Curve::new("after".to_owned(), &after.all, palette::LINES[1]),
-        ];
-        Self::new("latency: round-trip times of MADs, compared".to_owned(), subtitle, curves)
-    }
-
-    fn new(title: String, subtitle: String, mut curves: Vec<Curve>) -> Self {
-        curves.retain(|curve| !curve.values.is_empty());
-        let bins = || curves.iter().flat_map(|curve| curve.values.bins());
-        let ends = bins().fold((f64::INFINITY, 1.0_f64), |(from, to), bin| (from.min(bin.from), to.max(bin.to)));
-        let range = (ends.0.max(1.0).min(ends.1).log10(), ends.1.log10());
-        let highest = bins().map(|bin| bin.share).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
-        Self { title, subtitle, curves, range: (range.0, range.1.max(range.0 + 0.1)), highest }
-    }
-
-    fn x(&self, ns: f64) -> i32 {
-        let (from, to) = self.range;
-        LEFT + ((ns.max(1.0).log10() - from) / (to - from) * f64::from(PLOT)) as i32
-    }
-
-    /// Draws the frame of a plot. Its vertical axis goes from 0 to `highest`.
-    fn frame<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, top: i32, name: &str, highest: f64) -> Drawn<DB> {
-        for mark in axis::marks(0.0, highest, 5) {
-            let y = up(top, mark / highest);
-            draw::line(area, (LEFT, y), (LEFT + PLOT, y), &FAINT)?;
-            draw::write(area, &axis::number(mark), SMALL, (LEFT - 6, y), (HPos::Right, VPos::Center), &BLACK)?;
+    /// Lays out several recordings: all values, then a row for each device kind.
+    pub fn compared(recordings: &[Recording], bins: Bins, when: &str) -> Self {
+        let kinds = compare::groups(recordings, Some(By::Kind));
+        let groups = compare::groups(recordings, None).into_iter().chain(if kinds.len() > 1 { kinds } else { Vec::new() });
+        let mut panels = Vec::new();
+        for group in groups {
+            let mut panel = Panel::new(if group.by.is_some() { group.name } else { "all values" });
+            let of_recordings = recordings.iter().zip(&group.values);
+            panel.add(of_recordings.filter_map(|(recording, values)| values.map(|values| (recording.name.as_str(), values))));
+            panels.push(panel);
         }
-        for (ns, text) in self.marks() {
-            let x = self.x(ns);
-            draw::line(area, (x, top), (x, top + HEIGHT), &FAINT)?;
-            draw::write(area, &text, SMALL, (x, top + HEIGHT + 5), (HPos::Center, VPos::Top), &BLACK)?;
-        }
-        area.draw(&Rectangle::new([(LEFT, top), (LEFT + PLOT, top + HEIGHT)], GREY))?;
-        draw::write(area, name, 13, (LEFT, top - 4), (HPos::Left, VPos::Bottom), &BLACK)
+        Self::new("latency: round-trip times of MADs, compared", when, bins, panels)
     }
 
-    /// Returns the marks of the time axis: 1, 2 and 5 of each decade, or 1 if there are many
-    /// decades.
+    fn new(title: &str, when: &str, bins: Bins, panels: Vec<Panel>) -> Self {
+        /// Share of the values above the upper end of the axis, in percent.
+        const ABOVE: f64 = 0.5;
+        let curves = || panels.iter().flat_map(|panel| &panel.curves).map(|curve| &curve.values);
+        let least = curves().map(|values| values.percentile(ABOVE)).min().unwrap_or(1);
+        let main = curves().next();
+        let most = curves().take(1).chain(panels[0].curves.iter().map(|curve| &curve.values));
+        let most = most.map(|values| values.percentile(100.0 - ABOVE)).max().unwrap_or(1);
+        let width = main.map_or(1.0, |values| bins.width(values));
+        let (from, to) = (bins.position(least as f64), bins.position(most as f64));
+        let range = (from - width, (to + width).max(from + 2.0 * width));
+        let beyond = main.map_or(0.0, |values| values.between(bins.value(range.1), f64::INFINITY) / values.count().max(1) as f64);
+        let beyond = if beyond > 0.0 { format!("; {:.2} % of the values are beyond the axis", 100.0 * beyond) } else { String::new() };
+        Self { title: title.to_owned(), subtitle: format!("{when}{beyond}"), bins, width, range, panels }
+    }
+
+    /// Returns the marks of the time axis: round times.
     fn marks(&self) -> Vec<(f64, String)> {
-        let steps: &[f64] = if self.range.1 - self.range.0 > 3.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
-        let decades = self.range.0.floor() as i32..=self.range.1.ceil() as i32;
-        let all = decades.flat_map(|decade| steps.iter().map(move |step| step * 10_f64.powi(decade)));
-        all.filter(|ns| (self.range.0..=self.range.1).contains(&ns.log10())).map(|ns| (ns, axis::nanos(ns))).collect()
-    }
-
-    fn density(&self, curve: &Curve, top: i32) -> Vec<(i32, i32)> {
-        let bins = curve.values.bins();
-        let steps = bins.iter().flat_map(|bin| [(bin.from, bin.share), (bin.to, bin.share)]);
-        let ends = [bins.first().map(|bin| (bin.from, 0.0)), bins.last().map(|bin| (bin.to, 0.0))];
-        let points = ends[0].into_iter().chain(steps).chain(ends[1]);
-        points.map(|(ns, share)| (self.x(ns), up(top, share / self.highest))).collect()
-    }
-
-    fn cumulative(&self, curve: &Curve, top: i32) -> Vec<(i32, i32)> {
-        let mut share = 0.0;
-        let mut points = Vec::new();
-        for (ns, next) in curve.values.cumulative() {
-            points.extend([(self.x(ns), up(top, share)), (self.x(ns), up(top, next))]);
-            share = next;
+        let (from, to) = self.range;
+        if let Bins::Fixed { .. } = self.bins {
+            return axis::marks(from, to, 6).into_iter().map(|us| (us, curves::duration(us * 1e3))).collect();
         }
+        curves::decades(from, to)
+    }
+
+    fn density(&self, curve: &Curve, frame: &Frame) -> Vec<(i32, i32)> {
+        let bins = self.bins.of(&curve.values, self.width);
+        let mut points = Vec::new();
+        for bin in bins.iter().filter(|bin| self.bins.position(bin.to) > self.range.0 && self.bins.position(bin.from) < self.range.1) {
+            let (from, to) = (self.bins.position(bin.from), self.bins.position(bin.to));
+            if points.is_empty() {
+                points.push(frame.pixel(from, 0.0));
+            }
+            points.extend([frame.pixel(from, bin.density), frame.pixel(to, bin.density)]);
+        }
+        if let Some(last) = bins.last().map(|bin| self.bins.position(bin.to)).filter(|last| *last < self.range.1) {
+            points.push(frame.pixel(last, 0.0));
+        }
+        points
+    }
+
+    fn cumulative(&self, curve: &Curve, frame: &Frame) -> Vec<(i32, i32)> {
+        let mut points: Vec<_> =
+            curve.values.cumulative().into_iter().map(|(ns, share)| frame.pixel(self.bins.position(ns), share)).collect();
         // Several values share a pixel.
         points.dedup();
         points
     }
-}
 
-impl Curve {
-    fn new(name: String, values: &Distribution, (r, g, b): palette::Rgb) -> Self {
-        let width = if (r, g, b) == (0, 0, 0) { 2 } else { 1 };
-        Self { name, values: values.clone(), color: RGBColor(r, g, b), width }
+    fn draw_panel<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, panel: &Panel, top: i32) -> Drawn<DB> {
+        let densities = panel.curves.iter().flat_map(|curve| self.bins.of(&curve.values, self.width));
+        let highest = densities.map(|bin| bin.density).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+        // The highest bar does not touch the frame.
+        let frame = Frame { at: (LEFT, top), size: (PLOT, HEIGHT), x: self.range, top: 1.08 * highest };
+        let right = Frame { at: (LEFT + PLOT + BETWEEN, top), top: 1.0, ..frame.clone() };
+        let marks = self.marks();
+        let numbers = |high: f64| axis::marks(0.0, high, 5).into_iter().map(|mark| (mark, axis::number(mark))).collect::<Vec<_>>();
+        frame.draw(area, &format!("{}: density {}", panel.name, self.bins.unit()), &marks, &numbers(frame.top))?;
+        right.draw(area, &format!("{}: cumulative share", panel.name), &marks, &numbers(1.0))?;
+        for curve in &panel.curves {
+            curves::curve(area, &self.density(curve, &frame), curve.style)?;
+            curves::curve(area, &self.cumulative(curve, &right), curve.style)?;
+        }
+        for ns in panel.modes.iter().filter(|ns| frame.contains(self.bins.position(**ns))) {
+            let (x, _) = frame.pixel(self.bins.position(*ns), 0.0);
+            area.draw(&Polygon::new(vec![(x - 5, top), (x + 5, top), (x, top + 9)], BLACK.filled()))?;
+        }
+        let entries: Vec<_> = panel.curves.iter().map(|curve| (curve.name.as_str(), curve.style)).collect();
+        let legend = (LEFT + 2 * PLOT + BETWEEN + 16, top + 8);
+        curves::legend(area, legend, &entries, panel.more)?;
+        if panel.modes.len() > 1 {
+            let modes: Vec<String> = panel.modes.iter().map(|ns| axis::nanos(*ns)).collect();
+            let at = (legend.0, legend.1 + 17 * (entries.len() as i32 + 1));
+            draw::write(area, &format!("modes: {}", modes.join(", ")), curves::SMALL, at, (HPos::Left, VPos::Center), &BLACK)?;
+        }
+        Ok(())
     }
 }
 
-/// Returns the vertical position of a share in a plot.
-fn up(top: i32, share: f64) -> i32 {
-    top + HEIGHT - (share * f64::from(HEIGHT)) as i32
+impl Panel {
+    fn new(name: &str) -> Self {
+        Self { name: Printable(name).to_string(), curves: Vec::new(), more: 0, modes: Vec::new() }
+    }
+
+    /// Adds a curve for each group with values, as many as there are styles.
+    fn add<'a>(&mut self, groups: impl Iterator<Item = (&'a str, &'a Distribution)>) {
+        let groups: Vec<_> = groups.filter(|(_, values)| !values.is_empty()).collect();
+        self.more = groups.len().saturating_sub(STYLES);
+        let curves = groups.into_iter().take(STYLES).enumerate();
+        self.curves.extend(curves.map(|(index, (name, values))| Curve::new(name, values, Style::nth(index))));
+    }
+}
+
+impl Curve {
+    fn new(name: &str, values: &Distribution, style: Style) -> Self {
+        Self { name: Printable(name).to_string(), values: values.clone(), style }
+    }
 }
 
 impl Drawing for LatencyPicture {
     fn size(&self) -> (u32, u32) {
-        (WIDTH as u32, (TOP + 2 * HEIGHT + BETWEEN + BOTTOM) as u32)
+        let height = TOP + ROW * self.panels.len() as i32;
+        ((LEFT + 2 * PLOT + BETWEEN + LEGEND) as u32, height as u32)
     }
 
     fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Drawn<DB> {
         area.fill(&WHITE)?;
         draw::write(area, &self.title, 20, (12, 10), (HPos::Left, VPos::Top), &BLACK)?;
         draw::write(area, &self.subtitle, 13, (12, 36), (HPos::Left, VPos::Top), &GREY)?;
-        let lower = TOP + HEIGHT + BETWEEN;
-        self.frame(area, TOP, "share of values per bin, 20 bins per decade", self.highest)?;
-        self.frame(area, lower, "cumulative share of values", 1.0)?;
-        for (index, curve) in self.curves.iter().enumerate() {
-            let style = curve.color.stroke_width(curve.width);
-            area.draw(&PathElement::new(self.density(curve, TOP), style))?;
-            area.draw(&PathElement::new(self.cumulative(curve, lower), style))?;
-            let (x, y) = (LEFT + PLOT + 16, TOP + 8 + 18 * index as i32);
-            area.draw(&PathElement::new(vec![(x, y), (x + 22, y)], style))?;
-            let name: String = curve.name.chars().take(28).collect();
-            draw::write(area, &name, SMALL, (x + 28, y), (HPos::Left, VPos::Center), &BLACK)?;
+        for (panel, row) in self.panels.iter().zip(0..) {
+            self.draw_panel(area, panel, TOP + ROW * row)?;
         }
-        let x = LEFT + PLOT / 2;
-        draw::write(area, "round-trip time", 13, (x, lower + HEIGHT + 28), (HPos::Center, VPos::Top), &BLACK)
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write;
+
+    use ibnet_analysis::input::Fold;
+    use ibnet_analysis::latency::Latency;
+    use ibnet_analysis::record::{Record, Type};
+
     use super::*;
     use crate::draw::{Format, render};
 
+    /// Returns a recording with values of switches and HCAs at two times.
+    fn latencies(sampler: &str) -> Latencies {
+        let mut latency = Latency::default();
+        for value in 0..400_u64 {
+            let (kind, ns) = if value % 2 == 0 { ("switch", 150_000) } else { ("hca", 65_000) };
+            let line = format!(
+                r#"{{"type":"port","ts":1,"slot":1,"sampler":"{sampler}","guid":"0x{:016x}","port":1,"lid":1,"node":"n","kind":"{kind}","hops":{},"status":"ok","rtt_ns":{},"mads":1}}"#,
+                value % 10 + 1,
+                value % 2 + 1,
+                ns + value * 20
+            );
+            latency.add(&Record::parse(line.as_bytes(), Type::Port).unwrap());
+        }
+        latency.finish().unwrap()
+    }
+
     #[test]
-    fn each_distribution_with_values_has_a_curve_and_a_name() {
-        let mut values = Distribution::default();
-        [30_000, 40_000, 50_000].into_iter().for_each(|ns| values.record(ns));
-        let named = Named { name: "</svg>&".to_owned(), values: values.clone() };
-        let latencies = Latencies {
-            all: values.clone(),
-            is_of_ports: true,
-            kinds: vec![named.clone(), named],
-            distances: Vec::new(),
-            samplers: Vec::new(),
-            least: Distribution::default(),
-            clocks: [].into(),
-        };
-        let picture = LatencyPicture::of(&latencies, "today (UTC)");
-        assert_eq!(picture.curves.len(), 3, "a distribution without values has no curve");
-        // The cumulative share rises to 1 at the upper edge.
-        let curve = picture.cumulative(&picture.curves[0], 0);
-        assert_eq!((curve[0].1, curve.last().unwrap().1), (HEIGHT, 0));
+    fn each_grouping_has_a_row_and_each_group_a_curve() {
+        let latencies = latencies("</svg>&");
+        for bins in [Bins::Log, Bins::Fixed { width: Some(5_000.0) }] {
+            let picture = LatencyPicture::of(&latencies, bins, "today (UTC)");
+            let names: Vec<_> = picture.panels.iter().map(|panel| (panel.name.as_str(), panel.curves.len())).collect();
+            assert_eq!(names, [("all values", 1), ("by kind", 3), ("by hops", 3)]);
+            assert_eq!(picture.panels[0].modes.len(), 2);
+            let text = String::from_utf8(render(&picture, Format::Svg).unwrap()).unwrap();
+            assert!(text.contains(bins.unit()) && text.contains("today (UTC)") && text.contains("100 us"), "{text}");
+        }
+    }
+
+    #[test]
+    fn highest_bar_does_not_touch_the_frame() {
+        let picture = LatencyPicture::of(&latencies("s"), Bins::Log, "");
+        for panel in &picture.panels {
+            let bins = panel.curves.iter().flat_map(|curve| Bins::Log.of(&curve.values, picture.width));
+            let highest = bins.map(|bin| bin.density).fold(0.0, f64::max);
+            let frame = Frame { at: (0, 0), size: (PLOT, HEIGHT), x: picture.range, top: 1.08 * highest };
+            let top = panel.curves.iter().flat_map(|curve| picture.density(curve, &frame)).map(|(_, y)| y).min().unwrap();
+            assert!((10..30).contains(&top), "{top}");
+        }
+    }
+
+    #[test]
+    fn recordings_are_curves_of_the_same_plots() {
+        let recordings = ["</svg>&", "b"].map(|name| Recording { name: name.to_owned(), latencies: latencies("s") });
+        let picture = LatencyPicture::compared(&recordings, Bins::Log, "");
+        let mut names = String::new();
+        for panel in &picture.panels {
+            write!(names, "{} {};", panel.name, panel.curves.len()).unwrap();
+        }
+        assert_eq!(names, "all values 2;hca 2;switch 2;");
         let text = String::from_utf8(render(&picture, Format::Svg).unwrap()).unwrap();
-        assert!(text.contains("&lt;/svg&gt;&amp;") && text.contains("today (UTC)") && text.contains("50 us"), "{text}");
-        assert_eq!(text.matches("</svg>").count(), 1);
-        assert!(render(&LatencyPicture::compared(&latencies, &latencies, ""), Format::Png).unwrap().len() > 1000);
+        assert!(text.contains("&lt;/svg&gt;&amp;") && text.matches("</svg>").count() == 1, "{text}");
+        assert!(render(&picture, Format::Png).unwrap().len() > 1000);
     }
 }

@@ -1,7 +1,9 @@
-//! Draws pictures. Heat maps, jobs and latency are PNG or SVG, maps are SVG.
+//! Draws pictures. Heat maps, jobs, latency and sweeps are PNG or SVG, maps are SVG.
 
+mod curves;
 pub mod heat;
 pub mod job;
 pub mod latency;
 pub mod map;
+pub mod sweeps;
 pub mod timeline;

@@ -1,6 +1,7 @@
 //! Panels over a common time axis: curves, or values stacked on each other.
 
 use ibnet::drawing::canvas::shortened;
+use ibnet::types::Printable;
 use ibnet_analysis::metric::Unit;
 use ibnet_analysis::when::Zone;
 use plotters::coord::Shift;
@@ -164,7 +165,7 @@ impl Timeline {
             let is_curve = panel.curves.contains(series);
             let corners = if is_curve { [(left, y - 1), (left + 14, y + 1)] } else { [(left, y - 6), (left + 14, y + 6)] };
             area.draw(&Rectangle::new(corners, rgb(series.color).filled()))?;
-            draw::write(area, &fitting(&series.name, PAGE - left - 26), SMALL, (left + 20, y), (HPos::Left, VPos::Center), &BLACK)?;
+            draw::write(area, &fitting(&series.name, SMALL, PAGE - left - 26), SMALL, (left + 20, y), (HPos::Left, VPos::Center), &BLACK)?;
             y += 18;
         }
         if has_gap {
@@ -185,10 +186,14 @@ impl Timeline {
     }
 }
 
-/// Shortens a name to a width in pixels.
-fn fitting(name: &str, width: i32) -> String {
-    let fits = |most: &usize| font::width(&shortened(name, *most), SMALL) <= f64::from(width);
-    (4..=name.chars().count().max(4)).rev().find(fits).map_or_else(|| shortened(name, 4), |most| shortened(name, most))
+/// Escapes a name and shortens it to a width in pixels.
+fn fitting(name: &str, size: u32, width: i32) -> String {
+    const LEAST: usize = 8;
+    // No picture has room for more.
+    const MOST: usize = 300;
+    let fits = |text: &String| font::width(text, size) <= f64::from(width);
+    let most = Printable(name).to_string().chars().count().clamp(LEAST, MOST);
+    (LEAST..=most).rev().map(|most| shortened(name, most)).find(fits).unwrap_or_else(|| shortened(name, LEAST))
 }
 
 const fn rgb((red, green, blue): palette::Rgb) -> RGBColor {
@@ -231,18 +236,13 @@ impl Drawing for Timeline {
         let day = |ns| self.zone.format(ns, "%Y-%m-%d %H:%M:%S");
         let (zone, step) = (self.zone.name(self.start_ns), axis::nanos(self.step_ns as f64));
         let subtitle = format!("{} to {} ({zone}), {step} per step", day(self.start_ns), day(self.end_ns()));
-        draw::write(area, &fitting_title(&self.title), 20, (12, 8), (HPos::Left, VPos::Top), &BLACK)?;
+        draw::write(area, &fitting(&self.title, 20, PAGE - 24), 20, (12, 8), (HPos::Left, VPos::Top), &BLACK)?;
         draw::write(area, &subtitle, 13, (12, 34), (HPos::Left, VPos::Top), &GREY)?;
         for (number, panel) in self.panels.iter().enumerate() {
             self.panel(area, panel, Self::top(number))?;
         }
         Ok(())
     }
-}
-
-fn fitting_title(title: &str) -> String {
-    let fits = |most: &usize| font::width(&shortened(title, *most), 20) <= f64::from(PAGE - 24);
-    (8..=title.chars().count().max(8)).rev().find(fits).map_or_else(|| shortened(title, 8), |most| shortened(title, most))
 }
 
 #[cfg(test)]
@@ -287,10 +287,23 @@ mod tests {
     #[test]
     fn picture_is_well_formed_with_hostile_names() {
         let text = String::from_utf8(render(&timeline(), Format::Svg).unwrap()).unwrap();
-        assert!(text.contains("above &lt;/text&gt;\\u{1b}\\u{fffe}") && text.contains(">12:00:00<"), "{text}");
+        assert!(text.contains("above &lt;/text&gt;\\u{1b}\\u{fffe}") && text.contains(">12:00:00.500<"), "{text}");
         let mut reader = quick_xml::Reader::from_str(&text);
         while reader.read_event().unwrap() != quick_xml::events::Event::Eof {}
-        assert_eq!((text.matches("<polygon").count(), text.matches("<polyline").count()), (3, 2));
+        assert_eq!((text.matches("<polygon").count(), text.matches("stroke-width=\"2\"").count()), (3, 2));
+    }
+
+    #[test]
+    fn labels_of_the_time_axis_are_within_the_picture() {
+        for (steps, step_ns) in [(1, 1_000_000), (20, 1_000_000_000), (360, 10_000_000_000), (2000, 86_400_000_000_000)] {
+            let picture = Timeline { steps, step_ns, ..timeline() };
+            for (ns, text) in axis::times(&picture.zone, picture.start_ns, picture.end_ns(), (PLOT / 90) as usize) {
+                let x = f64::from(LEFT) + (ns - picture.start_ns) as f64 / (picture.end_ns() - picture.start_ns) as f64 * f64::from(PLOT);
+                let half = font::width(&text, SMALL) / 2.0;
+                assert!(x - half > 0.0 && x + half < f64::from(PAGE), "{text}");
+                assert!(2.0 * half < 90.0, "{text} is wider than the space between marks");
+            }
+        }
     }
 
     #[test]

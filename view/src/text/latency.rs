@@ -1,153 +1,131 @@
-//! Table of latencies, and comparison of two recordings.
+//! Table of round-trip times, with their modes and causes.
 
 use ibnet::types::Printable;
-use ibnet_analysis::latency::distribution::Distribution;
-use ibnet_analysis::latency::{Latencies, LatencyRow, Named};
+use ibnet_analysis::latency::bins::Bins;
+use ibnet_analysis::latency::grouping::{self, By, COST, LEAST_SCORE};
+use ibnet_analysis::latency::modes::Mode;
+use ibnet_analysis::latency::{COMPOUND, LEAST, Latencies, LatencyRow, ModeReport, Source};
 
 use super::table;
 use crate::draw::axis::nanos;
 
-/// Percentiles of the tables.
-const PERCENTILES: [f64; 8] = [1.0, 25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 100.0];
-
 /// Largest number of samplers in the table.
 const MOST_SAMPLERS: usize = 24;
 
-/// Writes a table of all distributions, then the modes and the time to read the clock.
-pub fn report(latencies: &Latencies) -> String {
+/// Names of the columns after the first one.
+const COLUMNS: [&str; 14] = ["count", "mean", "sd", "skew", "kurtosis", "min", "p1", "p25", "p50", "p75", "p90", "p99", "p99.9", "max"];
+
+/// Writes a table of all distributions, then the modes, the sources of the values, and the timer
+/// cost.
+pub fn report(latencies: &Latencies, bins: Bins) -> String {
     let mut table = table::new();
-    let percentiles = PERCENTILES.map(|percent| if percent == 100.0 { "max".to_owned() } else { format!("p{percent}") });
-    let heads = ["round-trip time", "count", "mean", "mode", "sd", "skew", "kurtosis"].map(str::to_owned);
-    table.set_header(heads.into_iter().chain(percentiles));
-    let columns = 7 + PERCENTILES.len();
-    table.add_row(row("all", &latencies.all));
-    let rows = |title: &str, named: &[Named], table: &mut comfy_table::Table| {
-        for Named { name, values } in named.iter().take(MOST_SAMPLERS) {
-            table.add_row(row(&format!("{title}{}", Printable(name)), values));
-        }
+    table.set_header(["round-trip time"].into_iter().chain(COLUMNS).chain(["modes"]));
+    let mut add = |name: String, values| {
+        let row = LatencyRow::of(None, &name, values, bins);
+        table.add_row(cells(&row));
     };
-    rows("", &latencies.kinds, &mut table);
-    rows("", &latencies.distances, &mut table);
-    rows("from ", &latencies.samplers, &mut table);
-    if !latencies.least.is_empty() {
-        table.add_row(row("smallest of each port", &latencies.least));
+    add("all".to_owned(), &latencies.all);
+    for (by, prefix) in [(By::Kind, ""), (By::Hops, ""), (By::Sampler, "from ")] {
+        let groups = latencies.groups(by);
+        groups.iter().take(MOST_SAMPLERS).for_each(|group| add(format!("{prefix}{}", Printable(&group.name)), &group.values));
     }
-    let mut text = table::to_text(table, &(1..columns).collect::<Vec<_>>()) + "\n";
+    for (name, values) in [(LEAST, &latencies.least), (COMPOUND, &latencies.compound)] {
+        if !values.is_empty() {
+            add(name.to_owned(), values);
+        }
+    }
+    let mut text = table::to_text(table, &(1..=COLUMNS.len()).collect::<Vec<_>>()) + "\n";
     if latencies.samplers.len() > MOST_SAMPLERS {
         text += &format!("and {} more samplers\n", latencies.samplers.len() - MOST_SAMPLERS);
     }
-    let note = if latencies.is_of_ports {
-        "Without histogram records each value is the mean over the MADs of a port in a slot."
-    } else {
-        "Values of single MADs. By distance and smallest of each port: means over the MADs of a port in a slot."
-    };
-    format!("{text}\n{note}\n{}{}", modes(latencies), clocks(latencies))
+    format!("{text}\n{}\n{}{}", modes(latencies, bins), sources(latencies), clocks(latencies))
 }
 
-fn row(name: &str, values: &Distribution) -> Vec<String> {
-    let row = LatencyRow::of(name.to_owned(), values);
-    let moments = [nanos(row.mean_ns), nanos(row.mode_ns), nanos(row.sd_ns), format!("{:.2}", row.skew), format!("{:.1}", row.kurtosis)];
-    let percentiles =
-        [row.p1_ns, row.p25_ns, row.p50_ns, row.p75_ns, row.p90_ns, row.p99_ns, row.p999_ns, row.max_ns].map(|ns| nanos(ns as f64));
-    [row.name, row.count.to_string()].into_iter().chain(moments).chain(percentiles).collect()
+fn cells(row: &LatencyRow) -> Vec<String> {
+    let moments = [nanos(row.mean_ns), nanos(row.sd_ns), format!("{:.2}", row.skew), format!("{:.1}", row.kurtosis)];
+    let values = [row.min_ns, row.p1_ns, row.p25_ns, row.p50_ns, row.p75_ns, row.p90_ns, row.p99_ns, row.p999_ns, row.max_ns];
+    let values = values.map(|ns| nanos(ns as f64));
+    [row.name.clone(), row.count.to_string()].into_iter().chain(moments).chain(values).chain([list(&row.modes)]).collect()
 }
 
-/// Formats the modes: `two modes: 38 us at 1 hop, 61 us at 3 hops`.
-fn modes(latencies: &Latencies) -> String {
-    let modes = latencies.all.modes();
-    let named: Vec<String> = modes.iter().map(|ns| format!("{}{}", nanos(*ns), nearest(*ns, latencies))).collect();
+/// Formats modes for a table cell.
+pub(super) fn list(modes: &[f64]) -> String {
+    modes.iter().map(|ns| nanos(*ns)).collect::<Vec<_>>().join(", ")
+}
+
+/// Formats the modes and their causes: `two modes: 65 us (89 % hca), 150 us (89 % switch)`.
+fn modes(latencies: &Latencies, bins: Bins) -> String {
+    let ModeReport { modes, separations } = latencies.modes(bins);
+    let best = separations.first().filter(|best| best.score >= LEAST_SCORE);
+    let named = modes.iter().map(|mode| nanos(mode.at) + &members(latencies, *mode, best.map(|best| best.by), modes.len() > 1));
+    let named: Vec<String> = named.collect();
     let count = ["no mode", "one mode", "two modes", "three modes", "four modes"];
     let count = count.get(modes.len()).map_or_else(|| format!("{} modes", modes.len()), |count| (*count).to_owned());
-    format!("{count}: {}\n", named.join(", "))
-}
-
-/// Returns the name of a mode: the distance with most values near it, or the device kind.
-fn nearest(ns: f64, latencies: &Latencies) -> String {
-    let most = |named: &[Named]| {
-        let near = named.iter().map(|named| (named.values.share_near(ns) * named.values.count() as f64, &named.name));
-        near.filter(|(count, _)| *count > 0.0).reduce(|most, next| if next.0 > most.0 { next } else { most }).map(|(_, name)| name.clone())
-    };
-    let distance = if latencies.distances.len() > 1 { most(&latencies.distances) } else { None };
-    let name = distance.or_else(|| if latencies.kinds.len() > 1 { most(&latencies.kinds) } else { None });
-    name.map_or_else(String::new, |name| format!(" at {}", Printable(&name)))
-}
-
-fn clocks(latencies: &Latencies) -> String {
-    let (least, most) = (latencies.clocks.values().min(), latencies.clocks.values().max());
-    match (least, most) {
-        (Some(least), Some(most)) if least == most => format!("Every time includes {least} ns to read the clock.\n"),
-        (Some(least), Some(most)) => format!("Every time includes {least} to {most} ns to read the clock, depending on the sampler.\n"),
-        _ => String::new(),
+    let mut text = format!("{count}: {}\n", named.join(", "));
+    if modes.len() > 1 {
+        let score = |separation: &grouping::Separation| format!("{} {:.2}", separation.by, separation.score);
+        let scores = separations.iter().map(score).collect::<Vec<_>>().join(", ");
+        let result = match best {
+            Some(best) => format!("{} separates the modes best", best.by),
+            None => "no grouping separates the modes".to_owned(),
+        };
+        let unit = if bins == Bins::Log { "per decade of the time" } else { "per time" };
+        text += &format!(
+            "{result}. Scores: {scores}.\n\
+             Score: share of the uncertainty about the mode that the group removes, less {COST} for each\n\
+             doubling of the number of groups; below {LEAST_SCORE} it means no separation. Densities are {unit}.\n"
+        );
     }
+    text
 }
 
-/// Writes the difference of each percentile, and the distance of the two distributions.
-pub fn compare(before: &Latencies, after: &Latencies) -> String {
-    let mut table = table::new();
-    table.set_header(["round-trip time", "before", "after", "shift", ""]);
-    let percentiles = PERCENTILES.map(|percent| {
-        let name = if percent == 100.0 { "max".to_owned() } else { format!("p{percent}") };
-        (name, before.all.percentile(percent) as f64, after.all.percentile(percent) as f64)
-    });
-    let mean = [("mean".to_owned(), before.all.moments().mean, after.all.moments().mean)];
-    let count = [before, after].map(|latencies| latencies.all.count());
-    table.add_row(["count".to_owned(), count[0].to_string(), count[1].to_string(), String::new(), String::new()]);
-    for (name, old, new) in mean.into_iter().chain(percentiles) {
-        let sign = if new >= old { "+" } else { "-" };
-        let share = if old > 0.0 { format!("{:+.1} %", (new / old - 1.0) * 100.0) } else { String::new() };
-        table.add_row([name, nanos(old), nanos(new), format!("{sign}{}", nanos((new - old).abs())), share]);
+/// Formats the share of a mode, and the groups with most of its values.
+fn members(latencies: &Latencies, mode: Mode, by: Option<By>, has_share: bool) -> String {
+    /// Smallest share of a group that is named beside the largest one.
+    const SMALL: f64 = 0.2;
+    let mut parts = Vec::new();
+    if let Some(by) = by {
+        let groups = grouping::largest(latencies.groups(by), mode.from, mode.to);
+        let named = groups.iter().enumerate().filter(|(index, (_, share))| *index == 0 || *share >= SMALL);
+        parts.extend(named.map(|(_, (name, share))| format!("{:.0} % {}", 100.0 * share, Printable(name))));
     }
-    let distance = before.all.distance(&after.all);
-    let mixed = if before.is_of_ports == after.is_of_ports {
-        ""
-    } else {
-        "One recording has no histogram records: times of single MADs are compared with means over ports.\n"
-    };
-    format!("{}\n\nKolmogorov-Smirnov distance {distance:.3} (0: equal, 1: no overlap)\n{mixed}", table::to_text(table, &[1, 2, 3, 4]))
+    if has_share {
+        parts.push(format!("{:.0} % of all values", 100.0 * mode.share));
+    }
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
 }
 
-#[cfg(test)]
-mod tests {
-    use ibnet_analysis::latency::Distance;
-
-    use super::*;
-
-    fn of(values: impl IntoIterator<Item = u64>) -> Distribution {
-        let mut distribution = Distribution::default();
-        values.into_iter().for_each(|value| distribution.record(value));
-        distribution
-    }
-
-    /// A distribution at 1 hop and one at 3 hops.
-    fn latencies(near: u64) -> Latencies {
-        let (near, far) = (of((0..100).map(|step| near + step * 20)), of((0..80).map(|step| 60_000 + step * 20)));
-        let mut all = near.clone();
-        all.merge(&far);
-        let named = |distance: Distance, values: &Distribution| Named { name: distance.name(), values: values.clone() };
-        Latencies {
-            all,
-            is_of_ports: true,
-            kinds: Vec::new(),
-            distances: vec![named(Distance::Hops(1), &near), named(Distance::Hops(3), &far)],
-            samplers: vec![Named { name: "s\u{1b}[2J".to_owned(), values: far }],
-            least: near,
-            clocks: [("s".to_owned(), 27)].into(),
+/// Describes where the values come from.
+pub(super) fn sources(latencies: &Latencies) -> String {
+    let mean = "means over the MADs of a port in a slot";
+    let values = match (latencies.source, latencies.device_source) {
+        (Source::SingleMads, Source::SingleMads) => {
+            "Values: round-trip times of single MADs. By distance they are rounded to 3 to 6 %.\n".to_owned()
         }
-    }
+        (Source::SingleMads, Source::PortMeans) => format!("Values: round-trip times of single MADs; by distance {mean}.\n"),
+        (Source::PortMeans, _) => format!("Without histogram records the values are {mean}.\n"),
+    };
+    let least = if latencies.least.is_empty() {
+        "Least of each device: not known; the records have neither `rtt_min_ns` nor `service` histograms.\n"
+    } else if latencies.has_exact_least {
+        "Least of each device: its shortest single round trip.\n"
+    } else {
+        "Least of each device: its shortest single round trip, rounded to 3 to 6 %.\n"
+    };
+    let compound = "Compound query: all MADs of a port in a slot, one after the other.\n";
+    format!("{values}{least}{}", if latencies.compound.is_empty() { "" } else { compound })
+}
 
-    #[test]
-    fn modes_are_named_by_their_distances() {
-        let text = report(&latencies(38_000));
-        assert!(text.contains("\ntwo modes: 37.6 us at 1 hop, 59.6 us at 3 hops\n"), "{text}");
-        assert!(text.contains("Every time includes 27 ns to read the clock"), "{text}");
-        assert!(text.contains(r"from s\u{1b}[2J") && !text.contains('\u{1b}'), "{text}");
-    }
+/// Describes the timer cost.
+pub(super) fn clocks(latencies: &Latencies) -> String {
+    timer_cost(latencies.clocks.values().copied(), "all times")
+}
 
-    #[test]
-    fn comparison_has_the_shift_of_each_percentile() {
-        let text = compare(&latencies(38_000), &latencies(28_000));
-        let p25 = text.lines().find(|line| line.starts_with("p25")).unwrap();
-        assert_eq!(p25.split_whitespace().collect::<Vec<_>>(), ["p25", "38.9", "us", "28.9", "us", "-10", "us", "-25.7", "%"], "{text}");
-        assert!(text.contains("distance 0.556"), "100 of 180 values moved: {text}");
+/// Describes the timer cost of several samplers.
+pub(super) fn timer_cost(clocks: impl Iterator<Item = u64> + Clone, what: &str) -> String {
+    match (clocks.clone().min(), clocks.max()) {
+        (Some(least), Some(most)) if least == most => format!("Timer cost: {least} ns, subtracted from {what}.\n"),
+        (Some(least), Some(most)) => format!("Timer cost: {least} to {most} ns, depending on the sampler, subtracted from {what}.\n"),
+        _ => "Timer cost: not known, not subtracted.\n".to_owned(),
     }
 }

@@ -1,9 +1,11 @@
 //! Writes reports as text: tables with aligned columns, and the sentences before and after them.
 
+pub mod compare;
 pub mod errors;
 pub mod job;
 pub mod latency;
 pub mod links;
+pub mod sweeps;
 mod table;
 pub mod trees;
 

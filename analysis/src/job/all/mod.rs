@@ -127,8 +127,10 @@ impl AllJobs {
     }
 
     fn add_port(&mut self, port: &Port<'_>) {
-        let Some(interval) = Interval::ending_at(port.ts, port.dt_ns) else { return };
-        self.extend(interval.from(), interval.to());
+        let times = [port.time, port.blocked_time];
+        for time in times.into_iter().flatten() {
+            self.extend(time.from(), time.to());
+        }
         let entry = self.ports.entry(port.key()).or_insert_with(|| PortTraffic {
             node: "".into(),
             kind: None,
@@ -142,16 +144,18 @@ impl AllJobs {
         }
         let peer = port.peer.as_deref().unwrap_or_default();
         let host = host_of(if port.kind == Some(NodeKind::Hca) { &port.node } else { peer });
-        for (owner, part, share) in self.list.split(host, interval) {
-            for (bin, part) in part.split(self.bin_ns) {
-                let ns = share * part.length_ns() as f64;
-                // 1 Gb/s for 1 ns is 1 bit.
-                let octets = |gbps: Option<f64>| gbps.map(|gbps| gbps * ns / 8.0);
-                let blocked = port.xmit_blocked.map(|blocked| blocked * ns / 1e9);
-                let flow = Flow { xmit: octets(port.xmit_gbps), rcv: octets(port.rcv_gbps), blocked };
-                entry.bins.entry((bin, owner)).or_default().add(flow);
+        let (list, bin_ns) = (&self.list, self.bin_ns);
+        let mut spread = |time: Option<Interval>, flow: &dyn Fn(f64) -> Flow| {
+            for (owner, part, share) in time.into_iter().flat_map(|time| list.split(host, time)) {
+                for (bin, part) in part.split(bin_ns) {
+                    entry.bins.entry((bin, owner)).or_default().add(flow(share * part.length_ns() as f64));
+                }
             }
-        }
+        };
+        // 1 Gb/s for 1 ns is 1 bit.
+        let octets = |gbps: Option<f64>, ns: f64| gbps.map(|gbps| gbps * ns / 8.0);
+        spread(port.time, &|ns| Flow { xmit: octets(port.xmit_gbps, ns), rcv: octets(port.rcv_gbps, ns), blocked: None });
+        spread(port.blocked_time, &|ns| Flow { blocked: port.xmit_blocked.map(|blocked| blocked * ns / 1e9), ..Flow::default() });
     }
 }
 

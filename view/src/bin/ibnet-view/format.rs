@@ -61,6 +61,12 @@ impl Document {
     }
 }
 
+/// Returns the format of a picture by the name of its file.
+pub(crate) fn of_picture(output: Option<&Path>) -> Result<Option<draw::Format>, Failure> {
+    let format = |path: &Path| draw::Format::of(path).ok_or_else(|| Failure::NotPictureName { path: path.to_owned() });
+    output.map(format).transpose()
+}
+
 /// Writes to a file and reports its name, or writes to standard output.
 pub(crate) fn write(bytes: &[u8], output: Option<&Path>) -> Result<(), Failure> {
     match output.filter(|path| !cli::is_dash(path)) {

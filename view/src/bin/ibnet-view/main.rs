@@ -22,6 +22,7 @@ mod latency;
 mod links;
 mod map;
 mod replay;
+mod sweeps;
 
 /// Show recordings of ibnet-sweep: tables and pictures that explain congestion
 #[derive(Debug, Parser)]
@@ -40,12 +41,14 @@ enum Command {
     Links(links::Args),
     Map(map::Args),
     Replay(replay::Args),
+    Sweeps(sweeps::Args),
 }
 
 const EXAMPLES: &str = "\
 Examples:
   ibnet-view heatmap 'lines/*.jsonl' --metric xmit_gbps,xmit_blocked -o heat.png
   ibnet-view latency 'lines/*.jsonl' -o latency.svg
+  ibnet-view sweeps 'lines/*.jsonl'                  durations and completeness of sweeps
   ibnet-view errors lines/*.jsonl --from -1h         errors of the last hour
   ibnet-view links lines/*.jsonl --by blocked        links with the longest waits
   ibnet-view links lines/*.jsonl --tree              congestion trees
@@ -90,6 +93,9 @@ enum Failure {
     #[error("cannot write JSON or CSV to {}: this is the name of a picture", Printable(&path.display().to_string()))]
     #[diagnostic(help("give a name that ends in .json or .csv, or omit --format to draw the picture; nothing was written"))]
     NotAPicture { path: PathBuf },
+    #[error("cannot draw {}: the name does not end in .svg or .png", Printable(&path.display().to_string()))]
+    #[diagnostic(help("give -o FILE.svg or FILE.png; nothing was written"))]
+    NotPictureName { path: PathBuf },
 }
 
 fn main() -> ExitCode {
@@ -105,6 +111,7 @@ fn main() -> ExitCode {
         Command::Links(args) => links::run(args),
         Command::Map(args) => map::run(args),
         Command::Replay(args) => replay::run(args),
+        Command::Sweeps(args) => sweeps::run(args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -90,28 +90,29 @@ impl HeatPicture {
         // Merged cells have the largest of their values: the range is that of all values.
         let ranges: Vec<ColorRange> = grid.panels.iter().map(|panel| range.of(panel)).collect();
         let panels = grid.panels.len().max(1);
-        let left = 24 + Labels::width(grid).ceil() as i32;
-        let right = right(&ranges, grid);
-        let (most_rows, most_columns) = match size {
-            Some((width, height)) => {
+        let most_rows = match size {
+            Some((_, height)) => {
                 let around = TOP + BOTTOM + panels as i32 * (HEADING + 2 * AXIS);
-                let pixels = (height as i32 - around).max(1) as usize / panels;
-                (pixels.max(1), (width as i32 - left - right).max(1) as usize)
+                (height as i32 - around).max(1) as usize / panels
             }
-            None => (MOST_ROWS / panels, usize::MAX),
+            None => MOST_ROWS / panels,
         };
+        let most_rows = most_rows.max(1);
         let joined = grid.rows.len().div_ceil(most_rows).max(1);
-        let grid = if joined > 1 || grid.columns > most_columns { grid.at_most(most_rows, most_columns) } else { grid.clone() };
-        let (rows, columns) = (grid.rows.len().max(1), grid.columns.max(1));
-        let cell = match size {
-            Some(_) => ((most_columns / columns) as u32, (most_rows / rows) as u32),
-            None => {
-                let least = if rows <= MOST_NAMES { READABLE as usize + 1 } else { 1 };
-                ((USUAL / columns).clamp(1, 200) as u32, (USUAL / panels / rows).clamp(least, 20) as u32)
-            }
+        let merged = grid.at_most(most_rows, grid.columns);
+        let rows = merged.rows.len().max(1);
+        let high = match size {
+            Some(_) => most_rows / rows,
+            None => (USUAL / panels / rows).clamp(if rows <= MOST_NAMES { READABLE as usize + 1 } else { 1 }, 20),
         };
-        let labels = Labels::of(&grid, cell.1.max(1));
-        Self { ranges, zone, joined, cell: (cell.0.max(1), cell.1.max(1)), labels, jobs: Vec::new(), left, grid }
+        let labels = Labels::of(&merged, high.max(1) as u32);
+        let left = 24 + labels.width(&merged).ceil() as i32;
+        let most_columns = size.map_or(usize::MAX, |(width, _)| (width as i32 - left - right(&ranges, grid)).max(1) as usize);
+        let grid = if grid.columns > most_columns { merged.at_most(most_rows, most_columns) } else { merged };
+        let columns = grid.columns.max(1);
+        let wide = if size.is_some() { most_columns / columns } else { (USUAL / columns).clamp(1, 200) };
+        let cell = (wide.max(1) as u32, high.max(1) as u32);
+        Self { ranges, zone, joined, cell, labels, jobs: Vec::new(), left, grid }
     }
 
     /// Outlines these jobs. Their rows and columns are those of [`Self::grid`].

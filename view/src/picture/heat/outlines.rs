@@ -33,8 +33,11 @@ pub(super) fn draw<DB: DrawingBackend>(
     for job in jobs {
         let Some(rows) = job.rows.iter().max_by_key(|rows| (rows.len(), std::cmp::Reverse(rows.start))) else { continue };
         let text = shortened(&format!("job {}", job.job), 24);
-        let (from, upper) = (x(job.columns.0) - 2, y(rows.start) - 2);
-        let corner = (from + font::width(&text, SMALL).ceil() as i32 + 7, upper + SMALL as i32 + 3);
+        let (from, height) = (x(job.columns.0) - 2, SMALL as i32 + 3);
+        // The label is above the outline if there is room: it would cover a small job.
+        let outline = y(rows.start) - 2;
+        let upper = if outline - height >= top { outline - height } else { outline };
+        let corner = (from + font::width(&text, SMALL).ceil() as i32 + 7, upper + height);
         area.draw(&Rectangle::new([(from, upper), corner], WHITE.filled()))?;
         area.draw(&Rectangle::new([(from, upper), corner], BLACK))?;
         draw::write(area, &text, SMALL, (from + 4, (upper + corner.1) / 2), (HPos::Left, VPos::Center), &BLACK)?;

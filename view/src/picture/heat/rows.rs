@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ibnet_analysis::heat::grid::Grid;
-use ibnet_analysis::heat::order::RowKind;
+use ibnet_analysis::heat::order::{RowKind, RowLabel};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
@@ -35,9 +35,10 @@ impl Labels {
         }
     }
 
-    /// Returns the width of the widest label, whatever labels are chosen.
-    pub(super) fn width(grid: &Grid) -> f64 {
-        grid.rows.iter().flat_map(|row| [&row.row, &row.block]).map(|text| font::width(text, SMALL)).fold(0.0, f64::max)
+    /// Returns the width of the widest label.
+    pub(super) fn width(self, grid: &Grid) -> f64 {
+        let label = |row: &RowLabel| font::width(if self == Self::Blocks { &row.block } else { &row.row }, SMALL);
+        grid.rows.iter().map(label).fold(0.0, f64::max)
     }
 
     /// Draws the labels to the left of a panel. `at` is the upper left corner of its cells.

@@ -1,0 +1,171 @@
+//! Bins of a distribution: logarithmic or of a fixed width, with densities that do not depend on
+//! the widths of the bins.
+
+use std::str::FromStr;
+
+use super::distribution::{Distribution, overlap};
+
+/// Scale and bins on which a distribution is evaluated and drawn.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum Bins {
+    /// Bins of equal width in the logarithm. Densities are per decade.
+    #[default]
+    Log,
+    /// Bins of equal width. Densities are per microsecond.
+    Fixed {
+        /// Width in nanoseconds; `None` for the width of [`Bins::width`].
+        width: Option<f64>,
+    },
+}
+
+/// Number of logarithmic bins per decade. Each bin is 12 % wider than the one before.
+pub const BINS_PER_DECADE: f64 = 20.0;
+
+/// Largest number of bins.
+const MOST_BINS: f64 = 1_000.0;
+
+/// A bin.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Bin {
+    /// Lower end in nanoseconds, inclusive.
+    pub from: f64,
+    /// Upper end in nanoseconds, exclusive.
+    pub to: f64,
+    /// Share of the values, 0 to 1.
+    pub share: f64,
+    /// Share divided by the width of the bin: per decade or per microsecond.
+    pub density: f64,
+}
+
+impl Bins {
+    /// Returns the position of a value on the axis: its decimal logarithm, or microseconds.
+    pub fn position(self, ns: f64) -> f64 {
+        match self {
+            Self::Log => ns.max(1.0).log10(),
+            Self::Fixed { .. } => ns / 1e3,
+        }
+    }
+
+    /// Returns the value in nanoseconds at a position.
+    pub fn value(self, position: f64) -> f64 {
+        match self {
+            Self::Log => 10_f64.powf(position),
+            Self::Fixed { .. } => position * 1e3,
+        }
+    }
+
+    /// Returns the unit of the densities.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::Log => "per decade",
+            Self::Fixed { .. } => "per us",
+        }
+    }
+
+    /// Returns the width of a bin as a difference of positions. Fixed bins without a given width
+    /// follow D. Freedman and P. Diaconis (1981): twice the interquartile range, divided by the
+    /// cube root of the number of values, rounded up to 1, 2 or 5 times a power of ten.
+    pub fn width(self, values: &Distribution) -> f64 {
+        match self {
+            Self::Log => 1.0 / BINS_PER_DECADE,
+            Self::Fixed { width: Some(ns) } => ns / 1e3,
+            Self::Fixed { width: None } => {
+                let range = values.percentile(75.0).saturating_sub(values.percentile(25.0)).max(1) as f64 / 1e3;
+                let width = 2.0 * range / (values.count().max(1) as f64).cbrt();
+                let decade = 10_f64.powf(width.log10().floor());
+                [1.0, 2.0, 5.0, 10.0].map(|nice| nice * decade).into_iter().find(|nice| *nice >= width * (1.0 - 1e-9)).unwrap_or(width)
+            }
+        }
+    }
+
+    /// Returns the bins of a width from the first to the last one with a value, including empty
+    /// ones in between. Their number is limited: the last bin contains all values above it.
+    pub fn of(self, values: &Distribution, width: f64) -> Vec<Bin> {
+        if values.is_empty() {
+            return Vec::new();
+        }
+        let index = |ns: f64| (self.position(ns) / width + 1e-9).floor();
+        let first = index(values.least() as f64);
+        let count = (index(values.greatest() as f64) - first + 1.0).clamp(1.0, MOST_BINS) as usize;
+        let edge = |bin: usize| self.value((first + bin as f64) * width);
+        let mut bins: Vec<Bin> = (0..count).map(|bin| Bin { from: edge(bin), to: edge(bin + 1), share: 0.0, density: 0.0 }).collect();
+        let at = |ns: f64| ((index(ns) - first).max(0.0) as usize).min(count - 1);
+        for step in values.steps() {
+            let share = step.count as f64 / values.count() as f64;
+            let (begin, end) = (at(step.from), at(step.to));
+            if begin == end {
+                bins[begin].share += share;
+                continue;
+            }
+            for bin in &mut bins[begin..=end] {
+                bin.share += share * overlap(step, bin.from, bin.to);
+            }
+        }
+        bins.iter_mut().for_each(|bin| bin.density = bin.share / width);
+        bins
+    }
+}
+
+impl FromStr for Bins {
+    type Err = String;
+
+    /// Parses `log`, `fixed` or `fixed:WIDTH`, where the width is a duration such as `5us`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || format!("expected log, fixed or fixed:WIDTH such as fixed:5us (found {text})");
+        match text.split_once(':') {
+            None if text == "log" => Ok(Self::Log),
+            None if text == "fixed" => Ok(Self::Fixed { width: None }),
+            Some(("fixed", width)) => {
+                let width = humantime::parse_duration(width).ok().filter(|width| !width.is_zero()).ok_or_else(expected)?;
+                Ok(Self::Fixed { width: Some(width.as_nanos() as f64) })
+            }
+            _ => Err(expected()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::distribution::of;
+    use super::*;
+
+    #[test]
+    fn logarithmic_bins_have_the_shares_of_the_values() {
+        let bins = Bins::Log.of(&of([100, 100, 1000, 101]), 0.05);
+        assert_eq!(bins.len(), 21, "10^2 to 10^3 in 20 bins and one more");
+        assert!((bins[0].from - 100.0).abs() < 1e-9 && (bins[20].from - 1000.0).abs() < 1e-9);
+        assert!((bins[0].share - 0.75).abs() < 1e-9 && (bins[20].share - 0.25).abs() < 1e-9, "{bins:?}");
+        assert!((bins[0].density - 15.0).abs() < 1e-6, "0.75 in a twentieth of a decade");
+        assert!(Bins::Log.of(&of([]), 0.05).is_empty());
+    }
+
+    #[test]
+    fn densities_do_not_depend_on_the_width() {
+        let even = of((0..100_000).map(|step| 100_000 + 2 * step));
+        for width in [1.0, 10.0, 25.0] {
+            let bins = Bins::Fixed { width: Some(width * 1e3) }.of(&even, width);
+            let inner = &bins[1..bins.len() - 2];
+            assert!(inner.iter().all(|bin| (bin.density - 0.005).abs() < 0.0003), "200 us: 0.005 per us; {inner:?}");
+            assert!((bins.iter().map(|bin| bin.share).sum::<f64>() - 1.0).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn bins_are_limited_in_number() {
+        let bins = Bins::Fixed { width: Some(1e3) }.of(&of([1_000, 1_000_000_000]), 1.0);
+        assert_eq!((bins.len(), bins.iter().map(|bin| bin.share).sum::<f64>()), (1000, 1.0));
+    }
+
+    #[test]
+    fn options_are_read() {
+        assert_eq!(
+            ["log", "fixed", "fixed:5us"].map(str::parse),
+            [Ok(Bins::Log), Ok(Bins::Fixed { width: None }), Ok(Bins::Fixed { width: Some(5_000.0) })]
+        );
+        for text in ["", "log:5", "fixed:", "fixed:0us", "fixed:x"] {
+            assert!(text.parse::<Bins>().is_err(), "{text}");
+        }
+        let even = of((0..1_000).map(|step| 10_000 + 100 * step));
+        assert_eq!(Bins::Fixed { width: None }.width(&even), 10.0, "2 x 50 us / 10");
+    }
+}

@@ -1,0 +1,54 @@
+//! Compound queries: all MADs of a port in a slot, as in figure 4 of the LDMS paper.
+//!
+//! The duration of a compound query is `rtt_ns` of the port record: the sum of the round-trip times
+//! of its MADs. Ports without a complete answer have none.
+
+use std::collections::BTreeMap;
+
+use super::distribution::Distribution;
+use crate::record::Port;
+
+/// Durations of compound queries, by sampler, device kind and number of MADs.
+#[derive(Clone, Debug, Default)]
+pub struct Compound(BTreeMap<String, BTreeMap<(String, u64), Distribution>>);
+
+impl Compound {
+    /// Adds the compound query of a port record.
+    pub fn add(&mut self, port: &Port<'_>) {
+        if port.rtt_ns == 0 || port.mads == 0 || !port.answered() {
+            return;
+        }
+        let kind = port.kind.map_or("other", |kind| kind.as_str());
+        let key = (kind.to_owned(), port.mads);
+        of_sampler(&mut self.0, &port.sampler).entry(key).or_default().record(port.rtt_ns);
+    }
+
+    /// Adds all values of another set.
+    pub fn merge(&mut self, other: Self) {
+        for (sampler, theirs) in other.0 {
+            let ours = of_sampler(&mut self.0, &sampler);
+            theirs.into_iter().for_each(|(key, values)| ours.entry(key).or_default().merge(&values));
+        }
+    }
+
+    /// Returns the durations by sampler and device kind, less the timer cost of each MAD.
+    /// `clocks` has the timer cost of each sampler in nanoseconds.
+    pub fn finish(&self, clocks: &BTreeMap<String, u64>) -> BTreeMap<(String, String), Distribution> {
+        let mut all: BTreeMap<_, Distribution> = BTreeMap::new();
+        for (sampler, parts) in &self.0 {
+            let clock = clocks.get(sampler).copied().unwrap_or(0);
+            for ((kind, mads), values) in parts {
+                all.entry((sampler.clone(), kind.clone())).or_default().merge(&values.less(clock.saturating_mul(*mads)));
+            }
+        }
+        all
+    }
+}
+
+/// Returns the entry of a sampler. Allocates only for a new one.
+fn of_sampler<'a, T: Default>(all: &'a mut BTreeMap<String, T>, sampler: &str) -> &'a mut T {
+    if !all.contains_key(sampler) {
+        all.insert(sampler.to_owned(), T::default());
+    }
+    all.entry(sampler.to_owned()).or_default()
+}

@@ -1,0 +1,297 @@
+//! Collects the round-trip times of a recording.
+
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+use ibnet::types::Guid;
+use rustc_hash::FxHashMap;
+
+use super::compound::Compound;
+use super::distribution::Distribution;
+use super::evaluated::{Latencies, Parts};
+use crate::error::AnalysisError;
+use crate::input::Fold;
+use crate::record::{self, Port, Record, Type};
+
+/// The round-trip times of all records so far.
+#[derive(Clone, Debug, Default)]
+pub struct Latency {
+    samplers: BTreeMap<String, OfSampler>,
+    compound: Compound,
+    /// Names of the devices.
+    names: FxHashMap<Guid, String>,
+    /// Number of `histogram` records that could not be decoded.
+    pub undecoded: u64,
+}
+
+/// Values that one sampler measured. All include the timer cost.
+#[derive(Clone, Debug, Default)]
+struct OfSampler {
+    /// Least timer cost in nanoseconds.
+    clock: Option<u64>,
+    /// Single MADs by device kind, from `rtt` histograms.
+    kinds: BTreeMap<String, Distribution>,
+    devices: FxHashMap<Guid, OfDevice>,
+}
+
+/// Values of one device.
+#[derive(Clone, Debug, Default)]
+struct OfDevice {
+    kind: String,
+    hops: Option<u16>,
+    /// Single MADs, from `service` histograms.
+    single: Distribution,
+    /// Means per MAD, one for each port and slot.
+    means: Distribution,
+    /// Least single round trip of the port records.
+    least: Option<u64>,
+}
+
+impl OfSampler {
+    fn device(&mut self, guid: Guid, kind: &str, hops: Option<u16>) -> &mut OfDevice {
+        let device = self.devices.entry(guid).or_default();
+        if device.kind != kind {
+            kind.clone_into(&mut device.kind);
+        }
+        device.hops = hops.or(device.hops);
+        device
+    }
+}
+
+impl Latency {
+    fn sampler(&mut self, name: &str) -> &mut OfSampler {
+        if !self.samplers.contains_key(name) {
+            self.samplers.insert(name.to_owned(), OfSampler::default());
+        }
+        self.samplers.entry(name.to_owned()).or_default()
+    }
+
+    fn add_clock(&mut self, sampler: &str, clock: Option<u64>) {
+        let Some(ns) = clock else { return };
+        let known = &mut self.sampler(sampler).clock;
+        *known = Some(known.map_or(ns, |least| least.min(ns)));
+    }
+
+    fn add_port(&mut self, port: &Port<'_>) {
+        // With lost MADs `rtt_ns` is the sum over the answered MADs, but `mads` counts all MADs.
+        let Some(mean) = port.rtt_ns.checked_div(port.mads).filter(|mean| *mean > 0 && port.answered()) else { return };
+        self.compound.add(port);
+        if !self.names.contains_key(&port.guid) {
+            self.names.insert(port.guid, port.node.clone().into_owned());
+        }
+        let kind = port.kind.map_or("other", |kind| kind.as_str());
+        let device = self.sampler(&port.sampler).device(port.guid, kind, port.hops);
+        device.means.record(mean);
+        device.least = [device.least, port.rtt_min_ns].into_iter().flatten().min();
+    }
+
+    fn add_histogram(&mut self, record: &record::Histogram<'_>) {
+        self.add_clock(&record.sampler, record.clock_ns);
+        let kind = record.device_kind.as_deref().unwrap_or("other");
+        if !matches!(&*record.kind, "rtt" | "service") {
+            return;
+        }
+        let Some(values) = decoded(&record.v2) else {
+            self.undecoded += 1;
+            return;
+        };
+        let sampler = self.sampler(&record.sampler);
+        match record.guid {
+            Some(guid) if record.kind == "service" => sampler.device(guid, kind, record.hops).single.add(&values),
+            None if record.kind == "rtt" => entry(&mut sampler.kinds, kind).add(&values),
+            _ => {}
+        }
+    }
+
+    /// Returns the distributions, less the timer cost.
+    ///
+    /// # Errors
+    /// Returns an error if there is no round-trip time.
+    pub fn finish(self) -> Result<Latencies, AnalysisError> {
+        let clocks: BTreeMap<String, u64> =
+            self.samplers.iter().filter_map(|(name, sampler)| sampler.clock.map(|clock| (name.clone(), clock))).collect();
+        let mut compound = Distribution::default();
+        self.compound.finish(&clocks).values().for_each(|values| compound.merge(values));
+        let (mut rtt, mut service, mut means) = (Parts::default(), Parts::default(), Parts::default());
+        let mut least: BTreeMap<Guid, u64> = BTreeMap::new();
+        for (name, sampler) in &self.samplers {
+            let clock = sampler.clock.unwrap_or(0);
+            for (kind, values) in &sampler.kinds {
+                rtt.add_kind(kind, name, &values.less(clock));
+            }
+            let mut devices: Vec<_> = sampler.devices.iter().collect();
+            devices.sort_by_key(|(guid, _)| **guid);
+            for (guid, device) in devices {
+                for (parts, values) in [(&mut service, &device.single), (&mut means, &device.means)] {
+                    if !values.is_empty() {
+                        parts.add_device(*guid, (&device.kind, device.hops), name, &values.less(clock));
+                    }
+                }
+                let from_histogram = || (!device.single.is_empty()).then(|| device.single.least());
+                if let Some(ns) = device.least.or_else(from_histogram) {
+                    let ns = ns.saturating_sub(clock).max(1);
+                    least.entry(*guid).and_modify(|known| *known = ns.min(*known)).or_insert(ns);
+                }
+            }
+        }
+        let has_exact_least = self.samplers.values().flat_map(|sampler| sampler.devices.values()).any(|device| device.least.is_some());
+        let mut least_values = Distribution::default();
+        least.values().for_each(|ns| least_values.record(*ns));
+        let named = |guid: Guid| self.names.get(&guid).cloned().unwrap_or_else(|| guid.to_string());
+        let mut latencies = Latencies::of([rtt, service, means], named)?;
+        (latencies.least, latencies.has_exact_least) = (least_values, has_exact_least);
+        (latencies.compound, latencies.clocks) = (compound, clocks);
+        Ok(latencies)
+    }
+}
+
+/// Returns the distribution of that name. Allocates only for a new one.
+fn entry<'a>(all: &'a mut BTreeMap<String, Distribution>, name: &str) -> &'a mut Distribution {
+    all.entry(name.to_owned()).or_default()
+}
+
+fn decoded(v2: &str) -> Option<Histogram<u64>> {
+    let bytes = STANDARD.decode(v2).ok()?;
+    Deserializer::new().deserialize(&mut &bytes[..]).ok()
+}
+
+impl Fold for Latency {
+    fn uses(&self, kind: Type) -> bool {
+        matches!(kind, Type::Port | Type::Histogram | Type::Start)
+    }
+
+    fn uses_counters(&self) -> bool {
+        false
+    }
+
+    fn add(&mut self, record: &Record<'_>) {
+        match record {
+            Record::Port(port) => self.add_port(port),
+            Record::Histogram(histogram) => self.add_histogram(histogram),
+            Record::Start(start) => self.add_clock(&start.sampler, start.clock_ns),
+            Record::Sweep(_) | Record::Event(_) => {}
+        }
+    }
+
+    fn merge(&mut self, later: Self) {
+        for (name, theirs) in later.samplers {
+            self.add_clock(&name, theirs.clock);
+            let ours = self.sampler(&name);
+            theirs.kinds.iter().for_each(|(kind, values)| entry(&mut ours.kinds, kind).merge(values));
+            for (guid, device) in theirs.devices {
+                let known = ours.device(guid, &device.kind, device.hops);
+                known.single.merge(&device.single);
+                known.means.merge(&device.means);
+                known.least = [known.least, device.least].into_iter().flatten().min();
+            }
+        }
+        self.compound.merge(later.compound);
+        later.names.into_iter().for_each(|(guid, name)| {
+            self.names.entry(guid).or_insert(name);
+        });
+        self.undecoded += later.undecoded;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+
+    use super::super::bins::Bins;
+    use super::super::evaluated::Source;
+    use super::super::grouping::By;
+    use super::*;
+    use crate::fixtures;
+
+    fn port(guid: u64, hops: &str, status: &str, (rtt_ns, mads): (u64, u64), least: &str) -> String {
+        format!(
+            r#"{{"type":"port","ts":1,"slot":1,"sampler":"s","guid":"0x{guid:016x}","port":1,"lid":1,"node":"n{guid}","kind":"hca","hops":{hops},"status":"{status}","rtt_ns":{rtt_ns},"mads":{mads}{least}}}"#
+        )
+    }
+
+    fn histogram(kind: &str, device: &str, guid: &str, values: &[u64]) -> String {
+        let mut histogram = Histogram::<u64>::new_with_bounds(1_000, 100_000_000_000, 2).unwrap();
+        values.iter().for_each(|value| histogram.record(*value).unwrap());
+        let mut v2 = Vec::new();
+        V2DeflateSerializer::new().serialize(&histogram, &mut v2).unwrap();
+        let (count, v2) = (values.len(), STANDARD.encode(v2));
+        format!(
+            r#"{{"type":"histogram","ts":1,"sampler":"s","kind":"{kind}","device_kind":"{device}","guid":{guid},"hops":2,"clock_ns":31,"count":{count},"v2":"{v2}"}}"#
+        )
+    }
+
+    fn start(clock_ns: u64) -> String {
+        format!(r#"{{"type":"start","ts":1,"sampler":"s","interval_ns":1,"clock_ns":{clock_ns}}}"#)
+    }
+
+    fn latency(lines: &[String]) -> Latency {
+        fixtures::fold(Latency::default(), lines)
+    }
+
+    fn names(groups: &[super::super::grouping::Named]) -> Vec<(&str, u64)> {
+        groups.iter().map(|named| (named.name.as_str(), named.values.count())).collect()
+    }
+
+    #[test]
+    fn port_records_give_means_and_compound_queries() {
+        let lines = [
+            start(1_000),
+            port(1, "1", "ok", (40_000, 2), r#","rtt_min_ns":12000"#),
+            port(1, "1", "ok", (30_000, 2), r#","rtt_min_ns":9000"#),
+            port(2, "3", "late", (60_000, 1), ""),
+            port(2, "3", "timeout", (1_000, 1), ""),
+            port(3, "null", "ok", (0, 0), ""),
+        ];
+        let mut whole = latency(&lines[1..2]);
+        whole.merge(latency(&lines[2..]));
+        whole.merge(latency(&lines[..1]));
+        let all = whole.finish().unwrap();
+        assert_eq!((all.source, all.device_source, all.clocks["s"]), (Source::PortMeans, Source::PortMeans, 1_000));
+        assert_eq!(names(&all.hops), [("1 hop", 2), ("3 hops", 1)]);
+        assert_eq!(names(&all.devices), [("n1", 2), ("n2", 1)]);
+        assert!((all.all.moments().mean - (19_000.0 + 14_000.0 + 59_000.0) / 3.0).abs() < 1e-6, "less the timer cost of a MAD");
+        assert!((all.compound.moments().mean - (38_000.0 + 28_000.0 + 59_000.0) / 3.0).abs() < 1e-6, "less that of all MADs");
+        assert_eq!((all.least.count(), all.least.least(), all.has_exact_least), (1, 8_000, true), "a minimum of means is none");
+    }
+
+    #[test]
+    fn histograms_give_times_of_single_mads() {
+        let one = r#""0x0000000000000001""#;
+        let lines = [
+            start(27),
+            histogram("rtt", "switch", "null", &[50_000, 52_000]),
+            histogram("rtt", "hca", "null", &[20_000]),
+            histogram("rtt", "switch", "null", &[51_000]),
+            histogram("service", "switch", one, &[50_000, 51_000, 52_000]),
+            histogram("sweep", "switch", "null", &[9_000_000]),
+            port(1, "2", "ok", (9_000, 1), ""),
+        ];
+        let all = latency(&lines).finish().unwrap();
+        assert_eq!((all.all.count(), all.source, all.device_source), (4, Source::SingleMads, Source::SingleMads));
+        assert_eq!(all.clocks["s"], 27, "the least of all measurements");
+        assert_eq!((names(&all.kinds), names(&all.hops)), (vec![("hca", 1), ("switch", 3)], vec![("2 hops", 3)]));
+        assert_eq!((all.least.count(), all.has_exact_least), (1, false));
+        assert!(all.least.least().abs_diff(50_000) < 1_000, "from the histogram of the device");
+        assert_eq!(latency(&[lines[1].replace("\"v2\":\"", "\"v2\":\"x")]).undecoded, 1);
+        let rows: Vec<_> = all.rows(Bins::Log).into_iter().map(|row| (row.by, row.name, row.count)).collect();
+        let expected = [
+            (None, "all", 4),
+            (Some(By::Kind), "hca", 1),
+            (Some(By::Kind), "switch", 3),
+            (Some(By::Hops), "2 hops", 3),
+            (Some(By::Sampler), "s", 4),
+            (Some(By::Device), "n1", 3),
+            (None, "least of each device", 1),
+            (None, "compound query of a port", 1),
+        ];
+        assert_eq!(rows, expected.map(|(by, name, count)| (by, name.to_owned(), count)));
+    }
+
+    #[test]
+    fn no_round_trip_time_is_an_error() {
+        assert!(matches!(latency(&[port(1, "1", "timeout", (0, 1), "")]).finish(), Err(AnalysisError::Nothing { .. })));
+    }
+}

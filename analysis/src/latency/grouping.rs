@@ -1,0 +1,148 @@
+//! Groups of values, and the grouping that separates the modes of a distribution best.
+
+use std::fmt;
+
+use ibnet::types::Guid;
+use serde::{Serialize, Serializer};
+
+use super::distribution::Distribution;
+use super::modes::Mode;
+
+/// Property by which values are grouped.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum By {
+    /// Kind of the device.
+    Kind,
+    /// Distance of the device from the sampler.
+    Hops,
+    /// The sampler that measured.
+    Sampler,
+    /// The device.
+    Device,
+}
+
+impl By {
+    /// All groupings, in the order of tables.
+    pub const ALL: [Self; 4] = [Self::Kind, Self::Hops, Self::Sampler, Self::Device];
+
+    /// Returns the name in tables and in the JSON output.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Kind => "kind",
+            Self::Hops => "hops",
+            Self::Sampler => "sampler",
+            Self::Device => "device",
+        }
+    }
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for By {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// Values of one group.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// Device kind, distance, sampler, or name of the device.
+    pub name: String,
+    /// GUID of the device; `None` for other groups.
+    pub guid: Option<Guid>,
+    /// Durations in nanoseconds.
+    pub values: Distribution,
+}
+
+/// How well a grouping separates the modes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Separation {
+    /// The grouping.
+    pub by: By,
+    /// Number of groups.
+    pub groups: usize,
+    /// Share of the uncertainty about the mode that is removed if the group is known, 0 to 1.
+    pub explained: f64,
+    /// [`explained`](Self::explained), less [`COST`] for each doubling of the number of groups.
+    pub score: f64,
+}
+
+/// Score that a doubling of the number of groups costs. Without this cost the finest grouping would
+/// always be the best one: the devices of a kind are a finer grouping than the kinds.
+pub const COST: f64 = 0.02;
+
+/// Smallest score of a grouping that separates the modes.
+pub const LEAST_SCORE: f64 = 0.1;
+
+impl Separation {
+    /// Evaluates a grouping by Theil's uncertainty coefficient, I(mode; group) / H(mode) (H. Theil,
+    /// 1970; W. H. Press et al., "Numerical Recipes", section 14.4). The mutual information is
+    /// corrected for the number of values (G. A. Miller, 1955).
+    pub fn of(by: By, groups: &[&Distribution], modes: &[Mode]) -> Self {
+        let counts: Vec<Vec<f64>> =
+            groups.iter().map(|values| modes.iter().map(|mode| values.between(mode.from, mode.to)).collect()).collect();
+        let all: f64 = counts.iter().flatten().sum();
+        let entropy = |counts: &[f64]| {
+            let sum: f64 = counts.iter().sum();
+            counts.iter().filter(|count| **count > 0.0).map(|count| -count / sum * (count / sum).ln()).sum::<f64>()
+        };
+        let columns: Vec<f64> = (0..modes.len()).map(|mode| counts.iter().map(|row| row[mode]).sum()).collect();
+        let uncertainty = entropy(&columns);
+        let rest: f64 = counts.iter().map(|row| row.iter().sum::<f64>() / all * entropy(row)).sum();
+        let used = counts.iter().filter(|row| row.iter().sum::<f64>() > 0.0).count();
+        let bias = (used.max(1) - 1) as f64 * (modes.len().max(1) - 1) as f64 / (2.0 * all);
+        let explained = if uncertainty > 0.0 { ((uncertainty - rest - bias) / uncertainty).clamp(0.0, 1.0) } else { 0.0 };
+        Self { by, groups: used, explained, score: explained - COST * (used.max(1) as f64).log2() }
+    }
+}
+
+/// Returns the groups with the most values between two values, and their shares of these values, in
+/// descending order. Stops at three groups.
+pub fn largest(groups: &[Named], from: f64, to: f64) -> Vec<(&str, f64)> {
+    const MOST: usize = 3;
+    let mut counts: Vec<(&str, f64)> = groups.iter().map(|group| (group.name.as_str(), group.values.between(from, to))).collect();
+    let all: f64 = counts.iter().map(|(_, count)| count).sum();
+    counts.retain(|(_, count)| *count > 0.0);
+    counts.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+    counts.truncate(MOST);
+    counts.iter().map(|(name, count)| (*name, count / all)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::distribution::of;
+    use super::*;
+
+    fn modes() -> [Mode; 2] {
+        [Mode { at: 10.0, from: 0.0, to: 50.0, share: 0.5 }, Mode { at: 90.0, from: 50.0, to: f64::INFINITY, share: 0.5 }]
+    }
+
+    #[test]
+    fn uncertainty_coefficients_are_exact() {
+        let all_of = |groups: &[Distribution]| Separation::of(By::Kind, &groups.iter().collect::<Vec<_>>(), &modes());
+        // Each group is in one mode.
+        let pure = all_of(&[of((0..1000).map(|_| 10)), of((0..1000).map(|_| 90))]);
+        assert!((pure.explained - 1.0).abs() < 1e-3 && (pure.score - pure.explained + 0.02).abs() < 1e-9, "{pure:?}");
+        // Each group is in both modes.
+        let mixed = all_of(&[of((0..1000).map(|value| 10 + value % 2 * 80)), of((0..1000).map(|value| 10 + value % 2 * 80))]);
+        assert_eq!(mixed.explained, 0.0, "{mixed:?}");
+        // 90 % and 10 %: 1 - H(0.1) / ln 2 = 0.531.
+        let group = |other: u64| of((0..1000).map(move |value| if (value < 100) == (other == 1) { 90 } else { 10 }));
+        let most = all_of(&[group(0), group(1)]);
+        assert!((most.explained - 0.531).abs() < 1e-3, "{most:?}");
+        assert_eq!(all_of(&[]).explained, 0.0);
+    }
+
+    #[test]
+    fn largest_groups_come_first() {
+        let named = |name: &str, count: u64| Named { name: name.to_owned(), guid: None, values: of((0..count).map(|_| 10)) };
+        let groups = [named("a", 1), named("b", 7), named("c", 2), named("d", 0)];
+        assert_eq!(largest(&groups, 0.0, 50.0), [("b", 0.7), ("c", 0.2), ("a", 0.1)]);
+        assert_eq!(largest(&groups, 50.0, 60.0), []);
+    }
+}

@@ -1,0 +1,225 @@
+//! Modes of a distribution: how many, where, and how many values belong to each.
+//!
+//! 1. Candidates are the peaks of a kernel density estimate. The kernel is Gaussian, and its width
+//!    follows B. W. Silverman, "Density Estimation" (1986), equation 3.31.
+//! 2. The [dip test](super::dip) decides on each pair of neighbouring peaks: the values between the
+//!    outer valleys of both peaks have one mode, or more. A pair with one mode becomes one peak. The
+//!    least significant pair is merged first.
+//! 3. Both steps are repeated within each mode, because close peaks need a narrower kernel than
+//!    distant ones (like SkinnyDip: S. Maurer and C. Plant, KDD 2016).
+//!
+//! A large recording has millions of values, and values of one device are not independent. So the
+//! test never assumes more than [`MOST_VALUES`] values: a dip below 0.0028 is not significant, so that
+//! less than about 1 % of the values are not a mode.
+
+use super::bins::Bins;
+use super::dip::{self, Knot};
+use super::distribution::Distribution;
+
+/// Largest number of values that the test assumes.
+pub const MOST_VALUES: f64 = 50_000.0;
+
+/// A mode: a peak of the density, and the values up to the valleys at both sides.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Mode {
+    /// Value with the highest density, in nanoseconds.
+    pub at: f64,
+    /// Valley below the peak, in nanoseconds; 0 for the first mode.
+    pub from: f64,
+    /// Valley above the peak, in nanoseconds; infinite for the last mode.
+    pub to: f64,
+    /// Share of the values from `from` to `to`, 0 to 1.
+    pub share: f64,
+}
+
+/// Returns the modes, ascending. The density is that of the scale of `bins`: per decade of the time
+/// or per time. There is no mode without values, otherwise at least one.
+pub fn modes(values: &Distribution, bins: Bins) -> Vec<Mode> {
+    if values.is_empty() {
+        return Vec::new();
+    }
+    let mut knots = Vec::new();
+    for (ns, share) in values.cumulative() {
+        knots.push(Knot { x: bins.position(ns), share });
+    }
+    let count = (values.count() as f64).min(MOST_VALUES);
+    let mut peaks = Vec::new();
+    split(&knots, count, DEPTH, &mut peaks);
+    let inner: Vec<f64> = peaks.iter().skip(1).map(|peak| bins.value(peak.from)).collect();
+    let from = [0.0].into_iter().chain(inner.iter().copied());
+    let to = inner.iter().copied().chain([f64::INFINITY]);
+    let valleys = from.zip(to);
+    let share = |from, to| values.between(from, to) / values.count() as f64;
+    peaks.iter().zip(valleys).map(|(peak, (from, to))| Mode { at: bins.value(peak.at), from, to, share: share(from, to) }).collect()
+}
+
+/// Largest number of repetitions within a mode.
+const DEPTH: u32 = 3;
+
+/// A peak and its valleys as positions on the axis.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Peak {
+    at: f64,
+    height: f64,
+    from: f64,
+    to: f64,
+}
+
+/// Appends the modes of a part of the values. `count` is the number of these values.
+fn split(knots: &[Knot], count: f64, depth: u32, found: &mut Vec<Peak>) {
+    let mut peaks = Density::of(knots, count).peaks();
+    let whole = |from: f64, to: f64| significance(knots, (from, to), count);
+    // Significance of each pair of neighbours.
+    let mut pairs: Vec<f64> = peaks.windows(2).map(|pair| whole(pair[0].from, pair[1].to)).collect();
+    while let Some((weakest, _)) = pairs.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1)).filter(|(_, ratio)| **ratio <= 1.0) {
+        let (left, right) = (peaks[weakest], peaks.remove(weakest + 1));
+        let higher = if right.height > left.height { right } else { left };
+        peaks[weakest] = Peak { from: left.from, to: right.to, ..higher };
+        pairs.remove(weakest);
+        for pair in [weakest.checked_sub(1), Some(weakest)].into_iter().flatten().filter(|pair| *pair < peaks.len() - 1) {
+            pairs[pair] = whole(peaks[pair].from, peaks[pair + 1].to);
+        }
+    }
+    if depth == 0 || peaks.len() == 1 {
+        found.extend(peaks);
+        return;
+    }
+    for peak in peaks {
+        let part = part(knots, peak.from, peak.to);
+        let count = count * share(knots, peak.from, peak.to);
+        let before = found.len();
+        if count < dip::LEAST_VALUES {
+            found.push(peak);
+            continue;
+        }
+        split(&part, count, depth - 1, found);
+        if found.len() == before + 1 {
+            // The wider kernel has the less noisy peak.
+            found[before] = peak;
+        }
+    }
+}
+
+/// Returns the ratio of the dip of the values in an interval to its critical value.
+fn significance(knots: &[Knot], (from, to): (f64, f64), count: f64) -> f64 {
+    dip::significance(dip::dip(&part(knots, from, to)), count * share(knots, from, to))
+}
+
+/// Returns the share of values below a position.
+fn share_below(knots: &[Knot], x: f64) -> f64 {
+    let after = knots.partition_point(|knot| knot.x <= x);
+    match (after.checked_sub(1).map(|before| knots[before]), knots.get(after)) {
+        (None, _) => 0.0,
+        (Some(before), None) => before.share,
+        (Some(before), Some(next)) => before.share + (next.share - before.share) * (x - before.x) / (next.x - before.x),
+    }
+}
+
+fn share(knots: &[Knot], from: f64, to: f64) -> f64 {
+    share_below(knots, to) - share_below(knots, from)
+}
+
+/// Returns the distribution of the values in an interval.
+fn part(knots: &[Knot], from: f64, to: f64) -> Vec<Knot> {
+    let (low, high) = (share_below(knots, from), share_below(knots, to));
+    let scaled = |share: f64| if high > low { (share - low) / (high - low) } else { 0.0 };
+    let first = knots.partition_point(|knot| knot.x <= from);
+    let last = knots.partition_point(|knot| knot.x < to);
+    let inner = knots[first.min(last)..last].iter().map(|knot| Knot { x: knot.x, share: scaled(knot.share) });
+    [Knot { x: from, share: 0.0 }].into_iter().chain(inner).chain([Knot { x: to, share: 1.0 }]).collect()
+}
+
+/// A density estimate on a grid.
+struct Density {
+    /// Position of the first grid cell.
+    begin: f64,
+    /// Width of a grid cell.
+    step: f64,
+    heights: Vec<f64>,
+    /// First and last position of the values.
+    ends: (f64, f64),
+}
+
+/// Grid cells per kernel width.
+const CELLS: f64 = 4.0;
+
+/// Largest number of grid cells.
+const MOST_CELLS: f64 = 8_192.0;
+
+/// Kernel widths after which the kernel ends.
+const REACH: f64 = 4.0;
+
+impl Density {
+    fn of(knots: &[Knot], count: f64) -> Self {
+        let ends = (knots.first().map_or(0.0, |knot| knot.x), knots.last().map_or(0.0, |knot| knot.x));
+        // Modes of less than a hundredth of the values are not significant, so the tails may be cut.
+        let (low, high) = (quantile(knots, 0.001), quantile(knots, 0.999));
+        let kernel = kernel_width(knots, count).max(CELLS * (high - low) / MOST_CELLS).max(f64::MIN_POSITIVE);
+        let step = kernel / CELLS;
+        let margin = REACH * kernel;
+        let begin = low - margin;
+        let cells = ((high + margin - begin) / step).ceil().clamp(1.0, 2.0 * MOST_CELLS) as usize;
+        let edges: Vec<f64> = (0..=cells).map(|cell| share_below(knots, begin + cell as f64 * step)).collect();
+        let reach = (REACH * CELLS) as usize;
+        let weights: Vec<f64> = (0..=2 * reach).map(|cell| (-0.5 * ((cell as f64 - reach as f64) / CELLS).powi(2)).exp()).collect();
+        let mut heights = vec![0.0; cells];
+        for (cell, pair) in edges.windows(2).enumerate().filter(|(_, pair)| pair[1] > pair[0]) {
+            let first = cell.saturating_sub(reach);
+            for (at, height) in heights.iter_mut().enumerate().take(cell + reach + 1).skip(first) {
+                *height += (pair[1] - pair[0]) * weights[at + reach - cell];
+            }
+        }
+        Self { begin, step, heights, ends }
+    }
+
+    /// Returns the peaks with the valleys between them; at least one.
+    fn peaks(&self) -> Vec<Peak> {
+        let position = |cell: usize| self.begin + (cell as f64 + 0.5) * self.step;
+        let mut peaks: Vec<Peak> = Vec::new();
+        let (mut valley, mut valley_height) = (self.ends.0, f64::INFINITY);
+        let mut is_rising = true;
+        for (cell, height) in self.heights.iter().copied().enumerate() {
+            let next = self.heights.get(cell + 1).copied().unwrap_or(0.0);
+            if is_rising && next < height {
+                if let Some(last) = peaks.last_mut() {
+                    last.to = valley;
+                }
+                let from = if peaks.is_empty() { self.ends.0 } else { valley };
+                peaks.push(Peak { at: position(cell), height, from, to: self.ends.1 });
+                (is_rising, valley_height) = (false, f64::INFINITY);
+            } else if !is_rising && next > height {
+                is_rising = true;
+            }
+            if height < valley_height {
+                (valley, valley_height) = (position(cell), height);
+            }
+        }
+        if peaks.is_empty() {
+            let at = (self.ends.0 + self.ends.1) / 2.0;
+            peaks.push(Peak { at, height: 0.0, from: self.ends.0, to: self.ends.1 });
+        }
+        peaks
+    }
+}
+
+/// Returns the position below which a share of the values is.
+fn quantile(knots: &[Knot], share: f64) -> f64 {
+    let after = knots.partition_point(|knot| knot.share < share);
+    match (after.checked_sub(1).map(|before| knots[before]), knots.get(after)) {
+        (Some(before), Some(next)) if next.share > before.share => {
+            before.x + (next.x - before.x) * (share - before.share) / (next.share - before.share)
+        }
+        (_, Some(next)) => next.x,
+        (before, None) => before.map_or(0.0, |knot| knot.x),
+    }
+}
+
+/// Returns the standard deviation of the Gaussian kernel.
+fn kernel_width(knots: &[Knot], count: f64) -> f64 {
+    let parts = || knots.windows(2).map(|pair| (pair[1].share - pair[0].share, (pair[0].x + pair[1].x) / 2.0));
+    let mean: f64 = parts().map(|(share, x)| share * x).sum();
+    let deviation = parts().map(|(share, x)| share * (x - mean).powi(2)).sum::<f64>().sqrt();
+    let range = (quantile(knots, 0.75) - quantile(knots, 0.25)) / 1.34;
+    let spread = if range > 0.0 { deviation.min(range) } else { deviation };
+    0.9 * spread * count.powf(-0.2)
+}

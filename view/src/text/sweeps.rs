@@ -1,0 +1,67 @@
+//! Durations of sweeps and compound queries, completeness and lost records.
+
+use ibnet::types::Printable;
+use ibnet_analysis::latency::distribution::Distribution;
+use ibnet_analysis::sweeps::{Summary, SweepReport};
+
+use super::{latency, percent, table};
+use crate::draw::axis::nanos;
+
+/// Largest number of samplers in the table.
+const MOST_SAMPLERS: usize = 100;
+
+/// Writes a table of the samplers, of the durations of sweeps, and of the compound queries.
+pub fn report(report: &SweepReport) -> String {
+    let mut text = samplers(report) + "\n\n";
+    let mut table = table::new();
+    table.set_header(["all samplers", "slots", "min", "mean", "sd", "p50", "p99", "max"]);
+    for (name, values) in [("sweep", &report.sweep), ("decode", &report.decode), ("total", &report.total)] {
+        table.add_row(duration(name, values));
+    }
+    text += &(table::to_text(table, &[1, 2, 3, 4, 5, 6, 7]) + "\n\n");
+    if report.compound.is_empty() {
+        text += "Compound queries: not known; the input has no port records with answers.\n";
+        return text + NOTE;
+    }
+    let mut table = table::new();
+    table.set_header(["compound query", "count", "min", "mean", "sd", "p50", "p99", "max"]);
+    let mut all = Distribution::default();
+    for (kind, values) in &report.compound {
+        all.merge(values);
+        table.add_row(duration(&Printable(kind).to_string(), values));
+    }
+    if report.compound.len() > 1 {
+        table.add_row(duration("all", &all));
+    }
+    text += &(table::to_text(table, &[1, 2, 3, 4, 5, 6, 7]) + "\n\n");
+    text + NOTE + &latency::timer_cost(report.clocks.values().copied(), "each MAD of the compound queries")
+}
+
+const NOTE: &str = "\
+Sweep: from the start of a slot to its last reply or expiry. Decode: time spent on decoding
+afterwards. Total: both. Compound query: all MADs of a port in a slot, one after the other.
+Complete: share of the ports that answered, in the slots that ran.
+";
+
+fn samplers(report: &SweepReport) -> String {
+    let mut table = table::new();
+    let heads = ["sampler", "slots", "missed", "complete", "lost", "sweep min", "mean", "max", "sd"];
+    table.set_header(heads.into_iter().chain(["decode min", "mean", "max", "sd", "total min", "mean", "max", "sd"]));
+    for row in report.rows.iter().take(MOST_SAMPLERS) {
+        let mut cells = vec![Printable(&report.name(row)).to_string(), row.slots.to_string(), row.missed.to_string()];
+        cells.extend([percent(Some(row.complete)), row.lost.to_string()]);
+        for Summary { min, mean, max, sd, .. } in [row.duration_ns, row.decode_ns, row.total_ns] {
+            cells.extend([nanos(min as f64), nanos(mean), nanos(max as f64), nanos(sd)]);
+        }
+        table.add_row(cells);
+    }
+    let text = table::to_text(table, &(1..17).collect::<Vec<_>>());
+    let more = report.rows.len().saturating_sub(MOST_SAMPLERS);
+    if more > 0 { format!("{text}\nand {more} more samplers") } else { text }
+}
+
+fn duration(name: &str, values: &Distribution) -> Vec<String> {
+    let Summary { count, min, mean, max, sd } = Summary::of(values);
+    let [p50, p99] = [50.0, 99.0].map(|percent| nanos(values.percentile(percent) as f64));
+    vec![name.to_owned(), count.to_string(), nanos(min as f64), nanos(mean), nanos(sd), p50, p99, nanos(max as f64)]
+}
