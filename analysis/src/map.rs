@@ -19,8 +19,8 @@ use crate::trees::{RootCause, Trees};
 pub struct Map {
     /// Switches in the order of their GUIDs.
     pub switches: Vec<MapSwitch>,
-    /// Links between switches by the indices of both switches, the lower one first. The first end
-    /// of a link is at the first switch.
+    /// Links between switches. The key has the indices of both switches, the lower index first. The
+    /// first end of a link is at the first switch.
     pub trunks: BTreeMap<(usize, usize), Vec<Link>>,
     /// Roots of congestion trees. The root with the longest blocked time comes first.
     pub roots: Vec<PortKey>,

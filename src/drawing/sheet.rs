@@ -12,16 +12,16 @@ const GAP: f64 = 16.0;
 const TRACKS: usize = 5;
 /// Distance between two of these positions.
 const TRACK: f64 = 2.5;
-/// Space between the lines of a row, without and with links within the row.
+/// Space between the lines of a row: first without links within the row, then with such links.
 const LINE_GAP: (f64, f64) = (22.0, 50.0);
-/// Space between rows: a constant, and a part for each column of the widest line, so that links are
-/// not too flat.
+/// Space between rows: a constant, and an additional space for each column of the widest line. So
+/// the links of a wide picture are not too flat.
 const ROW_GAP: (f64, f64) = (80.0, 5.0);
 /// Margin of the page.
 pub const MARGIN: f64 = 24.0;
 /// Width of the titles of the rows.
 const TITLES: f64 = 104.0;
-/// Height above the first row.
+/// Height of the area above the first row.
 pub const HEAD: f64 = 78.0;
 /// Largest height of an arc above the boxes. An arc is the link between two boxes of the same line.
 const HIGHEST_ARC: f64 = 60.0;

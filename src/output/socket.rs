@@ -307,7 +307,8 @@ fn remove_unused(path: &Path) -> Result<(), OutputError> {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // The file is removed only if it is still the same: another program may have replaced it.
+        // Another program may have replaced the file. So it is removed only if it is still the
+        // same.
         if fs::symlink_metadata(&self.path).is_ok_and(|now| identity(&now) == self.id) {
             let _ = fs::remove_file(&self.path);
         }

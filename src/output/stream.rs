@@ -88,7 +88,7 @@ impl Stream {
         }
     }
 
-    /// Returns the text that was made last.
+    /// Returns the text of the last call of [`take`](Self::take) or [`head`](Self::head).
     pub(super) fn text(&self) -> &[u8] {
         &self.text
     }
@@ -109,7 +109,7 @@ impl Stream {
             self.is_torn = *last != b'\n';
         }
         // If only the line feed of the last line was not written, the record still counts as
-        // written: the next text begins with that line feed.
+        // written: the next text begins with this line feed.
         let lacks_line_feed = self.is_torn && self.text.get(written.len()) == Some(&b'\n');
         let reached = written.len() + usize::from(lacks_line_feed);
         let Parts { head_end, gap_end, has_head, lines } = self.parts;

@@ -7,9 +7,9 @@ use hdrhistogram::Histogram;
 
 /// Positive durations in nanoseconds.
 ///
-/// Moments, smallest and largest value are those of the recorded values. Everything else comes
-/// from counts in buckets, which are 0.1 to 0.2 % wide. Values below 1024 ns are exact. Values from
-/// a histogram are as exact as its buckets.
+/// Moments, smallest and largest value are those of the recorded values. All other results are
+/// computed from counts in buckets. The width of a bucket is 0.1 to 0.2 % of its values. Values
+/// below 1024 ns are exact. Values from a histogram are as exact as its buckets.
 #[derive(Clone, Debug, Default)]
 pub struct Distribution {
     buckets: BTreeMap<u32, u64>,
@@ -136,7 +136,7 @@ impl Distribution {
         self.greatest = self.greatest.max(greatest);
     }
 
-    /// Adds all values of a histogram of any resolution. The values of a bucket of the histogram
+    /// Adds all values of a histogram of any resolution. The values in a bucket of the histogram
     /// are spread evenly over the bucket. For the moments they are in its middle.
     pub fn add(&mut self, other: &Histogram<u64>) {
         for value in other.iter_recorded() {

@@ -108,7 +108,7 @@ impl Latency {
         }
     }
 
-    /// Returns the distributions, less the timer cost.
+    /// Returns the distributions. The timer cost is subtracted from their values.
     ///
     /// # Errors
     /// Returns an error if there is no round-trip time.
@@ -150,7 +150,7 @@ impl Latency {
     }
 }
 
-/// Returns the distribution of that name. Allocates only for a new one.
+/// Returns the distribution with this name. Allocates memory only for a new distribution.
 fn entry<'a>(all: &'a mut BTreeMap<String, Distribution>, name: &str) -> &'a mut Distribution {
     all.entry(name.to_owned()).or_default()
 }

@@ -156,8 +156,8 @@ fn run(args: &Args) -> Result<(), Failure> {
             let (plan, pkey) = (SweepPlan::new(&share.block), config.pkey);
             Ok(Box::new(move |outlet| {
                 let driver = Driver::new(plan, settings, transport, SystemClock::start(), outlet, cli::random_seed());
-                // With a single slot, a lost connection is an error; the sweep does not wait for
-                // it.
+                // If there is only one slot, a lost connection is an error. Then the sweep does not
+                // wait until the connection is back.
                 if once { driver } else { driver.reconnecting(workers::reopen(port, pkey)).watching(workers::watch_devices) }
             }) as MakeDriver<_>)
         };

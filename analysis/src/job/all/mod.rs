@@ -291,8 +291,8 @@ impl AllJobs {
     }
 }
 
-/// Returns the ports of all hosts. Values that the HCA does not have are those of the switch port at
-/// the other end.
+/// Returns the ports of all hosts. If the HCA lacks a value, the value of the switch port at the
+/// other end is used.
 fn host_ports(all: &BTreeMap<PortKey, PortTraffic>) -> Vec<HostPort<'_>> {
     let mut ports = Vec::new();
     let switches: BTreeSet<_> = all.iter().filter(|(_, port)| port.kind == Some(NodeKind::Switch)).map(|((guid, _), _)| *guid).collect();

@@ -24,8 +24,8 @@
 //!   manager in flight. Later ones wait in the kernel, and their timeouts start later. The engine
 //!   keeps fewer in flight. MADs of performance management have no such limit.
 //! - The kernel delivers a reply from any source LID. The engine compares the LID with the request.
-//! - `retries` is 0, so the kernel sends no MAD twice. The engine decides on deadlines, and its
-//!   counts would not include a second MAD of the kernel.
+//! - `retries` is 0, so the kernel sends no MAD twice. If the kernel sent a MAD again, the counts
+//!   of the engine would not include it. The engine alone decides on deadlines.
 //! - `umad_size` returns the right length of the record's header only after `umad_open_port`.
 //! - `umad_recv` returns unreliable error codes, so errors come from `errno`.
 //! - After a read error other than `EAGAIN` and `EINTR`, the transport is lost. One such error is a
