@@ -33,7 +33,7 @@ impl Engine {
         self.ready.extend(&self.order);
     }
 
-    /// Counts a device as discovered once it has no check left and no request in flight.
+    /// Counts a device as discovered if no check is left and no request is in flight.
     pub(super) fn settle_discovery(&mut self, index: u32) {
         let device = &mut self.devices[index as usize];
         if matches!(self.phase, Phase::Discovery { .. })
@@ -62,7 +62,8 @@ impl Engine {
         }
     }
 
-    /// Settles a port if all of its requests were sent, and each was answered or given up.
+    /// Gives a port its final status if all of its requests were sent, and each was answered or
+    /// given up.
     pub(super) fn settle_if_complete(&mut self, port: u32, now: Instant) {
         if let Some(status) = self.ports[port as usize].slot.result() {
             self.settle(port, status, now);

@@ -37,7 +37,7 @@ pub struct VirtualSweep<T = VirtualTransport> {
     clock: VirtualClock,
 }
 
-/// Returns a plan for all linked ports of a fabric, for one sampler.
+/// Returns a plan in which one sampler has all linked ports of a fabric.
 pub fn all_linked_ports(fabric: &Fabric) -> Vec<DevicePlan> {
     let addressed = fabric.devices().iter().filter(|device| device.lid.is_unicast() && device.linked_ports() > 0);
     addressed
