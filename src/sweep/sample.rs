@@ -19,7 +19,7 @@ pub enum Status {
     Late,
     /// A MAD was not answered within the grace period.
     Timeout,
-    /// A MAD had only replies that do not match it.
+    /// A MAD had replies, but none of them matches the request.
     BadReply,
     /// A MAD could not be sent.
     SendError,
@@ -29,9 +29,10 @@ pub enum Status {
     Unreachable,
     /// The port was not queried, or not completely, because the slot was over.
     Skipped,
-    /// The port was not queried, because its link is down and the port is not due.
+    /// The port was not queried in this slot, because its link is down. Such a port is queried only
+    /// once in several slots.
     Down,
-    /// Another device answers at the LID; its data is dropped.
+    /// Another device answers at the LID. Its data is dropped.
     WrongDevice,
 }
 
@@ -73,7 +74,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// The cadence of a sample without an engine.
+/// The cadence of a sample that no engine made.
 static EVERY_SLOT: Cadence = Cadence::EVERY_SLOT;
 
 /// The sample of one port. It has only the data of replies in this slot.
@@ -81,13 +82,14 @@ static EVERY_SLOT: Cadence = Cadence::EVERY_SLOT;
 pub struct Sample<'a> {
     /// Status of the port.
     pub status: Status,
-    /// Sum of the round trips of its MADs.
+    /// Sum of the round trips of the port's MADs.
     pub rtt: Duration,
     /// Shortest of these round trips; `None` without a reply.
     pub rtt_min: Option<Duration>,
-    /// MADs sent for the port.
+    /// Number of MADs sent for the port.
     pub mads: u32,
-    /// Time of its last reply, or the time when its status was settled if it had no reply.
+    /// Time of the last reply of the port. If there was no reply, the time at which the port got
+    /// its status.
     pub at: Instant,
     /// Last error status of the agent.
     pub mad_status: Option<MadStatus>,
@@ -110,7 +112,7 @@ pub struct Sample<'a> {
     pub forced: u32,
     /// Cadences of the groups.
     pub(super) cadence: &'a Cadence,
-    /// What the cadences of the port depend on.
+    /// State of the device and port on which the cadences depend.
     pub(super) circumstances: Circumstances,
     pub(super) groups: &'a [Group],
     pub(super) answers: &'a [Answer],
@@ -125,7 +127,7 @@ pub(super) struct Answer {
 }
 
 impl<'a> Sample<'a> {
-    /// Creates a sample with a status and answers, and nothing else.
+    /// Creates a sample with this status and these answers. All other fields are empty.
     pub(super) fn new(status: Status, groups: &'a [Group], answers: &'a [Answer]) -> Self {
         Self {
             status,
@@ -153,7 +155,7 @@ impl<'a> Sample<'a> {
         self.unsupported & (1 << group) == 0
     }
 
-    /// Returns the number of slots in which the group at this index is queried once.
+    /// Returns the cadence of the group at this index: it is queried once in this number of slots.
     pub fn every(&self, group: usize) -> u64 {
         self.groups.get(group).map_or(1, |of| self.cadence.of(group, *of, self.circumstances).every.into())
     }

@@ -70,7 +70,7 @@ impl Engine {
         }
     }
 
-    /// Settles a port with this status, unless the port is settled already.
+    /// Settles a port: gives it this final status, unless it already has one.
     pub(super) fn settle(&mut self, port: u32, status: Status, now: Instant) {
         let progress = &mut self.ports[port as usize].slot;
         if progress.status.is_some() {
@@ -113,8 +113,9 @@ impl Engine {
         }
     }
 
-    /// Returns whether a slot whose ports are settled still waits: for checks in flight, and for
-    /// replies of the subnet manager for at most one grace period.
+    /// Returns whether a slot must still wait although all of its ports have their final status. It
+    /// waits for checks in flight. It also waits for replies of the subnet manager, but for at most
+    /// one grace period.
     fn still_waits(&mut self, now: Instant) -> bool {
         let Phase::Slot { requesting: true, final_wait, .. } = &mut self.phase else { return false };
         *final_wait = match *final_wait {
@@ -125,7 +126,7 @@ impl Engine {
         !self.ready.is_empty() || self.inflight.at_agents() > 0 || self.manager.is_busy() && *final_wait != FinalWait::Over
     }
 
-    /// Counts expired checks as failed when a slot ends early. Otherwise a check that is never
+    /// Counts expired checks as failed if a slot ends early. Without this, a check that is never
     /// answered would be repeated in every slot.
     fn give_up_checks(&mut self, now: Instant) {
         while let Some(transaction) = self.inflight.next_in_grace() {
