@@ -158,7 +158,10 @@ mod tests {
 
     #[test]
     fn options_are_read() {
-        assert_eq!(["log", "fixed", "fixed:5us"].map(str::parse), [Ok(Bins::Log), Ok(Bins::Fixed { width: None }), Ok(Bins::Fixed { width: Some(5_000.0) })]);
+        assert_eq!(
+            ["log", "fixed", "fixed:5us"].map(str::parse),
+            [Ok(Bins::Log), Ok(Bins::Fixed { width: None }), Ok(Bins::Fixed { width: Some(5_000.0) })]
+        );
         for text in ["", "log:5", "fixed:", "fixed:0us", "fixed:x"] {
             assert!(text.parse::<Bins>().is_err(), "{text}");
         }

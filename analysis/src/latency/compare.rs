@@ -74,7 +74,8 @@ pub fn groups(recordings: &[Recording], by: Option<By>) -> Vec<ComparedGroup<'_>
     for list in &lists {
         all.extend(*list);
     }
-    let order = |a: &&Named, b: &&Named| a.guid.cmp(&b.guid).then_with(|| if a.guid.is_some() { Ordering::Equal } else { a.name.cmp(&b.name) });
+    let order =
+        |a: &&Named, b: &&Named| a.guid.cmp(&b.guid).then_with(|| if a.guid.is_some() { Ordering::Equal } else { a.name.cmp(&b.name) });
     all.sort_by(order);
     all.dedup_by(|a, b| is_same(a, b));
     let find = |list: &'_ [Named], group: &Named| list.iter().position(|other| is_same(other, group));

@@ -158,7 +158,8 @@ mod tests {
     fn sample(mut values: Vec<f64>) -> Vec<Knot> {
         values.sort_by(f64::total_cmp);
         let share = 1.0 / values.len() as f64;
-        let rise = |(index, x): (usize, &f64)| [Knot { x: *x, share: index as f64 * share }, Knot { x: *x, share: (index + 1) as f64 * share }];
+        let rise =
+            |(index, x): (usize, &f64)| [Knot { x: *x, share: index as f64 * share }, Knot { x: *x, share: (index + 1) as f64 * share }];
         values.iter().enumerate().flat_map(rise).collect()
     }
 

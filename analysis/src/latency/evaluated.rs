@@ -140,7 +140,8 @@ impl Latencies {
         let fine = if rtt.is_empty() { &joint } else { &rtt };
         let (by_device, device_source) =
             if has_single && !joint.devices.is_empty() { (&joint, Source::SingleMads) } else { (&means, Source::PortMeans) };
-        let texts = |groups: &BTreeMap<String, Distribution>| groups.iter().map(|(name, values)| named(name.clone(), None, values)).collect();
+        let texts =
+            |groups: &BTreeMap<String, Distribution>| groups.iter().map(|(name, values)| named(name.clone(), None, values)).collect();
         Ok(Self {
             all: fine.all(),
             source: if has_single { Source::SingleMads } else { Source::PortMeans },

@@ -127,10 +127,7 @@ impl Latencies {
     pub fn rows(&self, bins: Bins) -> Vec<LatencyRow> {
         let mut rows = vec![LatencyRow::of(None, "all", &self.all, bins)];
         for by in By::ALL {
-            let row = |group: &Named| LatencyRow {
-                guid: group.guid,
-                ..LatencyRow::of(Some(by), &group.name, &group.values, bins)
-            };
+            let row = |group: &Named| LatencyRow { guid: group.guid, ..LatencyRow::of(Some(by), &group.name, &group.values, bins) };
             rows.extend(self.groups(by).iter().map(row));
         }
         for (name, values) in [(LEAST, &self.least), (COMPOUND, &self.compound)] {

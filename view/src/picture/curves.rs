@@ -151,7 +151,12 @@ pub(super) fn decades(from: f64, to: f64) -> Vec<(f64, String)> {
 }
 
 /// Draws a sample of each style with its name, from `at` downwards.
-pub(super) fn legend<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, at: (i32, i32), entries: &[(&str, Style)], more: usize) -> Drawn<DB> {
+pub(super) fn legend<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    at: (i32, i32),
+    entries: &[(&str, Style)],
+    more: usize,
+) -> Drawn<DB> {
     const ROW: i32 = 17;
     const LONGEST: usize = 26;
     let (x, mut y) = at;
@@ -193,6 +198,9 @@ mod tests {
     #[test]
     fn points_beyond_the_axes_are_at_their_ends() {
         let frame = Frame { at: (10, 20), size: (100, 50), x: (1.0, 2.0), top: 4.0 };
-        assert_eq!([(1.0, 0.0), (1.5, 2.0), (9.0, 9.0), (0.0, -1.0)].map(|(x, y)| frame.pixel(x, y)), [(10, 70), (60, 45), (110, 20), (10, 70)]);
+        assert_eq!(
+            [(1.0, 0.0), (1.5, 2.0), (9.0, 9.0), (0.0, -1.0)].map(|(x, y)| frame.pixel(x, y)),
+            [(10, 70), (60, 45), (110, 20), (10, 70)]
+        );
     }
 }

@@ -133,7 +133,8 @@ impl LatencyPicture {
     }
 
     fn cumulative(&self, curve: &Curve, frame: &Frame) -> Vec<(i32, i32)> {
-        let mut points: Vec<_> = curve.values.cumulative().into_iter().map(|(ns, share)| frame.pixel(self.bins.position(ns), share)).collect();
+        let mut points: Vec<_> =
+            curve.values.cumulative().into_iter().map(|(ns, share)| frame.pixel(self.bins.position(ns), share)).collect();
         // Several values share a pixel.
         points.dedup();
         points

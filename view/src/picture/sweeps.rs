@@ -75,8 +75,7 @@ impl SweepPicture {
         let (from, to) = self.span;
         // Seconds since the start, because nanoseconds since 1970 lose digits.
         let seconds = |ts: u64| ts.saturating_sub(from) as f64 / 1e9;
-        let frame =
-            Frame { at: (LEFT, TOP), size: (2 * PLOT + BETWEEN, HEIGHT), x: (0.0, seconds(to)), top: 1.08 * self.longest };
+        let frame = Frame { at: (LEFT, TOP), size: (2 * PLOT + BETWEEN, HEIGHT), x: (0.0, seconds(to)), top: 1.08 * self.longest };
         let times: Vec<_> = axis::times(&self.zone, from, to, 8).into_iter().map(|(ts, text)| (seconds(ts), text)).collect();
         let marks: Vec<_> = axis::marks(0.0, frame.top, 5).into_iter().map(|ns| (ns, curves::duration(ns))).collect();
         frame.draw(area, "duration of sweeps by sampler", &times, &marks)?;
