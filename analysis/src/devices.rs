@@ -454,7 +454,7 @@ mod tests {
 
     #[test]
     fn second_sampler_that_gets_replies_proves_that_the_device_answers() {
-        let half = |slot: u64| ("ts", (slot * 1_000_000_000 + 500_000_500).into());
+        let half = |slot: u64| ("ts", (slot * 1_000_000_000 + 500_000_000).into());
         let mut lines = Vec::new();
         for slot in 1..=5 {
             lines.push(port(slot, (0x101, 1), "n1", (LEAF, 1, "leaf"), &[("status", "unreachable".into())]));
