@@ -74,6 +74,8 @@ demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a
 	@echo
 	./target/release/ibnet-sweep -c examples/demo.toml --sweeps 20 --summary -o $(DEMO)/
 	@echo
+	./target/release/ibnet-view errors '$(DEMO)/*.jsonl'
+	@echo
 	./target/release/ibnet-view links '$(DEMO)/*.jsonl' --tree --top 1
 	@./target/release/ibnet-view heatmap '$(DEMO)/*.jsonl' --metric xmit_utilization,xmit_blocked --by switch -o $(DEMO)/heatmap.png
 	@./target/release/ibnet-view map '$(DEMO)/*.jsonl' -o $(DEMO)/map.svg
