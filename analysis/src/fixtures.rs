@@ -8,7 +8,7 @@ use ibnet_analysis::record::{Head, Record};
 pub(crate) fn port(slot: u64, (guid, number): (u64, u8), node: &str, peer: (u64, u8, &str), rest: &[(&str, serde_json::Value)]) -> String {
     let kind = if guid < 0x100 { "switch" } else { "hca" };
     let mut line = serde_json::json!({
-        "type": "port", "ts": slot * 1_000_000_000 + 500, "slot": slot, "sampler": "s1", "guid": Guid(guid).to_string(), "port": number, "lid": 1,
+        "type": "port", "ts": slot * 1_000_000_000, "slot": slot, "sampler": "s1", "guid": Guid(guid).to_string(), "port": number, "lid": 1,
         "node": node, "kind": kind, "hops": 1, "peer_guid": Guid(peer.0).to_string(), "peer_port": peer.1, "peer": peer.2, "link": "4xEDR",
         "link_source": "live", "status": "ok", "rtt_ns": 0, "mads": 1, "identity": "ok", "dt_ns": 1_000_000_000, "xmit_gbps": 0.0, "rcv_gbps": 0.0,
         "xmit_utilization": 0.0, "rcv_utilization": 0.0, "xmit_blocked": 0.0,
@@ -20,7 +20,7 @@ pub(crate) fn port(slot: u64, (guid, number): (u64, u8), node: &str, peer: (u64,
 /// Returns the record of an event.
 pub(crate) fn event(slot: u64, (guid, number): (u64, u8), event: &str, detail: &str) -> String {
     let line = serde_json::json!({
-        "type": "event", "ts": slot * 1_000_000_000 + 400, "slot": slot, "sampler": "s1", "ca": "sim", "ca_port": 1, "event": event,
+        "type": "event", "ts": slot * 1_000_000_000 - 100, "slot": slot, "sampler": "s1", "ca": "sim", "ca_port": 1, "event": event,
         "guid": Guid(guid).to_string(), "port": number, "lid": 1, "detail": detail,
     });
     line.to_string()

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use ibnet::record::ERROR_COUNTERS;
 use ibnet::types::ParseError;
 
-use crate::record::{Port, Value};
+use crate::record::{Interval, Port, Value};
 
 /// A metric of a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,16 +30,20 @@ enum Derived {
     XmitUtilization,
     RcvUtilization,
     XmitBlocked,
-    Rtt,
+    /// All MADs of the port in a slot: `rtt_ns` of the record.
+    CompoundQuery,
+    /// Mean per MAD of the port in a slot.
+    MeanRtt,
 }
 
-const DERIVED: [(&str, Derived); 6] = [
+const DERIVED: [(&str, Derived); 7] = [
     ("xmit_gbps", Derived::XmitGbps),
     ("rcv_gbps", Derived::RcvGbps),
     ("xmit_utilization", Derived::XmitUtilization),
     ("rcv_utilization", Derived::RcvUtilization),
     ("xmit_blocked", Derived::XmitBlocked),
-    ("rtt_ns", Derived::Rtt),
+    ("rtt_ns", Derived::CompoundQuery),
+    ("rtt_mean_ns", Derived::MeanRtt),
 ];
 
 /// Name of the metric that is the sum of the counters in [`ERROR_COUNTERS`].
@@ -137,11 +141,23 @@ impl Metric {
             Source::Derived(Derived::XmitUtilization) => port.xmit_utilization,
             Source::Derived(Derived::RcvUtilization) => port.rcv_utilization,
             Source::Derived(Derived::XmitBlocked) => port.xmit_blocked,
-            // `rtt_ns` is the sum over the MADs that were answered.
-            Source::Derived(Derived::Rtt) => (port.mads > 0 && port.answered()).then(|| port.rtt_ns as f64 / port.mads as f64),
+            // Without an answer to all MADs, `rtt_ns` is the sum over a part of them.
+            Source::Derived(Derived::CompoundQuery) => (port.mads > 0 && port.answered()).then_some(port.rtt_ns as f64),
+            Source::Derived(Derived::MeanRtt) => (port.mads > 0 && port.answered()).then(|| port.rtt_ns as f64 / port.mads as f64),
             Source::Rate { .. } => None,
         };
         value.filter(|value| value.is_finite())
+    }
+
+    /// Returns the time that the value of a record describes: that of the rates, that of the blocked
+    /// share, or `silent`, the time since the last record, for a round-trip time.
+    pub fn time(&self, port: &Port<'_>, silent: Interval) -> Option<Interval> {
+        match &self.source {
+            Source::Derived(Derived::XmitBlocked) => port.blocked_time,
+            Source::Derived(Derived::CompoundQuery | Derived::MeanRtt) => Some(silent),
+            Source::Derived(_) => port.time,
+            Source::Rate { .. } => None,
+        }
     }
 
     /// Returns the number of values that a record has for this metric: those of an array that the
@@ -176,7 +192,8 @@ impl Metric {
             Source::Derived(Derived::XmitUtilization) => "utilization, sending".to_owned(),
             Source::Derived(Derived::RcvUtilization) => "utilization, receiving".to_owned(),
             Source::Derived(Derived::XmitBlocked) => "time blocked".to_owned(),
-            Source::Derived(Derived::Rtt) => "round-trip time of a MAD".to_owned(),
+            Source::Derived(Derived::CompoundQuery) => "compound query of a port".to_owned(),
+            Source::Derived(Derived::MeanRtt) => "mean round-trip time of a MAD".to_owned(),
             Source::Rate { .. } if self.name == ERRORS => "errors of all kinds".to_owned(),
             Source::Rate { .. } => self.name.clone(),
         }
@@ -188,7 +205,7 @@ impl Metric {
             Source::Derived(Derived::XmitGbps | Derived::RcvGbps) => Unit::Gbps,
             Source::Derived(Derived::XmitUtilization | Derived::RcvUtilization) => Unit::ShareOfLink,
             Source::Derived(Derived::XmitBlocked) => Unit::ShareOfTime,
-            Source::Derived(Derived::Rtt) => Unit::Nanoseconds,
+            Source::Derived(Derived::CompoundQuery | Derived::MeanRtt) => Unit::Nanoseconds,
             Source::Rate { counters, .. } => match counters.first() {
                 Some(name) if name.ends_with("_bytes") => Unit::OctetsPerSecond,
                 Some(name) if name.ends_with("_ticks") => Unit::TicksPerSecond,
@@ -224,8 +241,8 @@ impl FromStr for Metric {
         let wrong = || {
             ParseError::new(
                 text,
-                "xmit_gbps, rcv_gbps, xmit_utilization, rcv_utilization, xmit_blocked, rtt_ns, errors, a counter, \
-                 or an element of an array of counters such as port_xmit_data_sl_bytes[3]",
+                "xmit_gbps, rcv_gbps, xmit_utilization, rcv_utilization, xmit_blocked, rtt_ns, rtt_mean_ns, errors, \
+                 a counter, or an element of an array of counters such as port_xmit_data_sl_bytes[3]",
             )
         };
         let text_name = text.trim();

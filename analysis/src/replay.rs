@@ -5,12 +5,12 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::AnalysisError;
-use crate::input::{self, Inputs};
+use crate::input::files::{self, Lines};
+use crate::input::{FileFault, IncompleteFile, Inputs};
 use crate::path;
 use crate::record::{Head, Record, Type};
 
@@ -33,13 +33,15 @@ pub struct Replay {
     to: Option<u64>,
     /// Time of the first line.
     first: Option<u64>,
-    /// Number of lines that are not records, or do not have the layout of `ibnet-sweep`.
+    /// Number of lines that are not records.
     pub skipped: u64,
+    /// Files that were not read completely.
+    pub incomplete: Vec<IncompleteFile>,
 }
 
 struct RecordFile {
     name: String,
-    lines: io::Split<input::Lines>,
+    lines: Lines,
     /// The line whose time is in `Replay::next`.
     line: Vec<u8>,
     ts: u64,
@@ -60,28 +62,34 @@ impl Replay {
     /// Opens all files.
     ///
     /// # Errors
-    /// Returns an error if a file is unreadable or has no record.
+    /// Returns an error if a file is unreadable, or if no file has a record.
     pub fn new(inputs: &Inputs, options: ReplayOptions) -> Result<Self, AnalysisError> {
+        let (from, to) = (inputs.from, inputs.to);
         let mut replay =
-            Self { files: Vec::new(), next: BinaryHeap::new(), options, from: inputs.from, to: inputs.to, first: None, skipped: 0 };
-        for (index, path) in inputs.in_order().into_iter().enumerate() {
+            Self { files: Vec::new(), next: BinaryHeap::new(), options, from, to, first: None, skipped: 0, incomplete: Vec::new() };
+        for (index, path) in in_order(inputs).into_iter().enumerate() {
             replay.files.push(RecordFile::open(path)?);
             let before = replay.skipped;
             if !replay.advance(index)? {
-                let name = replay.files[index].name.clone();
-                let why = (replay.skipped > before).then(|| "it does not begin with `{\"type\":`".to_owned());
-                return Err(AnalysisError::NoRecord { name, why });
+                let file = replay.files[index].name.clone();
+                let why = (replay.skipped > before).then(|| "it is not a record".to_owned());
+                replay.incomplete.push(IncompleteFile { file, fault: FileFault::NoRecord(why) });
             }
         }
-        Ok(replay)
+        match replay.incomplete.first() {
+            Some(IncompleteFile { file, fault: FileFault::NoRecord(why) }) if replay.next.is_empty() => {
+                Err(AnalysisError::NoRecord { name: file.clone(), why: why.clone() })
+            }
+            _ => Ok(replay),
+        }
     }
 
     /// Reads the next record of a file. Returns false at the end of the file.
     fn advance(&mut self, index: usize) -> Result<bool, AnalysisError> {
         let file = &mut self.files[index];
-        while let Some(line) = file.lines.next() {
-            let line = line.map_err(|source| AnalysisError::Read { name: file.name.clone(), source })?;
-            let Some(head) = Head::of_written(line.trim_ascii()) else {
+        let mut line = Vec::new();
+        while file.lines.read(&mut line).map_err(|source| AnalysisError::Read { name: file.name.clone(), source })? {
+            let Some(head) = Head::of(line.trim_ascii()).ok() else {
                 self.skipped += u64::from(!line.trim_ascii().is_empty());
                 continue;
             };
@@ -95,6 +103,9 @@ impl Replay {
             file.line = line;
             self.next.push(Reverse((file.ts, index)));
             return Ok(true);
+        }
+        if std::mem::take(&mut file.lines.is_cut) {
+            self.incomplete.push(IncompleteFile { file: file.name.clone(), fault: FileFault::Cut });
         }
         Ok(false)
     }
@@ -131,11 +142,19 @@ impl Replay {
 impl RecordFile {
     fn open(path: PathBuf) -> Result<Self, AnalysisError> {
         let name = path::display_name(&path);
-        match input::lines(&path) {
+        match Lines::open(&path) {
             Ok(lines) => Ok(Self { name, lines, line: Vec::new(), ts: 0, interval_ns: None }),
             Err(source) => Err(AnalysisError::Read { name, source }),
         }
     }
+}
+
+/// Returns the files in the order of their first records. Pipes can be read only once and come last.
+/// Unreadable files come first and fail then.
+fn in_order(inputs: &Inputs) -> Vec<PathBuf> {
+    let mut paths = inputs.files.clone();
+    paths.sort_by_cached_key(|path| if files::is_pipe(path) { u64::MAX } else { files::first_lines(path).ts.unwrap_or(0) });
+    paths
 }
 
 /// Converts a duration of the recording to a duration of the replay, in nanoseconds.
@@ -147,12 +166,13 @@ fn scaled(ns: u64, speed: f64) -> u64 {
 /// the same, including `dt_ns` and the rates.
 fn shifted(line: &[u8], first: u64, now: u64, speed: f64, interval_ns: Option<u64>) -> Vec<u8> {
     let mut shifted = Vec::with_capacity(line.len() + 8);
-    let Some((before, ts, rest)) = number(line, b",\"ts\":") else { return line.to_owned() };
+    let Some((before, ts, rest)) = number(line, b"\"ts\"") else { return line.to_owned() };
     shifted.extend_from_slice(before);
     let ts = if ts >= first { now.saturating_add(scaled(ts - first, speed)) } else { now.saturating_sub(scaled(first - ts, speed)) };
     shifted.extend_from_slice(ts.to_string().as_bytes());
-    match (number(rest, b",\"slot\":"), interval_ns) {
-        (Some((before, slot, rest)), Some(interval_ns @ 1..)) if before.len() == b",\"slot\":".len() => {
+    match (number(rest, b"\"slot\""), interval_ns) {
+        // The slot follows the time, so a text with this key comes later.
+        (Some((before, slot, rest)), Some(interval_ns @ 1..)) if before.len() <= LONGEST_KEY => {
             let slots = (i128::from(now) - i128::from(first)).div_euclid(i128::from(interval_ns));
             shifted.extend_from_slice(before);
             shifted.extend_from_slice((i128::from(slot) + slots).max(0).to_string().as_bytes());
@@ -163,9 +183,17 @@ fn shifted(line: &[u8], first: u64, now: u64, speed: f64, interval_ns: Option<u6
     shifted
 }
 
-/// Finds the number after a key. Returns the text before it, the number, and the text after it.
+/// Octets from the end of `ts` to the number of the slot, with some blanks.
+const LONGEST_KEY: usize = 16;
+
+/// Finds the number after a key, a colon and blanks. Returns the text before it, the number, and the
+/// text after it.
 fn number<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], u64, &'a [u8])> {
-    let at = memchr::memmem::find(text, key)? + key.len();
+    let colon = memchr::memmem::find(text, key)? + key.len();
+    let blanks = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    let colon = colon + blanks(&text[colon..]);
+    let value = text[colon..].strip_prefix(b":")?;
+    let at = colon + 1 + blanks(value);
     let digits = text[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     let value = std::str::from_utf8(&text[at..at + digits]).ok()?.parse().ok()?;
     Some((&text[..at], value, &text[at + digits..]))
@@ -221,6 +249,14 @@ nonsense
             lines[2]
         );
         assert!(lines[3].starts_with(r#"{"type":"sweep","ts":100125,"slot":1003,"#), "{}", lines[3]);
+    }
+
+    #[test]
+    fn blanks_in_a_line_are_accepted() {
+        let spaced = A.replace(':', ": ").replace(',', ", ");
+        let played = replayed(&[&spaced], ReplayOptions { speed: 1.0, now: Some(100_000) }, None);
+        assert!(played[0].1.starts_with(r#"{"type": "start", "ts": 100000, "slot": 1000, "#), "{}", played[0].1);
+        assert_eq!(played.len(), 3);
     }
 
     #[test]

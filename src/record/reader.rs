@@ -11,7 +11,7 @@ use std::ops::{Deref, DerefMut};
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::fields;
-use super::interval::Interval;
+pub use super::interval::Interval;
 use super::port::{PortFields, PortVisitor, ReadCounters};
 use crate::types::{Guid, PortNum};
 

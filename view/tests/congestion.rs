@@ -100,7 +100,7 @@ fn tree_of_an_incast_has_its_root_and_its_victims() {
     let setup = Setup::new();
     let text = setup.view(&["links", "--tree"]);
     let server = &setup.fabric.device(setup.incast.to).name;
-    assert!(text.starts_with("2026-11-21 12:00:01 to 2026-11-21 12:00:10 (UTC)\n1 congestion tree in 4 s of congestion\n"), "{text}");
+    assert!(text.starts_with("2026-11-21 12:00:00 to 2026-11-21 12:00:10 (UTC)\n1 congestion tree in 4 s of congestion\n"), "{text}");
     assert!(
         text.contains(&format!(
             "Tree 1: root {} -> {server} port 1\n  4xEDR, 99.5 % used, 0.0 % blocked, for 4 s; cause: more traffic than the link carries",

@@ -17,16 +17,18 @@ use crate::hosts::Hosts;
 use crate::input::Fold;
 use crate::metric::{Element, Metric, Reading};
 use crate::ports::PortKey;
-use crate::record::{Port, Record, Type};
+use crate::record::{Interval, Port, Record, Type};
 use crate::suggest;
 
 pub mod grid;
 pub mod marks;
 pub mod order;
 pub mod range;
+mod track;
 
 use grid::{Grid, Panel};
 use order::{PortAndPeer, RowGroup, RowKind, RowLabel};
+use track::{State, Track};
 
 /// Possible lengths of a column in milliseconds; each divides the next.
 const STEPS_MS: [u64; 22] = [
@@ -57,7 +59,7 @@ const STEPS_MS: [u64; 22] = [
 /// Largest number of columns: about the width of a screen in pixels.
 const MOST_COLUMNS: u64 = 2000;
 
-/// Largest number of cells of a metric; a cell has 16 octets.
+/// Largest number of cells of a metric; a cell has 24 octets.
 const MOST_CELLS: u64 = 4 << 20;
 
 /// Number of service levels and of virtual lanes (IBA vol. 1, 3.5.7 and 3.5.8).
@@ -74,6 +76,8 @@ pub struct HeatMap {
     step: usize,
     /// Numbers of the first and the last column, counted since 1970.
     span: Option<(u64, u64)>,
+    /// Start and end of the recorded time in nanoseconds since 1970.
+    recorded: Option<(u64, u64)>,
     /// Largest number of values of a metric in a record, for each metric; 0 if no record has a
     /// counter of the metric.
     seen: Vec<usize>,
@@ -89,41 +93,16 @@ struct Row {
     port: PortAndPeer,
     /// Cells of each metric.
     tracks: Vec<Track>,
-    /// State of each sampler that queries the port.
-    samplers: Vec<SamplerState>,
-}
-
-/// Consecutive cells.
-#[derive(Clone, Debug, Default)]
-struct Track {
-    start: u64,
-    cells: Vec<Sum>,
-}
-
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-struct Sum {
-    sum: f64,
-    values: u32,
-    /// Number of records without an answer.
-    no_answer: u16,
-    /// Number of records whose value is not known.
-    unknown: u16,
-}
-
-/// First and last counters that a sampler read from a port. With redundancy a port has two
-/// samplers.
-#[derive(Clone, Debug)]
-struct SamplerState {
-    sampler: Box<str>,
-    first: CounterReading,
-    last: CounterReading,
+    /// Time of the last record.
+    last_ts: Option<u64>,
+    /// Counters of the last record.
+    last: Option<CounterReading>,
 }
 
 /// The counters of one record.
 #[derive(Clone, Debug)]
 struct CounterReading {
-    time_ns: u64,
-    answered: bool,
+    ts: u64,
     /// Counters of the metrics that are rates, in the order of the metrics.
     readings: Vec<Reading>,
 }
@@ -141,6 +120,7 @@ impl HeatMap {
             rows: Vec::new(),
             step: 0,
             span: None,
+            recorded: None,
             names: BTreeSet::new(),
         }
     }
@@ -172,13 +152,8 @@ impl HeatMap {
     ///
     /// # Errors
     /// Returns an error if no record was selected, or if no record has a counter of a metric.
-    pub fn finish(mut self, by: RowKind) -> Result<Grid, AnalysisError> {
-        for row in 0..self.rows.len() {
-            for sampler in std::mem::take(&mut self.rows[row].samplers) {
-                self.put_rates(row, &sampler.first, None);
-            }
-        }
-        let Some((first, last)) = self.span else { return Err(self.no_records()) };
+    pub fn finish(self, by: RowKind) -> Result<Grid, AnalysisError> {
+        let Some((first, last)) = self.columns() else { return Err(self.no_records()) };
         for (metrics, seen) in self.metrics.chunks(self.elements).zip(self.seen.chunks(self.elements)) {
             let is_missing = |metric: &&Metric| !metric.counters().is_empty() && seen.iter().all(|seen| *seen == 0);
             if let Some(metric) = metrics.first().filter(is_missing) {
@@ -262,22 +237,39 @@ impl HeatMap {
 
     fn row(&mut self, port: &Port<'_>) -> usize {
         *self.by_key.entry((port.guid, port.port)).or_insert_with(|| {
-            self.rows.push(Row { port: PortAndPeer::of(port), tracks: vec![Track::default(); self.metrics.len()], samplers: Vec::new() });
+            let tracks = vec![Track::default(); self.metrics.len()];
+            self.rows.push(Row { port: PortAndPeer::of(port), tracks, last_ts: None, last: None });
             self.rows.len() - 1
         })
     }
 
-    /// Extends the span to a point in time and returns its column.
-    fn column(&mut self, time_ns: u64) -> u64 {
-        loop {
-            let column = time_ns / self.step_ns();
-            let (first, last) = self.span.map_or((column, column), |(first, last)| (first.min(column), last.max(column)));
-            let most = (MOST_CELLS / (self.rows.len().max(1) * self.elements) as u64).clamp(100, MOST_COLUMNS);
-            if last - first < most || self.step + 1 == STEPS_MS.len() {
-                self.span = Some((first, last));
-                return column;
-            }
+    /// Extends the span to a range of columns.
+    fn extend(&mut self, (first, last): (u64, u64)) {
+        self.span = Some(self.span.map_or((first, last), |span| (span.0.min(first), span.1.max(last))));
+        let most = (MOST_CELLS / (self.rows.len().max(1) * self.elements) as u64).clamp(100, MOST_COLUMNS);
+        while self.span.is_some_and(|(first, last)| last - first >= most) && self.step + 1 < STEPS_MS.len() {
             self.coarsen(self.step + 1);
+        }
+    }
+
+    /// Returns the first and the last column. A column at the edge of which less than an eighth was
+    /// recorded is left out: slots rarely begin exactly where a column begins.
+    fn columns(&self) -> Option<(u64, u64)> {
+        let ((first, last), (from, to)) = (self.span?, self.recorded?);
+        let (step_ns, least_ns) = (self.step_ns(), self.step_ns() / 8);
+        let first_ns = first.saturating_add(1).saturating_mul(step_ns).saturating_sub(from);
+        let last_ns = to.saturating_sub(last.saturating_mul(step_ns));
+        let (first, last) = if first < last && last_ns < least_ns { (first, last - 1) } else { (first, last) };
+        Some(if first < last && first_ns < least_ns { (first + 1, last) } else { (first, last) })
+    }
+
+    /// Adds a value to all columns that the time overlaps.
+    fn put(&mut self, row: usize, metric: usize, time: Interval, state: State) {
+        let step_ns = self.step_ns();
+        self.recorded = Some(self.recorded.map_or((time.from(), time.to()), |(from, to)| (from.min(time.from()), to.max(time.to()))));
+        self.extend((time.from() / step_ns, (time.to() - 1) / step_ns));
+        for (column, part) in time.split(self.step_ns()) {
+            self.rows[row].tracks[metric].at(column).put(state, part, time);
         }
     }
 
@@ -298,15 +290,35 @@ impl HeatMap {
         }
     }
 
-    /// Adds the rates between two readings at the time of the later one.
-    fn put_rates(&mut self, row: usize, reading: &CounterReading, before: Option<&CounterReading>) {
-        let column = self.column(reading.time_ns);
+    /// Adds the counters of a record: their rates since the previous record.
+    fn put_rates(&mut self, row: usize, port: &Port<'_>, silent: Interval) {
         let metrics = Arc::clone(&self.metrics);
-        let rates = metrics.iter().enumerate().filter(|(_, metric)| !metric.counters().is_empty());
-        for ((metric, _), (number, counters)) in rates.zip(reading.readings.iter().enumerate()) {
-            let rate = before.and_then(|before| counters.rate_since(before.readings.get(number)?));
-            self.rows[row].tracks[metric].at(column).put(rate, reading.answered);
+        let rates = || metrics.iter().enumerate().filter(|(_, metric)| !metric.counters().is_empty());
+        let reading = CounterReading { ts: port.ts, readings: rates().map(|(_, metric)| Reading::new(port, metric)).collect() };
+        let before = self.rows[row].last.take();
+        for ((index, metric), (number, counters)) in rates().zip(reading.readings.iter().enumerate()) {
+            if self.seen[index] == 0 {
+                self.seen[index] = metric.width(port);
+            }
+            let rate = before
+                .as_ref()
+                .and_then(|before| Some((Interval::new(before.ts, port.ts)?, counters.rate_since(before.readings.get(number)?)?)));
+            match rate {
+                Some((time, rate)) => self.put(row, index, time, State::Value(rate)),
+                None if port.is_edge => {}
+                None => self.put(row, index, silent, State::without_value(port)),
+            }
         }
+        self.rows[row].last = Some(reading);
+    }
+
+    /// Returns the time that a record without a value stands for: since the last record, or the time
+    /// between two slots after a gap. The first record of a port stands for a nanosecond.
+    fn silent_time(&self, row: usize, port: &Port<'_>, interval_ns: u64) -> Option<Interval> {
+        let is_gap = |last: u64| port.ts.saturating_sub(last) > interval_ns.saturating_add(interval_ns / 2);
+        let since = self.rows[row].last_ts.map(|last| if is_gap(last) { port.ts.saturating_sub(interval_ns) } else { last });
+        let after = Interval::new(port.ts, port.ts.saturating_add(1)).or_else(|| Interval::new(port.ts - 1, port.ts));
+        since.and_then(|since| Interval::new(since, port.ts)).or(after)
     }
 }
 
@@ -326,157 +338,57 @@ impl Fold for HeatMap {
         if !self.hosts.as_ref().is_none_or(is_selected) {
             return;
         }
-        let (time_ns, interval_ns) = slot_start(port);
+        let interval_ns = slot_interval(port);
         self.fit(interval_ns);
         let row = self.row(port);
-        self.rows[row].port.update_link(&port.link);
-        let column = self.column(time_ns);
-        let metrics = Arc::clone(&self.metrics);
-        let mut readings = Vec::new();
-        for (index, metric) in metrics.iter().enumerate() {
-            if metric.counters().is_empty() {
-                self.rows[row].tracks[index].at(column).put(metric.value(port), port.answered());
-            } else {
-                self.seen[index] = self.seen[index].max(metric.width(port));
-                readings.push(Reading::new(port, metric));
-            }
-        }
-        if readings.is_empty() {
-            return;
-        }
-        if self.names.is_empty() {
-            self.names.extend(port.counters.iter().map(|(name, _)| (*name).to_owned()));
-        }
-        let reading = CounterReading { time_ns, answered: port.answered(), readings };
-        let sampler = self.rows[row].samplers.iter().position(|known| *known.sampler == *port.sampler);
-        match sampler {
-            Some(sampler) => {
-                let before = std::mem::replace(&mut self.rows[row].samplers[sampler].last, reading.clone());
-                self.put_rates(row, &reading, Some(&before));
-            }
-            None => {
-                let state = SamplerState { sampler: (*port.sampler).into(), first: reading.clone(), last: reading };
-                self.rows[row].samplers.push(state);
-            }
-        }
-    }
-
-    fn merge(&mut self, mut later: Self) {
-        let step = self.step.max(later.step);
-        self.coarsen(step);
-        later.coarsen(step);
-        self.seen.iter_mut().zip(&later.seen).for_each(|(seen, later)| *seen = later.max(seen).to_owned());
-        self.names.append(&mut later.names);
-        let span = later.span;
-        let mut joints = Vec::new();
-        for Row { port, tracks, samplers } in later.rows {
-            let fresh = self.rows.len();
-            let row = *self.by_key.entry(port.key()).or_insert(fresh);
-            if row == fresh {
-                self.rows.push(Row { port, tracks, samplers });
-                continue;
-            }
-            self.rows[row].port.keep_faster(port.gbps);
-            for (track, later) in self.rows[row].tracks.iter_mut().zip(tracks) {
-                track.merge(later);
-            }
-            for sampler in samplers {
-                let known = self.rows[row].samplers.iter().position(|known| known.sampler == sampler.sampler);
-                match known {
-                    Some(known) => {
-                        let before = std::mem::replace(&mut self.rows[row].samplers[known].last, sampler.last);
-                        joints.push((row, sampler.first, before));
-                    }
-                    None => self.rows[row].samplers.push(sampler),
+        let Some(silent) = self.silent_time(row, port, interval_ns) else { return };
+        if !port.is_edge {
+            self.rows[row].port.update_link(&port.link);
+            self.rows[row].last_ts = Some(port.ts);
+            for index in 0..self.metrics.len() {
+                let metric = &self.metrics[index];
+                if metric.counters().is_empty() {
+                    let value = metric.value(port).zip(metric.time(port, silent));
+                    let (state, time) = match value {
+                        Some((value, time)) => (State::Value(value), time),
+                        None => (State::without_value(port), port.time.unwrap_or(silent)),
+                    };
+                    self.put(row, index, time, state);
                 }
             }
         }
-        if let Some((first, last)) = span {
-            for column in [first, last] {
-                self.column(column * STEPS_MS[step] * 1_000_000);
+        if self.uses_counters() {
+            if self.names.is_empty() {
+                self.names.extend(port.counters.iter().map(|(name, _)| (*name).to_owned()));
             }
-        }
-        // The rates come last, because a new column may make all columns coarser.
-        joints.into_iter().for_each(|(row, first, before)| self.put_rates(row, &first, Some(&before)));
-    }
-}
-
-impl Track {
-    fn at(&mut self, column: u64) -> &mut Sum {
-        if self.cells.is_empty() {
-            self.start = column;
-        }
-        if column < self.start {
-            let missing = (self.start - column) as usize;
-            self.cells.splice(..0, std::iter::repeat_n(Sum::default(), missing));
-            self.start = column;
-        }
-        let index = (column - self.start) as usize;
-        if index >= self.cells.len() {
-            self.cells.resize(index + 1, Sum::default());
-        }
-        &mut self.cells[index]
-    }
-
-    fn merge(&mut self, later: Self) {
-        for (column, cell) in (later.start..).zip(later.cells) {
-            if cell != Sum::default() {
-                self.at(column).add(cell);
-            }
+            self.put_rates(row, port, silent);
         }
     }
 
-    fn coarsen(&mut self, ratio: u64) {
-        let fine = std::mem::take(self);
-        for (column, cell) in (fine.start..).zip(fine.cells) {
-            self.at(column / ratio).add(cell);
+    fn merge(&mut self, mut other: Self) {
+        let step = self.step.max(other.step);
+        self.coarsen(step);
+        other.coarsen(step);
+        self.seen.iter_mut().zip(&other.seen).for_each(|(seen, other)| *seen = *other.max(seen));
+        self.names.append(&mut other.names);
+        for row in other.rows {
+            self.by_key.insert(row.port.key(), self.rows.len());
+            self.rows.push(row);
         }
-    }
-
-    /// Returns all columns of the heat map, including empty ones.
-    fn row(&self, first: u64, columns: usize) -> Vec<grid::Cell> {
-        let cell = |column: u64| {
-            let index = usize::try_from(column.checked_sub(self.start)?).ok()?;
-            self.cells.get(index).map(|sum| sum.cell())
+        if let Some(span) = other.span {
+            self.extend(span);
+        }
+        self.recorded = match (self.recorded, other.recorded) {
+            (Some(own), Some(other)) => Some((own.0.min(other.0), own.1.max(other.1))),
+            (own, other) => own.or(other),
         };
-        (first..).take(columns).map(|column| cell(column).unwrap_or(grid::Cell::NoRecord)).collect()
     }
 }
 
-impl Sum {
-    fn put(&mut self, value: Option<f64>, answered: bool) {
-        match value {
-            Some(value) => {
-                self.sum += value;
-                self.values = self.values.saturating_add(1);
-            }
-            None if answered => self.unknown = self.unknown.saturating_add(1),
-            None => self.no_answer = self.no_answer.saturating_add(1),
-        }
-    }
-
-    fn add(&mut self, other: Self) {
-        self.sum += other.sum;
-        self.values = self.values.saturating_add(other.values);
-        self.no_answer = self.no_answer.saturating_add(other.no_answer);
-        self.unknown = self.unknown.saturating_add(other.unknown);
-    }
-
-    fn cell(&self) -> grid::Cell {
-        match self {
-            Self { values: 1.., .. } => grid::Cell::Value(self.sum / f64::from(self.values)),
-            Self { no_answer: 1.., .. } => grid::Cell::NoAnswer,
-            Self { unknown: 1.., .. } => grid::Cell::Unknown,
-            _ => grid::Cell::NoRecord,
-        }
-    }
-}
-
-/// Returns the start of the slot of a record, and the interval, both in nanoseconds; the interval
-/// is 0 if it is unknown. The number of a slot is its start divided by the interval, so `ts`
-/// divided by the number is slightly more than the interval. Intervals are round numbers, so the
-/// excess is rounded away.
-fn slot_start(port: &Port<'_>) -> (u64, u64) {
+/// Returns the time between two slots, in nanoseconds; 0 if it is unknown. The number of a slot is
+/// its start divided by this time, so `ts` divided by the number is slightly more. The time between
+/// slots is a round number, so the excess is rounded away.
+fn slot_interval(port: &Port<'_>) -> u64 {
     const DAY: u64 = 86_400_000_000_000;
     let about = port.ts.checked_div(port.slot).unwrap_or(0);
     let unit = [(5_000_000_000, 1_000), (100_000_000_000, 1_000_000)]
@@ -486,7 +398,7 @@ fn slot_start(port: &Port<'_>) -> (u64, u64) {
     let interval = (about + unit / 2) / unit * unit;
     let start = port.slot.saturating_mul(interval);
     let is_sound = (1_000_000..=DAY).contains(&interval) && port.slot > 2000 && port.ts.abs_diff(start) < 2 * interval;
-    if is_sound { (start, interval) } else { (port.ts, port.dt_ns.unwrap_or(0).min(DAY)) }
+    if is_sound { interval } else { port.dt_ns.unwrap_or(0).min(DAY) }
 }
 
 #[cfg(test)]

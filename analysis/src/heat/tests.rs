@@ -5,11 +5,12 @@ const SECOND: u64 = 1_000_000_000;
 /// A slot of one second.
 const SLOT: u64 = 1_795_262_400;
 
-/// Returns the record of a switch port; `rest` adds fields.
+/// Returns the record of a switch port for the second before a slot; `rest` adds fields.
 fn line(slot: u64, port: u8, status: &str, rest: &str) -> String {
-    let ts = slot * SECOND + 20_000_000;
+    let ts = slot * SECOND;
+    let dt_ns = if status == "ok" { SECOND.to_string() } else { "null".to_owned() };
     format!(
-        r#"{{"type":"port","ts":{ts},"slot":{slot},"sampler":"s","guid":"0x0000000000000001","port":{port},"lid":1,"node":"leaf1","kind":"switch","peer_guid":"0x000000000000000{port}","peer_port":1,"peer":"node{port} mlx5_0","status":"{status}"{rest}}}"#
+        r#"{{"type":"port","ts":{ts},"slot":{slot},"sampler":"s","guid":"0x0000000000000001","port":{port},"lid":1,"node":"leaf1","kind":"switch","peer_guid":"0x000000000000000{port}","peer_port":1,"peer":"node{port} mlx5_0","status":"{status}","dt_ns":{dt_ns}{rest}}}"#
     )
 }
 
@@ -25,7 +26,7 @@ fn cells(heat: HeatMap) -> Vec<Vec<Vec<grid::Cell>>> {
     heat.finish(RowKind::Port).unwrap().panels.into_iter().map(|panel| panel.cells).collect()
 }
 
-/// Returns records of five slots of two ports: rates, a counter reset, a port that does not answer,
+/// Returns records of five slots of two ports, for the five seconds from `SLOT - 1`: rates, a counter reset, a port that does not answer,
 /// a slot without a record.
 fn records() -> Vec<String> {
     let gbps =
@@ -47,7 +48,7 @@ fn expected() -> Vec<Vec<Vec<grid::Cell>>> {
     vec![
         vec![vec![Unknown, Value(2.5), Value(3.0), Value(3.5), Value(4.0)], vec![Value(1.0), NoAnswer, Value(0.0), NoRecord, Value(9.0)]],
         // An increase of 4 in a second; then a reset; after a gap there is no rate.
-        vec![vec![Unknown, Value(4.0), Unknown, Value(1.0), Value(0.0)], vec![Unknown, NoAnswer, Unknown, NoRecord, Unknown]],
+        vec![vec![NoRecord, Value(4.0), Unknown, Value(1.0), Value(0.0)], vec![NoRecord, NoAnswer, Unknown, NoRecord, Unknown]],
     ]
 }
 
@@ -57,24 +58,55 @@ fn cells_have_the_values_of_the_records() {
 }
 
 #[test]
-fn result_does_not_depend_on_the_chunks() {
-    let lines = records();
-    for cut in 0..=lines.len() {
-        let mut whole = heat(&["xmit_gbps", "port_rcv_errors"], &[]);
-        whole.merge(heat(&["xmit_gbps", "port_rcv_errors"], &lines[..cut]));
-        whole.merge(heat(&["xmit_gbps", "port_rcv_errors"], &lines[cut..]));
-        assert_eq!(cells(whole), expected(), "cut after {cut} lines");
-    }
+fn record_is_drawn_in_the_time_before_it() {
+    let late = |text: String| text.replace(&format!("\"ts\":{}", SLOT * SECOND), &format!("\"ts\":{}", SLOT * SECOND + SECOND / 4));
+    let grid = heat(&["xmit_gbps"], &[late(line(SLOT, 2, "ok", r#","xmit_gbps":8.0"#))]).finish(RowKind::Port).unwrap();
+    // From a quarter after SLOT - 1 to a quarter after SLOT.
+    assert_eq!((grid.start_ns, grid.panels[0].cells[0].clone()), ((SLOT - 1) * SECOND, vec![Value(8.0), Value(8.0)]));
+    let next = late(line(SLOT, 2, "timeout", "")).replace(&format!("{}", SLOT * SECOND + SECOND / 4), &format!("{}", (SLOT + 1) * SECOND));
+    let lines = [line(SLOT, 2, "ok", r#","xmit_gbps":8.0"#), next];
+    assert_eq!(cells(heat(&["xmit_gbps"], &lines))[0], [[Value(8.0), NoAnswer]]);
+}
+
+#[test]
+fn result_does_not_depend_on_the_parts() {
+    let (two, three): (Vec<_>, Vec<_>) = records().into_iter().partition(|line| line.contains("\"port\":2,"));
+    let mut whole = heat(&["xmit_gbps", "port_rcv_errors"], &two);
+    whole.merge(heat(&["xmit_gbps", "port_rcv_errors"], &three));
+    assert_eq!(cells(whole), expected());
 }
 
 #[test]
 fn long_recording_has_longer_columns_of_means() {
-    let lines: Vec<_> = (0..3600).map(|slot| line(SLOT + slot, 2, "ok", &format!(r#","xmit_gbps":{}"#, slot % 10))).collect();
+    let lines: Vec<_> = (0..3600).map(|slot| line(SLOT + slot + 1, 2, "ok", &format!(r#","xmit_gbps":{}"#, slot % 10))).collect();
     let grid = heat(&["xmit_gbps"], &lines).finish(RowKind::Port).unwrap();
     assert_eq!((grid.step_ns, grid.columns, grid.start_ns), (2 * SECOND, 1800, SLOT * SECOND));
     assert_eq!(grid.panels[0].cells[0][..6], [0.5, 2.5, 4.5, 6.5, 8.5, 0.5].map(Value));
     let sum: f64 = grid.panels[0].values().sum();
     assert_eq!(sum * 2.0, 16_200.0, "360 times 0 to 9");
+}
+
+#[test]
+fn columns_add_up_to_the_octets_of_the_records() {
+    // 10 Hz, 1 Hz and 0.2 Hz, with slots that begin between two columns.
+    for step in [SECOND / 10, SECOND, 5 * SECOND] {
+        let start = SLOT * SECOND + 2_400_000_001;
+        let lines: Vec<_> = (1..=500)
+            .map(|number| {
+                line(0, 2, "ok", &format!(r#","xmit_gbps":{}"#, number % 7))
+                    .replace("\"ts\":0", &format!("\"ts\":{}", start + number * step))
+                    .replace(&format!("\"dt_ns\":{SECOND}"), &format!("\"dt_ns\":{step}"))
+            })
+            .collect();
+        let grid = heat(&["xmit_gbps"], &lines).finish(RowKind::Port).unwrap();
+        let covered = |column: usize| {
+            let from = grid.start_ns + column as u64 * grid.step_ns;
+            Interval::new(start, start + 500 * step).unwrap().within(from, from + grid.step_ns).unwrap().length_ns()
+        };
+        let sum: f64 = grid.panels[0].values().enumerate().map(|(column, value)| value * covered(column) as f64).sum();
+        let whole: f64 = (1..=500).map(|number| f64::from(number % 7) * step as f64).sum();
+        assert!((sum / whole - 1.0).abs() < 1e-9, "{step}: {sum} {whole}");
+    }
 }
 
 #[test]
@@ -87,8 +119,7 @@ fn wrong_time_of_a_record_does_not_use_more_memory() {
 
 #[test]
 fn largest_possible_time_is_accepted() {
-    let last = line(SLOT, 2, "ok", r#","xmit_gbps":1.0"#)
-        .replace(&format!("\"ts\":{}", SLOT * SECOND + 20_000_000), &format!("\"ts\":{}", u64::MAX));
+    let last = line(SLOT, 2, "ok", r#","xmit_gbps":1.0"#).replace(&format!("\"ts\":{}", SLOT * SECOND), &format!("\"ts\":{}", u64::MAX));
     for lines in [&[last.clone()][..], &[line(1, 2, "ok", r#","xmit_gbps":1.0"#), last.clone()]] {
         let grid = heat(&["xmit_gbps"], lines).finish(RowKind::Port).unwrap();
         assert!(grid.columns <= 2000, "{} columns", grid.columns);
@@ -97,22 +128,23 @@ fn largest_possible_time_is_accepted() {
 }
 
 #[test]
-fn slot_start_follows_from_the_slot_number() {
+fn time_between_slots_follows_from_the_slot_number() {
     for interval in [100_000_000, 333_000_000, SECOND, 60 * SECOND, 900 * SECOND] {
         let slot = 1_795_262_400 * SECOND / interval;
         let text = line(slot, 2, "ok", "")
-            .replace(&format!("\"ts\":{}", slot * SECOND + 20_000_000), &format!("\"ts\":{}", slot * interval + interval / 10 * 9));
+            .replace(&format!("\"ts\":{}", slot * SECOND), &format!("\"ts\":{}", slot * interval + interval / 10 * 9));
         let Record::Port(port) = Record::parse(text.as_bytes(), Type::Port).unwrap() else { panic!("a port") };
-        assert_eq!(slot_start(&port), (slot * interval, interval));
+        assert_eq!(slot_interval(&port), interval);
     }
 }
 
 #[test]
-fn two_samplers_of_a_port_have_separate_rates() {
-    let first: Vec<_> = (0..3).map(|slot| line(SLOT + slot, 2, "ok", &format!(r#","port_rcv_errors":{}"#, 10 * slot))).collect();
-    let second: Vec<_> = first.iter().map(|line| line.replace("\"sampler\":\"s\"", "\"sampler\":\"t\"")).collect();
-    let both: Vec<_> = first.iter().zip(&second).flat_map(|(a, b)| [a.clone(), b.clone()]).collect();
-    assert_eq!(cells(heat(&["port_rcv_errors"], &both))[0], [[Unknown, Value(10.0), Value(10.0)]]);
+fn rate_continues_over_a_change_of_the_sampler() {
+    let lines = (0..4).map(|slot| {
+        let text = line(SLOT + slot, 2, "ok", &format!(r#","port_rcv_errors":{}"#, 10 * slot));
+        if slot < 2 { text } else { text.replace("\"sampler\":\"s\"", "\"sampler\":\"t\"") }
+    });
+    assert_eq!(cells(heat(&["port_rcv_errors"], &lines.collect::<Vec<_>>()))[0], [[Value(10.0), Value(10.0), Value(10.0)]]);
 }
 
 #[test]
@@ -155,8 +187,8 @@ fn levels() -> Vec<String> {
 #[test]
 fn array_is_drawn_as_its_sum_or_as_an_element() {
     let grid = heat(&["port_xmit_data_sl_bytes", "port_xmit_data_sl_bytes[3]"], &levels()).finish(RowKind::Port).unwrap();
-    assert_eq!(grid.panels[0].cells, [[Unknown, Value(7.0), Value(0.0)], [Unknown, Value(4.0), Unknown]], "the last one decreased");
-    assert_eq!(grid.panels[1].cells, [[Unknown, Value(2.0), Value(0.0)], [Unknown, Value(3.0), Value(0.0)]]);
+    assert_eq!(grid.panels[0].cells, [[Value(7.0), Value(0.0)], [Value(4.0), Unknown]], "the last one decreased");
+    assert_eq!(grid.panels[1].cells, [[Value(2.0), Value(0.0)], [Value(3.0), Value(0.0)]]);
     assert_eq!(grid.panels.iter().map(|panel| (panel.summed, panel.full)).collect::<Vec<_>>(), [(4, Some(12.5e9)), (1, Some(12.5e9))]);
 }
 
@@ -167,9 +199,9 @@ fn elements_are_rows_that_sum_all_ports() {
     levels().iter().for_each(|line| heat.add(&Record::parse(line.as_bytes(), Type::Port).unwrap()));
     let grid = heat.finish(RowKind::Sl).unwrap();
     assert_eq!(grid.rows.iter().map(|row| &*row.row).collect::<Vec<_>>(), ["SL 0", "SL 1", "SL 2", "SL 3"]);
-    assert_eq!(grid.panels[0].cells[0], [Unknown, Value(6.0), Value(0.0)]);
-    assert_eq!(grid.panels[0].cells[1], [Unknown, Value(0.0), Value(0.0)]);
-    assert_eq!(grid.panels[0].cells[3], [Unknown, Value(5.0), Value(0.0)]);
+    assert_eq!(grid.panels[0].cells[0], [Value(6.0), Value(0.0)]);
+    assert_eq!(grid.panels[0].cells[1], [Value(0.0), Value(0.0)]);
+    assert_eq!(grid.panels[0].cells[3], [Value(5.0), Value(0.0)]);
     assert_eq!(grid.panels[0].metric.name(), "port_xmit_data_sl_bytes");
     for (metric, by) in [("xmit_gbps", RowKind::Sl), ("port_xmit_data_sl_bytes", RowKind::Vl), ("port_vl_op_data[1]", RowKind::Vl)] {
         assert!(matches!(HeatMap::by_element(&[metric.parse().unwrap()], None, by), Err(AnalysisError::Metric { .. })), "{metric}");

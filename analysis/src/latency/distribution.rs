@@ -8,7 +8,8 @@ use hdrhistogram::Histogram;
 /// Positive durations in nanoseconds.
 ///
 /// Moments, smallest and largest value are those of the recorded values. Everything else comes
-/// from counts in buckets, which are 0.1 to 0.2 % wide. Values below 1024 ns are exact.
+/// from counts in buckets, which are 0.1 to 0.2 % wide. Values below 1024 ns are exact. Values from
+/// a histogram are as exact as its buckets.
 #[derive(Clone, Debug, Default)]
 pub struct Distribution {
     buckets: BTreeMap<u32, u64>,
@@ -123,23 +124,20 @@ pub struct Step {
 impl Distribution {
     /// Adds a value. 0 counts as 1 ns.
     pub fn record(&mut self, ns: u64) {
-        self.record_many(ns, 1);
-    }
-
-    fn record_many(&mut self, ns: u64, count: u64) {
         let ns = ns.clamp(1, LONGEST_NS);
-        *self.buckets.entry(Bucket::index_of(ns)).or_default() += count;
+        *self.buckets.entry(Bucket::index_of(ns)).or_default() += 1;
         self.extend(ns, ns);
-        self.sums = self.sums.merged(Sums::of(ns as f64, count));
+        self.sums = self.sums.merged(Sums::of(ns as f64, 1));
     }
 
     fn extend(&mut self, least: u64, greatest: u64) {
-        self.least = if self.is_empty() { least } else { self.least.min(least) };
+        // 0 means that there is no value yet.
+        self.least = if self.least == 0 { least } else { self.least.min(least) };
         self.greatest = self.greatest.max(greatest);
     }
 
     /// Adds all values of a histogram of any resolution. The values of a bucket of the histogram
-    /// are spread evenly over the bucket.
+    /// are spread evenly over the bucket. For the moments they are in its middle.
     pub fn add(&mut self, other: &Histogram<u64>) {
         for value in other.iter_recorded() {
             let ns = value.value_iterated_to();
@@ -151,9 +149,12 @@ impl Distribution {
             for (part, index) in (0..parts).zip(first..=last) {
                 let here = below(part + 1) - below(part);
                 if here > 0 {
-                    self.record_many(Bucket::at(index).middle() as u64, here);
+                    *self.buckets.entry(index).or_default() += here;
+                    let middle = Bucket::at(index).middle() as u64;
+                    self.extend(middle, middle);
                 }
             }
+            self.sums = self.sums.merged(Sums::of((low + high) as f64 / 2.0, count));
         }
     }
 
@@ -214,7 +215,8 @@ impl Distribution {
     /// Returns the value in nanoseconds that `percent` of the values do not exceed; 0 without
     /// values.
     pub fn percentile(&self, percent: f64) -> u64 {
-        let rank = (percent / 100.0 * self.sums.count).ceil().max(1.0);
+        // 99.9 % of 1000 is not exactly 999 in binary.
+        let rank = (percent / 100.0 * self.sums.count * (1.0 - 1e-12)).ceil().max(1.0);
         let mut below = 0.0;
         for (index, count) in &self.buckets {
             let bucket = Bucket::at(*index);
@@ -342,6 +344,8 @@ mod tests {
         assert_eq!(values.count(), 1000);
         assert!((values.between(low, (low + high) / 2.0) - 500.0).abs() < 10.0, "half of the values are below the middle");
         assert!((values.percentile(50.0) as f64 - (low + high) / 2.0).abs() < 100.0);
+        assert_eq!(values.moments().mean, (low + high - 1.0) / 2.0);
+        assert!((low..low + 100.0).contains(&(values.least() as f64)), "{}", values.least());
         let mut single = Distribution::default();
         coarse.reset();
         coarse.record(65_000).unwrap();

@@ -8,9 +8,9 @@
 //! 3. Both steps are repeated within each mode, because close peaks need a narrower kernel than
 //!    distant ones (like SkinnyDip: S. Maurer and C. Plant, KDD 2016).
 //!
-//! A large recording has millions of values, and values of one device are not independent. So the
-//! test never assumes more than [`MOST_VALUES`] values: a dip below 0.0028 is not significant, so that
-//! less than about 1 % of the values are not a mode.
+//! A large recording has millions of values, and values of one device are not independent. A pause
+//! of the sampler, for example, delays all MADs in flight by the same time. So the test never assumes
+//! more than [`MOST_VALUES`] values, and a mode has at least [`LEAST_SHARE`] of all values.
 
 use super::bins::Bins;
 use super::dip::{self, Knot};
@@ -18,6 +18,9 @@ use super::distribution::Distribution;
 
 /// Largest number of values that the test assumes.
 pub const MOST_VALUES: f64 = 50_000.0;
+
+/// Smallest share of the values in a mode.
+pub const LEAST_SHARE: f64 = 0.01;
 
 /// A mode: a peak of the density, and the values up to the valleys at both sides.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -44,7 +47,7 @@ pub fn modes(values: &Distribution, bins: Bins) -> Vec<Mode> {
     }
     let count = (values.count() as f64).min(MOST_VALUES);
     let mut peaks = Vec::new();
-    split(&knots, count, DEPTH, &mut peaks);
+    split(&knots, (count, 1.0), DEPTH, &mut peaks);
     let inner: Vec<f64> = peaks.iter().skip(1).map(|peak| bins.value(peak.from)).collect();
     let from = [0.0].into_iter().chain(inner.iter().copied());
     let to = inner.iter().copied().chain([f64::INFINITY]);
@@ -61,23 +64,30 @@ const DEPTH: u32 = 3;
 struct Peak {
     at: f64,
     height: f64,
+    /// Height of the valley at `from`.
+    valley: f64,
     from: f64,
     to: f64,
 }
 
-/// Appends the modes of a part of the values. `count` is the number of these values.
-fn split(knots: &[Knot], count: f64, depth: u32, found: &mut Vec<Peak>) {
+/// Appends the modes of a part of the values. `count` is the number of values of the part, and
+/// `portion` is the share of the part among all values.
+fn split(knots: &[Knot], (count, portion): (f64, f64), depth: u32, found: &mut Vec<Peak>) {
     let mut peaks = Density::of(knots, count).peaks();
-    let whole = |from: f64, to: f64| significance(knots, (from, to), count);
-    // Significance of each pair of neighbours.
-    let mut pairs: Vec<f64> = peaks.windows(2).map(|pair| whole(pair[0].from, pair[1].to)).collect();
+    // Significance of each pair of neighbours: above 1 for two modes. If a peak is too small, it is
+    // negative: the pair with the flattest valley is merged first.
+    let pair = |left: Peak, right: Peak| {
+        let is_small = [left, right].into_iter().any(|peak| portion * share(knots, peak.from, peak.to) < LEAST_SHARE);
+        if is_small { -right.valley / left.height.min(right.height) } else { significance(knots, (left.from, right.to), count) }
+    };
+    let mut pairs: Vec<f64> = peaks.windows(2).map(|peaks| pair(peaks[0], peaks[1])).collect();
     while let Some((weakest, _)) = pairs.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1)).filter(|(_, ratio)| **ratio <= 1.0) {
         let (left, right) = (peaks[weakest], peaks.remove(weakest + 1));
         let higher = if right.height > left.height { right } else { left };
-        peaks[weakest] = Peak { from: left.from, to: right.to, ..higher };
+        peaks[weakest] = Peak { from: left.from, valley: left.valley, to: right.to, ..higher };
         pairs.remove(weakest);
-        for pair in [weakest.checked_sub(1), Some(weakest)].into_iter().flatten().filter(|pair| *pair < peaks.len() - 1) {
-            pairs[pair] = whole(peaks[pair].from, peaks[pair + 1].to);
+        for changed in [weakest.checked_sub(1), Some(weakest)].into_iter().flatten().filter(|changed| *changed + 1 < peaks.len()) {
+            pairs[changed] = pair(peaks[changed], peaks[changed + 1]);
         }
     }
     if depth == 0 || peaks.len() == 1 {
@@ -85,14 +95,9 @@ fn split(knots: &[Knot], count: f64, depth: u32, found: &mut Vec<Peak>) {
         return;
     }
     for peak in peaks {
-        let part = part(knots, peak.from, peak.to);
-        let count = count * share(knots, peak.from, peak.to);
+        let (part, share) = (part(knots, peak.from, peak.to), share(knots, peak.from, peak.to));
         let before = found.len();
-        if count < dip::LEAST_VALUES {
-            found.push(peak);
-            continue;
-        }
-        split(&part, count, depth - 1, found);
+        split(&part, (count * share, portion * share), depth - 1, found);
         if found.len() == before + 1 {
             // The wider kernel has the less noisy peak.
             found[before] = peak;
@@ -184,8 +189,8 @@ impl Density {
                 if let Some(last) = peaks.last_mut() {
                     last.to = valley;
                 }
-                let from = if peaks.is_empty() { self.ends.0 } else { valley };
-                peaks.push(Peak { at: position(cell), height, from, to: self.ends.1 });
+                let (from, valley) = if peaks.is_empty() { (self.ends.0, 0.0) } else { (valley, valley_height) };
+                peaks.push(Peak { at: position(cell), height, valley, from, to: self.ends.1 });
                 (is_rising, valley_height) = (false, f64::INFINITY);
             } else if !is_rising && next > height {
                 is_rising = true;
@@ -196,7 +201,7 @@ impl Density {
         }
         if peaks.is_empty() {
             let at = (self.ends.0 + self.ends.1) / 2.0;
-            peaks.push(Peak { at, height: 0.0, from: self.ends.0, to: self.ends.1 });
+            peaks.push(Peak { at, height: 0.0, valley: 0.0, from: self.ends.0, to: self.ends.1 });
         }
         peaks
     }

@@ -2,7 +2,7 @@
 //! is doubled (2 s, 4 s, ...) until the number of intervals is within its limit.
 
 use super::Mean;
-use crate::record::Port;
+use crate::record::{Interval, Port};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -38,7 +38,10 @@ impl TimeBins {
 
     /// Returns the length of an interval in nanoseconds.
     pub const fn width_ns(&self) -> u64 {
-        SECOND << self.shift
+        match 1_u64.checked_shl(self.shift) {
+            Some(seconds) => SECOND.saturating_mul(seconds),
+            None => u64::MAX,
+        }
     }
 
     /// Returns the number of times that the length was doubled.
@@ -56,30 +59,31 @@ impl TimeBins {
         self.bins.binary_search_by_key(&number, |(number, _)| *number).ok().map(|index| &self.bins[index].1)
     }
 
+    /// Adds the rates of a record to the intervals that its time overlaps.
     pub(super) fn add(&mut self, port: &Port<'_>) {
-        let dt = port.dt_ns.unwrap_or(0);
-        let mut bin = TimeBin::default();
-        bin.add(port, dt);
-        // The record describes the time before it. The middle of that time selects the interval.
-        self.add_bin((port.ts.saturating_sub(dt / 2) / SECOND) >> self.shift, bin);
+        self.add_over(port.time, |bin, time_ns| bin.add_data(port, time_ns));
+        self.add_over(port.blocked_time, |bin, time_ns| bin.blocked.add(port.xmit_blocked, time_ns));
     }
 
-    fn add_bin(&mut self, number: u64, bin: TimeBin) {
-        match self.bins.binary_search_by_key(&number, |(number, _)| *number) {
-            Ok(index) => self.bins[index].1.merge(bin),
-            Err(index) => self.bins.insert(index, (number, bin)),
-        }
-        while self.bins.len() > self.most.max(1) {
+    fn add_over(&mut self, time: Option<Interval>, add: impl Fn(&mut TimeBin, u64)) {
+        let Some(time) = time else { return };
+        let most = self.most.max(1);
+        while time.length_ns() / self.width_ns() >= most as u64 {
             self.widen_to(self.shift + 1);
         }
-    }
-
-    pub(super) fn merge(&mut self, mut later: Self) {
-        let shift = self.shift.max(later.shift);
-        self.widen_to(shift);
-        later.widen_to(shift);
-        // `add_bin` may widen these intervals further.
-        later.bins.into_iter().for_each(|(number, bin)| self.add_bin(number >> (self.shift - shift), bin));
+        for (number, part) in time.split(self.width_ns()) {
+            let index = match self.bins.binary_search_by_key(&number, |(number, _)| *number) {
+                Ok(index) => index,
+                Err(index) => {
+                    self.bins.insert(index, (number, TimeBin::default()));
+                    index
+                }
+            };
+            add(&mut self.bins[index].1, part.length_ns());
+        }
+        while self.bins.len() > most {
+            self.widen_to(self.shift + 1);
+        }
     }
 
     /// Widens the intervals to 1 s << `shift`, unless they are wider already.
@@ -101,16 +105,24 @@ impl TimeBins {
 }
 
 impl TimeBin {
-    pub(super) fn add(&mut self, port: &Port<'_>, dt: u64) {
-        self.xmit.add(port.xmit_gbps, dt);
-        self.rcv.add(port.rcv_gbps, dt);
-        self.xmit_utilization.add(port.xmit_utilization, dt);
-        self.rcv_utilization.add(port.rcv_utilization, dt);
-        // Without `dt_ns` the value gets the smallest possible weight.
-        self.blocked.add(port.xmit_blocked, dt.max(1));
+    /// Adds the rates of a record over its whole time.
+    pub(super) fn add(&mut self, port: &Port<'_>) {
+        if let Some(time) = port.time {
+            self.add_data(port, time.length_ns());
+        }
+        if let Some(time) = port.blocked_time {
+            self.blocked.add(port.xmit_blocked, time.length_ns());
+        }
     }
 
-    pub(super) fn merge(&mut self, later: Self) {
+    fn add_data(&mut self, port: &Port<'_>, time_ns: u64) {
+        self.xmit.add(port.xmit_gbps, time_ns);
+        self.rcv.add(port.rcv_gbps, time_ns);
+        self.xmit_utilization.add(port.xmit_utilization, time_ns);
+        self.rcv_utilization.add(port.rcv_utilization, time_ns);
+    }
+
+    fn merge(&mut self, later: Self) {
         self.xmit.merge(later.xmit);
         self.rcv.merge(later.rcv);
         self.xmit_utilization.merge(later.xmit_utilization);
@@ -121,36 +133,69 @@ impl TimeBin {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use proptest::prelude::*;
 
-    fn bin(gbps: f64) -> TimeBin {
-        let mut bin = TimeBin::default();
-        bin.xmit.add(Some(gbps), SECOND);
-        bin
+    use super::*;
+    use crate::fixtures::port;
+    use crate::record::Record;
+
+    /// Returns the bins of records: time, length of the interval, Gb/s.
+    fn bins(records: &[(u64, u64, f64)], most: usize) -> TimeBins {
+        let mut bins = TimeBins::new(most);
+        for (ts, dt_ns, gbps) in records {
+            let rest =
+                [("ts", (*ts).into()), ("dt_ns", (*dt_ns).into()), ("xmit_gbps", (*gbps).into()), ("xmit_blocked", (gbps / 100.0).into())];
+            let line = port(0, (1, 1), "leaf", (2, 1, "n"), &rest);
+            let Record::Port(port) = Record::parse(line.as_bytes(), crate::record::Type::Port).expect("a record") else { panic!("a port") };
+            bins.add(&port);
+        }
+        bins
     }
 
-    fn bins(numbers: impl Iterator<Item = u64>, most: usize) -> TimeBins {
-        let mut bins = TimeBins::new(most);
-        numbers.for_each(|number| bins.add_bin(number >> bins.shift, bin(number as f64)));
-        bins
+    fn octets(bins: &TimeBins) -> Vec<(u64, f64)> {
+        bins.iter().map(|(number, bin)| (number, bin.xmit.octets())).collect()
+    }
+
+    #[test]
+    fn value_is_split_over_the_intervals_that_it_overlaps() {
+        let bins = bins(&[(2 * SECOND + SECOND / 4, SECOND, 8.0)], 10);
+        assert_eq!(octets(&bins), [(1, 0.75e9), (2, 0.25e9)]);
+        assert_eq!(bins.get(2).and_then(|bin| bin.xmit.mean()), Some(8.0));
+        assert_eq!(bins.get(1).map(|bin| bin.blocked.seconds()), Some(0.75));
     }
 
     #[test]
     fn intervals_double_when_there_are_too_many() {
-        let bins = bins(0..10, 4);
+        let records: Vec<_> = (1..=10).map(|number| (number * SECOND, SECOND, (number - 1) as f64)).collect();
+        let bins = bins(&records, 4);
         let means: Vec<_> = bins.iter().map(|(number, bin)| (number, bin.xmit.mean())).collect();
         // 0 to 3, 4 to 7, 8 and 9.
         assert_eq!((bins.width_ns(), means), (4 * SECOND, vec![(0, Some(1.5)), (1, Some(5.5)), (2, Some(8.5))]));
-        assert_eq!(bins.get(1).and_then(|bin| bin.xmit.mean()), Some(5.5));
     }
 
     #[test]
-    fn merged_parts_equal_the_whole() {
-        let whole = bins(100..170, 8);
-        for cut in [101, 130, 131, 169] {
-            let mut first = bins(100..cut, 8);
-            first.merge(bins(cut..170, 8));
-            assert_eq!(first, whole, "cut at {cut}");
+    fn long_interval_and_late_time_need_no_more_memory() {
+        const DAY: u64 = 86_400 * SECOND;
+        let bins = bins(&[(DAY, DAY, 1.0), (u64::MAX, SECOND, 1.0), (u64::MAX - SECOND, SECOND, 1.0)], 1);
+        assert_eq!(octets(&bins).len(), 1);
+        assert!((bins.iter().map(|(_, bin)| bin.xmit.octets()).sum::<f64>() - 86_402.0 * 0.125e9).abs() < 1.0);
+    }
+
+    proptest! {
+        /// 10 Hz, 1 Hz and 0.2 Hz.
+        #[test]
+        fn bins_add_up_to_the_whole(
+            start in SECOND..1 << 60,
+            step in prop::sample::select(vec![SECOND / 10, SECOND, 5 * SECOND]),
+            values in prop::collection::vec(0.0..100.0_f64, 1..60),
+            most in 1_usize..40,
+        ) {
+            let records: Vec<_> = (1..).zip(&values).map(|(number, gbps)| (start + number * step, step, *gbps)).collect();
+            let bins = bins(&records, most);
+            let whole: f64 = values.iter().map(|gbps| gbps * step as f64 / 8.0).sum();
+            prop_assert!((bins.iter().map(|(_, bin)| bin.xmit.octets()).sum::<f64>() - whole).abs() <= whole * 1e-12);
+            prop_assert_eq!(bins.iter().map(|(_, bin)| bin.xmit.time_ns).sum::<u64>(), step * values.len() as u64);
+            prop_assert!(bins.iter().count() <= most);
         }
     }
 }

@@ -7,7 +7,6 @@ pub struct CounterChange {
     pub increase: u64,
     /// Whether the true increase is larger: the counter was reset in between, or it is saturated.
     pub is_lower_bound: bool,
-    first: u64,
     /// Last value of the counter.
     pub last: u64,
 }
@@ -15,21 +14,16 @@ pub struct CounterChange {
 impl CounterChange {
     /// Takes the first reading.
     pub const fn new(value: u64, is_saturated: bool) -> Self {
-        Self { increase: 0, is_lower_bound: is_saturated, first: value, last: value }
+        Self { increase: 0, is_lower_bound: is_saturated, last: value }
     }
 
     /// Adds the next reading.
     pub const fn add(&mut self, value: u64, is_saturated: bool) {
-        self.merge(Self::new(value, is_saturated));
-    }
-
-    /// Merges the change of all later readings.
-    pub const fn merge(&mut self, later: Self) {
-        let was_reset = later.first < self.last;
-        let between = if was_reset { later.first } else { later.first - self.last };
-        self.increase = self.increase.saturating_add(between).saturating_add(later.increase);
-        self.is_lower_bound = self.is_lower_bound || later.is_lower_bound || was_reset;
-        self.last = later.last;
+        let was_reset = value < self.last;
+        let between = if was_reset { value } else { value - self.last };
+        self.increase = self.increase.saturating_add(between);
+        self.is_lower_bound = self.is_lower_bound || is_saturated || was_reset;
+        self.last = value;
     }
 }
 
@@ -49,16 +43,6 @@ mod tests {
         assert_eq!((change(&[7, 9, 9, 12]).increase, change(&[7, 9, 9, 12]).is_lower_bound), (5, false));
         // 7 to 9, reset, 0 to 3, and 3 to 4.
         assert_eq!((change(&[7, 9, 3, 4]).increase, change(&[7, 9, 3, 4]).is_lower_bound), (6, true));
-    }
-
-    #[test]
-    fn merged_parts_equal_the_whole() {
-        let values = [7, 9, 3, 4, 4, 1, 8];
-        for cut in 1..values.len() {
-            let mut first = change(&values[..cut]);
-            first.merge(change(&values[cut..]));
-            assert_eq!(first, change(&values), "cut at {cut}");
-        }
     }
 
     #[test]

@@ -69,13 +69,6 @@ impl Checkpoints {
         }
     }
 
-    pub(super) fn merge(&mut self, later: Self) {
-        self.shift = self.shift.max(later.shift);
-        let shift = self.shift;
-        self.all.retain(|checkpoint| checkpoint.slot.trailing_zeros() >= shift);
-        later.all.into_iter().for_each(|checkpoint| self.put(checkpoint));
-    }
-
     /// Compares the two ends of a link with this data rate over the longest time that both cover.
     /// Returns `None` if they have fewer than two slots in common.
     pub fn compare(&self, other: &Self, gbps: f64) -> Option<EndComparison> {
@@ -135,16 +128,6 @@ mod tests {
         let other = checkpoints(1_003..150_000, 0, |slot| slot);
         let compared = long.compare(&other, 100.0).expect("they overlap");
         assert!(compared.seconds > 100_000.0, "{compared:?}");
-    }
-
-    #[test]
-    fn merged_parts_equal_the_whole() {
-        let whole = checkpoints(0..500, 0, |slot| 2 * slot);
-        for cut in [1, 30, 250, 499] {
-            let mut first = checkpoints(0..cut, 0, |slot| 2 * slot);
-            first.merge(checkpoints(cut..500, 0, |slot| 2 * slot));
-            assert_eq!(first, whole, "cut at {cut}");
-        }
     }
 
     #[test]

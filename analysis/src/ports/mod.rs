@@ -1,9 +1,8 @@
 //! Summary of each port over the time range: utilization, blocked time, errors and link events.
 //!
-//! The memory depends on the number of ports, not on the number of records. If two samplers query a
-//! port, the records of each sampler are summed separately. Otherwise counters would seem to
-//! decrease between records of different samplers. [`Ports::finish`] returns the summary of the
-//! sampler with more records.
+//! Memory is bounded by the number of ports, not by the number of records. The records of all
+//! samplers of a port are one sequence: [`input`](crate::input) merges them. A counter grows from
+//! the last reading of one sampler to the first reading of the next.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -93,15 +92,13 @@ impl fmt::Display for PortName {
 /// All ports of the input.
 #[derive(Clone, Debug, Default)]
 pub struct Ports {
-    by_key: FxHashMap<PortKey, Vec<PortSummary>>,
+    by_key: FxHashMap<PortKey, PortSummary>,
     most_bins: usize,
 }
 
-/// Summary of the records that one sampler wrote about a port.
+/// Summary of the records about a port.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PortSummary {
-    /// Name of the sampler.
-    pub sampler: Box<str>,
     /// Node description as the device returned it; empty if there are events only.
     pub node: Box<str>,
     /// Kind of the device.
@@ -116,7 +113,8 @@ pub struct PortSummary {
     pub fastest_gbps: f64,
     /// Width and speed that belong to `fastest_gbps`.
     pub fastest: Box<str>,
-    /// Times of the first and the last record or event, in nanoseconds since 1970.
+    /// Times of the first and the last reading or event, in nanoseconds since 1970: the time over
+    /// which counters grew.
     pub span: (u64, u64),
     /// Number of records, and number of those in which the port answered.
     pub records: (u64, u64),
@@ -164,30 +162,18 @@ impl Fold for Ports {
 
     fn add(&mut self, record: &Record<'_>) {
         match record {
-            Record::Port(port) => self.summary_by((port.guid, port.port), &port.sampler, port.ts).add(port),
+            Record::Port(port) => self.summary(port.key(), port.ts).add(port),
             Record::Event(event) => {
                 if let Event { guid: Some(guid), port: Some(port), .. } = event {
-                    self.summary_by((*guid, *port), &event.sampler, event.ts).add_event(event);
+                    self.summary((*guid, *port), event.ts).add_event(event);
                 }
             }
             _ => {}
         }
     }
 
-    fn merge(&mut self, later: Self) {
-        if self.by_key.is_empty() {
-            *self = later;
-            return;
-        }
-        for (key, all) in later.by_key {
-            let ours = self.by_key.entry(key).or_default();
-            for summary in all {
-                match ours.iter_mut().find(|own| own.sampler == summary.sampler) {
-                    Some(own) => own.merge(summary),
-                    None => ours.push(summary),
-                }
-            }
-        }
+    fn merge(&mut self, other: Self) {
+        self.by_key.extend(other.by_key);
     }
 }
 
@@ -197,23 +183,15 @@ impl Ports {
         Self { most_bins: most, ..Self::default() }
     }
 
-    /// Returns each port in the order of the GUIDs, as summarized by the sampler with most answers.
+    /// Returns each port in the order of the GUIDs.
     pub fn finish(self) -> BTreeMap<PortKey, PortSummary> {
-        let best = |all: Vec<PortSummary>| {
-            all.into_iter()
-                .max_by(|a, b| (a.records.1, a.records.0).cmp(&(b.records.1, b.records.0)).then_with(|| b.sampler.cmp(&a.sampler)))
-        };
         // A port that is only in events has neither a name nor a link.
-        self.by_key.into_iter().filter_map(|(key, all)| Some((key, best(all)?))).filter(|(_, port)| port.records.0 > 0).collect()
+        self.by_key.into_iter().filter(|(_, port)| port.records.0 > 0).collect()
     }
 
-    fn summary_by(&mut self, key: PortKey, sampler: &str, ts: u64) -> &mut PortSummary {
-        let (all, most_bins) = (self.by_key.entry(key).or_default(), self.most_bins);
-        let index = all.iter().position(|summary| &*summary.sampler == sampler).unwrap_or_else(|| {
-            all.push(PortSummary::new(sampler, ts, most_bins));
-            all.len() - 1
-        });
-        &mut all[index]
+    fn summary(&mut self, key: PortKey, ts: u64) -> &mut PortSummary {
+        let most_bins = self.most_bins;
+        self.by_key.entry(key).or_insert_with(|| PortSummary::new(ts, most_bins))
     }
 }
 
@@ -229,9 +207,8 @@ pub(crate) fn with_equal_bins(ports: &BTreeMap<PortKey, PortSummary>) -> Cow<'_,
 }
 
 impl PortSummary {
-    fn new(sampler: &str, ts: u64, most_bins: usize) -> Self {
+    fn new(ts: u64, most_bins: usize) -> Self {
         Self {
-            sampler: sampler.into(),
             node: "".into(),
             kind: None,
             peer: None,
@@ -249,7 +226,7 @@ impl PortSummary {
         }
     }
 
-    /// Returns the time between the first and the last record, in seconds.
+    /// Returns the time between the first and the last reading or event, in seconds.
     pub fn seconds(&self) -> f64 {
         (self.span.1 - self.span.0) as f64 / 1e9
     }
@@ -277,6 +254,11 @@ impl PortSummary {
     }
 
     fn add(&mut self, port: &Port<'_>) {
+        self.span = (self.span.0.min(port.ts), self.span.1.max(port.ts));
+        self.add_errors(port);
+        if port.is_edge {
+            return;
+        }
         if self.records.0 == 0 || *self.node != *port.node {
             self.node = (&*port.node).into();
         }
@@ -291,11 +273,14 @@ impl PortSummary {
             self.link = (&*port.link).into();
             self.keep_fastest(&port.link);
         }
-        self.span = (self.span.0.min(port.ts), self.span.1.max(port.ts));
         self.records.0 += 1;
         self.records.1 += u64::from(port.answered());
-        self.all.add(port, port.dt_ns.unwrap_or(0));
+        self.all.add(port);
         self.bins.add(port);
+        self.checkpoints.add(port);
+    }
+
+    fn add_errors(&mut self, port: &Port<'_>) {
         for (change, name) in self.errors.iter_mut().zip(ERRORS) {
             if let Some(value) = port.counter(name) {
                 let is_saturated = port.is_saturated(name);
@@ -305,7 +290,6 @@ impl PortSummary {
                 }
             }
         }
-        self.checkpoints.add(port);
     }
 
     fn add_event(&mut self, event: &Event<'_>) {
@@ -329,30 +313,6 @@ impl PortSummary {
         if let Some(gbps) = rate(link).and_then(|rate| rate.data_gbps()).filter(|gbps| *gbps > self.fastest_gbps) {
             (self.fastest_gbps, self.fastest) = (gbps, link.into());
         }
-    }
-
-    fn merge(&mut self, later: Self) {
-        if later.records.0 > 0 {
-            (self.node, self.link) = (later.node, later.link);
-            self.kind = later.kind.or(self.kind);
-        }
-        if later.peer.is_some() {
-            (self.peer, self.peer_name) = (later.peer, later.peer_name);
-        }
-        self.keep_fastest(&later.fastest);
-        self.span = (self.span.0.min(later.span.0), self.span.1.max(later.span.1));
-        self.records = (self.records.0 + later.records.0, self.records.1 + later.records.1);
-        self.all.merge(later.all);
-        self.bins.merge(later.bins);
-        for (own, later) in self.errors.iter_mut().zip(later.errors) {
-            match (own.as_mut(), later) {
-                (Some(own), Some(later)) => own.merge(later),
-                (None, later) => *own = later,
-                (Some(_), None) => {}
-            }
-        }
-        self.checkpoints.merge(later.checkpoints);
-        self.events.merge(&later.events);
     }
 }
 
@@ -407,15 +367,6 @@ impl LinkEvents {
             self.downs += 1;
         }
         self.last = self.last.max(Some((ts, is_up)));
-    }
-
-    fn merge(&mut self, later: &Self) {
-        self.downs += later.downs;
-        self.ups += later.ups;
-        self.rate_changes += later.rate_changes;
-        self.resets += later.resets;
-        self.last = self.last.max(later.last);
-        self.last_rate_change = self.last_rate_change.max(later.last_rate_change);
     }
 
     /// Returns whether the last event was `link_down`.

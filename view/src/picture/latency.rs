@@ -92,18 +92,31 @@ impl LatencyPicture {
     }
 
     fn new(title: &str, when: &str, bins: Bins, panels: Vec<Panel>) -> Self {
-        /// Share of the values above the upper end of the axis, in percent.
-        const ABOVE: f64 = 0.5;
+        /// Share of the values below and above the axis, in percent.
+        const BEYOND: f64 = 0.5;
+        /// Interquartile ranges from the third quartile to the end of a linear axis.
+        const RANGES: u64 = 6;
         let curves = || panels.iter().flat_map(|panel| &panel.curves).map(|curve| &curve.values);
-        let least = curves().map(|values| values.percentile(ABOVE)).min().unwrap_or(1);
-        let main = curves().next();
-        let most = curves().take(1).chain(panels[0].curves.iter().map(|curve| &curve.values));
-        let most = most.map(|values| values.percentile(100.0 - ABOVE)).max().unwrap_or(1);
+        // Groups with few values do not determine the axis.
+        let leading = || panels.iter().take(1).flat_map(|panel| &panel.curves).map(|curve| &curve.values);
+        let end = |values: &Distribution| {
+            let most = values.percentile(100.0 - BEYOND);
+            match bins {
+                Bins::Log => most,
+                Bins::Fixed { .. } => {
+                    let [low, high] = [25.0, 75.0].map(|percent| values.percentile(percent));
+                    most.min(high + RANGES * (high - low))
+                }
+            }
+        };
+        let least = curves().map(|values| values.percentile(BEYOND)).min().unwrap_or(1);
+        let most = leading().map(end).max().unwrap_or(1);
+        let main = leading().next();
         let width = main.map_or(1.0, |values| bins.width(values));
         let (from, to) = (bins.position(least as f64), bins.position(most as f64));
-        let range = (from - width, (to + width).max(from + 2.0 * width));
+        let range = ((from / width).floor() * width, (to + width).max(from + 2.0 * width));
         let beyond = main.map_or(0.0, |values| values.between(bins.value(range.1), f64::INFINITY) / values.count().max(1) as f64);
-        let beyond = if beyond > 0.0 { format!("; {:.2} % of the values are beyond the axis", 100.0 * beyond) } else { String::new() };
+        let beyond = if beyond > 0.0 { format!("; {:.1} % of the values are beyond the axis", 100.0 * beyond) } else { String::new() };
         Self { title: title.to_owned(), subtitle: format!("{when}{beyond}"), bins, width, range, panels }
     }
 
@@ -133,8 +146,8 @@ impl LatencyPicture {
     }
 
     fn cumulative(&self, curve: &Curve, frame: &Frame) -> Vec<(i32, i32)> {
-        let mut points: Vec<_> =
-            curve.values.cumulative().into_iter().map(|(ns, share)| frame.pixel(self.bins.position(ns), share)).collect();
+        let all = curve.values.cumulative().into_iter().map(|(ns, share)| (self.bins.position(ns), share));
+        let mut points: Vec<_> = all.take_while(|(at, _)| *at <= self.range.1).map(|(at, share)| frame.pixel(at, share)).collect();
         // Several values share a pixel.
         points.dedup();
         points

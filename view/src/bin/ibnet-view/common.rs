@@ -1,12 +1,15 @@
 //! Arguments and checks that several commands share.
 
+use std::fs::Metadata;
+use std::num::NonZeroUsize;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
 use ibnet::cli::{self, Progress};
 use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
-use ibnet_analysis::input::{self, Fold, Inputs, InvalidLine, ReadSummary};
+use ibnet_analysis::input::{self, Fold, IncompleteFile, Inputs, InvalidLine, ReadSummary};
 use ibnet_analysis::record::{Record, Type};
 use ibnet_analysis::when::Zone;
 use ibnet_view::draw::Format;
@@ -43,7 +46,7 @@ impl Recorded {
     }
 }
 
-/// Reads the inputs with a progress bar, and reports skipped lines on standard error.
+/// Reads the inputs with a progress bar, and reports on standard error what was left out.
 pub(crate) fn read<F: Fold>(inputs: &Inputs, empty: &F) -> Result<(F, ReadSummary), AnalysisError> {
     let total: u64 = inputs.files.iter().filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum();
     let bar = if total >= SLOW_TO_READ { Progress::new(total >> 20, "MiB") } else { Progress::hidden() };
@@ -54,11 +57,33 @@ pub(crate) fn read<F: Fold>(inputs: &Inputs, empty: &F) -> Result<(F, ReadSummar
     {
         return Err(outside(inputs));
     }
-    if let Ok((_, ReadSummary { lines, invalid, first_invalid: Some(InvalidLine { file, line, why }), .. })) = &read {
+    if let Ok((_, summary)) = &read {
+        note_summary(summary);
+    }
+    read
+}
+
+/// Reports on standard error what was left out of the input.
+fn note_summary(summary: &ReadSummary) {
+    let ReadSummary { lines, invalid, first_invalid, copies, covered, incomplete, .. } = summary;
+    if let Some(InvalidLine { file, line, why }) = first_invalid {
         let (file, why) = (Printable(file), Printable(why));
         cli::note(&format!("skipped   {invalid} of {lines} lines are not records; the first is {file}:{line}: {why}\n"));
     }
-    read
+    if *copies > 0 {
+        cli::note(&format!("copies    {copies} of {lines} records are copies of other records; each counts once\n"));
+    }
+    if *covered > 0 {
+        cli::note(&format!(
+            "covered   {covered} of {lines} records describe a time that another sampler describes; each time counts once\n"
+        ));
+    }
+    incomplete.iter().for_each(note_incomplete);
+}
+
+/// Reports on standard error that a file was not read completely.
+pub(crate) fn note_incomplete(file: &IncompleteFile) {
+    cli::note(&format!("warning   {file}\n"));
 }
 
 /// Returns the error of a time range without records. It names the times of the input.
@@ -91,12 +116,15 @@ impl Fold for Nothing {
     fn merge(&mut self, _: Self) {}
 }
 
-/// Rejects an output file that is also an input. Otherwise the input would be overwritten, or would
-/// never end.
+/// Rejects an output file that is also an input, by any name. Otherwise the input would be
+/// overwritten, or would never end.
 pub(crate) fn refuse_input(inputs: &Inputs, output: Option<&PathBuf>) -> Result<(), Failure> {
-    let known = |path: &PathBuf| path.canonicalize().ok().filter(|path| path.is_file());
-    match output.and_then(known) {
-        Some(path) if inputs.files.iter().any(|input| known(input).as_ref() == Some(&path)) => Err(Failure::OverInput { path }),
+    // Two names of one file, such as hard links, have the same device and inode.
+    let known = |path: &PathBuf| path.metadata().ok().filter(Metadata::is_file).map(|file| (file.dev(), file.ino()));
+    match output.and_then(|output| Some((output, known(output)?))) {
+        Some((output, file)) if inputs.files.iter().any(|input| known(input) == Some(file)) => {
+            Err(Failure::OverInput { path: output.clone() })
+        }
         _ => Ok(()),
     }
 }
@@ -135,6 +163,11 @@ pub(crate) fn format_span((from, to): (u64, u64), zone: &Zone) -> String {
 pub(crate) fn now() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Parses a number from 1.
+pub(crate) fn at_least_one(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "expected a number from 1".to_owned())
 }
 
 /// Parses a share, 0 to 1.

@@ -29,9 +29,9 @@ use crate::common::{self, Recorded};
 pub(crate) struct Args {
     #[command(flatten)]
     recorded: Recorded,
-    /// Metric: xmit_gbps, rcv_gbps, xmit_utilization, rcv_utilization, xmit_blocked, rtt_ns, errors
-    /// (all kinds), or a counter for its rate. An array of counters is summed; NAME[3] is one
-    /// element of it
+    /// Metric: xmit_gbps, rcv_gbps, xmit_utilization, rcv_utilization, xmit_blocked, rtt_ns (all MADs
+    /// of a port in a slot), rtt_mean_ns (mean per MAD), errors (all kinds), or a counter for its
+    /// rate. An array of counters is summed; NAME[3] is one element of it
     #[arg(short, long, value_name = "NAME", value_delimiter = ',', default_value = "xmit_gbps")]
     metric: Vec<Metric>,
     /// Kind of the rows: port, link (the larger value of its two ends), switch or host (for rates

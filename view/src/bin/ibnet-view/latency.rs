@@ -117,7 +117,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             }
             let times: Vec<String> = times.iter().map(|(name, when)| format!("{name}: {when}")).collect();
             let report = format!("{}\n\n{}", times.join("\n"), text::compare::report(all, args.bins, args.top));
-            (report, LatencyPicture::compared(all, args.bins, &times.join("; ")))
+            let when = if all.len() > 2 { common::format_span(span, &zone) } else { times.join("; ") };
+            (report, LatencyPicture::compared(all, args.bins, &when))
         }
     };
     if let Some(format) = picture_format {

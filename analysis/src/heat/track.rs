@@ -1,0 +1,114 @@
+//! The cells of one port and metric while records are added.
+
+use super::grid::Cell;
+use crate::record::{Interval, Port};
+
+/// Consecutive cells.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Track {
+    start: u64,
+    cells: Vec<Sum>,
+}
+
+/// What is known of a metric over a time.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum State {
+    Value(f64),
+    /// The port answered, and the value is not known.
+    Unknown,
+    NoAnswer,
+}
+
+/// Smallest share of the time of a record that a column must have to show the state of the record.
+/// Slots rarely begin exactly where a column begins: a slot that ends shortly after the start of a
+/// column must not give its value to a column in which the port did not answer.
+const LEAST_SHARE: f64 = 0.125;
+
+/// Sum over the parts of the column's time.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct Sum {
+    /// Values times nanoseconds.
+    sum: f64,
+    /// Nanoseconds with a value.
+    value_ns: u64,
+    has_value: bool,
+    has_unknown: bool,
+    has_no_answer: bool,
+}
+
+impl State {
+    /// Returns the state of a record that has no value of the metric.
+    pub(super) fn without_value(port: &Port<'_>) -> Self {
+        if port.answered() { Self::Unknown } else { Self::NoAnswer }
+    }
+}
+
+impl Track {
+    /// Returns the cell of a column.
+    pub(super) fn at(&mut self, column: u64) -> &mut Sum {
+        if self.cells.is_empty() {
+            self.start = column;
+        }
+        if column < self.start {
+            let missing = (self.start - column) as usize;
+            self.cells.splice(..0, std::iter::repeat_n(Sum::default(), missing));
+            self.start = column;
+        }
+        let index = (column - self.start) as usize;
+        if index >= self.cells.len() {
+            self.cells.resize(index + 1, Sum::default());
+        }
+        &mut self.cells[index]
+    }
+
+    /// Joins `ratio` columns into one.
+    pub(super) fn coarsen(&mut self, ratio: u64) {
+        let fine = std::mem::take(self);
+        for (column, cell) in (fine.start..).zip(fine.cells) {
+            self.at(column / ratio).add(cell);
+        }
+    }
+
+    /// Returns all columns of the heat map, including empty ones.
+    pub(super) fn row(&self, first: u64, columns: usize) -> Vec<Cell> {
+        let cell = |column: u64| {
+            let index = usize::try_from(column.checked_sub(self.start)?).ok()?;
+            self.cells.get(index).map(|sum| sum.cell())
+        };
+        (first..).take(columns).map(|column| cell(column).unwrap_or(Cell::NoRecord)).collect()
+    }
+}
+
+impl Sum {
+    /// Adds a part of the time of a record.
+    pub(super) fn put(&mut self, state: State, part: Interval, whole: Interval) {
+        let is_shown = part.length_ns() as f64 >= whole.length_ns() as f64 * LEAST_SHARE;
+        match state {
+            State::Value(value) => {
+                self.sum += value * part.length_ns() as f64;
+                self.value_ns = self.value_ns.saturating_add(part.length_ns());
+                self.has_value |= is_shown;
+            }
+            State::Unknown => self.has_unknown |= is_shown,
+            State::NoAnswer => self.has_no_answer |= is_shown,
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.sum += other.sum;
+        self.value_ns = self.value_ns.saturating_add(other.value_ns);
+        self.has_value |= other.has_value;
+        self.has_unknown |= other.has_unknown;
+        self.has_no_answer |= other.has_no_answer;
+    }
+
+    /// Returns the mean over the time with a value.
+    fn cell(&self) -> Cell {
+        match self {
+            Self { has_value: true, .. } => Cell::Value(self.sum / self.value_ns as f64),
+            Self { has_no_answer: true, .. } => Cell::NoAnswer,
+            Self { has_unknown: true, .. } => Cell::Unknown,
+            _ => Cell::NoRecord,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Counters at the edges of the selected time.
+//!
+//! An edge of the selected time lies between two readings of a counter. The value at the edge is
+//! interpolated, as [`Interval::grown`] states. Folds get it as a record that has only counters.
+//! The increase over the selected time is therefore the increase from edge to edge, and the
+//! increases over the parts of a time add up to the increase over the whole. If the counter was
+//! reset between the two readings, the value at the edge is that of the earlier reading.
+
+use crate::record::{Interval, Port, Value};
+
+use super::selection::Selection;
+
+/// Last readings of the counters of a port before an edge.
+#[derive(Debug, Default)]
+pub(super) struct Edges {
+    /// Last readings before the start of the time range.
+    from: Vec<Reading>,
+    /// Last readings before its end.
+    to: Vec<Reading>,
+}
+
+#[derive(Debug)]
+struct Reading {
+    name: Box<str>,
+    ts: u64,
+    slot: u64,
+    is_saturated: bool,
+    value: Value,
+}
+
+impl Edges {
+    /// Cuts a record to the time range; calls `put` for the interpolated counters at the edges, and
+    /// for the record if a part of it is within the range.
+    pub(super) fn cut(&mut self, mut record: Port<'_>, selection: &Selection, put: &mut dyn FnMut(Port<'_>)) {
+        let Selection { from, to, .. } = *selection;
+        let ts = record.ts;
+        let had_time = record.time.or(record.blocked_time).is_some();
+        if !record.counters.is_empty() {
+            if ts >= from {
+                at_edge(&mut self.from, from, &record, true, put);
+            }
+            if !selection.contains(ts) && ts >= to {
+                at_edge(&mut self.to, to, &record, false, put);
+            }
+            if ts < from {
+                remember(&mut self.from, &record);
+            }
+            if ts < to && selection.is_near_end(ts) {
+                remember(&mut self.to, &record);
+            }
+        }
+        record.time = record.time.and_then(|time| time.within(from, to));
+        record.blocked_time = record.blocked_time.and_then(|time| time.within(from, to));
+        let has_time = record.time.or(record.blocked_time).is_some();
+        if !selection.contains(ts) {
+            if !has_time {
+                return;
+            }
+            // The counters were read after the time range.
+            record.counters.clear();
+            record.ts = ts.min(to);
+        } else if had_time && !has_time && ts > from {
+            return;
+        }
+        put(record);
+    }
+}
+
+fn remember(readings: &mut Vec<Reading>, record: &Port<'_>) {
+    for (name, value) in &record.counters {
+        let reading = || Reading {
+            name: (*name).into(),
+            ts: record.ts,
+            slot: record.slot,
+            is_saturated: record.is_saturated(name),
+            value: value.clone(),
+        };
+        match readings.iter_mut().find(|reading| *reading.name == **name) {
+            Some(known) => *known = reading(),
+            None => readings.push(reading()),
+        }
+    }
+}
+
+/// Calls `put` with the values at an edge of those counters that were read before the edge and are
+/// read again by this record. Each counter is used once.
+/// A rate needs two readings of consecutive slots: the edge at the start of the range gets the slot
+/// of the earlier reading, that at the end the slot of the later reading.
+fn at_edge(readings: &mut Vec<Reading>, edge: u64, record: &Port<'_>, is_start: bool, put: &mut dyn FnMut(Port<'_>)) {
+    if readings.is_empty() {
+        return;
+    }
+    let mut at_edge = record.clone();
+    at_edge.counters.clear();
+    at_edge.saturated.clear();
+    (at_edge.ts, at_edge.time, at_edge.blocked_time, at_edge.is_edge) = (edge, None, None, true);
+    for (name, value) in &record.counters {
+        let Some(index) = readings.iter().position(|reading| *reading.name == **name) else { continue };
+        let reading = readings.swap_remove(index);
+        let Some(interval) = Interval::new(reading.ts, record.ts) else { continue };
+        at_edge.counters.push((name, between(&reading.value, value, interval, edge)));
+        if reading.is_saturated {
+            at_edge.saturated.push((*name).into());
+        }
+        at_edge.slot = if is_start { reading.slot } else { record.slot };
+    }
+    if !at_edge.counters.is_empty() {
+        put(at_edge);
+    }
+}
+
+fn between(before: &Value, after: &Value, interval: Interval, edge: u64) -> Value {
+    let one = |before: u64, after: u64| before + interval.grown(after.saturating_sub(before), edge);
+    match (before, after) {
+        (Value::One(before), Value::One(after)) => Value::One(one(*before, *after)),
+        (Value::Many(before), Value::Many(after)) if before.len() == after.len() => {
+            Value::Many(before.iter().zip(after).map(|(before, after)| one(*before, *after)).collect())
+        }
+        _ => before.clone(),
+    }
+}

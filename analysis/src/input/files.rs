@@ -1,0 +1,156 @@
+//! The files of an input: names, order, decompression.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::limits;
+use crate::error::AnalysisError;
+use crate::path;
+use crate::record::{Head, Record, Type};
+
+/// First octets of a file compressed by zstd (RFC 8878, 3.1.1).
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// The decompressed text of a file.
+pub(super) type Text = Box<dyn Read + Send>;
+
+/// What the first lines of a file tell about it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct FirstLines {
+    /// Time of the first record; `None` without a record.
+    pub(crate) ts: Option<u64>,
+    /// Longest `interval_ns` of the `start` records.
+    pub(crate) interval_ns: Option<u64>,
+}
+
+/// Expands an argument. The name of an existing file is that file; any other argument is a pattern.
+pub(super) fn expand(pattern: &Path) -> Result<Vec<PathBuf>, AnalysisError> {
+    let text = pattern.to_string_lossy();
+    if path::is_stdin(pattern) || pattern.exists() || !text.contains(['*', '?', '[']) {
+        return Ok(vec![pattern.to_owned()]);
+    }
+    let found =
+        glob::glob(&text).map_err(|error| AnalysisError::Pattern { pattern: text.clone().into_owned(), why: error.msg.to_owned() })?;
+    let files: Vec<PathBuf> = found.filter_map(Result::ok).filter(|path| !path.is_dir()).collect();
+    if files.is_empty() { Err(AnalysisError::NoFile { pattern: text.into_owned() }) } else { Ok(files) }
+}
+
+/// Returns whether a file can be read only once: standard input, a named pipe, a device.
+pub(crate) fn is_pipe(file: &Path) -> bool {
+    path::is_stdin(file) || fs::metadata(file).is_ok_and(|file| !file.is_file())
+}
+
+/// Reads the first lines of a file that can be read again.
+pub(crate) fn first_lines(file: &Path) -> FirstLines {
+    let mut found = FirstLines::default();
+    if is_pipe(file) {
+        return found;
+    }
+    let Ok((text, _)) = open(file) else { return found };
+    for line in BufReader::new(text).take(limits::HEAD as u64).split(b'\n').take(limits::HEAD_LINES).map_while(Result::ok) {
+        let line = line.trim_ascii();
+        let Ok(head) = Head::of(line) else { continue };
+        found.ts = found.ts.or(Some(head.ts));
+        if head.kind == Some(Type::Start)
+            && let Ok(Record::Start(start)) = Record::parse(line, Type::Start)
+        {
+            found.interval_ns = found.interval_ns.max(Some(start.interval_ns));
+        }
+    }
+    found
+}
+
+/// Opens a file, decompresses it if necessary, and counts the octets read from the disk.
+pub(super) fn open(path: &Path) -> io::Result<(Text, Arc<AtomicU64>)> {
+    let file: Text = if path::is_stdin(path) { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
+    let done = Arc::new(AtomicU64::new(0));
+    let mut counted = Counted { inner: file, done: Arc::clone(&done) };
+    let mut magic = Vec::new();
+    counted.by_ref().take(ZSTD.len() as u64).read_to_end(&mut magic)?;
+    let is_compressed = magic == ZSTD;
+    let whole = io::Cursor::new(magic).chain(counted);
+    Ok((if is_compressed { Box::new(zstd::Decoder::new(whole)?) } else { Box::new(whole) }, done))
+}
+
+/// Returns whether a file that can be read again is compressed.
+pub(super) fn is_compressed(path: &Path) -> io::Result<bool> {
+    let mut magic = Vec::new();
+    File::open(path)?.take(ZSTD.len() as u64).read_to_end(&mut magic)?;
+    Ok(magic == ZSTD)
+}
+
+struct Counted {
+    inner: Text,
+    done: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.done.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// The lines of a file, one after the other.
+pub(crate) struct Lines {
+    text: BufReader<Text>,
+    /// Whether the compressed data ended in the middle of a frame.
+    pub(crate) is_cut: bool,
+}
+
+impl Lines {
+    /// Opens a file.
+    pub(crate) fn open(file: &Path) -> io::Result<Self> {
+        Ok(Self { text: BufReader::new(open(file)?.0), is_cut: false })
+    }
+
+    /// Reads the next line without its line feed; returns false at the end of the file. A line that
+    /// is longer than [`limits::LINE`] is cut to that length, and the remainder is skipped.
+    pub(crate) fn read(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
+        line.clear();
+        let mut read = match self.text.by_ref().take(limits::LINE as u64).read_until(b'\n', line) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                self.is_cut = true;
+                return Ok(false);
+            }
+            read => read?,
+        };
+        if read == 0 {
+            return Ok(false);
+        }
+        let mut is_whole = line.ends_with(b"\n");
+        while !is_whole && read > 0 {
+            let buffer = self.text.fill_buf()?;
+            read = buffer.len();
+            let end = memchr::memchr(b'\n', buffer);
+            is_whole = end.is_some();
+            let used = end.map_or(read, |end| end + 1);
+            self.text.consume(used);
+        }
+        if line.ends_with(b"\n") {
+            line.pop();
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_line_is_cut_and_the_next_line_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        fs::write(&path, [vec![b'x'; 3 * limits::LINE], b"\nnext\n\nlast".to_vec()].concat()).unwrap();
+        let (mut lines, mut line, mut all) = (Lines::open(&path).unwrap(), Vec::new(), Vec::new());
+        while lines.read(&mut line).unwrap() {
+            all.push((line.len(), line.first().copied()));
+        }
+        assert_eq!(all, [(limits::LINE, Some(b'x')), (4, Some(b'n')), (0, None), (4, Some(b'l'))]);
+    }
+}

@@ -1,0 +1,142 @@
+//! One port, one time, one value: merges the records of all samplers of a port.
+//!
+//! The records of a port arrive here in the order of their times. These rules apply:
+//!
+//! - Of records with equal `sampler` and `ts`, and of records of one sampler with equal `slot`, the
+//!   first counts. The others are copies.
+//! - A record describes only time that no earlier record of another sampler describes: its interval
+//!   is shortened. A record whose interval is covered completely is dropped. The intervals of one
+//!   sampler are left as they are: they touch, up to the jitter of the replies.
+//! - A record of a secondary waits for the next record of the primary, and gets only the time before
+//!   the interval of that record. If no primary answers, the secondary fills the gap.
+//! - If the query of a record began before the reply to another sampler arrived, the order of the
+//!   two readings is not known. The counters of the later record are then left out, because a
+//!   counter could seem to decrease.
+
+use std::collections::VecDeque;
+
+use super::limits;
+use crate::record::{Interval, Port, Record, Type};
+
+/// Numbers of port records that were left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Dropped {
+    /// Copies of another record.
+    pub(super) copies: u64,
+    /// Records whose time another sampler describes.
+    pub(super) covered: u64,
+}
+
+/// The records of a port so far.
+#[derive(Debug, Default)]
+pub(super) struct PortMerge {
+    /// Ends of the times that the data rates and the blocked share describe so far.
+    covered: [u64; 2],
+    last: Option<Last>,
+    /// Time of the last record of a primary, and the time between its last two records.
+    primary: Option<(u64, u64)>,
+    /// Records of a secondary that wait, as lines.
+    held: VecDeque<Held>,
+}
+
+/// The last record that was used.
+#[derive(Debug)]
+struct Last {
+    ts: u64,
+    slot: u64,
+    sampler: Box<str>,
+}
+
+#[derive(Debug)]
+struct Held {
+    line: Box<[u8]>,
+    ts: u64,
+    length_ns: u64,
+}
+
+/// Time between two records of a primary, if only one is known.
+const USUAL_STEP_NS: u64 = 1_000_000_000;
+
+/// Parses a line that was parsed before.
+fn port(line: &[u8], with_counters: bool) -> Option<Port<'_>> {
+    let record = if with_counters { Record::parse(line, Type::Port) } else { Record::parse_without_counters(line) };
+    match record {
+        Ok(Record::Port(port)) => Some(port),
+        _ => None,
+    }
+}
+
+impl PortMerge {
+    /// Adds a record; calls `put` for each record that counts now.
+    pub(super) fn add(&mut self, record: Port<'_>, line: &[u8], with_counters: bool, dropped: &mut Dropped, put: &mut dyn FnMut(Port<'_>)) {
+        if record.is_secondary() {
+            let now = record.ts;
+            self.held.push_back(Held { line: line.into(), ts: now, length_ns: record.time.map_or(0, Interval::length_ns) });
+            // The primary is silent for two intervals, or it has no records at all.
+            let is_due = |held: &Held| held.ts.saturating_add(2 * held.length_ns) < now;
+            while self.held.front().is_some_and(is_due) || self.held.len() > limits::HELD {
+                self.release_first([u64::MAX; 2], with_counters, dropped, put);
+            }
+            return;
+        }
+        let ends = [record.time, record.blocked_time].map(|time| time.map_or(record.ts, Interval::from));
+        while !self.held.is_empty() {
+            self.release_first(ends, with_counters, dropped, put);
+        }
+        let step = self.primary.map_or(USUAL_STEP_NS, |(ts, _)| record.ts - ts.min(record.ts));
+        self.primary = Some((record.ts, step));
+        self.use_record(record, [u64::MAX; 2], dropped, put);
+    }
+
+    /// Uses the records that wait: no further record comes.
+    pub(super) fn finish(&mut self, with_counters: bool, dropped: &mut Dropped, put: &mut dyn FnMut(Port<'_>)) {
+        while !self.held.is_empty() {
+            self.release_first([u64::MAX; 2], with_counters, dropped, put);
+        }
+    }
+
+    /// Uses the first record that waits, for the time before `ends`.
+    fn release_first(&mut self, ends: [u64; 2], with_counters: bool, dropped: &mut Dropped, put: &mut dyn FnMut(Port<'_>)) {
+        let Some(held) = self.held.pop_front() else { return };
+        let Some(record) = port(&held.line, with_counters) else { return };
+        // A record without rates adds nothing while the primary is active.
+        let is_idle = record.time.is_none() && record.blocked_time.is_none();
+        if is_idle && self.primary.is_some_and(|(ts, step)| ts.saturating_add(2 * step) >= record.ts) {
+            dropped.covered += 1;
+        } else {
+            self.use_record(record, ends, dropped, put);
+        }
+    }
+
+    fn use_record(&mut self, mut record: Port<'_>, ends: [u64; 2], dropped: &mut Dropped, put: &mut dyn FnMut(Port<'_>)) {
+        let mut is_other = false;
+        if let Some(last) = &self.last {
+            is_other = *last.sampler != *record.sampler;
+            if !is_other && last.slot == record.slot && record.slot > 0 {
+                dropped.copies += 1;
+                return;
+            }
+            if is_other && record.ts.saturating_sub(record.rtt_ns) < last.ts {
+                record.counters.clear();
+            }
+        }
+        let whole = [record.time, record.blocked_time];
+        let mut times = whole;
+        for ((time, covered), end) in times.iter_mut().zip(self.covered).zip(ends) {
+            *time = time.and_then(|time| time.within(if is_other { covered } else { 0 }, end));
+        }
+        [record.time, record.blocked_time] = times;
+        if whole != [None; 2] && times == [None; 2] {
+            dropped.covered += 1;
+            return;
+        }
+        for (covered, time) in self.covered.iter_mut().zip(times) {
+            *covered = (*covered).max(time.map_or(0, Interval::to));
+        }
+        match &mut self.last {
+            Some(last) if !is_other => (last.ts, last.slot) = (record.ts, record.slot),
+            last => *last = Some(Last { ts: record.ts, slot: record.slot, sampler: (*record.sampler).into() }),
+        }
+        put(record);
+    }
+}

@@ -1,0 +1,298 @@
+//! Reads recorded lines of any total size, and merges the recordings of all samplers in time.
+//!
+//! All files are read together, each in chunks of whole lines, so that they advance through the
+//! recorded time at the same pace. The lines of a port are sorted by time and merged: copies are
+//! dropped, and every moment is described by one record ([`merge`]). The order of the files and of
+//! their lines does not matter. Ports are divided into a fixed number of parts, which are folded in
+//! parallel, so the result does not depend on the number of threads. [`limits`] has the bounds of
+//! memory.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use ibnet::types::Printable;
+use rayon::prelude::*;
+
+use crate::error::AnalysisError;
+use crate::path;
+use crate::record::{Record, Type};
+
+mod edge;
+pub(crate) mod files;
+pub(crate) mod limits;
+mod merge;
+mod selection;
+mod shard;
+mod stream;
+
+use self::merge::Dropped;
+use self::selection::Selection;
+use self::shard::{Chunks, Shard, ShardCounts};
+use self::stream::{Stream, joined};
+
+/// A state that is built from records one after the other.
+///
+/// All records and events of a port go to one state, in the order of time, without copies. Their
+/// [`time`](crate::record::Port::time)s lie within the selected time, and those of different
+/// samplers do not overlap. All records without a port and of one type go to one state, in the
+/// order of time, without copies.
+pub trait Fold: Clone + Send {
+    /// Returns whether the fold uses records of this type; other records are counted and not
+    /// parsed.
+    fn uses(&self, _kind: Type) -> bool {
+        true
+    }
+
+    /// Returns whether the fold uses the counters of port records; parsing is faster without them.
+    /// With counters, the fold gets records with [`is_edge`](crate::record::Port::is_edge) at the
+    /// edges of the selected time.
+    fn uses_counters(&self) -> bool {
+        true
+    }
+
+    /// Returns whether the fold evaluates the queries of each sampler, not the ports. It then also
+    /// gets the records whose time another record describes; only copies are dropped.
+    fn uses_every_query(&self) -> bool {
+        false
+    }
+
+    /// Adds one record.
+    fn add(&mut self, record: &Record<'_>);
+
+    /// Merges the state of other ports.
+    fn merge(&mut self, other: Self);
+}
+
+/// The files to read and the time range.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Inputs {
+    /// Files without repetitions; `-` is standard input.
+    pub files: Vec<PathBuf>,
+    /// Start of the time range in nanoseconds since 1970, inclusive; `start` records always count.
+    pub from: Option<u64>,
+    /// End of the time range in nanoseconds since 1970, exclusive; `start` records always count.
+    pub to: Option<u64>,
+}
+
+/// Counts of a finished reading.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ReadSummary {
+    /// Number of lines that are not blank.
+    pub lines: u64,
+    /// Number of lines that are not records.
+    pub invalid: u64,
+    /// The first line that is not a record.
+    pub first_invalid: Option<InvalidLine>,
+    /// Number of records that are copies of another record.
+    pub copies: u64,
+    /// Number of port records whose time the records of another sampler describe.
+    pub covered: u64,
+    /// Files that were not read completely.
+    pub incomplete: Vec<IncompleteFile>,
+    /// Time that the records describe within the time range, without `start` records: start and end
+    /// in nanoseconds since 1970.
+    pub span: Option<(u64, u64)>,
+}
+
+/// A line that is not a record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InvalidLine {
+    /// Path of the file.
+    pub file: String,
+    /// Line number, from 1.
+    pub line: u64,
+    /// The parse error.
+    pub why: String,
+}
+
+/// A file that was not read completely.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IncompleteFile {
+    /// Path of the file.
+    pub file: String,
+    /// What is wrong with the file.
+    pub fault: FileFault,
+}
+
+/// A fault of a file that is a warning, because other files have records.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FileFault {
+    /// The compressed data ends in the middle of a frame.
+    Cut,
+    /// The file has no record; the fault of the first line, `None` if the file is empty.
+    NoRecord(Option<String>),
+}
+
+impl fmt::Display for IncompleteFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = Printable(&self.file);
+        match &self.fault {
+            FileFault::Cut => write!(f, "{file}: the compressed data is cut off; the lines before the cut were read"),
+            FileFault::NoRecord(None) => write!(f, "{file}: it has no record (it is empty)"),
+            FileFault::NoRecord(Some(why)) => write!(f, "{file}: it has no record (first line: {})", Printable(why)),
+        }
+    }
+}
+
+impl Inputs {
+    /// Expands the arguments of a command. The name of an existing file is that file; any other
+    /// argument is a pattern.
+    ///
+    /// # Errors
+    /// Returns an error if a pattern is malformed or matches no file.
+    pub fn new(patterns: &[PathBuf]) -> Result<Self, AnalysisError> {
+        let mut files = Vec::new();
+        let mut known = rustc_hash::FxHashSet::default();
+        for pattern in patterns {
+            for file in files::expand(pattern)? {
+                // A file that is given twice, or matches two patterns, is read once.
+                if known.insert(std::fs::canonicalize(&file).unwrap_or_else(|_| file.clone())) {
+                    files.push(file);
+                }
+            }
+        }
+        Ok(Self { files, from: None, to: None })
+    }
+}
+
+/// Folds all records of the inputs.
+///
+/// # Errors
+/// Returns an error if a file is unreadable, or if no file has a record.
+pub fn read<F: Fold>(inputs: &Inputs, empty: &F) -> Result<(F, ReadSummary), AnalysisError> {
+    read_with_progress(inputs, empty, &|_, _| {})
+}
+
+/// Folds all records of the inputs. Calls `progress` from time to time with the octets that were
+/// read so far and with the size of all files in octets.
+///
+/// # Errors
+/// Returns an error if a file is unreadable, or if no file has a record.
+pub fn read_with_progress<F: Fold>(
+    inputs: &Inputs,
+    empty: &F,
+    progress: &(dyn Fn(u64, u64) + Sync),
+) -> Result<(F, ReadSummary), AnalysisError> {
+    let first: Vec<files::FirstLines> = inputs.files.iter().map(|file| files::first_lines(file)).collect();
+    let longest_ns = first.iter().filter_map(|first| first.interval_ns).max().unwrap_or(0);
+    let reach_ns = limits::REACH_NS.max(longest_ns.saturating_mul(4));
+    let selection = Selection::new(empty, inputs.from, inputs.to, reach_ns);
+    let streams = inputs.files.iter().zip(first).enumerate().map(|(number, (path, first))| Stream::new(number, path.clone(), first));
+    let mut streams: Vec<Stream> = streams.collect();
+    let total = inputs.files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|metadata| metadata.len()).sum();
+    let shards = match fold_streams(&mut streams, empty, &selection, &|done| progress(done, total))? {
+        Some(shards) => shards,
+        None => {
+            // A file is not in the order of time. All such files are found and sorted at once.
+            streams.par_iter_mut().try_for_each(|stream| stream.restart().map_err(|source| unreadable(stream, source)))?;
+            fold_streams(&mut streams, empty, &selection, &|done| progress(done, total))?.unwrap_or_default()
+        }
+    };
+    let mut counts = Vec::with_capacity(shards.len());
+    let mut all: Option<F> = None;
+    for shard in shards {
+        counts.push(shard.counts);
+        match &mut all {
+            Some(all) => all.merge(shard.fold),
+            None => all = Some(shard.fold),
+        }
+    }
+    Ok((all.unwrap_or_else(|| empty.clone()), summary(streams, counts)?))
+}
+
+fn unreadable(stream: &Stream, source: std::io::Error) -> AnalysisError {
+    AnalysisError::Read { name: path::display_name(&stream.path), source }
+}
+
+/// Folds all streams; returns `None` if a stream is not in the order of time.
+fn fold_streams<F: Fold>(
+    streams: &mut [Stream],
+    empty: &F,
+    selection: &Selection,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Option<Vec<Shard<F>>>, AnalysisError> {
+    let mut shards: Vec<Shard<F>> = (0..limits::SHARDS).map(|_| Shard::new(empty.clone())).collect();
+    let mut chunks = Chunks::default();
+    loop {
+        // All lines before this time were read. They are folded while the next chunks are read.
+        let before = streams.iter().filter_map(Stream::watermark).min();
+        let fold = || shards.par_iter_mut().for_each(|shard| shard.fold_before(before, &chunks, selection));
+        let (read, ()) = rayon::join(|| read_round(streams, selection), fold);
+        progress(streams.iter().map(Stream::done).sum());
+        let Some(before) = before else { break };
+        chunks.free(before);
+        for (chunk, lines) in read? {
+            if lines.is_empty() {
+                continue;
+            }
+            let number = chunks.put(chunk);
+            lines.into_iter().for_each(|line| shards[line.key.shard()].put(stream::LineRef { chunk: number, ..line }));
+        }
+        if streams.iter().any(|stream| stream.is_disordered) {
+            return Ok(None);
+        }
+    }
+    shards.par_iter_mut().for_each(|shard| shard.finish(selection));
+    Ok(Some(shards))
+}
+
+/// Reads a chunk of each stream that is behind.
+fn read_round(streams: &mut [Stream], selection: &Selection) -> Result<Vec<(stream::Chunk, Vec<stream::LineRef>)>, AnalysisError> {
+    let Some(last) = streams.iter().filter(|stream| stream.watermark().is_some()).min_by_key(|stream| stream.watermark()) else {
+        return Ok(Vec::new());
+    };
+    // Streams that will be the last ones soon are read too.
+    let behind = last.watermark().map(|watermark| watermark.saturating_add(last.reached_ns / 2));
+    let mut chosen: Vec<&mut Stream> =
+        streams.iter_mut().filter(|stream| stream.watermark().is_some_and(|watermark| Some(watermark) <= behind)).collect();
+    let size = (limits::ROUND / chosen.len().max(1)).clamp(limits::SMALL_CHUNK, limits::CHUNK);
+    chosen.par_iter_mut().map(|stream| stream.read(size, selection).map_err(|source| unreadable(stream, source))).collect()
+}
+
+/// Sums the counts of all files and parts.
+fn summary(streams: Vec<Stream>, counts: Vec<ShardCounts>) -> Result<ReadSummary, AnalysisError> {
+    let mut summary = ReadSummary::default();
+    for ShardCounts { dropped: Dropped { copies, covered }, span, .. } in &counts {
+        (summary.copies, summary.covered) = (summary.copies + copies, summary.covered + covered);
+        summary.span = joined(summary.span, *span);
+    }
+    let mut has_record = false;
+    for (number, Stream { path, tally, is_cut, .. }) in streams.into_iter().enumerate() {
+        let file = path::display_name(&path);
+        let (mut invalid, mut first_invalid) = (tally.invalid, tally.first_invalid);
+        for (count, line, why) in counts.iter().filter_map(|counts| counts.invalid.get(&number)) {
+            invalid += count;
+            if first_invalid.as_ref().is_none_or(|(first, _)| line < first) {
+                first_invalid = Some((*line, why.clone()));
+            }
+        }
+        let lines = tally.lines - tally.blank;
+        summary.lines += lines;
+        summary.invalid += invalid;
+        summary.span = joined(summary.span, tally.span);
+        if is_cut {
+            summary.incomplete.push(IncompleteFile { file: file.clone(), fault: FileFault::Cut });
+        }
+        if invalid == lines {
+            let why = first_invalid.as_ref().map(|(_, why)| why.clone());
+            summary.incomplete.push(IncompleteFile { file: file.clone(), fault: FileFault::NoRecord(why) });
+        } else {
+            has_record = true;
+        }
+        if summary.first_invalid.is_none() {
+            summary.first_invalid = first_invalid.map(|(line, why)| InvalidLine { file, line, why });
+        }
+    }
+    if has_record {
+        return Ok(summary);
+    }
+    let fault = summary.incomplete.into_iter().find_map(|IncompleteFile { file, fault }| match fault {
+        FileFault::NoRecord(why) => Some((file, why)),
+        FileFault::Cut => None,
+    });
+    let (name, why) = fault.unwrap_or_default();
+    Err(AnalysisError::NoRecord { name, why })
+}
+
+#[cfg(test)]
+mod tests;

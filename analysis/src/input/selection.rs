@@ -1,0 +1,57 @@
+//! The records that a fold needs: types and time range.
+
+use super::Fold;
+use crate::record::Type;
+
+/// The types of records and the time range that a fold uses.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Selection {
+    /// Start of the time range, inclusive.
+    pub(super) from: u64,
+    /// End of the time range, exclusive.
+    pub(super) to: u64,
+    /// Whether the time range has an edge.
+    pub(super) is_range: bool,
+    /// Nanoseconds before and after the time range in which port records are read.
+    reach_ns: u64,
+    pub(super) uses_counters: bool,
+    pub(super) uses_every_query: bool,
+    uses: [bool; Type::ALL.len()],
+}
+
+impl Selection {
+    pub(super) fn new<F: Fold>(fold: &F, from: Option<u64>, to: Option<u64>, reach_ns: u64) -> Self {
+        Self {
+            from: from.unwrap_or(0),
+            to: to.unwrap_or(u64::MAX),
+            is_range: from.is_some() || to.is_some(),
+            reach_ns,
+            uses_counters: fold.uses_counters(),
+            uses_every_query: fold.uses_every_query(),
+            uses: Type::ALL.map(|kind| fold.uses(kind)),
+        }
+    }
+
+    /// Returns whether a point in time is within the time range. The last nanosecond of a `u64`
+    /// belongs to a range without an end.
+    pub(super) fn contains(&self, ts: u64) -> bool {
+        self.from <= ts && (ts < self.to || self.to == u64::MAX)
+    }
+
+    /// Returns whether the counters of a record can be the last ones before the end of the range.
+    pub(super) fn is_near_end(&self, ts: u64) -> bool {
+        self.to < u64::MAX && ts >= self.to.saturating_sub(self.reach_ns)
+    }
+
+    /// Returns whether the fold needs a record. A port record of a later time can describe a part
+    /// of the time range, and the counters on both sides of an edge determine the increase.
+    pub(super) fn needs(&self, kind: Type, ts: u64) -> bool {
+        let before = if self.uses_counters { self.reach_ns } else { 0 };
+        self.uses[kind as usize]
+            && match kind {
+                Type::Start => true,
+                Type::Port => ts >= self.from.saturating_sub(before) && ts <= self.to.saturating_add(self.reach_ns),
+                Type::Sweep | Type::Histogram | Type::Event => self.contains(ts),
+            }
+    }
+}

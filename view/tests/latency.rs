@@ -1,0 +1,145 @@
+//! Runs `ibnet-view latency` and `sweeps` on records whose modes, causes and shifts are known.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::fs;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+/// Time after which a hanging program is stopped. It is not a limit of speed.
+const HANGS: Duration = Duration::from_secs(60);
+
+const SECOND: u64 = 1_000_000_000;
+const SLOT: u64 = 1_795_262_400;
+const SLOTS: u64 = 100;
+const DEVICES: u64 = 40;
+
+/// Returns a number from 0 to 999 that looks random.
+fn noise(seed: u64) -> u64 {
+    let mixed = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32 & 0xffff
+}
+
+/// Returns the records of a sampler. Half of the devices are HCAs, at about 65 us, and half are
+/// switches, at about 150 us; a tenth of the values is at the other time. Device 7 is `late` slower.
+fn lines(late: u64) -> String {
+    let mut text = format!(
+        "{{\"type\":\"start\",\"ts\":{},\"slot\":{SLOT},\"sampler\":\"s\",\"interval_ns\":{SECOND},\"clock_ns\":25}}\n",
+        SLOT * SECOND
+    );
+    for slot in SLOT..SLOT + SLOTS {
+        for device in 0..DEVICES {
+            let seed = slot * DEVICES + device;
+            let is_hca = device % 2 == 1;
+            let center = if is_hca == (noise(seed) % 10 > 0) { 65_000 } else { 150_000 };
+            // A triangular distribution, 20 % wide.
+            let spread = (noise(seed + 7_000_000) + noise(seed + 9_000_000)) * center / 5 / 0xffff;
+            let ns = 25 + center * 8 / 10 + spread + if device == 7 { late } else { 0 };
+            let kind = if is_hca { "hca" } else { "switch" };
+            text += &format!(
+                "{{\"type\":\"port\",\"ts\":{},\"slot\":{slot},\"sampler\":\"s\",\"guid\":\"0x{device:016x}\",\"port\":1,\"lid\":1,\"node\":\"n{device}\",\"kind\":\"{kind}\",\"hops\":{},\"status\":\"ok\",\"rtt_ns\":{},\"rtt_min_ns\":{ns},\"mads\":2}}\n",
+                slot * SECOND + 1_000_000 + device,
+                device % 3,
+                2 * ns
+            );
+        }
+        text += &format!(
+            "{{\"type\":\"sweep\",\"ts\":{},\"slot\":{slot},\"sampler\":\"s\",\"ca\":\"sim\",\"ca_port\":1,\"duration_ns\":{},\"decode_ns\":500000,\"ports\":40,\"ok\":39,\"timeout\":1,\"lines_lost\":{}}}\n",
+            slot * SECOND + SECOND / 2,
+            4_000_000 + slot % 2 * 2_000_000,
+            u64::from(slot == SLOT)
+        );
+    }
+    text
+}
+
+fn recorded() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("monday.jsonl"), lines(0)).unwrap();
+    fs::write(dir.path().join("tuesday.jsonl"), lines(40_000)).unwrap();
+    dir
+}
+
+struct Run {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+fn run(dir: &TempDir, args: &[&str]) -> Run {
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-view"));
+    let output = command.current_dir(dir).env("TZ", "UTC").env("NO_COLOR", "1").args(args).timeout(HANGS).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Run { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+fn json(run: &Run) -> serde_json::Value {
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    serde_json::from_str(&run.stdout).unwrap()
+}
+
+#[test]
+fn modes_are_named_with_their_cause() {
+    let dir = recorded();
+    for bins in ["log", "fixed:5us"] {
+        let Run { code, stdout, stderr } = run(&dir, &["latency", "monday.jsonl", "--bins", bins, "-o", "latency.png"]);
+        assert_eq!(code, 0, "{stderr}");
+        let modes = stdout.lines().find(|line| line.starts_with("two modes: ")).unwrap_or_else(|| panic!("{stdout}"));
+        let shares: Vec<f64> = modes.split(['(', ';']).filter_map(|part| part.split(" %").next()?.trim().parse().ok()).collect();
+        let numbers: Vec<f64> = modes.split([' ', ',']).filter_map(|part| part.parse().ok()).collect();
+        assert!((60.0..70.0).contains(&numbers[0]) && modes.contains("% hca") && modes.contains("% switch"), "{modes}");
+        assert!(shares.iter().step_by(2).all(|share| (85.0..95.0).contains(share)), "{modes}");
+        assert!(stdout.contains("kind separates the modes best. Scores: kind 0."), "{stdout}");
+        assert!(stdout.contains("Least of each device: its shortest single round trip."), "{stdout}");
+    }
+    assert_eq!(run(&dir, &["latency", "monday.jsonl", "--bins", "fixed:0us"]).code, 2);
+}
+
+#[test]
+fn recordings_are_compared_and_devices_ranked() {
+    let dir = recorded();
+    let args = ["latency", "tuesday.jsonl", "--name", "tue", "--compare", "mon=monday.jsonl", "--compare", "again=monday.jsonl"];
+    let Run { code, stdout, stderr } = run(&dir, &[&args[..], &["--top", "1", "-o", "compared.svg"]].concat());
+    assert_eq!(code, 0, "{stderr}");
+    let devices: Vec<_> = stdout.lines().filter(|line| line.starts_with('n')).collect();
+    assert!(devices.len() == 3 && devices.iter().all(|line| line.starts_with("n7 ")), "{stdout}");
+    let shift = ["tue", "100", "105", "us", "+40"];
+    let cells: Vec<_> = devices[2].split_whitespace().skip(1).collect();
+    assert!(cells[..2] == shift[..2] && cells.contains(&"us"), "{cells:?}");
+    let svg = fs::read_to_string(dir.path().join("compared.svg")).unwrap();
+    assert!(svg.contains("all values: cumulative share") && svg.contains(">again<"), "{svg}");
+    let all = json(&run(&dir, &[&args[..], &["--format", "json"]].concat()));
+    let rows = all["rows"].as_array().unwrap();
+    let n7 = rows.iter().find(|row| row["name"] == "n7" && row["recording"] == "tue").unwrap();
+    let shift = n7["shift_ns"].as_f64().unwrap();
+    assert!((shift - 40_000.0).abs() < 400.0, "{n7}");
+    assert!(n7["distance"].as_f64().unwrap() > 0.8 && n7["by"] == "device", "{n7}");
+    let again = rows.iter().find(|row| row["name"] == "all" && row["recording"] == "again").unwrap();
+    assert_eq!((&again["shift_ns"], &again["distance"]), (&0.0.into(), &0.0.into()));
+    for wrong in ["=monday.jsonl", "mon="] {
+        assert_eq!(run(&dir, &["latency", "tuesday.jsonl", "--compare", wrong]).code, 2, "{wrong}");
+    }
+}
+
+#[test]
+fn sweeps_are_reported_as_text_json_and_csv() {
+    let dir = recorded();
+    let text = run(&dir, &["sweeps", "monday.jsonl", "-o", "sweeps.svg"]);
+    assert_eq!(text.code, 0, "{}", text.stderr);
+    let sampler: Vec<_> = text.stdout.lines().find(|line| line.starts_with("s ")).unwrap().split_whitespace().collect();
+    assert_eq!(sampler[..15], ["s", "100", "0", "97.5", "%", "1", "4", "ms", "5", "ms", "6", "ms", "1", "ms", "500"], "{}", text.stdout);
+    assert!(fs::read_to_string(dir.path().join("sweeps.svg")).unwrap().contains("duration of sweeps by sampler"));
+    let found = json(&run(&dir, &["sweeps", "monday.jsonl", "--format", "json"]));
+    assert_eq!(found["from_ns"].as_u64(), Some(SLOT * SECOND + 1_000_000));
+    let row = &found["rows"][0];
+    assert_eq!((&row["sampler"], &row["slots"], &row["complete"], &row["lost"]), (&"s".into(), &100.into(), &0.975.into(), &1.into()));
+    for (name, expected) in [("min", 4e6), ("mean", 5e6), ("max", 6e6), ("sd", 1e6)] {
+        assert!((row["duration_ns"][name].as_f64().unwrap() - expected).abs() < 1.0, "{name}: {row}");
+        let decode = if name == "sd" { 0.0 } else { 5e5 };
+        assert_eq!(row["decode_ns"][name].as_f64(), Some(decode), "{name}: {row}");
+    }
+    let csv = run(&dir, &["sweeps", "monday.jsonl", "--format", "csv"]).stdout;
+    assert!(csv.starts_with("from_ns,to_ns,sampler,ca,ca_port,slots,missed,complete,lost,duration_ns_min,"), "{csv}");
+    let wrong = run(&dir, &["sweeps", "monday.jsonl", "-o", "sweeps.pdf"]);
+    assert!(wrong.code == 1 && wrong.stderr.contains("FILE.svg or FILE.png"), "{}", wrong.stderr);
+}
