@@ -132,7 +132,7 @@ pub struct SweepReport {
     /// Sums of both, of all samplers.
     pub total: Distribution,
     /// Durations of compound queries by device kind, less the timer cost of each MAD.
-    pub compound: BTreeMap<String, Distribution>,
+    pub compound: BTreeMap<&'static str, Distribution>,
     /// Timer cost of each sampler in nanoseconds.
     pub clocks: BTreeMap<String, u64>,
 }
@@ -168,10 +168,7 @@ impl Sweeps {
             let help = "give complete files of `ibnet-sweep`, and check --from and --to".to_owned();
             return Err(AnalysisError::Nothing { what: "no `sweep` record in the time range".to_owned(), help });
         }
-        let mut compound: BTreeMap<String, Distribution> = BTreeMap::new();
-        for ((_, kind), values) in self.compound.finish(&self.clocks) {
-            compound.entry(kind).or_default().merge(&values);
-        }
+        let compound = self.compound.finish(&self.clocks);
         let (mut sweep, mut decode, mut total) = (Distribution::default(), Distribution::default(), Distribution::default());
         let (mut rows, mut courses) = (Vec::new(), Vec::new());
         for (Worker { sampler, ca, ca_port }, sums) in self.workers {

@@ -1,6 +1,5 @@
 //! Latency: the density of the values and their cumulative share, for each grouping.
 
-use ibnet::types::Printable;
 use ibnet_analysis::latency::bins::Bins;
 use ibnet_analysis::latency::compare::{self, Recording};
 use ibnet_analysis::latency::distribution::Distribution;
@@ -185,7 +184,7 @@ impl LatencyPicture {
 
 impl Panel {
     fn new(name: &str) -> Self {
-        Self { name: Printable(name).to_string(), curves: Vec::new(), more: 0, modes: Vec::new() }
+        Self { name: name.to_owned(), curves: Vec::new(), more: 0, modes: Vec::new() }
     }
 
     /// Adds a curve for each group with values, as many as there are styles.
@@ -199,7 +198,7 @@ impl Panel {
 
 impl Curve {
     fn new(name: &str, values: &Distribution, style: Style) -> Self {
-        Self { name: Printable(name).to_string(), values: values.clone(), style }
+        Self { name: name.to_owned(), values: values.clone(), style }
     }
 }
 
@@ -207,6 +206,10 @@ impl Drawing for LatencyPicture {
     fn size(&self) -> (u32, u32) {
         let height = TOP + ROW * self.panels.len() as i32;
         ((LEFT + 2 * PLOT + BETWEEN + LEGEND) as u32, height as u32)
+    }
+
+    fn title(&self) -> String {
+        self.title.clone()
     }
 
     fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Drawn<DB> {

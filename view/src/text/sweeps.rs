@@ -28,7 +28,7 @@ pub fn report(report: &SweepReport) -> String {
     let mut all = Distribution::default();
     for (kind, values) in &report.compound {
         all.merge(values);
-        table.add_row(duration(&Printable(kind).to_string(), values));
+        table.add_row(duration(kind, values));
     }
     if report.compound.len() > 1 {
         table.add_row(duration("all", &all));
