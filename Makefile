@@ -1,6 +1,6 @@
 # The two commands for a first look: `make demo` and `make test`. `make help` lists all targets.
 
-.PHONY: help deps tools build build-full dist install demo test soak lint deny advisories bench fuzz clean
+.PHONY: help deps tools build build-full dist install demo test test-kernel soak lint deny advisories bench fuzz clean
 
 CARGO ?= cargo
 # zstd's C code takes a minute of CPU time to compile: the library of the system is used where it is
@@ -91,6 +91,14 @@ test: deps tools ## Run all tests that need no hardware, with the real tools, se
 	IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN_TESTS) $(ALL)
 	$(RUN) $(if $(NEXTEST),nextest run,test) -p ibnet --no-default-features --test features
 	$(RUN) test --doc $(ALL)
+
+# The guests run the programs of `make build`. KERNEL_PROGRAMS=target/debug uses those of `cargo
+# build`, and KERNEL_SCENARIOS="10-first-light 60-plug" runs only these files.
+KERNEL_PROGRAMS ?= target/release
+KERNEL_SCENARIOS ?=
+
+test-kernel: $(if $(filter target/release,$(KERNEL_PROGRAMS)),build) ## Test with two Linux kernels and a mock HCA in QEMU; nothing is installed
+	./tests/kernel/run $(KERNEL_PROGRAMS) $(KERNEL_SCENARIOS)
 
 # Number of repetitions of `make soak`.
 SOAK_RUNS ?= 20

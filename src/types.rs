@@ -78,7 +78,12 @@ impl Lid {
 
 impl fmt::Display for Guid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#018x}", self.0)
+        // Each record has two GUIDs, and a plan four for each port: `{:#018x}` takes ten times as long.
+        let mut text = *b"0x0000000000000000";
+        for (place, digit) in text[2..].iter_mut().zip((0..16).rev()) {
+            *place = b"0123456789abcdef"[(self.0 >> (4 * digit)) as usize & 0xf];
+        }
+        f.write_str(str::from_utf8(&text).unwrap_or_default())
     }
 }
 
@@ -314,6 +319,13 @@ mod tests {
         assert_eq!("0x7cfe9003003b4bde".parse(), Ok(Guid(0x7cfe_9003_003b_4bde)));
         for cut in ["0x7cfe9003003b4bd", "7cfe9003003b4bde", "0x", "", "0x7cfe9003003b4bdef", "0x+cfe9003003b4bde"] {
             assert!(cut.parse::<Guid>().is_err(), "{cut:?} was parsed");
+        }
+    }
+
+    #[test]
+    fn guid_is_written_with_sixteen_digits() {
+        for guid in [0, 1, 0xdead_beef, 0x7cfe_9003_003b_4bde, u64::MAX] {
+            assert_eq!(Guid(guid).to_string(), format!("{guid:#018x}"));
         }
     }
 

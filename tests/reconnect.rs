@@ -110,7 +110,7 @@ impl Hca {
         if fails {
             return Err(TransportError::new("umad_open_port", Errno::NXIO.raw_os_error()).into());
         }
-        Ok(Opened { transport: self.open(), pkey_index: 0, pkey_table: Vec::new() })
+        Ok(Opened { transport: self.open(), hca: None, pkey_index: 0, pkey_table: Vec::new() })
     }
 
     /// Breaks the transport that is open now, and the next attempts.

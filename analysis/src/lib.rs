@@ -37,6 +37,8 @@ mod path;
 pub mod ports;
 pub mod replay;
 pub mod rows;
+pub mod shares;
+pub mod stat;
 mod suggest;
 pub mod sweeps;
 pub mod trees;

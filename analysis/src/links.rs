@@ -11,9 +11,12 @@ use std::fmt;
 use ibnet::types::NodeKind;
 use serde::Serialize;
 
+use crate::hosts::Hosts;
 use crate::ports::checkpoints::EndComparison;
 use crate::ports::{PortKey, PortName, PortSummary};
 use crate::rows::Row;
+use crate::shares::Distributions;
+use crate::stat::Stat;
 
 /// A link with both ends and both directions.
 #[derive(Clone, PartialEq, Debug)]
@@ -39,23 +42,24 @@ pub struct End {
     pub kind: Option<NodeKind>,
 }
 
-/// Traffic of one direction; unknown values are `None`.
+/// Traffic of one direction; unknown values are `None`. `utilization` and `blocked` are the statistic
+/// with which the links were found.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Direction {
     /// Mean data rate in Gb/s.
     pub gbps: Option<f64>,
-    /// Mean share of the data rate of the link, 0 to 1.
+    /// Share of the data rate of the link, 0 to 1.
     pub utilization: Option<f64>,
     /// Largest share of the data rate in a slot, 0 to 1.
     pub peak: Option<f64>,
-    /// Mean share of the time in which the sending port had data and no credit, 0 to 1.
+    /// Share of the time in which the sending port had data and no credit, 0 to 1.
     pub blocked: Option<f64>,
 }
 
 /// Order of a list of links, largest value first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LinkOrder {
-    /// Mean share of the data rate, of the direction with the larger value.
+    /// Share of the data rate, of the direction with the larger value.
     #[default]
     Utilization,
     /// Share of the time in which a port was blocked, of the direction with the larger value.
@@ -73,17 +77,20 @@ pub struct LinkRow {
     pub to: PortName,
     /// Width and speed, such as `4xEDR`.
     pub link: String,
+    /// Statistic of the utilizations and blocked shares below: `mean`, `peak`, or a percentile such
+    /// as `p95`, of all slots.
+    pub stat: String,
     /// Mean data rate in Gb/s.
     pub xmit_gbps: Option<f64>,
-    /// Mean share of the data rate of the link, 0 to 1.
+    /// Share of the data rate of the link, 0 to 1.
     pub xmit_utilization: Option<f64>,
     /// Largest share of the data rate in a slot, 0 to 1.
     pub xmit_utilization_peak: Option<f64>,
-    /// Mean share of the time in which the sending port had data and no credit, 0 to 1.
+    /// Share of the time in which the sending port had data and no credit, 0 to 1.
     pub blocked: Option<f64>,
-    /// Mean share of the data rate in the other direction, 0 to 1.
+    /// Share of the data rate in the other direction, 0 to 1.
     pub back_utilization: Option<f64>,
-    /// Mean share of the time in which the receiving port was blocked as a sender, 0 to 1.
+    /// Share of the time in which the receiving port was blocked as a sender, 0 to 1.
     pub back_blocked: Option<f64>,
     /// Increase of the error counters of both ends over the time range.
     pub errors: u64,
@@ -100,6 +107,7 @@ impl Row for LinkRow {
         "to_port",
         "to_node",
         "link",
+        "stat",
         "xmit_gbps",
         "xmit_utilization",
         "xmit_utilization_peak",
@@ -130,8 +138,14 @@ pub struct DisagreementRow {
     pub seconds: f64,
 }
 
-/// Returns all links of the ports, in the order of the GUIDs.
+/// Returns all links of the ports by their means, in the order of the GUIDs.
 pub fn find(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<Link> {
+    find_by(ports, Stat::Mean, &Distributions::default())
+}
+
+/// Returns all links of the ports by a statistic, in the order of the GUIDs. Percentiles are those
+/// of the distributions.
+pub fn find_by(ports: &BTreeMap<PortKey, PortSummary>, stat: Stat, distributions: &Distributions) -> Vec<Link> {
     let mut links = Vec::new();
     for (key, port) in ports {
         let Some(peer) = port.peer else { continue };
@@ -145,7 +159,10 @@ pub fn find(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<Link> {
         links.push(Link {
             ends: [End { port: PortName::new(&port.node, *key), kind: port.kind }, far],
             rate: port.link.clone(),
-            directions: [Direction::between(Some(port), other), Direction::between(other, Some(port))],
+            directions: {
+                let (one, two) = (Load::of(*key, port, stat, distributions), other.map(|other| Load::of(peer, other, stat, distributions)));
+                [Direction::between(Some(&one), two.as_ref()), Direction::between(two.as_ref(), Some(&one))]
+            },
             errors: port.error_sum().saturating_add(other.map_or(0, PortSummary::error_sum)),
             compared: other.and_then(|other| port.checkpoints.compare(&other.checkpoints, port.gbps()?.max(port.fastest_gbps))),
         });
@@ -162,17 +179,44 @@ pub fn sorted(links: &[Link], order: LinkOrder) -> Vec<Link> {
     sorted
 }
 
-impl Direction {
-    /// Evaluates the traffic from one port to the other.
-    fn between(from: Option<&PortSummary>, to: Option<&PortSummary>) -> Self {
-        let pick = |sent: fn(&PortSummary) -> Option<f64>, received: fn(&PortSummary) -> Option<f64>| {
-            from.and_then(sent).or_else(|| to.and_then(received))
+/// Load of a port over the time range. The first value is of sent data, the second of received data.
+struct Load {
+    gbps: [Option<f64>; 2],
+    utilization: [Option<f64>; 2],
+    peak: [Option<f64>; 2],
+    blocked: Option<f64>,
+}
+
+impl Load {
+    fn of(key: PortKey, port: &PortSummary, stat: Stat, distributions: &Distributions) -> Self {
+        let all = &port.all;
+        let means = [all.xmit_utilization, all.rcv_utilization, all.blocked];
+        let [xmit, rcv, blocked] = match stat {
+            Stat::Mean => means.map(|mean| mean.mean()),
+            Stat::Peak => means.map(|mean| mean.peak()),
+            Stat::Percentile(thousandths) => distributions.get(key).map_or([None; 3], |shares| {
+                [&shares.xmit_utilization, &shares.rcv_utilization, &shares.blocked].map(|shares| shares.percentile(thousandths))
+            }),
         };
         Self {
-            gbps: pick(|port| port.all.xmit.mean(), |port| port.all.rcv.mean()),
-            utilization: pick(|port| port.all.xmit_utilization.mean(), |port| port.all.rcv_utilization.mean()),
-            peak: pick(|port| port.all.xmit_utilization.peak(), |port| port.all.rcv_utilization.peak()),
-            blocked: from.and_then(|port| port.all.blocked.mean()),
+            gbps: [all.xmit.mean(), all.rcv.mean()],
+            utilization: [xmit, rcv],
+            peak: [all.xmit_utilization.peak(), all.rcv_utilization.peak()],
+            blocked,
+        }
+    }
+}
+
+impl Direction {
+    /// Evaluates the traffic from one port to the other.
+    fn between(from: Option<&Load>, to: Option<&Load>) -> Self {
+        let pick =
+            |sent: fn(&Load) -> Option<f64>, received: fn(&Load) -> Option<f64>| from.and_then(sent).or_else(|| to.and_then(received));
+        Self {
+            gbps: pick(|load| load.gbps[0], |load| load.gbps[1]),
+            utilization: pick(|load| load.utilization[0], |load| load.utilization[1]),
+            peak: pick(|load| load.peak[0], |load| load.peak[1]),
+            blocked: from.and_then(|load| load.blocked),
         }
     }
 
@@ -210,18 +254,25 @@ impl Link {
         Self { ends: [other, one], directions: [self.directions[1], self.directions[0]], compared, ..self }
     }
 
+    /// Returns whether one of the ends belongs to one of these hosts.
+    pub fn is_at(&self, hosts: &Hosts) -> bool {
+        self.ends.iter().any(|end| hosts.contains_node(&end.port.node))
+    }
+
     /// Returns whether the ends counted different numbers of octets, beyond the tolerance.
     pub fn disagrees(&self) -> bool {
         self.compared.is_some_and(|compared| compared.missing() != (0, 0))
     }
 
-    /// Returns the row of the link in the JSON output.
-    pub fn row(&self) -> LinkRow {
+    /// Returns the row of the link in the JSON output. `stat` is the statistic with which the links
+    /// were found.
+    pub fn row(&self, stat: Stat) -> LinkRow {
         let ([from, to], [out, back]) = (&self.ends, &self.directions);
         LinkRow {
             from: from.port.clone(),
             to: to.port.clone(),
             link: self.rate.to_string(),
+            stat: stat.to_string(),
             xmit_gbps: out.gbps,
             xmit_utilization: out.utilization,
             xmit_utilization_peak: out.peak,
@@ -301,9 +352,30 @@ mod tests {
     }
 
     #[test]
+    fn statistic_selects_the_shares() {
+        let used = |slot: u64| if slot == 4 { 0.9 } else { 0.1 * slot as f64 };
+        let lines: Vec<String> = (1..=4)
+            .map(|slot| {
+                let values = [("xmit_utilization", used(slot).into()), ("xmit_blocked", (used(slot) / 2.0).into())];
+                port(slot, (1, 1), "leaf", (0x101, 1, "n1"), &values)
+            })
+            .collect();
+        for (stat, used, blocked) in
+            [("mean", 0.375, 0.1875), ("peak", 0.9, 0.45), ("p50", 0.2, 0.1), ("p75", 0.3, 0.15), ("p99.9", 0.9, 0.45)]
+        {
+            let stat = stat.parse().expect("a statistic");
+            let (ports, distributions) = fold((Ports::with_bins(1), Distributions::for_stat(stat)), &lines);
+            let row = find_by(&ports.finish(), stat, &distributions)[0].row(stat);
+            let near = |value: Option<f64>, expected: f64| value.is_some_and(|value| (value - expected).abs() < 1e-9);
+            assert!(near(row.xmit_utilization, used) && near(row.blocked, blocked), "{stat}: {row:?}");
+            assert!(near(row.xmit_utilization_peak, 0.9) && row.stat == stat.to_string(), "{row:?}");
+        }
+    }
+
+    #[test]
     fn rows_start_at_the_end_that_sends_more() {
         let sorted = sorted(&links(100_000_000), LinkOrder::Blocked);
-        let row = sorted[0].row();
+        let row = sorted[0].row(Stat::Mean);
         assert_eq!((row.from.to_string(), row.to.to_string()), ("n1 mlx5_0 port 1".to_owned(), "leaf port 1".to_owned()));
         assert_eq!((row.xmit_utilization, row.blocked, row.back_utilization, row.errors), (Some(0.5), Some(0.125), Some(0.25), 8));
         let rows = sorted[0].disagreements();
@@ -314,7 +386,7 @@ mod tests {
 
     #[test]
     fn json_fields_of_a_row_have_documented_names() {
-        let row = serde_json::to_value(links(0)[0].row()).expect("a row");
+        let row = serde_json::to_value(links(0)[0].row(Stat::Mean)).expect("a row");
         assert_eq!(
             (&row["from"]["guid"], &row["from"]["port"], &row["from"]["node"]),
             (&"0x0000000000000001".into(), &1.into(), &"leaf".into())

@@ -7,8 +7,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ibnet::types::{Guid, NodeKind};
 
+use crate::devices::{Devices, FaultyDevice};
+use crate::hosts::Hosts;
 use crate::links::Link;
 use crate::ports::PortKey;
+use crate::stat::Stat;
 use crate::trees::{RootCause, Trees};
 
 /// Switches, links and roots of congestion.
@@ -16,12 +19,30 @@ use crate::trees::{RootCause, Trees};
 pub struct Map {
     /// Switches in the order of their GUIDs.
     pub switches: Vec<MapSwitch>,
-    /// Links between switches by the indices of both switches, the lower one first.
+    /// Links between switches by the indices of both switches, the lower one first. The first end
+    /// of a link is at the first switch.
     pub trunks: BTreeMap<(usize, usize), Vec<Link>>,
     /// Roots of congestion trees, those with the longest blocked time first.
     pub roots: Vec<PortKey>,
+    /// Devices with faults, as in [`Devices::faults`].
+    pub faults: Vec<FaultyDevice>,
+    /// Devices that do not answer, including those behind others.
+    pub unreachable: BTreeSet<Guid>,
+    /// The job that is emphasized; `None` for all hosts.
+    pub job: Option<MapJob>,
+    /// Statistic of the links.
+    pub stat: Stat,
     /// Time range and time zone, for the caption.
     pub when: String,
+}
+
+/// A job on the map.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MapJob {
+    /// Text for the caption.
+    pub title: String,
+    /// GUIDs of its HCA ports.
+    pub ports: BTreeSet<Guid>,
 }
 
 /// A switch and its hosts.
@@ -66,12 +87,22 @@ impl Map {
         }
         let guids: Vec<Guid> = names.keys().copied().filter(|guid| !hosts.contains(guid)).collect();
         let new = |guid: &Guid| MapSwitch { guid: *guid, name: names[guid].into(), tier: 0, hosts: Vec::new() };
-        let mut map = Self { switches: guids.iter().map(new).collect(), trunks: BTreeMap::new(), roots: Vec::new(), when: when.to_owned() };
+        let mut map = Self {
+            switches: guids.iter().map(new).collect(),
+            trunks: BTreeMap::new(),
+            roots: Vec::new(),
+            faults: Vec::new(),
+            unreachable: BTreeSet::new(),
+            job: None,
+            stat: Stat::Mean,
+            when: when.to_owned(),
+        };
         for link in links {
             let index = |end: usize| guids.binary_search(&link.ends[end].port.guid).ok();
             match (index(0), index(1)) {
                 (Some(one), Some(other)) if one != other => {
-                    map.trunks.entry((one.min(other), one.max(other))).or_default().push(link.clone());
+                    let link = if one < other { link.clone() } else { link.clone().reversed() };
+                    map.trunks.entry((one.min(other), one.max(other))).or_default().push(link);
                 }
                 (Some(switch), None) => map.switches[switch].hosts.push(link.clone()),
                 (None, Some(switch)) => map.switches[switch].hosts.push(link.clone().reversed()),
@@ -90,6 +121,37 @@ impl Map {
         let roots = trees.trees.iter().filter(|tree| tree.cause != RootCause::Unclear && !tree.branches.is_empty()).map(|tree| tree.root);
         self.roots = roots.take(MOST).collect();
         self
+    }
+
+    /// Sets the statistic with which the links were found.
+    #[must_use]
+    pub const fn with_stat(mut self, stat: Stat) -> Self {
+        self.stat = stat;
+        self
+    }
+
+    /// Marks the devices that do not answer.
+    #[must_use]
+    pub fn with_devices(mut self, devices: &Devices) -> Self {
+        self.faults = devices.faults();
+        let hosts = self.switches.iter().flat_map(|switch| &switch.hosts).map(|link| link.ends[1].port.guid);
+        let all = self.switches.iter().map(|switch| switch.guid).chain(hosts);
+        self.unreachable = all.filter(|guid| devices.is_unreachable(*guid)).collect();
+        self
+    }
+
+    /// Emphasizes the hosts of a job. `title` is its text for the caption.
+    #[must_use]
+    pub fn with_job(mut self, hosts: &Hosts, title: &str) -> Self {
+        let ends = self.switches.iter().flat_map(|switch| &switch.hosts).map(|link| &link.ends[1].port);
+        let ports = ends.filter(|port| hosts.contains_node(&port.node)).map(|port| port.guid).collect();
+        self.job = Some(MapJob { title: title.to_owned(), ports });
+        self
+    }
+
+    /// Returns whether a switch has hosts of the job; true without a job.
+    pub fn is_of_job(&self, switch: usize) -> bool {
+        self.job.as_ref().is_none_or(|job| self.switches[switch].hosts.iter().any(|link| job.ports.contains(&link.ends[1].port.guid)))
     }
 
     fn find_tiers(&mut self) {
@@ -130,5 +192,15 @@ mod tests {
         assert_eq!(switches, [(1, 1, 2), (2, 1, 2), (9, 2, 0)]);
         let trunks: Vec<_> = map.trunks.iter().map(|(ends, cables)| (*ends, cables.len())).collect();
         assert_eq!(trunks, [((0, 2), 2), ((1, 2), 2)]);
+    }
+
+    #[test]
+    fn dead_devices_and_jobs_are_marked() {
+        let mut lines = map_lines();
+        lines.push(crate::fixtures::event(2, (1, 0), "unreachable", ""));
+        let map = map().with_devices(&fold(Devices::default(), &lines)).with_job(&Hosts::parse("n").expect("a host list"), "job 7");
+        assert_eq!((map.faults.len(), map.unreachable.iter().map(|guid| guid.0).collect::<Vec<_>>()), (1, vec![1]));
+        assert_eq!(map.job.as_ref().map(|job| job.ports.len()), Some(4));
+        assert_eq!([0, 1, 2].map(|switch| map.is_of_job(switch)), [true, true, false]);
     }
 }

@@ -12,6 +12,10 @@ impl<A: Fold, B: Fold> Fold for (A, B) {
         self.0.uses_counters() || self.1.uses_counters()
     }
 
+    fn uses_every_query(&self) -> bool {
+        self.0.uses_every_query() && self.1.uses_every_query()
+    }
+
     fn add(&mut self, record: &Record<'_>) {
         self.0.add(record);
         self.1.add(record);

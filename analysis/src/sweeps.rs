@@ -202,6 +202,10 @@ impl Fold for Sweeps {
         false
     }
 
+    fn uses_every_query(&self) -> bool {
+        true
+    }
+
     fn add(&mut self, record: &Record<'_>) {
         match record {
             Record::Port(port) => self.compound.add(port),

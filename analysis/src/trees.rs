@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use ibnet::types::{Guid, NodeKind, PortNum};
 use serde::Serialize;
 
+use crate::hosts::Hosts;
 use crate::ports::bins::TimeBin;
 use crate::ports::{PortKey, PortName, PortSummary, with_equal_bins};
 use crate::rows::Row;
@@ -286,6 +287,17 @@ impl Trees {
         !waiting.is_empty()
     }
 
+    /// Keeps the trees of these hosts: those with a root, its peer, or a victim that belongs to one of
+    /// them.
+    pub fn retain_hosts(&mut self, hosts: &Hosts) {
+        let labels = &self.labels;
+        let node = |key: &PortKey| labels.get(key).is_some_and(|label| hosts.contains_node(&label.node));
+        let peer =
+            |key: &PortKey| labels.get(key).and_then(|label| label.peer.as_ref()).is_some_and(|peer| hosts.contains_node(&peer.node));
+        self.trees.retain(|tree| node(&tree.root) || peer(&tree.root) || tree.branches.keys().any(node));
+        self.circles.retain(|key, _| node(key));
+    }
+
     /// Returns the name of a port.
     pub fn name(&self, key: PortKey) -> PortName {
         PortName::new(self.labels.get(&key).map_or("", |label| &label.node), key)
@@ -422,6 +434,15 @@ mod tests {
         assert_eq!(branches, [(up, key(CORE, 2), 1, 1.0), (key(0x101, 1), up, 2, 1.5), (key(0x102, 1), up, 2, 1.5)]);
         assert_eq!((found.trees[0].held_up_seconds, found.seconds), (4.0, 2.0));
         assert!(found.circles.is_empty());
+    }
+
+    #[test]
+    fn trees_are_selected_by_their_hosts() {
+        for (hosts, count) in [("oss1", 0), ("n", 1), ("far", 0), ("core", 1)] {
+            let mut found = trees(&incast());
+            found.retain_hosts(&Hosts::parse(hosts).expect("a host list"));
+            assert_eq!(found.trees.len(), count, "{hosts}");
+        }
     }
 
     #[test]

@@ -145,6 +145,9 @@ impl Outputs {
             Self::Short(path) => return Ok(vec![Destination::parse(path).into()]),
             Self::Tables(tables) => tables,
         };
+        if tables.is_empty() {
+            return Err(value("output", &"[]", "the path of a file, `-` for standard output, or tables [[output]]"));
+        }
         let mut outputs: Vec<Output> = Vec::new();
         for (index, table) in tables.iter().enumerate() {
             let output = table.check().map_err(|error| error.in_table(index))?;
@@ -316,6 +319,12 @@ mod tests {
     fn path_alone_is_one_output() {
         assert_eq!(outputs("output = \"lines\""), Ok(vec![Destination::parse("lines").into()]));
         assert_eq!(outputs(""), Ok(vec![Destination::Stdout.into()]));
+    }
+
+    #[test]
+    fn empty_list_of_outputs_is_refused() {
+        let error = outputs("output = []").expect_err("refused");
+        assert!(error.starts_with("cannot use output: expected the path of a file"), "{error}");
     }
 
     #[test]

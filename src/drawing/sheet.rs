@@ -6,17 +6,21 @@ use crate::types::Printable;
 
 /// Width and height of the box of a switch. All lengths are in pixels.
 pub const BOX: (f64, f64) = (120.0, 44.0);
-/// Space between the boxes of a line.
-const GAP: f64 = 10.0;
+/// Space between the boxes of a line. Links to lines further down pass through it.
+const GAP: f64 = 16.0;
+/// Positions of links within a gap, so that they do not hide each other.
+const TRACKS: usize = 5;
+/// Distance between two of these positions.
+const TRACK: f64 = 2.5;
 /// Space between the lines of a row, without and with links within the row.
-const LINE_GAP: (f64, f64) = (14.0, 50.0);
+const LINE_GAP: (f64, f64) = (22.0, 50.0);
 /// Space between rows: a constant, and a part for each column of the widest line, so that links are
 /// not too flat.
 const ROW_GAP: (f64, f64) = (80.0, 5.0);
 /// Margin of the page.
 pub const MARGIN: f64 = 24.0;
 /// Width of the titles of the rows.
-const TITLES: f64 = 96.0;
+const TITLES: f64 = 104.0;
 /// Height above the first row.
 pub const HEAD: f64 = 78.0;
 /// Largest height of a line between two boxes of the same line above these boxes.
@@ -28,25 +32,46 @@ pub const NAME: usize = 13;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sheet {
     layout: Layout,
-    /// Space below each box.
-    space: f64,
     /// Upper left corner of the box of each switch.
     pub places: Vec<(f64, f64)>,
     /// Texts of the boxes.
     pub labels: Vec<String>,
+    /// Lines of boxes from top to bottom.
+    lines: Vec<BoxLine>,
+}
+
+/// A line of boxes, which links pass through its gaps.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct BoxLine {
+    /// Index of the row.
+    row: usize,
+    /// Upper end of the boxes.
+    top: f64,
+    /// Left end of the first box, and right end of the last one.
+    ends: (f64, f64),
+    /// Space below the boxes.
+    space: f64,
 }
 
 impl Sheet {
     /// Lays out the page.
     pub fn new(net: &Net<'_>) -> Self {
-        Self::with_space_below(net, 0.0)
+        Self::with_space_below(net, &[])
     }
 
-    /// Lays out the page with `space` pixels below each box.
-    pub fn with_space_below(net: &Net<'_>, space: f64) -> Self {
+    /// Lays out the page with this space in pixels below the box of each switch. A missing value
+    /// means 0.
+    pub fn with_space_below(net: &Net<'_>, space: &[f64]) -> Self {
         let layout = Layout::of(net);
         let names: Vec<_> = net.switches.iter().map(|(name, _)| *name).collect();
-        Self { places: places(net, &layout, space), labels: labels(&names), layout, space }
+        let places = places(net, &layout, space);
+        let line = |(row, line): (usize, &Vec<usize>)| {
+            let (left, right) = (places[*line.first()?], places[*line.last()?]);
+            Some(BoxLine { row, top: left.1, ends: (left.0, right.0 + BOX.0), space: space_below(line, space) })
+        };
+        let rows = layout.rows.iter().enumerate();
+        let lines = rows.flat_map(|(row, lines)| lines.lines.iter().map(move |line| (row, line))).filter_map(line).collect();
+        Self { places, labels: labels(&names), layout, lines }
     }
 
     /// Returns the width of the page, at least `least`.
@@ -54,18 +79,18 @@ impl Sheet {
         (2.0 * MARGIN + TITLES + self.layout.columns as f64 * (BOX.0 + GAP)).max(least)
     }
 
-    /// Returns the lower end of the lowest box.
+    /// Returns the lower end of the lowest box and of the space below it.
     pub fn bottom(&self) -> f64 {
-        self.places.iter().map(|(_, y)| y + BOX.1).fold(HEAD, f64::max)
+        self.lines.iter().map(BoxLine::low).fold(HEAD, f64::max)
     }
 
     /// Draws a band behind each row, with the title of the row.
     pub fn rows(&self, canvas: &mut Canvas, width: f64) {
         const AROUND: f64 = 12.0;
-        for row in &self.layout.rows {
-            let ys = row.lines.iter().flatten().map(|switch| self.places[*switch].1);
-            let (top, low) = ys.fold((f64::MAX, 0.0_f64), |(top, low), y| (top.min(y), low.max(y)));
-            let (y, height) = (px(top - AROUND), px(low - top + BOX.1 + self.space + 2.0 * AROUND));
+        for (number, row) in self.layout.rows.iter().enumerate() {
+            let lines = self.lines.iter().filter(|line| line.row == number);
+            let (top, low) = lines.fold((f64::MAX, 0.0_f64), |(top, low), line| (top.min(line.top), low.max(line.low())));
+            let (y, height) = (px(top - AROUND), px(low - top + 2.0 * AROUND));
             canvas.empty("rect", &[("x", "0"), ("y", &y), ("width", &px(width)), ("height", &height), ("fill", "#f3f3f3")]);
             let x = px(MARGIN);
             canvas.text("text", &[("x", &x), ("y", &px(top + 18.0)), ("font-size", "13"), ("font-weight", "bold")], &row.title);
@@ -75,8 +100,8 @@ impl Sheet {
         }
     }
 
-    /// Returns the line between two switches and the position of its label: a curve between rows,
-    /// an arc within a line.
+    /// Returns the line between two switches and the position of its label: a curve between lines, an
+    /// arc within a line. A curve passes lines of boxes through the gaps between the boxes.
     pub fn path(&self, (one, other): (usize, usize)) -> (String, (f64, f64)) {
         let ((ax, ay), (bx, by)) = (self.places[one], self.places[other]);
         let (a, b) = (ax + BOX.0 / 2.0, bx + BOX.0 / 2.0);
@@ -85,15 +110,69 @@ impl Sheet {
             let path = format!("M{a:.0} {ay:.0}C{a:.0} {y:.0} {b:.0} {y:.0} {b:.0} {by:.0}", y = ay - rise);
             return (path, ((a + b) / 2.0, ay - rise * 0.75));
         }
-        let ((top_x, top_y), (low_x, low_y)) = if ay < by { ((a, ay + BOX.1), (b, by)) } else { ((b, by + BOX.1), (a, ay)) };
-        let (upper, lower) = (top_y + (low_y - top_y) * 0.3, top_y + (low_y - top_y) * 0.7);
-        let path = format!("M{top_x:.0} {top_y:.0}C{top_x:.0} {upper:.0} {low_x:.0} {lower:.0} {low_x:.0} {low_y:.0}");
-        (path, (0.4 * top_x + 0.6 * low_x, 0.4 * top_y + 0.6 * low_y))
+        let (from, to) = if ay < by { ((a, ay + BOX.1), (b, by)) } else { ((b, by + BOX.1), (a, ay)) };
+        let track = (((one * 7 + other * 3) % TRACKS) as f64 - (TRACKS - 1) as f64 / 2.0) * TRACK;
+        let line_at = |top: f64| self.lines.iter().find(|line| line.top == top);
+        let rows = (line_at(from.1 - BOX.1).map(|line| line.row), line_at(to.1).map(|line| line.row));
+        let right = (to.0 - from.0).signum();
+        let mut path = format!("M{:.0} {:.0}", from.0, from.1);
+        let (mut last, mut last_row) = (from, None);
+        // What is below the first box is passed, too.
+        let own = line_at(from.1 - BOX.1).filter(|line| line.space > 0.0).map(|line| line.top);
+        for line in self.lines.iter().filter(|line| own == Some(line.top) || (line.top > from.1 && line.top < to.1)) {
+            // The lines of a row are close to each other: a link passes them straight down, near its
+            // ends or where the straight line would meet the row.
+            let x = match Some(line.row) {
+                row if row == rows.1 => to.0 - right,
+                row if row == rows.0 => from.0 + right,
+                row if row == last_row => last.0,
+                _ => from.0 + (to.0 - from.0) * (line.top - from.1) / (to.1 - from.1),
+            };
+            let (top, low) = (line.top.max(from.1), line.low());
+            last_row = Some(line.row);
+            let Some(gap) = line.gap_near(x) else { continue };
+            let gap = gap + track;
+            curve(&mut path, last, (gap, top));
+            path += &format!("V{low:.0}");
+            last = (gap, low);
+        }
+        curve(&mut path, last, to);
+        (path, (0.4 * last.0 + 0.6 * to.0, 0.4 * last.1 + 0.6 * to.1))
+    }
+}
+
+/// Appends a curve that is vertical at both ends.
+fn curve(path: &mut String, from: (f64, f64), to: (f64, f64)) {
+    let height = to.1 - from.1;
+    if height < 1.0 {
+        *path += &format!("L{:.1} {:.0}", to.0, to.1);
+        return;
+    }
+    let (upper, lower) = (from.1 + height * 0.3, from.1 + height * 0.7);
+    *path += &format!("C{:.1} {upper:.0} {:.1} {lower:.0} {:.1} {:.0}", from.0, to.0, to.0, to.1);
+}
+
+/// Returns the space below a line: the largest one of its switches.
+fn space_below(line: &[usize], space: &[f64]) -> f64 {
+    line.iter().filter_map(|switch| space.get(*switch)).copied().fold(0.0, f64::max)
+}
+
+impl BoxLine {
+    /// Returns the lower end of the boxes and of the space below them.
+    fn low(&self) -> f64 {
+        self.top + BOX.1 + self.space
+    }
+
+    /// Returns the middle of the gap that is nearest to `x`; `None` if no box of the line is there.
+    fn gap_near(&self, x: f64) -> Option<f64> {
+        let (first, step) = (self.ends.0 - GAP / 2.0, BOX.0 + GAP);
+        let last = self.ends.1 + GAP / 2.0;
+        (first..=last).contains(&x).then(|| first + ((x - first) / step).round() * step)
     }
 }
 
 /// Returns the upper left corner of the box of each switch.
-fn places(net: &Net<'_>, layout: &Layout, space: f64) -> Vec<(f64, f64)> {
+fn places(net: &Net<'_>, layout: &Layout, space: &[f64]) -> Vec<(f64, f64)> {
     let mut places = vec![(0.0, 0.0); net.switches.len()];
     let within = |line: &[usize]| net.links.iter().any(|(one, other)| line.contains(one) && line.contains(other));
     let mut y = HEAD;
@@ -106,7 +185,7 @@ fn places(net: &Net<'_>, layout: &Layout, space: f64) -> Vec<(f64, f64)> {
             for (column, switch) in line.iter().enumerate() {
                 places[*switch] = (MARGIN + TITLES + (indent + column as f64) * (BOX.0 + GAP), y);
             }
-            y += BOX.1 + space + if has_arcs { LINE_GAP.1 } else { LINE_GAP.0 };
+            y += BOX.1 + space_below(line, space) + if has_arcs { LINE_GAP.1 } else { LINE_GAP.0 };
         }
         y += ROW_GAP.0 + ROW_GAP.1 * layout.columns as f64 - LINE_GAP.0;
     }
@@ -162,5 +241,28 @@ mod tests {
         assert!(
             places.iter().all(|(x, y)| *x >= MARGIN + TITLES && x + BOX.0 < sheet.width(0.0) && *y >= HEAD && y + BOX.1 <= sheet.bottom())
         );
+    }
+
+    #[test]
+    fn links_do_not_cross_boxes() {
+        let names: Vec<String> = (0..120).map(|n| format!("s{n}")).collect();
+        let switches: Vec<_> = names.iter().zip(0_u16..).map(|(name, n)| (&**name, 1 + n / 60)).collect();
+        let links: Vec<_> = (0..60).flat_map(|leaf| [(leaf, 60 + leaf), (leaf, 60 + (leaf * 7) % 60)]).collect();
+        let sheet = Sheet::with_space_below(&Net { switches, links: links.clone() }, &[20.0; 120]);
+        assert!(sheet.lines.len() > 4, "both rows have several lines");
+        for ends in links {
+            // The vertical parts pass the lines of boxes.
+            let (path, _) = sheet.path(ends);
+            for part in path.split(['C', 'L']).filter(|part| part.contains('V')) {
+                let numbers: Vec<f64> = part.split([' ', 'V']).filter_map(|number| number.parse().ok()).collect();
+                let [.., x, _, _] = numbers[..] else { panic!("{path}") };
+                assert!(sheet.places.iter().all(|(left, _)| x < *left || x > left + BOX.0), "{x} in {path}");
+            }
+            let passed = sheet.lines.iter().filter(|line| {
+                let (high, low) = (sheet.places[ends.0].1.min(sheet.places[ends.1].1), sheet.places[ends.0].1.max(sheet.places[ends.1].1));
+                line.top >= high && line.top < low
+            });
+            assert_eq!(path.matches('V').count(), passed.count(), "{path}");
+        }
     }
 }

@@ -63,6 +63,38 @@ impl Batch {
         ends.extend(records_after.iter().map(|(end, kind)| (begin + end - at, *kind)));
     }
 
+    /// Returns the number of records.
+    pub(super) fn items(&self) -> u64 {
+        self.records.len() as u64 + u64::from(self.sweep.is_some())
+    }
+
+    /// Returns the place of the `sweep` record among the records.
+    pub(super) fn place_of_sweep(&self) -> Option<u64> {
+        let (at, _) = self.sweep.as_ref()?;
+        Some(self.records.partition_point(|(end, _)| *end <= *at) as u64)
+    }
+
+    /// Appends records from the record `from` on, until `to` has `most` octets. The `sweep` record
+    /// reports `dropped` records. Returns the number of the first record that was not appended.
+    pub(super) fn write_from(&self, from: u64, dropped: u64, most: usize, to: &mut Vec<u8>) -> u64 {
+        let place = self.place_of_sweep();
+        let mut next = from;
+        while next < self.items() && to.len() < most {
+            // The number of the record in `records`.
+            let index = (next - u64::from(place.is_some_and(|place| place < next))) as usize;
+            match &self.sweep {
+                Some((_, sweep)) if place == Some(next) => record::write(&SweepRecord { lines_lost: dropped, ..sweep.clone() }, to),
+                _ => {
+                    let begin = index.checked_sub(1).and_then(|before| self.records.get(before)).map_or(0, |(end, _)| *end);
+                    let end = self.records.get(index).map_or(begin, |(end, _)| *end);
+                    to.extend_from_slice(self.bytes.get(begin..end).unwrap_or_default());
+                }
+            }
+            next += 1;
+        }
+        next
+    }
+
     /// Appends the event that reports dropped records. `ends` receives its end in `to`.
     pub(super) fn write_gap(&self, dropped: u64, to: &mut Vec<u8>, ends: &mut Vec<(usize, Type)>) {
         if let Some(gap) = &self.gap {
@@ -136,6 +168,25 @@ mod tests {
         let kinds = [Type::Event, Type::Port, Type::Sweep, Type::Histogram];
         assert_eq!(ends, lines.zip(kinds).collect::<Vec<_>>());
         assert_eq!(short::of(&String::from_utf8_lossy(&text)), "gap=12\na\nsweep 7 lost=12\nb\n");
+    }
+
+    #[test]
+    fn pieces_of_a_batch_are_its_text() {
+        let mut batch = Batch::default();
+        batch.push(Type::Port, &"one");
+        batch.push(Type::Port, &"two");
+        batch.sweep = Some((batch.bytes.len(), short::sweep(7)));
+        batch.push(Type::Histogram, &"three");
+        let (mut whole, mut pieces) = (Vec::new(), Vec::new());
+        batch.write(12, &mut whole, &mut Vec::new());
+        let mut from = 0;
+        while from < batch.items() {
+            let mut piece = Vec::new();
+            from = batch.write_from(from, 12, 1, &mut piece);
+            pieces.push(piece);
+        }
+        assert_eq!((pieces.len(), batch.place_of_sweep()), (4, Some(2)));
+        assert_eq!(pieces.concat(), whole);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Errors of opening an output.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use miette::Diagnostic;
 
+use super::lock::Locked;
 use super::options::Address;
 use crate::types::Printable;
 
@@ -21,6 +22,15 @@ pub enum OutputError {
         /// Error of the operating system.
         #[source]
         source: io::Error,
+    },
+    /// Another output writes to the file.
+    #[error("cannot write to {}: {locked}", Printable(&path.display().to_string()))]
+    #[diagnostic(help("stop the other writer, or give another file with -o FILE: two writers would mix their records"))]
+    Locked {
+        /// Path of the file.
+        path: PathBuf,
+        /// The other writer.
+        locked: String,
     },
     /// Standard output was closed when the program started, or is open for reading only. A
     /// `/dev/null` that is open for reading and writing looks the same.
@@ -72,6 +82,17 @@ pub enum OutputError {
     /// A thread or the runtime for sockets cannot be started.
     #[error("cannot start an output")]
     Runtime(#[source] io::Error),
+}
+
+impl OutputError {
+    /// Returns the error for a file that cannot be opened.
+    pub(super) fn of_file(path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match source.get_ref().and_then(|error| error.downcast_ref::<Locked>()) {
+            Some(locked) => Self::Locked { path, locked: locked.to_string() },
+            None => Self::File { path, source },
+        }
+    }
 }
 
 fn remedy(address: &Address) -> &'static str {

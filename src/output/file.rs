@@ -1,16 +1,20 @@
 //! The file output. It appends records to a file. To rotate the file, it renames it and opens a new
 //! one. It never truncates a file.
 //!
+//! One program at a time writes to a file: the output holds an advisory lock (`flock`) on the file.
+//!
 //! Before each write, the output checks whether another program renamed, removed or truncated the
 //! file. In this case the output opens a new file with the same name. The new file begins with
 //! `start` records.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::archive::Archive;
+use super::fifo::Fifo;
+use super::lock;
 use super::options::FileOptions;
 use super::queue::{Inbox, Message};
 use super::stream::Stream;
@@ -41,6 +45,8 @@ struct Opened {
     length: u64,
     /// Number of the rotation period of the last slot in the file.
     period: Option<u64>,
+    /// Records that the reader of a FIFO may not have read yet; `None` for other files.
+    fifo: Option<Fifo>,
 }
 
 impl FileOutput {
@@ -54,11 +60,15 @@ impl FileOutput {
         Ok(output)
     }
 
-    /// Writes until all outlets are dropped.
+    /// Writes until all outlets are dropped. Then waits until the reader of a FIFO has all records.
     pub(super) fn run(mut self, mut inbox: Inbox) {
         while let Some(message) = inbox.wait() {
             self.take(&message);
             inbox.settle(&message, self.stream.unreported());
+        }
+        let unreported = self.stream.unreported();
+        if let Some(Opened { file, fifo: Some(fifo), .. }) = self.file {
+            fifo.wait(file, &self.options.path, |unread| inbox.set_unreported(unreported + unread));
         }
     }
 
@@ -143,6 +153,9 @@ impl FileOutput {
         let path = &self.options.path;
         let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o640).open(path)?;
         let metadata = file.metadata()?;
+        if metadata.is_file() {
+            lock::exclusive(&file)?;
+        }
         // Only a regular file can be read from its end.
         if metadata.is_file() && file.seek(SeekFrom::End(0))? > 0 {
             let mut last = [0];
@@ -159,7 +172,8 @@ impl FileOutput {
         let written = metadata.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         let period = written.filter(|_| metadata.len() > 0).and_then(|at| self.options.period(nanos(at)));
         let length = file.metadata()?.len();
-        Ok(Opened { file, id: identity(&metadata), is_file: metadata.is_file() && !is_link, length, period })
+        let fifo = metadata.file_type().is_fifo().then(Fifo::default);
+        Ok(Opened { file, id: identity(&metadata), is_file: metadata.is_file() && !is_link, length, period, fifo })
     }
 
     fn log_success(&mut self) {
@@ -195,6 +209,9 @@ impl Opened {
     fn write(&mut self, text: &[u8]) -> (usize, io::Result<()>) {
         let (written, result) = write_counted(&mut self.file, text);
         self.length += written as u64;
+        if let Some(fifo) = &mut self.fifo {
+            fifo.wrote(&text[..written]);
+        }
         (written, result)
     }
 }

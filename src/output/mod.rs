@@ -16,25 +16,35 @@
 //! | [`finish`] | the threads, and the results at a stop |
 //! | `batch`, `queue` | the way of the records from the driver to the outputs |
 //! | `stream` | the text of one file or connection: `start` records, then whole lines |
+//! | `backlog` | the records that the readers of a socket share |
+//! | `fifo` | the wait for the reader of a FIFO at the end |
+//! | `lock` | the lock of a file |
+//! | `notices` | events of the outputs themselves |
 //! | `stdout`, `file`, `archive`, `socket`, `nats`, `subject` | the outputs |
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use self::file::FileOutput;
 #[cfg(feature = "nats")]
 use self::nats::NatsOutput;
+use self::notices::Notices;
 use self::queue::{Inbox, Queue, Stopper, queue};
 use self::socket::SocketOutput;
 use self::stdout::StdoutOutput;
 use self::stream::Stream;
 
 mod archive;
+mod backlog;
 mod batch;
 mod error;
+mod fifo;
 mod file;
 pub mod finish;
+mod lock;
 #[cfg(feature = "nats")]
 mod nats;
+mod notices;
 pub mod options;
 mod queue;
 mod result;
@@ -93,20 +103,21 @@ impl Lines {
 /// # Errors
 /// Returns an error if an output cannot be opened, or if standard output is closed.
 pub fn open(outputs: &[Output]) -> Result<(Outlet, Vec<Writer>), OutputError> {
-    let opened: Vec<(Queue, Writer)> = outputs.iter().map(Output::open).collect::<Result<_, _>>()?;
+    let notices = Arc::<Notices>::default();
+    let opened: Vec<(Queue, Writer)> = outputs.iter().map(|output| output.open(&notices)).collect::<Result<_, _>>()?;
     let (queues, writers) = opened.into_iter().unzip();
-    Ok((Outlet::new(queues), writers))
+    Ok((Outlet::new(queues, notices), writers))
 }
 
 impl Output {
-    fn open(&self) -> Result<(Queue, Writer), OutputError> {
+    fn open(&self, notices: &Arc<Notices>) -> Result<(Queue, Writer), OutputError> {
         let open = match &self.to {
             Destination::Stdout => Open::Stdout(StdoutOutput::open()?),
             Destination::File(options) => {
-                let file = FileOutput::open(options.clone()).map_err(|source| OutputError::File { path: options.path.clone(), source })?;
+                let file = FileOutput::open(options.clone()).map_err(|source| OutputError::of_file(&options.path, source))?;
                 Open::File(Box::new(file))
             }
-            Destination::Listen(options) => Open::Socket(Box::new(SocketOutput::open(options, self.buffer)?)),
+            Destination::Listen(options) => Open::Socket(Box::new(SocketOutput::open(options, self.buffer, Arc::clone(notices))?)),
             #[cfg(feature = "nats")]
             Destination::Nats(options) => Open::Nats(Box::new(NatsOutput::open(options)?)),
             #[cfg(not(feature = "nats"))]
@@ -122,7 +133,7 @@ impl Destination {
     /// Returns an outlet that keeps its records in memory, and the records.
     pub fn memory() -> (Outlet, Lines) {
         let (queue, inbox) = queue(&"memory", Kind::File, BUFFER);
-        (Outlet::new(vec![queue]), Lines((inbox, Stream::default()).into()))
+        (Outlet::new(vec![queue], Arc::default()), Lines((inbox, Stream::default()).into()))
     }
 }
 

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel};
 
 use super::batch::Batch;
+use super::notices::Notices;
 use super::options::Kind;
 use super::result::{End, Finished};
 use crate::record::Start;
@@ -25,6 +26,8 @@ pub struct Outlet {
     source: SourceId,
     /// Number of records that did not fit into a queue, summed over the queues.
     refused: Arc<AtomicU64>,
+    /// Events of the outputs, which the next records carry.
+    notices: Arc<Notices>,
 }
 
 /// Identifier of a source of records.
@@ -36,7 +39,7 @@ pub(super) enum Message {
     /// New `start` record of a source.
     Start(SourceId, Arc<Start<String>>),
     /// Records, and the number of records that were dropped directly before them.
-    Lines(SourceId, Arc<Batch>, u64),
+    Lines(#[cfg_attr(not(feature = "nats"), expect(dead_code, reason = "only NATS needs the source"))] SourceId, Arc<Batch>, u64),
     /// A source ended.
     Gone(SourceId),
     /// The output ends. It does not write later messages.
@@ -107,8 +110,8 @@ pub(super) fn queue(name: &impl fmt::Display, kind: Kind, bound: u64) -> (Queue,
 }
 
 impl Outlet {
-    pub(super) fn new(queues: Vec<Queue>) -> Self {
-        Self { queues: queues.into(), next_source: Arc::new(AtomicU32::new(1)), source: 0, refused: Arc::default() }
+    pub(super) fn new(queues: Vec<Queue>, notices: Arc<Notices>) -> Self {
+        Self { queues: queues.into(), next_source: Arc::new(AtomicU32::new(1)), source: 0, refused: Arc::default(), notices }
     }
 
     /// Sets the `start` record of this source. This record is never dropped. Every later file or
@@ -120,7 +123,8 @@ impl Outlet {
 
     /// Adds records to all queues without blocking. If a queue is full, its output drops the
     /// records. It reports their number before the next records that it accepts.
-    pub fn offer(&self, batch: Batch) {
+    pub fn offer(&self, mut batch: Batch) {
+        self.notices.append_to(&mut batch);
         if batch.lines == 0 {
             return;
         }
@@ -138,7 +142,13 @@ impl Outlet {
 impl Clone for Outlet {
     fn clone(&self) -> Self {
         let source = self.next_source.fetch_add(1, Ordering::Relaxed);
-        Self { queues: Arc::clone(&self.queues), next_source: Arc::clone(&self.next_source), source, refused: Arc::clone(&self.refused) }
+        Self {
+            queues: Arc::clone(&self.queues),
+            next_source: Arc::clone(&self.next_source),
+            source,
+            refused: Arc::clone(&self.refused),
+            notices: Arc::clone(&self.notices),
+        }
     }
 }
 
@@ -182,21 +192,6 @@ impl Queue {
         }
         self.put(Message::Lines(source, Arc::clone(batch), refused));
         0
-    }
-
-    /// Returns whether the receiving half was dropped.
-    pub(super) fn is_closed(&self) -> bool {
-        self.sender.is_closed()
-    }
-
-    /// Adds to the number of records that were dropped before the next ones.
-    pub(super) fn add_dropped(&self, records: u64) {
-        self.shared.refused.fetch_add(records, Ordering::Relaxed);
-    }
-
-    /// Returns a handle that does not keep the queue open.
-    pub(super) fn stopper(&self) -> Stopper {
-        Stopper { sender: self.sender.downgrade(), shared: Arc::clone(&self.shared) }
     }
 }
 
@@ -279,12 +274,6 @@ impl Inbox {
         self.stopper.shared.unreported.store(records, Ordering::Relaxed);
     }
 
-    /// Sets the number of unwritten records to 0, because their reader has disconnected.
-    pub(super) fn forget(&self) {
-        let Shared { refused, queued, unreported, .. } = &*self.stopper.shared;
-        [refused, queued, unreported].into_iter().for_each(|count| count.store(0, Ordering::Relaxed));
-    }
-
     /// Returns a handle that does not keep the queue open.
     pub(super) fn stopper(&self) -> Stopper {
         self.stopper.clone()
@@ -306,7 +295,8 @@ impl Inbox {
     }
 }
 
-fn octets(batch: &Batch) -> u64 {
+/// Returns the octets of memory that a batch takes.
+pub(super) fn octets(batch: &Batch) -> u64 {
     (batch.bytes.len() + size_of_val(batch.records.as_slice())) as u64 + OVERHEAD
 }
 
@@ -320,7 +310,7 @@ mod tests {
 
     fn outlet(bounds: &[u64]) -> (Outlet, Vec<Inbox>) {
         let (queues, inboxes) = bounds.iter().map(|bound| queue(&"here", Kind::File, *bound)).unzip();
-        (Outlet::new(queues), inboxes)
+        (Outlet::new(queues, Arc::default()), inboxes)
     }
 
     /// Takes all messages. Returns the records of each batch and how many were dropped before it.

@@ -1,10 +1,14 @@
 //! The socket output: a Unix or TCP socket. Each program that connects is a *reader*, and receives
 //! its own stream.
 //!
-//! A reader first receives the `start` records, and then all records from the next slot on. A slow
-//! reader loses records, and its stream reports their number. Other readers are not affected. If a
-//! reader does not accept a batch within [`WRITE_TIMEOUT`], the output disconnects it, so that
-//! another reader can connect. The output reads no data from readers.
+//! A reader first receives the `start` records, and then all records from the next slot on. All
+//! readers share one copy of the records, the [`Backlog`]. A slow reader loses records, and its
+//! stream reports their number. Other readers are not affected. If a reader does not accept a piece
+//! of the records within [`WRITE_TIMEOUT`], the output disconnects it, so that another reader can
+//! connect. The output reads no data from readers.
+//!
+//! If another program removes the file of a Unix socket, the output makes it again with the next
+//! slot.
 //!
 //! Every user who can connect can read the records. A Unix socket has mode 0660. Every user of the
 //! host can connect to a TCP socket. On an address other than loopback, users of other hosts can
@@ -16,20 +20,27 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixSocket};
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::backlog::{Backlog, PIECE};
 use super::error::OutputError;
-use super::options::{Address, Kind, ListenOptions};
-use super::queue::{Inbox, Message, Queue, Stopper, queue};
+use super::notices::Notices;
+use super::options::{Address, ListenOptions};
+use super::queue::{Inbox, Message};
 use super::stream::Stream;
 
-/// Time in which a reader must accept a batch.
+/// Time in which a reader must accept a piece of the records.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Size of most records in octets at most. A piece exceeds [`PIECE`] by part of a record.
+const LONGEST_RECORD: usize = 4 << 10;
 
 /// Pause after a failure to accept a connection.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -46,13 +57,14 @@ pub(super) struct SocketOutput {
     runtime: Runtime,
     socket: Socket,
     options: ListenOptions,
-    /// Largest number of octets that wait for each reader.
+    /// Largest number of octets that wait for the readers.
     buffer: u64,
+    notices: Arc<Notices>,
 }
 
 #[derive(Debug)]
 enum Socket {
-    Unix(UnixListener, #[expect(dead_code, reason = "the drop removes the file")] SocketFile),
+    Unix(UnixListener, SocketFile),
     Tcp(TcpListener),
 }
 
@@ -60,19 +72,23 @@ enum Socket {
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
+    /// Device and inode.
     id: (u64, u64),
+    /// Whether the file is missing and cannot be made again, and this was logged.
+    is_missing: bool,
 }
 
 /// All connected readers.
 struct Readers {
     name: String,
     most: usize,
-    buffer: u64,
+    backlog: Arc<Mutex<Backlog>>,
+    /// Wakes the readers. They end when it is dropped and they have all records.
+    wake: watch::Sender<()>,
     /// `start` records for the next reader.
     stream: Stream,
     /// Number of the next reader, from 0.
     next: u32,
-    queues: Vec<Queue>,
     tasks: JoinSet<()>,
     /// Whether the limit of readers was reached and logged.
     is_crowded: bool,
@@ -80,7 +96,7 @@ struct Readers {
 
 impl SocketOutput {
     /// Opens the socket. `buffer` is the limit in octets for all readers together.
-    pub(super) fn open(options: &ListenOptions, buffer: u64) -> Result<Self, OutputError> {
+    pub(super) fn open(options: &ListenOptions, buffer: u64, notices: Arc<Notices>) -> Result<Self, OutputError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(OutputError::Runtime)?;
         let failed = |source| OutputError::Listen { address: options.address.clone(), source };
         let guard = runtime.enter();
@@ -98,30 +114,30 @@ impl SocketOutput {
         {
             tracing::warn!(%address, "every host that can reach this address can read the records");
         }
-        Ok(Self { runtime, socket, options: options.clone(), buffer: buffer / options.readers.max(1) as u64 })
+        Ok(Self { runtime, socket, options: options.clone(), buffer, notices })
     }
 
     /// Serves readers until all outlets are dropped and every reader has its records, or until the
     /// drain time of a stop ends. Returns the number of records that connected readers did not
     /// receive.
     pub(super) fn run(self, inbox: Inbox) -> u64 {
-        let Self { runtime, socket, options, buffer } = self;
+        let Self { runtime, socket, options, buffer, notices } = self;
         let readers = Readers {
             name: options.address.to_string(),
             most: options.readers,
-            buffer,
+            backlog: Arc::new(Mutex::new(Backlog::new(buffer))),
+            wake: watch::Sender::new(()),
             stream: Stream::default(),
             next: 0,
-            queues: Vec::new(),
             tasks: JoinSet::new(),
             is_crowded: false,
         };
-        runtime.block_on(readers.serve(inbox, &socket))
+        runtime.block_on(readers.serve(inbox, socket, &notices))
     }
 }
 
 impl Readers {
-    async fn serve(mut self, mut inbox: Inbox, socket: &Socket) -> u64 {
+    async fn serve(mut self, mut inbox: Inbox, mut socket: Socket, notices: &Notices) -> u64 {
         let stopper = inbox.stopper();
         loop {
             tokio::select! {
@@ -129,6 +145,9 @@ impl Readers {
                     Some(message) => {
                         self.hand_over(&message);
                         inbox.settle(&message, 0);
+                        if matches!(message, Message::Lines(..)) {
+                            socket.restore(notices);
+                        }
                     }
                     None => break,
                 },
@@ -142,30 +161,25 @@ impl Readers {
                 Some(_) = self.tasks.join_next() => self.is_crowded = false,
             }
         }
-        let readers: Vec<Stopper> = self.queues.iter().filter(|queue| !queue.is_closed()).map(Queue::stopper).collect();
-        // The task of a reader ends when its queue is empty and closed.
-        self.queues.clear();
-        let all = async { while self.tasks.join_next().await.is_some() {} };
+        let Self { backlog, wake, mut tasks, .. } = self;
+        drop(wake);
+        let all = async { while tasks.join_next().await.is_some() {} };
         tokio::select! {
             () = all => {}
             () = stopper.abandoned() => {}
         }
-        readers.iter().map(Stopper::unwritten).fold(0, u64::saturating_add)
+        lock(&backlog).unwritten()
     }
 
     /// Hands a message to every reader without waiting.
     fn hand_over(&mut self, message: &Message) {
         self.stream.note(message);
-        self.queues.retain(|queue| !queue.is_closed());
-        for queue in &self.queues {
-            match message {
-                Message::Lines(source, batch, dropped) => {
-                    queue.add_dropped(*dropped);
-                    queue.offer(*source, batch);
-                }
-                Message::Start(..) | Message::Gone(_) | Message::End => queue.put(message.clone()),
-            }
+        match message {
+            Message::Lines(_, batch, dropped) => lock(&self.backlog).lines(batch, *dropped),
+            Message::Start(source, start) => lock(&self.backlog).start(*source, start),
+            Message::Gone(_) | Message::End => {}
         }
+        self.wake.send_replace(());
     }
 
     fn accept(&mut self, reader: impl AsyncWrite + Unpin + Send + 'static) {
@@ -175,35 +189,43 @@ impl Readers {
             }
             return;
         }
-        let name = format!("reader {} of {}", self.next, self.name);
-        tracing::debug!(%name, "reader connected");
-        let (queue, mut inbox) = queue(&name, Kind::Socket, self.buffer);
-        let stream = self.stream.another(self.next);
+        let (seq, name) = (self.next, format!("reader {} of {}", self.next, self.name));
         self.next = self.next.saturating_add(1);
-        self.queues.push(queue);
+        tracing::debug!(%name, "reader connected");
+        lock(&self.backlog).connect(seq, name.clone(), self.stream.starts());
+        let (backlog, wake) = (Arc::clone(&self.backlog), self.wake.subscribe());
         self.tasks.spawn(async move {
-            match serve_one(reader, stream, &mut inbox).await {
+            match serve_one(reader, &backlog, seq, wake).await {
                 Ok(()) => tracing::debug!(%name, "reader received all records"),
-                Err(error) => {
-                    tracing::debug!(%name, %error, "reader disconnected");
-                    inbox.forget();
-                }
+                Err(error) => tracing::debug!(%name, %error, "reader disconnected"),
             }
+            lock(&backlog).disconnect(seq);
         });
     }
 }
 
-/// Writes to a reader until it disconnects or its queue is closed and empty.
-async fn serve_one(mut reader: impl AsyncWrite + Unpin, mut stream: Stream, inbox: &mut Inbox) -> io::Result<()> {
-    let mut write = async |text: &[u8]| tokio::time::timeout(WRITE_TIMEOUT, reader.write_all(text)).await?;
-    write(stream.head()).await?;
-    stream.wrote(usize::MAX);
-    while let Some(message) = inbox.next().await {
-        write(stream.take(&message)).await?;
-        stream.wrote(usize::MAX);
-        inbox.settle(&message, stream.unreported());
+fn lock(backlog: &Mutex<Backlog>) -> MutexGuard<'_, Backlog> {
+    backlog.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes to a reader until it disconnects, or until the output ends and the reader has all records.
+async fn serve_one(
+    mut reader: impl AsyncWrite + Unpin,
+    backlog: &Mutex<Backlog>,
+    seq: u32,
+    mut wake: watch::Receiver<()>,
+) -> io::Result<()> {
+    let mut text = Vec::with_capacity(PIECE + LONGEST_RECORD);
+    loop {
+        // Later records wake this reader again.
+        wake.mark_unchanged();
+        lock(backlog).take(seq, &mut text);
+        if !text.is_empty() {
+            tokio::time::timeout(WRITE_TIMEOUT, reader.write_all(&text)).await??;
+        } else if wake.changed().await.is_err() {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 /// A connection of either kind.
@@ -216,6 +238,40 @@ impl Socket {
             Self::Tcp(listener) => Box::new(listener.accept().await?.0),
         })
     }
+
+    /// Makes the file of a Unix socket again if another program removed it. Connected readers stay
+    /// connected. A file of another program at this path is not touched.
+    fn restore(&mut self, notices: &Notices) {
+        let Self::Unix(_, file) = self else { return };
+        let found = fs::symlink_metadata(&file.path);
+        if found.as_ref().is_ok_and(|found| file.id == identity(found)) {
+            return;
+        }
+        let path = file.path.clone();
+        let made = match found {
+            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => listen_unix(&path),
+            Err(error) => Err(error),
+        };
+        match made {
+            Ok((listener, new)) => {
+                // A new file may have the inode of the removed one, and the drop must not remove it.
+                file.id = (0, 0);
+                *self = Self::Unix(listener, new);
+                tracing::warn!(path = %path.display(), "another program removed the socket, it was made again");
+                notices.add("socket_restored", path.display().to_string());
+            }
+            Err(error) if !std::mem::replace(&mut file.is_missing, true) => {
+                tracing::warn!(path = %path.display(), %error, "another program removed the socket, it cannot be made again");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Returns the device and inode of a file.
+fn identity(metadata: &fs::Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
 }
 
 fn listen_tcp(address: SocketAddr) -> io::Result<TcpListener> {
@@ -232,7 +288,7 @@ fn listen_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let socket = UnixSocket::new_stream()?;
     socket.bind(path)?;
     let metadata = fs::symlink_metadata(path)?;
-    let file = SocketFile { path: path.to_owned(), id: (metadata.dev(), metadata.ino()) };
+    let file = SocketFile { path: path.to_owned(), id: identity(&metadata), is_missing: false };
     fs::set_permissions(path, fs::Permissions::from_mode(MODE))?;
     Ok((socket.listen(BACKLOG)?, file))
 }
@@ -252,7 +308,7 @@ fn remove_unused(path: &Path) -> Result<(), OutputError> {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         // The file is removed only if it is still the same: another program may have replaced it.
-        if fs::symlink_metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == self.id) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|now| identity(&now) == self.id) {
             let _ = fs::remove_file(&self.path);
         }
     }

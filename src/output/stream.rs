@@ -45,10 +45,9 @@ struct Parts {
 }
 
 impl Stream {
-    /// Returns a new stream for another connection. The new stream has the same `start` records.
-    /// `seq` is its `file_seq`.
-    pub(super) fn another(&self, seq: u32) -> Self {
-        Self { starts: self.starts.clone(), seq, ..Self::default() }
+    /// Returns the `start` records of all sources.
+    pub(super) fn starts(&self) -> Vec<(SourceId, Arc<Start<String>>)> {
+        self.starts.clone()
     }
 
     /// Begins another file. The next text then starts with the `start` records.
@@ -89,15 +88,6 @@ impl Stream {
         }
     }
 
-    /// Makes a text of the `start` records alone.
-    pub(super) fn head(&mut self) -> &[u8] {
-        self.text.clear();
-        self.ends.clear();
-        self.parts = Parts::default();
-        self.write_head();
-        &self.text
-    }
-
     /// Returns the text that was made last.
     pub(super) fn text(&self) -> &[u8] {
         &self.text
@@ -119,14 +109,18 @@ impl Stream {
         if let Some(last) = written.last() {
             self.is_torn = *last != b'\n';
         }
+        // If only the line feed of the last line was not written, the record still counts as
+        // written: the next text begins with that line feed.
+        let lacks_line_feed = self.is_torn && self.text.get(written.len()) == Some(&b'\n');
+        let reached = written.len() + usize::from(lacks_line_feed);
         let Parts { head_end, gap_end, has_head, lines } = self.parts;
-        if written.len() < head_end {
+        if reached < head_end {
             self.has_head &= !has_head;
             self.dropped += lines;
             return;
         }
         self.has_head |= has_head;
-        if written.len() < gap_end {
+        if reached < gap_end {
             // The gap event is incomplete, so the gap must be reported again.
             self.dropped += lines;
             return;
@@ -134,11 +128,8 @@ impl Stream {
         if gap_end > head_end {
             self.dropped = 0;
         }
-        let whole = written[gap_end..].iter().filter(|octet| **octet == b'\n').count() as u64;
-        // If only the line feed of the last line was not written, the record still counts as
-        // written: the next text begins with that line feed.
-        let lacks_line_feed = self.is_torn && self.text.get(written.len()) == Some(&b'\n');
-        self.dropped += lines.saturating_sub(whole + u64::from(lacks_line_feed));
+        let whole = self.text[gap_end..reached].iter().filter(|octet| **octet == b'\n').count() as u64;
+        self.dropped += lines.saturating_sub(whole);
     }
 
     /// Returns the number of dropped records that no `lines_lost` event has reported yet.
@@ -202,7 +193,8 @@ impl Stream {
     }
 }
 
-fn write_start(start: &Start<String>, seq: u32, to: &mut Vec<u8>) {
+/// Writes a `start` record with its `file_seq`.
+pub(super) fn write_start(start: &Start<String>, seq: u32, to: &mut Vec<u8>) {
     record::write(&Start { file_seq: seq, ..start.clone() }, to);
 }
 
@@ -242,7 +234,7 @@ mod tests {
         stream.begin();
         stream.begin();
         assert_eq!(write(&mut stream, &lines("c\n", 0), ALL), "start 2 seq=2\nc\n");
-        assert_eq!(short::of(std::str::from_utf8(stream.another(9).head()).expect("text")), "start 2 seq=9\n");
+        assert_eq!(stream.starts().iter().map(|(source, _)| *source).collect::<Vec<_>>(), [2]);
     }
 
     #[test]
@@ -278,6 +270,21 @@ mod tests {
         assert_eq!(write(&mut stream, &lines("eight\n", 0), 5), "eight\n");
         assert_eq!(stream.unreported(), 0);
         assert_eq!(write(&mut stream, &lines("nine\n", 0), ALL), "\nnine\n");
+    }
+
+    #[test]
+    fn gap_event_and_start_record_that_lack_their_line_feed_are_not_written_again() {
+        let mut stream = Stream::default();
+        let full = |text: &Message| Stream::default().take(text).len();
+        write(&mut stream, &start(1), full(&start(1)) - 1);
+        assert_eq!(write(&mut stream, &lines("one\n", 2), 0), "\ngap=2\none\n");
+        assert_eq!(stream.unreported(), 3);
+        let length = stream.take(&lines("two\n", 0)).len();
+        // The gap event is whole, but for its line feed.
+        stream.wrote(length - "\ntwo\n".len());
+        assert_eq!(stream.unreported(), 1);
+        assert_eq!(write(&mut stream, &lines("three\n", 0), ALL), "\ngap=1\nthree\n");
+        assert_eq!(stream.unreported(), 0);
     }
 
     /// The types come with the records: nothing reads the text again.

@@ -21,6 +21,7 @@ use crate::mad::pma::Group;
 
 pub mod fields;
 pub mod interval;
+mod json;
 pub mod port;
 pub mod reader;
 pub mod sample;
@@ -58,7 +59,7 @@ pub const ERROR_COUNTERS: [&str; 9] = [
 ];
 
 /// Names of events with their subjects.
-pub const EVENTS: [(&str, Of); 23] = [
+pub const EVENTS: [(&str, Of); 24] = [
     ("clock_step", Of::Sampler),
     ("group_unsupported", Of::Device),
     ("implausible", Of::Port),
@@ -76,6 +77,7 @@ pub const EVENTS: [(&str, Of); 23] = [
     ("right_device", Of::Device),
     ("send_error", Of::Sampler),
     ("slot_missed", Of::Sampler),
+    ("socket_restored", Of::Sampler),
     ("umad_back", Of::Sampler),
     ("umad_lost", Of::Sampler),
     ("unreachable", Of::Device),
@@ -112,7 +114,7 @@ pub fn counters() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// Appends a record and a line feed.
 pub fn write(record: &impl Serialize, lines: &mut Vec<u8>) {
     // This cannot fail: a Vec accepts all octets, and all keys are strings.
-    if record.serialize(&mut text::compact(&mut *lines)).is_ok() {
+    if record.serialize(json::Json(lines)).is_ok() {
         lines.push(b'\n');
     }
 }

@@ -19,6 +19,7 @@
 //! | [`inflight`] | MADs in flight with their timeouts, found by transaction identifier (TID) |
 //! | [`sample`] | the result of a slot for one port |
 //! | [`schedule`] | start times of slots, and gaps between them |
+//! | [`smp_limit`] | the number of SMPs in flight |
 //! | [`stats`] | the totals of a slot |
 //! | [`blocked`] | ticks of PortXmitWait as a share of time |
 //! | [`window`] | the limits of MADs in flight and of MADs per second |
@@ -39,6 +40,7 @@ pub mod plan;
 pub mod query;
 pub mod sample;
 pub mod schedule;
+pub mod smp_limit;
 pub mod stats;
 pub mod virtual_sweep;
 pub mod window;

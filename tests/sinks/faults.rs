@@ -241,3 +241,76 @@ fn standard_output_closed_at_the_start_is_an_error() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("cannot write to standard output: it is closed") && text.contains("\nhelp: "), "{text}");
 }
+
+/// The error names the process that writes to the file.
+#[test]
+fn second_writer_of_a_file_is_refused() {
+    let sampler = Sampler::new("interval = \"10ms\"\noutput = \"lines\"");
+    let running = sampler.start();
+    wait_for("slots", || slots(&sampler, "lines") > 1);
+    fs::hard_link(sampler.path("lines"), sampler.path("linked")).unwrap();
+    for path in ["lines", "./lines", "linked"] {
+        let output = sampler.command().args(["-o", path, "--sweeps", "1"]).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        let expected = format!("error: cannot write to {path}: the process {} writes to the file\n", running.id());
+        assert!(text.contains(&expected) && text.contains("help: stop the other writer"), "{text}");
+    }
+    assert_eq!(running.stop("TERM").code, 0);
+    assert_eq!(Received::of(&sampler.read("lines")).starts.len(), 1);
+    // The end of the first writer is the end of its lock.
+    assert_eq!(sampler.command().args(["--sweeps", "1"]).status().unwrap().code(), Some(0));
+}
+
+#[test]
+fn two_outputs_of_one_process_cannot_write_to_one_file() {
+    let sampler = Sampler::new(
+        "[[output]]
+        type = \"file\"
+        path = \"lines\"
+        [[output]]
+        type = \"file\"
+        path = \"./lines\"",
+    );
+    let output = sampler.command().args(["--sweeps", "1"]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("cannot write to ./lines: another output of this process writes to the file"), "{text}");
+}
+
+#[test]
+fn output_onto_a_secret_or_the_configuration_is_refused() {
+    let sampler = Sampler::new("[metrics]\nlisten = \"127.0.0.1:0\"\npassword_file = \"passwords\"");
+    fs::write(sampler.path("passwords"), "secret\n").unwrap();
+    for (path, name) in [("passwords", "password file of the metrics"), ("ibnet.toml", "configuration"), ("net.p", "net file")] {
+        let before = sampler.read(path);
+        fs::hard_link(sampler.path(path), sampler.path("linked")).unwrap();
+        for output in [path, "linked"] {
+            let output = sampler.command().args(["-o", output, "--sweeps", "1"]).output().unwrap();
+            let text = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(1), "{text}");
+            assert!(text.contains("cannot append records to") && text.contains(name), "{text}");
+        }
+        assert_eq!(sampler.read(path), before);
+        fs::remove_file(sampler.path("linked")).unwrap();
+    }
+}
+
+/// Records in a FIFO that no process reads are not written, although the kernel accepted them.
+#[test]
+fn records_left_in_a_fifo_are_reported_at_the_end() {
+    let sampler = Sampler::new("interval = \"10ms\"\noutput = \"fifo\"");
+    let made = Command::new("mkfifo").arg(sampler.path("fifo")).status().unwrap();
+    assert!(made.success());
+    let output = sampler.command().args(["--sweeps", "1"]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(4), "{text}");
+    assert!(text.contains("error: cannot write all records to fifo: ") && text.contains("records were dropped at the end"), "{text}");
+    // A reader that reads later receives all records.
+    let mut child = sampler.command().args(["--sweeps", "1"]).stderr(Stdio::piped()).spawn().unwrap();
+    let reader = fs::File::open(sampler.path("fifo")).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let received = Received::of(&std::io::read_to_string(reader).unwrap());
+    let status = wait_for_some("the end", || child.try_wait().unwrap());
+    assert_eq!((status.code(), received.slots.len()), (Some(0), 1));
+}

@@ -10,13 +10,13 @@ use super::sampler::{Received, Sampler, read_lines, read_on, wait_for, wait_for_
 const SOCKET: &str = "interval = \"10ms\"
     drain = \"500ms\"
     [[output]]
-    type = \"file\"
-    path = \"lines\"
-    [[output]]
     type = \"unix\"
     path = \"sock\"
     readers = 2
-    buffer_mib = 1";
+    buffer_mib = 1
+    [[output]]
+    type = \"file\"
+    path = \"lines\"";
 
 #[test]
 fn slow_reader_does_not_affect_other_outputs() {
@@ -131,6 +131,29 @@ fn unused_socket_is_replaced_but_no_other_file_is() {
         assert!(sampler.path("sock").is_symlink());
     }
     assert!(sampler.read("precious") == "precious" && sampler.path("stale").exists() && !sampler.path("nowhere").exists());
+}
+
+/// Readers can connect again, and every output has the event.
+#[test]
+fn removed_socket_is_made_again_with_an_event() {
+    let sampler = Sampler::new(SOCKET);
+    let running = sampler.start();
+    let mut before = BufReader::new(sampler.unix("sock"));
+    read_on(&mut before, "\"sweep\"", 1);
+    fs::remove_file(sampler.path("sock")).unwrap();
+    let after = read_lines(sampler.unix("sock"), "\"sweep\"", 1);
+    assert_eq!(Received::of(&after).starts.len(), 1);
+    let event = "\"event\":\"socket_restored\"";
+    read_on(&mut before, event, 1);
+    wait_for("the event in the file", || sampler.read_now("lines").contains(event));
+    // A file of another program is not touched.
+    fs::remove_file(sampler.path("sock")).unwrap();
+    fs::write(sampler.path("new"), "precious").unwrap();
+    fs::rename(sampler.path("new"), sampler.path("sock")).unwrap();
+    read_on(&mut before, "\"sweep\"", 3);
+    let run = running.stop("TERM");
+    assert!(run.code == 0 && run.stderr.contains("another program removed the socket"), "{}", run.stderr);
+    assert_eq!(sampler.read("sock"), "precious");
 }
 
 #[test]

@@ -138,6 +138,11 @@ impl Running {
         signal(&self.child, name);
     }
 
+    /// Returns the number of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Stops the sampler by a signal and waits for its end.
     pub(crate) fn stop(self, name: &str) -> Run {
         self.signal(name);

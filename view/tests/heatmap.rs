@@ -112,7 +112,7 @@ fn heat_map_shows_large_values_in_the_last_colour() {
     let run = run(&dir, &["heatmap", "lines.jsonl", "-o", "heat.png", "--range", "0..95"]);
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
     assert!(
-        run.stderr.contains("largest 95 Gb/s at ") && run.stderr.contains("25.0 % no answer, 0.0 % unknown, 2.5 % no record"),
+        run.stderr.contains("largest 95 Gb/s at ") && run.stderr.contains("22.5 % no answer, 0.0 % unknown, 5.0 % no record"),
         "{}",
         run.stderr
     );
@@ -177,7 +177,7 @@ fn all_jobs_of_a_slurm_file_are_reported_and_drawn() {
     let of = |more: &[&str]| run(&dir, &[&all[..], more].concat());
     let drawn = of(&["--nodes", "n*", "--bin", "2s", "-o", "jobs.png"]);
     assert!(drawn.code == 0 && drawn.stdout.contains("no job"), "{}{}", drawn.stdout, drawn.stderr);
-    assert!(pixels(&dir.path().join("jobs.png")).2.iter().any(|pixel| *pixel == [0, 114, 178]), "the first job is blue");
+    assert!(pixels(&dir.path().join("jobs.png")).2.contains(&[0, 114, 178]), "the first job is blue");
     let json: serde_json::Value = serde_json::from_str(&of(&["--format", "json"]).stdout).unwrap();
     // The switch port of n2 sends 95 Gb/s, and receives nothing that is known.
     assert_eq!((&json["rows"][0]["job"], &json["rows"][0]["nodes"][0]["host"]), (&"47".into(), &"n2".into()));
@@ -201,7 +201,7 @@ fn invalid_lines_and_files_without_records_are_reported() {
     let all = run(&dir, &["heatmap", "*.jsonl", "-o", "heat.png"]);
     assert_eq!(all.code, 0, "{}", all.stderr);
     assert!(all.stderr.contains("warning   none.jsonl: it has no record (first line: "), "{}", all.stderr);
-    assert!(all.stderr.contains("40 of 82 records are copies"), "{}", all.stderr);
+    assert!(all.stderr.contains("39 of 82 records are copies"), "{}", all.stderr);
     let failed = run(&dir, &["heatmap", "none.jsonl", "-o", "other.png"]);
     assert_eq!((failed.code, failed.stdout.as_str()), (1, ""));
     assert!(failed.stderr.contains("none.jsonl: it has no record") && failed.stderr.contains("help: "), "{}", failed.stderr);
@@ -238,8 +238,9 @@ fn replayed_lines_have_current_times_and_the_same_values() {
     assert_eq!((replayed.code, replayed.stdout.lines().count()), (0, lines().lines().count()), "{}", replayed.stderr);
     assert!(!replayed.stdout.contains(&format!("\"slot\":{SLOT},")), "all slots are shifted");
     fs::write(dir.path().join("again.jsonl"), &replayed.stdout).unwrap();
-    let [old, new] = ["lines.jsonl", "again.jsonl"].map(|file| run(&dir, &["heatmap", file, "--terminal"]).stdout);
-    assert_eq!(old.lines().take(5).collect::<Vec<_>>(), new.lines().take(5).collect::<Vec<_>>());
+    // The first line has the times.
+    let [old, new] = ["lines.jsonl", "again.jsonl"].map(|file| run(&dir, &["links", file]).stdout);
+    assert_eq!(old.lines().skip(1).collect::<Vec<_>>(), new.lines().skip(1).collect::<Vec<_>>());
     let kept = run(&dir, &["replay", "lines.jsonl", "--speed", "0", "--keep-times"]);
     assert_eq!(kept.stdout, lines());
 }

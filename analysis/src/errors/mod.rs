@@ -332,11 +332,11 @@ mod tests {
                 (1, "port_sw_hoq_lifetime_limit_discards", Some(500)),
             ]
         );
-        assert_eq!((rows[4].rate, rows[4].value, rows[4].since_ns), (Some(3.0), Some(60), 10_000_000_500));
+        assert_eq!((rows[4].rate, rows[4].value, rows[4].since_ns), (Some(3.0), Some(60), 10_000_000_000));
         let json = serde_json::to_value(&rows[0]).expect("a row");
         assert_eq!((&json["guid"], &json["port"], &json["node"]), (&"0x0000000000000001".into(), &2.into(), &"leaf".into()));
         assert_eq!((&json["what"], &json["increase"]), (&"link_down".into(), &serde_json::Value::Null));
-        assert_eq!((rows[0].since_ns, rows[0].began_in_range), (12_000_000_400, Some(true)));
+        assert_eq!((rows[0].since_ns, rows[0].began_in_range), (11_999_999_900, Some(true)));
     }
 
     #[test]
@@ -373,7 +373,7 @@ mod tests {
         let errors = Errors::find(&ports, &devices, &Thresholds::default());
         assert_eq!((errors.at_unreachable, errors.silent), (1, 1), "the core's port; port 7 of the leaf switch");
         let rows = errors.rows();
-        assert_eq!((rows[0].what, &*rows[0].port.node, rows[0].since_ns), ("unreachable", "dead", 3_000_000_500));
+        assert_eq!((rows[0].what, &*rows[0].port.node, rows[0].since_ns), ("unreachable", "dead", 3_000_000_000));
         assert_eq!((rows[0].devices_behind, &*rows[0].behind[0].node, rows[0].began_in_range), (1, "n1", Some(true)));
         assert_eq!(rows.iter().filter(|row| row.what == "unreachable").count(), 1, "the host is behind the switch");
         let at_core: Vec<_> = rows.iter().filter(|row| &*row.port.node == "core").map(|row| row.what).collect();
@@ -385,7 +385,7 @@ mod tests {
         let status = |slot, status: &str| port(slot, (1, 1), "leaf", (0x101, 1, "n1"), &[("status", status.into())]);
         let (ports, devices) = read(&[status(1, "ok"), status(2, "down"), status(3, "down")]);
         let rows = Errors::find(&ports, &devices, &Thresholds::default()).rows();
-        assert_eq!((rows.len(), rows[0].what, rows[0].since_ns), (1, "link_down", 2_000_000_500));
+        assert_eq!((rows.len(), rows[0].what, rows[0].since_ns), (1, "link_down", 2_000_000_000));
     }
 
     #[test]

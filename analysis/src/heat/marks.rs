@@ -57,7 +57,11 @@ mod tests {
             job("4", "n3", Some(0), Some(1000)),
             job("5", "n[", None, None),
         ];
-        let mark = |job: &str, rows: &[Range<usize>], columns| JobMark { job: job.to_owned(), rows: rows.to_vec(), columns };
-        assert_eq!(marks(&grid, &jobs), [mark("1", &[0..2, 3..4], (1.5, 3.0)), mark("2", &[4..5], (0.0, 10.0))]);
+        let mark = |job: &str, rows: &[(usize, usize)], columns| JobMark {
+            job: job.to_owned(),
+            rows: rows.iter().map(|(start, end)| *start..*end).collect(),
+            columns,
+        };
+        assert_eq!(marks(&grid, &jobs), [mark("1", &[(0, 2), (3, 4)], (1.5, 3.0)), mark("2", &[(4, 5)], (0.0, 10.0))]);
     }
 }

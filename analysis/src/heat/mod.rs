@@ -269,7 +269,7 @@ impl HeatMap {
         self.recorded = Some(self.recorded.map_or((time.from(), time.to()), |(from, to)| (from.min(time.from()), to.max(time.to()))));
         self.extend((time.from() / step_ns, (time.to() - 1) / step_ns));
         for (column, part) in time.split(self.step_ns()) {
-            self.rows[row].tracks[metric].at(column).put(state, part.length_ns());
+            self.rows[row].tracks[metric].at(column).put(state, part, time);
         }
     }
 
@@ -297,7 +297,9 @@ impl HeatMap {
         let reading = CounterReading { ts: port.ts, readings: rates().map(|(_, metric)| Reading::new(port, metric)).collect() };
         let before = self.rows[row].last.take();
         for ((index, metric), (number, counters)) in rates().zip(reading.readings.iter().enumerate()) {
-            self.seen[index] = self.seen[index].max(metric.width(port));
+            if self.seen[index] == 0 {
+                self.seen[index] = metric.width(port);
+            }
             let rate = before
                 .as_ref()
                 .and_then(|before| Some((Interval::new(before.ts, port.ts)?, counters.rate_since(before.readings.get(number)?)?)));

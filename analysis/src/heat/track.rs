@@ -1,7 +1,7 @@
 //! The cells of one port and metric while records are added.
 
 use super::grid::Cell;
-use crate::record::Port;
+use crate::record::{Interval, Port};
 
 /// Consecutive cells.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +19,11 @@ pub(super) enum State {
     NoAnswer,
 }
 
+/// Smallest share of the time of a record that a column must have to show the state of the record.
+/// Slots rarely begin exactly where a column begins: a slot that ends shortly after the start of a
+/// column must not give its value to a column in which the port did not answer.
+const LEAST_SHARE: f64 = 0.125;
+
 /// Sum over the parts of the column's time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Sum {
@@ -26,10 +31,9 @@ pub(super) struct Sum {
     sum: f64,
     /// Nanoseconds with a value.
     value_ns: u64,
-    /// Seconds without an answer.
-    no_answer: f32,
-    /// Seconds in which the value is not known.
-    unknown: f32,
+    has_value: bool,
+    has_unknown: bool,
+    has_no_answer: bool,
 }
 
 impl State {
@@ -76,39 +80,35 @@ impl Track {
 }
 
 impl Sum {
-    /// Adds a part of the column's time.
-    pub(super) fn put(&mut self, state: State, time_ns: u64) {
+    /// Adds a part of the time of a record.
+    pub(super) fn put(&mut self, state: State, part: Interval, whole: Interval) {
+        let is_shown = part.length_ns() as f64 >= whole.length_ns() as f64 * LEAST_SHARE;
         match state {
             State::Value(value) => {
-                self.sum += value * time_ns as f64;
-                self.value_ns = self.value_ns.saturating_add(time_ns);
+                self.sum += value * part.length_ns() as f64;
+                self.value_ns = self.value_ns.saturating_add(part.length_ns());
+                self.has_value |= is_shown;
             }
-            State::Unknown => self.unknown += time_ns as f32 / 1e9,
-            State::NoAnswer => self.no_answer += time_ns as f32 / 1e9,
+            State::Unknown => self.has_unknown |= is_shown,
+            State::NoAnswer => self.has_no_answer |= is_shown,
         }
     }
 
     fn add(&mut self, other: Self) {
         self.sum += other.sum;
         self.value_ns = self.value_ns.saturating_add(other.value_ns);
-        self.no_answer += other.no_answer;
-        self.unknown += other.unknown;
+        self.has_value |= other.has_value;
+        self.has_unknown |= other.has_unknown;
+        self.has_no_answer |= other.has_no_answer;
     }
 
-    /// Returns the mean over the time with a value. If this time is less than an eighth of the time
-    /// without an answer, or of the time in which the value is not known, the cell has no value: a
-    /// slot that begins shortly after the start of a column must not give its value to a column in
-    /// which the port did not answer.
+    /// Returns the mean over the time with a value.
     fn cell(&self) -> Cell {
-        const SHARE: f64 = 0.125;
-        let without = self.no_answer.max(self.unknown);
         match self {
-            Self { value_ns: 1.., .. } if self.value_ns as f64 / 1e9 >= f64::from(without) * SHARE => {
-                Cell::Value(self.sum / self.value_ns as f64)
-            }
-            _ if without == 0.0 => Cell::NoRecord,
-            _ if self.no_answer >= self.unknown => Cell::NoAnswer,
-            _ => Cell::Unknown,
+            Self { has_value: true, .. } => Cell::Value(self.sum / self.value_ns as f64),
+            Self { has_no_answer: true, .. } => Cell::NoAnswer,
+            Self { has_unknown: true, .. } => Cell::Unknown,
+            _ => Cell::NoRecord,
         }
     }
 }

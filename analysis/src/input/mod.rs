@@ -50,6 +50,12 @@ pub trait Fold: Clone + Send {
         true
     }
 
+    /// Returns whether the fold evaluates the queries of each sampler, not the ports. It then also
+    /// gets the records whose time another record describes; only copies are dropped.
+    fn uses_every_query(&self) -> bool {
+        false
+    }
+
     /// Adds one record.
     fn add(&mut self, record: &Record<'_>);
 

@@ -15,6 +15,7 @@ pub(super) struct Selection {
     /// Nanoseconds before and after the time range in which port records are read.
     reach_ns: u64,
     pub(super) uses_counters: bool,
+    pub(super) uses_every_query: bool,
     uses: [bool; Type::ALL.len()],
 }
 
@@ -26,6 +27,7 @@ impl Selection {
             is_range: from.is_some() || to.is_some(),
             reach_ns,
             uses_counters: fold.uses_counters(),
+            uses_every_query: fold.uses_every_query(),
             uses: Type::ALL.map(|kind| fold.uses(kind)),
         }
     }

@@ -114,6 +114,11 @@ impl<F: Fold> Shard<F> {
         let ShardCounts { dropped, span, .. } = counts;
         for (record, text) in records {
             match record {
+                Record::Port(port) if selection.uses_every_query => {
+                    if selection.contains(port.ts) {
+                        fold.add(&Record::Port(port));
+                    }
+                }
                 Record::Port(port) => {
                     let PortState { merge, edges } = ports.entry(lines[0].key).or_default();
                     merge.add(port, text, selection.uses_counters, dropped, &mut |port| put(fold, span, edges, port, selection));

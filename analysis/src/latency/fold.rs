@@ -167,6 +167,10 @@ impl Fold for Latency {
         false
     }
 
+    fn uses_every_query(&self) -> bool {
+        true
+    }
+
     fn add(&mut self, record: &Record<'_>) {
         match record {
             Record::Port(port) => self.add_port(port),

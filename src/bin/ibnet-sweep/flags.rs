@@ -1,10 +1,11 @@
 //! The flags of a sweep, and the configuration that results from the file and the flags.
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use ibnet::cli;
 use ibnet::config::{self, Ca, Config, ConfigError, Outputs, Plan as Source, Raw, Sl};
-use ibnet::output::{Destination, FileOptions};
+use ibnet::output::{Destination, FileOptions, NatsOptions};
 
 use super::failure::Failure;
 
@@ -114,26 +115,42 @@ impl Flags {
         cli::print(config::show(&self.raw()?, file, &self.given()).as_bytes()).map_err(Failure::Stdout)
     }
 
-    /// Returns an error if an output would append records to an input file.
+    /// Returns an error if an output would append records to a file that the program reads: the
+    /// plan, the configuration, a password, a certificate or a key. Hard links are the same file.
     pub(super) fn check_output(&self, config: &Config) -> Result<(), Failure> {
-        let (net, assignments) = match &config.plan {
-            Source::Net(path) => (Some(path), None),
-            Source::Assignments(path) => (None, Some(path)),
-        };
-        let inputs = [
-            ("net file", net),
-            ("assignments file", assignments),
-            ("simulated net file", config.simulation.as_ref().map(|simulation| &simulation.net)),
-            ("configuration", self.config.as_ref()),
-        ];
+        let identity = |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+        let inputs: Vec<_> = self.inputs(config).into_iter().map(|(input, path)| (input, identity(path))).collect();
         for output in &config.outputs {
             let Destination::File(FileOptions { path: output, .. }) = &output.to else { continue };
-            let is_output = |path: &PathBuf| path.canonicalize().ok().is_some_and(|path| output.canonicalize().ok() == Some(path));
-            if let Some((input, _)) = inputs.into_iter().find(|(_, path)| path.is_some_and(is_output)) {
+            let Some(found) = identity(output) else { continue };
+            if let Some((input, _)) = inputs.iter().find(|(_, input)| *input == Some(found)) {
                 return Err(Failure::OverInput { output: output.display().to_string(), input });
             }
         }
         Ok(())
+    }
+
+    /// Returns the files that the program reads.
+    fn inputs<'a>(&'a self, config: &'a Config) -> Vec<(&'static str, &'a PathBuf)> {
+        let mut inputs = match &config.plan {
+            Source::Net(path) => vec![("net file", path)],
+            Source::Assignments(path) => vec![("assignments file", path)],
+        };
+        inputs.extend(config.simulation.as_ref().map(|simulation| ("simulated net file", &simulation.net)));
+        inputs.extend(self.config.as_ref().map(|path| ("configuration", path)));
+        if let Some(metrics) = &config.metrics {
+            inputs.extend(metrics.password_file.as_ref().map(|path| ("password file of the metrics", path)));
+            let (certificate, key) = (metrics.tls.as_ref().map(|tls| &tls.0), metrics.tls.as_ref().map(|tls| &tls.1));
+            inputs.extend(certificate.map(|path| ("certificate of the metrics", path)));
+            inputs.extend(key.map(|path| ("key of the metrics", path)));
+        }
+        for output in &config.outputs {
+            let Destination::Nats(NatsOptions { credentials, ca_file, certificate, .. }) = &output.to else { continue };
+            inputs.extend(credentials.as_ref().map(|path| ("credentials file of NATS", path)));
+            inputs.extend(ca_file.as_ref().map(|path| ("CA file of NATS", path)));
+            inputs.extend(certificate.iter().flat_map(|(certificate, key)| [("certificate of NATS", certificate), ("key of NATS", key)]));
+        }
+        inputs
     }
 
     /// Returns the configuration of the file with the flags applied.

@@ -158,7 +158,7 @@ fn run(args: &Args) -> Result<(), Failure> {
                 let driver = Driver::new(plan, settings, transport, SystemClock::start(), outlet, cli::random_seed());
                 // With a single slot, a lost connection is an error; the sweep does not wait for
                 // it.
-                if once { driver } else { driver.reconnecting(workers::reopen(port, pkey)) }
+                if once { driver } else { driver.reconnecting(workers::reopen(port, pkey)).watching(workers::watch_devices) }
             }) as MakeDriver<_>)
         };
         let result = sweep(args, setup, Box::new(prepare));

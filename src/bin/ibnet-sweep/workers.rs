@@ -5,17 +5,23 @@
 //! several blocks for its host (for several rails, or for a secondary role), or several HCA ports
 //! are configured. In the second case the HCA ports divide the devices of a block.
 
+#[cfg(feature = "umad")]
+use std::io;
 use std::path::Path;
+#[cfg(feature = "umad")]
+use std::sync::Arc;
+#[cfg(feature = "umad")]
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ibnet::assignments::{Assignments, Sampler};
 use ibnet::cli;
 use ibnet::config::{Config, Plan as Source};
 #[cfg(feature = "umad")]
-use ibnet::mad::transport::umad::{HcaPort, UmadTransport, ports};
+use ibnet::mad::transport::umad::{DeviceWatch, HcaPort, UmadTransport, ports};
 use ibnet::metrics::Peers;
 use ibnet::sweep::driver::DriverSettings;
 #[cfg(feature = "umad")]
-use ibnet::sweep::driver::{OpenError, Opened};
+use ibnet::sweep::driver::{Changes, OpenError, Opened, Wake};
 use ibnet::topology::{NetFile, NetFileError, net_file};
 use ibnet::types::{HcaName, PortNum, Printable};
 
@@ -171,9 +177,25 @@ pub(super) fn hca_port(config: &Config, ca: &HcaName) -> Result<(HcaPort, u16), 
 /// Returns a function that opens the same port again once it is active and has the P_Key.
 #[cfg(feature = "umad")]
 pub(super) fn reopen(port: HcaPort, pkey: u16) -> impl Fn() -> Result<Opened<UmadTransport>, OpenError> + Clone + Send + 'static {
-    let name = HcaName { ca: Some(port.ca), port: Some(port.port) };
+    let others = ports::other_guids(&port);
     move || {
-        let port = ports::find(&name)?;
-        Ok(Opened { pkey_index: port.pkey_index(pkey)?, transport: UmadTransport::open(&port)?, pkey_table: port.pkeys })
+        let port = ports::find_again(&port, &others)?;
+        let (pkey_index, transport) = (port.pkey_index(pkey)?, UmadTransport::open(&port)?);
+        Ok(Opened { transport, hca: Some((port.ca, port.port)), pkey_index, pkey_table: port.pkeys })
     }
+}
+
+/// Watches for umad devices; raises `wake` at each change.
+#[cfg(feature = "umad")]
+pub(super) fn watch_devices(wake: &Arc<Wake>) -> io::Result<Changes> {
+    let changed = Arc::new(AtomicBool::new(false));
+    let (seen, wake) = (Arc::clone(&changed), Arc::clone(wake));
+    let watch = DeviceWatch::start(move || {
+        seen.store(true, Ordering::Release);
+        wake.raise();
+    })?;
+    Ok(Box::new(move || {
+        let _watch = &watch;
+        changed.swap(false, Ordering::AcqRel)
+    }))
 }

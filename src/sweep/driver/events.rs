@@ -9,7 +9,7 @@ use crate::record::{EventRecord, LinkSource, Of, PortIdentity};
 use crate::sweep::engine::{Event, Key};
 use crate::sweep::sample::Status;
 use crate::sweep::window::Change;
-use crate::types::{Guid, Lid, LinkRate, Printable};
+use crate::types::{Guid, Lid, LinkRate, PortNum, Printable};
 
 impl<T: Transport, C: Clock> Driver<T, C> {
     /// Handles an event of the engine: writes it, or keeps it until the end of the slot.
@@ -195,14 +195,25 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// verified, as all LIDs may have changed.
     pub(super) fn poll_reconnect(&mut self, control: &Control, slot: u64) {
         let reconnected = self.transport.poll(self.clock.now(), control.wake());
-        let Some(Reconnected { after, pkey_index, pkey_table, local }) = reconnected else { return };
+        let Some(Reconnected { after, hca, pkey_index, pkey_table, local }) = reconnected else { return };
         self.engine.transport_restored(pkey_index, pkey_table);
+        self.take_hca_name(hca);
         let place = local.map(|local| format!("; this host is at LID {}, the subnet manager at LID {}", local.lid, local.sm_lid));
         let detail = format!("after {:.1} s{}", after.as_secs_f64(), place.unwrap_or_default());
         tracing::info!(seconds = after.as_secs_f64(), "transport open again");
         self.write_event(slot, "umad_back", None, &detail);
         if let Some(local) = local {
             self.set_local(local, slot);
+        }
+    }
+
+    /// Takes the name under which the HCA came back. A new name belongs into the `start` record.
+    fn take_hca_name(&mut self, hca: Option<(String, PortNum)>) {
+        let Some((ca, ca_port)) = hca.filter(|(ca, port)| (ca, *port) != (&self.settings.ca, self.settings.ca_port)) else { return };
+        tracing::info!(from = %self.settings.ca, to = %ca, "the HCA has another name now");
+        (self.settings.ca, self.settings.ca_port) = (ca, ca_port);
+        if self.has_started {
+            self.write_start(self.clock.read_wall());
         }
     }
 

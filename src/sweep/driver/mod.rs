@@ -29,6 +29,8 @@
 //! | `lines`, `events`, `report` | records, events, and the report of a slot for observers |
 //! | `client` | requests to one device |
 
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use self::control::FirstSlot;
@@ -60,7 +62,7 @@ pub use client::{Address, DeviceClient, TRIES};
 pub use clock::{BackgroundJob, Clock, JobState, Latest, Pacing, SystemClock, WallTime};
 pub use control::{Control, Notice};
 pub(crate) use engine_loop::{EngineLoop, LoopRequest, Parts};
-pub use reconnect::{OpenError, Opened};
+pub use reconnect::{Changes, OpenError, Opened};
 pub use report::{PortReport, SlotReport};
 pub use wake::Wake;
 
@@ -210,6 +212,14 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         C: Send + 'static,
     {
         self.transport.open_by(open);
+        self
+    }
+
+    /// Starts a watch for devices by `start` while the transport is lost. A transport is opened at
+    /// once when a device has changed.
+    #[must_use]
+    pub fn watching(mut self, start: impl Fn(&Arc<Wake>) -> io::Result<Changes> + Send + 'static) -> Self {
+        self.transport.watch_by(start);
         self
     }
 

@@ -1,10 +1,14 @@
 //! The transport of a driver, and the attempts to open it again after a loss. A transport is lost,
 //! for example, when an administrator reloads the kernel driver or resets the HCA.
 //!
-//! Closing and opening a device can block inside the kernel. So each attempt runs as a [job of the
-//! clock](Clock::start), and neither a slot nor a stop waits for it. The time between two attempts
-//! doubles, up to 10 s. If the transport is lost again within 10 s after it was opened, the time
-//! continues to double. Otherwise it starts again at its first value.
+//! Closing and opening a device can block inside the kernel. So both run as [jobs of the
+//! clock](Clock::start), and neither a slot nor a stop waits for them. A lost transport is closed at
+//! once. An attempt to open it starts in two cases:
+//!
+//! - A device has appeared or changed: see [`Reconnect::watch_by`]. The waiting times start again.
+//! - A waiting time has ended: 100 ms after the loss, then twice the time before each attempt, up to
+//!   1 s. If the transport is lost again within 10 s after it was opened, the time continues to
+//!   double, up to 10 s. Otherwise it starts again at its first value.
 
 use std::error::Error;
 use std::io;
@@ -17,12 +21,16 @@ use crate::mad::Mad;
 use crate::mad::exchange::{Completion, Local, Target};
 use crate::mad::transport::{Locator, Transport, TransportError};
 use crate::time::Instant;
+use crate::types::PortNum;
 
 /// A transport that was opened again.
 #[derive(Debug)]
 pub struct Opened<T> {
     /// The transport.
     pub transport: T,
+    /// Name and port of the HCA that was opened; `None` if they cannot change. An HCA may come back
+    /// under another name.
+    pub hca: Option<(String, PortNum)>,
     /// Index of the configured P_Key in the port's table.
     pub pkey_index: u16,
     /// P_Key table of the port, by index.
@@ -41,19 +49,37 @@ pub(super) struct Located<T> {
 /// The outcome of one attempt.
 type Attempt<T> = Result<Located<T>, OpenError>;
 
-/// Starts an attempt, which first closes the old transport.
-type StartAttempt<T> = Box<dyn Fn(Option<T>, &Arc<Wake>) -> io::Result<BackgroundJob<Attempt<T>>> + Send>;
+/// Starts an attempt.
+type StartAttempt<T> = Box<dyn Fn(&Arc<Wake>) -> io::Result<BackgroundJob<Attempt<T>>> + Send>;
+
+/// Closes a transport without blocking the caller.
+type Close<T> = Box<dyn Fn(T) + Send>;
+
+/// Returns whether a device has appeared or changed since the last call; never blocks. Dropping it
+/// ends the watch.
+pub type Changes = Box<dyn FnMut() -> bool + Send>;
+
+/// Starts a watch for devices, which raises the wake at each change.
+type StartWatch = Box<dyn Fn(&Arc<Wake>) -> io::Result<Changes> + Send>;
 
 /// Time from the loss of a transport to the first attempt.
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 
-/// Longest time between two attempts.
+/// Longest time from a failed attempt to the next one.
+const LONGEST_AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// Longest time from the loss of a transport to the first attempt, if transports are lost again and
+/// again soon after they were opened.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
 
 /// A transport, or the attempts to open it again.
 pub(super) struct Reconnect<T, C> {
     connection: Connection<T>,
     start_attempt: Option<StartAttempt<T>>,
+    close: Option<Close<T>>,
+    start_watch: Option<StartWatch>,
+    /// The watch for devices, while the transport is lost.
+    changes: Option<Changes>,
     /// Time until the next attempt.
     backoff: Duration,
     clock: C,
@@ -65,11 +91,8 @@ enum Connection<T> {
 }
 
 enum AttemptState<T> {
-    /// The next attempt starts at `at` and closes the old transport first.
-    Due {
-        at: Instant,
-        old: Option<T>,
-    },
+    /// The next attempt starts at this time.
+    Due(Instant),
     Running(BackgroundJob<Attempt<T>>),
 }
 
@@ -77,6 +100,7 @@ enum AttemptState<T> {
 pub(super) struct Reconnected {
     /// Time since it was lost.
     pub(super) after: Duration,
+    pub(super) hca: Option<(String, PortNum)>,
     pub(super) pkey_index: u16,
     pub(super) pkey_table: Vec<u16>,
     /// Location of the port; `None` if it could not be read.
@@ -87,7 +111,7 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
     /// A transport that is not opened again after a loss.
     pub(super) fn new(transport: T, clock: C) -> Self {
         let connection = Connection::Open { transport, since: Instant::ZERO };
-        Self { connection, start_attempt: None, backoff: FIRST_BACKOFF, clock }
+        Self { connection, start_attempt: None, close: None, start_watch: None, changes: None, backoff: FIRST_BACKOFF, clock }
     }
 
     /// Opens the transport by `open` after a loss.
@@ -97,14 +121,25 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
         C: Send + 'static,
     {
         let clock = self.clock.clone();
-        self.start_attempt = Some(Box::new(move |old, wake| {
+        self.start_attempt = Some(Box::new(move |wake| {
             let open = open.clone();
             clock.start("open", wake, move || {
-                drop(old);
                 let opened = open()?;
                 Ok(Located { local: opened.transport.locator()(), opened })
             })
         }));
+        let clock = self.clock.clone();
+        self.close = Some(Box::new(move |transport| {
+            // Nothing waits for the end. Without a thread the transport is closed here.
+            if let Err(error) = clock.start("close", &Arc::default(), move || drop(transport)) {
+                tracing::debug!(%error, "cannot start a thread that closes the transport");
+            }
+        }));
+    }
+
+    /// Watches for devices by `start` while the transport is lost.
+    pub(super) fn watch_by(&mut self, start: impl Fn(&Arc<Wake>) -> io::Result<Changes> + Send + 'static) {
+        self.start_watch = Some(Box::new(start));
     }
 
     /// Returns whether a lost transport is opened again.
@@ -127,13 +162,16 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
 
     /// Marks the transport as lost, with the errno that sends return until it is open again.
     pub(super) fn lose(&mut self, errno: i32, now: Instant) {
-        let attempt = AttemptState::Due { at: now, old: None };
+        let attempt = AttemptState::Due(now);
         match std::mem::replace(&mut self.connection, Connection::Lost { errno, since: now, attempt }) {
             Connection::Open { transport, since } => {
                 if now - since >= LONGEST_BACKOFF {
                     self.backoff = FIRST_BACKOFF;
                 }
-                self.try_later(now, Some(transport));
+                self.try_later(now, LONGEST_BACKOFF);
+                if let Some(close) = &self.close {
+                    close(transport);
+                }
             }
             lost @ Connection::Lost { .. } => self.connection = lost,
         }
@@ -142,12 +180,13 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
     /// Starts the next attempt when it is due, and takes the result of the last one. Never blocks.
     /// Raises `wake` when an attempt has ended.
     pub(super) fn poll(&mut self, now: Instant, wake: &Arc<Wake>) -> Option<Reconnected> {
+        self.take_changes(now, wake);
         let (Connection::Lost { since, attempt, .. }, Some(start)) = (&mut self.connection, &self.start_attempt) else { return None };
-        if let AttemptState::Due { at, old } = attempt {
+        if let AttemptState::Due(at) = attempt {
             if now < *at {
                 return None;
             }
-            match start(old.take(), wake) {
+            match start(wake) {
                 Ok(job) => *attempt = AttemptState::Running(job),
                 Err(error) => return self.failed(&error.into(), now),
             }
@@ -157,10 +196,11 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
             JobState::Running => None,
             JobState::Panicked => self.failed(&"the attempt has panicked".into(), now),
             JobState::Done(Err(error)) => self.failed(&error, now),
-            JobState::Done(Ok(Located { opened: Opened { transport, pkey_index, pkey_table }, local })) => {
+            JobState::Done(Ok(Located { opened: Opened { transport, hca, pkey_index, pkey_table }, local })) => {
                 let after = now - *since;
                 self.connection = Connection::Open { transport, since: now };
-                Some(Reconnected { after, pkey_index, pkey_table, local })
+                self.changes = None;
+                Some(Reconnected { after, hca, pkey_index, pkey_table, local })
             }
         }
     }
@@ -169,7 +209,7 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
     /// or until `wake` is raised.
     pub(super) fn next_poll(&mut self, now: Instant) -> Option<Instant> {
         match &mut self.connection {
-            Connection::Lost { attempt: AttemptState::Due { at, .. }, .. } if self.start_attempt.is_some() => Some(*at),
+            Connection::Lost { attempt: AttemptState::Due(at), .. } if self.start_attempt.is_some() => Some(*at),
             Connection::Lost { attempt: AttemptState::Running(job), .. } => Some(job.ready_at()).filter(|at| *at > now),
             Connection::Open { .. } | Connection::Lost { .. } => None,
         }
@@ -177,13 +217,38 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
 
     fn failed(&mut self, error: &OpenError, now: Instant) -> Option<Reconnected> {
         tracing::debug!(%error, "cannot open the transport yet");
-        self.try_later(now, None);
+        self.try_later(now, LONGEST_AFTER_FAILURE);
         None
     }
 
-    fn try_later(&mut self, now: Instant, old: Option<T>) {
+    /// Starts the watch for devices if the transport is lost, and the next attempt at once if a
+    /// device has changed. An attempt that runs is followed by another one after 100 ms.
+    fn take_changes(&mut self, now: Instant, wake: &Arc<Wake>) {
+        let Connection::Lost { attempt, .. } = &mut self.connection else { return };
+        if self.changes.is_none()
+            && let Some(start) = self.start_watch.take()
+        {
+            match start(wake) {
+                Ok(changes) => {
+                    self.changes = Some(changes);
+                    self.start_watch = Some(start);
+                }
+                // The watch is not tried again: attempts without it continue.
+                Err(error) => tracing::warn!(%error, "cannot watch for devices, an HCA that comes back is found up to a second later"),
+            }
+        }
+        if self.changes.as_mut().is_some_and(|changed| changed()) {
+            self.backoff = FIRST_BACKOFF;
+            if let AttemptState::Due(at) = attempt {
+                *at = now;
+            }
+        }
+    }
+
+    /// Schedules the next attempt, after this time at most.
+    fn try_later(&mut self, now: Instant, longest: Duration) {
         if let Connection::Lost { attempt, .. } = &mut self.connection {
-            *attempt = AttemptState::Due { at: now + self.backoff, old };
+            *attempt = AttemptState::Due(now + self.backoff.min(longest));
             self.backoff = (self.backoff * 2).min(LONGEST_BACKOFF);
         }
     }
@@ -218,7 +283,7 @@ impl<T: Transport, C: Clock> Transport for Reconnect<T, C> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
     use rustix::io::Errno;
 
@@ -272,7 +337,7 @@ mod tests {
                 if count.fetch_add(1, Ordering::Relaxed) + 1 < first_success {
                     return Err("not yet".into());
                 }
-                Ok(Opened { transport: Counted(Arc::clone(&counted)), pkey_index: 3, pkey_table: Vec::new() })
+                Ok(Opened { transport: Counted(Arc::clone(&counted)), hca: None, pkey_index: 3, pkey_table: Vec::new() })
             });
             Self { reconnect, clock, wake: Arc::default(), attempts, closed }
         }
@@ -297,16 +362,17 @@ mod tests {
     }
 
     #[test]
-    fn time_between_failed_attempts_doubles_up_to_ten_seconds() {
+    fn time_between_failed_attempts_doubles_up_to_one_second() {
         let mut fixture = Fixture::new(u32::MAX);
         fixture.lose();
+        assert_eq!(fixture.closed(), 1, "a lost transport is closed at once");
         let mut at = Vec::new();
-        for step in 1..60_000 {
+        for step in 1..5000 {
             let before = fixture.attempts();
             assert!(fixture.poll_after(MS).is_none());
             at.extend((fixture.attempts() > before).then_some(step));
         }
-        assert_eq!(at, [100, 300, 700, 1500, 3100, 6300, 12_700, 22_700, 32_700, 42_700, 52_700]);
+        assert_eq!(at, [100, 300, 700, 1500, 2500, 3500, 4500]);
         assert_eq!((fixture.closed(), fixture.reconnect.is_lost()), (1, true));
     }
 
@@ -362,6 +428,43 @@ mod tests {
         }
         assert_eq!(fixture.attempts(), 1);
         assert!(fixture.poll_after(MS).is_some(), "100 ms until the attempt, and 60 s for it");
+    }
+
+    #[test]
+    fn device_that_appears_is_opened_at_once() {
+        let mut fixture = Fixture::new(4);
+        let changed = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&changed);
+        fixture.reconnect.watch_by(move |_| {
+            let seen = Arc::clone(&seen);
+            Ok(Box::new(move || seen.swap(false, Ordering::Relaxed)))
+        });
+        fixture.lose();
+        for _ in 0..50 {
+            assert!(fixture.poll_after(MS).is_none());
+        }
+        assert_eq!(fixture.attempts(), 0);
+        // The device appears before udev has set its group: the first attempt fails.
+        changed.store(true, Ordering::Relaxed);
+        assert!(fixture.poll_after(MS).is_none());
+        assert_eq!((fixture.attempts(), fixture.reconnect.next_poll(fixture.clock.now())), (1, Some(fixture.clock.now() + FIRST_BACKOFF)));
+        changed.store(true, Ordering::Relaxed);
+        assert!(fixture.poll_after(MS).is_none());
+        assert_eq!(fixture.attempts(), 2, "its group has changed");
+        // After a change the times start again.
+        assert!(fixture.poll_after(99 * MS).is_none());
+        assert_eq!(fixture.attempts(), 2);
+        assert!(fixture.poll_after(MS).is_none());
+        assert!(fixture.poll_after(200 * MS).is_some());
+    }
+
+    #[test]
+    fn missing_watch_leaves_the_attempts() {
+        let mut fixture = Fixture::new(2);
+        fixture.reconnect.watch_by(|_| Err(Errno::MFILE.into()));
+        fixture.lose();
+        assert!(fixture.poll_after(100 * MS).is_none());
+        assert!(fixture.poll_after(200 * MS).is_some());
     }
 
     #[test]

@@ -128,6 +128,7 @@ impl Engine {
     /// Handles the loss of the transport with this errno: requests in flight will not be answered.
     /// The loss is not counted against the devices.
     pub fn transport_lost(&mut self, errno: i32, now: Instant) {
+        self.smp_limit.clear();
         while let Some(transaction) = self.inflight.take_next() {
             let index = transaction.device;
             if transaction.purpose == Purpose::Path {

@@ -75,11 +75,13 @@ use self::state::{Device, PortProgress, PortState, SendError};
 use super::blocked::{TickOf, WaitTick};
 use super::inflight::{Inflight, Purpose, Timeouts, Transaction};
 use super::sample::{Answer, Sample, Status};
+use super::smp_limit::SmpLimit;
 use super::stats::SlotStats;
 use super::window::{Pace, Window};
 use crate::mad::Mad;
 use crate::mad::exchange::{Completion, Outcome, Target};
 use crate::mad::pma::DATA_LEN;
+use crate::mad::query::Query;
 use crate::time::Instant;
 use crate::types::Tid;
 
@@ -114,6 +116,9 @@ pub struct Engine {
     /// Devices that may be queried now.
     ready: VecDeque<u32>,
     inflight: Inflight,
+    smp_limit: SmpLimit,
+    /// Time at which an SMP may be sent, if all ready devices wait for one.
+    smps_wait: Option<Instant>,
     events: VecDeque<Event>,
     phase: Phase,
     stats: SlotStats,
@@ -174,6 +179,8 @@ impl Engine {
         let agents = Timeouts { timeout: config.timeout, grace: config.grace };
         Self {
             inflight: Inflight::new(seed as u32, (capacity, agents), (MAX_UNANSWERED, MANAGER_TIMEOUTS)),
+            smp_limit: SmpLimit::new(config.grace),
+            smps_wait: None,
             last_reads: LastReads::new(ports.len(), config.groups.len()),
             next_slot: 0,
             order: (0..devices.len() as u32).collect(),
@@ -322,6 +329,7 @@ impl Engine {
 
     /// Handles a completion of the transport. `mad` holds the octets of a reply.
     pub fn handle_completion(&mut self, completion: &Completion, mad: &Mad, now: Instant) {
+        self.smp_limit.ended(completion.tid);
         match completion.outcome {
             Outcome::Reply { slid, len } => self.handle_reply(completion.tid, slid, mad, len, now),
             Outcome::TimedOut => {
@@ -370,11 +378,22 @@ impl Engine {
         if let Some(path) = self.next_path_query(now, mad) {
             return Some(path);
         }
+        self.smps_wait = None;
+        let mut held_back = 0;
         while self.inflight.pending() < self.window.now() && self.pace.next() <= now {
+            if held_back > 0 && held_back >= self.ready.len() {
+                self.smps_wait = self.smp_limit.free_at(now);
+                return None;
+            }
             let index = self.ready.pop_front()?;
             // A device may be in the queue twice, if a path record with its new LID arrived in the
             // meantime.
             if !self.devices[index as usize].flight.is_free() {
+                continue;
+            }
+            if self.next_is_smp(index) && self.smp_limit.free_at(now).is_some() {
+                self.ready.push_back(index);
+                held_back += 1;
                 continue;
             }
             let Some((query, purpose)) = self.next_query(index, now) else {
@@ -391,6 +410,9 @@ impl Engine {
             self.stats.mads_sent += 1;
             let transaction = Transaction { device: index, lid: target.lid, generation, query, purpose, sent: now, expired: false };
             let tid = self.inflight.insert(transaction);
+            if matches!(query, Query::Smp(_)) {
+                self.smp_limit.sent(tid, now);
+            }
             query.emit(tid, mad);
             return Some((target, tid));
         }
@@ -415,9 +437,9 @@ impl Engine {
             },
             Phase::Slot { close_at, .. } | Phase::Discovery { close_at } => close_at,
         };
-        // A request may wait only because of the limit of MADs per second.
+        // A request may wait only because of the limit of MADs per second, or of SMPs in flight.
         let waits = !self.ready.is_empty() && self.inflight.pending() < self.window.now();
-        let paced = waits.then(|| self.pace.next());
+        let paced = waits.then(|| self.smps_wait.unwrap_or_else(|| self.pace.next()));
         let retry = self.manager.next_retry();
         Some(self.inflight.next_timeout().into_iter().chain(paced).chain(retry).fold(phase, Instant::min))
     }

@@ -144,6 +144,15 @@ impl Engine {
         }
     }
 
+    /// Returns whether the next request to a device may be an SMP. All checks up to the last SMP of
+    /// a pass count, because the step of the next check that is due is not known yet.
+    pub(super) fn next_is_smp(&self, index: u32) -> bool {
+        let device = &self.devices[index as usize];
+        let (step, links) = (device.progress.step, LINKS + 2 * device.ports.len() as u32);
+        let is_checking = device.progress.passes > 0 && device.progress.repeat.is_none() && !self.no_smp_agent;
+        is_checking && (device.identity.is_querying() && step <= IDENTITY || device.links.reading && step < links)
+    }
+
     /// Returns the next check of a device that is due.
     fn next_check(&mut self, index: u32) -> Option<(Query, Purpose)> {
         loop {

@@ -70,7 +70,7 @@ impl Scale {
         let (size, unit) = if most == 0.0 {
             units.iter().find(|(size, _)| *size <= 1.0)
         } else {
-            units.iter().find(|(size, _)| most.abs() >= size * (1.0 - 1e-9)).or(units.last())
+            units.iter().find(|(size, _)| most.abs() >= size * (1.0 - 1e-9)).or_else(|| units.last())
         }
         .copied()
         .unwrap_or((1.0, ""));

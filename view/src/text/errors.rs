@@ -17,7 +17,7 @@ const MOST_NAMES: usize = 8;
 /// Writes the devices that do not answer, the faults of ports as a table, and notes on ports that
 /// the table does not list. `when` is the text of the time range.
 pub fn report(errors: &Errors<'_>, when: &str, zone: &Zone) -> String {
-    let mut text = devices_first(errors);
+    let mut text = unreachable(&errors.devices).map_or_else(String::new, |line| line + "\n");
     let _ = writeln!(text, "{when}");
     let links = errors.faulty.iter().filter(|port| port.fault.is_some()).count();
     let counting = errors.faulty.iter().filter(|port| !port.counters.is_empty()).count();
@@ -41,11 +41,11 @@ pub fn report(errors: &Errors<'_>, when: &str, zone: &Zone) -> String {
     text
 }
 
-/// Names the devices that do not answer in one line.
-fn devices_first(errors: &Errors<'_>) -> String {
-    let dead: Vec<&FaultyDevice> = errors.devices.iter().filter(|device| device.fault == DeviceFault::Unreachable).collect();
+/// Names the devices that do not answer in one line; `None` if all answer.
+pub(crate) fn unreachable(devices: &[FaultyDevice]) -> Option<String> {
+    let dead: Vec<&FaultyDevice> = devices.iter().filter(|device| device.fault == DeviceFault::Unreachable).collect();
     if dead.is_empty() {
-        return String::new();
+        return None;
     }
     let switches = dead.iter().filter(|device| device.kind == Some(NodeKind::Switch)).count();
     let (of_switches, of_hosts) = (count(switches, "switch"), count(dead.len() - switches, "host port"));
@@ -63,7 +63,7 @@ fn devices_first(errors: &Errors<'_>) -> String {
     if dead.len() > MOST_NAMES {
         names.push(format!("and {} more", dead.len() - MOST_NAMES));
     }
-    format!("{what} {verb}: {}\n", names.join(", "))
+    Some(format!("{what} {verb}: {}", names.join(", ")))
 }
 
 /// Returns the name of a device, or its GUID.

@@ -2,22 +2,25 @@
 
 use ibnet::types::Printable;
 use ibnet_analysis::links::{self, DisagreementRow, Link, LinkOrder, LinkRow};
+use ibnet_analysis::stat::Stat;
 
-use super::{percent, table};
+use super::{count, percent, table};
 
-/// Writes the first `top` links of an order as a table, then all links whose ends disagree.
-pub fn report(all: &[Link], order: LinkOrder, top: usize) -> String {
+/// Writes the first `top` links of an order as a table, then all links whose ends disagree. `stat` is
+/// the statistic with which the links were found.
+pub fn report(all: &[Link], order: LinkOrder, stat: Stat, top: usize) -> String {
     let sorted = links::sorted(all, order);
     let name = match order {
         LinkOrder::Utilization => "utilization",
         LinkOrder::Blocked => "blocked time",
         LinkOrder::Errors => "errors",
     };
-    let mut text = format!("{} of {} links, by {name}\n\n", top.min(sorted.len()), sorted.len());
+    let of_slots = if stat == Stat::Mean { String::new() } else { format!("; used and blocked: {stat} of all slots") };
+    let mut text = format!("{} of {}, by {name}{of_slots}\n\n", top.min(sorted.len()), count(sorted.len(), "link"));
     let mut table = table::new();
     table.set_header(["from", "to", "link", "Gb/s", "used", "peak", "blocked", "used back", "blocked back", "errors", ""]);
     sorted.iter().take(top).for_each(|link| {
-        table.add_row(cells(&link.row()));
+        table.add_row(cells(&link.row(stat)));
     });
     text += &table::to_text(table, &[3, 4, 5, 6, 7, 8, 9]);
     text += "\n";
@@ -47,7 +50,7 @@ fn disagreements(links: &[Link]) -> String {
     let disagree = links.iter().filter(|link| link.disagrees()).count();
     let compared = links.iter().filter(|link| link.compared.is_some()).count();
     if disagree == 0 {
-        return format!("\nBoth ends report the same traffic, within the tolerance, on {compared} of {} links.\n", links.len());
+        return format!("\nBoth ends report the same traffic, within the tolerance, on {compared} of {}.\n", count(links.len(), "link"));
     }
     let mut table = table::new();
     table.set_header(["from", "to", "sent", "received", "difference", "tolerance", "seconds"]);
@@ -97,11 +100,11 @@ mod tests {
     #[test]
     fn direction_with_more_traffic_comes_first() {
         let links = links(0);
-        let text = report(&links, LinkOrder::Utilization, 5);
+        let text = report(&links, LinkOrder::Utilization, Stat::Mean, 5);
         let rows: Vec<_> = text.lines().skip(3).take(2).collect();
         assert!(rows[0].starts_with(r"<core>\u{1b} port 9  leaf port 2") && rows[0].contains("75.0 %"), "{text}");
         assert!(rows[1].starts_with("n1 mlx5_0 port 1"), "{text}");
-        let text = report(&links, LinkOrder::Blocked, 1);
+        let text = report(&links, LinkOrder::Blocked, Stat::Mean, 1);
         assert!(text.lines().nth(3).is_some_and(|row| row.starts_with("n1 mlx5_0 port 1") && row.contains("12.5 %")), "{text}");
         assert!(text.starts_with("1 of 2 links, by blocked time\n"));
         assert!(text.ends_with("on 1 of 2 links.\n"), "{text}");
@@ -111,7 +114,7 @@ mod tests {
     fn links_whose_ends_disagree_are_flagged() {
         let links = links(100_000_000);
         assert!(links[0].disagrees() && !links[1].disagrees());
-        let text = report(&links, LinkOrder::Errors, 1);
+        let text = report(&links, LinkOrder::Errors, Stat::Peak, 1);
         assert!(text.lines().nth(3).is_some_and(|row| row.ends_with("8  ends disagree")), "{text}");
         let last = text.lines().last().unwrap();
         let words: Vec<_> = last.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect();

@@ -21,6 +21,7 @@ pub use self::totals::{JobTotal, JobsTraffic, NodeTotal, PortRate};
 use crate::error::AnalysisError;
 use crate::hosts::{Hosts, host_of};
 use crate::input::Fold;
+use crate::job::HCA_PORTS;
 use crate::ports::{PortKey, PortName};
 use crate::record::{Port, Record, Type};
 
@@ -234,7 +235,9 @@ impl AllJobs {
         }
         let (first, bin_ns) = (from / self.bin_ns, self.bin_ns);
         let bins = ((to - 1) / bin_ns - first + 1) as usize;
-        let ports = self.host_ports();
+        // The order of a sum must not depend on the order of the records.
+        let all_ports = self.ports.into_iter().collect();
+        let ports = host_ports(&all_ports);
         let index = |bin: u64| (bin - first) as usize;
         // The first and the last bin may be covered in part.
         let seconds = |index: usize| {
@@ -280,35 +283,29 @@ impl AllJobs {
             into: flows.into_iter().map(|(_, rate)| rate).collect(),
         })
     }
+}
 
-    /// Returns the ports of all hosts. Values that the HCA does not have are those of the switch
-    /// port at the other end.
-    fn host_ports(&self) -> Vec<HostPort<'_>> {
-        let mut ports = Vec::new();
-        let mut keys: Vec<_> = self.ports.iter().collect();
-        // The order of a sum must not depend on the order of the records.
-        keys.sort_unstable_by_key(|(key, _)| **key);
-        let switches: BTreeSet<_> =
-            self.ports.iter().filter(|(_, port)| port.kind == Some(NodeKind::Switch)).map(|((guid, _), _)| *guid).collect();
-        for (key, port) in keys {
-            let peer = port.peer.and_then(|peer| Some((peer, self.ports.get(&peer)?)));
-            if port.kind == Some(NodeKind::Hca) {
-                let mut bins = port.bins.clone();
-                for (bin, flow) in peer.iter().flat_map(|(_, switch)| &switch.bins) {
-                    let own = bins.entry(*bin).or_default();
-                    *own = own.or(flow.reversed());
-                }
-                let leaf = port.peer.map(|peer| (peer, &*port.peer_name));
-                ports.push(HostPort { host: host_of(&port.node), leaf, bins });
-            } else if peer.is_none()
-                && port.peer.is_some_and(|(guid, number)| !switches.contains(&guid) && number.0 <= crate::job::HCA_PORTS)
-            {
-                let bins = port.bins.iter().map(|(bin, flow)| (*bin, flow.reversed())).collect();
-                ports.push(HostPort { host: host_of(&port.peer_name), leaf: Some((*key, &*port.node)), bins });
+/// Returns the ports of all hosts. Values that the HCA does not have are those of the switch port at
+/// the other end.
+fn host_ports(all: &BTreeMap<PortKey, PortTraffic>) -> Vec<HostPort<'_>> {
+    let mut ports = Vec::new();
+    let switches: BTreeSet<_> = all.iter().filter(|(_, port)| port.kind == Some(NodeKind::Switch)).map(|((guid, _), _)| *guid).collect();
+    for (key, port) in all {
+        let peer = port.peer.and_then(|peer| all.get(&peer));
+        if port.kind == Some(NodeKind::Hca) {
+            let mut bins = port.bins.clone();
+            for (bin, flow) in peer.iter().flat_map(|switch| &switch.bins) {
+                let own = bins.entry(*bin).or_default();
+                *own = own.or(flow.reversed());
             }
+            let leaf = port.peer.map(|peer| (peer, &*port.peer_name));
+            ports.push(HostPort { host: host_of(&port.node), leaf, bins });
+        } else if peer.is_none() && port.peer.is_some_and(|(guid, number)| !switches.contains(&guid) && number.0 <= HCA_PORTS) {
+            let bins = port.bins.iter().map(|(bin, flow)| (*bin, flow.reversed())).collect();
+            ports.push(HostPort { host: host_of(&port.peer_name), leaf: Some((*key, &*port.node)), bins });
         }
-        ports
     }
+    ports
 }
 
 #[cfg(test)]

@@ -13,8 +13,17 @@
 //!   the request of a reply by the lower half of its TID.
 //! - The kernel delivers a timeout like a reply: as a record with status `ETIMEDOUT` and the header
 //!   of the request. It delivers each timeout once, and drops a later reply.
-//! - The kernel counts timeouts in milliseconds. The transport rounds [`Target::give_up`] up, so
-//!   the kernel never stops waiting before the configured time.
+//! - The kernel counts timeouts in milliseconds, and ends them at a tick of its timer (jiffy). The
+//!   transport rounds [`Target::give_up`] up, so the kernel never stops waiting before the
+//!   configured time. It can stop about two ticks later: with 250 ticks a second, 5 ms become 8 to
+//!   12 ms. So the engine applies its own deadlines and does not need the timeouts of the kernel.
+//! - If a send fails after the kernel has accepted it, Linux 6.1 delivers nothing, and Linux 7.3
+//!   delivers a timeout. With both kernels the engine waits for its own deadline and counts a MAD
+//!   without a reply.
+//! - In newer kernels (7.3, not 6.1) an agent has at most 128 SMPs and 16 queries to the subnet
+//!   manager in flight. Later ones wait in the kernel, and their timeouts start later. The engine
+//!   keeps fewer in flight. MADs of performance management have no such limit.
+//! - The kernel delivers a reply from any source LID. The engine compares the LID with the request.
 //! - `retries` is 0, so the kernel sends no MAD twice. The engine decides on deadlines, and its
 //!   counts would not include a second MAD of the kernel.
 //! - `umad_size` returns the right length of the record's header only after `umad_open_port`.
@@ -68,8 +77,10 @@ pub mod ports;
 mod sys;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use ports::{HcaPort, UmadError};
+pub use watch::DeviceWatch;
 
 /// Management classes with their versions, in the order of [`UmadTransport::agents`].
 const CLASSES: [(u8, u8); 3] =
@@ -237,7 +248,7 @@ impl UmadTransport {
         let tid = Header::parse(mad).tid;
         let outcome = match self.record.header.status {
             0 => Outcome::Reply { slid: Lid(u16::from_be(self.record.header.addr.lid)), len },
-            // ETIMEDOUT, or the kernel flushed the send: no reply follows in either case.
+            // ETIMEDOUT, or the errno of a send that failed: no reply follows in either case.
             _ => Outcome::TimedOut,
         };
         Ok(Some(Completion { tid, outcome }))

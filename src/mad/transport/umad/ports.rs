@@ -161,6 +161,11 @@ impl HcaPort {
         Local { lid: self.lid, sm_lid: self.sm_lid, sm_sl: self.sm_sl, gid: self.gid }
     }
 
+    /// Returns name and port number.
+    fn name(&self) -> HcaName {
+        HcaName { ca: Some(self.ca.clone()), port: Some(self.port) }
+    }
+
     fn is_infiniband(&self) -> bool {
         // Without the kernel's file `link_layer` libibumad writes "IB".
         ["InfiniBand", "IB"].contains(&self.link_layer.as_str())
@@ -219,6 +224,34 @@ fn state_name(state: u32) -> &'static str {
 /// configured.
 pub fn find(wanted: &HcaName) -> Result<HcaPort, UmadError> {
     choose(list()?, wanted)
+}
+
+/// Finds a port again after its HCA has disappeared: the port with the same GUID, which may have
+/// another name now. A port without that GUID is accepted under the old name, unless it belongs to
+/// `others`: the HCA may have been replaced, but never by another one that this host had before.
+///
+/// # Errors
+/// If the port is not there, or is not active.
+pub fn find_again(before: &HcaPort, others: &[Guid]) -> Result<HcaPort, UmadError> {
+    choose_again(list()?, before, others)
+}
+
+fn choose_again(ports: Vec<HcaPort>, before: &HcaPort, others: &[Guid]) -> Result<HcaPort, UmadError> {
+    let name = same_port(&ports, before, others).ok_or(UmadError::NoHca)?.name();
+    choose(ports, &name)
+}
+
+/// Returns the port that [`find_again`] finds, whatever its state is.
+fn same_port<'a>(ports: &'a [HcaPort], before: &HcaPort, others: &[Guid]) -> Option<&'a HcaPort> {
+    let of_guid = ports.iter().find(|port| port.gid.guid == before.gid.guid);
+    let of_name = || ports.iter().find(|port| port.name() == before.name() && !others.contains(&port.gid.guid));
+    of_guid.or_else(of_name)
+}
+
+/// Returns the GUIDs of the ports of this host that are not `port`.
+pub fn other_guids(port: &HcaPort) -> Vec<Guid> {
+    let ports = list().unwrap_or_default();
+    ports.iter().map(|other| other.gid.guid).filter(|guid| *guid != port.gid.guid).collect()
 }
 
 /// Returns all ports of all HCAs of this host.
@@ -305,16 +338,19 @@ fn port_of(ca: &str, port: PortNum) -> Option<HcaPort> {
 /// Returns a reader of the port's LID and its subnet manager's LID.
 ///
 /// The first call reads everything that libibumad reports of the port (about ten sysfs files). A
-/// later call reads two sysfs files, and everything only if one of the LIDs changed.
+/// later call reads two sysfs files. If one of the LIDs changed or cannot be read, it reads all
+/// ports of this host, because the HCA may have another name now.
 pub(super) fn locator(hca: &HcaPort) -> Locator {
-    let (ca, port) = (hca.ca.clone(), hca.port);
-    let mut last: Option<Local> = None;
+    let before = hca.clone();
+    let mut last: Option<(HcaPort, Vec<Guid>)> = None;
     Box::new(move || {
-        let lids = (sysfs_lid(&ca, port, c"lid")?, sysfs_lid(&ca, port, c"sm_lid")?);
-        if last.is_none_or(|last| (last.lid, last.sm_lid) != lids) {
-            last = Some(port_of(&ca, port)?.local());
+        let lids = |port: &HcaPort| sysfs_lid(&port.ca, port.port, c"lid").zip(sysfs_lid(&port.ca, port.port, c"sm_lid"));
+        match &mut last {
+            Some((port, _)) if lids(port) == Some((port.lid, port.sm_lid)) => {}
+            Some((port, others)) => *port = same_port(&list().ok()?, &before, others)?.clone(),
+            None => last = Some((port_of(&before.ca, before.port)?, other_guids(&before))),
         }
-        last
+        last.as_ref().map(|(port, _)| port.local())
     })
 }
 
@@ -424,6 +460,19 @@ mod tests {
         assert!(matches!(chosen(&ports, "mlx5_0:2"), Err(UmadError::NoSuchPort { wanted, .. }) if wanted == "mlx5_0:2"));
         assert!(matches!(chosen(&ports, ""), Err(UmadError::NoneActive { .. })));
         assert!(matches!(chosen(&ports[..1], ""), Err(UmadError::NotInfiniband { .. })));
+    }
+
+    #[test]
+    fn port_is_found_again_by_its_guid_under_another_name() {
+        let with_guid = |ca, guid| HcaPort { gid: Gid { prefix: 0, guid: Guid(guid) }, ..port(ca, 1, 4, "InfiniBand") };
+        let before = with_guid("mlx5_0", 1);
+        let found = |ports: &[HcaPort]| choose_again(ports.to_vec(), &before, &[Guid(2)]).map(|port| port.to_string());
+        assert_eq!(found(&[with_guid("mlx5_0", 2), with_guid("mlx5_1", 1)]).expect("the same GUID"), "mlx5_1:1");
+        assert!(matches!(found(&[with_guid("mlx5_0", 2)]), Err(UmadError::NoHca)), "another HCA has the name");
+        assert_eq!(found(&[with_guid("mlx5_0", 3)]).expect("the HCA was replaced"), "mlx5_0:1");
+        assert!(matches!(found(&[with_guid("mlx5_1", 3)]), Err(UmadError::NoHca)));
+        let down = HcaPort { state: 1, ..with_guid("mlx5_1", 1) };
+        assert!(matches!(found(&[down]), Err(UmadError::NotActive { port, .. }) if port == "mlx5_1:1"));
     }
 
     #[test]

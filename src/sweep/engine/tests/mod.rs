@@ -17,6 +17,7 @@ mod periodic_checks;
 mod random_faults;
 mod redirects;
 mod simulated_fabric;
+mod smp_limit;
 mod transport_loss;
 
 const MS: Duration = Duration::from_millis(1);

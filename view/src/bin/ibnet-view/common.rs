@@ -1,6 +1,7 @@
 //! Arguments and checks that several commands share.
 
 use std::fs::Metadata;
+use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -162,6 +163,11 @@ pub(crate) fn format_span((from, to): (u64, u64), zone: &Zone) -> String {
 pub(crate) fn now() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Parses a number from 1.
+pub(crate) fn at_least_one(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "expected a number from 1".to_owned())
 }
 
 /// Parses a share, 0 to 1.

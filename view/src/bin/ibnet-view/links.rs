@@ -1,16 +1,20 @@
 //! `ibnet-view links`: table of links, and congestion trees.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use ibnet_analysis::links::{self, Link, LinkOrder};
+use ibnet_analysis::links::{self, LinkOrder};
 use ibnet_analysis::ports::Ports;
+use ibnet_analysis::shares::Distributions;
+use ibnet_analysis::stat::Stat;
 use ibnet_analysis::trees::{Limits, Trees};
 use ibnet_view::text;
 
 use crate::Failure;
 use crate::common::{self, Recorded};
 use crate::format::{self, Format};
+use crate::selection::{Selected, Selection};
 
 /// List links by utilization, blocked time or errors; find congestion trees
 #[derive(Debug, clap::Args)]
@@ -18,9 +22,15 @@ use crate::format::{self, Format};
 pub(crate) struct Args {
     #[command(flatten)]
     recorded: Recorded,
+    #[command(flatten)]
+    selection: Selection,
     /// Number of links, or of trees
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    top: usize,
+    #[arg(long, value_name = "N", default_value = "20", value_parser = common::at_least_one)]
+    top: NonZeroUsize,
+    /// Statistic of utilization and blocked time over the time range: mean, peak, or a percentile of
+    /// the slots
+    #[arg(long, value_name = "mean|peak|pNN", default_value_t, conflicts_with = "tree")]
+    stat: Stat,
     /// Order of the links
     #[arg(long, value_enum, default_value_t)]
     by: By,
@@ -72,31 +82,47 @@ on, up to the sending hosts. The search uses up to 64 intervals of time, one by 
 needs the records of both ends. Counters do not show which output an input waits for, so
 a waiting port counts for each port of the next switch that is full or waits.
 
+With --nodes or --slurm: only the links at these hosts, or the trees in which they wait.
+A percentile is the share that was not exceeded for this part of the time.
+
 Examples:
   ibnet-view links lines/*.jsonl --top 10
   ibnet-view links lines/*.jsonl --top 10 --by blocked --from -10m
-  ibnet-view links lines/*.jsonl --tree";
+  ibnet-view links lines/*.jsonl --stat p95 --nodes 'node[001-024]'
+  ibnet-view links lines/*.jsonl --tree
+  ibnet-view links lines/*.jsonl --tree --format json -o trees.json";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let inputs = args.recorded.inputs()?;
+    let mut inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
-    let (ports, summary) = common::read(&inputs, &Ports::with_bins(if args.tree { common::INTERVALS } else { 1 }))?;
+    let selected = args.selection.apply(&mut inputs)?;
+    let bins = if args.tree { common::INTERVALS } else { 1 };
+    let empty = (Ports::with_bins(bins), Distributions::for_stat(args.stat));
+    let ((ports, distributions), summary) = common::read(&inputs, &empty)?;
     let (ports, span, output) = (ports.finish(), common::span(&summary)?, args.output.as_deref());
+    if let Some(selected) = &selected {
+        selected.check(&ports)?;
+    }
     let report = if args.tree {
-        let trees = Trees::find(&ports, Limits { waits: args.waits, full: args.full });
+        let mut trees = Trees::find(&ports, Limits { waits: args.waits, full: args.full });
+        if let Some(Selected { hosts, .. }) = &selected {
+            trees.retain_hosts(hosts);
+        }
         match args.format {
-            Format::Text => text::trees::report(&trees, args.top),
+            Format::Text => text::trees::report(&trees, args.top.get()),
             Format::Document(document) => {
-                let rows: Vec<_> = trees.rows().into_iter().take(args.top).collect();
+                let rows: Vec<_> = trees.rows().into_iter().take(args.top.get()).collect();
                 return document.write(span, &rows, output);
             }
         }
     } else {
-        let links = links::find(&ports);
+        let mut links = links::find_by(&ports, args.stat, &distributions);
+        links.retain(|link| selected.as_ref().is_none_or(|selected| link.is_at(&selected.hosts)));
         match args.format {
-            Format::Text => text::links::report(&links, args.by.into(), args.top),
+            Format::Text => text::links::report(&links, args.by.into(), args.stat, args.top.get()),
             Format::Document(document) => {
-                let rows: Vec<_> = links::sorted(&links, args.by.into()).iter().take(args.top).map(Link::row).collect();
+                let sorted = links::sorted(&links, args.by.into());
+                let rows: Vec<_> = sorted.iter().take(args.top.get()).map(|link| link.row(args.stat)).collect();
                 return document.write(span, &rows, output);
             }
         }

@@ -22,6 +22,7 @@ mod latency;
 mod links;
 mod map;
 mod replay;
+mod selection;
 mod sweeps;
 
 /// Show recordings of ibnet-sweep: tables and pictures that explain congestion
@@ -90,6 +91,9 @@ enum Failure {
     #[error("cannot write {}: it is also an input", Printable(&path.display().to_string()))]
     #[diagnostic(help("give another name with -o FILE; nothing was written"))]
     OverInput { path: PathBuf },
+    #[error("cannot draw the map into {}: the map is an SVG picture", Printable(&path.display().to_string()))]
+    #[diagnostic(help("give a name that ends in .svg; `rsvg-convert map.svg -o map.png` converts it"))]
+    SvgOnly { path: PathBuf },
     #[error("cannot write JSON or CSV to {}: this is the name of a picture", Printable(&path.display().to_string()))]
     #[diagnostic(help("give a name that ends in .json or .csv, or omit --format to draw the picture; nothing was written"))]
     NotAPicture { path: PathBuf },
@@ -124,7 +128,7 @@ impl Failure {
     fn report(&self) -> ExitCode {
         let failed = cli::fail(self);
         match self {
-            Self::Threshold(_) | Self::NotAPicture { .. } => ExitCode::from(USAGE),
+            Self::Threshold(_) | Self::SvgOnly { .. } | Self::NotAPicture { .. } => ExitCode::from(USAGE),
             // A metric that does not exist is a wrong argument. Only the records show that.
             Self::Analysis(AnalysisError::Metric { .. }) => ExitCode::from(USAGE),
             Self::Analysis(AnalysisError::Time { .. } | AnalysisError::Hosts { .. } | AnalysisError::Pattern { .. }) => {

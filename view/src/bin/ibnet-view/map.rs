@@ -2,15 +2,19 @@
 
 use std::path::PathBuf;
 
+use ibnet_analysis::devices::Devices;
 use ibnet_analysis::links::{self, Link, LinkOrder};
 use ibnet_analysis::map::Map;
 use ibnet_analysis::ports::Ports;
+use ibnet_analysis::shares::Distributions;
+use ibnet_analysis::stat::Stat;
 use ibnet_analysis::trees::{Limits, Trees};
-use ibnet_view::picture;
+use ibnet_view::{draw, picture};
 
 use crate::Failure;
 use crate::common::{self, Recorded};
 use crate::format::{self, Format};
+use crate::selection::{Selected, Selection};
 
 /// Draw the topology as a map. The colour and the width of a link show its utilization
 #[derive(Debug, clap::Args)]
@@ -18,6 +22,12 @@ use crate::format::{self, Format};
 pub(crate) struct Args {
     #[command(flatten)]
     recorded: Recorded,
+    #[command(flatten)]
+    selection: Selection,
+    /// Statistic of utilization and blocked time over the time range: mean, peak, or a percentile of
+    /// the slots
+    #[arg(long, value_name = "mean|peak|pNN", default_value_t)]
+    stat: Stat,
     /// Draw a box for each host. Without this flag, a strip in the box of a switch represents its
     /// hosts
     #[arg(long)]
@@ -40,16 +50,31 @@ Examples:
   ibnet-view map lines/*.jsonl --from 12:00 --to 12:01 --hosts -o map.svg";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let inputs = args.recorded.inputs()?;
+    if let Some(path) =
+        args.output.as_deref().filter(|path| args.format == Format::Text && draw::Format::of(path) == Some(draw::Format::Png))
+    {
+        return Err(Failure::SvgOnly { path: path.to_owned() });
+    }
+    let mut inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
-    let (ports, summary) = common::read(&inputs, &Ports::with_bins(common::INTERVALS))?;
+    let selected = args.selection.apply(&mut inputs)?;
+    let empty = (Ports::with_bins(common::INTERVALS), (Devices::default(), Distributions::for_stat(args.stat)));
+    let ((ports, (devices, distributions)), summary) = common::read(&inputs, &empty)?;
     let ports = ports.finish();
-    let links = links::find(&ports);
+    if let Some(selected) = &selected {
+        selected.check(&ports)?;
+    }
+    let links = links::find_by(&ports, args.stat, &distributions);
     if let Format::Document(document) = args.format {
-        let rows: Vec<_> = links::sorted(&links, LinkOrder::Utilization).iter().map(Link::row).collect();
+        let is_selected = |link: &&Link| selected.as_ref().is_none_or(|selected| link.is_at(&selected.hosts));
+        let rows: Vec<_> =
+            links::sorted(&links, LinkOrder::Utilization).iter().filter(is_selected).map(|link| link.row(args.stat)).collect();
         return document.write(common::span(&summary)?, &rows, args.output.as_deref());
     }
     let trees = Trees::find(&ports, Limits::default());
-    let map = Map::of(&links, common::time_range(&summary)?.trim_end()).with_roots(&trees);
+    let mut map = Map::of(&links, common::time_range(&summary)?.trim_end()).with_stat(args.stat).with_roots(&trees).with_devices(&devices);
+    if let Some(Selected { hosts, title }) = &selected {
+        map = map.with_job(hosts, title);
+    }
     format::write(picture::map::to_svg(&map, args.hosts).as_bytes(), args.output.as_deref())
 }

@@ -125,7 +125,7 @@ fn rows_without_room_have_some_names_or_the_names_of_blocks() {
 #[test]
 fn jobs_are_outlined_and_named() {
     let grid = grid();
-    let job = JobMark { job: "47<11>".to_owned(), rows: vec![0..2], columns: (1.0, 2.0) };
+    let job = JobMark { job: "47<11>".to_owned(), rows: std::iter::once(0..2).collect(), columns: (1.0, 2.0) };
     let picture = HeatPicture::new(&grid, &Range::default(), Zone::utc(), None).with_jobs(vec![job]);
     assert!(svg(&picture).contains(">job 47&lt;11&gt;<"));
     let ((width, _), pixels) = pixels(&picture);

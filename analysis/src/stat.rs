@@ -1,0 +1,78 @@
+//! The statistic by which a link is judged over the time range.
+
+use std::fmt;
+use std::str::FromStr;
+
+use ibnet::types::Printable;
+
+/// A statistic of the values of all slots, weighted by time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Stat {
+    /// The mean.
+    #[default]
+    Mean,
+    /// The largest value of a slot.
+    Peak,
+    /// A percentile, in thousandths: 950 is the 95th percentile.
+    Percentile(u16),
+}
+
+/// A text that is not a statistic.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("cannot read the statistic `{}`; write mean, peak or a percentile from p0.1 to p99.9, such as p95", Printable(found))]
+pub struct StatError {
+    /// The text.
+    found: String,
+}
+
+impl FromStr for Stat {
+    type Err = StatError;
+
+    fn from_str(text: &str) -> Result<Self, StatError> {
+        let percentile = || {
+            let number = text.strip_prefix('p').filter(|number| number.starts_with(|c: char| c.is_ascii_digit()))?;
+            let (whole, tenths) = number.split_once('.').unwrap_or((number, "0"));
+            let tenths: u16 = if tenths.len() == 1 { tenths.parse().ok()? } else { return None };
+            let thousandths = whole.parse::<u16>().ok()?.checked_mul(10)?.checked_add(tenths)?;
+            (1..1000).contains(&thousandths).then_some(Self::Percentile(thousandths))
+        };
+        match text {
+            "mean" => Ok(Self::Mean),
+            "peak" => Ok(Self::Peak),
+            _ => percentile().ok_or_else(|| StatError { found: text.to_owned() }),
+        }
+    }
+}
+
+impl fmt::Display for Stat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mean => f.write_str("mean"),
+            Self::Peak => f.write_str("peak"),
+            Self::Percentile(thousandths) if thousandths % 10 == 0 => write!(f, "p{}", thousandths / 10),
+            Self::Percentile(thousandths) => write!(f, "p{}.{}", thousandths / 10, thousandths % 10),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statistics_are_parsed_and_printed() {
+        for (text, stat) in [
+            ("mean", Stat::Mean),
+            ("peak", Stat::Peak),
+            ("p95", Stat::Percentile(950)),
+            ("p99.9", Stat::Percentile(999)),
+            ("p5", Stat::Percentile(50)),
+        ] {
+            assert_eq!(text.parse(), Ok(stat));
+            assert_eq!(stat.to_string(), text);
+        }
+        for text in ["", "p", "p0", "p100", "p-1", "p+5", "p9.", "p9.99", "95", "max", "p99999", "p.5"] {
+            assert!(text.parse::<Stat>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Events of the outputs themselves. The next records carry them to all outputs.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::batch::Batch;
+use crate::record::EventRecord;
+use crate::record::reader::Type;
+
+/// Events that wait for the next records.
+#[derive(Debug, Default)]
+pub(super) struct Notices {
+    /// Whether `waiting` has events. Batches are frequent and events are rare.
+    any: AtomicBool,
+    /// Name and detail of each event.
+    waiting: Mutex<Vec<(&'static str, String)>>,
+}
+
+impl Notices {
+    /// Adds an event.
+    pub(super) fn add(&self, event: &'static str, detail: String) {
+        self.lock().push((event, detail));
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// Appends the waiting events to a batch. Sampler, slot and role are those of its gap event; a
+    /// batch without one gets no event.
+    pub(super) fn append_to(&self, batch: &mut Batch) {
+        if !self.any.load(Ordering::Acquire) {
+            return;
+        }
+        let Some(gap) = batch.gap.clone() else { return };
+        for (event, detail) in std::mem::take(&mut *self.lock()) {
+            batch.push(Type::Event, &EventRecord { event: event.to_owned(), detail, ..gap.clone() });
+        }
+        self.any.store(false, Ordering::Release);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(&'static str, String)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::batch::short;
+    use super::*;
+
+    #[test]
+    fn event_is_in_the_next_batch_that_names_its_sampler() {
+        let notices = Notices::default();
+        notices.add("socket_restored", "sock".to_owned());
+        let mut batches = [Batch::default(), Batch { gap: Some(short::gap()), ..Batch::default() }, Batch::default()];
+        batches.iter_mut().for_each(|batch| notices.append_to(batch));
+        assert_eq!(batches.each_ref().map(|batch| batch.lines), [0, 1, 0]);
+        let text = String::from_utf8_lossy(&batches[1].bytes);
+        assert!(text.contains("\"event\":\"socket_restored\"") && text.contains("\"detail\":\"sock\""), "{text}");
+    }
+}

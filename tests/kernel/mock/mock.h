@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A mock HCA on a mock fabric, for the tests of ibnet on a real kernel.
+ *
+ * module.c	HCAs that appear and disappear, port events, commands
+ * verbs.c	the verbs that ib_core and ib_mad call
+ * wire.c	the way of a MAD: faults, delays, completions
+ * agents.c	the answers: performance management, subnet management, administration
+ * fabric.c	switches, HCAs and links
+ * faults.c	the faults and the statistics, as module parameters
+ */
+#ifndef IBNET_MOCK_H
+#define IBNET_MOCK_H
+
+#include <linux/bitmap.h>
+#include <linux/hrtimer.h>
+#include <linux/list.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+#include <linux/version.h>
+#include <rdma/ib_mad.h>
+#include <rdma/ib_verbs.h>
+
+#define MAD_OCTETS	256
+#define DATA_AT		64	/* first octet of the attribute in PMA and SMP MADs */
+#define LIDS		0xc000	/* unicast LIDs end below this one */
+#define ALIAS		0x4000	/* LID + ALIAS is a second LID of a device: redirects lead there */
+#define MAX_HCAS	2
+#define PKEYS		2
+
+/* module.c */
+
+struct mock_hca {
+	struct ib_device ib;
+	int index;		/* 0 or 1 */
+	u16 node;		/* index in the fabric */
+	bool up;		/* whether the port is active */
+};
+
+extern u16 sm_lid;
+extern u16 pkey_table[PKEYS];
+
+/* verbs.c */
+
+struct mock_pd {
+	struct ib_pd ib;
+};
+
+struct mock_cq {
+	struct ib_cq ib;
+	struct ib_wc *ring;
+	u32 size, head, count;
+	bool armed;
+};
+
+struct mock_buffer {
+	struct ib_cqe *cqe;
+	u8 *data;		/* 40 octets for a GRH, then the MAD */
+};
+
+struct mock_qp {
+	struct ib_qp ib;
+	struct mock_buffer *ring;
+	u32 size, head, count;
+};
+
+struct mock_ah {
+	struct ib_ah ib;
+	struct rdma_ah_attr attr;
+};
+
+extern const struct ib_device_ops mock_ops;
+void add_completion(struct mock_cq *cq, const struct ib_wc *wc);
+
+/* wire.c */
+
+struct packet {
+	struct list_head list;	/* by due time */
+	ktime_t due;
+	struct mock_qp *qp;
+	u16 slid;
+	u16 pkey_index;
+	u8 sl;
+	u8 class;		/* index of CLASS_* */
+	u8 mad[MAD_OCTETS];
+};
+
+extern spinlock_t wire_lock;	/* guards queues, completions, fabric and faults */
+void wire_start(void);
+void wire_stop(void);
+int wire_send(struct mock_qp *qp, const struct ib_ud_wr *wr);
+void wire_forget(struct mock_qp *qp);
+
+/* agents.c */
+
+enum { CLASS_PMA, CLASS_SMP, CLASS_SA, CLASSES };
+
+bool answer(struct mock_hca *hca, u16 dlid, struct packet *packet);
+
+/* fabric.c */
+
+enum { TYPE_HCA = 1, TYPE_SWITCH = 2 };
+
+struct link_end {
+	u16 node;		/* peer; NO_NODE without a cable */
+	u8 port;
+	bool down;
+};
+
+#define NO_NODE 0xffff
+
+struct mock_node {
+	u64 guid;
+	u16 lid;
+	u8 type;
+	u8 ports;
+	bool rs_fec;		/* whether its ports use a Reed-Solomon code */
+	char name[64];
+	struct link_end *ends;	/* by port number; 0 is not used */
+};
+
+int fabric_build(int hcas);
+void fabric_free(void);
+struct mock_node *fabric_node(u16 index);
+struct mock_node *fabric_by_lid(u16 lid);
+struct mock_node *fabric_by_guid(u64 guid);
+u16 fabric_own_node(int hca);
+int fabric_set_lid(struct mock_node *node, u16 lid);
+int fabric_set_link(u16 lid, u8 port, bool down);
+
+/* faults.c */
+
+struct faults {
+	unsigned long drop[BITS_TO_LONGS(LIDS)];
+	unsigned long delay[BITS_TO_LONGS(LIDS)];
+	unsigned long duplicate[BITS_TO_LONGS(LIDS)];
+	unsigned long wrong_source[BITS_TO_LONGS(LIDS)];
+	unsigned long fail_send[BITS_TO_LONGS(LIDS)];
+	unsigned long redirect[BITS_TO_LONGS(LIDS)];
+	unsigned long need_pkey[BITS_TO_LONGS(LIDS)];
+	uint drop_every;	/* each n-th request is lost */
+	uint delay_us;
+	uint service_us;	/* delay of all replies */
+	uint redirect_form;	/* 1: the attribute ID of the request; 2: that of ClassPortInfo */
+	uint pkey;		/* the P_Key of the LIDs in need_pkey */
+	uint classes;		/* bit n: the faults apply to class n */
+	ulong step;		/* added to the 64-bit traffic counters */
+	uint path_sl;		/* SL in path records */
+};
+
+struct statistics {
+	ulong requests[CLASSES];
+	ulong waiting[CLASSES];	/* replies that are delayed now */
+	ulong peak[CLASSES];	/* most replies that were delayed at once */
+	ulong dropped, duplicated, failed, mismatched, redirected, overrun;
+};
+
+extern struct faults faults;
+extern struct statistics statistics;
+
+static inline bool hits(const unsigned long *lids, u16 lid)
+{
+	return lid < LIDS && test_bit(lid, lids);
+}
+
+#endif

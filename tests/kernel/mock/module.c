@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0
+/* HCAs that appear and disappear, port events, and the commands that cause them. */
+#include <linux/module.h>
+#include <linux/mutex.h>
+
+#include "mock.h"
+
+static uint hcas = 1;
+module_param(hcas, uint, 0444);
+MODULE_PARM_DESC(hcas, "number of HCAs: 1 or 2");
+
+u16 sm_lid = 1;
+u16 pkey_table[PKEYS] = { 0xffff, 0x8001 };
+
+static struct mock_hca *plugged[MAX_HCAS];
+static DEFINE_MUTEX(plug_lock);
+
+static int plug(int index, const char *name)
+{
+	struct mock_node *node = fabric_node(fabric_own_node(index));
+	struct mock_hca *hca;
+	int error;
+
+	if (plugged[index])
+		return -EEXIST;
+	hca = ib_alloc_device(mock_hca, ib);
+	if (!hca)
+		return -ENOMEM;
+	hca->index = index;
+	hca->node = fabric_own_node(index);
+	hca->up = true;
+	hca->ib.node_type = RDMA_NODE_IB_CA;
+	hca->ib.node_guid = cpu_to_be64(node->guid);
+	hca->ib.phys_port_cnt = 1;
+	hca->ib.num_comp_vectors = 1;
+	strscpy(hca->ib.node_desc, node->name, sizeof(hca->ib.node_desc));
+	ib_set_device_ops(&hca->ib, &mock_ops);
+	error = ib_register_device(&hca->ib, name, NULL);
+	if (error) {
+		ib_dealloc_device(&hca->ib);
+		return error;
+	}
+	plugged[index] = hca;
+	return 0;
+}
+
+static int unplug(int index)
+{
+	if (!plugged[index])
+		return -ENODEV;
+	ib_unregister_device(&plugged[index]->ib);
+	ib_dealloc_device(&plugged[index]->ib);
+	plugged[index] = NULL;
+	return 0;
+}
+
+static void event(struct mock_hca *hca, enum ib_event_type type)
+{
+	struct ib_event event = { .device = &hca->ib, .element.port_num = 1, .event = type };
+
+	ib_dispatch_event(&event);
+}
+
+static void all_see(enum ib_event_type type)
+{
+	int i;
+
+	for (i = 0; i < MAX_HCAS; i++)
+		if (plugged[i])
+			event(plugged[i], type);
+}
+
+static int change_lid(u32 from, u32 to)
+{
+	struct mock_node *node;
+	unsigned long flags;
+	int error = -EINVAL;
+
+	spin_lock_irqsave(&wire_lock, flags);
+	node = fabric_by_lid(from);
+	if (node)
+		error = fabric_set_lid(node, to);
+	spin_unlock_irqrestore(&wire_lock, flags);
+	if (!error)
+		all_see(IB_EVENT_LID_CHANGE);
+	return error;
+}
+
+static int change_link(u32 lid, u32 port, bool down)
+{
+	unsigned long flags;
+	int error;
+
+	spin_lock_irqsave(&wire_lock, flags);
+	error = fabric_set_link(lid, port, down);
+	spin_unlock_irqrestore(&wire_lock, flags);
+	return error;
+}
+
+static int change_port(int index, bool up)
+{
+	if (!plugged[index])
+		return -ENODEV;
+	plugged[index]->up = up;
+	event(plugged[index], up ? IB_EVENT_PORT_ACTIVE : IB_EVENT_PORT_ERR);
+	return 0;
+}
+
+static int execute(const char *line)
+{
+	char name[16] = "mock%d";
+	u32 a, b;
+
+	if (sscanf(line, "plug %u %15s", &a, name) >= 1 && a < MAX_HCAS)
+		return plug(a, name);
+	if (sscanf(line, "unplug %u", &a) == 1 && a < MAX_HCAS)
+		return unplug(a);
+	if (sscanf(line, "up %u", &a) == 1 && a < MAX_HCAS)
+		return change_port(a, true);
+	if (sscanf(line, "down %u", &a) == 1 && a < MAX_HCAS)
+		return change_port(a, false);
+	if (sscanf(line, "lid %u %u", &a, &b) == 2)
+		return change_lid(a, b);
+	if (sscanf(line, "link_down %u %u", &a, &b) == 2)
+		return change_link(a, b, true);
+	if (sscanf(line, "link_up %u %u", &a, &b) == 2)
+		return change_link(a, b, false);
+	if (sscanf(line, "sm %u", &a) == 1) {
+		sm_lid = a;
+		all_see(IB_EVENT_SM_CHANGE);
+		return 0;
+	}
+	if (sscanf(line, "pkey %u %x", &a, &b) == 2 && a < PKEYS) {
+		pkey_table[a] = b;
+		all_see(IB_EVENT_PKEY_CHANGE);
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static int command(const char *line, const struct kernel_param *param)
+{
+	int error;
+
+	mutex_lock(&plug_lock);
+	error = execute(line);
+	mutex_unlock(&plug_lock);
+	return error;
+}
+
+static const struct kernel_param_ops commands = { .set = command };
+module_param_cb(command, &commands, NULL, 0200);
+MODULE_PARM_DESC(command, "plug HCA [NAME], unplug HCA, up HCA, down HCA, lid FROM TO, sm LID, "
+			  "link_down LID PORT, link_up LID PORT, pkey INDEX HEX");
+
+static int __init start(void)
+{
+	int error = hcas >= 1 && hcas <= MAX_HCAS ? fabric_build(hcas) : -EINVAL;
+	uint i;
+
+	wire_start();
+	for (i = 0; i < hcas && !error; i++)
+		error = plug(i, "mock%d");
+	if (error)
+		fabric_free();
+	return error;
+}
+
+static void __exit stop(void)
+{
+	int i;
+
+	for (i = 0; i < MAX_HCAS; i++)
+		unplug(i);
+	wire_stop();
+	fabric_free();
+}
+
+module_init(start);
+module_exit(stop);
+MODULE_DESCRIPTION("mock HCA for the tests of ibnet");
+MODULE_LICENSE("GPL");

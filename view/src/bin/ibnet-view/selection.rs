@@ -1,0 +1,64 @@
+//! `--nodes` and `--slurm`: the hosts of a job, and its time.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use ibnet::cli;
+use ibnet::types::Printable;
+use ibnet_analysis::error::AnalysisError;
+use ibnet_analysis::hosts::Hosts;
+use ibnet_analysis::input::Inputs;
+use ibnet_analysis::job::slurm;
+use ibnet_analysis::ports::{PortKey, PortSummary};
+use ibnet_analysis::when::Zone;
+
+use crate::Failure;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Selection {
+    /// Only these hosts, such as `node[001-024]`: the first words of node descriptions
+    #[arg(long, value_name = "HOSTLIST", conflicts_with = "slurm")]
+    nodes: Option<String>,
+    /// Only the hosts and the time of this Slurm job, which are taken from --slurm-file
+    #[arg(long, value_name = "JOBID", requires = "slurm_file")]
+    slurm: Option<String>,
+    /// Output of `sacct -P -X --format=JobID,State,Start,End,NodeList` or `squeue -o '%i|%T|%N|%S'`
+    #[arg(long, value_name = "FILE|-", requires = "slurm")]
+    slurm_file: Option<PathBuf>,
+}
+
+/// The selected hosts.
+pub(crate) struct Selected {
+    pub(crate) hosts: Hosts,
+    /// Text for captions: the job or the host list.
+    pub(crate) title: String,
+}
+
+impl Selection {
+    /// Returns the selected hosts; `None` for all. The time of a job becomes the time range of the
+    /// inputs, unless they have one.
+    pub(crate) fn apply(&self, inputs: &mut Inputs) -> Result<Option<Selected>, Failure> {
+        if let Some(nodes) = &self.nodes {
+            return Ok(Some(Selected { hosts: Hosts::parse(nodes)?, title: Printable(nodes).to_string() }));
+        }
+        let (Some(id), Some(file)) = (&self.slurm, &self.slurm_file) else { return Ok(None) };
+        let text = cli::read(file)?;
+        let job = slurm::find(&String::from_utf8_lossy(&text), &cli::name_of(file), id, &Zone::local())?;
+        inputs.from = inputs.from.or(job.from);
+        inputs.to = inputs.to.or(job.to);
+        let title = format!("job {} on {}", Printable(id), Printable(&job.nodes));
+        Ok(Some(Selected { hosts: Hosts::parse(&job.nodes)?, title }))
+    }
+}
+
+impl Selected {
+    /// Rejects a selection without a recorded port.
+    pub(crate) fn check(&self, ports: &BTreeMap<PortKey, PortSummary>) -> Result<(), AnalysisError> {
+        let is_selected = |port: &PortSummary| self.hosts.contains_node(&port.node) || self.hosts.contains_node(&port.peer_name);
+        if ports.values().any(is_selected) {
+            return Ok(());
+        }
+        let help = "a host name is the first word of a node description; check the number of digits, and give the files of all samplers";
+        Err(AnalysisError::Nothing { what: format!("no record of a port of {}", self.title), help: help.to_owned() })
+    }
+}
