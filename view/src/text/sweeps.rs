@@ -40,7 +40,7 @@ pub fn report(report: &SweepReport) -> String {
 const NOTE: &str = "\
 Sweep: from the start of a slot to its last reply or expiry. Decode: time spent on decoding
 afterwards. Total: both. Compound query: all MADs of a port in a slot, one after the other.
-Complete: share of the ports that answered, in the slots that ran.
+Complete: share of the ports with an active link that answered, in the slots that ran.
 ";
 
 fn samplers(report: &SweepReport) -> String {
