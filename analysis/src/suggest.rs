@@ -1,10 +1,18 @@
 //! Suggests the name that a user probably meant.
 
 /// Pairs of words with the same meaning: a word of other tools, and the word in metric names.
-const SYNONYMS: [(&str, &str); 10] = [
+const SYNONYMS: [(&str, &str); 18] = [
     ("bandwidth", "gbps"),
     ("congestion", "blocked"),
+    ("crc", "symbol"),
+    ("dropped", "discards"),
+    ("drops", "discards"),
+    ("err", "errors"),
+    ("errs", "errors"),
+    ("flap", "downed"),
+    ("flaps", "downed"),
     ("latency", "rtt"),
+    ("lost", "discards"),
     ("octets", "bytes"),
     ("packets", "pkts"),
     ("receive", "rcv"),

@@ -45,6 +45,9 @@ struct LabelledPort<'a> {
 /// Label with the role of a worker.
 const ROLE: &str = "role";
 
+/// Label with the name of a sampler.
+const SAMPLER: &str = "sampler";
+
 type Labels = Vec<(&'static str, String)>;
 
 impl Collector for Fabric {
@@ -230,6 +233,16 @@ impl Fabric {
         self.last_slots.iter().filter(|slot| self.with_secondary || !slot.snapshot.is_secondary())
     }
 
+    /// Returns the labels of a worker. If this process sweeps for several samplers, the name of the
+    /// sampler is one of them.
+    fn worker_labels(&self, snapshot: &Snapshot) -> Labels {
+        let labels = role_labels(snapshot);
+        if self.last_slots.iter().all(|slot| slot.snapshot.sampler == snapshot.sampler) {
+            return labels;
+        }
+        with(&labels, SAMPLER, Printable(&snapshot.sampler).to_string())
+    }
+
     /// Encodes the gauges of ports that exist only in ibnet.
     fn port_gauges(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         type Value = fn(&Port) -> Option<f64>;
@@ -294,7 +307,7 @@ impl Fabric {
             MetricType::Gauge,
         )?;
         for LastSlot { snapshot, .. } in &self.last_slots {
-            gauge(&mut metric, &with(&worker_labels(snapshot), "sampler", Printable(&snapshot.sampler).to_string()), 1.0)?;
+            gauge(&mut metric, &with(&role_labels(snapshot), SAMPLER, Printable(&snapshot.sampler).to_string()), 1.0)?;
         }
         type Gauge = (&'static str, &'static str, fn(&LastSlot) -> f64);
         let gauges: [Gauge; 4] = [
@@ -306,13 +319,13 @@ impl Fabric {
         for (name, help, value) in gauges {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for slot in &self.last_slots {
-                gauge(&mut metric, &worker_labels(&slot.snapshot), value(slot))?;
+                gauge(&mut metric, &self.worker_labels(&slot.snapshot), value(slot))?;
             }
         }
         let mut metric = encoder.encode_descriptor("ibnet_ports", "Ports by their status in the last slot", None, MetricType::Gauge)?;
         for LastSlot { snapshot, .. } in self.last_slots.iter().filter(|slot| slot.is_fresh) {
             for (status, ports) in Status::ALL.into_iter().zip(snapshot.statuses) {
-                gauge(&mut metric, &with(&worker_labels(snapshot), "status", status.to_string()), ports.into())?;
+                gauge(&mut metric, &with(&self.worker_labels(snapshot), "status", status.to_string()), ports.into())?;
             }
         }
         self.totals(encoder)?;
@@ -337,7 +350,7 @@ impl Fabric {
         for (name, help, value) in totals {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             for LastSlot { snapshot, .. } in &self.last_slots {
-                counter(&mut metric, &worker_labels(snapshot), value(snapshot))?;
+                counter(&mut metric, &self.worker_labels(snapshot), value(snapshot))?;
             }
         }
         let mut metric = encoder.encode_descriptor(
@@ -356,7 +369,7 @@ impl Fabric {
                 ("attribute", rejected.attribute),
                 ("port", rejected.port),
             ] {
-                counter(&mut metric, &with(&worker_labels(snapshot), "reason", reason.to_owned()), count)?;
+                counter(&mut metric, &with(&self.worker_labels(snapshot), "reason", reason.to_owned()), count)?;
             }
         }
         Ok(())
@@ -366,13 +379,13 @@ impl Fabric {
         let help = "Time from the start of a slot to its last reply or timeout, in seconds";
         let mut metric = encoder.encode_descriptor("ibnet_slot_duration_seconds", help, None, MetricType::Histogram)?;
         for LastSlot { snapshot, .. } in &self.last_slots {
-            distribution(&mut metric, &worker_labels(snapshot), &snapshot.totals.duration)?;
+            distribution(&mut metric, &self.worker_labels(snapshot), &snapshot.totals.duration)?;
         }
         let help = "Round-trip time of the accepted replies by kind of device, in seconds";
         let mut metric = encoder.encode_descriptor("ibnet_rtt_seconds", help, None, MetricType::Histogram)?;
         for LastSlot { snapshot, .. } in &self.last_slots {
             for (kind, of_kind) in [("switch", &snapshot.totals.rtt_switch), ("hca", &snapshot.totals.rtt_hca)] {
-                distribution(&mut metric, &with(&worker_labels(snapshot), "kind", kind.to_owned()), of_kind)?;
+                distribution(&mut metric, &with(&self.worker_labels(snapshot), "kind", kind.to_owned()), of_kind)?;
             }
         }
         Ok(())
@@ -389,7 +402,8 @@ fn labels(snapshot: &Snapshot, port: &Port) -> Labels {
     labels.into_iter().chain(role).collect()
 }
 
-fn worker_labels(snapshot: &Snapshot) -> Labels {
+/// Returns the labels of a worker among those of one sampler: its HCA port and its role.
+fn role_labels(snapshot: &Snapshot) -> Labels {
     let ca = Printable(&snapshot.ca).to_string();
     vec![("ca", ca), ("ca_port", snapshot.ca_port.to_string()), (ROLE, snapshot.role.to_owned())]
 }

@@ -116,6 +116,8 @@ impl<F: Fold> Shard<F> {
             match record {
                 Record::Port(port) if selection.uses_every_query => {
                     if selection.contains(port.ts) {
+                        let time = port.time.and_then(|time| time.within(selection.from, selection.to));
+                        *span = joined(*span, time.map(|time| (time.from(), time.to())));
                         fold.add(&Record::Port(port));
                     }
                 }

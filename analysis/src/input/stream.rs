@@ -4,6 +4,7 @@
 //! lines are not in this order is read again by an index of its lines, which is sorted by time.
 
 use std::fs::File;
+use std::hash::BuildHasher;
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -108,10 +109,10 @@ struct Entry {
 impl Key {
     const NO_PORT: u16 = 256;
 
-    /// Returns the number of the shard to which this key belongs.
+    /// Returns the number of the part of all keys to which this key belongs. All ports of a device
+    /// belong to one part, so that no part has a copy of the state of a device.
     pub(super) fn shard(self) -> usize {
-        use std::hash::BuildHasher;
-        rustc_hash::FxBuildHasher.hash_one(self) as usize % limits::SHARDS
+        (rustc_hash::FxBuildHasher.hash_one(self.guid) % limits::SHARDS as u64) as usize
     }
 
     fn of(line: &[u8], kind: Type) -> Result<Self, serde_json::Error> {
@@ -121,8 +122,8 @@ impl Key {
                 return Ok(Self { guid: guid.0, port: u16::from(port.0) });
             }
             Type::Event => {
-                if let Record::Event(Event { guid: Some(guid), port: Some(port), .. }) = Record::parse(line, kind)? {
-                    return Ok(Self { guid: guid.0, port: u16::from(port.0) });
+                if let Record::Event(Event { guid: Some(guid), port, .. }) = Record::parse(line, kind)? {
+                    return Ok(Self { guid: guid.0, port: port.map_or(Self::NO_PORT + kind as u16, |port| u16::from(port.0)) });
                 }
             }
             Type::Start | Type::Sweep | Type::Histogram => {}

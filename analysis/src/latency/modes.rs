@@ -97,13 +97,7 @@ fn split(knots: &[Knot], (count, portion): (f64, f64), depth: u32, found: &mut V
     }
     for peak in peaks {
         let (part, share) = (part(knots, peak.from, peak.to), share(knots, peak.from, peak.to));
-        let before = found.len();
         split(&part, (count * share, portion * share), depth - 1, found);
-        if found.len() == before + 1 {
-            // The peak of the wider kernel is less noisy, so it replaces the only peak of the
-            // narrower kernel.
-            found[before] = peak;
-        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Pictures of latencies. For each grouping, they show the density of the values and their
 //! cumulative share.
 
-use ibnet::types::Printable;
 use ibnet_analysis::latency::bins::Bins;
 use ibnet_analysis::latency::compare::{self, Recording};
 use ibnet_analysis::latency::distribution::Distribution;
@@ -188,7 +187,7 @@ impl LatencyPicture {
 
 impl Panel {
     fn new(name: &str) -> Self {
-        Self { name: Printable(name).to_string(), curves: Vec::new(), more: 0, modes: Vec::new() }
+        Self { name: name.to_owned(), curves: Vec::new(), more: 0, modes: Vec::new() }
     }
 
     /// Adds a curve for each group with values. The number of curves is at most the number of
@@ -203,7 +202,7 @@ impl Panel {
 
 impl Curve {
     fn new(name: &str, values: &Distribution, style: Style) -> Self {
-        Self { name: Printable(name).to_string(), values: values.clone(), style }
+        Self { name: name.to_owned(), values: values.clone(), style }
     }
 }
 
@@ -211,6 +210,10 @@ impl Drawing for LatencyPicture {
     fn size(&self) -> (u32, u32) {
         let height = TOP + ROW * self.panels.len() as i32;
         ((LEFT + 2 * PLOT + BETWEEN + LEGEND) as u32, height as u32)
+    }
+
+    fn title(&self) -> String {
+        self.title.clone()
     }
 
     fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Drawn<DB> {

@@ -28,7 +28,7 @@ pub fn report(report: &SweepReport) -> String {
     let mut all = Distribution::default();
     for (kind, values) in &report.compound {
         all.merge(values);
-        table.add_row(duration(&Printable(kind).to_string(), values));
+        table.add_row(duration(kind, values));
     }
     if report.compound.len() > 1 {
         table.add_row(duration("all", &all));
@@ -40,7 +40,7 @@ pub fn report(report: &SweepReport) -> String {
 const NOTE: &str = "\
 Sweep: from the start of a slot to its last reply or expiry. Decode: time spent on decoding
 afterwards. Total: both. Compound query: all MADs of a port in a slot, one after the other.
-Complete: share of the ports that answered, in the slots that ran.
+Complete: share of the ports with an active link that answered, in the slots that ran.
 ";
 
 fn samplers(report: &SweepReport) -> String {
