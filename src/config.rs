@@ -64,7 +64,7 @@ pub struct Raw {
     pub window: usize,
     /// Whether the window shrinks while more MADs than usual expire.
     pub adaptive: bool,
-    /// Largest number of MADs a second; 0 for no limit.
+    /// Largest number of MADs a second. 0 means no limit.
     pub max_mads_per_second: u32,
     /// Time after which a MAD frees its place in the window.
     pub timeout: String,
@@ -122,7 +122,8 @@ impl Default for Raw {
     }
 }
 
-/// Default of `groups`: traffic in every slot, errors once a second if the interval is shorter.
+/// Default of `groups`: traffic is queried in every slot. Errors are queried once a second if the
+/// interval is shorter.
 const DEFAULT_GROUPS: [&str; 4] = ["extended", "base/1s", "xmtdisc/1s", "rcverr/1s"];
 
 /// The file that lists the ports to sweep.
@@ -145,10 +146,11 @@ pub struct Config {
     pub interval: Duration,
     /// Settings of the engine. The P_Key index is set later, when the HCA port is known.
     pub engine: engine::Config,
-    /// HCA ports that send, without duplicates. Empty: those of the assignments file, or the only
-    /// active port.
+    /// HCA ports that send, without duplicates. If it is empty, the ports of the assignments file
+    /// are used, or else the only active port.
     pub cas: Vec<HcaName>,
-    /// CPUs of the threads that send: the first HCA port uses the first CPU, and so on. Empty: any.
+    /// CPUs of the threads that send: the first HCA port uses the first CPU, and so on. If it is
+    /// empty, any CPU is used.
     pub cpus: Vec<usize>,
     /// P_Key.
     pub pkey: u16,

@@ -56,7 +56,7 @@ pub struct FaultyDevice {
     /// The device. The port number of a switch is 0, because port 0 has the GUID of the switch and
     /// answers the queries.
     pub port: PortName,
-    /// Kind of the device; `None` if there are events only.
+    /// Kind of the device. `None` if there are events only.
     pub kind: Option<NodeKind>,
     /// The fault.
     pub fault: DeviceFault,
@@ -152,8 +152,8 @@ impl Devices {
         self.by_guid.get(&guid).is_some_and(|evidence| evidence.is_unreachable())
     }
 
-    /// Returns since when PortInfo reports that the link of a port is down, in nanoseconds since
-    /// 1970; `None` if the last record reports something else.
+    /// Returns the time since which PortInfo reports that the link of a port is down, in
+    /// nanoseconds since 1970. Returns `None` if the last record reports another state.
     pub fn down_since(&self, (guid, number): PortKey) -> Option<u64> {
         self.by_guid.get(&guid)?.ports.get(&number)?.down
     }

@@ -43,8 +43,8 @@ pub struct End {
     pub kind: Option<NodeKind>,
 }
 
-/// Traffic of one direction; unknown values are `None`. `utilization` and `blocked` are the statistic
-/// with which the links were found.
+/// Traffic of one direction. Unknown values are `None`. `utilization` and `blocked` are the
+/// statistic with which the links were found.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Direction {
     /// Mean data rate in Gb/s.

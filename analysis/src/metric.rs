@@ -73,7 +73,7 @@ pub enum Unit {
     Nanoseconds,
     /// Octets per second.
     OctetsPerSecond,
-    /// Ticks per second; the length of a tick depends on the device.
+    /// Ticks per second. The length of a tick depends on the device.
     TicksPerSecond,
     /// Packets, events or errors per second.
     PerSecond,

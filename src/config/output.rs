@@ -267,7 +267,7 @@ impl Table {
     }
 }
 
-/// Returns the text of a key; an empty string means "not set".
+/// Returns the text of a key. An empty string means "not set".
 fn text(key: Option<&String>) -> Option<&str> {
     key.map(String::as_str).filter(|text| !text.is_empty())
 }

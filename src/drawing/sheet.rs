@@ -100,8 +100,9 @@ impl Sheet {
         }
     }
 
-    /// Returns the line between two switches and the position of its label: a curve between lines, an
-    /// arc within a line. A curve passes lines of boxes through the gaps between the boxes.
+    /// Returns the line between two switches and the position of its label. Between two lines of
+    /// boxes it is a curve, within a line of boxes it is an arc. A curve passes lines of boxes
+    /// through the gaps between the boxes.
     pub fn path(&self, (one, other): (usize, usize)) -> (String, (f64, f64)) {
         let ((ax, ay), (bx, by)) = (self.places[one], self.places[other]);
         let (a, b) = (ax + BOX.0 / 2.0, bx + BOX.0 / 2.0);
@@ -117,11 +118,12 @@ impl Sheet {
         let right = (to.0 - from.0).signum();
         let mut path = format!("M{:.0} {:.0}", from.0, from.1);
         let (mut last, mut last_row) = (from, None);
-        // What is below the first box is passed, too.
+        // The area below the first box is passed too.
         let own = line_at(from.1 - BOX.1).filter(|line| line.space > 0.0).map(|line| line.top);
         for line in self.lines.iter().filter(|line| own == Some(line.top) || (line.top > from.1 && line.top < to.1)) {
-            // The lines of a row are close to each other: a link passes them straight down, near its
-            // ends or where the straight line would meet the row.
+            // The lines of a row are close to each other, so a link passes them straight down. In a
+            // row of its ends it does so near that end. In other rows it does so where a straight
+            // line between the ends meets the row.
             let x = match Some(line.row) {
                 row if row == rows.1 => to.0 - right,
                 row if row == rows.0 => from.0 + right,
@@ -163,7 +165,8 @@ impl BoxLine {
         self.top + BOX.1 + self.space
     }
 
-    /// Returns the middle of the gap that is nearest to `x`; `None` if no box of the line is there.
+    /// Returns the middle of the gap that is nearest to `x`, or `None` if no box of the line is
+    /// there.
     fn gap_near(&self, x: f64) -> Option<f64> {
         let (first, step) = (self.ends.0 - GAP / 2.0, BOX.0 + GAP);
         let last = self.ends.1 + GAP / 2.0;

@@ -47,7 +47,7 @@ pub struct Header {
     pub class_version: u8,
     /// Method, including the response bit.
     pub method: u8,
-    /// Status of a reply; 0 in a request.
+    /// Status of a reply. It is 0 in a request.
     pub status: MadStatus,
     /// Low half of the transaction identifier.
     pub tid: Tid,

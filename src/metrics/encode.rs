@@ -402,7 +402,7 @@ fn labels(snapshot: &Snapshot, port: &Port) -> Labels {
     labels.into_iter().chain(role).collect()
 }
 
-/// Returns the labels of a worker among those of one sampler: its HCA port and its role.
+/// Returns the labels that distinguish the workers of one sampler: the HCA port and the role.
 fn role_labels(snapshot: &Snapshot) -> Labels {
     let ca = Printable(&snapshot.ca).to_string();
     vec![("ca", ca), ("ca_port", snapshot.ca_port.to_string()), (ROLE, snapshot.role.to_owned())]

@@ -36,7 +36,7 @@ const WINDOW: usize = 1024;
 /// Time for which the output waits for an acknowledgement.
 const ACK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// First pause before another attempt to connect or to publish; it doubles with each attempt.
+/// First pause before another attempt to connect or to publish. It doubles with each attempt.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Longest pause before another attempt.

@@ -21,9 +21,9 @@ pub struct Transaction {
     pub device: u32,
     /// LID to which the request was sent. Only a reply from this LID counts.
     pub lid: Lid,
-    /// Number of times that everything learned from the device had been discarded when the request
-    /// was sent (the generation of the device); 0 for path queries. If the generation has changed
-    /// since, the reply may come from another device and its content is ignored.
+    /// Generation of the device when the request was sent: how often everything learned from the
+    /// device had been discarded. It is 0 for path queries. If the generation has changed since,
+    /// the reply may come from another device and its content is ignored.
     pub generation: u32,
     /// The request.
     pub query: Query,

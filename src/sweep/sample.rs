@@ -84,7 +84,7 @@ pub struct Sample<'a> {
     pub status: Status,
     /// Sum of the round trips of the port's MADs.
     pub rtt: Duration,
-    /// Shortest of these round trips; `None` without a reply.
+    /// Shortest of these round trips. `None` without a reply.
     pub rtt_min: Option<Duration>,
     /// Number of MADs sent for the port.
     pub mads: u32,
@@ -97,12 +97,12 @@ pub struct Sample<'a> {
     pub errno: Option<i32>,
     /// Whether NodeInfo has confirmed the GUID of the device.
     pub verified: bool,
-    /// Capabilities of the device; `None` if unknown.
+    /// Capabilities of the device. `None` if unknown.
     pub capabilities: Option<Capabilities>,
-    /// Whether the FEC of the link is a Reed-Solomon code; `None` without a reply for
+    /// Whether the FEC of the link is a Reed-Solomon code. `None` without a reply for
     /// PortInfoExtended.
     pub rs_fec: Option<bool>,
-    /// Length of a tick of PortXmitWait; `None` if unknown.
+    /// Length of a tick of PortXmitWait. `None` if unknown.
     pub tick: Option<WaitTick>,
     /// Groups that the device does not support: one bit each, by their index in
     /// [`groups`](Self::groups).
@@ -121,7 +121,7 @@ pub struct Sample<'a> {
 /// The answer for one group.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
-    /// Time of the reply; `None` without a reply in this slot.
+    /// Time of the reply. `None` without a reply in this slot.
     pub(super) at: Option<Instant>,
     pub(super) data: Data,
 }
@@ -165,8 +165,8 @@ impl<'a> Sample<'a> {
         self.groups
     }
 
-    /// Returns the data of a group and the time of its reply; `None` without a reply in this slot.
-    /// The group is given by its index in [`groups`](Self::groups).
+    /// Returns the data of a group and the time of its reply, or `None` without a reply in this
+    /// slot. The group is given by its index in [`groups`](Self::groups).
     pub fn answer(&self, group: usize) -> Option<(Instant, &'a Data)> {
         let answer = self.answers.get(group)?;
         Some((answer.at?, &answer.data))

@@ -47,7 +47,7 @@ pub enum Verdict {
     Wait(Duration),
     /// Start the slot.
     Start,
-    /// The slot is missed; wait for the next one.
+    /// The slot is missed. Wait for the next one.
     Missed,
 }
 

@@ -21,7 +21,7 @@ pub struct Window {
     configured: usize,
     adaptive: bool,
     now: usize,
-    /// Share of MADs that usually expire; `None` before the first slot.
+    /// Share of MADs that usually expire. `None` before the first slot.
     usual: Option<f64>,
     /// Number of further slots in which the window does not change.
     rest: u32,
@@ -88,7 +88,7 @@ impl Window {
 /// A limit of MADs a second.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Average time between two MADs; zero without a limit.
+    /// Average time between two MADs. It is zero if there is no limit.
     spacing: Duration,
     /// Time at which the next MAD is sent if all MADs have the average spacing.
     due: Instant,
@@ -98,7 +98,7 @@ pub struct Pace {
 const BURST: u32 = 8;
 
 impl Pace {
-    /// Creates a limit of MADs a second; 0 means no limit.
+    /// Creates a limit of MADs a second. 0 means no limit.
     pub fn new(most_per_second: u32) -> Self {
         let spacing = if most_per_second == 0 { Duration::ZERO } else { Duration::from_secs(1) / most_per_second };
         Self { spacing, due: Instant::ZERO }

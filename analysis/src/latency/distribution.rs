@@ -7,9 +7,10 @@ use hdrhistogram::Histogram;
 
 /// Positive durations in nanoseconds.
 ///
-/// Moments, smallest and largest value are those of the recorded values. All other results are
-/// computed from counts in buckets. The width of a bucket is 0.1 to 0.2 % of its values. Values
-/// below 1024 ns are exact. Values from a histogram are as exact as its buckets.
+/// The moments, the smallest value and the largest value are exact: they are computed from the
+/// recorded values. All other results are computed from counts in buckets. The width of a bucket is
+/// 0.1 to 0.2 % of its values. Values below 1024 ns are exact. Values from a histogram are as exact
+/// as its buckets.
 #[derive(Clone, Debug, Default)]
 pub struct Distribution {
     buckets: BTreeMap<u32, u64>,
@@ -194,12 +195,12 @@ impl Distribution {
         self.sums.count == 0.0
     }
 
-    /// Returns the smallest value in nanoseconds; 0 without values.
+    /// Returns the smallest value in nanoseconds, or 0 without values.
     pub fn least(&self) -> u64 {
         self.least
     }
 
-    /// Returns the largest value in nanoseconds; 0 without values.
+    /// Returns the largest value in nanoseconds, or 0 without values.
     pub fn greatest(&self) -> u64 {
         self.greatest
     }

@@ -28,9 +28,9 @@ pub const LEAST_SHARE: f64 = 0.01;
 pub struct Mode {
     /// Value with the highest density, in nanoseconds.
     pub at: f64,
-    /// Valley below the peak, in nanoseconds; 0 for the first mode.
+    /// Valley below the peak, in nanoseconds. It is 0 for the first mode.
     pub from: f64,
-    /// Valley above the peak, in nanoseconds; infinite for the last mode.
+    /// Valley above the peak, in nanoseconds. It is infinite for the last mode.
     pub to: f64,
     /// Share of the values from `from` to `to`, 0 to 1.
     pub share: f64,

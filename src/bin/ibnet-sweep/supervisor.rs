@@ -376,8 +376,8 @@ fn cut(mut detail: String) -> String {
     detail
 }
 
-/// Returns the wall clock in nanoseconds since 1970. Each driver has its own clock; slot borders
-/// are the same for all drivers.
+/// Returns the wall clock in nanoseconds since 1970. Each driver has its own clock, but the slot
+/// borders are the same for all drivers.
 #[expect(clippy::disallowed_methods, reason = "programs read clocks")]
 fn wall_clock() -> u64 {
     nanos(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())

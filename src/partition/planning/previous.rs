@@ -204,7 +204,7 @@ fn moved_devices(fabric: &Fabric, before: &PreviousPorts, shares: &[Share]) -> V
     all
 }
 
-/// Groups ports, which are sorted by GUID and number, by device.
+/// Groups ports by device. The ports must be sorted by GUID and number.
 fn by_device<'a>(ports: impl Iterator<Item = (Guid, PortNum, &'a str)>) -> Vec<ChangedPorts> {
     let mut devices: Vec<ChangedPorts> = Vec::new();
     for (guid, port, name) in ports {

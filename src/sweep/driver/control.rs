@@ -69,7 +69,7 @@ pub enum Notice {
 }
 
 impl Control {
-    /// Returns the handle for a paused driver; [`begin_with`](Self::begin_with) starts its slots.
+    /// Returns the handle for a paused driver. [`begin_with`](Self::begin_with) starts its slots.
     ///
     /// The driver reports the slots that `predecessor` missed at its end. The slots of both drivers
     /// must have the same numbers.

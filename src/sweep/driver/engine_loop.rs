@@ -152,6 +152,6 @@ pub(crate) enum LoopRequest {
     Continue,
     /// Send no further MAD, and wait for replies until the grace period ends.
     Stop,
-    /// End at once: the transport is lost for good.
+    /// End at once, because the transport is lost and is not opened again.
     Close,
 }

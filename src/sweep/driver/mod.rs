@@ -71,7 +71,7 @@ pub use wake::Wake;
 pub struct DriverSettings {
     /// Name of the sampler in the records.
     pub sampler: String,
-    /// Name of the HCA that sends; `sim` for the simulated fabric.
+    /// Name of the HCA that sends. It is `sim` for the simulated fabric.
     pub ca: String,
     /// Port of the HCA.
     pub ca_port: PortNum,
@@ -84,7 +84,7 @@ pub struct DriverSettings {
     /// Whether the first slot waits for the wall clock. If false, the first slot starts
     /// immediately, as for `--once`.
     pub aligned: bool,
-    /// Number of slots to run; unlimited if `None`.
+    /// Number of slots to run. `None` means unlimited.
     pub sweeps: Option<u64>,
     /// SHA-256 of the assignments file.
     pub assignments_sha256: Option<String>,

@@ -29,7 +29,7 @@ use crate::types::PortNum;
 pub struct Opened<T> {
     /// The transport.
     pub transport: T,
-    /// Name and port of the HCA that was opened; `None` if they cannot change. An HCA may come back
+    /// Name and port of the HCA that was opened. `None` if they cannot change. An HCA may come back
     /// under another name.
     pub hca: Option<(String, PortNum)>,
     /// Index of the configured P_Key in the port's table.
@@ -104,7 +104,7 @@ pub(super) struct Reconnected {
     pub(super) hca: Option<(String, PortNum)>,
     pub(super) pkey_index: u16,
     pub(super) pkey_table: Vec<u16>,
-    /// Location of the port; `None` if it could not be read.
+    /// Location of the port. `None` if it could not be read.
     pub(super) local: Option<Local>,
 }
 
@@ -154,7 +154,7 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
         matches!(self.connection, Connection::Lost { .. })
     }
 
-    /// Returns when the transport was opened; `None` while it is lost.
+    /// Returns when the transport was opened, or `None` while it is lost.
     pub(super) fn open_since(&self) -> Option<Instant> {
         match self.connection {
             Connection::Open { since, .. } => Some(since),

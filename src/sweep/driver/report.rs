@@ -48,7 +48,7 @@ pub struct PortReport<'a> {
     pub sample: Sample<'a>,
     /// Counters of the port.
     pub reading: &'a Reading,
-    /// Whether the link is active; `None` before the first PortInfo of the port.
+    /// Whether the link is active. `None` before the first PortInfo of the port.
     pub active: Option<bool>,
 }
 

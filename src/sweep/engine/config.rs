@@ -15,7 +15,7 @@ pub struct Config {
     pub window: usize,
     /// Whether the window becomes smaller while more MADs than usual expire.
     pub adaptive: bool,
-    /// Largest number of MADs per second; 0 for no limit.
+    /// Largest number of MADs per second. 0 means no limit.
     pub max_mads_per_second: u32,
     /// Time after which a MAD frees its place in the window.
     pub timeout: Duration,
@@ -76,7 +76,7 @@ impl Config {
 /// A device to sweep.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DevicePlan {
-    /// Port GUID; for a switch the GUID of port 0.
+    /// Port GUID. For a switch it is the GUID of port 0.
     pub guid: Guid,
     /// LID at which the device answers.
     pub lid: Lid,

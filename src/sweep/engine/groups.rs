@@ -44,9 +44,9 @@ const SAMPLING_TRIES: u8 = 3;
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
     swept: Swept,
-    /// ClassPortInfo, with OptionMask once OptionMask is known.
+    /// Capabilities from ClassPortInfo. They include OptionMask as soon as it is known.
     pub(super) capabilities: Learned<Capabilities>,
-    /// Tick of PortSamplesControl; known together with OptionMask.
+    /// Tick of PortSamplesControl. It is learned together with OptionMask.
     pub(super) tick: Learned<u8>,
     option_mask: Option<u64>,
     /// Requests for PortSamplesControl that are left.

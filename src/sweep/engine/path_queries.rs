@@ -47,7 +47,8 @@ pub(super) struct Manager {
     pub(super) local: Local,
     /// Devices whose query has not been sent.
     queue: VecDeque<u32>,
-    /// Devices whose query was lost, in the order of the times at which it is sent again.
+    /// Devices whose query was lost, each with the time at which the query is sent again. Sorted by
+    /// this time.
     retries: VecDeque<(Instant, u32)>,
     /// Number of queries without a reply whose grace period has not ended.
     unanswered: usize,

@@ -126,8 +126,8 @@ impl Engine {
         !self.ready.is_empty() || self.inflight.at_agents() > 0 || self.manager.is_busy() && *final_wait != FinalWait::Over
     }
 
-    /// Counts expired checks as failed if a slot ends early. Without this, a check that is never
-    /// answered would be repeated in every slot.
+    /// Counts expired checks as failed if a slot ends early. Otherwise an unanswered check would be
+    /// repeated in every slot.
     fn give_up_checks(&mut self, now: Instant) {
         while let Some(transaction) = self.inflight.next_in_grace() {
             if matches!(self.phase, Phase::Slot { .. }) && !matches!(transaction.purpose, Purpose::Counters { .. }) {

@@ -22,7 +22,7 @@ pub(super) struct Source {
     pub(super) port: PortNum,
     /// Capabilities of the device. `None` if the device refused ClassPortInfo.
     pub(super) capabilities: Option<Capabilities>,
-    /// Whether the port's FEC is a Reed-Solomon code; `None` if unknown.
+    /// Whether the port's FEC is a Reed-Solomon code. `None` if unknown.
     pub(super) rs_fec: Option<bool>,
 }
 
@@ -98,8 +98,8 @@ fn line(field: &Field, index: u8, raw: u64, text: &mut String) {
     };
 }
 
-/// Returns whether a field is printed in hexadecimal: masks, selects and codes, but not PortSelect,
-/// which is a port number.
+/// Returns whether a field is printed in hexadecimal. These are masks, selects and codes.
+/// PortSelect is a port number, so it is printed in decimal.
 fn is_in_hex(field: &Field) -> bool {
     let codes = ["OpCode", "Tick", "Tag"];
     field.name.contains("Mask") || field.name.starts_with("CounterSelect") || codes.contains(&field.name)

@@ -46,8 +46,8 @@ impl VirtualClock {
         self.0.wall_offset.store(nanos, Ordering::Relaxed);
     }
 
-    /// Sets the time that a later [job](Clock::start), or run of a [repeated job](Clock::repeat),
-    /// takes; zero at first.
+    /// Sets the time that a later [job](Clock::start), or a later run of a
+    /// [repeated job](Clock::repeat), takes. At first this time is zero.
     pub fn set_job_time(&self, time: Duration) {
         self.0.job_time.store(nanos(time), Ordering::Relaxed);
     }

@@ -64,7 +64,7 @@ impl VirtualSweep {
         self.transport.local()
     }
 
-    /// Returns the faults of replies, which can be changed between slots.
+    /// Returns the faults of replies. The caller can change them between slots.
     pub fn faults_mut(&mut self) -> &mut Faults {
         self.transport.faults_mut()
     }

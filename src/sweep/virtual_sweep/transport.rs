@@ -29,7 +29,7 @@ impl VirtualTransport {
         Self { fabric, client, lossy_pauses: clock.lossy_pauses(), clock }
     }
 
-    /// Returns the faults of replies, which can be changed at any time.
+    /// Returns the faults of replies. The caller can change them at any time.
     pub fn faults_mut(&mut self) -> &mut Faults {
         &mut self.client.faults
     }

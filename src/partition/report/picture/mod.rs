@@ -66,7 +66,7 @@ pub struct DrawnSwitch {
 }
 
 impl Picture {
-    /// Returns the picture of a plan; `source` names the net files.
+    /// Returns the picture of a plan. `source` has the names of the net files.
     pub fn of(fabric: &Fabric, plan: &Plan, source: &str) -> Self {
         let graph = Graph::new(fabric);
         let tiers = graph.tiers(fabric);

@@ -110,7 +110,7 @@ impl Device {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// Returns the index of the port that is queried now or next; `None` after the last one.
+    /// Returns the index of the port that is queried now or next, or `None` after the last one.
     pub(super) fn current_port(&self) -> Option<u32> {
         self.progress.current().map(|offset| self.ports.start + offset)
     }
@@ -124,7 +124,7 @@ impl Device {
 /// Service times of a device: measured round trips of its performance management agent.
 #[derive(Clone, Debug)]
 pub(super) struct ServiceTimes {
-    /// Moving average; `None` if the agent never answered.
+    /// Moving average. `None` if the agent never answered.
     average: Option<Duration>,
     /// Round trips in nanoseconds since the last reset.
     pub(super) round_trips: Histogram<u64>,
@@ -161,7 +161,7 @@ pub(super) struct PortState {
     pub(super) num: PortNum,
     /// Last PortInfo of the port.
     pub(super) link: Option<PortInfo>,
-    /// Whether the error correction is a Reed-Solomon code; `None` if unknown.
+    /// Whether the error correction is a Reed-Solomon code. `None` if unknown.
     pub(super) rs_fec: Option<bool>,
     pub(super) slot: PortProgress,
 }
@@ -175,7 +175,7 @@ impl PortState {
 /// Progress of a port in a slot.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PortProgress {
-    /// Final status; `None` until the port is settled.
+    /// Final status. `None` until the port is settled.
     pub(super) status: Option<Status>,
     /// Sum of the round trips.
     pub(super) rtt: Duration,

@@ -87,7 +87,7 @@ impl Reachability {
         matches!(self.state, State::Silent | State::Unreachable)
     }
 
-    /// Returns the numbers of MADs that were sent and that expired in this slot; `None` if the
+    /// Returns the numbers of MADs that were sent and that expired in this slot, or `None` if the
     /// agent did not answer.
     pub(in crate::sweep::engine) fn losses(&self) -> Option<(u64, u64)> {
         (self.replies == Replies::Agent).then(|| (self.mads.into(), self.expiries.into()))
