@@ -181,7 +181,8 @@ pub fn sorted(links: &[Link], order: LinkOrder) -> Vec<Link> {
     sorted
 }
 
-/// Load of a port over the time range. The first value is of sent data, the second of received data.
+/// Load of a port over the time range. The first value is that of the sent data, and the second one
+/// that of the received data.
 struct Load {
     gbps: [Option<f64>; 2],
     utilization: [Option<f64>; 2],

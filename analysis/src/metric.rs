@@ -236,9 +236,9 @@ impl fmt::Display for Metric {
 impl FromStr for Metric {
     type Err = ParseError;
 
-    /// Parses a name, or the name of an array of counters with an index: `NAME[3]`. Any unknown name
-    /// in lower case counts as the name of a counter. Reading the records shows whether this counter
-    /// exists.
+    /// Parses a name, or the name of an array of counters with an index: `NAME[3]`. Any unknown
+    /// name in lower case counts as the name of a counter. Reading the records shows whether this
+    /// counter exists.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let wrong = || {
             ParseError::new(

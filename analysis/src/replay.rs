@@ -188,8 +188,8 @@ fn shifted(line: &[u8], first: u64, now: u64, speed: f64, interval_ns: Option<u6
 /// Largest number of octets from the end of `ts` to the number of the slot. It permits some blanks.
 const LONGEST_KEY: usize = 16;
 
-/// Finds the number after a key, a colon and blanks. Returns the text before it, the number, and the
-/// text after it.
+/// Finds the number after a key, a colon and blanks. Returns the text before it, the number, and
+/// the text after it.
 fn number<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], u64, &'a [u8])> {
     let colon = memchr::memmem::find(text, key)? + key.len();
     let blanks = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_whitespace()).count();

@@ -288,8 +288,8 @@ impl Trees {
         !waiting.is_empty()
     }
 
-    /// Keeps the trees of these hosts: those with a root, its peer, or a victim that belongs to one of
-    /// them.
+    /// Keeps the trees of these hosts. A tree is kept if its root, the peer of its root or one of
+    /// its victims belongs to one of the hosts.
     pub fn retain_hosts(&mut self, hosts: &Hosts) {
         let labels = &self.labels;
         let node = |key: &PortKey| labels.get(key).is_some_and(|label| hosts.contains_node(&label.node));

@@ -208,7 +208,8 @@ fn lock(backlog: &Mutex<Backlog>) -> MutexGuard<'_, Backlog> {
     backlog.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes to a reader until it disconnects, or until the output ends and the reader has all records.
+/// Writes to a reader until it disconnects, or until the output ends and the reader has all
+/// records.
 async fn serve_one(
     mut reader: impl AsyncWrite + Unpin,
     backlog: &Mutex<Backlog>,
@@ -255,7 +256,8 @@ impl Socket {
         };
         match made {
             Ok((listener, new)) => {
-                // A new file may have the inode of the removed one, and the drop must not remove it.
+                // A new file may have the inode of the removed one, and the drop must not remove
+                // it.
                 file.id = (0, 0);
                 *self = Self::Unix(listener, new);
                 tracing::warn!(path = %path.display(), "another program removed the socket, it was made again");

@@ -7,8 +7,8 @@
 //! 2. **A decrease is a reset.** Another program cleared the counter, or the device restarted. An
 //!    event names the counter, and the port has no rates in this slot.
 //! 3. **A rate needs two valid readings.** Between them lies at most one [cadence](super::cadence)
-//!    of the group: if the group is queried in every slot, the readings are of two successive slots.
-//!    There is no rate after a longer gap, after a reset, or for a saturated counter.
+//!    of the group: if the group is queried in every slot, the readings are of two successive
+//!    slots. There is no rate after a longer gap, after a reset, or for a saturated counter.
 //! 4. **The time of a rate** is the time between the two readings of its counter group. It is not
 //!    the interval of the slots.
 

@@ -9,7 +9,7 @@ use crate::mad::header::MadStatus;
 use crate::mad::pma::{Capabilities, Data, Group};
 use crate::time::Instant;
 
-/// Status of a port in a slot. Every assigned port has exactly one in every slot.
+/// Status of a port in a slot. Every assigned port has exactly one status in every slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Status {
     /// All replies came within their timeout.
@@ -104,11 +104,11 @@ pub struct Sample<'a> {
     pub rs_fec: Option<bool>,
     /// Length of a tick of PortXmitWait. `None` if unknown.
     pub tick: Option<WaitTick>,
-    /// Groups that the device does not support: one bit each, by their index in
+    /// Groups that the device does not support, as a mask. The bit of a group is its index in
     /// [`groups`](Self::groups).
     pub unsupported: u32,
-    /// Groups that are queried regardless of the device's capabilities: one bit each, by their
-    /// index in [`groups`](Self::groups).
+    /// Groups that are queried whatever the capabilities of the device are, as a mask. The bit of a
+    /// group is its index in [`groups`](Self::groups).
     pub forced: u32,
     /// Cadences of the groups.
     pub(super) cadence: &'a Cadence,

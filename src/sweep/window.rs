@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(window.adapt(1000, 400).map(|change| change.to), Some(16));
         let mut window = Window::new(32, true);
         window.adapt(1000, 0);
-        // A switch becomes slow and stays slow.
+        // Here a switch becomes slow and stays slow.
         let halved = (0..100).filter_map(|_| window.adapt(1000, 60)).filter(|change| change.to < change.from).count();
         assert_eq!((halved, window.now()), (1, 32));
     }

@@ -186,7 +186,8 @@ mod tests {
 
     #[test]
     fn dips_of_simple_samples_are_known() {
-        // Equal distances: 1/2n. Two values: 1/4, the largest dip. From Hartigan and Hartigan, section 2.
+        // Equal distances: 1/2n. Two values: 1/4, the largest dip. From Hartigan and Hartigan,
+        // section 2.
         for count in [2_u32, 5, 100] {
             let even = dip(&sample((0..count).map(f64::from).collect()));
             assert!((even - 0.5 / f64::from(count)).abs() < 1e-12, "{even}");
@@ -199,7 +200,8 @@ mod tests {
         assert!((dip(&sample(clusters.to_vec())) - 0.138_157_894_736_842).abs() < 1e-12);
         let squares = (0..20).map(|i| f64::from(i * i)).chain((0..30).map(|i| 1000.0 + f64::from(i).powf(1.5)));
         assert!((dip(&sample(squares.collect())) - 0.1278).abs() < 1e-12);
-        // A density of 1/2, 1/6 and 1/3. The straight line from 1 to 3 is 1/12 above the shares at 2.
+        // A density of 1/2, 1/6 and 1/3. The straight line from 1 to 3 is 1/12 above the shares at
+        // 2.
         let valley = [(0.0, 0.0), (1.0, 0.5), (2.0, 2.0 / 3.0), (3.0, 1.0)].map(|(x, share)| Knot { x, share });
         assert!((dip(&valley) - 1.0 / 24.0).abs() < 1e-12);
     }

@@ -71,8 +71,8 @@ impl Sums {
 
     /// Returns the sums of both sets of values together (P. Pébay, "Formulas for robust, one-pass
     /// parallel computation of covariances and arbitrary-order statistical moments", SAND2008-6212,
-    /// equations 1.3 and 2.1 to 2.3). These equations lose no digits. Sums of the powers of the
-    /// values themselves would be large, and their differences would lose digits.
+    /// equations 1.3 and 2.1 to 2.3). These equations subtract no large sums, so they lose few
+    /// digits.
     fn merged(self, other: Self) -> Self {
         if self.count == 0.0 || other.count == 0.0 {
             return if self.count == 0.0 { other } else { self };
@@ -138,7 +138,8 @@ impl Distribution {
     }
 
     /// Adds all values of a histogram of any resolution. The values in a bucket of the histogram
-    /// are spread evenly over the bucket. For the moments they are in its middle.
+    /// are spread evenly over the bucket. For the moments, all of them count as being in the middle
+    /// of the bucket.
     pub fn add(&mut self, other: &Histogram<u64>) {
         for value in other.iter_recorded() {
             let ns = value.value_iterated_to();

@@ -10,8 +10,8 @@
 //!    distant ones (like SkinnyDip: S. Maurer and C. Plant, KDD 2016).
 //!
 //! A large recording has millions of values, and values of one device are not independent. A pause
-//! of the sampler, for example, delays all MADs in flight by the same time. So the test never assumes
-//! more than [`MOST_VALUES`] values, and a mode has at least [`LEAST_SHARE`] of all values.
+//! of the sampler, for example, delays all MADs in flight by the same time. So the test never
+//! assumes more than [`MOST_VALUES`] values, and a mode has at least [`LEAST_SHARE`] of all values.
 
 use super::bins::Bins;
 use super::dip::{self, Knot};

@@ -166,8 +166,8 @@ const TRIES_FOR_COST: u32 = 100;
 /// has ticks of some tens of nanoseconds.
 const READINGS_IN_A_TRY: u32 = 10;
 
-/// Returns the timer cost: the mean time of a reading in the shortest of several tries. A longer try
-/// was interrupted, or waited for memory.
+/// Returns the timer cost: the mean time of a reading in the shortest of several tries. A longer
+/// try was interrupted, or waited for memory.
 fn least_cost(now: impl Fn() -> Instant) -> Duration {
     let one_try = |_| {
         let begin = now();

@@ -1,9 +1,9 @@
 //! The transport of a driver, and the attempts to open it again after a loss. A transport is lost,
 //! for example, when an administrator reloads the kernel driver or resets the HCA.
 //!
-//! Closing and opening a device can block inside the kernel. So both run as [jobs of the
-//! clock](Clock::start), and neither a slot nor a stop waits for them. A lost transport is closed at
-//! once. An attempt to open it starts in two cases:
+//! Closing and opening a device can block inside the kernel. So both run as
+//! [jobs of the clock](Clock::start), and neither a slot nor a stop waits for them. A lost
+//! transport is closed at once. An attempt to open it starts in two cases:
 //!
 //! - A device has appeared or changed (see [`Reconnect::watch_by`]). The waiting time then starts
 //!   again at 100 ms.

@@ -1,7 +1,7 @@
 //! Queries for path records. The subnet manager answers them. A path record contains the LID of a
 //! device and the service level of the path to it.
 //!
-//! 1. One query at a time waits for its reply. If the reply does not arrive within
+//! 1. The engine waits for the reply to one query at a time. If the reply does not arrive within
 //!    [`MANAGER_TIMEOUTS`]`.timeout`, the engine sends the next query. A late reply still counts
 //!    until the grace period ends.
 //! 2. A lost query delays only its own device. The engine sends it up to three times, with pauses.
@@ -30,8 +30,8 @@ use crate::types::{Lid, Tid};
 /// subnet manager serves the whole fabric.
 pub(super) const MANAGER_TIMEOUTS: Timeouts = Timeouts { timeout: Duration::from_millis(250), grace: Duration::from_secs(1) };
 
-/// Largest number of queries without a reply, and number of lost queries in a row after which the
-/// subnet manager counts as silent.
+/// Largest number of queries without a reply. It is also the number of lost queries in a row after
+/// which the subnet manager counts as silent.
 pub(super) const MAX_UNANSWERED: usize = 3;
 
 /// Pauses before the second and the third try for a device.
@@ -54,7 +54,7 @@ pub(super) struct Manager {
     unanswered: usize,
     /// Whether one of the unanswered queries has not reached its timeout.
     waiting: bool,
-    /// Lost queries since the last reply.
+    /// Number of lost queries since the last reply.
     lost_in_row: usize,
 }
 

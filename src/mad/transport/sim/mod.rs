@@ -328,7 +328,8 @@ impl SimFabric {
     }
 }
 
-/// Returns the symbol errors of a port: 0, or for one port in 97 an event every 1 to 8 seconds.
+/// Returns the number of symbol errors of a port. One port in 97 has an error every 1 to 8 seconds.
+/// All other ports have none.
 fn symbol_errors(guid: u64, port: PortNum, at: Instant) -> u64 {
     let hash = (guid << 8 | u64::from(port.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     if hash.is_multiple_of(97) { at.as_nanos() / (1_000_000_000 + hash % 7_000_000_000) } else { 0 }

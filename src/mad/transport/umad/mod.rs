@@ -187,7 +187,8 @@ impl UmadTransport {
         let (id, header) = {
             let _library = lock_library();
             // SAFETY: the name ends with a zero and outlives the call. The lock excludes other
-            // writers of the library's globals; readers see an unchanged value (section on threads).
+            // writers of the library's globals. Readers see an unchanged value (section on
+            // threads).
             let id = unsafe { sys::umad_open_port(name.as_ptr(), c_int::from(hca.port.0)) };
             if id < 0 {
                 // The library returns EIO for every failure of open(2). errno has the cause.
