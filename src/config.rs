@@ -43,7 +43,8 @@ pub const ALL_SAMPLERS: &str = "all";
 pub struct Raw {
     /// Path of the assignments file.
     pub assignments: String,
-    /// Path of a net file: the whole fabric is swept from this host, without an assignments file.
+    /// Path of a net file. If it is set, this host sweeps the whole fabric, without an assignments
+    /// file.
     pub net: String,
     /// Name of this sampler in the assignments file, or [`ALL_SAMPLERS`].
     pub sampler: String,
@@ -52,7 +53,7 @@ pub struct Raw {
     /// Counter groups with their cadences, as `NAME` or `NAME/CADENCE`.
     #[serde(deserialize_with = "groups::read")]
     pub groups: Vec<String>,
-    /// Cadence in slots of PortCounters on devices that have PortXmitWait only there.
+    /// Cadence of PortCounters in slots, on devices that have PortXmitWait only in PortCounters.
     pub wait_every: u32,
     /// Time between two queries of a port whose link is down.
     pub down_every: String,
@@ -209,7 +210,7 @@ impl Raw {
         let grace = duration("grace", &self.grace, deadline, Duration::from_secs(10))?;
         let (groups, cadences) = groups::with_cadences(&self.groups, interval)?;
         let down_every = duration("down_every", &self.down_every, Duration::ZERO, Duration::from_secs(3600))?;
-        // The table is checked even if no fabric is simulated.
+        // The table `[simulated]` is checked even if no fabric is simulated.
         let simulated = self.simulated.check(simulate.clone().unwrap_or_default())?;
         Ok(Config {
             plan,

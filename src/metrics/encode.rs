@@ -25,7 +25,7 @@ pub(super) struct Fabric {
     pub(super) with_secondary: bool,
 }
 
-/// Ports of one kind of node in output order, with their labels.
+/// Ports of one kind of node, with their labels, in the order in which they are written.
 struct PortsOfKind<'a> {
     kind: NodeKind,
     ports: Vec<LabelledPort<'a>>,
@@ -234,7 +234,7 @@ impl Fabric {
     }
 
     /// Returns the labels of a worker. If this process sweeps for several samplers, the name of the
-    /// sampler is one of them.
+    /// sampler is one of the labels.
     fn worker_labels(&self, snapshot: &Snapshot) -> Labels {
         let labels = role_labels(snapshot);
         if self.last_slots.iter().all(|slot| slot.snapshot.sampler == snapshot.sampler) {

@@ -48,7 +48,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Number of connections that wait to be accepted.
 const BACKLOG: u32 = 16;
 
-/// Mode of a Unix socket: its user and group may connect.
+/// Mode of a Unix socket. Its user and its group may connect.
 const MODE: u32 = 0o660;
 
 /// An open socket.
@@ -68,13 +68,13 @@ enum Socket {
     Tcp(TcpListener),
 }
 
-/// The file of a Unix socket, which is removed on drop.
+/// The file of a Unix socket. Dropping this value removes the file.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
     /// Device and inode.
     id: (u64, u64),
-    /// Whether the file is missing and cannot be made again, and this was logged.
+    /// Whether the file is missing, cannot be created again, and this was logged.
     is_missing: bool,
 }
 
@@ -256,8 +256,8 @@ impl Socket {
         };
         match made {
             Ok((listener, new)) => {
-                // A new file may have the inode of the removed one, and the drop must not remove
-                // it.
+                // A new file may have the inode of the removed file. The drop must not remove the
+                // new file.
                 file.id = (0, 0);
                 *self = Self::Unix(listener, new);
                 tracing::warn!(path = %path.display(), "another program removed the socket, it was made again");
@@ -278,8 +278,8 @@ fn identity(metadata: &fs::Metadata) -> (u64, u64) {
 
 fn listen_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // Without this option a restart fails while connections of the previous process are in
-    // TIME_WAIT.
+    // Without this option, a restart fails while connections of the previous process are in the
+    // state TIME_WAIT.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)

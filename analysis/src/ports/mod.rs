@@ -319,7 +319,7 @@ impl PortSummary {
     }
 }
 
-/// Parses width and speed as the records have them, such as `4xEDR`.
+/// Parses width and speed in the form that records have, such as `4xEDR`.
 fn rate(link: &str) -> Option<LinkRate> {
     let (width, speed) = link.split_at_checked(link.find('x')? + 1)?;
     Some(LinkRate::new(width, speed))

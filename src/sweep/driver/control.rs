@@ -16,8 +16,8 @@ use super::wake::Wake;
 /// 3. [`begin_with`](Self::begin_with) starts the new driver with that slot.
 #[derive(Debug, Default)]
 pub struct Control {
-    /// Whether to stop. Read in every turn of the driver's loop, so it is separate from the locked
-    /// state.
+    /// Whether to stop. The driver reads this flag in every turn of its loop, so the flag is
+    /// separate from the locked state.
     stop: AtomicBool,
     state: Mutex<State>,
     wake: Arc<Wake>,
@@ -43,7 +43,7 @@ pub(super) enum FirstSlot {
     /// The next slot.
     #[default]
     Next,
-    /// Unknown yet: the driver waits for [`Control::begin_with`].
+    /// The first slot is not known yet. The driver waits for [`Control::begin_with`].
     Held,
     /// This slot, or the first possible slot after it.
     From(u64),

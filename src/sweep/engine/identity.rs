@@ -4,7 +4,7 @@
 //! NodeInfo query (IBA vol. 1, 14.2.5.3) to every device: at the start, and then about once a
 //! minute. If data suggests that another device answers, the engine sends the query in the next
 //! slot. If another device does answer, the engine does not use its counters. It then asks the
-//! subnet manager for the LID of the planned device.
+//! subnet manager for the current LID of the planned device.
 
 use std::time::Duration;
 

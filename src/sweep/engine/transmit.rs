@@ -212,7 +212,8 @@ impl Engine {
         }
     }
 
-    /// Returns the request for PortInfo (even steps) or PortInfoExtended (odd steps) of a port.
+    /// Returns the request for a link check of a port: PortInfo in even steps, PortInfoExtended in
+    /// odd steps.
     fn link_check(&mut self, index: u32, step: u32) -> Option<(Query, Purpose)> {
         let device = &mut self.devices[index as usize];
         if !device.links.reading {

@@ -219,7 +219,7 @@ impl Drawing<'_> {
         format!("{}: {:.1} Gb/s to them, {:.1} Gb/s from them, {blocked} blocked", count(switch.hosts.len(), "host port"), sum(0), sum(1))
     }
 
-    /// Labels the ports of a switch at which congestion begins, within its box.
+    /// Writes a label into the box of a switch. It names the ports at which congestion begins.
     fn root(&self, canvas: &mut Canvas, switch: &MapSwitch) {
         let ports: Vec<String> = self.map.roots.iter().filter(|root| root.0 == switch.guid).map(|root| root.1.to_string()).collect();
         if ports.is_empty() {
