@@ -70,7 +70,7 @@ impl Summary {
     }
 }
 
-/// The sweeps of one HCA port of a sampler: a row of the JSON output.
+/// The sweeps of one HCA port of a sampler. This is a row of the JSON output.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SweepRow {
     /// Name of the sampler.

@@ -106,7 +106,7 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         loop {
             let now = self.clock.now();
             let Some(completion) = self.transport.recv(mad, (deadline - now).min(C::PACING.longest_wait), now)? else {
-                // Replies that are ready are read before the request expires.
+                // Replies that have arrived are read before the timeout is checked.
                 if now >= deadline {
                     return Ok(MadOutcome::NoAnswer(reason));
                 }
@@ -140,7 +140,8 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         }
     }
 
-    /// Returns the agent that answers instead of this one, if this is the first redirection.
+    /// Returns the agent to which a reply redirects. Returns `None` if this is not the first
+    /// redirection.
     fn redirection(&self, query: &Query, status: MadStatus, mad: &Mad) -> Option<Redirect> {
         let is_new = status.is_redirect() && matches!(query, Query::Pma(_)) && self.redirect.is_none();
         Redirect::parse(pma::data(mad)).filter(|_| is_new)

@@ -102,7 +102,7 @@ pub(crate) trait EngineLoop {
                     tracing::trace!(tid = %completion.tid, outcome = ?completion.outcome, "completion");
                     engine.handle_completion(completion, &mad, now);
                 }
-                // Replies that are ready are read before anything expires.
+                // Replies that have arrived are read before timeouts are handled.
                 if completion.is_none() || replies == pacing.replies_before_timeouts {
                     engine.handle_timeout(now);
                     replies = 0;

@@ -1,7 +1,7 @@
 //! A simulated fabric. It is built from a net file.
 //!
-//! The simulator answers whole MADs. So a sweep of the simulated fabric encodes requests and
-//! decodes replies, as on a real fabric. The simulator has these parts:
+//! The simulator answers whole MADs. So a sweep encodes requests and decodes replies as on a real
+//! fabric. The simulator has these parts:
 //!
 //! - A device answers its requests one after another. One request takes about 50 us on a switch and
 //!   about 25 us on an HCA, with a random variation.

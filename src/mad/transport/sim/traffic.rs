@@ -39,8 +39,8 @@ pub(super) const DEFAULT_GBPS: f64 = 100.0;
 #[derive(Debug, Default)]
 pub struct Traffic {
     flows: Vec<Flow>,
-    /// The flows that leave by each (device, port), as indices. Each flow also has the share of its
-    /// active time in which it waits at this port, in millionths.
+    /// For each (device, port), the indices of the flows that leave by this port. Each flow also
+    /// has the share of its active time in which it waits at this port, in millionths.
     egress: BTreeMap<(DeviceId, PortNum), Vec<(u32, u64)>>,
     /// The instant at which all traffic ends. `None` for never.
     end: Option<Instant>,
