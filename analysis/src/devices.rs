@@ -91,9 +91,10 @@ struct PortEvidence {
     peer: Option<PortKey>,
     /// Time until which the last reply proves that the device answers.
     ///
-    /// This is three quarters of `dt_ns` after the reply. A port can have two samplers, which query
-    /// it half an interval apart. If only one of them does not reach the device, the last reply to
-    /// the other one is half an interval old. It still proves that the device answers.
+    /// The proof ends three quarters of `dt_ns` after the reply. A port can have two samplers,
+    /// which query it half an interval apart. If only one of them does not reach the device, the
+    /// last reply to the other one is half an interval old. It still proves that the device
+    /// answers.
     answered: Option<u64>,
     /// Time until which the last reply with a link that is not down proves that the link is up.
     up: Option<u64>,

@@ -145,8 +145,8 @@ pub fn find(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<Link> {
     find_by(ports, Stat::Mean, &Distributions::default())
 }
 
-/// Returns all links of the ports by a statistic, in the order of the GUIDs. Percentiles are those
-/// of the distributions.
+/// Returns all links of the ports by a statistic, in the order of the GUIDs. Percentiles are
+/// computed from the distributions.
 pub fn find_by(ports: &BTreeMap<PortKey, PortSummary>, stat: Stat, distributions: &Distributions) -> Vec<Link> {
     let mut links = Vec::new();
     for (key, port) in ports {

@@ -141,7 +141,7 @@ impl Metric {
             Source::Derived(Derived::XmitUtilization) => port.xmit_utilization,
             Source::Derived(Derived::RcvUtilization) => port.rcv_utilization,
             Source::Derived(Derived::XmitBlocked) => port.xmit_blocked,
-            // Without an answer to all MADs, `rtt_ns` is the sum over a part of them.
+            // If a MAD was not answered, `rtt_ns` is the sum over only a part of the MADs.
             Source::Derived(Derived::CompoundQuery) => (port.mads > 0 && port.answered()).then_some(port.rtt_ns as f64),
             Source::Derived(Derived::MeanRtt) => (port.mads > 0 && port.answered()).then(|| port.rtt_ns as f64 / port.mads as f64),
             Source::Rate { .. } => None,

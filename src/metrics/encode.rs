@@ -277,7 +277,7 @@ impl Fabric {
             for LastSlot { snapshot, is_fresh } in self.slots_with_ports() {
                 for port in &snapshot.ports {
                     let value = match name {
-                        // This is the only metric of a port that does not answer.
+                        // A port that does not answer has only this metric.
                         "ibnet_port_up" => Some(if *is_fresh { value(port).unwrap_or_default() } else { 0.0 }),
                         _ => value(port).filter(|_| *is_fresh && port.is_up),
                     };

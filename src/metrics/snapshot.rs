@@ -246,7 +246,7 @@ impl Snapshot {
         let (answered, held) = (port.reading.counters(all), port.reading.held_counters(all));
         let is_up = ports[index].is_up;
         for (field, raws) in answered.filter(|_| !is_up).chain(held.filter(|_| is_up)) {
-            // Both sequences are in the order of the columns.
+            // The counters and the columns of the layout have the same order.
             let Some((.., place)) = columns.find(|(json, width, _)| (*json, *width) == (field.json, field.width)) else { break };
             // Settings of the agent are not counters.
             if !field.is_counter() {

@@ -158,7 +158,7 @@ fn connect_options(options: &NatsOptions, connection: &Arc<Connection>) -> Resul
         connect = connect.add_client_certificate(certificate.clone(), key.clone());
     }
     if options.ca_file.is_some() || options.certificate.is_some() {
-        // Without this, an attacker on the path could make the client connect without TLS.
+        // Without this setting, an attacker on the path could make the client connect without TLS.
         connect = connect.require_tls(true);
     }
     let (server, connection) = (options.shown_server(), Arc::clone(connection));

@@ -39,7 +39,8 @@ pub struct Column {
     pub field: &'static Field,
     /// Position of the first value among the values of all columns.
     first: usize,
-    /// The same counter in 64 bits, if its group is swept too: position of the group, group, field.
+    /// The 64-bit version of the counter, if its group is swept too: position of the group, group,
+    /// field.
     wider: Option<(usize, Group, &'static Field)>,
     /// Rate that is computed from the counter.
     rate: Option<Rate>,

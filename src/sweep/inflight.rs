@@ -139,7 +139,7 @@ pub enum PastTid {
     Answered,
     /// The transaction was given up at the end of its grace period. A reply is late.
     GivenUp,
-    /// This sampler never used the TID, or used it more than 65,536 requests ago.
+    /// This sampler never used the TID, or has sent more than 65,536 requests since then.
     Unknown,
 }
 

@@ -64,7 +64,7 @@ pub enum NetFileError {
         /// The file.
         name: String,
     },
-    /// No line is a line of a net file.
+    /// The file has no line of a net file.
     #[error("cannot use {name} as a net file: none of its {lines} lines is a line of a net file (line {line}: {found})")]
     #[diagnostic(help(
         "a line looks like: SW     4  1 0x0000000000200006 4x EDR - CA    17  1 0x0000000000100001 ( 'leaf0' - 'node1 mlx5_0' )\nrun `ibnetdiscover -p > FILE` on a host of the fabric, or `ibnetdiscover > FILE` for the plain format"
@@ -151,7 +151,7 @@ pub fn parse_all(files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, NetFileErr
     let mut subnets: Vec<Subnet<'_>> = Vec::new();
     for (file, (text, name)) in (0..).zip(texts.iter().zip(&names)) {
         let draft = Format::of(text).draft(text, file, name)?;
-        // Only further files are compared.
+        // A single file is not compared with others, so its ports are not stored.
         let ends: BTreeMap<Key, Lid> = match files {
             [_] => BTreeMap::new(),
             _ => ends(&draft).map(|end| (end.key(), end.lid)).collect(),

@@ -45,7 +45,7 @@ pub(super) enum FirstSlot {
     Next,
     /// The first slot is not known yet. The driver waits for [`Control::begin_with`].
     Held,
-    /// This slot, or the first possible slot after it.
+    /// The first slot is this one, or the first possible slot after it.
     From(u64),
 }
 

@@ -454,7 +454,7 @@ mod tests {
         changed.store(true, Ordering::Relaxed);
         assert!(fixture.poll_after(MS).is_none());
         assert_eq!(fixture.attempts(), 2, "its group has changed");
-        // After a change the times start again.
+        // After a change of a device, the waiting times start again.
         assert!(fixture.poll_after(99 * MS).is_none());
         assert_eq!(fixture.attempts(), 2);
         assert!(fixture.poll_after(MS).is_none());

@@ -70,7 +70,7 @@ pub enum NoAnswer {
     /// No reply.
     #[error("no reply")]
     Silent,
-    /// Only replies that do not match the request.
+    /// There were replies, but none of them matches the request.
     #[error("reply does not match the request: {0}")]
     BadReply(BadReply),
     /// The agent refused the request.

@@ -167,7 +167,7 @@ impl HcaPort {
     }
 
     fn is_infiniband(&self) -> bool {
-        // Without the kernel's file `link_layer` libibumad writes "IB".
+        // If the kernel has no file `link_layer`, libibumad returns "IB".
         ["InfiniBand", "IB"].contains(&self.link_layer.as_str())
     }
 

@@ -34,7 +34,7 @@ enum ServiceLevel {
 /// State of the query for the path record of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PathQuery {
-    /// No query.
+    /// No query is pending.
     Idle,
     /// The query waits in the queue or for a retry, or is in flight.
     Pending {
