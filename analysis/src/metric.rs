@@ -1,4 +1,4 @@
-//! Metrics of a port: the derived values of the records, and the rate of any counter.
+//! The metrics of a port. A metric is a derived value of the records, or the rate of a counter.
 
 use std::fmt;
 use std::str::FromStr;

@@ -143,8 +143,8 @@ impl ConfigError {
     }
 }
 
-/// Keys outside tables that have no flag. Of the keys in tables only `simulated.scenario` has a
-/// flag.
+/// Keys outside tables that have no flag. Of the keys inside tables, only `simulated.scenario` has
+/// a flag.
 const WITHOUT_FLAG: [&str; 5] = ["cpus", "drain", "force_groups", "identity", "output"];
 
 /// Returns the remedy: the places where a key can be set.

@@ -1,4 +1,5 @@
-//! Positions on the page: boxes of switches in rows by tier, and the lines between them.
+//! Computes positions on the page: the boxes of switches in rows by tier, and the lines between the
+//! boxes.
 
 use super::canvas::{Canvas, px, shortened};
 use super::layout::{Layout, Net};
@@ -8,7 +9,8 @@ use crate::types::Printable;
 pub const BOX: (f64, f64) = (120.0, 44.0);
 /// Space between the boxes of a line. Links to lines further down pass through it.
 const GAP: f64 = 16.0;
-/// Positions of links within a gap, so that they do not hide each other.
+/// Number of positions for links within a gap. With several positions, links do not hide each
+/// other.
 const TRACKS: usize = 5;
 /// Distance between two of these positions.
 const TRACK: f64 = 2.5;
@@ -40,7 +42,7 @@ pub struct Sheet {
     lines: Vec<BoxLine>,
 }
 
-/// A line of boxes, which links pass through its gaps.
+/// A line of boxes. Links pass through the gaps between the boxes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct BoxLine {
     /// Index of the row.
@@ -154,7 +156,7 @@ fn curve(path: &mut String, from: (f64, f64), to: (f64, f64)) {
     *path += &format!("C{:.1} {upper:.0} {:.1} {lower:.0} {:.1} {:.0}", from.0, to.0, to.0, to.1);
 }
 
-/// Returns the space below a line: the largest one of its switches.
+/// Returns the space below a line. It is the largest space that one of its switches needs.
 fn space_below(line: &[usize], space: &[f64]) -> f64 {
     line.iter().filter_map(|switch| space.get(*switch)).copied().fold(0.0, f64::max)
 }

@@ -1,14 +1,14 @@
 //! The socket output: a Unix or TCP socket. Each program that connects is a *reader*, and receives
 //! its own stream.
 //!
-//! A reader first receives the `start` records, and then all records from the next slot on. All
-//! readers share one copy of the records, the [`Backlog`]. A slow reader loses records, and its
-//! stream reports their number. Other readers are not affected. If a reader does not accept a piece
-//! of the records within [`WRITE_TIMEOUT`], the output disconnects it, so that another reader can
-//! connect. The output reads no data from readers.
+//! A reader first receives the `start` records, and then all records from the next slot on. The
+//! records that wait for the readers are in memory only once, in the [`Backlog`]. A slow reader
+//! loses records, and its stream reports their number. Other readers are not affected. If a reader
+//! does not accept a piece of the records within [`WRITE_TIMEOUT`], the output disconnects it, so
+//! that another reader can connect. The output reads no data from readers.
 //!
-//! If another program removes the file of a Unix socket, the output makes it again with the next
-//! slot.
+//! If another program removes the file of a Unix socket, the output creates the file again with the
+//! next slot.
 //!
 //! Every user who can connect can read the records. A Unix socket has mode 0660. Every user of the
 //! host can connect to a TCP socket. On an address other than loopback, users of other hosts can
@@ -171,7 +171,7 @@ impl Readers {
         lock(&backlog).unwritten()
     }
 
-    /// Puts a message into the queue of every reader without waiting.
+    /// Adds a message to the records that wait for the readers. Does not wait for a reader.
     fn hand_over(&mut self, message: &Message) {
         self.stream.note(message);
         match message {
@@ -240,8 +240,8 @@ impl Socket {
         })
     }
 
-    /// Makes the file of a Unix socket again if another program removed it. Connected readers stay
-    /// connected. A file of another program at this path is not touched.
+    /// Creates the file of a Unix socket again if another program has removed it. Connected readers
+    /// stay connected. A file of another program at this path is not touched.
     fn restore(&mut self, notices: &Notices) {
         let Self::Unix(_, file) = self else { return };
         let found = fs::symlink_metadata(&file.path);

@@ -144,7 +144,8 @@ fn parse_text(format: Format, text: &str, name: &str) -> Result<NetFile, NetFile
 /// their first files.
 ///
 /// # Errors
-/// Returns an error if a file has no valid line, or two files contradict each other in all LIDs.
+/// Returns an error if a file has no valid line, or if two files share ports but have different
+/// LIDs for all of them.
 pub fn parse_all(files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, NetFileError> {
     let texts: Vec<_> = files.iter().map(|(_, bytes)| text_of(bytes)).collect();
     let names: Vec<_> = files.iter().map(|(name, _)| name.clone()).collect();
@@ -232,7 +233,8 @@ fn merge(names: Vec<String>, drafts: Vec<(u16, Draft<'_>)>) -> NetFile {
     NetFile { names, files, fabric, remarks, notes, port_lines, linked_lines }
 }
 
-/// Returns a note for each further file, with the number of ports that it adds.
+/// Returns a note for each file after the first one. The note has the number of ports that this
+/// file adds.
 fn overlaps(names: &[String], lines: &[Line<'_>]) -> Vec<String> {
     let mut known = BTreeSet::new();
     let mut notes = Vec::new();

@@ -1,4 +1,4 @@
-//! One file as chunks of whole lines, and the place of each line in the order of time.
+//! Reads one file as chunks of whole lines, and finds the place of each line in the order of time.
 //!
 //! The lines of a file are in the order of time, except within [`Stream::slack_ns`]. A file whose
 //! lines are not in this order is read again by an index of its lines, which is sorted by time.
@@ -281,7 +281,7 @@ impl Stream {
 
     /// Reads whole lines. Returns true at the end of the file.
     fn fill(&mut self, size: usize, bytes: &mut Vec<u8>) -> io::Result<bool> {
-        /// Number of octets of a too long line that are kept for an error message.
+        /// If a line is too long, this number of its octets is kept for an error message.
         const KEPT: usize = 64;
         let Source::InOrder(text) = &mut self.source else { return Ok(true) };
         self.skipped = 0;

@@ -378,7 +378,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.schedule.number(self.wall.of(self.clock.now()))
     }
 
-    /// Reports slots that were missed, and a wall clock that was set.
+    /// Reports missed slots. Also reports if the wall clock was set.
     fn report_gap(&mut self, slot: u64, Gap { missed, stepped }: Gap) {
         if missed > 0 {
             tracing::warn!(missed, "slots could not start in time");

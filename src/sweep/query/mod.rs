@@ -257,8 +257,8 @@ impl QueryResult {
         self.info.is_none() && self.is_pma_silent()
     }
 
-    /// Returns whether the device answered NodeInfo, but its performance management agent answered
-    /// nothing.
+    /// Returns whether the device answered NodeInfo although its performance management agent
+    /// answered nothing.
     pub fn is_agent_silent(&self) -> bool {
         self.info.is_some() && self.is_pma_silent()
     }
