@@ -3,9 +3,9 @@
 //! All files are read together, each in chunks of whole lines, so that they advance through the
 //! recorded time at the same pace. The lines of a port are sorted by time and merged: copies are
 //! dropped, and intervals of different samplers are shortened until they do not overlap
-//! ([`merge`]). The order of the files and of their lines does not matter. Ports are divided into a
+//! (`merge`). The order of the files and of their lines does not matter. Ports are divided into a
 //! fixed number of parts, and the parts are folded in parallel. So the result does not depend on
-//! the number of threads. [`limits`] lists the limits of memory.
+//! the number of threads. `limits` lists the limits of memory.
 
 use std::fmt;
 use std::path::PathBuf;
