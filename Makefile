@@ -104,7 +104,7 @@ test-kernel: $(if $(filter target/release,$(KERNEL_PROGRAMS)),build) ## Test wit
 
 # Number of repetitions of `make soak`.
 SOAK_RUNS ?= 20
-SOAK = --test ibsim --test reload --test sinks --test sweep --test workers --test readers
+SOAK = --test ibsim --test programs --test sinks --test sweep --test readers
 
 soak: deps tools ## Repeat the tests of real processes SOAK_RUNS (20) times: about an hour
 	@for run in $$(seq $(SOAK_RUNS)); do \

@@ -5,7 +5,7 @@ use ibnet::types::Printable;
 use crate::ports::ERRORS;
 use crate::suggest;
 
-/// Thresholds of the counters in [`ERRORS`]: a larger increase is reported.
+/// Thresholds of the counters in [`ERRORS`]. An increase above the threshold is reported.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Thresholds([u64; ERRORS.len()]);
 
@@ -13,9 +13,9 @@ pub struct Thresholds([u64; ERRORS.len()]);
 const SWITCH_RELAY_ERRORS: usize = 13;
 
 impl Default for Thresholds {
-    /// Returns 0 for all counters except `port_rcv_switch_relay_errors`, which gets 100. Switches
-    /// also count packets in this counter that they discard by design, such as a multicast packet
-    /// whose only output is the port that received it.
+    /// Returns 0 for all counters except `port_rcv_switch_relay_errors`, which gets 100. In this
+    /// counter, switches also count packets that they discard by design. An example is a multicast
+    /// packet whose only output is the port that received it.
     fn default() -> Self {
         let mut thresholds = Self([0; ERRORS.len()]);
         thresholds.0[SWITCH_RELAY_ERRORS] = 100;
@@ -23,7 +23,7 @@ impl Default for Thresholds {
     }
 }
 
-/// A malformed threshold.
+/// Reason why a threshold is rejected.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, miette::Diagnostic)]
 pub enum ThresholdError {
     /// The text is not `NAME=N`.
