@@ -11,6 +11,7 @@ use ibnet::mad::smp::{CLASS_SUBN_LID_ROUTED, NODE_INFO, NodeInfo};
 use ibnet::mad::transport::{Locator, Transport, TransportError};
 use ibnet::mad::{MAD_LEN, Mad, header::Header};
 use ibnet::record::{self, LinkSource, PortIdentity, PortRecord};
+use ibnet::sweep::cadence::Cadence;
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::driver::Clock;
 use ibnet::sweep::engine::{Config, DevicePlan};
@@ -88,8 +89,8 @@ struct Sampler {
 }
 
 impl Sampler {
-    fn new(loss: Option<usize>) -> Self {
-        let config = Config::default();
+    fn new(loss: Option<usize>, cadence: Cadence) -> Self {
+        let config = Config { cadence, ..Config::default() };
         let columns = Columns::new(&config.groups);
         let clock = VirtualClock::default();
         let transport = Answering { clock: clock.clone(), sent: Vec::with_capacity(256), loss, received: 0 };
@@ -133,7 +134,7 @@ impl Sampler {
 
 #[test]
 fn slot_allocates_nothing() {
-    let mut sampler = Sampler::new(None);
+    let mut sampler = Sampler::new(None, Cadence::EVERY_SLOT);
     sampler.slot(1);
     assert_eq!(sampler.count(Status::Ok), sampler.readings.len());
     let counted = measure(|| (2..50).for_each(|number| sampler.slot(number)));
@@ -143,10 +144,22 @@ fn slot_allocates_nothing() {
 
 #[test]
 fn slot_with_losses_allocates_nothing() {
-    let mut sampler = Sampler::new(Some(7));
+    let mut sampler = Sampler::new(Some(7), Cadence::EVERY_SLOT);
     // Buffers for lost MADs reach their size in the first slots.
     (1..5).for_each(|number| sampler.slot(number));
     let counted = measure(|| (5..50).for_each(|number| sampler.slot(number)));
     assert!(sampler.count(Status::Timeout) > 0, "MADs were lost");
     assert_eq!(counted.count_total, 0, "{counted:?}");
+}
+
+#[test]
+fn slot_with_cadences_allocates_nothing() {
+    for loss in [None, Some(7)] {
+        let mut sampler = Sampler::new(loss, Cadence::new(vec![1, 3, 10, 10], 3, 5));
+        (1..12).for_each(|number| sampler.slot(number));
+        let counted = measure(|| (12..50).for_each(|number| sampler.slot(number)));
+        assert_eq!(counted.count_total, 0, "{counted:?}");
+        let mads = sampler.sweep.engine.stats().mads_sent as usize;
+        assert!(mads < 3 * sampler.readings.len(), "{mads} MADs: not all groups in every slot");
+    }
 }

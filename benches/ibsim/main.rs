@@ -3,6 +3,7 @@
 //! MAD, and the memory of a sampler with 150 ports.
 //!
 //!     cargo bench --bench ibsim                    (some minutes; on a quiet machine only)
+//!     cargo bench --bench ibsim -- --cadence       (the cost of a slot by cadence only)
 //!
 //! The programs take turns, because the speed of a machine changes from minute to minute. The
 //! length of a slot is that of its `sweep` record: from its start to its last reply. The placement
@@ -10,6 +11,7 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
+mod cadence;
 #[path = "../../tests/ibsim/fabric.rs"]
 mod fabric;
 mod peers;
@@ -32,6 +34,9 @@ const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
 const GEN: &str = env!("CARGO_BIN_EXE_ibnet-gen");
 const NODE: &str = "node00001";
 const TURNS: usize = 3;
+
+/// The default groups, each in every slot.
+const GROUPS: &str = "extended,base,xmtdisc,rcverr";
 
 /// Placements of simulator and client: name, and the core of each.
 const PLACES: [(&str, Option<(&str, &str)>); 3] =
@@ -59,14 +64,20 @@ fn main() {
         ibsim
     };
 
-    println!("whole slot on ibsim: {} ports, groups extended,base,xmtdisc,rcverr; {TURNS} turns\n", blueprint.linked_ports());
+    if has(cadence::FLAG) {
+        let (place, cores) = PLACES[0];
+        println!("cost of a slot at 10 Hz by cadence, {} ports, {place}; {} turns:\n", blueprint.linked_ports(), cadence::TURNS);
+        return cadence::table(&start(cores), cores.map(|(_, core)| core));
+    }
+
+    println!("whole slot on ibsim: {} ports, groups {GROUPS}; {TURNS} turns\n", blueprint.linked_ports());
     println!("| placement | program | sweep, median | minimum | MADs | us per MAD | serial / this |");
     println!("|---|---|---|---|---|---|---|");
     for (place, cores) in PLACES {
         whole_slots(place, &start(cores), &c_loop, cores.map(|(_, core)| core));
     }
     let (place, cores) = PLACES[0];
-    println!("\n10 Hz for a minute, {place}, the defaults:\n");
+    println!("\n10 Hz for a minute, {place}, all groups in every slot:\n");
     ten_hertz(&start(cores), &c_loop, cores.map(|(_, core)| core));
 
     println!(
@@ -93,8 +104,14 @@ fn whole_slots(place: &str, ibsim: &Ibsim, c_loop: &Path, core: Option<&str>) {
     for _ in 0..TURNS {
         let turn = [
             peers::by_loop(ibsim, c_loop, "serial", 1, 8, 0, core),
-            ibnet_sweep(ibsim, &["--window", "1", "--interval", "500ms", "--timeout", "50ms", "--sweeps", "8"], core, &mut not_ok).0,
-            ibnet_sweep(ibsim, &["--interval", "100ms", "--timeout", "50ms", "--sweeps", "30"], core, &mut not_ok).0,
+            ibnet_sweep(
+                ibsim,
+                &["--groups", GROUPS, "--window", "1", "--interval", "500ms", "--timeout", "50ms", "--sweeps", "8"],
+                core,
+                &mut not_ok,
+            )
+            .0,
+            ibnet_sweep(ibsim, &["--groups", GROUPS, "--interval", "100ms", "--timeout", "50ms", "--sweeps", "30"], core, &mut not_ok).0,
             peers::by_loop(ibsim, c_loop, "window", 32, 30, 100, core),
         ];
         for (all, turn) in of_all.iter_mut().zip(turn) {
@@ -171,7 +188,7 @@ fn ibnet_sweep(ibsim: &Ibsim, args: &[&str], core: Option<&str>, not_ok: &mut St
 
 fn ten_hertz(ibsim: &Ibsim, c_loop: &Path, core: Option<&str>) {
     let mut not_ok = String::new();
-    let (mut own, sweeps) = ibnet_sweep(ibsim, &["--interval", "100ms", "--sweeps", "600"], core, &mut not_ok);
+    let (mut own, sweeps) = ibnet_sweep(ibsim, &["--groups", GROUPS, "--interval", "100ms", "--sweeps", "600"], core, &mut not_ok);
     let bare = peers::by_loop(ibsim, c_loop, "window", 32, 600, 100, core);
     let (all, good): (u64, u64) =
         sweeps.iter().fold((0, 0), |(all, good), sweep| (all + u64::from(sweep.ports), good + u64::from(sweep.ok)));

@@ -30,7 +30,7 @@ fn lines(late: u64) -> String {
     for slot in SLOT..SLOT + SLOTS {
         for device in 0..DEVICES {
             let seed = slot * DEVICES + device;
-            let is_hca = device % 2 == 1;
+            let is_hca = !device.is_multiple_of(2);
             let center = if is_hca == (noise(seed) % 10 > 0) { 65_000 } else { 150_000 };
             // A triangular distribution, 20 % wide.
             let spread = (noise(seed + 7_000_000) + noise(seed + 9_000_000)) * center / 5 / 0xffff;

@@ -117,7 +117,7 @@ impl Args {
     fn describe(&self, config: &Config) -> String {
         let file = self.flags.config.as_ref().map_or_else(|| "no file".to_owned(), |path| path.display().to_string());
         let groups = config.engine.groups.len();
-        format!("{file}: {groups} groups every {}, window {}", humantime::format_duration(config.interval), config.engine.window)
+        format!("{file}: {groups} groups, interval {}, window {}", humantime::format_duration(config.interval), config.engine.window)
     }
 }
 

@@ -11,6 +11,7 @@ use super::{MS, SECOND};
 use crate::mad::pma::Group;
 use crate::mad::transport::sim::{Options, SimFabric};
 use crate::mad::transport::{Locator, Transport, TransportError};
+use crate::sweep::cadence::Cadence;
 use crate::sweep::driver::{Clock, EngineLoop, Parts};
 use crate::sweep::schedule::close_at;
 use crate::sweep::virtual_sweep::{VirtualClock, VirtualTransport, all_linked_ports};
@@ -141,7 +142,11 @@ fn sweep_with_faults(seed: u64, loss: f64, few: bool, path_sl: bool, window: usi
         plan.remove(0);
     }
     let ids: Vec<DeviceId> = fabric.iter().map(|(id, _)| id).filter(|id| *id != manager).collect();
-    let config = Config { window, path_sl, groups: Group::ALL[..if seed.is_multiple_of(2) { 4 } else { 20 }].into(), ..Config::default() };
+    // PortCountersExtended stays in every slot: the test compares its counters.
+    let cadence =
+        if seed.is_multiple_of(3) { Cadence::EVERY_SLOT } else { Cadence::new((1..=20).map(|place| 1 + place / 2).collect(), 3, 5) };
+    let config =
+        Config { window, path_sl, cadence, groups: Group::ALL[..if seed.is_multiple_of(2) { 4 } else { 20 }].into(), ..Config::default() };
     let mut engine = Engine::new(&plan, config, seed);
     for _ in 0..rng.usize(0..4) {
         lock().drop_attribute(ids[rng.usize(0..ids.len())], [0x10, 0x15, 0x16, 0x10][rng.usize(0..4)]);
