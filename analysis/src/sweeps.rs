@@ -1,5 +1,6 @@
-//! Durations of sweeps, as in figure 5 and table I of the LDMS paper, and of compound queries, as
-//! in figure 4; completeness and lost records of each sampler.
+//! Durations of sweeps (figure 5 and table I of the LDMS paper), durations of compound queries
+//! (figure 4 of this paper), and the completeness and the lost records of each sampler. A *compound
+//! query* is all MADs of a port in a slot.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ pub struct Sweeps {
     clocks: BTreeMap<String, u64>,
 }
 
-/// An HCA port of a sampler: each writes its own `sweep` records.
+/// An HCA port of a sampler. Each HCA port writes its own `sweep` records.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Worker {
     sampler: String,
@@ -87,11 +88,11 @@ pub struct SweepRow {
     pub complete: f64,
     /// Number of records that the output dropped.
     pub lost: u64,
-    /// Duration of a sweep: start of the slot to the last reply or expiry.
+    /// Duration of a sweep: from the start of the slot to the last reply or timeout.
     pub duration_ns: Summary,
     /// Time spent on decoding in a slot.
     pub decode_ns: Summary,
-    /// Sum of both. Decoding follows the sweep.
+    /// Sum of `duration_ns` and `decode_ns`. Decoding follows the sweep.
     pub total_ns: Summary,
 }
 
@@ -130,11 +131,11 @@ pub struct SweepReport {
     pub sweep: Distribution,
     /// Decoding times of all samplers.
     pub decode: Distribution,
-    /// Sums of both, of all samplers.
+    /// Sums of the duration of a sweep and its decoding time, of all samplers.
     pub total: Distribution,
-    /// Durations of compound queries by device kind, less the timer cost of each MAD.
+    /// Durations of compound queries by device kind. The timer cost of each MAD is subtracted.
     pub compound: BTreeMap<&'static str, Distribution>,
-    /// Timer cost of each sampler in nanoseconds.
+    /// Timer cost of each sampler in nanoseconds: the shortest time for one reading of its clock.
     pub clocks: BTreeMap<String, u64>,
 }
 
@@ -237,7 +238,7 @@ impl Fold for Sweeps {
     }
 }
 
-/// Keeps the least timer cost of a sampler.
+/// Keeps the smallest timer cost of a sampler.
 fn add_clock(clocks: &mut BTreeMap<String, u64>, sampler: &str, clock: Option<u64>) {
     let Some(ns) = clock else { return };
     clocks.entry(sampler.to_owned()).and_modify(|least| *least = ns.min(*least)).or_insert(ns);

@@ -1,4 +1,5 @@
-//! Sweeps: durations over time by sampler, their distribution, and that of compound queries.
+//! Pictures of sweeps: the durations over time by sampler, the distribution of the durations, and
+//! the distribution of compound queries.
 
 use std::cmp::Reverse;
 
@@ -83,7 +84,8 @@ impl SweepPicture {
 
     fn draw_courses<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Drawn<DB> {
         let (from, to) = self.span;
-        // Seconds since the start, because nanoseconds since 1970 lose digits.
+        // The unit is seconds since the start, because nanoseconds since 1970 lose digits in an
+        // `f64`.
         let seconds = |ts: u64| ts.saturating_sub(from) as f64 / 1e9;
         let frame = Frame { at: (LEFT, TOP), size: (2 * PLOT + BETWEEN, HEIGHT), x: (0.0, seconds(to)), top: 1.08 * self.longest };
         let times: Vec<_> = axis::times(&self.zone, from, to, 8).into_iter().map(|(ts, text)| (seconds(ts), text)).collect();

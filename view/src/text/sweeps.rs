@@ -1,4 +1,4 @@
-//! Durations of sweeps and compound queries, completeness and lost records.
+//! Writes the durations of sweeps and compound queries, the completeness, and the lost records.
 
 use ibnet::types::Printable;
 use ibnet_analysis::latency::distribution::Distribution;
@@ -10,7 +10,7 @@ use crate::draw::axis::nanos;
 /// Largest number of samplers in the table.
 const MOST_SAMPLERS: usize = 100;
 
-/// Writes a table of the samplers, of the durations of sweeps, and of the compound queries.
+/// Writes three tables: the samplers, the durations of sweeps, and the compound queries.
 pub fn report(report: &SweepReport) -> String {
     let mut text = samplers(report) + "\n\n";
     let mut table = table::new();
