@@ -2,14 +2,14 @@
 //!
 //!     cargo bench --bench ibsim -- --cadence
 //!
-//! The number of MADs is exact. Times and CPU need a quiet machine. The devices of ibsim do not
+//! The number of MADs is exact; it does not include queries for identity, links and paths. Times and CPU need a quiet machine. The devices of ibsim do not
 //! have CapabilityMask2 bit 1: PortXmitWait is in PortCounters only. So the last rows are on the
 //! simulated fabric, where all devices can have this bit; its times include the simulation.
 
 use std::fs;
 use std::path::Path;
 
-use ibnet::record::strict::{self, Line, Sweep};
+use ibnet::record::reader::{Head, Record};
 
 use super::fabric::Ibsim;
 use super::{SWEEP, cpu_of_children, median, ms, pinned};
@@ -82,26 +82,25 @@ impl Runs {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         self.cpu_us += (cpu_of_children() - before).as_secs_f64() * 1e6;
         self.octets += output.stdout.len() as u64;
-        let mut sweeps: Vec<Sweep> = Vec::new();
-        let mut counter_mads = 0;
-        for text in std::str::from_utf8(&output.stdout).expect("JSON").lines() {
-            match strict::parse(text).expect("a record") {
-                Line::Start(start) => self.stated = start.mads_per_slot.unwrap_or(0),
-                Line::Port(port) => counter_mads += port.mads,
-                // Queries for identity and links are not part of the table.
-                Line::Sweep(sweep) => {
+        let (mut counter_mads, mut slots) = (0, 0);
+        for line in output.stdout.split(|octet| *octet == b'\n').filter(|line| !line.is_empty()) {
+            let kind = Head::of(line).expect("a record").kind.expect("a type of this version");
+            match Record::parse(line, kind).expect("a record") {
+                Record::Start(start) => self.stated = start.mads_per_slot.unwrap_or(0),
+                Record::Port(port) => counter_mads += port.mads,
+                Record::Sweep(sweep) => {
                     self.missed += sweep.slots_missed;
                     self.not_ok += u64::from(sweep.ports - sweep.ok);
-                    if !sweeps.is_empty() {
+                    // The first slot queries all groups.
+                    if slots > 0 {
                         self.mads.push(counter_mads);
                         self.lengths.push(sweep.duration_ns);
                     }
-                    counter_mads = 0;
-                    sweeps.push(sweep);
+                    (counter_mads, slots) = (0, slots + 1);
                 }
-                Line::Event(_) | Line::Histogram(_) => {}
+                Record::Event(_) | Record::Histogram(_) => {}
             }
         }
-        self.slots += sweeps.len() as u64;
+        self.slots += slots;
     }
 }

@@ -21,7 +21,7 @@ use crate::types::{Guid, NodeKind, Printable};
 pub(super) struct Fabric {
     pub(super) last_slots: Vec<LastSlot>,
     pub(super) peers: Arc<Peers>,
-    /// Whether ports are encoded for which a worker is the secondary sampler.
+    /// Whether the ports of secondary samplers are encoded.
     pub(super) with_secondary: bool,
 }
 
@@ -44,6 +44,9 @@ struct LabelledPort<'a> {
 
 /// Label with the role of a worker.
 const ROLE: &str = "role";
+
+/// Label with the name of a sampler.
+const SAMPLER: &str = "sampler";
 
 type Labels = Vec<(&'static str, String)>;
 
@@ -174,7 +177,7 @@ impl<'a> PortsOfKind<'a> {
         self.labelled_gauge(name, help, &["guid", "port", self.kind.as_str()], value, encoder)
     }
 
-    /// Encodes a gauge with those labels of a port that are listed in `keys`.
+    /// Encodes a gauge of a port. It gets the labels of the port that are listed in `keys`.
     fn labelled_gauge(
         &self,
         name: &str,
@@ -194,7 +197,7 @@ impl<'a> PortsOfKind<'a> {
         Ok(())
     }
 
-    /// Encodes the info metrics that dashboards join on: names, LIDs and peers.
+    /// Encodes the info metrics: names, LIDs and peers. Dashboards join other metrics with them.
     ///
     /// Their values come from the plan. So they exist even if a device does not answer.
     fn infos(&self, peers: &Peers, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -230,7 +233,17 @@ impl Fabric {
         self.last_slots.iter().filter(|slot| self.with_secondary || !slot.snapshot.is_secondary())
     }
 
-    /// Encodes the gauges of ports that no other exporter has.
+    /// Returns the labels of a worker. If this process sweeps for several samplers, the name of the
+    /// sampler is one of them.
+    fn worker_labels(&self, snapshot: &Snapshot) -> Labels {
+        let labels = role_labels(snapshot);
+        if self.last_slots.iter().all(|slot| slot.snapshot.sampler == snapshot.sampler) {
+            return labels;
+        }
+        with(&labels, SAMPLER, Printable(&snapshot.sampler).to_string())
+    }
+
+    /// Encodes the gauges of ports that exist only in ibnet.
     fn port_gauges(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         type Value = fn(&Port) -> Option<f64>;
         let families: [(&str, &str, Value); 8] = [
@@ -264,7 +277,7 @@ impl Fabric {
             for LastSlot { snapshot, is_fresh } in self.slots_with_ports() {
                 for port in &snapshot.ports {
                     let value = match name {
-                        // The only metric of a port that does not answer.
+                        // This is the only metric of a port that does not answer.
                         "ibnet_port_up" => Some(if *is_fresh { value(port).unwrap_or_default() } else { 0.0 }),
                         _ => value(port).filter(|_| *is_fresh && port.is_up),
                     };
@@ -294,7 +307,7 @@ impl Fabric {
             MetricType::Gauge,
         )?;
         for LastSlot { snapshot, .. } in &self.last_slots {
-            gauge(&mut metric, &with(&worker_labels(snapshot), "sampler", Printable(&snapshot.sampler).to_string()), 1.0)?;
+            gauge(&mut metric, &with(&role_labels(snapshot), SAMPLER, Printable(&snapshot.sampler).to_string()), 1.0)?;
         }
         type Gauge = (&'static str, &'static str, fn(&LastSlot) -> f64);
         let gauges: [Gauge; 4] = [
@@ -306,13 +319,13 @@ impl Fabric {
         for (name, help, value) in gauges {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for slot in &self.last_slots {
-                gauge(&mut metric, &worker_labels(&slot.snapshot), value(slot))?;
+                gauge(&mut metric, &self.worker_labels(&slot.snapshot), value(slot))?;
             }
         }
         let mut metric = encoder.encode_descriptor("ibnet_ports", "Ports by their status in the last slot", None, MetricType::Gauge)?;
         for LastSlot { snapshot, .. } in self.last_slots.iter().filter(|slot| slot.is_fresh) {
             for (status, ports) in Status::ALL.into_iter().zip(snapshot.statuses) {
-                gauge(&mut metric, &with(&worker_labels(snapshot), "status", status.to_string()), ports.into())?;
+                gauge(&mut metric, &with(&self.worker_labels(snapshot), "status", status.to_string()), ports.into())?;
             }
         }
         self.totals(encoder)?;
@@ -337,7 +350,7 @@ impl Fabric {
         for (name, help, value) in totals {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             for LastSlot { snapshot, .. } in &self.last_slots {
-                counter(&mut metric, &worker_labels(snapshot), value(snapshot))?;
+                counter(&mut metric, &self.worker_labels(snapshot), value(snapshot))?;
             }
         }
         let mut metric = encoder.encode_descriptor(
@@ -356,7 +369,7 @@ impl Fabric {
                 ("attribute", rejected.attribute),
                 ("port", rejected.port),
             ] {
-                counter(&mut metric, &with(&worker_labels(snapshot), "reason", reason.to_owned()), count)?;
+                counter(&mut metric, &with(&self.worker_labels(snapshot), "reason", reason.to_owned()), count)?;
             }
         }
         Ok(())
@@ -366,21 +379,21 @@ impl Fabric {
         let help = "Time from the start of a slot to its last reply or timeout, in seconds";
         let mut metric = encoder.encode_descriptor("ibnet_slot_duration_seconds", help, None, MetricType::Histogram)?;
         for LastSlot { snapshot, .. } in &self.last_slots {
-            distribution(&mut metric, &worker_labels(snapshot), &snapshot.totals.duration)?;
+            distribution(&mut metric, &self.worker_labels(snapshot), &snapshot.totals.duration)?;
         }
         let help = "Round-trip time of the accepted replies by kind of device, in seconds";
         let mut metric = encoder.encode_descriptor("ibnet_rtt_seconds", help, None, MetricType::Histogram)?;
         for LastSlot { snapshot, .. } in &self.last_slots {
             for (kind, of_kind) in [("switch", &snapshot.totals.rtt_switch), ("hca", &snapshot.totals.rtt_hca)] {
-                distribution(&mut metric, &with(&worker_labels(snapshot), "kind", kind.to_owned()), of_kind)?;
+                distribution(&mut metric, &with(&self.worker_labels(snapshot), "kind", kind.to_owned()), of_kind)?;
             }
         }
         Ok(())
     }
 }
 
-/// Returns the labels of a port: the key (GUID and port number), then the name of its node. The
-/// ports of a secondary also have its role.
+/// Returns the labels of a port: the key (GUID and port number), then the name of its node. If the
+/// worker is a secondary sampler, there is also a label with the role.
 fn labels(snapshot: &Snapshot, port: &Port) -> Labels {
     let identity = &port.identity;
     let node = Printable(&identity.node).to_string();
@@ -389,7 +402,8 @@ fn labels(snapshot: &Snapshot, port: &Port) -> Labels {
     labels.into_iter().chain(role).collect()
 }
 
-fn worker_labels(snapshot: &Snapshot) -> Labels {
+/// Returns the labels of a worker among those of one sampler: its HCA port and its role.
+fn role_labels(snapshot: &Snapshot) -> Labels {
     let ca = Printable(&snapshot.ca).to_string();
     vec![("ca", ca), ("ca_port", snapshot.ca_port.to_string()), (ROLE, snapshot.role.to_owned())]
 }
@@ -398,7 +412,7 @@ fn with(labels: &Labels, key: &'static str, value: String) -> Labels {
     labels.iter().cloned().chain([(key, value)]).collect()
 }
 
-/// Returns the abbreviation that `ibnetdiscover -p` prints.
+/// Returns the abbreviation of a kind as `ibnetdiscover -p` prints it.
 fn type_of(kind: NodeKind) -> &'static str {
     match kind {
         NodeKind::Switch => "SW",

@@ -1,8 +1,8 @@
 //! The tolerant reader. It is fast, and can read records of other versions.
 //!
 //! This reader skips unknown fields and accepts missing ones. `docs/records.md` requires this of
-//! readers. The other reader, [`strict`](super::strict), rejects both. The strings of a port record
-//! are borrowed from the line unless they contain escapes.
+//! readers. The other reader, [`strict`](super::strict), rejects lines with unknown or missing
+//! fields. The strings of a port record are borrowed from the line unless they contain escapes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -38,8 +38,8 @@ pub type ReadPort<'a> = PortFields<Cow<'a, str>, Vec<(&'a str, Value)>>;
 
 /// A `port` record and the time that it describes. Its fields are those of [`PortFields`].
 ///
-/// A reader that merges recordings shortens the times to the parts that no other record of the port
-/// describes.
+/// If two recordings contain the same port, their records can describe overlapping times. A reader
+/// that merges recordings shortens the times, so that they do not overlap.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Port<'a> {
     fields: ReadPort<'a>,
@@ -47,8 +47,8 @@ pub struct Port<'a> {
     pub time: Option<Interval>,
     /// The time that `xmit_blocked` describes; `None` without this value.
     pub blocked_time: Option<Interval>,
-    /// Whether the record has only counters, interpolated at an edge of the selected time. It does
-    /// not count as a record.
+    /// Whether the record was computed for an edge of the selected time range. Such a record has
+    /// only counters, which are interpolated. It does not count as a record of the port.
     pub is_edge: bool,
 }
 
@@ -89,8 +89,8 @@ pub enum Value {
     Other,
 }
 
-/// Largest values that a port record can have. A record with a larger, negative or infinite value is
-/// malformed: one such value would spoil every sum and every picture.
+/// Largest values that a port record can have. A record with a larger, negative or infinite value
+/// is malformed. A single such value would make every sum and every picture useless.
 pub mod limits {
     /// Gb/s. The engine writes at most 4800: twice the data rate of 12xXDR.
     pub const GBPS: f64 = 10_000.0;
@@ -142,7 +142,8 @@ impl Head {
     }
 }
 
-/// First fields of a port record: enough to sort the records of all ports without parsing them.
+/// First fields of a port record. They are sufficient to sort the records of all ports without
+/// parsing the other fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortHead {
     /// Port GUID.
@@ -169,8 +170,8 @@ impl PortHead {
         Ok(Self { guid, port })
     }
 
-    /// Reads a line in the layout of ibnet-sweep, whose `guid` and `port` follow the first strings;
-    /// `None` for any other layout.
+    /// Reads a line in the layout of ibnet-sweep: `guid` and `port` follow the first strings.
+    /// Returns `None` for any other layout.
     fn of_written(line: &[u8]) -> Option<Self> {
         /// Octets in which the key is expected.
         const HEAD: usize = 256;
@@ -282,7 +283,7 @@ impl<'a> Port<'a> {
         })
     }
 
-    /// Returns whether the record is that of the second sampler of the port.
+    /// Returns whether the second sampler of the port wrote the record.
     pub fn is_secondary(&self) -> bool {
         self.role.as_deref() == Some("secondary")
     }

@@ -162,7 +162,8 @@ fn details_and_wide_counters_agree_with_perfquery() {
     // The value is in words, a record has octets. No other MAD uses the port of this host, so the
     // value stays.
     ibsim.type_line("PerformanceSet \"H-node00002\"[1] PortCountersExtended.PortXmitData=1099511627776");
-    let done = ibsim.run("node00001", SWEEP, ["--net", "net.p", "--interval", "100ms", "--sweeps", "3", "-o", "lines.jsonl"]);
+    let args = ["--net", "net.p", "--interval", "100ms", "--groups", "extended,base,xmtdisc,rcverr", "--sweeps", "3", "-o", "lines.jsonl"];
+    let done = ibsim.run("node00001", SWEEP, args);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let all = read(&ibsim, "lines.jsonl");
     let record = ports(&all).filter(|port| port.node.starts_with("node00002") && port.status == "ok").last().expect("a record");

@@ -9,9 +9,14 @@ use crate::time::Instant;
 impl Engine {
     /// Returns what the cadences of a port depend on.
     pub(super) fn circumstances(&self, port: u32) -> Circumstances {
-        let state = &self.ports[port as usize];
-        let is_down = self.config.cadence.spares_down_ports() && state.link.is_some_and(|link| link.state == PortInfo::DOWN);
-        Circumstances { wait_in_base: self.devices[state.device as usize].groups.wait_in_base(), is_down }
+        let device = &self.devices[self.ports[port as usize].device as usize];
+        Circumstances { wait_in_base: device.groups.wait_in_base(), is_down: self.is_down(port) }
+    }
+
+    /// Returns whether a port is queried less often because its link is down.
+    fn is_down(&self, port: u32) -> bool {
+        let is_down = |link: PortInfo| link.state == PortInfo::DOWN;
+        self.config.cadence.spares_down_ports() && self.ports[port as usize].link.is_some_and(is_down)
     }
 
     /// Iterates over the groups of a port that are due in this slot.
@@ -27,7 +32,7 @@ impl Engine {
     /// Returns whether PortInfo of a port is read before its counters: its link was down, and the
     /// link may be active again.
     pub(super) fn reads_link(&self, port: u32) -> bool {
-        self.circumstances(port).is_down && !self.no_smp_agent && !self.ports[port as usize].slot.link_read
+        self.is_down(port) && !self.no_smp_agent && !self.ports[port as usize].slot.link_read
     }
 
     /// Settles a port that was not queried because none of its groups is due. Returns whether this
@@ -37,7 +42,7 @@ impl Engine {
         let is_idle =
             self.ports[port as usize].slot.mads == 0 && device.groups.all().next().is_some() && self.due_groups(port).next().is_none();
         if is_idle {
-            let status = if self.circumstances(port).is_down { Status::Down } else { Status::Ok };
+            let status = if self.is_down(port) { Status::Down } else { Status::Ok };
             self.settle(port, status, now);
         }
         is_idle

@@ -119,14 +119,14 @@ impl Harness {
 
     /// Sweeps a plan as primary. Passes the records of each slot and the fabric to `look`.
     fn sweep(&self, plan: SweepPlan, groups: &[Group], slots: u64, look: impl FnMut(u64, Vec<Line>, &mut SimFabric)) {
-        self.sweep_as(false, plan, groups, slots, look);
+        self.sweep_as(("here", false), plan, groups, slots, look);
     }
 
     /// Sweeps a plan as primary or secondary. Passes the records of each slot and the fabric to
     /// `look`.
     fn sweep_as(
         &self,
-        is_secondary: bool,
+        (sampler, is_secondary): (&str, bool),
         plan: SweepPlan,
         groups: &[Group],
         slots: u64,
@@ -135,7 +135,7 @@ impl Harness {
         let sim = Arc::new(Mutex::new(SimFabric::new(fabric(), Options::default())));
         let (outlet, lines) = Destination::memory();
         let settings = driver::DriverSettings {
-            sampler: "here".to_owned(),
+            sampler: sampler.to_owned(),
             ca: "sim".to_owned(),
             ca_port: PortNum(1),
             is_secondary,
@@ -256,7 +256,7 @@ fn ports_of_a_secondary_are_served_on_request_only_and_with_its_role() {
         // Both samplers of all ports in one process: the worst case for series that are not unique.
         harness.sweep(SweepPlan::new(&all), &Group::DEFAULT, 1, |_, _, _| {
             let alone: BTreeSet<_> = series(&harness.metrics).into_iter().collect();
-            harness.sweep_as(true, SweepPlan::new(&all), &Group::DEFAULT, 1, |_, _, _| {
+            harness.sweep_as(("here", true), SweepPlan::new(&all), &Group::DEFAULT, 1, |_, _, _| {
                 let both = series(&harness.metrics);
                 let (of_ports, own): (Vec<_>, Vec<_>) =
                     both.iter().filter(|series| !alone.contains(*series)).partition(|series| !series.contains("ca_port="));
@@ -275,13 +275,33 @@ fn ports_of_a_secondary_are_served_on_request_only_and_with_its_role() {
 }
 
 #[test]
+fn several_samplers_of_one_process_have_series_of_their_own() {
+    let harness = Harness::new(Peers::new());
+    let (all, _) = ibnet::partition::whole_fabric(&fabric(), "here");
+    let [first, second] = <[Sampler; 2]>::try_from(all.divided(2)).unwrap();
+    let mut seen = Vec::new();
+    harness.sweep(SweepPlan::new(&first), &Group::DEFAULT, 1, |_, _, _| {
+        seen.extend(series(&harness.metrics).into_iter().filter(|series| series.starts_with("ibnet_up{")));
+        harness.sweep_as(("there", false), SweepPlan::new(&second), &Group::DEFAULT, 1, |_, _, _| {
+            seen.extend(series(&harness.metrics).into_iter().filter(|series| series.starts_with("ibnet_up{")));
+        });
+    });
+    let expected = [
+        r#"ibnet_up{ca="sim",ca_port="1",role="primary"}"#,
+        r#"ibnet_up{ca="sim",ca_port="1",role="primary",sampler="here"}"#,
+        r#"ibnet_up{ca="sim",ca_port="1",role="primary",sampler="there"}"#,
+    ];
+    assert_eq!(seen, expected);
+}
+
+#[test]
 fn host_in_both_roles_has_every_series_once() {
     let harness = Harness::with_secondary(true, Peers::new());
     let (all, _) = ibnet::partition::whole_fabric(&fabric(), "here");
     let [first, second] = <[Sampler; 2]>::try_from(all.divided(2)).unwrap();
     let mut seen = 0;
     harness.sweep(SweepPlan::new(&first), &Group::DEFAULT, 1, |_, _, _| {
-        harness.sweep_as(true, SweepPlan::new(&second), &Group::DEFAULT, 1, |_, _, _| {
+        harness.sweep_as(("here", true), SweepPlan::new(&second), &Group::DEFAULT, 1, |_, _, _| {
             seen += series(&harness.metrics).iter().filter(|series| series.starts_with("ibnet_up{")).count();
         });
     });
