@@ -10,7 +10,7 @@ use assert_cmd::Command;
 use ibnet_analysis::errors::ErrorRow;
 use ibnet_analysis::job::all::JobTotal;
 use ibnet_analysis::job::row::JobRow;
-use ibnet_analysis::latency::rows::LatencyRow;
+use ibnet_analysis::latency::LatencyRow;
 use ibnet_analysis::links::LinkRow;
 use ibnet_analysis::rows::Row;
 use ibnet_analysis::sweeps::SweepRow;
