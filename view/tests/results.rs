@@ -89,12 +89,19 @@ fn dead_switch_is_named_first_and_fails_the_check() {
     assert_eq!(text.lines().next(), Some("1 switch and 1 host port do not answer: leaf2 (2 devices behind it), n12 mlx5_0"));
     assert!(text.contains("2026-11-21 12:00:03") && !text.contains("without a reply"), "{text}");
     let errors = json(folder.path(), &["errors"]);
-    let rows: Vec<_> = errors["rows"].as_array().unwrap().iter().map(|row| (row["what"].as_str().unwrap(), row["node"].as_str().unwrap())).collect();
+    let rows: Vec<_> =
+        errors["rows"].as_array().unwrap().iter().map(|row| (row["what"].as_str().unwrap(), row["node"].as_str().unwrap())).collect();
     assert_eq!(rows, [("unreachable", "leaf2"), ("unreachable", "n12 mlx5_0"), ("symbol_error_counter", "leaf1")]);
     let (dead, counter) = (&errors["rows"][0], &errors["rows"][2]);
-    assert_eq!((&dead["since_ns"], &dead["port"], &dead["devices_behind"]), (&((START + DIES) * 1_000_000_000).into(), &0.into(), &2.into()));
+    assert_eq!(
+        (&dead["since_ns"], &dead["port"], &dead["devices_behind"]),
+        (&((START + DIES) * 1_000_000_000).into(), &0.into(), &2.into())
+    );
     assert_eq!((&counter["increase"], &counter["rate"], &counter["value"]), (&15.into(), &3.0.into(), &18.into()));
-    assert_eq!((errors["from_ns"].as_u64().unwrap() / 1_000_000_000 - START, errors["to_ns"].as_u64().unwrap() / 1_000_000_000 - START).1, SECONDS);
+    assert_eq!(
+        (errors["from_ns"].as_u64().unwrap() / 1_000_000_000 - START, errors["to_ns"].as_u64().unwrap() / 1_000_000_000 - START).1,
+        SECONDS
+    );
     let healthy = ["errors", "--check", "--to", "2026-11-21T12:00:02.5Z", "--threshold", "all=100"];
     assert_eq!(run(folder.path(), &healthy).0, 0);
 }
@@ -153,11 +160,8 @@ fn hosts_and_jobs_select_links() {
         rows.map(|row| row["from"]["node"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
     };
     assert_eq!(nodes(&json(folder.path(), &["links", "--nodes", "n11"])), BTreeSet::from(["n11 mlx5_0".to_owned()]));
-    fs::write(
-        folder.path().join("jobs"),
-        "JobID|State|Start|End|NodeList\n7|COMPLETED|2026-11-21T12:00:02|2026-11-21T12:00:04|n11\n",
-    )
-    .unwrap();
+    fs::write(folder.path().join("jobs"), "JobID|State|Start|End|NodeList\n7|COMPLETED|2026-11-21T12:00:02|2026-11-21T12:00:04|n11\n")
+        .unwrap();
     let job = json(folder.path(), &["links", "--slurm", "7", "--slurm-file", "jobs"]);
     // Seconds 3 and 4: the records describe the time before them.
     assert!((job["rows"][0]["xmit_utilization"].as_f64().unwrap() - 0.35).abs() < 1e-9, "{job}");
@@ -206,15 +210,8 @@ fn every_field_is_documented() {
         let inner = |name: &String| column.strip_prefix(name.as_str())?.strip_prefix('_');
         names.contains(column) || names.iter().filter_map(inner).any(|inner| is_documented(inner, names))
     }
-    let all = [
-        LinkRow::COLUMNS,
-        ErrorRow::COLUMNS,
-        TreeRow::COLUMNS,
-        JobRow::COLUMNS,
-        JobTotal::COLUMNS,
-        LatencyRow::COLUMNS,
-        SweepRow::COLUMNS,
-    ];
+    let all =
+        [LinkRow::COLUMNS, ErrorRow::COLUMNS, TreeRow::COLUMNS, JobRow::COLUMNS, JobTotal::COLUMNS, LatencyRow::COLUMNS, SweepRow::COLUMNS];
     let missing: Vec<_> = all.concat().into_iter().filter(|column| !is_documented(column, &names)).collect();
     assert_eq!(missing, [""; 0], "in docs/viewing.md");
 }
