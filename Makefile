@@ -74,6 +74,8 @@ demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a
 	@echo
 	./target/release/ibnet-sweep -c examples/demo.toml --sweeps 20 --summary -o $(DEMO)/
 	@echo
+	./target/release/ibnet-view errors '$(DEMO)/*.jsonl'
+	@echo
 	./target/release/ibnet-view links '$(DEMO)/*.jsonl' --tree --top 1
 	@./target/release/ibnet-view heatmap '$(DEMO)/*.jsonl' --metric xmit_utilization,xmit_blocked --by switch -o $(DEMO)/heatmap.png
 	@./target/release/ibnet-view map '$(DEMO)/*.jsonl' -o $(DEMO)/map.svg
@@ -102,7 +104,7 @@ test-kernel: $(if $(filter target/release,$(KERNEL_PROGRAMS)),build) ## Test wit
 
 # Number of repetitions of `make soak`.
 SOAK_RUNS ?= 20
-SOAK = --test ibsim --test reload --test sinks --test sweep --test workers --test readers
+SOAK = --test ibsim --test programs --test sinks --test sweep --test readers
 
 soak: deps tools ## Repeat the tests of real processes SOAK_RUNS (20) times: about an hour
 	@for run in $$(seq $(SOAK_RUNS)); do \

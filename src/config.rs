@@ -2,8 +2,8 @@
 //! checked values.
 //!
 //! `ibnet.toml.example` lists every key with its unit and default. A test compares this file with
-//! [`Raw::default`]. A flag of the program overrides the key of the same name. The check comes
-//! after this.
+//! [`Raw::default`]. A flag of the program overrides the key of the same name. [`Raw::check`]
+//! checks the values after the flags have been applied.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -3,9 +3,9 @@
 //! Commas and blanks separate the parts of a list. A part is a name that can contain pairs of
 //! brackets. A pair of brackets contains numbers and ranges, separated by commas. A part with
 //! several pairs of brackets stands for all combinations: `rack[1-2]n[01-16]` has 32 names. A range
-//! can have a step: `[2-10/2]`. If the lower bound has leading zeros, all numbers of the range are
-//! padded to its width. Groups (`@rack1`) and set operations (`!`, `&`, `^`) of ClusterShell are
-//! rejected.
+//! can have a step: `[2-10/2]`. If the lower bound has leading zeros, all numbers of the range have
+//! at least as many digits as the lower bound. Groups (`@rack1`) and set operations (`!`, `&`, `^`)
+//! of ClusterShell are rejected.
 //!
 //! A parsed list keeps its ranges. [`HostList::count`] and [`HostList::names`] do not expand it. So
 //! a caller can reject a list that is too long before it allocates any name.
@@ -100,10 +100,11 @@ impl HostList {
         Ok(Self { parts: parts.collect::<Result<_, _>>()? })
     }
 
-    /// Parses a list of at most `limit` hosts. A longer list allocates no name.
+    /// Parses a list of at most `limit` hosts. If the list is longer, no name is allocated.
     ///
     /// # Errors
-    /// [`HostListError::Syntax`] as [`HostList::parse`], and [`HostListError::TooMany`].
+    /// Returns [`HostListError::Syntax`] for the same texts as [`HostList::parse`], and
+    /// [`HostListError::TooMany`] for a longer list.
     pub fn parse_bounded(text: &str, limit: u64) -> Result<Self, HostListError> {
         let list = Self::parse(text)?;
         if list.count() > limit { Err(HostListError::TooMany { text: text.to_owned(), limit }) } else { Ok(list) }
@@ -134,7 +135,7 @@ pub fn split(list: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 impl Part {
-    /// Parses a part. An error has the octet at which it was found.
+    /// Parses a part. An error contains the position of the wrong character in the part, in octets.
     fn parse(text: &str) -> Result<Self, (usize, &'static str)> {
         let mut pieces = Vec::new();
         let mut at = 0;
@@ -245,7 +246,7 @@ fn range(text: &str) -> Result<Range, &'static str> {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Token {
     Number(u64, String),
-    /// The number that is being folded.
+    /// Place of the number that is being folded.
     Hole,
     Ranges(String),
     Text(String),
@@ -282,8 +283,8 @@ fn tokens(name: &str) -> Vec<Token> {
     tokens
 }
 
-/// Folds one number of all entries that are equal in everything else. The number is at `position`,
-/// counted from the end over numbers and ranges.
+/// Folds the entries that differ only in one number. `position` selects this number: it is counted
+/// from the end, over numbers and ranges.
 fn folded_at(entries: BTreeSet<Vec<Token>>, position: usize) -> BTreeSet<Vec<Token>> {
     let mut groups: BTreeMap<Vec<Token>, Vec<(u64, String)>> = BTreeMap::new();
     let mut folded = BTreeSet::new();

@@ -28,7 +28,7 @@
 //! | [`partition`] | the planner: which sampler queries which ports, with its reports and formats |
 //! | [`assignments`] | the plan file. `ibnet-gen` writes it, and `ibnet-sweep` reads it |
 //! | [`mad`] | MADs and their attributes; transports: libibumad and a simulated fabric |
-//! | [`sweep`] | the engine, which decides on the queries of the ports, and the driver, which runs the engine |
+//! | [`sweep`] | the engine, which decides which port is queried next, and the driver, which runs the engine |
 //! | [`record`] | the JSON records: writer and readers |
 //! | [`output`] | the destinations of records: files, sockets, NATS |
 //! | [`metrics`] | the results of the last interval as Prometheus metrics over HTTP |

@@ -31,7 +31,7 @@ impl Instant {
         self.0 as f64 / 1e9
     }
 
-    /// Returns the time since `earlier`, or zero if that is later.
+    /// Returns the time since `earlier`, or zero if it is later.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -55,7 +55,7 @@ impl AddAssign<Duration> for Instant {
 impl Sub for Instant {
     type Output = Duration;
 
-    /// Returns the time since `other`, or zero if that is later.
+    /// Returns the time since `other`, or zero if it is later.
     fn sub(self, other: Self) -> Duration {
         self.saturating_since(other)
     }

@@ -49,7 +49,7 @@ pub enum NodeKind {
     Router,
 }
 
-/// A text that does not have the expected form.
+/// Error for a text that does not have the expected form.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{found:?} is not {expected}")]
 pub struct ParseError {
@@ -96,8 +96,8 @@ impl fmt::Debug for Guid {
 impl FromStr for Guid {
     type Err = ParseError;
 
-    /// Parses `0x` and exactly 16 hexadecimal digits. Rejects a shorter number, because a cut line
-    /// can contain one.
+    /// Parses `0x` and exactly 16 hexadecimal digits. Rejects a shorter number, because a truncated
+    /// line can contain one.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let wrong = || ParseError::new(text, "a GUID (0x and 16 hexadecimal digits)");
         let digits = text.strip_prefix("0x").ok_or_else(wrong)?;
@@ -189,7 +189,7 @@ const LANE_GBPS: [(&str, f64, f64); 9] = [
 ];
 
 impl LinkRate {
-    /// Creates a rate from both words. Does not check the words.
+    /// Creates a rate from the words for width and speed. Does not check the words.
     pub fn new(width: &str, speed: &str) -> Self {
         Self { width: width.into(), speed: speed.into() }
     }

@@ -1,15 +1,15 @@
 //! Devices that do not answer: dead switches and hosts, and the devices behind them.
 //!
-//! A device is a switch, or one port of an HCA. Evidence that a device answers is a record of one of
-//! its ports with a reply (`ok`, `late`, `mad_error`, `bad_reply`, `down`), or the event
-//! `reachable`. Evidence of the contrary is a record with the status `unreachable` or `timeout`, or
-//! the event `unreachable`. A device does not answer at the end of the time range if
+//! A device is a switch, or one port of an HCA. Evidence that a device answers is a record of one
+//! of its ports with a reply (`ok`, `late`, `mad_error`, `bad_reply`, `down`), or the event
+//! `reachable`. Evidence that a device does not answer is a record with the status `unreachable` or
+//! `timeout`, or the event `unreachable`. A device does not answer at the end of the time range if
 //!
 //! - its latest evidence includes the status or the event `unreachable`, or
 //! - no evidence of an answer exists in the whole time range.
 //!
-//! Single timeouts after the last reply are lost packets, not a dead device. The statuses `skipped`
-//! and `send_error` show nothing about the device.
+//! Single timeouts after the last reply count as lost packets, not as a dead device. The statuses
+//! `skipped` and `send_error` show nothing about the device.
 
 use std::cmp::Reverse;
 use std::collections::btree_map::Entry;
@@ -53,7 +53,8 @@ impl DeviceFault {
 /// A device with a fault.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FaultyDevice {
-    /// The device. The port of a switch is 0: the port that has this GUID and answers queries.
+    /// The device. The port number of a switch is 0, because port 0 has the GUID of the switch and
+    /// answers the queries.
     pub port: PortName,
     /// Kind of the device; `None` if there are events only.
     pub kind: Option<NodeKind>,
@@ -70,8 +71,8 @@ pub struct FaultyDevice {
     pub behind: Vec<PortName>,
 }
 
-/// What the records and events show about a device. The records of a port come in the order of
-/// their times; the order of ports and events does not matter.
+/// What the records and events show about a device. The records of one port must be added in the
+/// order of their times. Ports and events can be added in any order.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Evidence {
     node: Box<str>,
@@ -90,10 +91,11 @@ struct PortEvidence {
     peer: Option<PortKey>,
     /// Time until which the last reply proves that the device answers.
     ///
-    /// This is three quarters of `dt_ns` after the reply. With two samplers, a device that only the
-    /// first one cannot reach answers the second one half an interval later.
+    /// This is three quarters of `dt_ns` after the reply. A port can have two samplers, which query
+    /// it half an interval apart. If only one of them does not reach the device, its silence comes
+    /// half an interval after a reply to the other one. So the device still counts as answering.
     answered: Option<u64>,
-    /// The same for the last reply that does not say that the link is down.
+    /// Time until which the last reply with a link that is not down proves that the link is up.
     up: Option<u64>,
     /// Time of the first record without an answer after `answered`.
     silent: Option<u64>,
@@ -158,8 +160,8 @@ impl Devices {
 
     /// Returns all devices with faults: those that do not answer first, and switches before hosts.
     ///
-    /// A device that is connected through unreachable devices only is not listed: it is in
-    /// [`FaultyDevice::behind`] of the nearest of them.
+    /// Some unreachable devices are connected only through other unreachable devices. They have no
+    /// entry of their own: they are in [`FaultyDevice::behind`] of the nearest one.
     pub fn faults(&self) -> Vec<FaultyDevice> {
         let unreachable: BTreeSet<Guid> =
             self.by_guid.iter().filter(|(_, evidence)| evidence.is_unreachable()).map(|(guid, _)| *guid).collect();
@@ -178,10 +180,11 @@ impl Devices {
         faults
     }
 
-    /// Returns the unreachable devices that have a neighbour outside of the set, each with the
+    /// Returns each unreachable device that has a reachable neighbour, together with the other
     /// unreachable devices for which it is the nearest one.
     ///
-    /// A part of the fabric in which nothing answers has no such device. Its first switch is used.
+    /// If nothing answers in a whole part of the fabric, no device there has a reachable neighbour.
+    /// Then the first switch of this part takes its place.
     fn behind(&self, unreachable: &BTreeSet<Guid>) -> BTreeMap<Guid, Vec<Guid>> {
         let neighbours = self.neighbours();
         let of = |guid: Guid| neighbours.get(&guid).into_iter().flatten().copied();
@@ -194,8 +197,8 @@ impl Devices {
         let mut queue = VecDeque::new();
         for guid in candidates {
             if !is_first(guid) {
-                // All devices that belong to the first ones are assigned before the next one is
-                // chosen.
+                // All devices that are connected to the chosen devices are assigned before the next
+                // device is chosen.
                 assign(&mut queue, &mut nearest, &mut behind, &of, unreachable);
             }
             if let Entry::Vacant(entry) = nearest.entry(guid) {
@@ -339,8 +342,8 @@ impl PortEvidence {
     }
 }
 
-/// Empties the queue: assigns the unreachable neighbours of each device to the device to which the
-/// device itself is assigned.
+/// Empties the queue. Each unreachable neighbour of a device in the queue is assigned to the same
+/// entry as that device.
 fn assign<I: Iterator<Item = Guid>>(
     queue: &mut VecDeque<Guid>,
     nearest: &mut BTreeMap<Guid, Guid>,

@@ -62,7 +62,7 @@ pub enum AnalysisError {
         /// The syntax error.
         why: String,
     },
-    /// A metric that no record has although a counter group has it.
+    /// A metric that is in no record, although a counter group has it.
     #[error("cannot show `{}`: no record has this counter", Printable(name))]
     #[diagnostic(help("sweep its counter group: `ibnet-sweep --groups extended,base,xmtdisc,rcverr,{group}`"))]
     NotRecorded {
@@ -71,7 +71,7 @@ pub enum AnalysisError {
         /// Counter group.
         group: &'static str,
     },
-    /// A metric that does not exist, or does not fit the rows.
+    /// A metric that does not exist, or that cannot be shown with these rows.
     #[error("cannot show `{}`: {why}", Printable(name))]
     #[diagnostic(help("{help}"))]
     Metric {
@@ -82,7 +82,7 @@ pub enum AnalysisError {
         /// The remedy.
         help: String,
     },
-    /// A selection without any data.
+    /// A selection for which the input has no data.
     #[error("cannot evaluate the records: {what}")]
     #[diagnostic(help("{help}"))]
     Nothing {

@@ -1,4 +1,4 @@
-//! Records for the tests of everything that evaluates [`Ports`](ibnet_analysis::ports::Ports).
+//! Makes records for the tests of modules that evaluate [`Ports`](ibnet_analysis::ports::Ports).
 
 use ibnet::types::Guid;
 use ibnet_analysis::input::Fold;
@@ -35,9 +35,9 @@ pub(crate) fn fold<F: Fold>(mut fold: F, lines: &[String]) -> F {
     fold
 }
 
-/// Returns two seconds of a leaf switch with the hosts n1, N2 and n3; the HCA of n3 is not queried.
-/// In the second one n1 and N2 send twice as much. Without `has_core` the core switch is not
-/// queried.
+/// Returns the records of two seconds. A leaf switch has the hosts n1, N2 and n3. The HCA of n3 is
+/// not queried. In the second second, n1 and N2 send twice as much. If `has_core` is false, the
+/// core switch is not queried.
 pub(crate) fn job_lines(has_core: bool) -> Vec<String> {
     const LEAF: u64 = 1;
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! Host lists, and the host name in a node description.
+//! Parses host lists, and finds the host name in a node description.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,8 @@ impl Hosts {
         }
         let patterns = patterns.into_iter().map(|part| Pattern::new(part).map_err(|error| wrong(error.msg.to_owned())));
         let patterns = patterns.collect::<Result<Vec<_>, _>>()?;
-        // Without patterns the whole text is parsed, so that columns in error messages are right.
+        // If there is no pattern, the whole text is parsed at once. So the columns in error
+        // messages are correct.
         let listed = if patterns.is_empty() { text.to_owned() } else { names.join(",") };
         let list = HostList::parse_bounded(&listed, MAX_HOSTS).map_err(|error| wrong(error.to_string()))?;
         if list.count() == 0 && patterns.is_empty() {

@@ -14,7 +14,7 @@
 //! | [`trees`] | congestion trees: which port makes which other ports wait |
 //! | [`map`] | the topology in the records |
 //! | [`job`] | the traffic of a job |
-//! | [`replay`] | recorded lines, each with the time at which to write it again |
+//! | [`replay`] | recorded lines, each with the time at which the caller writes it again |
 //!
 //! The row types, such as [`links::LinkRow`], implement [`rows::Row`]. Other programs use the names
 //! of their fields, so the names do not change.

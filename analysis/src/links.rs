@@ -1,9 +1,10 @@
-//! Links: utilization, blocked time, errors, and links whose ends disagree.
+//! Links: utilization, blocked time and errors. Also finds links whose two ends counted different
+//! numbers of octets.
 //!
 //! A link is known if the records of at least one end exist. The traffic of a direction is the
 //! number of octets that the sending end transmitted. If the sending end was not queried, it is the
-//! number of octets that the other end received. The blocked time is known only from the sending
-//! end, because only the sending end counts it.
+//! number of octets that the other end received. Only the sending end counts the blocked time. So
+//! the blocked time is known only if the sending end was queried.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -62,7 +63,7 @@ pub enum LinkOrder {
     /// Share of the data rate, of the direction with the larger value.
     #[default]
     Utilization,
-    /// Share of the time in which a port was blocked, of the direction with the larger value.
+    /// Share of the time in which a port was blocked. The direction with the larger value counts.
     Blocked,
     /// Errors of both ends.
     Errors,
@@ -130,9 +131,10 @@ pub struct DisagreementRow {
     pub sent_bytes: u64,
     /// Octets that the receiving port counted.
     pub received_bytes: u64,
-    /// Difference of the two, in octets.
+    /// Difference between the octets sent and the octets received.
     pub difference_bytes: u64,
-    /// Difference that the different times of the readings explain, in octets.
+    /// Largest difference that is possible because the two ends were read at different times, in
+    /// octets.
     pub tolerance_bytes: u64,
     /// Time between the compared readings, in seconds.
     pub seconds: f64,
@@ -149,7 +151,7 @@ pub fn find_by(ports: &BTreeMap<PortKey, PortSummary>, stat: Stat, distributions
     let mut links = Vec::new();
     for (key, port) in ports {
         let Some(peer) = port.peer else { continue };
-        // A link that both ends describe is taken from the end with the lower key.
+        // If both ends have records, the link is added once, at the end with the lower key.
         if peer < *key && ports.contains_key(&peer) {
             continue;
         }

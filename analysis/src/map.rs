@@ -1,4 +1,4 @@
-//! The topology in the records: switches with their tiers and hosts, and the links between
+//! Builds the topology from the records: switches with their tiers and hosts, and the links between
 //! switches.
 //!
 //! Each record has the peer of its port, so no net file is necessary.
@@ -19,10 +19,10 @@ use crate::trees::{RootCause, Trees};
 pub struct Map {
     /// Switches in the order of their GUIDs.
     pub switches: Vec<MapSwitch>,
-    /// Links between switches by the indices of both switches, the lower one first. The first end
-    /// of a link is at the first switch.
+    /// Links between switches. The key has the indices of both switches, the lower index first. The
+    /// first end of a link is at the first switch.
     pub trunks: BTreeMap<(usize, usize), Vec<Link>>,
-    /// Roots of congestion trees, those with the longest blocked time first.
+    /// Roots of congestion trees. The root with the longest blocked time comes first.
     pub roots: Vec<PortKey>,
     /// Devices with faults, as in [`Devices::faults`].
     pub faults: Vec<FaultyDevice>,
@@ -52,10 +52,10 @@ pub struct MapSwitch {
     pub guid: Guid,
     /// Node description as the device returned it.
     pub name: Box<str>,
-    /// 1 for a switch with hosts, 2 for its neighbours without hosts, and so on; 0 if no host can
-    /// be reached.
+    /// Tier of the switch: 1 for a switch with hosts, 2 for its neighbours without hosts, and so
+    /// on. The tier is 0 if the switch has no path to a host.
     pub tier: u16,
-    /// Links to HCAs; the first end is the switch's port.
+    /// Links to HCAs. The first end of each link is the port of the switch.
     pub hosts: Vec<Link>,
 }
 
@@ -77,7 +77,8 @@ impl Map {
                 hosts.insert(end.port.guid);
             }
         }
-        // A device that was not queried is an HCA if it has only one known link, to a switch.
+        // A device that was not queried counts as an HCA if it has only one known link and this
+        // link leads to a switch.
         let mut degree: BTreeMap<Guid, usize> = BTreeMap::new();
         links.iter().flat_map(|link| &link.ends).for_each(|end| *degree.entry(end.port.guid).or_default() += 1);
         for end in links.iter().flat_map(|link| &link.ends).filter(|end| end.kind.is_none()) {
@@ -106,7 +107,8 @@ impl Map {
                 }
                 (Some(switch), None) => map.switches[switch].hosts.push(link.clone()),
                 (None, Some(switch)) => map.switches[switch].hosts.push(link.clone().reversed()),
-                // A link from a switch to itself, or between two HCAs.
+                // This is a link from a switch to itself, or between two HCAs. The map leaves it
+                // out.
                 _ => {}
             }
         }

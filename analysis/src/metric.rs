@@ -49,7 +49,7 @@ const DERIVED: [(&str, Derived); 7] = [
 /// Name of the metric that is the sum of the counters in [`ERROR_COUNTERS`].
 const ERRORS: &str = "errors";
 
-/// The elements of an array of counters.
+/// Kind of the elements of an array of counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Element {
     /// Service level.
@@ -65,9 +65,9 @@ pub enum Element {
 pub enum Unit {
     /// Gb/s.
     Gbps,
-    /// Part of the data rate of the link, 0 to 1.
+    /// Share of the data rate of the link, 0 to 1.
     ShareOfLink,
-    /// Part of the time, 0 to 1.
+    /// Share of the time, 0 to 1.
     ShareOfTime,
     /// Nanoseconds.
     Nanoseconds,
@@ -90,7 +90,7 @@ impl Metric {
         &self.name
     }
 
-    /// Returns the counters of a rate; empty for a derived value.
+    /// Returns the counters of a rate. The list is empty for a derived value.
     pub fn counters(&self) -> &[String] {
         match &self.source {
             Source::Derived(_) => &[],
@@ -98,8 +98,8 @@ impl Metric {
         }
     }
 
-    /// Returns the metric of one element of an array of counters; `None` unless the metric is the
-    /// rate of one counter.
+    /// Returns the metric of one element of an array of counters. Returns `None` if the metric is
+    /// not the rate of a single counter.
     pub fn element(&self, index: usize) -> Option<Self> {
         match &self.source {
             Source::Rate { counters, element: None } => match &counters[..] {
@@ -123,7 +123,7 @@ impl Metric {
         }
     }
 
-    /// Returns the kind of elements that the counter has if it is an array.
+    /// Returns the kind of the elements. It has a meaning only if the counter is an array.
     pub fn elements(&self) -> Element {
         match self.counters().first() {
             Some(name) if name.contains("_sl_") => Element::Sl,
@@ -149,8 +149,9 @@ impl Metric {
         value.filter(|value| value.is_finite())
     }
 
-    /// Returns the time that the value of a record describes: that of the rates, that of the blocked
-    /// share, or `silent`, the time since the last record, for a round-trip time.
+    /// Returns the time that the value of a record describes. For a data rate or a blocked share,
+    /// it is the time in the record. For a round-trip time it is `silent`, the time since the last
+    /// record.
     pub fn time(&self, port: &Port<'_>, silent: Interval) -> Option<Interval> {
         match &self.source {
             Source::Derived(Derived::XmitBlocked) => port.blocked_time,
@@ -160,8 +161,9 @@ impl Metric {
         }
     }
 
-    /// Returns the number of values that a record has for this metric: those of an array that the
-    /// metric sums, otherwise 1; 0 without the counters of a rate.
+    /// Returns the number of values that a record has for this metric. If the metric sums an array,
+    /// it is the length of the array. It is 0 if the record has no counter of the metric, and 1 in
+    /// all other cases.
     pub fn width(&self, port: &Port<'_>) -> usize {
         let Source::Rate { counters, element } = &self.source else { return 1 };
         let values = |name: &String| match (port.value(name), element) {
@@ -214,8 +216,8 @@ impl Metric {
         }
     }
 
-    /// Returns the value that a full link of this data rate has; `None` if the metric is not
-    /// limited by the link.
+    /// Returns the value of the metric on a full link with this data rate. Returns `None` if the
+    /// data rate does not limit the metric.
     pub fn of_full_link(&self, gbps: f64) -> Option<f64> {
         match self.unit() {
             Unit::Gbps => Some(gbps),
@@ -273,7 +275,7 @@ impl fmt::Display for Element {
     }
 }
 
-/// The counters of a metric in one record, kept until the next record.
+/// The counters of a metric in one record. They are kept until the next record of the port.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reading {
     slot: u64,
@@ -293,7 +295,8 @@ impl Reading {
             match (port.value(name), element) {
                 (Some(Value::One(value)), None) => values.push((!is_saturated).then_some(*value)),
                 (Some(Value::Many(all)), element) => {
-                    // A saturated value has all bits set, so it is the largest of the array.
+                    // All bits of a saturated value are set, so it is the largest value of the
+                    // array.
                     let limit = if is_saturated { all.iter().max() } else { None };
                     let read = |value: &u64| Some(*value).filter(|value| Some(value) != limit);
                     match element {
@@ -308,8 +311,8 @@ impl Reading {
     }
 
     /// Returns the increase per second since the previous slot, summed over the counters that both
-    /// readings have. Returns `None` if they have none in common, if they are not of consecutive
-    /// slots, or if a counter decreased because it was reset.
+    /// readings have. Returns `None` if the readings have no counter in common, if their slots are
+    /// not consecutive, or if a counter decreased because it was reset.
     pub fn rate_since(&self, before: &Self) -> Option<f64> {
         let seconds = self.ts.checked_sub(before.ts).filter(|ns| *ns > 0)? as f64 / 1e9;
         if self.slot.checked_sub(before.slot) != Some(1) {

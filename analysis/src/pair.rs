@@ -1,4 +1,4 @@
-//! Two folds of the same records, so that the input is read once.
+//! Combines two folds of the same records, so that the input is read only once.
 
 use crate::input::Fold;
 use crate::record::{Record, Type};

@@ -98,7 +98,8 @@ impl Replay {
             {
                 file.interval_ns = Some(start.interval_ns);
             }
-            // The lines of a file stay in order even if their times go back.
+            // The lines of a file stay in their order, even if a time is earlier than the one
+            // before.
             file.ts = file.ts.max(head.ts);
             file.line = line;
             self.next.push(Reverse((file.ts, index)));
@@ -110,7 +111,7 @@ impl Replay {
         Ok(false)
     }
 
-    /// Returns the next line, `None` after the last one.
+    /// Returns the next line, or `None` after the last one.
     ///
     /// # Errors
     /// Returns an error if a file becomes unreadable.
@@ -149,8 +150,8 @@ impl RecordFile {
     }
 }
 
-/// Returns the files in the order of their first records. Pipes can be read only once and come last.
-/// Unreadable files come first and fail then.
+/// Returns the files in the order of their first records. Pipes come last, because they can be read
+/// only once. Unreadable files come first, so the error is reported at once.
 fn in_order(inputs: &Inputs) -> Vec<PathBuf> {
     let mut paths = inputs.files.clone();
     paths.sort_by_cached_key(|path| if files::is_pipe(path) { u64::MAX } else { files::first_lines(path).ts.unwrap_or(0) });
@@ -171,7 +172,8 @@ fn shifted(line: &[u8], first: u64, now: u64, speed: f64, interval_ns: Option<u6
     let ts = if ts >= first { now.saturating_add(scaled(ts - first, speed)) } else { now.saturating_sub(scaled(first - ts, speed)) };
     shifted.extend_from_slice(ts.to_string().as_bytes());
     match (number(rest, b"\"slot\""), interval_ns) {
-        // The slot follows the time, so a text with this key comes later.
+        // The slot directly follows the time. So if the key is farther away, it is part of a later
+        // text.
         (Some((before, slot, rest)), Some(interval_ns @ 1..)) if before.len() <= LONGEST_KEY => {
             let slots = (i128::from(now) - i128::from(first)).div_euclid(i128::from(interval_ns));
             shifted.extend_from_slice(before);
@@ -183,7 +185,7 @@ fn shifted(line: &[u8], first: u64, now: u64, speed: f64, interval_ns: Option<u6
     shifted
 }
 
-/// Octets from the end of `ts` to the number of the slot, with some blanks.
+/// Largest number of octets from the end of `ts` to the number of the slot. It permits some blanks.
 const LONGEST_KEY: usize = 16;
 
 /// Finds the number after a key, a colon and blanks. Returns the text before it, the number, and the

@@ -1,4 +1,4 @@
-//! Rows of the results for programs. `ibnet-view` writes them as JSON and CSV.
+//! Rows of results that other programs read. `ibnet-view` writes them as JSON and CSV.
 //!
 //! The field names of a row are an interface: `docs/viewing.md` lists them with their units.
 
@@ -11,6 +11,7 @@ pub trait Row: Serialize {
     /// Names of the CSV columns, in their order.
     ///
     /// A field of a nested object is named `OUTER_INNER`. A list of objects has the columns of its
-    /// elements, named in the same way. At most one list of objects of a row type has columns.
+    /// elements. Their names have the same form. At most one list of objects of a row type has
+    /// columns.
     const COLUMNS: &'static [&'static str];
 }

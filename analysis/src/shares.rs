@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::input::Fold;
 use crate::ports::PortKey;
-use crate::record::{Port, Record, Type};
+use crate::record::{Interval, Port, Record, Type};
 use crate::stat::Stat;
 
 /// Steps of a distribution in a range of 1: percentiles are rounded to 0.1 %.
@@ -72,11 +72,12 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Adds a share, 0 to 1, that was the value for `time_ns`. Larger values are kept up to 65.
-    fn add(&mut self, share: Option<f64>, time_ns: u64) {
-        let Some(share) = share.filter(|share| share.is_finite()) else { return };
-        // The conversion saturates.
-        self.add_step((share * STEPS).round() as u16, time_ns);
+    /// Adds a share, 0 to 1, that was the value over this time. Larger values are kept up to 65.
+    fn add(&mut self, share: Option<f64>, time: Option<Interval>) {
+        if let (Some(share), Some(time)) = (share.filter(|share| share.is_finite()), time) {
+            // The conversion saturates.
+            self.add_step((share * STEPS).round() as u16, time.length_ns());
+        }
     }
 
     fn add_step(&mut self, step: u16, time_ns: u64) {
@@ -105,11 +106,9 @@ impl Shares {
 
 impl PortShares {
     fn add(&mut self, port: &Port<'_>) {
-        // Without `dt_ns` a value gets the smallest possible weight.
-        let time = port.dt_ns.unwrap_or(0).max(1);
-        self.xmit_utilization.add(port.xmit_utilization, time);
-        self.rcv_utilization.add(port.rcv_utilization, time);
-        self.blocked.add(port.xmit_blocked, time);
+        self.xmit_utilization.add(port.xmit_utilization, port.time);
+        self.rcv_utilization.add(port.rcv_utilization, port.time);
+        self.blocked.add(port.xmit_blocked, port.blocked_time);
     }
 
     fn merge(&mut self, later: Self) {
@@ -125,7 +124,7 @@ mod tests {
 
     fn shares(values: &[(f64, u64)]) -> Shares {
         let mut shares = Shares::default();
-        values.iter().for_each(|(share, time)| shares.add(Some(*share), *time));
+        values.iter().for_each(|(share, time)| shares.add(Some(*share), Interval::new(0, *time)));
         shares
     }
 

@@ -1,10 +1,18 @@
 //! Suggests the name that a user probably meant.
 
-/// Words of other tools and the words of metric names that have the same meaning.
-const SYNONYMS: [(&str, &str); 10] = [
+/// Pairs of words with the same meaning: a word of other tools, and the word in metric names.
+const SYNONYMS: [(&str, &str); 18] = [
     ("bandwidth", "gbps"),
     ("congestion", "blocked"),
+    ("crc", "symbol"),
+    ("dropped", "discards"),
+    ("drops", "discards"),
+    ("err", "errors"),
+    ("errs", "errors"),
+    ("flap", "downed"),
+    ("flaps", "downed"),
     ("latency", "rtt"),
+    ("lost", "discards"),
     ("octets", "bytes"),
     ("packets", "pkts"),
     ("receive", "rcv"),
@@ -14,11 +22,11 @@ const SYNONYMS: [(&str, &str); 10] = [
     ("tx", "xmit"),
 ];
 
-/// Returns the candidate that `name` most probably means; of equals, the first one. `None` if no
-/// candidate is similar.
+/// Returns the candidate that `name` most probably means. If several candidates are equally
+/// similar, returns the first one. Returns `None` if no candidate is similar.
 ///
-/// A candidate with a few wrong, missing or transposed letters comes first. The next ones have the
-/// same words: `rcv_errors` means `port_rcv_errors`.
+/// A candidate that differs only in a few wrong, missing or transposed letters is preferred. After
+/// these come candidates with the same words: `rcv_errors` means `port_rcv_errors`.
 pub(crate) fn nearest<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let limit = (name.len() / 5).max(1);
     let by_letters = candidates.iter().map(|candidate| (strsim::osa_distance(name, candidate), *candidate));
@@ -35,7 +43,7 @@ pub(crate) fn nearest<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str>
     by_words.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
 }
 
-/// Returns the words of a name in the singular, synonyms replaced.
+/// Returns the words of a name in the singular. Synonyms are replaced.
 fn words(name: &str) -> Vec<&str> {
     let word = |word| {
         let word = SYNONYMS.iter().find(|(other, _)| *other == word).map_or(word, |(_, own)| *own);

@@ -1,5 +1,6 @@
-//! Durations of sweeps, as in figure 5 and table I of the LDMS paper, and of compound queries, as
-//! in figure 4; completeness and lost records of each sampler.
+//! Durations of sweeps (figure 5 and table I of the LDMS paper), durations of compound queries
+//! (figure 4 of this paper), and the completeness and the lost records of each sampler. A *compound
+//! query* is all MADs of a port in a slot.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ pub struct Sweeps {
     clocks: BTreeMap<String, u64>,
 }
 
-/// An HCA port of a sampler: each writes its own `sweep` records.
+/// An HCA port of a sampler. Each HCA port writes its own `sweep` records.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Worker {
     sampler: String,
@@ -82,15 +83,16 @@ pub struct SweepRow {
     pub slots: u64,
     /// Number of slots that could not start.
     pub missed: u64,
-    /// Share of the ports with the status `ok` or `late` in the slots that ran, 0 to 1.
+    /// Share of the ports with the status `ok` or `late` in the slots that ran, 0 to 1. Ports with the
+    /// status `down` do not count.
     pub complete: f64,
     /// Number of records that the output dropped.
     pub lost: u64,
-    /// Duration of a sweep: start of the slot to the last reply or expiry.
+    /// Duration of a sweep: from the start of the slot to the last reply or timeout.
     pub duration_ns: Summary,
     /// Time spent on decoding in a slot.
     pub decode_ns: Summary,
-    /// Sum of both. Decoding follows the sweep.
+    /// Sum of `duration_ns` and `decode_ns`. Decoding follows the sweep.
     pub total_ns: Summary,
 }
 
@@ -129,11 +131,11 @@ pub struct SweepReport {
     pub sweep: Distribution,
     /// Decoding times of all samplers.
     pub decode: Distribution,
-    /// Sums of both, of all samplers.
+    /// Sums of the duration of a sweep and its decoding time, of all samplers.
     pub total: Distribution,
-    /// Durations of compound queries by device kind, less the timer cost of each MAD.
-    pub compound: BTreeMap<String, Distribution>,
-    /// Timer cost of each sampler in nanoseconds.
+    /// Durations of compound queries by device kind. The timer cost of each MAD is subtracted.
+    pub compound: BTreeMap<&'static str, Distribution>,
+    /// Timer cost of each sampler in nanoseconds: the shortest time for one reading of its clock.
     pub clocks: BTreeMap<String, u64>,
 }
 
@@ -153,7 +155,8 @@ impl Sweeps {
         sums.decode.record(sweep.decode_ns);
         sums.total.record(sweep.duration_ns.saturating_add(sweep.decode_ns));
         sums.course.record(sweep.ts, sweep.duration_ns);
-        sums.ports += u64::from(sweep.ports);
+        // Ports of links that are down are not queried.
+        sums.ports += u64::from(sweep.ports.saturating_sub(sweep.down));
         sums.answered += u64::from(sweep.ok) + u64::from(sweep.late);
         sums.missed += sweep.slots_missed;
         sums.lost += sweep.lines_lost;
@@ -168,10 +171,7 @@ impl Sweeps {
             let help = "give complete files of `ibnet-sweep`, and check --from and --to".to_owned();
             return Err(AnalysisError::Nothing { what: "no `sweep` record in the time range".to_owned(), help });
         }
-        let mut compound: BTreeMap<String, Distribution> = BTreeMap::new();
-        for ((_, kind), values) in self.compound.finish(&self.clocks) {
-            compound.entry(kind).or_default().merge(&values);
-        }
+        let compound = self.compound.finish(&self.clocks);
         let (mut sweep, mut decode, mut total) = (Distribution::default(), Distribution::default(), Distribution::default());
         let (mut rows, mut courses) = (Vec::new(), Vec::new());
         for (Worker { sampler, ca, ca_port }, sums) in self.workers {
@@ -238,7 +238,7 @@ impl Fold for Sweeps {
     }
 }
 
-/// Keeps the least timer cost of a sampler.
+/// Keeps the smallest timer cost of a sampler.
 fn add_clock(clocks: &mut BTreeMap<String, u64>, sampler: &str, clock: Option<u64>) {
     let Some(ns) = clock else { return };
     clocks.entry(sampler.to_owned()).and_modify(|least| *least = ns.min(*least)).or_insert(ns);
@@ -251,7 +251,7 @@ mod tests {
 
     fn sweep(sampler: &str, ca_port: u8, ts: u64, duration_ns: u64, rest: &str) -> String {
         format!(
-            r#"{{"type":"sweep","ts":{ts},"slot":1,"sampler":"{sampler}","ca":"mlx5_0","ca_port":{ca_port},"duration_ns":{duration_ns},"decode_ns":500,"ports":10,"ok":8,"late":1,"timeout":1{rest}}}"#
+            r#"{{"type":"sweep","ts":{ts},"slot":1,"sampler":"{sampler}","ca":"mlx5_0","ca_port":{ca_port},"duration_ns":{duration_ns},"decode_ns":500,"ports":12,"ok":8,"late":1,"timeout":1,"down":2{rest}}}"#
         )
     }
 

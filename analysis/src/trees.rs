@@ -1,12 +1,12 @@
 //! Congestion trees: which port makes which other ports wait.
 //!
-//! A port *waits* if it has data to send and no credit from its peer. The peer has no buffer space:
-//! its input buffer is full of packets, and these packets wait for an output port of the same
-//! switch. There are two cases. Either the output port also waits, for the same reason. Or it sends
-//! at the full rate of its link, and is the *root* of the tree. So the search starts at each port
-//! that is full and does not wait. From there it follows the waiting ports back from switch to
-//! switch. A port that waits for an HCA is also a root, because the host receives its packets too
-//! slowly.
+//! A port *waits* (is *blocked*) if it has data to send and no credit from its peer. The peer has
+//! no buffer space: its input buffer is full of packets, and these packets wait for an output port
+//! of the same switch. There are two cases. Either the output port also waits, for the same reason.
+//! Or it sends at the full rate of its link, and is the *root* of the tree. So the search starts at
+//! each port that is full and does not wait. From there it follows the waiting ports back from
+//! switch to switch. A port that waits for an HCA is also a root, because the host receives its
+//! packets too slowly.
 //!
 //! Congestion changes over time. So the search runs for each interval separately, and the results
 //! are summed for each root.
@@ -41,10 +41,10 @@ impl Default for Limits {
 pub struct Trees {
     /// The trees, sorted by the time for which they blocked ports, longest first.
     pub trees: Vec<Tree>,
-    /// Ports that waited for each other in a circle without a root, and the time of waiting in
-    /// seconds.
+    /// Ports that waited for each other in a circle without a root. The value is the time for which
+    /// the port waited, in seconds.
     pub circles: BTreeMap<PortKey, f64>,
-    /// Time in which at least one port waited, in seconds.
+    /// Time during which at least one port waited, in seconds.
     pub seconds: f64,
     labels: BTreeMap<PortKey, PortLabel>,
 }
@@ -56,10 +56,10 @@ pub struct Tree {
     pub root: PortKey,
     /// Cause of the tree.
     pub cause: RootCause,
-    /// Time in which the tree existed, in seconds.
+    /// Time during which the tree existed, in seconds.
     pub seconds: f64,
-    /// Utilization of the root times the time, summed over `seconds`: the time that a full link
-    /// would need for the same data, in seconds.
+    /// Time that the link would need at its full data rate for the data that the root sent during
+    /// `seconds`, in seconds. It is the sum of utilization x duration of the intervals.
     pub used_seconds: f64,
     /// Time for which the root itself was blocked, in seconds.
     pub blocked_seconds: f64,
@@ -85,7 +85,7 @@ pub enum RootCause {
 /// A port that waited in a tree.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Branch {
-    /// The port that it waited for.
+    /// The port for which this port waited: the next one on the path to the root.
     pub next: PortKey,
     /// Number of links to the root.
     pub depth: usize,
@@ -93,8 +93,8 @@ pub struct Branch {
     pub seconds: f64,
     /// Time for which the port was blocked, in seconds.
     pub blocked_seconds: f64,
-    /// Utilization of the port times the time, summed over `seconds`: the time that a full link
-    /// would need for the same data, in seconds.
+    /// Time that the link would need at its full data rate for the data that the port sent during
+    /// `seconds`, in seconds. It is the sum of utilization x duration of the intervals.
     pub used_seconds: f64,
 }
 
@@ -109,7 +109,7 @@ pub struct TreeRow {
     pub link: String,
     /// Cause of the tree.
     pub why: RootCause,
-    /// Time in which the tree existed, in seconds.
+    /// Time during which the tree existed, in seconds.
     pub seconds: f64,
     /// Mean share of the data rate that the root used, 0 to 1.
     pub xmit_utilization: f64,
@@ -169,7 +169,7 @@ pub struct VictimRow {
     pub to: Option<PortName>,
     /// Whether the port belongs to an HCA.
     pub is_host: bool,
-    /// The port that it waited for.
+    /// The port for which this port waited: the next one on the path to the root.
     pub waits_for: PortName,
     /// Number of links to the root.
     pub depth: usize,
@@ -177,8 +177,8 @@ pub struct VictimRow {
     pub seconds: f64,
     /// Time for which the port was blocked, in seconds.
     pub blocked_seconds: f64,
-    /// Utilization of the port times the time, summed over `seconds`: the time that a full link
-    /// would need for the same data, in seconds.
+    /// Time that the link would need at its full data rate for the data that the port sent during
+    /// `seconds`, in seconds. It is the sum of utilization x duration of the intervals.
     pub used_seconds: f64,
 }
 
@@ -202,7 +202,8 @@ struct PortLoad {
 }
 
 impl Trees {
-    /// Finds all trees. The ports must have been read with several intervals of time.
+    /// Finds all trees. The input must have been read in several time intervals, because the search
+    /// runs for each interval.
     pub fn find(ports: &BTreeMap<PortKey, PortSummary>, limits: Limits) -> Self {
         let labels = ports.iter().map(|(key, port)| (*key, PortLabel::of(port))).collect();
         let mut found = Self { trees: Vec::new(), circles: BTreeMap::new(), seconds: 0.0, labels };
@@ -225,7 +226,7 @@ impl Trees {
     fn search(&mut self, loads: &BTreeMap<PortKey, PortLoad>, limits: Limits, trees: &mut BTreeMap<(PortKey, RootCause), Tree>) -> bool {
         let waits = |load: &PortLoad| load.blocked > limits.waits;
         let full = |load: &PortLoad| load.used > limits.full && !waits(load);
-        // The waiting ports by the device at the other end of their links.
+        // The waiting ports, grouped by the device at the other end of their links.
         let mut waiting: BTreeMap<Guid, Vec<PortKey>> = BTreeMap::new();
         for (key, load) in loads.iter().filter(|(_, load)| waits(load)) {
             waiting.entry(load.peer.0).or_default().push(*key);
@@ -260,8 +261,8 @@ impl Trees {
                 grow(*key, RootCause::Full, &mut explained);
             }
         }
-        // A waiting port that belongs to no tree yet becomes a root of unknown cause if no other
-        // port of the switch at the far end of its link waits or is full.
+        // Some waiting ports belong to no tree yet. Such a port becomes a root of unknown cause if
+        // no other port of the switch at the other end of its link waits or is full.
         let is_busy = |guid: Guid, except: PortKey| {
             let of_device = loads.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX)));
             of_device.into_iter().any(|(key, load)| *key != except && (waits(load) || full(load)))

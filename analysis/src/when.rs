@@ -19,7 +19,8 @@ impl Default for Zone {
 }
 
 impl Zone {
-    /// Returns the zone of this machine: `TZ`, or the system setting, or UTC.
+    /// Returns the time zone of this machine. It is the value of `TZ`, or else the system setting,
+    /// or else UTC.
     pub fn local() -> Self {
         Self(TimeZone::try_system().unwrap_or(TimeZone::UTC))
     }
@@ -33,8 +34,8 @@ impl Zone {
     /// nanoseconds.
     ///
     /// Accepts RFC 3339, `2026-11-21 12:00` and `12:00` in this zone, `-10m` and `+1h` relative to
-    /// now, `now`, and a number since 1970. The number of digits determines the unit: seconds,
-    /// milliseconds, microseconds or nanoseconds.
+    /// now, `now`, and a number that counts from 1970. The number of digits determines the unit:
+    /// seconds, milliseconds, microseconds or nanoseconds.
     ///
     /// # Errors
     /// Returns an error if the text has none of these forms.
@@ -78,7 +79,7 @@ impl Zone {
         zoned.and_then(|zoned| jiff::fmt::strtime::format(format, &zoned).ok()).unwrap_or_else(|| format!("{ns} ns"))
     }
 
-    /// Returns the name of the zone, if it has one, and its offset from UTC at a point in time.
+    /// Returns the name of the zone, if it has one, and its offset from UTC at this point in time.
     pub fn name(&self, ns: u64) -> String {
         let offset = self.format(ns, "UTC%:z").replace("UTC+00:00", "UTC");
         match self.0.iana_name() {
@@ -95,8 +96,9 @@ pub fn nanos(text: &str) -> Option<u64> {
     u64::try_from(length.as_nanos()).ok()
 }
 
-/// Parses a number since 1970. Up to eleven digits before the point are seconds (until the year
-/// 5138). With each three further digits, the unit is the next smaller one.
+/// Parses a number that counts from 1970. With up to eleven digits before the point, the unit is
+/// seconds (until the year 5138). With up to three more digits, the unit is milliseconds, and so
+/// on.
 fn epoch(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let unit = match whole.len() {

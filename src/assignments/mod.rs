@@ -29,8 +29,8 @@
 //! and belongs to one GUID within its subnet; no port is assigned twice within a role. The role is
 //! `primary` or `secondary`. [`Assignments::parse`] rejects a truncated file.
 //!
-//! This module has only the format. [`crate::partition`] converts a plan of the planner to
-//! assignments.
+//! This module contains only the file format. [`crate::partition`] converts a plan of the planner
+//! to assignments.
 
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -133,7 +133,7 @@ pub struct AssignedPeer {
     pub name: String,
 }
 
-/// The content of a file, with the digest of the file.
+/// The content of an assignments file, together with the digest of the file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Loaded {
     /// Content of the file.
@@ -201,7 +201,7 @@ pub enum AssignmentsError {
         nearest.as_ref().map(|name| format!("did you mean `{}`? ", Printable(name))).unwrap_or_default()
     ))]
     UnknownSampler {
-        /// Name that was given.
+        /// Host name that was given with `--sampler`.
         host: String,
         /// Most similar name in the file.
         nearest: Option<String>,
@@ -252,8 +252,8 @@ impl Assignments {
 
 impl Sampler {
     /// Divides the block into `parts` blocks, one for each HCA port of the host. The parts have
-    /// about equal numbers of ports. A device is never split, so two parts differ by at most one
-    /// device.
+    /// about equal numbers of ports. A device is never split, so the numbers differ by at most the
+    /// ports of one device.
     pub fn divided(&self, parts: usize) -> Vec<Self> {
         let Self { host, subnet, ca, ca_port, role, offset, .. } = self.clone();
         let mut shares = vec![Self { host, subnet, ca, ca_port, role, offset, port_count: 0, devices: Vec::new() }; parts];

@@ -43,7 +43,8 @@ impl Assignments {
             let line = (1..).zip(text.lines()).find(|(_, line)| line.trim_start().starts_with("version")).map_or(1, |(line, _)| line);
             AssignmentsError::Version { place: format!("{name}:{line}"), found }
         };
-        // Another version may have other fields. Its version is the better message.
+        // A file of another version may have other fields. In this case an error about the version
+        // is clearer.
         let assignments: Self = toml::from_str(text).map_err(|error| match toml::from_str(text) {
             Ok(Versioned { version }) if version != i64::from(VERSION) => other_version(version),
             _ => not_toml(error),
@@ -125,7 +126,7 @@ impl Table {
     }
 }
 
-/// Returns the line of an octet, from 1.
+/// Returns the number of the line that contains this octet, from 1.
 fn line_at(text: &str, byte: usize) -> usize {
     1 + text.bytes().take(byte).filter(|byte| *byte == b'\n').count()
 }

@@ -79,7 +79,7 @@ struct Quoted<'a>(&'a str);
 
 impl Display for Quoted<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        // Nearly all names: no character needs another kind of string or an escape.
+        // Fast path for nearly all names: no character needs an escape or another kind of string.
         let is_plain = self.0.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\'' | b'\\'));
         if is_plain {
             return write!(f, "\"{}\"", self.0);

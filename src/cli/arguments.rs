@@ -5,7 +5,7 @@ use std::process::ExitCode;
 /// Parses the arguments of a program. `--help`, `--version` and wrong arguments print a message.
 ///
 /// # Errors
-/// The exit code after such a message: 0 or 2.
+/// Returns the exit code after such a message: 0 or 2.
 pub fn arguments<A: clap::Parser>() -> Result<A, ExitCode> {
     A::try_parse().map_err(|error| {
         // If the terminal is closed, the message cannot be shown anywhere.

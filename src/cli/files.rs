@@ -31,7 +31,7 @@ pub fn name_of(path: &Path) -> String {
 /// Opens a file, or standard input for `-`, to read it line by line.
 ///
 /// # Errors
-/// The error of the operating system.
+/// Returns the error of the operating system.
 pub fn open(path: &Path) -> Result<Box<dyn BufRead>, InputError> {
     if is_dash(path) {
         return Ok(Box::new(io::stdin().lock()));
@@ -43,7 +43,7 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead>, InputError> {
 /// Reads a whole file, or standard input for `-`.
 ///
 /// # Errors
-/// The error of the operating system.
+/// Returns the error of the operating system.
 pub fn read(path: &Path) -> Result<Vec<u8>, InputError> {
     let mut bytes = Vec::new();
     let done = if is_dash(path) {

@@ -10,7 +10,7 @@ pub fn short_host_name() -> String {
 
 /// Returns a random number of the operating system, as the start of transaction IDs.
 pub fn random_seed() -> u64 {
-    // Linux fails only where the system call is blocked. Then a number from the clock is
+    // On Linux this fails only if the system call is blocked. Then a number from a weaker source is
     // sufficient.
     getrandom::u64().unwrap_or_else(|_| fastrand::u64(..))
 }

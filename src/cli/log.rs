@@ -9,12 +9,12 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use super::has_colours;
 
-/// Sends the log to standard error, filtered by `RUST_LOG`. Only a terminal gets times: a journal
-/// adds its own.
+/// Sends the log to standard error, filtered by `RUST_LOG`. Times are printed only on a terminal,
+/// because a journal adds its own times.
 ///
 /// `RUST_LOG` is a list of levels and of `target=level`, such as `ibnet=debug`. Filters by span or
-/// field are not supported: `EnvFilter` would need the crates of regular expressions. Without a
-/// valid list, the level is `info`.
+/// field are not supported, because they need additional crates (regular expressions). If the list
+/// is not valid, the level is `info`.
 pub fn log_to_stderr() {
     let given = env::var("RUST_LOG").ok().filter(|text| !text.is_empty()).and_then(|text| text.parse::<Targets>().ok());
     let default = || Targets::new().with_default(LevelFilter::INFO).with_target("async_nats", LevelFilter::OFF);
@@ -25,6 +25,6 @@ pub fn log_to_stderr() {
         .with_ansi(has_colours(&io::stderr()))
         .with_target(false);
     let registry = tracing_subscriber::registry().with(given.unwrap_or_else(default));
-    // A test may have set its own subscriber, which stays.
+    // A test may have set its own subscriber. In this case that subscriber stays in use.
     let _ = if io::stderr().is_terminal() { registry.with(format).try_init() } else { registry.with(format.without_time()).try_init() };
 }

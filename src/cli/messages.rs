@@ -12,7 +12,7 @@ use crate::types::Printable;
 const HEADING: &str = "error:";
 const RED_HEADING: &str = "\u{1b}[1;31merror:\u{1b}[0m";
 
-/// Columns of a line on a terminal.
+/// Largest number of columns of a line on a terminal.
 const WIDTH: usize = 80;
 
 /// Prints an error to standard error and returns exit code 1.
@@ -59,8 +59,8 @@ fn explain(error: &dyn Diagnostic) -> String {
     text
 }
 
-/// Appends a text after its heading. Further lines are indented, and control characters are
-/// escaped.
+/// Appends a text whose heading has already been written. Indents all lines except the first one,
+/// and escapes control characters.
 fn paragraph(to: &mut String, text: &str) {
     for (number, line) in text.lines().enumerate() {
         let lead = if number == 0 { " " } else { "      " };
@@ -83,8 +83,8 @@ fn wrapped(text: &str) -> String {
     text.lines().map(|line| fill(line.trim_end(), text_column(line)) + "\n").collect()
 }
 
-/// Returns the column of the text of a line: after the indentation, after a heading and several
-/// blanks, or after `error:`.
+/// Returns the column at which the text of a line begins. The text begins after the indentation,
+/// after a heading and several blanks, or after `error:`.
 fn text_column(line: &str) -> usize {
     const AFTER_HELP: usize = "help: ".len();
     let blanks = line.len() - line.trim_start_matches(' ').len();

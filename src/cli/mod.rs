@@ -24,7 +24,7 @@ pub use stdout::{colours_stdout, print, print_line};
 
 use std::io::IsTerminal;
 
-/// Returns whether a stream is a terminal that shows colours: not if `NO_COLOR` is set.
+/// Returns whether a stream is a terminal that shows colours. Returns false if `NO_COLOR` is set.
 fn has_colours(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// Creates a bar with a number of steps; `unit` names them.
+    /// Creates a bar with a number of steps. `unit` is the name of the steps, such as `slots`.
     pub fn new(steps: u64, unit: &str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template(&format!("{{wide_bar:.cyan/blue}} {{pos}} of {{len}} {unit}"));

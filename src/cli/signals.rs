@@ -15,7 +15,7 @@ impl Signals {
     /// Starts to receive the signals. Needs a tokio runtime.
     ///
     /// # Errors
-    /// The error of the operating system.
+    /// Returns the error of the operating system.
     pub fn new() -> io::Result<Self> {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
@@ -29,8 +29,8 @@ impl Signals {
     }
 }
 
-/// The signal that makes a service read its configuration again: SIGHUP. With a terminal the signal
-/// means that the terminal was closed, and it ends the program.
+/// The signal that makes a service read its configuration again: SIGHUP. If the program runs on a
+/// terminal, SIGHUP means that the terminal was closed. Then it ends the program.
 #[derive(Debug)]
 pub struct Hangups(Option<Signal>);
 
@@ -38,13 +38,13 @@ impl Hangups {
     /// Starts to receive the signal, unless standard error is a terminal. Needs a tokio runtime.
     ///
     /// # Errors
-    /// The error of the operating system.
+    /// Returns the error of the operating system.
     pub fn new() -> io::Result<Self> {
         let service = !io::stderr().is_terminal();
         Ok(Self(service.then(|| signal(SignalKind::hangup())).transpose()?))
     }
 
-    /// Returns a receiver that receives nothing: SIGHUP ends the program.
+    /// Returns a receiver that never receives a signal. Then SIGHUP ends the program.
     pub fn none() -> Self {
         Self(None)
     }

@@ -1,4 +1,4 @@
-//! Writes output files, which are replaced in one step.
+//! Writes output files. An existing file is replaced in one step.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use super::{is_dash, print};
 /// Mode of a new file, before the umask applies.
 const NEW_FILE_MODE: u32 = 0o666;
 
-/// Error of an output file that cannot be written. An older file at its path is unchanged.
+/// Error of an output file that cannot be written. An older file at this path is not changed.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("cannot write {}", path.display())]
 #[diagnostic(help("give a path in a directory that you may write to and that has free space, or `-` for standard output"))]
@@ -25,7 +25,7 @@ pub struct OutputError {
     pub source: io::Error,
 }
 
-/// Output that is written but not yet at its path: an older file stays unchanged until
+/// Output that is not yet at its path. An older file at this path stays unchanged until
 /// [`Staged::commit`].
 ///
 /// A regular file is written next to its path and then renamed, so that readers never see a partial
@@ -48,13 +48,13 @@ impl<'a> Staged<'a> {
     /// Writes a regular file next to its path. Most errors occur here, before any file is replaced.
     ///
     /// # Errors
-    /// The error of the operating system: missing directory, permissions, no space.
+    /// Returns the error of the operating system: missing directory, permissions, no space.
     pub fn new(path: &Path, bytes: &'a [u8]) -> Result<Self, OutputError> {
         let failed = |source| OutputError { path: path.to_owned(), source };
         if is_dash(path) {
             return Ok(Self { path: path.to_owned(), content: Content::Direct(bytes) });
         }
-        // The target of a symbolic link is replaced, not the link.
+        // For a symbolic link, its target is replaced, not the link itself.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let old = fs::metadata(&path).ok();
         if old.as_ref().is_some_and(|old| !old.is_file() && !old.is_dir()) {
@@ -71,10 +71,11 @@ impl<'a> Staged<'a> {
         Ok(Self { path, content: Content::Beside(file) })
     }
 
-    /// Moves the output to its path. A closed reader of standard output is not an error.
+    /// Moves the output to its path. If the reader of standard output is closed, this is not an
+    /// error.
     ///
     /// # Errors
-    /// The error of the operating system.
+    /// Returns the error of the operating system.
     pub fn commit(self) -> Result<(), OutputError> {
         let Self { path, content } = self;
         let done = match content {
@@ -86,7 +87,8 @@ impl<'a> Staged<'a> {
     }
 }
 
-/// Creates an empty file in the directory of `path`: a rename cannot cross file systems.
+/// Creates an empty file in the directory of `path`. It is in the same directory because a rename
+/// cannot cross file systems.
 fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));

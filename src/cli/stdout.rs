@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use super::{OutputError, has_colours};
 
-/// Writes to standard output. A closed reader is not an error.
+/// Writes to standard output. If the reader has closed the pipe, this is not an error.
 ///
 /// # Errors
-/// The error of the operating system.
+/// Returns the error of the operating system.
 pub fn print(bytes: &[u8]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
@@ -16,15 +16,16 @@ pub fn print(bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Writes a line to standard output. A closed reader is not an error.
+/// Writes a line to standard output. If the reader has closed the pipe, this is not an error.
 ///
 /// # Errors
-/// The error of the operating system.
+/// Returns the error of the operating system.
 pub fn print_line(line: &str) -> Result<(), OutputError> {
     print(format!("{line}\n").as_bytes()).map_err(|source| OutputError { path: "standard output".into(), source })
 }
 
-/// Returns whether standard output is a terminal that shows colours: not if `NO_COLOR` is set.
+/// Returns whether standard output is a terminal that shows colours. Returns false if `NO_COLOR` is
+/// set.
 pub fn colours_stdout() -> bool {
     has_colours(&io::stdout())
 }

@@ -55,7 +55,7 @@ pub enum ConfigError {
     Value {
         /// `FILE:LINE: `, or an empty string if the value is not from the file.
         place: String,
-        /// The key, after the name of its table and a dot.
+        /// The key. The name of its table and a dot come before it.
         key: &'static str,
         /// Index of the `[[output]]` table that has the key.
         table: Option<usize>,
@@ -110,7 +110,8 @@ impl ConfigError {
             Self::Value { place, key, table, found, .. } => {
                 let (inside, key) = match key.split_once('.') {
                     Some(parts) => parts,
-                    // The value is the name of a key that this [[output]] table must not have.
+                    // Here `found` is the name of a key that is not permitted in this [[output]]
+                    // table.
                     None if table.is_some() => (*key, found.as_str()),
                     None => ("", *key),
                 };
@@ -130,7 +131,7 @@ impl ConfigError {
         self
     }
 
-    /// Sets the index of the `[[output]]` table that the error is about.
+    /// Sets the index of the `[[output]]` table to which the error belongs.
     #[must_use]
     pub(super) fn in_table(mut self, index: usize) -> Self {
         match &mut self {
@@ -156,7 +157,7 @@ fn remedy(key: &str) -> String {
     format!("set {key} in ibnet.toml{flag}; ibnet.toml.example lists every key with its unit and default")
 }
 
-/// Returns the error for a value that is not as expected.
+/// Returns the error for a value that does not have the expected form.
 pub(super) fn value(key: &'static str, found: &impl ToString, expected: &str) -> ConfigError {
     ConfigError::Value { place: String::new(), key, table: None, found: found.to_string(), expected: expected.to_owned() }
 }

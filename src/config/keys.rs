@@ -37,7 +37,7 @@ pub(super) fn explain(message: &str, line: &str) -> String {
     format!("cannot read this line: {message}")
 }
 
-/// Describes a type of serde.
+/// Describes a type that serde expects, in words.
 fn expected_in_words(expected: &str) -> &str {
     match expected {
         "usize" | "u64" | "u32" | "u16" | "u8" => "a whole number, 0 or more",
@@ -51,7 +51,7 @@ fn expected_in_words(expected: &str) -> &str {
     }
 }
 
-/// Describes a value of serde, without its type if the value shows the type.
+/// Describes a value as serde found it. Leaves out the type if the value itself shows it.
 fn found_in_words(found: &str) -> &str {
     let value = found.strip_prefix("string ").or_else(|| found.split_once('`').map(|(_, value)| value.trim_end_matches('`')));
     match found {
@@ -96,8 +96,8 @@ pub fn show(raw: &Raw, text: Option<(&str, &str)>, flags: &[&str]) -> String {
 
 /// Returns the line of a key in a file, counted from 1.
 ///
-/// `table` is the name of the key's table, or empty. `index` selects one of several tables of that
-/// name (`[[output]]`).
+/// `table` is the name of the key's table, or empty. `index` selects one of several tables with
+/// this name (`[[output]]`).
 pub(super) fn line_of(text: &str, table: &str, index: Option<usize>, key: &str) -> Option<usize> {
     let file = DeTable::parse(text).ok()?;
     let found = |keys: &DeTable<'_>| Some(line_at(text, keys.get_key_value(key)?.0.span().start));
@@ -115,7 +115,7 @@ pub(super) fn line_of(text: &str, table: &str, index: Option<usize>, key: &str) 
     }
 }
 
-/// Returns the line of an octet, counted from 1.
+/// Returns the number of the line that contains this octet, counted from 1.
 pub(super) fn line_at(text: &str, octet: usize) -> usize {
     text.bytes().take(octet).filter(|byte| *byte == b'\n').count() + 1
 }

@@ -25,8 +25,8 @@ pub enum Outputs {
 
 /// A table `[[output]]`.
 ///
-/// A key that is not set has the default of `ibnet.toml.example`. A key that the type does not have
-/// is an error.
+/// A key that is not set has the default of `ibnet.toml.example`. A key that belongs to another
+/// type is an error.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Table {
@@ -63,7 +63,8 @@ pub struct Table {
     /// Path of a file with NATS credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials: Option<String>,
-    /// Path of the certificates of authorities that may have signed the certificate of the server.
+    /// Path of a file with certificates of authorities. One of them must have signed the
+    /// certificate of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<String>,
     /// Path of the client certificate.
@@ -80,7 +81,7 @@ pub struct Table {
 /// Keys of every type.
 const OF_ALL: [&str; 2] = ["type", "buffer_mib"];
 
-/// The types, and the keys that only some types have.
+/// The types. Each type has the keys that not all types have.
 const TYPES: [(&str, &[&str]); 5] = [
     ("stdout", &[]),
     ("file", &["path", "rotate_mib", "rotate_every", "compress", "keep"]),
@@ -112,8 +113,8 @@ impl Default for Outputs {
     }
 }
 
-// serde's own implementation for untagged enums loses the message and the line of an error in a
-// table.
+// This implementation is necessary because serde's own one for untagged enums loses the message and
+// the line of an error in a table.
 impl<'de> Deserialize<'de> for Outputs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct PathOrTables;
@@ -283,7 +284,8 @@ mod tests {
         raw.output.check().map_err(|error| error.to_string())
     }
 
-    /// Returns the tables of the example: the lines that begin with `#` and no blank.
+    /// Returns the tables of the example. These are the lines that begin with `#`, without a blank
+    /// after it.
     fn example() -> Vec<Table> {
         let lines: Vec<_> =
             EXAMPLE.lines().filter_map(|line| line.strip_prefix('#')).filter(|line| !line.is_empty() && !line.starts_with(' ')).collect();

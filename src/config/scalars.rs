@@ -30,7 +30,8 @@ pub enum Ca {
     Many(Vec<String>),
 }
 
-// serde's own implementation for untagged enums reports only that no variant matches.
+// This implementation is necessary because serde's own one for untagged enums reports only that no
+// variant matches.
 impl<'de> Deserialize<'de> for Sl {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct NumberOrWord;
@@ -84,7 +85,8 @@ impl<'de> Deserialize<'de> for Ca {
 }
 
 impl Sl {
-    /// Returns whether each device has the service level of its path record.
+    /// Returns whether the key has the value `path`: the service level of each device comes from
+    /// its path record.
     pub(super) fn is_path(&self) -> bool {
         matches!(self, Self::Word(word) if word == "path")
     }

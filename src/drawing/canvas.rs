@@ -16,8 +16,8 @@ pub fn px(length: f64) -> String {
     format!("{length:.0}")
 }
 
-/// Escapes a name and shortens it to `most` characters. The middle is left out, because names
-/// differ at their ends.
+/// Escapes a name and shortens it to `most` characters. The middle of the name is left out, because
+/// names usually differ at the beginning or the end.
 pub fn shortened(name: &str, most: usize) -> String {
     let shown: Vec<_> = Printable(name.trim()).to_string().chars().collect();
     if shown.len() <= most {

@@ -1,8 +1,8 @@
-//! Puts switches in rows. Each tier has one row, and the highest tier is on top. Within a row, a
-//! switch is near its neighbours of other rows.
+//! Arranges switches in rows. Each tier has one row, and the highest tier is on top. Within a row,
+//! a switch is close to its neighbours in other rows.
 //!
 //! A row that is too long for the page is broken into lines of equal length. In a fabric without
-//! tiers, each row is a distance from a switch at the edge.
+//! tiers, the row of a switch is its distance from a switch at the edge.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub struct Net<'a> {
     /// Name and tier of each switch: tier 1 for a leaf switch, 0 if no leaf switch can be reached.
     pub switches: Vec<(&'a str, u16)>,
-    /// Pairs of indices in [`Net::switches`].
+    /// Links, as pairs of indices in [`Net::switches`].
     pub links: Vec<(usize, usize)>,
 }
 
@@ -50,8 +50,8 @@ impl Layout {
     }
 }
 
-/// Returns the largest number of switches in a line. The picture is then about twice as wide as
-/// high.
+/// Returns the largest number of switches in a line. With this number, the picture is about twice
+/// as wide as high.
 fn columns(switches: usize) -> usize {
     ((4 * switches) as f64).sqrt().ceil().clamp(16.0, 40.0) as usize
 }
@@ -95,12 +95,12 @@ fn rows(net: &Net<'_>, neighbours: &[Vec<usize>]) -> Vec<(String, Vec<usize>)> {
     if first.is_some() { rows.collect() } else { rows.rev().collect() }
 }
 
-/// Returns a switch at the edge. It is the farthest one from a switch that is itself the farthest
-/// one from the first switch.
+/// Returns a switch at the edge. The function first finds the switch that is farthest from the
+/// first switch. The result is the switch that is farthest from that one.
 fn edge(neighbours: &[Vec<usize>]) -> usize {
     let farthest = |from: usize| {
         let steps = steps(from, neighbours);
-        // The first one of equally far switches.
+        // If several switches are equally far, this selects the first one.
         (0..steps.len()).rev().filter(|switch| steps[*switch] != u32::MAX).max_by_key(|switch| steps[*switch]).unwrap_or(from)
     };
     farthest(farthest(0))
@@ -129,7 +129,7 @@ fn order(rows: &mut [Vec<usize>], neighbours: &[Vec<usize>]) {
     let mut row_of = vec![0; neighbours.len()];
     let mut place = vec![0.0; neighbours.len()];
     let put = |row: &[usize], place: &mut [f64]| {
-        // All rows have the same width, for any number of switches.
+        // Positions are relative to the row, as if all rows had the same width.
         row.iter().enumerate().for_each(|(at, switch)| place[*switch] = (at as f64 + 0.5) / row.len() as f64);
     };
     for (number, row) in rows.iter().enumerate() {
@@ -143,7 +143,7 @@ fn order(rows: &mut [Vec<usize>], neighbours: &[Vec<usize>]) {
             let mean = |switch: usize| {
                 let others = neighbours[switch].iter().filter(|other| towards(**other)).map(|other| place[*other]);
                 let (sum, count) = others.fold((0.0, 0), |(sum, count), at| (sum + at, count + 1));
-                // Rounded, so that the order of summation does not matter.
+                // The mean is rounded, so that the order of summation does not matter.
                 if count == 0 { place[switch] } else { (sum / f64::from(count) * 1e6).round() / 1e6 }
             };
             let mut keyed: Vec<_> = rows[number].iter().map(|switch| (mean(*switch), *switch)).collect();

@@ -12,18 +12,18 @@ const GAP: f64 = 16.0;
 const TRACKS: usize = 5;
 /// Distance between two of these positions.
 const TRACK: f64 = 2.5;
-/// Space between the lines of a row, without and with links within the row.
+/// Space between the lines of a row: first without links within the row, then with such links.
 const LINE_GAP: (f64, f64) = (22.0, 50.0);
-/// Space between rows: a constant, and a part for each column of the widest line, so that links are
-/// not too flat.
+/// Space between rows: a constant, and an additional space for each column of the widest line. So
+/// the links of a wide picture are not too flat.
 const ROW_GAP: (f64, f64) = (80.0, 5.0);
 /// Margin of the page.
 pub const MARGIN: f64 = 24.0;
 /// Width of the titles of the rows.
 const TITLES: f64 = 104.0;
-/// Height above the first row.
+/// Height of the area above the first row.
 pub const HEAD: f64 = 78.0;
-/// Largest height of a line between two boxes of the same line above these boxes.
+/// Largest height of an arc above the boxes. An arc is the link between two boxes of the same line.
 const HIGHEST_ARC: f64 = 60.0;
 /// Number of characters of a name that fit in a box.
 pub const NAME: usize = 13;
@@ -74,7 +74,7 @@ impl Sheet {
         Self { places, labels: labels(&names), layout, lines }
     }
 
-    /// Returns the width of the page, at least `least`.
+    /// Returns the width of the page. It is at least `least`.
     pub fn width(&self, least: f64) -> f64 {
         (2.0 * MARGIN + TITLES + self.layout.columns as f64 * (BOX.0 + GAP)).max(least)
     }
@@ -192,7 +192,7 @@ fn places(net: &Net<'_>, layout: &Layout, space: &[f64]) -> Vec<(f64, f64)> {
     places
 }
 
-/// Returns the texts of the boxes: the names, or for long names the parts in which they differ.
+/// Returns the texts of the boxes. A long name is shortened to the part in which the names differ.
 fn labels(names: &[&str]) -> Vec<String> {
     let names: Vec<Vec<char>> = names.iter().map(|name| Printable(name.trim()).to_string().chars().collect()).collect();
     let whole = |name: &Vec<char>| name.iter().collect::<String>();
@@ -205,7 +205,8 @@ fn labels(names: &[&str]) -> Vec<String> {
     let shortest = long.iter().map(|name| name.len()).min().unwrap_or(0);
     let head = (0..shortest).take_while(|at| all_same(&|name| name.get(*at).copied())).count();
     let tail = (0..shortest - head).take_while(|at| all_same(&|name| name.get(name.len() - 1 - at).copied())).count();
-    // The remaining space shows the end of the common beginning: `rack1` is clearer than `1`.
+    // If space remains, it shows the end of the common beginning, because `rack1` is clearer than
+    // `1`.
     let widest = long.iter().map(|name| name.len() - head - tail).max().unwrap_or(0);
     let head = head.saturating_sub(NAME.saturating_sub(widest + 2));
     let apart = |name: &Vec<char>| {

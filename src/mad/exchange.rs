@@ -24,7 +24,7 @@ pub struct Target {
     pub sl: u8,
     /// Index into the P_Key table of the sending port.
     pub pkey_index: u16,
-    /// Time from the sending of the MAD to the moment at which the transport stops waiting.
+    /// Time for which the transport waits for the reply, counted from the sending of the MAD.
     pub give_up: Duration,
 }
 
@@ -50,9 +50,9 @@ const DEFAULT_PKEY: u16 = 0xffff;
 const FULL_MEMBER: u16 = 0x8000;
 
 /// Returns the index of a P_Key with which the port can reach an agent in the partition of `pkey`.
-/// This is `own_index` if the P_Key there matches, or else the first match in `table`. Returns
-/// `None` if no P_Key matches. If the table is empty, the port counts as having only the default
-/// P_Key 0xffff, at `own_index`.
+/// This is `own_index` if the P_Key at this index matches `pkey`, or else the index of the first
+/// match in `table`. Returns `None` if no P_Key matches. If the table is empty, the port counts as
+/// having only the default P_Key 0xffff, at `own_index`.
 ///
 /// Two P_Keys match if their lower 15 bits are equal and at least one of them has the bit for full
 /// membership. The P_Key can come from a redirect. If its lower 15 bits are 0, it names no

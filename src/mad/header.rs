@@ -99,14 +99,17 @@ impl MadStatus {
     pub const OK: Self = Self(0);
     /// The agent is busy and discarded the request. The request can be sent again.
     pub const BUSY: Self = Self(0x0001);
-    /// Another agent answers such requests. The data area of the reply names this agent.
+    /// Another agent answers such requests. The data area of the reply has the address of this
+    /// agent.
     pub const REDIRECT: Self = Self(0x0002);
-    /// The agent does not support the attribute, or this method for it.
+    /// The agent does not support the attribute, or not with this method.
     pub const UNSUPPORTED_ATTRIBUTE: Self = Self(0x000c);
-    /// A value in the attribute or its modifier is invalid, such as a PortSelect without a port.
+    /// A value in the attribute or in its modifier is invalid. An example is a PortSelect for a
+    /// port that does not exist.
     pub const INVALID_VALUE: Self = Self(0x001c);
 
-    /// Returns whether the status has no error, including its class-specific upper half.
+    /// Returns whether the status reports no error. Its upper half, which is specific to the class,
+    /// must be 0 too.
     pub const fn is_ok(self) -> bool {
         self.0 == 0
     }
@@ -116,7 +119,7 @@ impl MadStatus {
         self.0 & 2 != 0 && self.code() == 0
     }
 
-    /// Returns bits 2 to 4, the reason of a refusal, or 0 without a refusal.
+    /// Returns bits 2 to 4. They are the reason if the agent refused the request, and 0 otherwise.
     pub const fn code(self) -> u8 {
         ((self.0 >> 2) & 7) as u8
     }

@@ -6,7 +6,7 @@
 //!
 //! - performance management ([`pma`]) reads counters;
 //! - subnet management ([`smp`]) verifies which device answers, and reads the state of links;
-//! - subnet administration ([`sa`]) asks the subnet manager for the address of a device.
+//! - subnet administration ([`sa`]) asks the subnet manager for the path to a device.
 //!
 //! The functions take and return values in the byte order of the host. Decoding never panics.
 //! Encoding writes all 256 octets, so a caller can reuse a buffer without clearing it.

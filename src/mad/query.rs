@@ -4,7 +4,7 @@ use super::header::{Header, METHOD_GET_RESP, MadStatus};
 use super::{MAD_LEN, Mad, pma, sa, smp};
 use crate::types::Tid;
 
-/// /// A request of one of the three classes.
+/// A request of one of the three classes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Query {
     /// Performance management: counters and capabilities.
@@ -15,10 +15,11 @@ pub enum Query {
     Sa(sa::Query),
 }
 
-/// Reason why a MAD does not answer a query. Its construction allocates no memory.
+/// Reason why a MAD does not answer a query. Creating this value allocates no memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadReply {
-    /// The MAD does not have 256 octets, or is shorter than the requested record.
+    /// The MAD does not have 256 octets. A reply of subnet administration may be shorter, but not
+    /// shorter than the requested record.
     #[error("{0} octets instead of 256")]
     Length(usize),
     /// The MAD has another management class, or another version of the class.
@@ -32,10 +33,10 @@ pub enum BadReply {
     /// The MAD is not a response.
     #[error("method {0:#04x} instead of GetResp")]
     Method(u8),
-    /// The MAD has another attribute.
+    /// The MAD has another attribute than the query.
     #[error("attribute {0:#06x} instead of the requested one")]
     Attribute(u16),
-    /// The MAD is for another port.
+    /// The MAD is for another port than the query.
     #[error("PortSelect {0} instead of the requested one")]
     PortSelect(u8),
     /// The MAD is a reply to this query, with an error status or a redirection.
@@ -78,7 +79,7 @@ impl Query {
     /// Returns [`BadReply::Status`] if the agent refused or redirected the query. Returns another
     /// variant if the MAD does not answer this query.
     pub fn check(&self, mad: &Mad, len: usize) -> Result<(), BadReply> {
-        // A subnet manager may cut the MAD after the record.
+        // A subnet manager may send a MAD that ends directly after the record.
         let least = if matches!(self, Self::Sa(_)) { sa::RECORD_END } else { MAD_LEN };
         if !(least..=MAD_LEN).contains(&len) {
             return Err(BadReply::Length(len));

@@ -1,9 +1,9 @@
 //! Subnet administration, class 0x03 (IBA vol. 1, 15.2). This class is a service of the subnet
-//! manager. ibnet reads one attribute, PathRecord. It contains the LID of a port and the service
+//! manager. ibnet reads one attribute, PathRecord. It contains the LID of a port, and the service
 //! level of the path to this port.
 //!
-//! A single record fits into one MAD. So ibnet does not use the segmentation of this class (RMPP).
-//! The attribute begins at octet 56 of the MAD.
+//! A single record fits into one MAD. So ibnet does not use RMPP, which splits longer replies of
+//! this class into several MADs. The attribute begins at octet 56 of the MAD.
 
 use super::header::{HEADER_LEN, Header, METHOD_GET, MadStatus};
 use super::{MAD_LEN, Mad};

@@ -1,8 +1,8 @@
 //! Subnet management, class 0x01, routed by LID (IBA vol. 1, 14.2). ibnet reads the identity of a
 //! device and the state of its links. It sends only Get requests.
 //!
-//! No other MADs of ibnet use queue pair 0 and VL15. Queue pair 0 is unreliable and has no flow
-//! control. A device that requires an M_Key drops these MADs without a reply.
+//! These are the only MADs of ibnet that use queue pair 0 and VL15. Queue pair 0 is unreliable and
+//! has no flow control. A device that requires an M_Key drops these MADs without a reply.
 //!
 //! The attribute begins at octet 64 of the MAD, as in performance management, and has 64 octets.
 //! Tables of the same type as in [`pma`](super::pma) declare its fields.
@@ -82,7 +82,7 @@ const DEVICE_ID: Field = Field::new("DeviceID", "device_id", 240, 16);
 const LOCAL_PORT: Field = Field::new("LocalPortNum", "local_port_num", 288, 8);
 const VENDOR_ID: Field = Field::new("VendorID", "vendor_id", 296, 24);
 
-/// The fields of NodeInfo that [`NodeInfo`] has.
+/// The fields of the attribute that [`NodeInfo`] contains.
 pub static NODE_INFO_FIELDS: [Field; 8] = [NODE_TYPE, NUM_PORTS, SYSTEM_GUID, NODE_GUID, PORT_GUID, DEVICE_ID, LOCAL_PORT, VENDOR_ID];
 
 impl NodeInfo {
@@ -148,7 +148,7 @@ pub struct PortInfo {
     pub width: u8,
     /// PortState: 1 down, 2 initialising, 3 armed, 4 active.
     pub state: u8,
-    /// LinkSpeedActive: 1, 2, 4 for SDR, DDR, QDR; 4 also for FDR10.
+    /// LinkSpeedActive: 1, 2, 4 for SDR, DDR, QDR. FDR10 also has the value 4.
     pub speed: u8,
     /// LinkSpeedExtActive: 1, 2, 4, 8 for FDR, EDR, HDR, NDR.
     pub speed_ext: u8,
@@ -163,7 +163,7 @@ const SPEED_ACTIVE: Field = Field::new("LinkSpeedActive", "link_speed_active", 2
 const SPEED_EXT2_ACTIVE: Field = Field::new("LinkSpeedExtActive2", "link_speed_ext_active2", 449, 2);
 const SPEED_EXT_ACTIVE: Field = Field::new("LinkSpeedExtActive", "link_speed_ext_active", 496, 4);
 
-/// The fields of PortInfo that [`PortInfo`] has.
+/// The fields of the attribute that [`PortInfo`] contains.
 pub static PORT_INFO_FIELDS: [Field; 6] = [CAPABILITY_MASK, WIDTH_ACTIVE, PORT_STATE, SPEED_ACTIVE, SPEED_EXT2_ACTIVE, SPEED_EXT_ACTIVE];
 
 /// Bit of PortInfo.CapabilityMask: LinkSpeedExtActive is valid.
@@ -207,7 +207,7 @@ impl PortInfo {
     /// CapabilityMask of the port, or of port 0 of its switch. This mask decides which of the three
     /// speed fields is valid.
     ///
-    /// FDR10 appears as QDR. Only an attribute of the vendor distinguishes the two.
+    /// FDR10 appears as QDR. Only an attribute of the vendor distinguishes FDR10 from QDR.
     pub fn rate(&self, capability_mask: u32) -> LinkRate {
         let width = match self.width {
             1 => "1x",
@@ -233,7 +233,8 @@ impl PortInfo {
         LinkRate::new(width, speed)
     }
 
-    /// Returns the codes of a rate, and a mask that makes the codes valid. An unknown word gives 0.
+    /// Returns the codes of a rate, and a CapabilityMask that makes the codes valid. The code of an
+    /// unknown word is 0.
     pub fn of_rate(rate: &LinkRate, state: u8) -> Self {
         let width = match &*rate.width {
             "1x" => 1,

@@ -21,7 +21,7 @@ use crate::types::{Guid, NodeKind, Printable};
 pub(super) struct Fabric {
     pub(super) last_slots: Vec<LastSlot>,
     pub(super) peers: Arc<Peers>,
-    /// Whether ports are encoded for which a worker is the secondary sampler.
+    /// Whether the ports of secondary samplers are encoded.
     pub(super) with_secondary: bool,
 }
 
@@ -177,7 +177,7 @@ impl<'a> PortsOfKind<'a> {
         self.labelled_gauge(name, help, &["guid", "port", self.kind.as_str()], value, encoder)
     }
 
-    /// Encodes a gauge with those labels of a port that are listed in `keys`.
+    /// Encodes a gauge of a port. It gets the labels of the port that are listed in `keys`.
     fn labelled_gauge(
         &self,
         name: &str,
@@ -197,7 +197,7 @@ impl<'a> PortsOfKind<'a> {
         Ok(())
     }
 
-    /// Encodes the info metrics that dashboards join on: names, LIDs and peers.
+    /// Encodes the info metrics: names, LIDs and peers. Dashboards join other metrics with them.
     ///
     /// Their values come from the plan. So they exist even if a device does not answer.
     fn infos(&self, peers: &Peers, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -243,7 +243,7 @@ impl Fabric {
         with(&labels, SAMPLER, Printable(&snapshot.sampler).to_string())
     }
 
-    /// Encodes the gauges of ports that no other exporter has.
+    /// Encodes the gauges of ports that exist only in ibnet.
     fn port_gauges(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         type Value = fn(&Port) -> Option<f64>;
         let families: [(&str, &str, Value); 8] = [
@@ -277,7 +277,7 @@ impl Fabric {
             for LastSlot { snapshot, is_fresh } in self.slots_with_ports() {
                 for port in &snapshot.ports {
                     let value = match name {
-                        // The only metric of a port that does not answer.
+                        // This is the only metric of a port that does not answer.
                         "ibnet_port_up" => Some(if *is_fresh { value(port).unwrap_or_default() } else { 0.0 }),
                         _ => value(port).filter(|_| *is_fresh && port.is_up),
                     };
@@ -392,8 +392,8 @@ impl Fabric {
     }
 }
 
-/// Returns the labels of a port: the key (GUID and port number), then the name of its node. The
-/// ports of a secondary also have its role.
+/// Returns the labels of a port: the key (GUID and port number), then the name of its node. If the
+/// worker is a secondary sampler, there is also a label with the role.
 fn labels(snapshot: &Snapshot, port: &Port) -> Labels {
     let identity = &port.identity;
     let node = Printable(&identity.node).to_string();
@@ -412,7 +412,7 @@ fn with(labels: &Labels, key: &'static str, value: String) -> Labels {
     labels.iter().cloned().chain([(key, value)]).collect()
 }
 
-/// Returns the abbreviation that `ibnetdiscover -p` prints.
+/// Returns the abbreviation of a kind as `ibnetdiscover -p` prints it.
 fn type_of(kind: NodeKind) -> &'static str {
     match kind {
         NodeKind::Switch => "SW",

@@ -6,14 +6,15 @@
 //!    and swaps a pointer. Workers and scrapes never wait for each other. The text of a slot is
 //!    made once, and all scrapes use it.
 //! 2. **Old values are never served.** A counter that is not queried in every slot is served until
-//!    it is due again. A port that did not answer in the last slot has none of these counters, only
-//!    `ibnet_port_up 0`. If the next slot of a worker is overdue, all of its ports have no counters,
-//!    and its `ibnet_up` is 0.
-//! 3. **A port counts once.** The ports of which a worker is the secondary sampler are served on
-//!    request only, with the label `role`.
-//! 4. **Counters have the values of the devices.** They are cumulative, and data is in octets.
-//!    Other tools sometimes clear them. Their names are those of existing exporters, so that
-//!    existing dashboards work. `docs/metrics.md` lists the names.
+//!    the slot in which it is queried again. A port that did not answer in the last slot has no
+//!    counters. Its `ibnet_port_up` is 0. If the next slot of a worker is overdue, all of its ports
+//!    have no counters, and its `ibnet_up` is 0.
+//! 3. **A port counts once.** The ports of a secondary sampler are served only if the configuration
+//!    requests it. They have the label `role`.
+//! 4. **Counters have the values of the devices.** They are cumulative, and data is in octets. They
+//!    can decrease, because other tools sometimes clear the counters of a device. Their names are
+//!    those of existing exporters, so that existing dashboards work. `docs/metrics.md` lists the
+//!    names.
 //! 5. **Access depends on the address.** Every user of this host can read metrics at a loopback
 //!    address. Any other address requires TLS and a password.
 //!
@@ -55,13 +56,13 @@ pub struct Metrics {
     workers: Mutex<Vec<snapshot::Shared>>,
     peers: Mutex<Arc<Peers>>,
     clock: Clock,
-    /// Whether ports are served for which a worker is the secondary sampler.
+    /// Whether the ports of workers with the secondary role are served.
     with_secondary: bool,
     rendered: Mutex<RenderedText>,
 }
 
-/// The text that was made last, and the slots in it. Each slot has its publication time, and a mark
-/// whether it was fresh.
+/// The last text, and the slots in it. For each slot: the time of its publication, and whether it
+/// was fresh.
 #[derive(Default)]
 struct RenderedText {
     slots: Vec<(Duration, bool)>,
@@ -75,8 +76,8 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// Creates metrics without workers. `clock` returns the times of publication. It must not go
-    /// backwards. `with_secondary` adds the ports of which a worker is the secondary sampler.
+    /// Creates metrics without workers. `clock` returns the times of publication. These times must
+    /// not decrease. `with_secondary` adds the ports of workers with the secondary role.
     pub fn new(peers: Peers, with_secondary: bool, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self {
             workers: Mutex::default(),
@@ -87,7 +88,7 @@ impl Metrics {
         })
     }
 
-    /// Adds a worker. Scrapes get its slots from the first one on, until the handle is dropped.
+    /// Adds a worker. Scrapes get the slots of the worker until the returned handle is dropped.
     pub fn worker(self: &Arc<Self>) -> WorkerMetrics {
         let (worker, shared) = WorkerMetrics::new(Arc::clone(self));
         lock(&self.workers).push(shared);
@@ -158,8 +159,8 @@ impl LastSlot {
     }
 }
 
-/// Locks a mutex, even if it is poisoned. Under these locks, values are only moved or copied. So a
-/// panic cannot leave a value that is changed only in part.
+/// Locks a mutex, even if it is poisoned. While these locks are held, values are only moved or
+/// copied. So a panic cannot leave a partly changed value.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -38,7 +38,8 @@ const NAMES: [(&str, &str); 25] = [
     ("port_rcv_flow_pkts", "port_receive_flow_packets"),
 ];
 
-/// A counter that `infiniband_exporter` spells differently, and its spelling; both are served.
+/// A counter that `infiniband_exporter` spells differently, and the spelling of that exporter. Both
+/// names are served.
 pub(super) const SECOND_SPELLING: (&str, &str) = ("port_dlid_mapping_errors", "port_dli_mapping_errors");
 
 /// Returns the metric name of a counter, without prefix and `_total`.
@@ -51,7 +52,7 @@ pub(super) fn of(field: &Field) -> Cow<'static, str> {
     }
 }
 
-/// Returns the label that numbers the values of an array: `sl`, `vl` or `lane`.
+/// Returns the name of the label that has the index of a value in an array: `sl`, `vl` or `lane`.
 pub(super) fn index(field: &Field) -> &'static str {
     let by = ["sl", "vl", "lane"].into_iter().find(|word| field.json.split('_').any(|part| part == *word));
     by.unwrap_or("index")

@@ -21,8 +21,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::Settings;
 
-/// Smallest number of characters of a password. The server does not slow down failed attempts, so a
-/// password must be too long to be guessed.
+/// Smallest number of characters of a password. The server does not delay replies to wrong
+/// passwords. So the password must be long, so that nobody can guess it.
 const SHORTEST_PASSWORD: usize = 16;
 
 /// Largest size of each of these files in octets.
@@ -31,7 +31,7 @@ const LONGEST_FILE: u64 = 1 << 20;
 /// User name of HTTP basic authentication.
 const USER: &str = "ibnet";
 
-/// One of the files. Its text form is the configuration key.
+/// One of the three files. Its text form is its configuration key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SecretFile {
     /// `metrics.tls_cert`.
@@ -52,7 +52,7 @@ impl std::fmt::Display for SecretFile {
     }
 }
 
-/// A certificate, key or password file cannot be used.
+/// Reason why a certificate, key or password file cannot be used.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum SecretsError {
     /// The file cannot be read.
@@ -93,7 +93,7 @@ pub enum SecretsError {
     },
 }
 
-/// Contents of the files of the settings at their last successful reading.
+/// Contents of the certificate, key and password files, from their last successful reading.
 pub(super) struct Secrets {
     settings: Settings,
     stamps: Vec<Option<(SystemTime, u64)>>,

@@ -183,8 +183,9 @@ impl Endpoint {
         let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
         let secrets = lock(&self.secrets);
         if !secrets.has_password() && !text(header::HOST).is_none_or(is_loopback_host) {
-            // Protects against DNS rebinding: a web page resolves the name of its own site to the
-            // loopback address. A browser on this host would then send requests to this server.
+            // Protects against DNS rebinding: a hostile web site can make its own name resolve to
+            // the loopback address. Then a browser on this host sends the requests of this site to
+            // this server, but their `Host` header has the name of the site.
             return Answer::plain(StatusCode::MISDIRECTED_REQUEST, "use localhost or a loopback address as the host name\n");
         }
         if !secrets.authorizes(text(header::AUTHORIZATION)) {

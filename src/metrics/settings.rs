@@ -19,7 +19,7 @@ pub struct Raw {
     pub tls_key: String,
     /// Path of the password file.
     pub password_file: String,
-    /// Whether ports are served for which this sampler is the secondary.
+    /// Whether the metrics include the ports for which this sampler is the secondary sampler.
     pub secondary: bool,
 }
 
@@ -32,7 +32,7 @@ pub struct Settings {
     pub tls: Option<(PathBuf, PathBuf)>,
     /// Path of the password file. `None` if no password is required.
     pub password_file: Option<PathBuf>,
-    /// Whether ports are served for which this sampler is the secondary.
+    /// Whether the metrics include the ports for which this sampler is the secondary sampler.
     pub secondary: bool,
 }
 
@@ -57,7 +57,7 @@ pub enum SettingsError {
         /// Keys that are not set, separated by commas.
         missing: String,
     },
-    /// Only one of certificate and key is set.
+    /// Either the certificate or the key is set, but not both.
     #[error("cannot use {there}: {missing} is not set")]
     #[diagnostic(help("set both keys: TLS needs a certificate and its private key, both as PEM files"))]
     Half {

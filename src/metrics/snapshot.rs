@@ -1,7 +1,7 @@
 //! A snapshot of the last slot of one HCA port worker.
 //!
-//! There are two copies. The worker fills one copy while scrapes read the other one. Then it swaps
-//! a pointer.
+//! There are two copies of the snapshot. The worker fills one copy while scrapes read the other
+//! one. Then the worker swaps a pointer.
 
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
@@ -20,11 +20,12 @@ use crate::types::PortNum;
 /// The last slot of a worker, shared with scrapes.
 pub(super) type Shared = Arc<Mutex<Option<Arc<Snapshot>>>>;
 
-/// Shortest time for which a peak is kept. With one scrape per minute, Prometheus then sees every
-/// peak.
+/// Shortest time for which a peak is kept. So Prometheus sees every peak if it scrapes at least
+/// once a minute.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// The last slot is overdue after two intervals and this time.
+/// The next slot is overdue if the last one was published more than two intervals and this time
+/// ago.
 const OVERDUE_MARGIN: Duration = Duration::from_secs(1);
 
 /// One slot, and the totals of all slots of its worker.
@@ -57,13 +58,13 @@ pub(super) struct Snapshot {
 #[derive(Clone, Debug)]
 pub(super) struct Port {
     pub(super) identity: PortIdentity,
-    /// Whether the port answered in this slot; for a port with a dead link, when it was last
-    /// queried.
+    /// Whether the port answered in this slot. A port whose link is down is queried less often; for
+    /// such a port, whether it answered the last query.
     pub(super) is_up: bool,
     /// Whether the link is active. `None` before the first PortInfo reply.
     pub(super) active: Option<bool>,
     pub(super) shares: Shares,
-    /// Largest shares of the last one to two [`WINDOW`]s.
+    /// Largest shares since the start of the previous [`WINDOW`].
     pub(super) peaks: Shares,
     /// Number of saturated counters.
     pub(super) saturated: u32,
@@ -107,7 +108,8 @@ impl Distribution {
         self.buckets[bucket] += count;
     }
 
-    /// Adds a histogram of nanoseconds, at the resolution of that histogram.
+    /// Adds the values of a histogram of nanoseconds. Each bucket of the histogram counts as one
+    /// value.
     fn add(&mut self, nanos: &Histogram<u64>) {
         for step in nanos.iter_recorded() {
             self.record(step.value_iterated_to() as f64 / 1e9, step.count_since_last_iteration());
@@ -133,7 +135,7 @@ pub(super) struct Family {
     pub(super) name: String,
     /// IBA name and unit.
     pub(super) help: String,
-    /// Label that numbers the values of an array. `None` for a single value.
+    /// Name of the label that has the index of a value in an array. `None` for a single value.
     pub(super) index: Option<&'static str>,
     /// Name in the records.
     pub(super) json: &'static str,
@@ -214,7 +216,8 @@ impl Snapshot {
         self.present[port * families.len() + family].then(|| &self.values[start..start + len])
     }
 
-    /// Replaces the slot. Does not allocate while ports and counters stay the same.
+    /// Replaces the content by a new slot. Allocates no memory while ports and counters stay the
+    /// same.
     fn take(&mut self, report: SlotReport<'_>, totals: Totals, published: Duration) {
         if !self.layout.matches(report.columns) {
             self.layout = Arc::new(Layout::new(report.columns));
@@ -239,7 +242,7 @@ impl Snapshot {
         let Self { layout, present, values, ports, .. } = self;
         let mut columns = layout.columns.iter();
         let mut saturated = 0;
-        // A counter holds until it is due again, as long as the port answers.
+        // While the port answers, a counter holds until its group is due again.
         let (answered, held) = (port.reading.counters(all), port.reading.held_counters(all));
         let is_up = ports[index].is_up;
         for (field, raws) in answered.filter(|_| !is_up).chain(held.filter(|_| is_up)) {
@@ -289,11 +292,12 @@ impl WorkerMetrics {
     /// Publishes a slot without waiting.
     ///
     /// If a scrape holds the lock at this moment, this slot is not published. The next slot is
-    /// published again.
+    /// tried again.
     pub fn publish(&mut self, report: SlotReport<'_>) {
         self.totals.add(report);
         let mut next = self.spare.take().unwrap_or_else(|| Arc::new(Snapshot::new(report)));
-        // If a scrape that lasts longer than a slot still reads the spare copy, the copy is cloned.
+        // A scrape that lasts longer than a slot can still read the spare copy. Then the copy is
+        // cloned.
         let snapshot = Arc::make_mut(&mut next);
         snapshot.take(report, self.totals, self.metrics.now());
         self.peaks.take(snapshot);
@@ -377,7 +381,7 @@ impl Port {
         let PortReport { identity, sample, reading, active } = report;
         self.is_up = match sample.status {
             Status::Ok | Status::Late => true,
-            // The port is queried less often than once a slot: its last answer counts.
+            // Such a port is queried less often than once a slot, so its last answer counts.
             Status::Down => reading.holds_any(),
             _ => false,
         };

@@ -1,4 +1,4 @@
-//! Rotated files: their names, their compression, and the removal of the oldest.
+//! Rotated files: their names, their compression, and the removal of the oldest files.
 //!
 //! At a rotation, `lines.jsonl` gets the name `lines-20261121T131144Z.jsonl`, with the time of the
 //! rotation. After compression its name is `lines-20261121T131144Z.jsonl.zst`. The pattern
@@ -14,8 +14,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::options::FileOptions;
 
-/// Default level of zstd. It compresses records to about a tenth, at hundreds of megabytes a
-/// second.
+/// Default level of zstd. It compresses records to about one tenth of their size. The speed is some
+/// hundred megabytes per second.
 const LEVEL: i32 = 3;
 
 /// Nice value of the compressing thread.
@@ -23,7 +23,8 @@ const LEAST_PRIORITY: i32 = 19;
 
 const COMPRESSED: &str = ".zst";
 
-/// Ending of a file that is being compressed. A leftover of a killed program is overwritten.
+/// Ending of a file that is being compressed. If a killed program left such a file, it is
+/// overwritten.
 const PARTIAL: &str = ".zst.part";
 
 /// The rotated files of an output file.
@@ -51,7 +52,7 @@ impl Archive {
         }
     }
 
-    /// Renames the file after the time `ts`, in nanoseconds since 1970 (UTC).
+    /// Renames the file. The new name contains the time `ts`, in nanoseconds since 1970 (UTC).
     pub(super) fn rotate(&mut self, ts: u64) -> io::Result<()> {
         let to = self.folder.join(self.free_name(ts));
         fs::rename(&self.path, &to)?;
@@ -69,7 +70,7 @@ impl Archive {
         let stamp = stamp(ts);
         let taken = |name: &str| [name.to_owned(), format!("{name}{COMPRESSED}")].iter().any(|name| self.folder.join(name).exists());
         let first = format!("{stem}-{stamp}{extension}");
-        // For more than one rotation in a second, a number is added.
+        // If there are several rotations within one second, a number is added to the name.
         let others = (1..).map(|count: u32| format!("{stem}-{stamp}-{count:03}{extension}"));
         std::iter::once(first.clone()).chain(others).find(|name| !taken(name)).unwrap_or(first)
     }
@@ -91,7 +92,7 @@ impl Archive {
         };
         let Ok(folder) = fs::read_dir(&self.folder) else { return Vec::new() };
         let mut names: Vec<_> = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).filter(is_ours).collect();
-        // Sorted by time and number, without the ending.
+        // Names are sorted by time and number. The ending of compressed files does not count.
         let time = |name: &str| {
             let name = name.strip_suffix(COMPRESSED).unwrap_or(name);
             name.strip_suffix(&extension).unwrap_or(name).to_owned()
@@ -144,7 +145,7 @@ fn compress(path: &Path) -> io::Result<()> {
     };
     let (partial, whole) = (with(PARTIAL), with(COMPRESSED));
     let from = match File::open(path) {
-        // The file was removed in the meantime as one of the oldest.
+        // The file was one of the oldest and has been removed in the meantime.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         file => file?,
     };

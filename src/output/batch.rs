@@ -2,8 +2,8 @@
 //!
 //! Most records are the same for all outputs, so the batch has them as text. Two records differ
 //! between outputs, because they contain the number of records that this output dropped: the
-//! `sweep` record and the `lines_lost` event. The batch has these two as values, and each output
-//! writes its own lines.
+//! `sweep` record and the `lines_lost` event. The batch has these two records as values, and each
+//! output makes its own text from them.
 
 use serde::Serialize;
 
@@ -15,7 +15,7 @@ use crate::record::{self, EventRecord, SweepRecord};
 pub struct Batch {
     /// Records as JSON lines, each with its line feed.
     pub bytes: Vec<u8>,
-    /// End of each record in `bytes`, and its type. The NATS output makes one message of each
+    /// End of each record in `bytes`, and its type. The NATS output makes one message from each
     /// record.
     pub records: Vec<(usize, Type)>,
     /// Number of records, including the record in `sweep`.
@@ -39,7 +39,7 @@ impl Batch {
         self.lines += 1;
     }
 
-    /// Returns an empty batch with capacity for as many records.
+    /// Returns an empty batch with space for the same number of records.
     pub(crate) fn next(&self) -> Self {
         let (bytes, records) = (Vec::with_capacity(self.bytes.len()), Vec::with_capacity(self.records.len()));
         Self { bytes, records, ..Self::default() }

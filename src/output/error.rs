@@ -9,7 +9,7 @@ use super::lock::Locked;
 use super::options::Address;
 use crate::types::Printable;
 
-/// Error when an output is opened.
+/// Reason why an output cannot be opened.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum OutputError {
@@ -47,7 +47,8 @@ pub enum OutputError {
         #[source]
         source: io::Error,
     },
-    /// The path of a Unix socket exists and is not a socket without a listener.
+    /// The path of a Unix socket exists, and is no unused socket: it is another kind of file, or a
+    /// program listens on it.
     #[error("cannot listen at {}: the path exists and is not an unused socket", Printable(&path.display().to_string()))]
     #[diagnostic(help("stop the ibnet-sweep that listens there, remove the path, or give another `path` in this [[output]]"))]
     Taken {

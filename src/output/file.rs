@@ -1,5 +1,5 @@
-//! The file output. It appends records to a file. To rotate the file, it renames it and opens a new
-//! one. It never truncates a file.
+//! The file output. It appends records to a file. To rotate the file, the output renames it and
+//! opens a new one. The output never truncates a file.
 //!
 //! One program at a time writes to a file: the output holds an advisory lock (`flock`) on the file.
 //!
@@ -39,7 +39,8 @@ struct Opened {
     file: File,
     /// Device and inode.
     id: (u64, u64),
-    /// Whether the path is a regular file: devices, pipes and symbolic links are not rotated.
+    /// Whether the path is a regular file. Only regular files are rotated, not devices, pipes or
+    /// symbolic links.
     is_file: bool,
     /// Size in octets.
     length: u64,
@@ -90,7 +91,7 @@ impl FileOutput {
             Ok(()) => {}
             Err(error) => self.log_failure(&error),
         }
-        // A file that has `start` records only is not rotated.
+        // A file with only `start` records is not rotated, so only other records set its period.
         if let (Some(file), Message::Lines(_, batch, _)) = (&mut self.file, message) {
             file.period = self.options.period(batch.ts);
         }
@@ -189,7 +190,7 @@ impl FileOutput {
     }
 }
 
-/// Returns the device and inode of a file, which do not change with its name.
+/// Returns the device and inode of a file. They stay the same if the file is renamed.
 fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }

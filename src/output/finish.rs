@@ -1,4 +1,4 @@
-//! The threads of the outputs, and their end at a stop of the program.
+//! The threads of the outputs, and how they end when the program stops.
 //!
 //! Some outputs cannot write, for example to a full pipe. Such an output must not delay the end of
 //! the program without limit. So a stop waits for the outputs for a given time. Then it reports for
@@ -37,10 +37,10 @@ struct Board {
 impl Running {
     /// Starts a thread for each writer.
     ///
-    /// `on_end` is called on the writer's thread when the writer returns. It returns early only if
-    /// the reader of standard output closed the pipe ([`End::ReaderGone`]).
+    /// `on_end` is called on the writer's thread when the writer returns. Before a stop, a writer
+    /// returns only if the reader of standard output closed the pipe ([`End::ReaderGone`]).
     ///
-    /// Each thread drops its clone of `on_end` after its result is stored, also after a panic.
+    /// Each thread drops its clone of `on_end` after it has stored its result, even after a panic.
     ///
     /// # Errors
     /// Returns an error if a thread cannot be started.
@@ -69,8 +69,8 @@ impl Running {
         results.iter().zip(&self.stoppers).all(|(result, stopper)| result.is_some() || !is_meant(stopper.kind()))
     }
 
-    /// Ends the outputs of these kinds although records wait. An output that is inside a write
-    /// cannot notice.
+    /// Ends the outputs of these kinds even if records wait. An output that blocks in a write does
+    /// not end.
     pub fn abandon(&self, is_meant: impl Fn(Kind) -> bool) {
         for stopper in self.stoppers.iter().filter(|stopper| is_meant(stopper.kind())) {
             stopper.end();
@@ -78,9 +78,9 @@ impl Running {
         }
     }
 
-    /// Ends all outputs. Each output writes the records that were handed over before this call.
-    /// Returns when all outputs have returned, or after the time `drain`. The result has one entry
-    /// for each output, in their order.
+    /// Ends all outputs. Each output first writes the records that are in its queue. Returns when
+    /// all outputs have returned, or after the time `drain`. The result has one entry for each
+    /// output, in their order.
     ///
     /// `drain` is the rest of the drain time after a signal. The call blocks the thread.
     pub fn finish(self, drain: Duration) -> Vec<Finished> {
@@ -121,7 +121,8 @@ impl Drop for Posted {
     fn drop(&mut self) {
         let finished = self.finished.take().unwrap_or_else(|| {
             let finished = self.stopper.finished(End::Crashed);
-            // The result is used at the stop only, which may be days away.
+            // The error is logged now, because the result is used only when the program stops. That
+            // may be days later.
             tracing::error!(
                 output = %finished.name,
                 help = "restart ibnet-sweep, and report this bug in ibnet with the messages above",

@@ -14,7 +14,7 @@
 //! |---|---|
 //! | [`options`] | settings of an output |
 //! | [`finish`] | the threads, and the results at a stop |
-//! | `batch`, `queue` | the way of the records from the driver to the outputs |
+//! | `batch`, `queue` | the path of the records from the driver to the outputs |
 //! | `stream` | the text of one file or connection: `start` records, then whole lines |
 //! | `backlog` | the records that the readers of a socket share |
 //! | `fifo` | the wait for the reader of a FIFO at the end |

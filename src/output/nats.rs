@@ -33,7 +33,7 @@ use crate::types::Printable;
 /// Number of messages in flight without an acknowledgement.
 const WINDOW: usize = 1024;
 
-/// Time after which a missing acknowledgement is given up.
+/// Time for which the output waits for an acknowledgement.
 const ACK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// First pause before another attempt to connect or to publish; it doubles with each attempt.
@@ -45,7 +45,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Interval of pings. Two missing replies end the connection.
 const PING: Duration = Duration::from_secs(10);
 
-/// Error text before the server has reported an error.
+/// Error text that is used before the server has reported an error.
 const NOT_CONNECTED: &str = "not connected";
 
 /// A connection to a server.
@@ -92,7 +92,7 @@ struct Pending {
 }
 
 impl NatsOutput {
-    /// Prepares the connection. A server that is unreachable is not an error: the client keeps
+    /// Prepares the connection. An unreachable server is not an error, because the client keeps
     /// trying.
     pub(super) fn open(options: &NatsOptions) -> Result<Self, OutputError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(OutputError::Runtime)?;
@@ -176,7 +176,7 @@ fn connect_options(options: &NatsOptions, connection: &Arc<Connection>) -> Resul
 }
 
 impl Connection {
-    /// Logs an event of the client. The same error is logged only once in a row.
+    /// Logs an event of the client. An error is not logged again while it stays the same.
     fn take(&self, server: &str, event: &Event) {
         // Error texts come from the server, so they are escaped.
         let text = Printable(&event.to_string()).to_string();
@@ -234,13 +234,13 @@ impl Publisher {
         self.pending.iter().filter(|message| !message.is_acknowledged).count() as u64
     }
 
-    /// Makes one message of each record.
+    /// Makes a message from each record.
     fn take(&mut self, message: &Message) {
         let source = match message {
             Message::Start(source, _) | Message::Lines(source, ..) | Message::Gone(source) => *source,
             Message::End => return,
         };
-        // The name is copied, because the stream removes it when the source ends.
+        // The name of the sampler is copied, because the stream removes it when the source ends.
         let sampler = self.stream.sampler(source).map(str::to_owned);
         self.stream.take(message);
         let sampler = sampler.or_else(|| self.stream.sampler(source).map(str::to_owned)).unwrap_or_default();
@@ -258,13 +258,12 @@ impl Publisher {
         while self.client.connection_state() != State::Connected {
             let error = self.connection.error().clone();
             self.log_failure(error.as_deref().unwrap_or(NOT_CONNECTED));
-            // The timeout covers an event that the client dropped because its queue of events was
-            // full.
+            // The timeout is needed because the client drops events if its queue of events is full.
             let _ = tokio::time::timeout(LONGEST_PAUSE, self.connection.connected.notified()).await;
         }
     }
 
-    /// Sends one window of messages and waits for the acknowledgements. Returns the first error.
+    /// Sends up to [`WINDOW`] messages and waits for the acknowledgements. Returns the first error.
     async fn publish_some(&mut self) -> Option<String> {
         let mut error = None;
         let mut acknowledgements = Vec::new();

@@ -87,8 +87,8 @@ pub struct NatsOptions {
     pub fabric: String,
     /// Credentials file as written by `nsc`.
     pub credentials: Option<PathBuf>,
-    /// Certificates of the authorities that may sign the server's certificate, if not those of the
-    /// host.
+    /// File with certificates of authorities. One of them must have signed the server's
+    /// certificate. `None` for the authorities that the host trusts.
     pub ca_file: Option<PathBuf>,
     /// Client certificate and its key, if the server requires one.
     pub certificate: Option<(PathBuf, PathBuf)>,

@@ -87,7 +87,7 @@ struct Shared {
     queued: AtomicU64,
     /// Number of records that the output dropped and that no record has reported yet.
     unreported: AtomicU64,
-    /// After the drain time, wakes an output that waits for its peer (a server or a reader).
+    /// When the drain time is over, wakes an output that waits for its peer (a server or a reader).
     abandoned: Notify,
 }
 
@@ -201,14 +201,15 @@ impl Stopper {
         self.shared.kind
     }
 
-    /// Ends the output after the records that are in its queue now.
+    /// Ends the output after it has written the records that are in its queue now.
     pub(super) fn end(&self) {
         if let Some(sender) = self.sender.upgrade() {
             let _ = sender.send(Message::End);
         }
     }
 
-    /// Ends the output even if records wait. An output in a blocking write does not end.
+    /// Ends the output even if records wait in its queue. An output that blocks in a write does not
+    /// end.
     pub(super) fn abandon(&self) {
         self.shared.abandoned.notify_one();
     }
@@ -225,7 +226,8 @@ impl Stopper {
         [refused, queued, unreported].into_iter().map(|count| count.load(Ordering::Relaxed)).fold(0, u64::saturating_add)
     }
 
-    /// Returns the result of the output in this state.
+    /// Returns the result of the output with the end state `end` and the number of unwritten
+    /// records.
     pub(super) fn finished(&self, end: End) -> Finished {
         Finished { name: self.shared.name.clone(), kind: self.shared.kind, end, dropped: self.unwritten() }
     }
@@ -260,8 +262,8 @@ impl Inbox {
         self.took(message)
     }
 
-    /// Records that a message was written or dropped, and the number of dropped records that are
-    /// not reported yet.
+    /// Updates the counts after a message was written or dropped. `unreported` is the number of
+    /// dropped records that are not reported yet.
     pub(super) fn settle(&self, message: &Message, unreported: u64) {
         self.set_unreported(unreported);
         if let Message::Lines(_, batch, refused) = message {

@@ -12,9 +12,9 @@ pub struct Finished {
     pub kind: Kind,
     /// State of the output.
     pub end: End,
-    /// Number of records that were not written and that no `lines_lost` event reports: still
-    /// queued, or dropped after the last record that was written. For a socket, the sum over the
-    /// connected readers.
+    /// Number of records that were not written and that no `lines_lost` event reports. They were
+    /// still in the queue, or were dropped after the last written record. For a socket it is the
+    /// sum over the connected readers.
     pub dropped: u64,
 }
 
@@ -32,7 +32,7 @@ pub enum End {
 }
 
 impl Finished {
-    /// Returns whether the stop failed for this output: expected records are missing.
+    /// Returns whether records are missing that this output had to write.
     ///
     /// Readers of a socket or a pipe may disconnect at any time. Their missing records are counted,
     /// but are not a failure.

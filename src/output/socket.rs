@@ -87,7 +87,7 @@ struct Readers {
     wake: watch::Sender<()>,
     /// `start` records for the next reader.
     stream: Stream,
-    /// Number of the next reader, from 0.
+    /// Number that the next reader gets. The first reader has number 0.
     next: u32,
     tasks: JoinSet<()>,
     /// Whether the limit of readers was reached and logged.
@@ -171,7 +171,7 @@ impl Readers {
         lock(&backlog).unwritten()
     }
 
-    /// Hands a message to every reader without waiting.
+    /// Puts a message into the queue of every reader without waiting.
     fn hand_over(&mut self, message: &Message) {
         self.stream.note(message);
         match message {
@@ -283,7 +283,7 @@ fn listen_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Opens a Unix socket. No reader can connect before its mode is set.
+/// Opens a Unix socket. No reader can connect before the mode of the socket is set.
 fn listen_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let socket = UnixSocket::new_stream()?;
     socket.bind(path)?;
@@ -293,8 +293,8 @@ fn listen_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     Ok((socket.listen(BACKLOG)?, file))
 }
 
-/// Removes the socket of a killed program. Other files and symbolic links are not touched and give
-/// an error.
+/// Removes a socket that a killed program left behind. For other files and symbolic links it
+/// returns an error and changes nothing.
 fn remove_unused(path: &Path) -> Result<(), OutputError> {
     let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
     let is_unused = metadata.file_type().is_socket()
@@ -307,7 +307,8 @@ fn remove_unused(path: &Path) -> Result<(), OutputError> {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // The file is removed only if it is still the same: another program may have replaced it.
+        // Another program may have replaced the file. So it is removed only if it is still the
+        // same.
         if fs::symlink_metadata(&self.path).is_ok_and(|now| identity(&now) == self.id) {
             let _ = fs::remove_file(&self.path);
         }

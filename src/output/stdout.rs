@@ -13,8 +13,8 @@ use super::result::End;
 use super::stream::Stream;
 use super::write_counted;
 
-/// Standard output without the buffer of [`io::stdout`]. With that buffer the number of written
-/// octets would be unknown.
+/// Standard output without the buffer of [`io::stdout`]. With this buffer, the number of written
+/// octets is not known.
 #[derive(Debug)]
 pub(super) struct StdoutOutput(File);
 

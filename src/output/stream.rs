@@ -1,6 +1,6 @@
 //! The text of one stream: a file, a pipe or a connection. A stream begins with the `start` records
-//! and continues with whole lines. If records were dropped (a *gap*), the stream then has an event
-//! that reports their number.
+//! and continues with whole lines. If records were dropped (a *gap*), an event in their place
+//! reports their number.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use super::queue::{Message, SourceId};
 use crate::record::reader::Type;
 use crate::record::{self, Start};
 
-/// State of one stream: the end of the text that was written last, and the number of dropped
-/// records that no event has reported yet.
+/// State of one stream: whether the last line is complete, and the number of dropped records that
+/// no event has reported yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
     /// The last `start` record of each source, in the order in which the sources began. A source is
@@ -66,7 +66,7 @@ impl Stream {
         }
     }
 
-    /// Makes the text of a message. It is empty if there is nothing to write.
+    /// Makes the text of a message. The text is empty if there is nothing to write.
     pub(super) fn take(&mut self, message: &Message) -> &[u8] {
         self.text.clear();
         self.ends.clear();
@@ -88,17 +88,16 @@ impl Stream {
         }
     }
 
-    /// Returns the text that was made last.
+    /// Returns the text of the last call of [`take`](Self::take) or [`head`](Self::head).
     pub(super) fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// Returns the records of the text that was made last, without their line feeds, and their
-    /// types.
+    /// Returns the records of this text without their line feeds, each with its type.
     #[cfg(feature = "nats")]
     pub(super) fn records(&self) -> impl Iterator<Item = (&[u8], Type)> {
         let begins = std::iter::once(0).chain(self.ends.iter().map(|(end, _)| *end));
-        // Each end is that of a line feed.
+        // Each end is the position after a line feed.
         self.ends.iter().zip(begins).map(|((end, kind), begin)| (&self.text[begin..end - 1], *kind))
     }
 
@@ -110,7 +109,7 @@ impl Stream {
             self.is_torn = *last != b'\n';
         }
         // If only the line feed of the last line was not written, the record still counts as
-        // written: the next text begins with that line feed.
+        // written: the next text begins with this line feed.
         let lacks_line_feed = self.is_torn && self.text.get(written.len()) == Some(&b'\n');
         let reached = written.len() + usize::from(lacks_line_feed);
         let Parts { head_end, gap_end, has_head, lines } = self.parts;

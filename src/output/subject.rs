@@ -4,8 +4,9 @@ use crate::record::reader::Type;
 
 /// Returns the subject of a record.
 ///
-/// The names have letters, digits, `-` and `_` only: a dot, a blank or a wildcard in a name would
-/// change the subject's structure. Other characters become `_`; so does an empty part.
+/// The names in a subject consist of letters, digits, `-` and `_`. Any other character becomes `_`,
+/// because a dot, a blank or a wildcard changes the structure of a subject. An empty name also
+/// becomes `_`.
 pub(super) fn subject(fabric: &str, sampler: &str, kind: Type) -> String {
     format!("ibnet.{}.{}.{}", part(fabric), part(sampler), kind.as_str())
 }

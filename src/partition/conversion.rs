@@ -37,8 +37,8 @@ pub fn assignments_of_subnets(subnets: impl IntoIterator<Item = (String, Assignm
     all
 }
 
-/// Returns the previous plan that assignments describe. With `subnet`, only the blocks of that
-/// subnet and those without a subnet count.
+/// Returns the previous plan that assignments describe. If `subnet` is given, only the blocks of
+/// this subnet and the blocks without a subnet count.
 pub fn previous_of(assignments: &Assignments, subnet: Option<&str>) -> Previous {
     let mut previous = Previous::default();
     let is_of_subnet = |sampler: &&Sampler| subnet.is_none() || sampler.subnet.is_none() || sampler.subnet.as_deref() == subnet;
@@ -53,7 +53,7 @@ pub fn previous_of(assignments: &Assignments, subnet: Option<&str>) -> Previous 
 }
 
 /// Returns one sampler block with all ports of a fabric that can be sampled, and the devices that
-/// are left out. With it one host sweeps the fabric without a plan.
+/// are left out. With this block, one host can sweep the fabric without a plan.
 ///
 /// Hops are known if an HCA of the fabric has the name of the host.
 pub fn whole_fabric(fabric: &Fabric, host: &str) -> (Sampler, Vec<LeftOut>) {

@@ -1,4 +1,4 @@
-//! Octets of the plans of all shapes.
+//! Tests that the plans of all shapes stay equal octet by octet.
 //!
 //! A change that makes the planner faster must keep these plans. A change of the rules or of the
 //! search replaces the digests, and CHANGELOG.md names the change.
@@ -11,7 +11,7 @@ use crate::topology::synthetic::{Blueprint, FatTree, stria};
 use crate::topology::{Fabric, ports_report};
 use crate::types::NodeKind;
 
-/// Plans a fabric with a number of evenly spread samplers.
+/// Plans a fabric with this number of samplers, which are spread evenly.
 fn planned(fabric: &Fabric, samplers: usize, cap: u32, options: &PlanOptions<'_>) -> Result<Plan, PlanError> {
     let hcas = fabric.devices().iter().filter(|device| device.kind == NodeKind::Hca);
     let mut names: Vec<_> = hcas.map(|device| device.host()).collect();
@@ -22,9 +22,9 @@ fn planned(fabric: &Fabric, samplers: usize, cap: u32, options: &PlanOptions<'_>
     plan_with(&Request { fabric, samplers, cap }, options)
 }
 
-/// Returns the first digits of the SHA-256 of four plans: by the rules, with search, with a second
-/// role, and with one sampler less than the second plan, which is its previous plan. A digest is
-/// `-` where the samplers are too few.
+/// Returns the first digits of the SHA-256 of four plans. Plan 1 follows only the rules. Plan 2
+/// also uses the search. Plan 3 has secondary samplers. Plan 4 has one sampler less than plan 2,
+/// and plan 2 is its previous plan. A digest is `-` if there are too few samplers.
 fn digests(blueprint: &Blueprint, samplers: usize, cap: u32) -> [String; 4] {
     let fabric = ports_report::parse(blueprint.ports_report().as_bytes(), "net.p").expect("the format of this crate").fabric;
     let header = Header { sources: Vec::new(), command: String::new() };
@@ -48,7 +48,7 @@ fn plans_keep_their_octets() {
     let cases = [
         ("paper", stria(), 9, 150, ["7812b29a", "cfbc90aa", "da1e1447", "fe0c03b9"]),
         ("tight cap", stria(), 9, 124, ["b23d0c09", "b23d0c09", "f22cd08d", "8311784f"]),
-        // Leaves and spines are larger than the cap, so HCA ports have other samplers.
+        // Leaves and spines have more ports than the cap, so HCA ports have other samplers.
         ("large leaves", tree(12, 30, 12, 1, 42), 60, 40, ["84dbc614", "84dbc614", "67846826", "aff902a1"]),
         ("two tiers", tree(24, 12, 12, 1, 24), 14, 110, ["29690feb", "29690feb", "9107f47a", "4d9470d2"]),
         ("three tiers", ThreeTiers { radix: 12, pods: 5 }.blueprint(), 9, 150, ["49add3d8", "fbd0633d", "8d5529a0", "b847e672"]),

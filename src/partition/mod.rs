@@ -1,6 +1,6 @@
 //! The planner and its files. The planner assigns every port to exactly one nearby *sampler*: the
-//! process that will query the port. A limit, the *cap*, is the largest number of ports of a
-//! sampler. The result is the *plan*.
+//! process that queries the port. A limit, the *cap*, is the largest number of ports of a sampler.
+//! The result is the *plan*.
 //!
 //! | module | contents |
 //! |---|---|

@@ -6,15 +6,16 @@
 //! [`Cow`](std::borrow::Cow) in [`reader`](super::reader). The readers skip unknown fields while
 //! parsing. A field marked `default` may be missing in the lines of another version.
 //!
-//! `ts` is in nanoseconds since 1970 (UTC). A slot number is the start of the slot divided by the
-//! interval: all samplers give the same number to the same slot. Durations are in nanoseconds.
+//! `ts` is in nanoseconds since 1970 (UTC). A slot number is the start time of the slot divided by
+//! the interval. So all samplers give the same number to the same slot. Durations are in
+//! nanoseconds.
 
 use serde::{Deserialize, Serialize};
 
 use crate::types::{Guid, Lid, PortNum};
 
-/// The first record of a stream. It is written again after a change of the assignments. No two
-/// files or streams begin with equal `start` records.
+/// The first record of a stream. The sampler writes it again after a change of the assignments. No
+/// two files or streams begin with equal `start` records.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "start")]
 pub struct Start<Text> {
@@ -43,8 +44,7 @@ pub struct Start<Text> {
     /// Number of the sending HCA port.
     #[serde(default)]
     pub ca_port: PortNum,
-    /// Role of the sampler: `primary`, or `secondary` for the second sampler of ports that have
-    /// two.
+    /// Role of the sampler: `primary`, or `secondary` if it is the second sampler of its ports.
     #[serde(default)]
     pub role: Text,
     /// Time between the starts of two slots.
@@ -59,8 +59,8 @@ pub struct Start<Text> {
     pub mads_per_slot: Option<u64>,
     /// SHA-256 of the assignments file in hexadecimal. Null without a file.
     pub assignments_sha256: Option<Text>,
-    /// Timer cost: the least time that one reading of the clock takes. Every measured round-trip time
-    /// includes it. `None` only if the line does not have the field.
+    /// Shortest time that one reading of the clock takes. Every measured round-trip time includes
+    /// it. `None` only if the line does not have the field.
     pub clock_ns: Option<u64>,
     /// Number of the file or stream, counted from 0 by each output of a process.
     #[serde(default)]
@@ -91,7 +91,7 @@ pub struct SweepRecord<Text> {
     /// Time spent on decoding replies.
     #[serde(default)]
     pub decode_ns: u64,
-    /// Number of ports with any status.
+    /// Number of assigned ports, whatever their status.
     #[serde(default)]
     pub ports: u32,
     /// Number of ports with the status `ok`.
@@ -196,9 +196,11 @@ pub struct HistogramRecord<Text> {
     pub guid: Option<Guid>,
     /// LID of the device. Null except for `service`.
     pub lid: Option<Lid>,
-    /// Distance of the device in hops. Null except for `service`, and null if no plan contains it.
+    /// Distance of the device in hops. Null except for `service`. Also null if the plan does not
+    /// state the distance.
     pub hops: Option<u16>,
-    /// Timer cost, measured when the record was made. `None` only if the line does not have the field.
+    /// Shortest time that one reading of the clock takes, measured when the record was made. `None`
+    /// only if the line does not have the field.
     pub clock_ns: Option<u64>,
     /// Mean of the values. `None` only if the line does not have the field.
     pub mean_ns: Option<u64>,

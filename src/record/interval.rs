@@ -1,8 +1,8 @@
 //! The time that a port record describes.
 //!
 //! The rates of a port record are means over the time between two readings of its counters. This
-//! time ends at `ts` and has the length `dt_ns`. Everything that draws, bins, filters or sums
-//! records uses [`Interval`]. Three rules follow:
+//! time ends at `ts` and has the length `dt_ns`. All code that draws, bins, filters or sums records
+//! uses [`Interval`]. It follows three rules:
 //!
 //! - An interval is half open: it includes its start and excludes its end. Consecutive records of a
 //!   port therefore never share a nanosecond.
@@ -10,9 +10,10 @@
 //!   in a part are the rate times the length of the part ([`Interval::split`]).
 //! - **Counters** grow evenly between two readings, in whole numbers: see [`Interval::grown`].
 //!
-//! Sums over the parts of any partition of the time are therefore equal to the sum over the whole.
+//! So the time can be divided into parts in any way: the sum over the parts equals the sum over the
+//! whole time.
 
-/// A half-open range of time in nanoseconds since 1970; never empty.
+/// A half-open range of time in nanoseconds since 1970. It is never empty.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Interval {
     from: u64,
@@ -20,7 +21,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Returns the time from `from`, inclusive, to `to`, exclusive; `None` if it is empty.
+    /// Returns the time from `from` (inclusive) to `to` (exclusive), or `None` if it is empty.
     pub const fn new(from: u64, to: u64) -> Option<Self> {
         if from < to { Some(Self { from, to }) } else { None }
     }
@@ -46,14 +47,14 @@ impl Interval {
         self.to - self.from
     }
 
-    /// Returns the part that lies within `from`, inclusive, and `to`, exclusive; `None` if there is
-    /// no such part.
+    /// Returns the part of the interval from `from` (inclusive) to `to` (exclusive), or `None` if
+    /// there is no such part.
     pub fn within(self, from: u64, to: u64) -> Option<Self> {
         Self::new(self.from.max(from), self.to.min(to))
     }
 
-    /// Splits the interval at the multiples of `width_ns`. Returns the number of each piece of time
-    /// and the part of the interval in it; piece `n` starts at `n * width_ns`.
+    /// Splits the interval at the multiples of `width_ns`. Returns each part of the interval with
+    /// the number of its bin. Bin `n` starts at `n * width_ns`.
     pub fn split(self, width_ns: u64) -> impl Iterator<Item = (u64, Self)> {
         let width_ns = width_ns.max(1);
         let pieces = self.from / width_ns..=(self.to - 1) / width_ns;
@@ -63,16 +64,17 @@ impl Interval {
         })
     }
 
-    /// Returns by how much a counter had grown at a point in time, if it grew by `increase` over the
-    /// whole interval: 0 at the start, `increase` at the end, and in between in proportion to the
-    /// time, rounded down.
+    /// Returns the increase of a counter from the start of the interval to `at`. `increase` is its
+    /// increase over the whole interval. The result grows in proportion to the time and is rounded
+    /// down.
     ///
-    /// The growth over a part is the difference of two results, so the parts of a partition add up
-    /// exactly. A single event counts at the end of the interval, where it was read.
+    /// The increase over a part of the interval is the difference of two results. So the increases
+    /// over all parts add up exactly to `increase`. A single event counts at the end of the
+    /// interval, where it was read.
     pub fn grown(self, increase: u64, at: u64) -> u64 {
         let passed = at.clamp(self.from, self.to) - self.from;
         let grown = u128::from(increase) * u128::from(passed) / u128::from(self.length_ns());
-        // It never exceeds `increase`.
+        // The result never exceeds `increase`.
         u64::try_from(grown).unwrap_or(increase)
     }
 }

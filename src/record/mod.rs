@@ -1,6 +1,6 @@
 //! The records: one JSON object per line. `docs/records.md` describes them.
 //!
-//! Each field has one definition. The writer and both readers use it.
+//! Each field has one definition. The writer and both readers use this definition.
 //!
 //! | module | contents |
 //! |---|---|
@@ -33,7 +33,8 @@ pub use interval::Interval;
 pub use port::PortFields;
 pub use sample::{LinkSource, PortIdentity, PortRecord, Shares};
 
-/// Version of the records. Fields may be added within a version, but no field changes its meaning.
+/// Version of the records. New fields may be added without a new version. Within a version, no
+/// field changes its meaning.
 pub const SCHEMA: u32 = 1;
 
 /// Values of `identity`: NodeInfo confirmed the device, or the device was not verified.
@@ -105,8 +106,8 @@ impl Of {
     }
 }
 
-/// Returns the names of all counters with the counter group that has them. A counter that several
-/// groups have is returned several times.
+/// Returns the name of each counter with the name of its counter group. If several groups have a
+/// counter, it is returned once for each group.
 pub fn counters() -> impl Iterator<Item = (&'static str, &'static str)> {
     Group::ALL.into_iter().flat_map(|group| group.fields().map(move |field| (field.json, group.as_str())))
 }

@@ -1,8 +1,8 @@
 //! The fields of a `port` record. One list contains them all. The struct, its writer and its reader
 //! are generated from this list.
 //!
-//! The counters are in the middle of the line, each as a separate field. The derive macros of serde
-//! would need `flatten` for them. `flatten` keeps the whole record in a buffer, and is several
+//! The counters are in the middle of the line, each as a separate field. With the derive macros of
+//! serde, such fields need `flatten`, which stores the whole record in a buffer. It is several
 //! times slower than the visitor in this file.
 
 use std::borrow::Cow;
@@ -25,7 +25,7 @@ pub trait WriteCounters {
 
 /// Counters of a port record that can be read from its JSON object.
 pub trait ReadCounters<'de>: Sized {
-    /// Returns an empty set. `will_read` is false if the caller will add no counter.
+    /// Returns an empty set of counters. If `will_read` is false, the caller will add no counter.
     fn empty(will_read: bool) -> Self;
 
     /// Reads the value of a field that is not one of the fixed fields.
@@ -51,7 +51,8 @@ pub(super) trait Read<'de>: Sized {
 /// Each field in the list begins with one of these words:
 ///
 /// - `required`: a reader rejects a line without the field;
-/// - `always`: the writer writes the field in every line, and a reader fills in the default;
+/// - `always`: the writer writes the field in every line; if a line lacks the field, a reader uses
+///   the default value;
 /// - `optional`: the writer writes the field only if it has a value;
 /// - `flat`: the counters.
 macro_rules! port_fields {
@@ -347,7 +348,7 @@ impl<'de> Read<'de> for Option<Guid> {
     }
 }
 
-/// A kind that this version does not have is read as `None`.
+/// Reads a kind that this version does not have as `None`.
 impl<'de> Read<'de> for Option<NodeKind> {
     fn read<A: MapAccess<'de>>(map: &mut A) -> Result<Self, A::Error> {
         let Borrowed(word) = map.next_value()?;

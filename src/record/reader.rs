@@ -1,8 +1,8 @@
 //! The tolerant reader. It is fast, and can read records of other versions.
 //!
 //! This reader skips unknown fields and accepts missing ones. `docs/records.md` requires this of
-//! readers. The other reader, [`strict`](super::strict), rejects both. The strings of a port record
-//! are borrowed from the line unless they contain escapes.
+//! readers. The other reader, [`strict`](super::strict), rejects lines with unknown or missing
+//! fields. The strings of a port record are borrowed from the line unless they contain escapes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,6 +17,7 @@ use crate::types::{Guid, PortNum};
 
 /// A record of any type.
 #[derive(Clone, PartialEq, Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all records are port records: a box would cost an allocation for each of them")]
 pub enum Record<'a> {
     /// First record of a stream.
     Start(Start<'a>),
@@ -38,8 +39,8 @@ pub type ReadPort<'a> = PortFields<Cow<'a, str>, Vec<(&'a str, Value)>>;
 
 /// A `port` record and the time that it describes. Its fields are those of [`PortFields`].
 ///
-/// A reader that merges recordings shortens the times to the parts that no other record of the port
-/// describes.
+/// If two recordings contain the same port, their records can describe overlapping times. A reader
+/// that merges recordings shortens the times, so that they do not overlap.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Port<'a> {
     fields: ReadPort<'a>,
@@ -47,8 +48,8 @@ pub struct Port<'a> {
     pub time: Option<Interval>,
     /// The time that `xmit_blocked` describes; `None` without this value.
     pub blocked_time: Option<Interval>,
-    /// Whether the record has only counters, interpolated at an edge of the selected time. It does
-    /// not count as a record.
+    /// Whether the record was computed for an edge of the selected time range. Such a record has
+    /// only counters, which are interpolated. It does not count as a record of the port.
     pub is_edge: bool,
 }
 
@@ -89,8 +90,8 @@ pub enum Value {
     Other,
 }
 
-/// Largest values that a port record can have. A record with a larger, negative or infinite value is
-/// malformed: one such value would spoil every sum and every picture.
+/// Largest values that a port record can have. A record with a larger, negative or infinite value
+/// is malformed. A single such value would make every sum and every picture useless.
 pub mod limits {
     /// Gb/s. The engine writes at most 4800: twice the data rate of 12xXDR.
     pub const GBPS: f64 = 10_000.0;
@@ -142,7 +143,8 @@ impl Head {
     }
 }
 
-/// First fields of a port record: enough to sort the records of all ports without parsing them.
+/// First fields of a port record. They are sufficient to sort the records of all ports without
+/// parsing the other fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortHead {
     /// Port GUID.
@@ -169,8 +171,8 @@ impl PortHead {
         Ok(Self { guid, port })
     }
 
-    /// Reads a line in the layout of ibnet-sweep, whose `guid` and `port` follow the first strings;
-    /// `None` for any other layout.
+    /// Reads a line in the layout of ibnet-sweep: `guid` and `port` follow the first strings.
+    /// Returns `None` for any other layout.
     fn of_written(line: &[u8]) -> Option<Self> {
         /// Octets in which the key is expected.
         const HEAD: usize = 256;
@@ -273,7 +275,7 @@ impl<'a> Port<'a> {
                 return Err(serde_json::Error::custom(format_args!("an interval has {length} ns, more than a day")));
             }
         }
-        let blocked_dt_ns = fields.xmit_blocked.and(fields.xmit_blocked_dt_ns.or(fields.dt_ns));
+        let blocked_dt_ns = fields.xmit_blocked.and_then(|_| fields.xmit_blocked_dt_ns.or(fields.dt_ns));
         Ok(Self {
             time: Interval::ending_at(fields.ts, fields.dt_ns),
             blocked_time: Interval::ending_at(fields.ts, blocked_dt_ns),
@@ -282,7 +284,7 @@ impl<'a> Port<'a> {
         })
     }
 
-    /// Returns whether the record is that of the second sampler of the port.
+    /// Returns whether the second sampler of the port wrote the record.
     pub fn is_secondary(&self) -> bool {
         self.role.as_deref() == Some("secondary")
     }
@@ -413,7 +415,7 @@ mod tests {
     #[test]
     fn key_of_a_port_is_read_in_any_layout() {
         let expected = PortHead { guid: Guid(0xab), port: PortNum(2) };
-        for line in [PORT.to_owned(), PORT.replace("\":", "\": "), r#"{"port":2,"guid":"0xab"}"#.to_owned()] {
+        for line in [PORT.to_owned(), PORT.replace("\":", "\": "), r#"{"port":2,"guid":"0x00000000000000ab"}"#.to_owned()] {
             assert_eq!(PortHead::of(line.as_bytes()).unwrap(), expected, "{line}");
         }
         assert!(PortHead::of(br#"{"type":"port","ts":1}"#).is_err());

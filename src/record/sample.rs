@@ -56,7 +56,7 @@ impl LinkSource {
     }
 }
 
-/// A port record to be written. It borrows all of its parts, so that writing it allocates nothing.
+/// A port record to be written. It borrows all of its parts. So writing it allocates no memory.
 #[derive(Clone, Copy, Debug)]
 pub struct PortRecord<'a> {
     /// Time of the last reply, in nanoseconds since 1970 (UTC).
@@ -129,7 +129,7 @@ impl Serialize for PortRecord<'_> {
     }
 }
 
-/// Shares of the capacity of a link, from 0 to 1. `None` if unknown.
+/// Shares of the capacity of a link or of the time, from 0 to 1. `None` if unknown.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Shares {
     /// Transmitted data as a share of the link's data rate.
@@ -183,7 +183,7 @@ impl WriteCounters for Counters<'_> {
     }
 }
 
-/// The values of a counter that has one for each SL, VL or lane.
+/// The values of a counter that has one value for each SL, VL or lane.
 struct Values<'a> {
     field: &'static Field,
     raws: &'a [u64],
@@ -195,8 +195,8 @@ impl Serialize for Values<'_> {
     }
 }
 
-/// The names of the saturated counters. An array has its name in the list once if any of its values
-/// is saturated.
+/// The names of the saturated counters. If any value of an array is saturated, the name of the
+/// array is in the list once.
 struct Saturated<'a> {
     reading: &'a Reading,
     columns: &'a Columns,

@@ -155,7 +155,8 @@ fn word(what: &str, word: &str, words: &[&str]) -> Result<(), Error> {
     if words.contains(&word) { Ok(()) } else { Err(Error::custom(format_args!("unknown {what} `{word}`"))) }
 }
 
-/// Rejects null in a field that the tolerant reader allows to be missing.
+/// Returns an error if a field is missing or null that this version always writes. The tolerant
+/// reader accepts lines without it.
 fn present<T>(field: &'static str, value: Option<T>) -> Result<(), Error> {
     value.map(drop).ok_or_else(|| Error::missing_field(field))
 }

@@ -1,10 +1,10 @@
 //! JSON strings that are safe on a terminal. Characters that are not visible are written as `\\u`
 //! and four hexadecimal digits.
 //!
-//! JSON requires this only for the first 32 characters. Other characters also affect a terminal:
-//! they start a command (U+009B), break the line (U+0085, U+2028) or change the direction of the
-//! rest of the line (U+202E). A node name can contain any character. Every JSON reader decodes the
-//! four digits to the original character.
+//! JSON requires this only for the first 32 characters of Unicode. Other characters also affect a
+//! terminal: they start a command (U+009B), break the line (U+0085, U+2028) or change the direction
+//! of the rest of the line (U+202E). A node name can contain any character. Every JSON reader
+//! decodes the four digits to the original character.
 
 use std::io::{self, Write};
 
@@ -24,7 +24,7 @@ pub fn compact<W: Write>(to: W) -> Serializer<W, Escaped<CompactFormatter>> {
     Serializer::with_formatter(to, Escaped(CompactFormatter))
 }
 
-/// Returns a value as JSON with one field a line, indented by two blanks.
+/// Returns a value as JSON with one field per line, indented by two blanks.
 ///
 /// # Errors
 /// Returns an error if the value cannot be represented in JSON, such as a map whose keys are not
@@ -62,9 +62,9 @@ impl<F: Formatter> Formatter for Escaped<F> {
     }
 
     fn write_string_fragment<W: Write + ?Sized>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        // serde_json escapes the characters before the blank. Of the others, an octet is 0x7f or
-        // part of a character outside ASCII exactly if its highest bit or that of its successor
-        // value is set.
+        // serde_json escapes the characters before the blank. Of all other octets, only 0x7f and
+        // those of characters outside ASCII need a check. For these octets, the highest bit of the
+        // octet or of the octet plus 1 is set.
         let high = fragment.bytes().fold(0, |bits, octet| bits | octet | octet.wrapping_add(1));
         if high & 0x80 == 0 {
             return writer.write_all(fragment.as_bytes());

@@ -1,8 +1,9 @@
 //! Computes rates from readings: the counters of a record, resets, and changes since the last slot.
 //!
-//! 1. **One value per counter.** PortCounters and PortCountersExtended can both have a counter. If
-//!    the device has the counter in PortCountersExtended, the value comes from there, because it
-//!    has more bits. The capabilities of the device decide this. The replies of a slot do not.
+//! 1. **One value per counter.** The same counter can be in PortCounters and in
+//!    PortCountersExtended. If the device has the counter in PortCountersExtended, the value comes
+//!    from there, because it has more bits. The capabilities of the device decide this. The replies
+//!    of a slot do not.
 //! 2. **A decrease is a reset.** Another program cleared the counter, or the device restarted. An
 //!    event names the counter, and the port has no rates in this slot.
 //! 3. **A rate needs two valid readings.** Between them lies at most one [cadence](super::cadence)
@@ -100,9 +101,9 @@ impl Column {
     /// this group, and no wider counter of the same name.
     ///
     /// A device of unknown capabilities is taken to have the mandatory counters and the 64-bit
-    /// traffic counters, except those that it refused. A forced group is present if it was
-    /// answered. Counters that some devices lack in that group, such as 64-bit error counters, are
-    /// not assumed to be present.
+    /// traffic counters, except those that it refused. A forced group (`force_groups`) counts as
+    /// present if it was answered. A counter in it with a requirement of its own, such as a 64-bit
+    /// error counter, must still meet this requirement.
     fn is_present(&self, sample: &Sample<'_>) -> bool {
         let has = |place: usize, group: Group, field: &Field| {
             let forced = sample.forced & 1 << place != 0 && sample.answer(place).is_some();
@@ -120,7 +121,8 @@ impl Column {
 /// Returns whether the device of a sample has what a counter needs.
 fn satisfied(sample: &Sample<'_>, needs: Needs) -> bool {
     let Some(capabilities) = sample.capabilities else {
-        // A group that OptionMask would name is present if it was answered.
+        // Without capabilities, OptionMask is not known either. Its groups count as supported;
+        // `Reading::take` uses a group only if it was answered.
         return matches!(needs, Needs::Nothing | Needs::ExtendedWidth | Needs::Option(_) | Needs::ExtendedSpeeds);
     };
     match needs {
@@ -136,8 +138,8 @@ pub struct Reading {
     slot: u64,
     /// Whether each column was present in the last reply of its group.
     present: Vec<bool>,
-    /// Last values as on the wire. Values of earlier slots are kept, because a device may return
-    /// with cleared counters.
+    /// Last values as on the wire. Values stay when the device does not answer. When it answers
+    /// again, a smaller value is recognized as a reset.
     raw: Vec<u64>,
     /// Last reply of each group.
     replies: Vec<Option<LastReply>>,
@@ -147,8 +149,8 @@ pub struct Reading {
     pub rates: Rates,
     /// Last rates, each with its group.
     held: Held,
-    /// Whether a rate exceeds the capacity of the link: the counters are not those of the port that
-    /// was read before.
+    /// Whether a data rate is more than `IMPLAUSIBLE_FACTOR` times the data rate of the link. Then
+    /// another port may have answered.
     pub implausible: bool,
     /// Data rate of the link in Gb/s, if it is known from PortInfo.
     pub capacity_gbps: Option<f64>,
@@ -175,7 +177,7 @@ impl LastReply {
 /// Data rate of the widest and fastest link (12x XDR), in Gb/s.
 const FASTEST_GBPS: f64 = 12.0 * 200.0;
 
-/// Factor over the data rate of a link above which a rate is implausible. Rates slightly above the
+/// A rate above this multiple of the data rate of the link is implausible. Rates slightly above the
 /// data rate come from the uncertainty of the reading times.
 const IMPLAUSIBLE_FACTOR: f64 = 2.0;
 

@@ -4,9 +4,9 @@
 //! Unreadable lines and comments are left out. LIDs, ports, links, widths, speeds, vendor and
 //! device IDs do not change. The number and the order of the lines do not change either.
 //!
-//! The new names and GUIDs are numbered in the order of the originals. So they contain nothing of
-//! the originals, and each run gives the same result. `ibnet-gen` makes the same plan from the
-//! result as from the original, because the order of GUIDs and names is the same.
+//! The new names and GUIDs are numbers in the order of the originals. So they show nothing of the
+//! originals, and each run gives the same result. The order of GUIDs and names does not change. So
+//! `ibnet-gen` makes the same plan from the result as from the original.
 //!
 //! - Some GUIDs are close to each other: those of a node and its ports, and those of a switch and
 //!   its aggregation node. Such GUIDs keep their distance.
@@ -40,7 +40,7 @@ pub fn anonymise(bytes: &[u8], name: &str) -> Result<String, NetFileError> {
     }
 }
 
-/// Replaces a line that cannot be parsed.
+/// Text that replaces a line that cannot be parsed.
 const UNREADABLE: &str = "(a line that could not be read)";
 
 fn of_ports_report(text: &str, lines: &[Line<'_>], separated: &[Separated]) -> String {
@@ -156,18 +156,20 @@ struct Substitutes {
     adapters: BTreeMap<String, String>,
 }
 
-/// Largest distance of GUIDs that belong together. An aggregation node is 8 or 16 from its switch,
-/// ports are a few above their node.
+/// Largest difference between two GUIDs that belong together. The GUID of an aggregation node
+/// differs by 8 or 16 from that of its switch. The GUIDs of ports are slightly larger than that of
+/// their node.
 const CLOSE: u64 = 32;
 
-/// Numbers groups of GUIDs that are close to each other. The distances within a group stay.
+/// Numbers the groups of GUIDs that are close to each other. The differences within a group do not
+/// change.
 fn guids(originals: &BTreeSet<u64>) -> BTreeMap<u64, u64> {
-    // Locally administered GUIDs (the bit of IEEE EUI-64), which no vendor uses.
+    // Locally administered GUIDs, marked by a bit of IEEE EUI-64. No vendor uses them.
     const FIRST: u64 = 0x0200_0000_0000_0000;
     const BETWEEN: u64 = 0x100;
     let (mut previous, mut stand_in) = (None, FIRST);
     let mut number = |original: &u64| {
-        // GUID 0 means "not set" and stays.
+        // GUID 0 means "not set" and is not replaced.
         if *original == 0 {
             return (0, 0);
         }
@@ -182,7 +184,7 @@ fn guids(originals: &BTreeSet<u64>) -> BTreeMap<u64, u64> {
     originals.iter().map(&mut number).collect()
 }
 
-/// Returns substitutes with equally many digits, which sort like the originals.
+/// Returns substitutes that sort like the originals. All have the same number of digits.
 fn numbered(originals: BTreeSet<String>, what: &str) -> BTreeMap<String, String> {
     let digits = originals.len().to_string().len().max(4);
     (1..).zip(originals).map(|(number, original)| (original, format!("{what}{number:0digits$}"))).collect()
@@ -196,8 +198,8 @@ fn is_adapter(word: &str) -> bool {
     number.is_some_and(|number| (1..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns a known width and speed, or the symbols for unknown ones, because the words come from
-/// the file.
+/// Returns width and speed. Unknown words are replaced by the symbols for unknown ones, because the
+/// words come from the file and may contain anything.
 fn rate(rate: &LinkRate) -> (&str, &str) {
     const WIDTHS: [&str; 5] = ["1x", "2x", "4x", "8x", "12x"];
     const SPEEDS: [&str; 9] = ["SDR", "DDR", "QDR", "FDR10", "FDR", "EDR", "HDR", "NDR", "XDR"];
@@ -263,7 +265,7 @@ impl Substitutes {
         let in_parentheses = |guid: Option<Guid>| guid.map(|guid| format!("({:x})", self.guid(guid).0)).unwrap_or_default();
         // Writing to a String cannot fail.
         let _ = match piece {
-            // This line may be the only one from which the format follows.
+            // This line may be the only one that shows the format.
             Piece::Nothing if line.starts_with(HEADING) => write!(out, "{HEADING} without names"),
             Piece::Nothing if line.starts_with('#') => write!(out, "#"),
             Piece::Nothing => Ok(()),
@@ -367,7 +369,7 @@ mod tests {
         assert_eq!(written.lines().count(), text.lines().count());
     }
 
-    /// Found by a fuzzer.
+    /// A fuzzer found this case.
     #[test]
     fn unreadable_line_changes_neither_format_nor_node() {
         let port = "[1](11) \t\"S-0000000000000020\"[1]\t\t# lid 3 lmc 0 \"b\" lid 2 4xHDR\n";

@@ -14,12 +14,12 @@ pub struct Graph {
     forwards: Vec<bool>,
 }
 
-/// Distance of a device that no path reaches.
+/// Distance of a device to which no path leads.
 pub const UNREACHABLE: u16 = u16::MAX;
 
 impl Graph {
-    /// Creates the graph of a fabric. A link counts if the line of at least one end has it, and if
-    /// both devices are in the file.
+    /// Creates the graph of a fabric. A link counts if the line of at least one of its ends
+    /// describes it, and both devices are in the file.
     pub fn new(fabric: &Fabric) -> Self {
         let mut neighbours = vec![Vec::new(); fabric.devices().len()];
         for (id, device) in fabric.iter() {
@@ -46,8 +46,8 @@ impl Graph {
         &self.neighbours[id.0 as usize]
     }
 
-    /// Returns one number for each device: the number of links on the shortest path from any of
-    /// `sources` to this device. Without a path the number is [`UNREACHABLE`].
+    /// Returns one number for each device: the number of links on the shortest path from the
+    /// nearest of the `sources` to this device. The number is [`UNREACHABLE`] if there is no path.
     ///
     /// Only switches forward packets. So no path leads through an HCA or a router, even if a faulty
     /// file has such links.
@@ -76,10 +76,10 @@ impl Graph {
         hops
     }
 
-    /// Returns the tier of each device. A leaf switch has tier 1: a switch with an HCA that is not
-    /// an aggregation node. The tier of any other switch is the tier of its lowest neighbour plus
-    /// one. The tier is 0 for a switch without a path to a leaf switch, and for a device that is
-    /// not a switch.
+    /// Returns the tier of each device. A leaf switch has tier 1. It is a switch with an HCA that
+    /// is not an aggregation node. The tier of any other switch is the tier of its lowest neighbour
+    /// plus one. The tier is 0 for a switch without a path to a leaf switch, and for a device that
+    /// is not a switch.
     pub fn tiers(&self, fabric: &Fabric) -> Vec<u16> {
         let is_leaf = |id: DeviceId| {
             let adapter = |device: &super::Device| device.kind == NodeKind::Hca && !fabric.is_aggregation_node(device);
@@ -105,8 +105,8 @@ impl Graph {
 #[derive(Clone, Debug)]
 pub struct Distances<'a> {
     graph: &'a Graph,
-    /// Distances in links, for each block of [`BLOCK`] groups: [column of the switch][group of the
-    /// block].
+    /// Distances in links. One table for each block of [`BLOCK`] groups:
+    /// `[column of the switch][group of the block]`.
     blocks: Vec<Vec<u16>>,
     /// Place of each device.
     places: Vec<Place>,
@@ -125,7 +125,7 @@ enum Place {
     Other,
 }
 
-/// Number of groups that are searched at once: the bits of a word.
+/// Number of groups that are searched at once. It is the number of bits of a word.
 const BLOCK: usize = u64::BITS as usize;
 
 impl Graph {
@@ -157,7 +157,7 @@ impl Graph {
         Distances { graph: self, blocks, places, groups }
     }
 
-    /// Returns the columns of the switches beside a device.
+    /// Returns the columns of the switches to which a device is linked.
     fn switches_beside<'a>(&'a self, places: &'a [Place], device: DeviceId) -> impl Iterator<Item = u32> + 'a {
         self.neighbours(device).iter().filter_map(|id| if let Place::Switch(column) = places[id.0 as usize] { Some(column) } else { None })
     }
@@ -193,13 +193,13 @@ impl Distances<'_> {
     }
 }
 
-/// Searches breadth first from up to [`BLOCK`] groups at once: each switch has a word with a bit for
-/// each group. `starts` has the first columns of each group and their distances, 0 or 1. Returns the
-/// distances, [column][group].
+/// Searches breadth first from up to [`BLOCK`] groups at once. Each switch has a word with one bit
+/// for each group. `starts` has the first switches of each group: their columns and their
+/// distances, 0 or 1. Returns the distances as `[column][group]`.
 fn spread(trunks: &[Vec<u32>], starts: &[Vec<(u32, u16)>]) -> Vec<u16> {
     let mut hops = vec![UNREACHABLE; trunks.len() * BLOCK];
     let mut seen = vec![0_u64; trunks.len()];
-    // The switches that the last step reached, and the bits of the groups that reached them.
+    // The switches that were reached in the last step. The bits show which groups reached them.
     let mut reached: Vec<(u32, u64)> = Vec::new();
     let mut arriving = vec![0_u64; trunks.len()];
     let mut touched: Vec<u32> = Vec::new();
@@ -250,7 +250,7 @@ mod tests {
     use crate::topology::ports_report;
     use crate::topology::synthetic::Blueprint;
 
-    /// Returns a fabric with arbitrary cables, which may also join HCAs with each other.
+    /// Returns a fabric with arbitrary cables. A cable can also connect two HCAs.
     fn tangle(cables: &[(usize, usize)]) -> Fabric {
         let mut net = Blueprint::new("EDR");
         let mut nodes: Vec<_> = (0..5).map(|n| net.switch(&format!("s{n}"), 40)).collect();

@@ -58,7 +58,8 @@ impl End {
     }
 }
 
-/// Longest width or speed, in octets. Both are part of every record of their port.
+/// Length of the longest width or speed, in octets. Both words are in every record of the port, so
+/// their length is limited.
 const LONGEST_WORD: usize = 16;
 
 /// Parses a width and a speed of a link as `ibnetdiscover` prints them.
@@ -107,20 +108,20 @@ pub(super) fn number(word: &str, expected: &'static str, range: RangeInclusive<u
     number.ok_or_else(|| ParseError::new(shorten(word), expected))
 }
 
-/// Shortens a text for a message, which could otherwise contain a whole binary file.
+/// Shortens a text for a message. Without this, a message could contain a whole binary file.
 pub(super) fn shorten(text: &str) -> String {
     const MOST: usize = 48;
     if text.chars().count() <= MOST { text.to_owned() } else { text.chars().take(MOST).chain(['…']).collect() }
 }
 
-/// The line of a port that counts.
+/// The line of a port that is used: the first one.
 struct Seen {
     position: LinePosition,
     lid: Lid,
     peer: Option<End>,
 }
 
-/// Builds the devices of one subnet. If several lines describe a port, the first counts.
+/// Builds the devices of one subnet. If several lines describe a port, the first one is used.
 pub(super) fn assemble(lines: Vec<Line<'_>>, remarks: &mut Vec<Remark>) -> Fabric {
     let separated = names::separate(lines.iter().map(Line::names));
     // `Fabric::new` sorts the devices.
@@ -137,7 +138,7 @@ pub(super) fn assemble(lines: Vec<Line<'_>>, remarks: &mut Vec<Remark>) -> Fabri
                 (true, false) => "has another LID in",
                 (false, _) => "has another peer in",
             };
-            // Equal lines of a port in two files are expected, because files may overlap.
+            // Two files may overlap. So equal lines of a port in two files are no fault.
             if there.file == position.file || first.peer != peer || first.lid != end.lid {
                 let whose = if there.file == position.file { "" } else { " of an earlier file" };
                 let text = format!("port {} of {} {how} line {}{whose}, which counts", end.port, end.guid, there.line);
@@ -185,8 +186,8 @@ pub(super) fn assemble(lines: Vec<Line<'_>>, remarks: &mut Vec<Remark>) -> Fabri
     fabric
 }
 
-/// Reports links whose other end has no line or another peer, and links whose two ends are one
-/// device.
+/// Checks both ends of each link. Reports a link if the other end has no line, if the other end has
+/// another peer, or if both ends belong to one device.
 fn compare_ends(fabric: &Fabric, remarks: &mut Vec<Remark>) {
     for device in fabric.devices() {
         for (port, peer) in device.linked() {

@@ -56,7 +56,7 @@ pub struct Fabric {
 pub struct Device {
     /// Port GUID as `ibnetdiscover` prints it. All ports of a switch share the GUID of port 0.
     pub guid: Guid,
-    /// Base LID, or 0 if the LID is unknown.
+    /// Base LID (the lowest LID of the device), or 0 if it is unknown.
     pub lid: Lid,
     /// Kind of the node.
     pub kind: NodeKind,
@@ -127,7 +127,7 @@ impl Fabric {
     }
 
     /// Renames devices. Also renames them in the peers of other devices. `names` is indexed by
-    /// [`DeviceId`]. `other` names the peers that have no line of their own.
+    /// [`DeviceId`]. `other` returns the names of peers that have no line of their own.
     fn rename(&mut self, names: &[Option<&str>], other: impl Fn(Guid) -> Option<String>) {
         let of_peer = |peer: &Peer| match self.find(peer.guid, peer.port) {
             Some(id) => names[id.0 as usize].map(str::to_owned),

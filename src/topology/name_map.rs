@@ -3,16 +3,17 @@
 //!
 //! The grammar is that of `util/node_name_map.c` in rdma-core:
 //!
-//! - A GUID is a number as C's `strtoull` parses it: hexadecimal after `0x`, octal after another
-//!   `0`, else decimal. A blank, `#` or the end of the line follows.
+//! - A GUID is a number as C's `strtoull` parses it. It is hexadecimal after `0x`, octal after a
+//!   `0` without `x`, and otherwise decimal. A blank, `#` or the end of the line follows.
 //! - The name is the text up to the next `"` or `#`, without leading `"` and `#`. So quotes are
 //!   optional, a `#` within quotes ends the name, and `0x1 # text` gives the name ` text`. Trailing
 //!   blanks belong to the name. No character is replaced.
-//! - The first entry of a GUID counts. Empty lines and lines that begin with `#` are skipped.
+//! - If a GUID has several entries, the first one counts. Empty lines and lines that begin with `#`
+//!   are skipped.
 //!
-//! This parser is more tolerant than the tools in three points. It reports and skips a faulty line,
-//! but the tools drop the whole map. Lines may be longer than 255 octets. A carriage return at the
-//! end of a line does not belong to the name.
+//! This parser is more tolerant than the tools in three points. It reports and skips a faulty line.
+//! The tools ignore the whole map instead. Lines may be longer than 255 octets. A carriage return
+//! at the end of a line does not belong to the name.
 //!
 //! The key of an entry is the node GUID. `ibnetdiscover -p` does not print node GUIDs. If a node
 //! GUID is unknown, this module uses the port GUID instead. The port GUID equals the node GUID on
@@ -47,7 +48,7 @@ pub struct NameMapError {
     pub line: u32,
     /// Description of the fault.
     pub found: String,
-    /// Number of lines that should be entries.
+    /// Number of lines that are neither empty nor comments.
     pub lines: usize,
 }
 
@@ -125,8 +126,8 @@ impl NameMap {
         &self.remarks
     }
 
-    /// Renames the nodes of these subnets, also where they are peers. Adds a summary and the
-    /// remarks to [`NetFile::notes`] of the first subnet.
+    /// Renames the nodes of these subnets. Also renames them where they are the peer of another
+    /// port. Adds a summary and the remarks to [`NetFile::notes`] of the first subnet.
     pub fn apply(&self, nets: &mut [NetFile]) {
         let (mut used, mut without_node) = (BTreeSet::new(), false);
         for net in &mut *nets {
@@ -149,13 +150,13 @@ impl NameMap {
     }
 }
 
-/// Returns whether C's `isspace` is true.
+/// Returns whether C's `isspace` accepts the character.
 fn is_space(c: char) -> bool {
     c.is_ascii_whitespace() || c == '\u{b}'
 }
 
 /// Parses a number like C's `strtoull` with base 0. Returns the number and the rest of the text.
-/// Refuses more than 64 bits.
+/// Returns an error for a number of more than 64 bits.
 fn strtoull(text: &str) -> Result<(Guid, &str), String> {
     let digits = text.strip_prefix('+').unwrap_or(text);
     let hex =

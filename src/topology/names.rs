@@ -6,11 +6,11 @@
 //!
 //! 1. a line of the same GUID with one name (a port without a link), or with only one possible
 //!    split;
-//! 2. the same for the GUID of the other end;
+//! 2. a line of the GUID of the other end, with the same properties;
 //! 3. the only own name that is possible in all lines of a GUID.
 //!
-//! If no rule applies, the text is not split, and its line counts as ambiguous. The links are
-//! correct even then, because they do not depend on names.
+//! If no rule applies, the text is not split, and its line counts as ambiguous. The links are still
+//! correct, because they do not depend on names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,10 +29,10 @@ pub enum RawName<'a> {
     Alone(&'a str),
     /// The text between `( '` and `' )`.
     Pair(&'a str),
-    /// Any other text, because the line was cut.
+    /// Any other text, because the line was truncated.
     Broken(&'a str),
-    /// The names of this end and of the other in the plain format; the other is absent if the line
-    /// was cut.
+    /// The names of this end and of the other end in the plain format. The second name is absent if
+    /// the line was truncated.
     Separate(&'a str, Option<&'a str>),
 }
 
@@ -54,7 +54,7 @@ pub struct Separated {
     pub own: String,
     /// Name of the other end; empty without a link.
     pub peer: String,
-    /// Whether the names could not be separated, so that at least one of them is the whole text.
+    /// Whether the names could not be separated. Then `own` or `peer` is the whole text.
     pub ambiguous: bool,
 }
 
@@ -82,7 +82,7 @@ impl<'a> RawName<'a> {
     }
 }
 
-/// The certain names of devices, by GUID.
+/// The names that are certain, by GUID of the device.
 type Known<'a> = FxHashMap<Guid, &'a str>;
 
 /// Separates the names of all lines. The result has the order of the lines.
@@ -110,7 +110,7 @@ fn separate_one(entry: Entry<'_>, known: &Known<'_>) -> Separated {
     Separated { own: bounded(own.unwrap_or(raw)), peer: bounded(peer.unwrap_or(raw)), ambiguous }
 }
 
-/// Longest name, in octets. A device has at most 64; a name map has no limit.
+/// Length of the longest name, in octets. A device has at most 64 octets. A name map has no limit.
 const LONGEST: usize = 256;
 
 /// Returns a name of at most [`LONGEST`] octets. A shortened name ends with an ellipsis.
@@ -133,8 +133,8 @@ fn split<'a>(entry: Entry<'a>, known: &Known<'a>) -> Option<(&'a str, &'a str)> 
     })
 }
 
-/// Returns the names that are certain, by GUID. Rules 1 and 2 apply until they give no new name,
-/// then rule 3.
+/// Returns the names that are certain, by GUID. Rules 1 and 2 are applied until they give no new
+/// name. Then rule 3 is applied.
 fn known_names<'a>(entries: impl Iterator<Item = Entry<'a>> + Clone) -> Known<'a> {
     let mut known = Known::default();
     for entry in entries.clone() {
@@ -149,8 +149,8 @@ fn known_names<'a>(entries: impl Iterator<Item = Entry<'a>> + Clone) -> Known<'a
         }
     };
     let mut before = known.len();
-    // A line with one possible split gives its names the first time. Only the others need more
-    // passes.
+    // A line with only one possible split gives its names in the first pass. Only the other lines
+    // need more passes.
     let mut open = Vec::new();
     for entry in entries.clone() {
         apply_to(&mut known, entry);
@@ -180,7 +180,7 @@ fn agreed<'a>(entries: impl Iterator<Item = Entry<'a>>, known: &Known<'a>) -> BT
     possible.into_iter().filter_map(|(guid, names)| only(names.into_iter()).map(|name| (guid, name))).collect()
 }
 
-/// Returns the only item, or `None` if there are more or none.
+/// Returns the item if there is exactly one, otherwise `None`.
 fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
     let first = items.next()?;
     items.next().is_none().then_some(first)

@@ -6,11 +6,12 @@
 //!    has no valid line.
 //! 3. [`NetFile::remarks`] has an entry for every line that gives no port.
 //! 4. Files of one subnet are merged. Files of different subnets stay separate, because LIDs are
-//!    unique within a subnet only, and no sampler reaches another subnet. Two files belong to one
-//!    subnet if they have a port with the same GUID and the same LID, possibly as a peer. If they
-//!    share GUIDs but no pair of GUID and LID, one of them is outdated, and both are refused.
-//! 5. If merged files disagree, the earlier file counts. A later file can add ports. It can also
-//!    add properties that only its format has.
+//!    unique within a subnet only, and no HCA port reaches another subnet. Two files belong to one
+//!    subnet if a port has the same GUID and the same LID in both files. A port that is only the
+//!    peer in a line counts too. If they share GUIDs but no pair of GUID and LID, one of them is
+//!    outdated, and both are refused.
+//! 5. If merged files disagree, the file that was given first wins. A later file can add ports. It
+//!    can also add properties that only its format has.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,9 +85,9 @@ pub enum NetFileError {
         "a restarted subnet manager may assign new LIDs: give the newer file only. If the files describe two fabrics, both use GUID {guid}: plan each fabric alone"
     ))]
     OtherLids {
-        /// The later file.
+        /// The file that was given later.
         name: String,
-        /// The earlier file.
+        /// The file that was given earlier.
         earlier: String,
         /// Number of ports in both files.
         count: usize,
@@ -102,9 +103,9 @@ fn ports(count: usize) -> String {
 /// Format of a net file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Format {
-    /// `ibnetdiscover -p`.
+    /// The ports report: output of `ibnetdiscover -p`.
     PortsReport,
-    /// `ibnetdiscover`.
+    /// The plain format: output of `ibnetdiscover` without `-p`.
     Topology,
 }
 
@@ -119,8 +120,8 @@ pub fn read(path: &Path) -> Result<NetFile, NetFileError> {
 
 /// Parses a net file of either format. Messages name the file `name`.
 ///
-/// Replaces octets that are not UTF-8. Such octets can occur only in names, and names identify
-/// nothing.
+/// Replaces octets that are not UTF-8. Such octets can occur only in names, and no device is
+/// identified by its name.
 ///
 /// # Errors
 /// Returns an error if no line can be parsed: the file is empty, or has another format.
@@ -191,9 +192,9 @@ struct Subnet<'a> {
 /// Ports that two files have in common.
 enum Shared {
     Nothing,
-    /// Ports with the same LIDs.
+    /// At least one shared port has the same LID in both files.
     Lids,
-    /// Ports, but none with the same LID.
+    /// The files share ports, but each of these ports has different LIDs in the two files.
     GuidsOnly {
         count: usize,
         guid: Guid,
@@ -212,7 +213,7 @@ impl Subnet<'_> {
     }
 }
 
-/// Returns both ends of all lines.
+/// Returns the ports that the lines name: the port of each line, and its peer if it has one.
 fn ends<'a>(draft: &'a Draft<'_>) -> impl Iterator<Item = End> + 'a {
     draft.lines.iter().flat_map(|line| [Some(line.end), line.peer]).flatten()
 }
@@ -272,7 +273,7 @@ impl Format {
         }
         let draft = match self {
             Self::PortsReport => ports_lines::draft(text, file),
-            // A plain report without any port is valid: a fabric without a link.
+            // A file in the plain format may have no port: the fabric has no link.
             Self::Topology => return Ok(topology_report::draft(text, file)),
         };
         if draft.lines.is_empty() {
@@ -291,7 +292,7 @@ impl NetFile {
         names.join(", ")
     }
 
-    /// Returns the name of the first of these files.
+    /// Returns the name of the first file that describes this subnet.
     pub fn first_name(&self) -> &str {
         self.files.first().and_then(|file| self.names.get(usize::from(*file))).map_or("", String::as_str)
     }

@@ -8,10 +8,10 @@
 //! " - %2s %5d %2d 0x%016x ( '%s' - '%s' )"    the same of the peer; own name, peer's name
 //! ```
 //!
-//! A port without a link has 36 blanks and `'%s'`, its own name, instead of the second part.
+//! A port without a link has 36 blanks and its own name as `'%s'`, instead of the second part.
 //!
-//! 1. A port is linked if ` - ` and a peer follow. The speed does not matter: a linked port may
-//!    have `???`.
+//! 1. A port is linked if ` - ` and a peer follow. The speed is not decisive, because a linked port
+//!    can have the speed `???`.
 //! 2. The parser splits words, not columns, because a port number above 99 moves the columns.
 //! 3. A faulty line becomes a [`Remark`] with its number, and the other lines are parsed. Only a
 //!    file without any valid line is refused.

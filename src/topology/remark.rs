@@ -34,11 +34,11 @@ pub struct Remark {
 pub enum RemarkKind {
     /// The line cannot be parsed.
     Unreadable,
-    /// The line repeats or contradicts an earlier line. The earlier line counts.
+    /// The line repeats or contradicts an earlier line. The earlier line is used.
     Repeated,
-    /// An earlier line assigns the LID to another device. The earlier line counts.
+    /// An earlier line assigns the LID to another device. The earlier line is used.
     DuplicateLid,
-    /// The names of the two ends cannot be separated. The text stays in one piece.
+    /// The names of the two ends cannot be separated, so the text is not split.
     AmbiguousName,
     /// The line of the other end names another peer, or none.
     Contradiction,
@@ -49,7 +49,7 @@ pub enum RemarkKind {
 }
 
 impl RemarkKind {
-    /// All kinds; those that lose a port come first.
+    /// All kinds. The kinds whose line gives no port come first.
     pub const ALL: [Self; 7] =
         [Self::Unreadable, Self::Repeated, Self::DuplicateLid, Self::OneSided, Self::Contradiction, Self::Loop, Self::AmbiguousName];
 

@@ -23,20 +23,20 @@ pub struct Dragonfly {
     pub groups: usize,
     /// Switches with hosts in each group.
     pub leaves: usize,
-    /// Switches without hosts in each group. Each is cabled to every leaf of the group
-    /// (Dragonfly+). If the number is 0, the leaves of a group are cabled to one another
-    /// (Dragonfly).
+    /// Switches without hosts in each group. With such switches the fabric is a Dragonfly+: each of
+    /// them is cabled to every leaf of its group. If the number is 0, the leaves of a group are
+    /// cabled to one another (Dragonfly).
     pub spines: usize,
     /// Hosts on each leaf.
     pub hosts: usize,
 }
 
-/// Switches in a grid of any dimension, each cabled to its neighbours.
+/// Switches in a grid with any number of dimensions. Each switch is cabled to its neighbours.
 #[derive(Clone, Debug)]
 pub struct Grid {
     /// Switches in each dimension.
     pub sizes: Vec<usize>,
-    /// Whether the ends are joined: a torus instead of a mesh.
+    /// Whether the ends of each dimension are joined. Such a grid is a torus, not a mesh.
     pub wrapped: bool,
     /// Hosts on each switch.
     pub hosts: usize,
@@ -52,7 +52,7 @@ pub struct Rails {
     pub hosts: usize,
     /// HCAs of each host.
     pub rails: usize,
-    /// Number of spines, each cabled to every leaf.
+    /// Number of spines. Each spine is cabled to every leaf.
     pub spines: usize,
 }
 
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn shapes_have_the_requested_size_and_tiers() {
-        // 4 x 4 hosts, and as many cables in each of three tiers.
+        // There are 4 x 4 hosts. Each of the three tiers has the same number of cables.
         assert_eq!(size(&ThreeTiers { radix: 4, pods: 4 }.blueprint()), (2 * 16 * 3, 3));
         // 3 groups with 2 x 2 cables each, 3 cables between them, 12 hosts.
         assert_eq!(size(&Dragonfly { groups: 3, leaves: 2, spines: 2, hosts: 2 }.blueprint()), (2 * (12 + 3 + 12), 2));

@@ -12,14 +12,14 @@ use crate::types::{Guid, NodeKind};
 /// Number of facts that must agree.
 const ENOUGH: i32 = 2;
 
-/// The firmware's name of aggregation nodes, or the part of it that is always there.
+/// Part of the name that the firmware always gives to aggregation nodes.
 pub const NAME: &str = "Aggregation Node";
 
 /// Device ID of aggregation nodes from EDR to NDR.
 const DEVICE_ID: u32 = 0xcf09;
 
-/// Distances between the GUIDs of an aggregation node and its switch: 8 on EDR and HDR, 16 on NDR.
-/// Usually the GUID of the node is the larger one.
+/// Differences between the GUIDs of an aggregation node and its switch: 8 on EDR and HDR, 16 on
+/// NDR. Usually the GUID of the node is the larger one.
 const DISTANCES: [u64; 2] = [8, 16];
 
 impl Fabric {
@@ -38,9 +38,10 @@ impl Fabric {
     /// host's HCA.
     ///
     /// An aggregation node is an HCA on a switch for which at least two of these facts hold: it has
-    /// the firmware's name; its GUID has one of the known distances from the switch's GUID; it is
-    /// on the highest port of the switch; it has the device ID of aggregation nodes; its system
-    /// image GUID is that of the switch. Any other known device ID counts against it.
+    /// the firmware's name; its GUID differs from the switch's GUID by one of the known numbers; it
+    /// is on the highest port of the switch; it has the device ID of aggregation nodes; its system
+    /// image GUID is that of the switch. If it has any other device ID, this counts as a fact
+    /// against it.
     pub fn is_aggregation_node(&self, device: &Device) -> bool {
         let Some((_, peer)) = device.linked().next() else { return false };
         if device.kind != NodeKind::Hca || peer.kind != NodeKind::Switch {
@@ -89,8 +90,8 @@ mod tests {
         fabric.is_aggregation_node(found)
     }
 
-    /// Returns the result for a node in a ports report. The report lists the highest port of the
-    /// switch.
+    /// Returns the result for a node in a ports report. This report also lists the highest port of
+    /// the switch.
     fn is_one_by_the_ports_report(name: &str, guid: u64, port: u8) -> bool {
         let text = format!(
             "SW     1 {port:2} 0x0000000000001000 4x HDR - CA     2  1 {guid:#018x} ( 'leaf' - '{name}' )\n\

@@ -24,9 +24,9 @@ struct Node {
     kind: NodeKind,
     name: String,
     guid: u64,
-    /// Ports; index 0 is port 1.
+    /// The other end of each port's cable. Index 0 is port 1.
     ports: Vec<Option<(NodeId, PortNum)>>,
-    /// LIDs by port; a switch has one.
+    /// LIDs by port. A switch has only one LID.
     lids: Vec<Lid>,
 }
 
@@ -45,10 +45,10 @@ pub struct FatTree {
     pub radix: usize,
 }
 
-/// The fabric of the measurements in the LDMS paper, as far as the paper describes it. It has 288
-/// hosts on 12 leaf switches. The leaf switches are connected to 6 core switches, two-to-one
-/// oversubscribed. An I/O part has 4 switches with 14 servers on two ports each. All links are 4x
-/// EDR.
+/// The fabric of the measurements in the LDMS paper. The paper does not describe all of its
+/// details. It has 288 hosts on 12 leaf switches. The leaf switches are connected to 6 core
+/// switches. They have half as many cables to the core switches as to hosts (oversubscription 2:1).
+/// An I/O part has 4 switches with 14 servers on two ports each. All links are 4x EDR.
 ///
 /// The totals: 22 switches, 302 HCAs, 338 LIDs, 968 linked ports and 140 unlinked ones.
 pub fn stria() -> Blueprint {
@@ -63,7 +63,8 @@ pub fn stria() -> Blueprint {
     let servers = [("admin", 2), ("login", 2), ("gw", 2), ("mds", 2), ("oss", 6)];
     let names = servers.iter().flat_map(|(role, count)| (1..=*count).map(move |n| format!("{role}{n} mlx5_0")));
     for (n, name) in names.enumerate() {
-        // Each server is on both switches of one of two pairs, so that one switch may fail.
+        // Each server is connected to both switches of one of two pairs. So a server stays
+        // connected if one switch fails.
         let (pair, place) = (n % 2 * 2, n / 2 + 1);
         let server = plan.adapter(&name, 2);
         plan.cable((server, 1), (island[pair], place));
@@ -80,7 +81,8 @@ pub fn stria() -> Blueprint {
 pub fn large() -> Blueprint {
     const PODS: [usize; 7] = [32, 32, 32, 32, 32, 32, 16];
     const SPINES: usize = 32;
-    // Cores for each spine number, and cables of a spine to each of them.
+    // Number of core switches for each spine number, and number of cables from a spine to each of
+    // these core switches.
     const CORES: usize = 4;
     let mut plan = Blueprint::new("EDR");
     let cores: Vec<_> = (1..=SPINES * CORES).map(|n| plan.switch(&format!("core{n:03}"), 64)).collect();
@@ -99,7 +101,7 @@ pub fn large() -> Blueprint {
                 plan.cable((adapter, 1), (leaf, port));
             }
         }
-        // As many cables up as down.
+        // A spine has as many cables to core switches as to leaf switches.
         for (place, spine) in spines.iter().enumerate() {
             for up in 0..leaves {
                 let core = place * CORES + up % CORES;
@@ -143,7 +145,7 @@ impl FatTree {
 }
 
 impl Blueprint {
-    /// Creates an empty blueprint. All its links will have this speed, 4x wide.
+    /// Creates an empty blueprint. All links that are added have the width 4x and this speed.
     pub fn new(speed: &'static str) -> Self {
         Self { nodes: Vec::new(), speed }
     }
@@ -181,7 +183,7 @@ impl Blueprint {
         }
     }
 
-    /// Returns the first port of a node without a cable.
+    /// Returns the first port without a cable of a node.
     ///
     /// # Panics
     /// Panics if all ports have a cable.

@@ -16,8 +16,8 @@
 //! [2](2c903003421b2)  "S-e41d2d030003e470"[1]  # lid 3 lmc 0 "leaf0" lid 4 4xEDR
 //! ```
 //!
-//! 1. The format lists only linked ports. Each line that begins with `[` gives a port or a
-//!    [`Remark`] with its number.
+//! 1. The format lists only linked ports. Each line that begins with `[` gives a port, or a
+//!    [`Remark`] with the line number.
 //! 2. A line identifies the other end of a link by its node GUID. The port GUID of a switch is in
 //!    the paragraph of the switch. This paragraph can come later in the file.
 //! 3. A name is the text from the first to the last `"` of the comment. Names are not escaped, and
@@ -43,9 +43,8 @@ pub(super) fn draft(text: &str, file: u16) -> Draft<'_> {
     reader.finish()
 }
 
-/// Returns the start of a line that ends the paragraph above, even if the rest of the line is
-/// faulty. Otherwise the ports below would become ports of the node above. Returns `None` for other
-/// lines.
+/// Returns the start of a line that ends the previous paragraph, or `None` for other lines. The
+/// rest of the line may be faulty: the ports after it do not belong to the previous node.
 pub(super) fn opening(line: &str) -> Option<&'static str> {
     let word = line.split_inclusive([' ', '\t', '=']).next().unwrap_or_default();
     ["vendid=", "Switch ", "Ca ", "Rt "].into_iter().find(|start| start.trim_end() == word.trim_end())
@@ -54,7 +53,7 @@ pub(super) fn opening(line: &str) -> Option<&'static str> {
 /// Start of the first line of the format.
 pub(super) const HEADING: &str = "# Topology file:";
 
-/// Returns whether a line can belong only to a plain topology.
+/// Returns whether a line can belong only to a file in the plain format.
 pub(super) fn is_line(line: &str) -> bool {
     let piece = Piece::parse(line).ok().filter(|piece| !matches!(piece, Piece::Nothing | Piece::Port(_)));
     line.starts_with(HEADING) || piece.is_some()
@@ -130,7 +129,7 @@ struct Open<'a> {
 
 #[derive(Default)]
 struct Reader<'a> {
-    /// Properties from the lines above the line of the next node.
+    /// Properties from the lines before the line of the next node.
     facts: Node,
     port_guid: Option<Guid>,
     current: Option<Current<'a>>,
@@ -172,7 +171,7 @@ impl<'a> Reader<'a> {
 
     fn node(&mut self, header: &Header<'a>) {
         let Header { id, ports, name, lid } = *header;
-        // Lines above that name another node GUID belong to another node.
+        // If the lines before name another node GUID, they belong to another node.
         let own = self.facts.guid.is_none_or(|guid| guid == id.guid);
         let (facts, port_guid) = if own { (self.facts, self.port_guid) } else { (Node::default(), None) };
         let node = Node { guid: Some(id.guid), ports: Some(ports), ..facts };
@@ -206,7 +205,8 @@ impl<'a> Reader<'a> {
             let Open { position, end, node, name, line: PortLine { peer, peer_port, peer_guid, peer_name, peer_lid, rate, .. } } = open;
             let port = if peer.kind == NodeKind::Switch { PortNum(0) } else { peer_port };
             let known = port_guids.get(&(peer.guid, port)).copied();
-            // For a switch without a paragraph: node GUID and port GUID of most switches are equal.
+            // A switch without a paragraph has no known port GUID. Most switches have equal node
+            // and port GUIDs, so its node GUID is used.
             let guid = peer_guid.or(known).unwrap_or(peer.guid);
             let peer = End { kind: peer.kind, lid: peer_lid.unwrap_or_default(), port: peer_port, guid };
             Line { position, end, node, rate, peer: Some(peer), names: RawName::Separate(name, peer_name) }
@@ -217,7 +217,7 @@ impl<'a> Reader<'a> {
 
 impl<'a> Piece<'a> {
     pub(super) fn parse(line: &'a str) -> Result<Self, ParseError> {
-        // A text such as `# Chassis 1` may follow.
+        // A text such as `# Chassis 1` may follow the value.
         let value = |text: &'a str| text.split(['\t', ' ']).next().unwrap_or_default();
         let hex = |text| hex(value(text));
         let short = |text| u32::try_from(hex(text)?).map_err(|_| ParseError::new(shorten(text), "an id of 32 bits at most"));
@@ -295,7 +295,7 @@ impl Id {
             "R" => NodeKind::Router,
             _ => return Err(wrong(id)),
         };
-        // A shorter identifier is the name of a simulated node, not a GUID.
+        // An identifier of another length is the name of a simulated node, not a GUID.
         if guid.len() != 16 {
             return Err(wrong(id));
         }

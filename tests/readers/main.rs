@@ -1,7 +1,8 @@
 //! Programs that read records and metrics: Prometheus, DuckDB, ClickHouse and jq, with the queries
-//! of the documentation and of the dashboard.
+//! of the documentation and of the dashboard; and `ibnet-view`, whose numbers are recomputed.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod prometheus;
 mod recipes;
+mod recompute;
 mod tools;

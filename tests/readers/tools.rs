@@ -51,3 +51,14 @@ fn find(ours: &str, name: &str) -> Option<PathBuf> {
     }
     found
 }
+
+/// Returns the path of a program of another package of this workspace; `None` with a notice if it
+/// was not built.
+pub(crate) fn built(path: PathBuf) -> Option<PathBuf> {
+    let found = path.is_file().then_some(path);
+    if found.is_none() {
+        assert!(std::env::var_os("IBNET_REQUIRE_IBSIM").is_none(), "build the whole workspace: `cargo build --workspace`");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: ibnet-view is missing; `cargo build --workspace` builds it");
+    }
+    found
+}

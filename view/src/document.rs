@@ -9,8 +9,8 @@
 //!   with `;` between the values.
 //! - A list of objects gives one line for each object. The other cells of the row are repeated. An
 //!   empty list gives one line with empty cells.
-//! - An unknown value is an empty cell. Characters that a terminal would interpret are escaped as
-//!   in the tables.
+//! - An unknown value is an empty cell. Characters that a terminal interprets are escaped, as in
+//!   the tables.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -68,7 +68,8 @@ fn lines(row: &Value, columns: &[&str]) -> Vec<Line> {
     elements.iter().map(with_element).collect()
 }
 
-/// Adds the cells of a value. The list of objects that has columns is kept in `list`.
+/// Adds the cells of a value. If the value contains a list of objects that has columns, stores the
+/// list in `list`.
 fn add<'a>(line: &mut Line, list: &mut Option<(String, &'a [Value])>, name: String, value: &'a Value, columns: &[&str]) {
     match value {
         Value::Null => {}
@@ -110,7 +111,7 @@ mod tests {
         modes_ns: Vec<u64>,
         share: Option<f64>,
         points: Vec<Point>,
-        /// Has no columns.
+        /// This list has no columns.
         steps: Vec<Point>,
     }
 

@@ -1,5 +1,6 @@
-//! Draws heat maps on a terminal. With 24-bit colours, one line of text shows two rows by half
-//! blocks. Without colours, there are five shades.
+//! Draws heat maps on a terminal. On a terminal with 24-bit colours, one line of text shows two
+//! rows, because a half block fills only half of a character. Without colours, each cell has one of
+//! five shades.
 
 use ibnet_analysis::heat::grid::{Cell, Grid, Panel};
 use ibnet_analysis::heat::range::{ColorRange, Range};
@@ -48,8 +49,9 @@ pub fn show(grid: &Grid, range: &Range, zone: &Zone, size: TerminalSize) -> Stri
     text
 }
 
-/// Formats one or two rows in colours: the upper half of a character has the foreground colour, the
-/// lower half the background colour. A cell without a value is a letter without a background.
+/// Formats one or two rows in colours: the upper half of a character has the foreground colour, and
+/// the lower half has the background colour. A cell without a value is shown as a letter without a
+/// background.
 fn halves(rows: &[Vec<Cell>], range: &ColorRange) -> String {
     let mut line = String::new();
     for (column, upper) in rows[0].iter().enumerate() {

@@ -19,7 +19,7 @@ pub use thresholds::{ThresholdError, Thresholds};
 /// Index of `link_downed_counter` in [`ERRORS`].
 const LINK_DOWNED: usize = 0;
 
-/// Fault of a link, worst first.
+/// Fault of a link. The faults are listed by severity, worst first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LinkFault {
     /// The link is down at the end of the time range.
@@ -76,20 +76,20 @@ pub struct FaultyPort<'a> {
 /// All faults of an input.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Errors<'a> {
-    /// Devices with faults: those that do not answer first, and switches before hosts.
+    /// Devices with faults. Devices that do not answer come first, and switches come before hosts.
     pub devices: Vec<FaultyDevice>,
     /// Ports with link faults by severity, then ports by their number of errors.
     pub faulty: Vec<FaultyPort<'a>>,
     /// Number of all ports.
     pub ports: usize,
-    /// Number of ports with increases that are all within the thresholds.
+    /// Number of ports whose error counters increased, but no counter exceeds its threshold.
     pub below: usize,
     /// Number of ports with a counter that was saturated from the beginning.
     pub saturated: usize,
     /// Number of ports without a reply, on devices that are not in `devices`.
     pub silent: usize,
-    /// Number of ports with link faults that belong to an unreachable device, or whose peer does.
-    /// They are not in `faulty`.
+    /// Number of ports with link faults at an unreachable device: the port or its peer belongs to
+    /// that device. These ports are not in `faulty`.
     pub at_unreachable: usize,
 }
 
@@ -101,7 +101,7 @@ pub struct ErrorRow {
     /// switch this is port 0.
     #[serde(flatten)]
     pub port: PortName,
-    /// The port at the other end of the link; null for a device, and if it is not known.
+    /// The port at the other end of the link. Null for a device, and if the other end is not known.
     pub peer: Option<PortName>,
     /// Width and speed of the link, such as `4xEDR`; null for a device.
     pub link: Option<String>,
@@ -116,15 +116,16 @@ pub struct ErrorRow {
     pub rate: Option<f64>,
     /// Last value of the counter. Null for other faults.
     pub value: Option<u64>,
-    /// Start of the fault, in nanoseconds since 1970. A device: the first record or event without an
-    /// answer. A link that is down or changed its rate: the event. Else: the first record of the
-    /// port.
+    /// Start of the fault, in nanoseconds since 1970. For a device, it is the time of the first
+    /// record or event without an answer. For a link that is down or changed its rate, it is the
+    /// time of the event. For other faults, it is the time of the first record of the port.
     pub since_ns: u64,
     /// Whether the fault began within the time range; null if this is not known.
     pub began_in_range: Option<bool>,
-    /// Number of unreachable devices that are connected through this device only.
+    /// Number of unreachable devices whose only connection is through this device.
     pub devices_behind: usize,
-    /// These devices; not in CSV.
+    /// Unreachable devices whose only connection is through this device. CSV output does not have
+    /// this field.
     pub behind: Vec<PortName>,
 }
 

@@ -3,8 +3,9 @@
 use ibnet::types::Printable;
 
 use crate::ports::ERRORS;
+use crate::suggest;
 
-/// Thresholds of the counters in [`ERRORS`]: a larger increase is reported.
+/// Thresholds of the counters in [`ERRORS`]. An increase above the threshold is reported.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Thresholds([u64; ERRORS.len()]);
 
@@ -12,9 +13,9 @@ pub struct Thresholds([u64; ERRORS.len()]);
 const SWITCH_RELAY_ERRORS: usize = 13;
 
 impl Default for Thresholds {
-    /// Returns 0 for all counters except `port_rcv_switch_relay_errors`, which gets 100. Switches
-    /// also count packets in this counter that they discard by design, such as a multicast packet
-    /// whose only output is the port that received it.
+    /// Returns 0 for all counters except `port_rcv_switch_relay_errors`, which gets 100. In this
+    /// counter, switches also count packets that they discard by design. An example is a multicast
+    /// packet whose only output is the port that received it.
     fn default() -> Self {
         let mut thresholds = Self([0; ERRORS.len()]);
         thresholds.0[SWITCH_RELAY_ERRORS] = 100;
@@ -22,7 +23,7 @@ impl Default for Thresholds {
     }
 }
 
-/// A malformed threshold.
+/// Reason why a threshold is rejected.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, miette::Diagnostic)]
 pub enum ThresholdError {
     /// The text is not `NAME=N`.
@@ -34,12 +35,12 @@ pub enum ThresholdError {
     },
     /// No error counter has this name.
     #[error("cannot set a threshold for `{}`: there is no error counter of this name", Printable(found))]
-    #[diagnostic(help("the most similar name is `{}`; the counters are {}", nearest, ERRORS.join(", ")))]
+    #[diagnostic(help("{}the counters are {}", nearest.map_or_else(String::new, |name| format!("did you mean `{name}`? ")), ERRORS.join(", ")))]
     Name {
         /// The name.
         found: String,
-        /// The counter with the most similar name.
-        nearest: &'static str,
+        /// The counter that was probably meant.
+        nearest: Option<&'static str>,
     },
 }
 
@@ -65,12 +66,24 @@ impl Thresholds {
         } else if let Some(index) = ERRORS.iter().position(|known| matches(known)) {
             self.0[index] = number;
         } else {
-            let similarity = |known: &str| strsim::jaro(&plain(name), &plain(known));
-            let nearest = ERRORS.into_iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b))).unwrap_or(ERRORS[0]);
-            return Err(ThresholdError::Name { found: name.to_owned(), nearest });
+            return Err(ThresholdError::Name { found: name.to_owned(), nearest: suggest::nearest(&snake_case(name), &ERRORS) });
         }
         Ok(())
     }
+}
+
+/// Returns a name of `perfquery`, such as `SymbolErrors`, in the form of the records.
+fn snake_case(name: &str) -> String {
+    let mut snake = String::new();
+    let mut last = '_';
+    for c in name.chars() {
+        if c.is_uppercase() && (last.is_lowercase() || last.is_ascii_digit()) {
+            snake.push('_');
+        }
+        snake.extend(c.to_lowercase());
+        last = c;
+    }
+    snake
 }
 
 #[cfg(test)]
@@ -91,7 +104,18 @@ mod tests {
         }
         thresholds.set("all=7").expect("all of them");
         assert_eq!(thresholds, Thresholds([7; ERRORS.len()]));
-        assert_eq!(thresholds.set("symbols=1"), Err(ThresholdError::Name { found: "symbols".to_owned(), nearest: "symbol_error_counter" }));
+        for (found, nearest) in [
+            ("symbols", Some("symbol_error_counter")),
+            ("SymbolErrs", Some("symbol_error_counter")),
+            ("crc", Some("symbol_error_counter")),
+            ("XmitDrops", Some("port_xmit_discards")),
+            ("flaps", Some("link_downed_counter")),
+            ("RcvErr", Some("port_rcv_errors")),
+            ("bogus", None),
+        ] {
+            let error = thresholds.set(&format!("{found}=1"));
+            assert_eq!(error, Err(ThresholdError::Name { found: found.to_owned(), nearest }));
+        }
         for text in ["symbol_error_counter", "symbol_error_counter=-1", "=", ""] {
             assert!(thresholds.set(text).is_err(), "{text}");
         }

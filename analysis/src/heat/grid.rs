@@ -39,18 +39,19 @@ pub struct Grid {
 pub struct Panel {
     /// The metric.
     pub metric: Metric,
-    /// Number of elements of an array of counters whose sum is drawn; 1 for a single value.
+    /// If the sum of an array of counters is drawn, the number of its elements. Otherwise 1.
     pub summed: usize,
-    /// Value of a row whose links are full: the largest of all rows. `None` if the metric is not
-    /// limited by the link or if no data rate is known.
+    /// Value that a row has if its links are full. If it differs between rows, the largest one.
+    /// `None` if the data rate of the link does not limit the metric, or if no data rate is known.
     pub full: Option<f64>,
     /// Cells by row, then by column.
     pub cells: Vec<Vec<Cell>>,
 }
 
 impl Panel {
-    /// Joins the ports of each row. Cells without a value do not change a cell with a value.
-    /// `gbps` is the data rate of the link of a port.
+    /// Creates a panel and joins the cells of the ports of each row. If only some of these cells
+    /// have a value, the result is computed from them. `gbps` is the data rate of the link of a
+    /// port.
     pub fn new(
         metric: Metric,
         by: RowKind,
@@ -99,7 +100,7 @@ impl Cell {
         match (self, other) {
             (Self::Value(a), Self::Value(b)) => Self::Value(of(a, b)),
             (value @ Self::Value(_), _) | (_, value @ Self::Value(_)) => value,
-            // One port that answered is enough for the row.
+            // If one port of the row answered, the row counts as answered.
             (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
             (Self::NoAnswer, _) | (_, Self::NoAnswer) => Self::NoAnswer,
             (Self::NoRecord, Self::NoRecord) => Self::NoRecord,
@@ -113,8 +114,8 @@ impl Grid {
         self.start_ns.saturating_add(self.step_ns.saturating_mul(self.columns as u64))
     }
 
-    /// Returns the rows in another order. With `top`, only so many rows remain: those with the
-    /// largest means of the first metric over time.
+    /// Returns the rows in another order. If `top` is given, only this number of rows remains: the
+    /// rows with the largest means of the first metric over time.
     pub fn arranged(mut self, order: RowOrder, top: Option<usize>) -> Self {
         let mean = |row: &Vec<Cell>| {
             let values = row.iter().filter_map(|cell| if let Cell::Value(value) = cell { Some(*value) } else { None });

@@ -1,4 +1,4 @@
-//! Rows and times of jobs in a heat map.
+//! Finds the rows and times of jobs in a heat map.
 
 use std::ops::Range;
 
@@ -6,14 +6,14 @@ use super::grid::Grid;
 use crate::hosts::Hosts;
 use crate::job::slurm::SlurmJob;
 
-/// Rows and times of a job, to outline them.
+/// The outline of a job: its rows and times.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobMark {
     /// Job ID, not escaped.
     pub job: String,
     /// Consecutive rows with a host of the job.
     pub rows: Vec<Range<usize>>,
-    /// Start and end, counted in columns from the start of the heat map; within the heat map.
+    /// Start and end, in columns from the start of the heat map. Both are within the heat map.
     pub columns: (f64, f64),
 }
 

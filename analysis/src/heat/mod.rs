@@ -1,10 +1,11 @@
 //! Heat maps: the values of metrics by port and time.
 //!
-//! A heat map has a row for each port and a column for each piece of time. A *cell* is the mean of
+//! A heat map has a row for each port and a column for each time interval. A *cell* is the mean of
 //! the metric of one port over one column. Columns are short at first. If the recording is long,
-//! several columns are joined to a longer one, so each length is a multiple of the shorter lengths.
-//! The memory depends on the size of the picture, not on the number of records. A cell has a value
-//! or one of these states: the port did not answer, the value is not known, or there is no record.
+//! neighbouring columns are joined. So each possible length of a column is a multiple of the
+//! shorter lengths. The memory depends on the size of the picture, not on the number of records. A
+//! cell has a value or one of these states: the port did not answer, the value is not known, or
+//! there is no record.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use grid::{Grid, Panel};
 use order::{PortAndPeer, RowGroup, RowKind, RowLabel};
 use track::{State, Track};
 
-/// Possible lengths of a column in milliseconds; each divides the next.
+/// Possible lengths of a column in milliseconds. Each length is a multiple of the one before.
 const STEPS_MS: [u64; 22] = [
     1,
     2,
@@ -56,7 +57,7 @@ const STEPS_MS: [u64; 22] = [
     60_480_000_000,
 ];
 
-/// Largest number of columns: about the width of a screen in pixels.
+/// Largest number of columns. It is about the width of a screen in pixels.
 const MOST_COLUMNS: u64 = 2000;
 
 /// Largest number of cells of a metric; a cell has 24 octets.
@@ -81,9 +82,11 @@ pub struct HeatMap {
     /// Largest number of values of a metric in a record, for each metric; 0 if no record has a
     /// counter of the metric.
     seen: Vec<usize>,
-    /// Number of elements into which each metric was split; 1 without elements.
+    /// Number of elements (such as service levels) into which each metric was split. It is 1 if
+    /// metrics are not split.
     elements: usize,
-    /// Names of the counters in the first record of each chunk, to suggest a similar name.
+    /// Names of some counters in the records. They are needed to suggest a similar name for an
+    /// unknown counter.
     names: BTreeSet<String>,
 }
 
@@ -108,8 +111,8 @@ struct CounterReading {
 }
 
 impl HeatMap {
-    /// Creates an empty heat map. With `hosts` it has only the ports of these hosts and the peers
-    /// of these ports.
+    /// Creates an empty heat map. If `hosts` is given, it has only the ports of these hosts and the
+    /// peers of these ports.
     pub fn new(metrics: Vec<Metric>, hosts: Option<Hosts>) -> Self {
         Self {
             seen: vec![0; metrics.len()],
@@ -252,8 +255,9 @@ impl HeatMap {
         }
     }
 
-    /// Returns the first and the last column. A column at the edge of which less than an eighth was
-    /// recorded is left out: slots rarely begin exactly where a column begins.
+    /// Returns the first and the last column. The first or the last column is left out if less than
+    /// an eighth of it was recorded. Such a column exists because slots rarely begin exactly where
+    /// a column begins.
     fn columns(&self) -> Option<(u64, u64)> {
         let ((first, last), (from, to)) = (self.span?, self.recorded?);
         let (step_ns, least_ns) = (self.step_ns(), self.step_ns() / 8);
@@ -263,7 +267,7 @@ impl HeatMap {
         Some(if first < last && first_ns < least_ns { (first + 1, last) } else { (first, last) })
     }
 
-    /// Adds a value to all columns that the time overlaps.
+    /// Adds a value to all columns that overlap its time.
     fn put(&mut self, row: usize, metric: usize, time: Interval, state: State) {
         let step_ns = self.step_ns();
         self.recorded = Some(self.recorded.map_or((time.from(), time.to()), |(from, to)| (from.min(time.from()), to.max(time.to()))));
@@ -290,7 +294,7 @@ impl HeatMap {
         }
     }
 
-    /// Adds the counters of a record: their rates since the previous record.
+    /// Adds the rates of the counters since the previous record of the port.
     fn put_rates(&mut self, row: usize, port: &Port<'_>, silent: Interval) {
         let metrics = Arc::clone(&self.metrics);
         let rates = || metrics.iter().enumerate().filter(|(_, metric)| !metric.counters().is_empty());
@@ -312,8 +316,9 @@ impl HeatMap {
         self.rows[row].last = Some(reading);
     }
 
-    /// Returns the time that a record without a value stands for: since the last record, or the time
-    /// between two slots after a gap. The first record of a port stands for a nanosecond.
+    /// Returns the time to which a record without a value refers. Usually this is the time since
+    /// the last record. After a gap it is the time between two slots. For the first record of a
+    /// port it is one nanosecond.
     fn silent_time(&self, row: usize, port: &Port<'_>, interval_ns: u64) -> Option<Interval> {
         let is_gap = |last: u64| port.ts.saturating_sub(last) > interval_ns.saturating_add(interval_ns / 2);
         let since = self.rows[row].last_ts.map(|last| if is_gap(last) { port.ts.saturating_sub(interval_ns) } else { last });
@@ -386,8 +391,8 @@ impl Fold for HeatMap {
 }
 
 /// Returns the time between two slots, in nanoseconds; 0 if it is unknown. The number of a slot is
-/// its start divided by this time, so `ts` divided by the number is slightly more. The time between
-/// slots is a round number, so the excess is rounded away.
+/// its start divided by this time. So `ts` divided by the slot number is slightly more than this
+/// time. The time between slots is a round number, so rounding removes the difference.
 fn slot_interval(port: &Port<'_>) -> u64 {
     const DAY: u64 = 86_400_000_000_000;
     let about = port.ts.checked_div(port.slot).unwrap_or(0);

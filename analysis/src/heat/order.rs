@@ -38,9 +38,9 @@ pub enum RowOrder {
     /// Neighbours in the fabric are neighbours.
     #[default]
     Topology,
-    /// By the name; numbers by their value.
+    /// By name. Numbers in names are compared by their values.
     Name,
-    /// By the mean of the first metric over time, the largest first.
+    /// By the mean of the first metric over the time range, the largest first.
     Value,
 }
 
@@ -77,7 +77,8 @@ pub struct RowGroup {
 pub struct RowLabel {
     /// Label of the row alone.
     pub row: String,
-    /// Label of a block of neighbouring rows: their leaf switch, or their tier.
+    /// Label of the block to which the row belongs. A block is a group of neighbouring rows: a leaf
+    /// switch, or a tier of switches.
     pub block: String,
     /// Names of the hosts whose ports are in this row, or are linked to a port of this row.
     pub hosts: Vec<String>,
@@ -91,7 +92,7 @@ impl RowLabel {
 }
 
 impl PortAndPeer {
-    /// Takes identity and peer from a record.
+    /// Creates the entry from a record.
     pub fn of(port: &Port<'_>) -> Self {
         let peer = port.peer_guid.zip(port.peer_port);
         Self {
@@ -105,8 +106,8 @@ impl PortAndPeer {
         }
     }
 
-    /// Takes the link of another record of the port. The fastest rate is kept: a degraded link is
-    /// not full before it was degraded.
+    /// Updates the link from a later record of the port, and keeps the fastest rate. Utilization
+    /// refers to the fastest rate, so a degraded link does not look full in the time before.
     pub fn update_link(&mut self, link: &str) {
         if *self.link != *link {
             self.link = link.into();
@@ -114,7 +115,7 @@ impl PortAndPeer {
         }
     }
 
-    /// Keeps the faster one of two data rates.
+    /// Replaces the data rate if `gbps` is faster.
     pub fn keep_faster(&mut self, gbps: Option<f64>) {
         self.gbps = self.gbps.into_iter().chain(gbps).reduce(f64::max);
     }
@@ -135,9 +136,9 @@ fn data_gbps(link: &str) -> Option<f64> {
     LinkRate::new(width, speed).data_gbps()
 }
 
-/// Sort key of a port: tier, name and GUID of its switch, number of the switch port, whether it is
-/// the host's end, its own GUID and number. For the port of a host the switch is the one at the
-/// other end of its link.
+/// Sort key of a port: tier, name and GUID of its switch, number of the switch port, whether the
+/// port is the host's end of the link, GUID and number of the port. For the port of a host, its
+/// switch is the switch at the other end of the link.
 type Rank = (u32, String, Guid, PortNum, bool, Guid, PortNum);
 
 /// Returns the rows in the order of the topology.
@@ -154,7 +155,7 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
             _ => (tier(&port.guid), natural(&port.node), port.guid, port.port, false, port.guid, port.port),
         }
     };
-    // The rows by their keys. The first rank of a row is the rank of the row.
+    // The rows by their keys. The smallest rank of its ports is the rank of the row.
     let mut rows: BTreeMap<(String, Guid, PortNum), BTreeSet<(Rank, usize)>> = BTreeMap::new();
     for (index, port) in ports.iter().enumerate() {
         let is_switch = tiers.contains_key(&port.guid);
@@ -167,7 +168,8 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
             }
             RowKind::Switch if is_switch => (String::new(), port.guid, PortNum(0)),
             RowKind::Host if !is_switch => (host_of(&port.node).to_owned(), Guid(0), PortNum(0)),
-            // The rows of service levels and virtual lanes are not ports.
+            // Rows of switches and hosts have several ports. Rows of service levels and virtual
+            // lanes belong to no port.
             RowKind::Switch | RowKind::Host | RowKind::Sl | RowKind::Vl => none,
         };
         if key != (String::new(), Guid(0), PortNum(0)) {
@@ -182,7 +184,7 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
         _ if rank.4 => port.peer.as_ref().map_or_else(String::new, |(guid, _, name)| shown(names.get(guid).copied().unwrap_or(name))),
         _ => shown(&port.node),
     };
-    // The host of an HCA port, or of the HCA port that is linked to a switch port.
+    // The host of an HCA port. For a switch port, it is the host of the linked HCA port.
     let host = |port: &PortAndPeer| match &port.peer {
         _ if !tiers.contains_key(&port.guid) => Some(host_of(&port.node).to_owned()),
         Some((guid, _, name)) if !tiers.contains_key(guid) => Some(host_of(name).to_owned()),
@@ -264,8 +266,8 @@ fn shown(name: &str) -> String {
 }
 
 impl RowKind {
-    /// Returns whether rates of the ports of a row are added. The rates of the ends of a link are
-    /// not.
+    /// Returns whether the rates of the ports of a row are added. For the two ends of a link they
+    /// are not added.
     pub const fn is_sum(self) -> bool {
         matches!(self, Self::Switch | Self::Host | Self::Sl | Self::Vl)
     }

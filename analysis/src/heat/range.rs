@@ -10,8 +10,8 @@ use crate::metric::Unit;
 /// Choice of the values of the first and the last colour.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum Range {
-    /// A range that fits the metric. Rates of data: 0 to the full link. Shares: 0 to 1. Errors: as
-    /// [`Range::Log`]. All others: as [`Range::Largest`].
+    /// A range that fits the metric. For data rates it is 0 to the full link, for shares 0 to 1,
+    /// for errors [`Range::Log`], and for all other metrics [`Range::Largest`].
     #[default]
     Auto,
     /// From 0 to the mean plus the mean absolute deviation, as in Aguilar's thesis (2015). With
@@ -19,8 +19,8 @@ pub enum Range {
     MeanDeviation,
     /// From 0 to the largest value.
     Largest,
-    /// From the least value above 0 to the largest value, by the logarithm. Values of 0 have the
-    /// first colour, and no other value has it.
+    /// From the smallest value above 0 to the largest value, on a logarithmic scale. Only the value
+    /// 0 has the first colour.
     Log,
     /// From 0 to this percentile of all values.
     Percentile(f64),
@@ -31,7 +31,7 @@ pub enum Range {
 /// The values of the first and the last colour.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ColorRange {
-    /// Value of the first colour; of a logarithmic range, the least value above 0.
+    /// Value of the first colour. For a logarithmic range it is the smallest value above 0.
     pub low: f64,
     /// Value of the last colour, more than `low`.
     pub high: f64,
@@ -44,9 +44,9 @@ pub struct ColorRange {
 /// Origin of a range.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Origin {
-    /// The link is full, or all of the time has passed.
+    /// The upper limit of the metric: a full link, or the whole time.
     Full,
-    /// Smallest and largest value of the data.
+    /// The smallest and the largest value.
     Largest,
     /// Mean plus mean absolute deviation.
     MeanDeviation,
@@ -56,7 +56,8 @@ pub enum Origin {
     Given,
 }
 
-/// Place of the least value above 0 in a logarithmic range, 0 to 1: visibly different from 0.
+/// Position of the smallest value above 0 in a logarithmic range, 0 to 1. Its colour is visibly
+/// different from the colour of 0.
 const FIRST_OF_LOG: f64 = 0.2;
 
 impl Range {
@@ -83,7 +84,7 @@ impl Range {
                     return linear(0.0, largest(), Origin::Largest);
                 };
                 let high = largest();
-                // One value alone has the last colour.
+                // If there is only one value, it has the last colour.
                 let low = if high > least { least } else { high / 10.0 };
                 ColorRange { low, high, is_log: true, origin: Origin::Largest }
             }
@@ -92,7 +93,7 @@ impl Range {
 }
 
 impl ColorRange {
-    /// Returns the place of a value in the range of colours, 0 to 1.
+    /// Returns the position of a value in the range of colours, 0 to 1.
     pub fn share(&self, value: f64) -> f64 {
         let share = if !self.is_log {
             (value - self.low) / (self.high - self.low)
@@ -104,7 +105,8 @@ impl ColorRange {
         share.clamp(0.0, 1.0)
     }
 
-    /// Returns the value at a place of the range of colours; the inverse of [`Self::share`].
+    /// Returns the value at a position in the range of colours. This is the inverse of
+    /// [`Self::share`].
     pub fn value(&self, share: f64) -> f64 {
         if !self.is_log {
             self.low + share * (self.high - self.low)
@@ -116,15 +118,16 @@ impl ColorRange {
     }
 }
 
-/// Returns the mean plus the mean absolute deviation from it, 0 without values.
+/// Returns the sum of the mean and the mean absolute deviation from the mean. Returns 0 without
+/// values.
 fn mean_and_deviation(panel: &Panel) -> f64 {
     let count = panel.values().count().max(1) as f64;
     let mean = panel.values().sum::<f64>() / count;
     mean + panel.values().map(|value| (value - mean).abs()).sum::<f64>() / count
 }
 
-/// Returns the smallest value that at least `percent` of the values do not exceed, 0 without
-/// values.
+/// Returns a percentile: the smallest value such that at least `percent` of the values are not
+/// larger. Returns 0 without values.
 fn percentile(mut values: Vec<f64>, percent: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let place = (values.len() as f64 * percent / 100.0).ceil() as usize;

@@ -1,10 +1,11 @@
 //! Counters at the edges of the selected time.
 //!
 //! An edge of the selected time lies between two readings of a counter. The value at the edge is
-//! interpolated, as [`Interval::grown`] states. Folds get it as a record that has only counters.
-//! The increase over the selected time is therefore the increase from edge to edge, and the
-//! increases over the parts of a time add up to the increase over the whole. If the counter was
-//! reset between the two readings, the value at the edge is that of the earlier reading.
+//! interpolated, as [`Interval::grown`] states. A [`Fold`](super::Fold) gets this value in a record
+//! that has only counters. The increase over the selected time is therefore the increase from edge
+//! to edge, and the increases over the parts of a time range add up to the increase over the whole
+//! range. If the counter was reset between the two readings, the value at the edge is that of the
+//! earlier reading.
 
 use crate::record::{Interval, Port, Value};
 
@@ -15,7 +16,7 @@ use super::selection::Selection;
 pub(super) struct Edges {
     /// Last readings before the start of the time range.
     from: Vec<Reading>,
-    /// Last readings before its end.
+    /// Last readings before the end of the time range.
     to: Vec<Reading>,
 }
 
@@ -82,10 +83,10 @@ fn remember(readings: &mut Vec<Reading>, record: &Port<'_>) {
     }
 }
 
-/// Calls `put` with the values at an edge of those counters that were read before the edge and are
-/// read again by this record. Each counter is used once.
-/// A rate needs two readings of consecutive slots: the edge at the start of the range gets the slot
-/// of the earlier reading, that at the end the slot of the later reading.
+/// Computes the values at an edge for the counters of this record that were also read before the
+/// edge, and calls `put` with them. It removes these counters from `readings`, so each counter is
+/// used once. A rate needs two readings of consecutive slots. So an edge at the start of the range
+/// gets the slot of the earlier reading, and an edge at the end gets the slot of the later reading.
 fn at_edge(readings: &mut Vec<Reading>, edge: u64, record: &Port<'_>, is_start: bool, put: &mut dyn FnMut(Port<'_>)) {
     if readings.is_empty() {
         return;

@@ -17,7 +17,7 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The decompressed text of a file.
 pub(super) type Text = Box<dyn Read + Send>;
 
-/// What the first lines of a file tell about it.
+/// Properties of a file that its first lines show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FirstLines {
     /// Time of the first record; `None` without a record.
@@ -26,7 +26,8 @@ pub(crate) struct FirstLines {
     pub(crate) interval_ns: Option<u64>,
 }
 
-/// Expands an argument. The name of an existing file is that file; any other argument is a pattern.
+/// Expands an argument. If a file with this name exists, the argument is this file. Otherwise the
+/// argument is a pattern.
 pub(super) fn expand(pattern: &Path) -> Result<Vec<PathBuf>, AnalysisError> {
     let text = pattern.to_string_lossy();
     if path::is_stdin(pattern) || pattern.exists() || !text.contains(['*', '?', '[']) {

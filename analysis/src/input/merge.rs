@@ -2,11 +2,11 @@
 //!
 //! The records of a port arrive here in the order of their times. These rules apply:
 //!
-//! - Of records with equal `sampler` and `ts`, and of records of one sampler with equal `slot`, the
-//!   first counts. The others are copies.
-//! - A record describes only time that no earlier record of another sampler describes: its interval
-//!   is shortened. A record whose interval is covered completely is dropped. The intervals of one
-//!   sampler are left as they are: they touch, up to the jitter of the replies.
+//! - Two records are copies if they have the same `sampler`, and the same `ts` or the same `slot`.
+//!   Only the first of them counts.
+//! - If an earlier record of another sampler describes a part of the interval of a record, the
+//!   interval is shortened by this part. A record whose interval is covered completely is dropped.
+//!   The intervals of one sampler are not changed. They overlap only by the jitter of the replies.
 //! - A record of a secondary waits for the next record of the primary, and gets only the time before
 //!   the interval of that record. If no primary answers, the secondary fills the gap.
 //! - If the query of a record began before the reply to another sampler arrived, the order of the
@@ -30,7 +30,8 @@ pub(super) struct Dropped {
 /// The records of a port so far.
 #[derive(Debug, Default)]
 pub(super) struct PortMerge {
-    /// Ends of the times that the data rates and the blocked share describe so far.
+    /// End of the time that the data rates describe so far, and end of the time that the blocked
+    /// share describes so far.
     covered: [u64; 2],
     last: Option<Last>,
     /// Time of the last record of a primary, and the time between its last two records.
@@ -54,10 +55,10 @@ struct Held {
     length_ns: u64,
 }
 
-/// Time between two records of a primary, if only one is known.
+/// Assumed time between two records of a primary until there are two of them.
 const USUAL_STEP_NS: u64 = 1_000_000_000;
 
-/// Parses a line that was parsed before.
+/// Parses a line again that was already parsed once.
 fn port(line: &[u8], with_counters: bool) -> Option<Port<'_>> {
     let record = if with_counters { Record::parse(line, Type::Port) } else { Record::parse_without_counters(line) };
     match record {
@@ -67,12 +68,12 @@ fn port(line: &[u8], with_counters: bool) -> Option<Port<'_>> {
 }
 
 impl PortMerge {
-    /// Adds a record; calls `put` for each record that counts now.
+    /// Adds a record. Calls `put` for each record that is now final: it waits for no other record.
     pub(super) fn add(&mut self, record: Port<'_>, line: &[u8], with_counters: bool, dropped: &mut Dropped, put: &mut dyn FnMut(Port<'_>)) {
         if record.is_secondary() {
             let now = record.ts;
             self.held.push_back(Held { line: line.into(), ts: now, length_ns: record.time.map_or(0, Interval::length_ns) });
-            // The primary is silent for two intervals, or it has no records at all.
+            // The primary has not answered for two intervals, or has no records at all.
             let is_due = |held: &Held| held.ts.saturating_add(2 * held.length_ns) < now;
             while self.held.front().is_some_and(is_due) || self.held.len() > limits::HELD {
                 self.release_first([u64::MAX; 2], with_counters, dropped, put);
@@ -88,14 +89,14 @@ impl PortMerge {
         self.use_record(record, [u64::MAX; 2], dropped, put);
     }
 
-    /// Uses the records that wait: no further record comes.
+    /// Uses the waiting records at the end of the input.
     pub(super) fn finish(&mut self, with_counters: bool, dropped: &mut Dropped, put: &mut dyn FnMut(Port<'_>)) {
         while !self.held.is_empty() {
             self.release_first([u64::MAX; 2], with_counters, dropped, put);
         }
     }
 
-    /// Uses the first record that waits, for the time before `ends`.
+    /// Uses the first waiting record, for the time before `ends`.
     fn release_first(&mut self, ends: [u64; 2], with_counters: bool, dropped: &mut Dropped, put: &mut dyn FnMut(Port<'_>)) {
         let Some(held) = self.held.pop_front() else { return };
         let Some(record) = port(&held.line, with_counters) else { return };

@@ -2,10 +2,10 @@
 //!
 //! All files are read together, each in chunks of whole lines, so that they advance through the
 //! recorded time at the same pace. The lines of a port are sorted by time and merged: copies are
-//! dropped, and every moment is described by one record ([`merge`]). The order of the files and of
-//! their lines does not matter. Ports are divided into a fixed number of parts, which are folded in
-//! parallel, so the result does not depend on the number of threads. [`limits`] has the bounds of
-//! memory.
+//! dropped, and intervals of different samplers are shortened until they do not overlap
+//! ([`merge`]). The order of the files and of their lines does not matter. Ports are divided into a
+//! fixed number of parts, which are folded in parallel, so the result does not depend on the number
+//! of threads. [`limits`] lists the limits of memory.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -37,8 +37,8 @@ use self::stream::{Stream, joined};
 /// samplers do not overlap. All records without a port and of one type go to one state, in the
 /// order of time, without copies.
 pub trait Fold: Clone + Send {
-    /// Returns whether the fold uses records of this type; other records are counted and not
-    /// parsed.
+    /// Returns whether the fold uses records of this type. Records of other types are counted but
+    /// not parsed.
     fn uses(&self, _kind: Type) -> bool {
         true
     }
@@ -59,7 +59,7 @@ pub trait Fold: Clone + Send {
     /// Adds one record.
     fn add(&mut self, record: &Record<'_>);
 
-    /// Merges the state of other ports.
+    /// Merges the state that was built from other ports.
     fn merge(&mut self, other: Self);
 }
 
@@ -68,9 +68,11 @@ pub trait Fold: Clone + Send {
 pub struct Inputs {
     /// Files without repetitions; `-` is standard input.
     pub files: Vec<PathBuf>,
-    /// Start of the time range in nanoseconds since 1970, inclusive; `start` records always count.
+    /// Start of the time range in nanoseconds since 1970, inclusive. `start` records are used
+    /// whatever their time.
     pub from: Option<u64>,
-    /// End of the time range in nanoseconds since 1970, exclusive; `start` records always count.
+    /// End of the time range in nanoseconds since 1970, exclusive. `start` records are used
+    /// whatever their time.
     pub to: Option<u64>,
 }
 
@@ -110,16 +112,17 @@ pub struct InvalidLine {
 pub struct IncompleteFile {
     /// Path of the file.
     pub file: String,
-    /// What is wrong with the file.
+    /// Fault of the file.
     pub fault: FileFault,
 }
 
-/// A fault of a file that is a warning, because other files have records.
+/// A fault of a file. It causes only a warning, because other files have records.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FileFault {
     /// The compressed data ends in the middle of a frame.
     Cut,
-    /// The file has no record; the fault of the first line, `None` if the file is empty.
+    /// The file has no record. The value is the fault of the first line, or `None` if the file is
+    /// empty.
     NoRecord(Option<String>),
 }
 
@@ -135,8 +138,8 @@ impl fmt::Display for IncompleteFile {
 }
 
 impl Inputs {
-    /// Expands the arguments of a command. The name of an existing file is that file; any other
-    /// argument is a pattern.
+    /// Expands the arguments of a command. If a file with the name of an argument exists, the
+    /// argument is this file. Any other argument is a pattern.
     ///
     /// # Errors
     /// Returns an error if a pattern is malformed or matches no file.
@@ -183,7 +186,8 @@ pub fn read_with_progress<F: Fold>(
     let shards = match fold_streams(&mut streams, empty, &selection, &|done| progress(done, total))? {
         Some(shards) => shards,
         None => {
-            // A file is not in the order of time. All such files are found and sorted at once.
+            // The lines of a file are not in the order of time. All such files are found and sorted
+            // before the reading starts again.
             streams.par_iter_mut().try_for_each(|stream| stream.restart().map_err(|source| unreadable(stream, source)))?;
             fold_streams(&mut streams, empty, &selection, &|done| progress(done, total))?.unwrap_or_default()
         }
@@ -236,12 +240,12 @@ fn fold_streams<F: Fold>(
     Ok(Some(shards))
 }
 
-/// Reads a chunk of each stream that is behind.
+/// Reads a chunk of each stream that has not advanced as far as the others.
 fn read_round(streams: &mut [Stream], selection: &Selection) -> Result<Vec<(stream::Chunk, Vec<stream::LineRef>)>, AnalysisError> {
     let Some(last) = streams.iter().filter(|stream| stream.watermark().is_some()).min_by_key(|stream| stream.watermark()) else {
         return Ok(Vec::new());
     };
-    // Streams that will be the last ones soon are read too.
+    // Streams that will soon be the least advanced ones are read too.
     let behind = last.watermark().map(|watermark| watermark.saturating_add(last.reached_ns / 2));
     let mut chosen: Vec<&mut Stream> =
         streams.iter_mut().filter(|stream| stream.watermark().is_some_and(|watermark| Some(watermark) <= behind)).collect();

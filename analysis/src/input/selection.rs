@@ -10,7 +10,7 @@ pub(super) struct Selection {
     pub(super) from: u64,
     /// End of the time range, exclusive.
     pub(super) to: u64,
-    /// Whether the time range has an edge.
+    /// Whether the time range has a start or an end.
     pub(super) is_range: bool,
     /// Nanoseconds before and after the time range in which port records are read.
     reach_ns: u64,

@@ -28,7 +28,7 @@ struct PortState {
 #[derive(Debug, Default)]
 pub(super) struct ShardCounts {
     pub(super) dropped: Dropped,
-    /// Number of invalid lines by file, and number and fault of the first one.
+    /// For each file: number of invalid lines, and line number and fault of the first one.
     pub(super) invalid: FxHashMap<usize, (u64, u64, String)>,
     /// Earliest start and latest end of the intervals within the selected time.
     pub(super) span: Option<(u64, u64)>,
@@ -49,7 +49,7 @@ impl Chunks {
         free as u32
     }
 
-    /// Drops the chunks whose lines are all older than `before`.
+    /// Drops the chunks that contain only lines older than `before`.
     pub(super) fn free(&mut self, before: u64) {
         self.0.iter_mut().filter(|chunk| chunk.as_ref().is_some_and(|chunk| chunk.latest < before)).for_each(|chunk| *chunk = None);
     }
@@ -69,7 +69,7 @@ impl<F: Fold> Shard<F> {
         self.waiting.push(line);
     }
 
-    /// Folds all lines that are older than `before`; all lines without `before`.
+    /// Folds all lines that are older than `before`. If `before` is `None`, folds all lines.
     pub(super) fn fold_before(&mut self, before: Option<u64>, chunks: &Chunks, selection: &Selection) {
         let is_ready = |line: &LineRef| before.is_none_or(|before| line.ts < before);
         let mut ready: Vec<LineRef> = self.waiting.extract_if(.., |line| is_ready(line)).collect();
@@ -81,7 +81,7 @@ impl<F: Fold> Shard<F> {
         }
     }
 
-    /// Folds the records that wait for another record.
+    /// Folds the records that still wait for a record of another sampler.
     pub(super) fn finish(&mut self, selection: &Selection) {
         let mut ports: Vec<(Key, PortState)> = std::mem::take(&mut self.ports).into_iter().collect();
         ports.sort_unstable_by_key(|(key, _)| *key);
@@ -116,6 +116,8 @@ impl<F: Fold> Shard<F> {
             match record {
                 Record::Port(port) if selection.uses_every_query => {
                     if selection.contains(port.ts) {
+                        let time = port.time.and_then(|time| time.within(selection.from, selection.to));
+                        *span = joined(*span, time.map(|time| (time.from(), time.to())));
                         fold.add(&Record::Port(port));
                     }
                 }

@@ -1,9 +1,10 @@
 //! One file as chunks of whole lines, and the place of each line in the order of time.
 //!
-//! The lines of a file are in the order of time, except within [`Stream::slack_ns`]. The stream of a
-//! file whose lines are not in this order is read again by an index, which is sorted by time.
+//! The lines of a file are in the order of time, except within [`Stream::slack_ns`]. A file whose
+//! lines are not in this order is read again by an index of its lines, which is sorted by time.
 
 use std::fs::File;
+use std::hash::BuildHasher;
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -43,7 +44,7 @@ pub(super) struct LineRef {
     pub(super) ts: u64,
     pub(super) key: Key,
     pub(super) kind: Type,
-    /// Number of the chunk; the round sets it.
+    /// Number of the chunk. It is set after the chunk was stored.
     pub(super) chunk: u32,
     pub(super) start: u32,
     pub(super) length: u32,
@@ -69,9 +70,10 @@ pub(super) struct Stream {
     source: Source,
     /// The beginning of a line whose end was not read yet.
     rest: Vec<u8>,
-    /// Whether that line is too long: its remainder is skipped.
+    /// Whether the line in `rest` is too long. The remainder of such a line is skipped.
     too_long: bool,
-    /// Octets of a line that is too long that the last chunk lacks; they follow its first octets.
+    /// Number of octets of a too long line that the last chunk does not contain. They follow the
+    /// first octets of the line.
     skipped: u64,
     /// Time of the first record.
     first_ts: u64,
@@ -107,10 +109,10 @@ struct Entry {
 impl Key {
     const NO_PORT: u16 = 256;
 
-    /// Returns the number of the part of all keys to which this key belongs.
+    /// Returns the number of the part of all keys to which this key belongs. All ports of a device
+    /// belong to one part, so that no part has a copy of the state of a device.
     pub(super) fn shard(self) -> usize {
-        use std::hash::BuildHasher;
-        rustc_hash::FxBuildHasher.hash_one(self) as usize % limits::SHARDS
+        (rustc_hash::FxBuildHasher.hash_one(self.guid) % limits::SHARDS as u64) as usize
     }
 
     fn of(line: &[u8], kind: Type) -> Result<Self, serde_json::Error> {
@@ -120,8 +122,8 @@ impl Key {
                 return Ok(Self { guid: guid.0, port: u16::from(port.0) });
             }
             Type::Event => {
-                if let Record::Event(Event { guid: Some(guid), port: Some(port), .. }) = Record::parse(line, kind)? {
-                    return Ok(Self { guid: guid.0, port: u16::from(port.0) });
+                if let Record::Event(Event { guid: Some(guid), port, .. }) = Record::parse(line, kind)? {
+                    return Ok(Self { guid: guid.0, port: port.map_or(Self::NO_PORT + kind as u16, |port| u16::from(port.0)) });
                 }
             }
             Type::Start | Type::Sweep | Type::Histogram => {}
@@ -165,7 +167,8 @@ impl Stream {
         }
     }
 
-    /// Returns the time before which no further line comes; `None` at the end of the file.
+    /// Returns a time. All further lines of the file are at this time or later. Returns `None` at
+    /// the end of the file.
     pub(super) fn watermark(&self) -> Option<u64> {
         (!matches!(self.source, Source::Ended)).then(|| self.high.saturating_sub(self.slack_ns))
     }
@@ -175,7 +178,7 @@ impl Stream {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Reads whole lines, at least `size` octets unless the file ends.
+    /// Reads whole lines. They have at least `size` octets, unless the file ends.
     pub(super) fn read(&mut self, size: usize, selection: &Selection) -> io::Result<(Chunk, Vec<LineRef>)> {
         if matches!(self.source, Source::Unopened) {
             self.open()?;
@@ -235,8 +238,8 @@ impl Stream {
         Ok(file)
     }
 
-    /// Makes the index of a file and sorts it by time. Returns whether a line was older than the
-    /// lines before it allow.
+    /// Makes the index of a file and sorts it by time. Returns whether a line was older than an
+    /// earlier line by more than [`Self::slack_ns`].
     fn sort(&mut self, file: File) -> io::Result<bool> {
         (self.tally, self.rest, self.too_long) = (Tally::default(), Vec::new(), false);
         let (mut index, mut offset, mut high, mut is_disordered) = (Vec::new(), 0, 0_u64, false);
@@ -270,7 +273,7 @@ impl Stream {
             }
         }
         index.sort_by_key(|entry| entry.ts);
-        // Without a line the file ends at once.
+        // A file without a line ends immediately.
         self.high = index.first().map_or(0, |entry| entry.ts);
         self.source = Source::Sorted { file, index, next: 0 };
         Ok(is_disordered)
@@ -278,7 +281,7 @@ impl Stream {
 
     /// Reads whole lines; returns true at the end of the file.
     fn fill(&mut self, size: usize, bytes: &mut Vec<u8>) -> io::Result<bool> {
-        /// Octets of a line that is too long that are kept for an error message.
+        /// Number of octets of a too long line that are kept for an error message.
         const KEPT: usize = 64;
         let Source::InOrder(text) = &mut self.source else { return Ok(true) };
         self.skipped = 0;
@@ -367,7 +370,7 @@ impl Tally {
     }
 }
 
-/// Returns the time that covers both.
+/// Returns the shortest time that covers both.
 pub(super) fn joined(a: Option<(u64, u64)>, b: Option<(u64, u64)>) -> Option<(u64, u64)> {
     match (a, b) {
         (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),

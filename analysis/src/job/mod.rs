@@ -1,7 +1,10 @@
-//! Computes the traffic of a job. The report has the data that the nodes of the job injected (sent
-//! into the fabric) and ejected (received from the fabric). It has the part of this data that
-//! stayed on the leaf switches of the nodes. It also has the load of the links to other switches,
-//! and the time for which the nodes were blocked.
+//! Computes the traffic of a job. The result contains:
+//!
+//! - the data that the nodes of the job injected (sent into the fabric) and ejected (received from
+//!   the fabric),
+//! - the part of this data that stayed on the leaf switches of the nodes,
+//! - the load of the links from these leaf switches to other switches,
+//! - the time for which the nodes were *blocked*: they had data to send and no credit.
 //!
 //! A port counter does not show where the data goes. So the traffic that stays on a leaf switch is
 //! an estimate with bounds ([`LocalTraffic`]). The share of a job in the traffic of a link between
@@ -44,13 +47,15 @@ pub struct Job {
     pub step_ns: u64,
     /// Traffic of all nodes over time.
     pub steps: Vec<Step>,
-    /// Data rates into the nodes, by switch port, in the steps; the largest first.
+    /// Data rates from the switch ports into the nodes, for each step. The largest rate comes
+    /// first.
     pub into: Vec<PortRate>,
     /// Traffic that stayed on the leaf switches.
     pub stays: LocalTraffic,
     /// Leaf switches of the job.
     pub leaves: Vec<Leaf>,
-    /// Links from the leaf switches to other switches, those with most traffic of the job first.
+    /// Links from the leaf switches to other switches. The link with most traffic of the job comes
+    /// first.
     pub uplinks: Vec<Uplink>,
 }
 
@@ -83,7 +88,7 @@ pub struct Step {
     pub injected_gbps: f64,
     /// Data rate that all nodes received, in Gb/s.
     pub ejected_gbps: f64,
-    /// Share of the time in which a port was blocked, mean of the ports, 0 to 1. Null without
+    /// Share of the time in which a port was blocked, 0 to 1: the mean of all ports. Null without
     /// records.
     pub blocked: Option<f64>,
     /// Share of the time in which the most blocked port was blocked, 0 to 1.
@@ -95,11 +100,14 @@ pub struct Step {
 pub struct LocalTraffic {
     /// Octets that the job injected.
     pub injected_bytes: f64,
-    /// Lower bound: octets that were injected beyond those that left to other switches.
+    /// Lower bound: on each leaf switch, the octets that the job injected minus the octets that all
+    /// hosts sent to other switches.
     pub least_bytes: f64,
     /// Estimate: all hosts of a leaf switch send the same part of their traffic to other switches.
     pub estimate_bytes: f64,
-    /// Upper bound: octets of all hosts that stayed.
+    /// Upper bound: on each leaf switch, the smaller of two numbers. One is the number of octets
+    /// that the job injected. The other is the number of octets of all hosts that were not sent to
+    /// other switches.
     pub most_bytes: f64,
 }
 
@@ -137,7 +145,8 @@ pub struct Uplink {
     pub up_gbps: f64,
     /// Mean data rate from the other switch, in Gb/s.
     pub down_gbps: f64,
-    /// Mean share of the data rate of the link, of the direction with more, 0 to 1.
+    /// Mean share of the link's data rate that was used, 0 to 1. It is the value of the direction
+    /// with more data.
     pub used: Option<f64>,
     /// Share of the time in which the port had data to send and no credit, 0 to 1.
     pub blocked: Option<f64>,
@@ -164,8 +173,8 @@ struct HostPort<'a> {
 }
 
 impl Job {
-    /// Evaluates the ports for a job on these hosts: the first words of node descriptions, in upper
-    /// or lower case.
+    /// Evaluates the ports for a job on these hosts. A host name is compared with the first word of
+    /// a node description; upper and lower case are equal.
     pub fn of(ports: &BTreeMap<PortKey, PortSummary>, hosts: &Hosts) -> Self {
         let ports = with_equal_bins(ports);
         let selected: BTreeSet<String> = hosts.iter().map(str::to_lowercase).collect();
@@ -201,7 +210,8 @@ impl Job {
     }
 }
 
-/// Returns all HCA ports, including those that only the records of a switch show.
+/// Returns all HCA ports. They include ports without records of their own that are the peer of a
+/// recorded switch port.
 fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
     let mut found = Vec::new();
     for (key, port) in ports {
@@ -237,9 +247,9 @@ fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
     found
 }
 
-/// Returns whether the peer of a switch port is an HCA although it has no records, as in the file
-/// of one sampler. A port of an HCA has its own GUID and number 1 or 2, and only one port has it as
-/// its peer.
+/// Returns whether the peer of a switch port is an HCA port without records. Such ports occur if
+/// the input has the file of only one sampler. Such a peer is an HCA port if its number is 1 or 2,
+/// and no recorded port has another port of the same GUID as its peer.
 fn is_leaf_port(ports: &BTreeMap<PortKey, PortSummary>, port: &PortSummary) -> bool {
     let Some((guid, number)) = port.peer else { return false };
     let is_known = ports.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX))).next().is_some();
@@ -257,7 +267,7 @@ impl<'a> HostPort<'a> {
         self.leaf_port.as_ref().map_or_else(|| self.host.to_owned(), |leaf| format!("{leaf} to {}", self.host))
     }
 
-    /// Returns injected and ejected Gb/s and the blocked share of a step.
+    /// Returns the injected Gb/s, the ejected Gb/s and the blocked share of a step.
     fn at(&self, number: u64) -> (Option<f64>, Option<f64>, Option<f64>) {
         let (hca, switch) = (self.hca.and_then(|port| port.bins.get(number)), self.switch.and_then(|port| port.bins.get(number)));
         let injected = hca.and_then(|bin| bin.xmit.mean()).or_else(|| switch?.rcv.mean());
@@ -310,8 +320,8 @@ fn steps(own: &[HostPort<'_>]) -> Vec<Step> {
     numbers.into_iter().filter(has_values).map(step).collect()
 }
 
-/// Returns the blocked time per octet that was sent, in nanoseconds: the wait relative to the data,
-/// as in Aguilar's thesis (2015). `None` without traffic.
+/// Returns the blocked time per octet that was sent, in nanoseconds: the ratio of waiting time to
+/// data, as in Aguilar's thesis (2015). `None` without traffic.
 fn blocked_ns_per_byte(blocked_seconds: f64, injected_bytes: f64) -> Option<f64> {
     (injected_bytes > 0.0).then(|| blocked_seconds * 1e9 / injected_bytes)
 }

@@ -1,4 +1,4 @@
-//! The row of a job for programs.
+//! The row of a job in JSON and CSV output.
 
 use serde::Serialize;
 
@@ -7,10 +7,10 @@ use super::imbalance::Imbalance;
 use super::{Job, Leaf, LocalTraffic, Node, Step, Uplink};
 use crate::rows::Row;
 
-/// A job. In CSV each node has a line.
+/// A job. In CSV output each node has its own line.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct JobRow<'a> {
-    /// Job ID; null if the nodes were given without a job.
+    /// Job ID. Null if only the nodes were given.
     pub job: Option<&'a str>,
     /// Octets that all nodes sent.
     pub injected_bytes: f64,
@@ -30,13 +30,15 @@ pub struct JobRow<'a> {
     pub stays: LocalTraffic,
     /// Leaf switches of the job.
     pub leaves: &'a [Leaf],
-    /// Links from the leaf switches to other switches, those with most traffic of the job first.
+    /// Links from the leaf switches to other switches. The link with most traffic of the job comes
+    /// first.
     pub uplinks: &'a [Uplink],
     /// Length of a step in nanoseconds.
     pub step_ns: u64,
     /// Traffic of all nodes over time.
     pub steps: &'a [Step],
-    /// Data rates into the nodes, by switch port, in the steps; the largest first.
+    /// Data rates from the switch ports into the nodes, for each step. The largest rate comes
+    /// first.
     pub into: &'a [PortRate],
 }
 

@@ -1,10 +1,11 @@
 //! Reads jobs from the plain text output of Slurm's `sacct` and `squeue`.
 //!
 //! This module accepts the output of `sacct -P -X --format=JobID,State,Start,End,NodeList` and of
-//! `squeue -o '%i|%T|%N|%S'`. The first line usually has the column names (no `-n` or `-h`). The
-//! columns can then have any order, and other columns are ignored. Without column names, the
-//! columns must be `JobID|User|State|Start|End|NodeList` or `%i|%u|%T|%N|%S`. The module does not
-//! read the JSON output of both tools, because it changes between versions.
+//! `squeue -o '%i|%T|%N|%S'`. The first line has the column names, unless the user gave the option
+//! `-n` or `-h`. With column names, the columns can have any order, and other columns are ignored.
+//! Without column names, the columns must be `JobID|User|State|Start|End|NodeList` or
+//! `%i|%u|%T|%N|%S`. The module does not read the JSON output of both tools, because it changes
+//! between versions.
 
 use ibnet::types::Printable;
 use miette::Diagnostic;
@@ -24,7 +25,7 @@ pub struct SlurmJob {
     pub to: Option<u64>,
 }
 
-/// A job that is missing, or a malformed line.
+/// Reason why a job cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Diagnostic)]
 pub enum SlurmError {
     /// The file does not have the job.
@@ -75,7 +76,7 @@ impl Columns {
         Some(Self { id, nodes, start: index(&["Start", "START_TIME"]), end: index(&["End"]) })
     }
 
-    /// Assumes the columns by their number.
+    /// Finds the columns by their order, which depends on their number.
     fn counted(fields: &[&str]) -> Option<Self> {
         match fields.len() {
             6 => Some(Self { id: 0, nodes: 5, start: Some(3), end: Some(4) }),
@@ -97,8 +98,8 @@ pub fn find(text: &str, name: &str, id: &str, zone: &Zone) -> Result<SlurmJob, S
 }
 
 /// Returns all jobs of the output of Slurm that have nodes and a start, in the order of the lines.
-/// Job steps (`4711.batch`) are left out: their traffic is that of their job. `name` is the name of
-/// the file. Times are in the given zone.
+/// Job steps (`4711.batch`) are left out, because their traffic belongs to their job. `name` is the
+/// name of the file. Times are in the given zone.
 ///
 /// # Errors
 /// Returns an error if a line is malformed or no job is left.
@@ -165,7 +166,7 @@ impl Line<'_> {
         SlurmError::Line { name: self.name.to_owned(), line: self.number, what, found: found.to_owned() }
     }
 
-    /// Returns the job; `None` if it has no nodes yet.
+    /// Returns the job, or `None` if it has no nodes yet.
     fn job(&self, zone: &Zone) -> Result<Option<SlurmJob>, SlurmError> {
         let nodes = self.nodes().ok_or_else(|| self.wrong("the list of nodes is missing", &self.fields.join("|")))?;
         if nodes.is_empty() || nodes.eq_ignore_ascii_case("none assigned") || nodes.starts_with('(') {
@@ -176,7 +177,8 @@ impl Line<'_> {
         }
         let time = |column: Option<usize>| match column.and_then(|column| self.fields.get(column)).copied() {
             None | Some("" | "Unknown" | "N/A" | "None") => Ok(None),
-            // A text without a date would be parsed as a time of today.
+            // The parser takes a text without a date as a time of today. So such a text is rejected
+            // first.
             Some(text) if !text.contains('T') => Err(self.wrong("expected a time such as 2026-11-21T12:00:00", text)),
             Some(text) => zone.parse(text, 0).map(Some).map_err(|_| self.wrong("expected a time such as 2026-11-21T12:00:00", text)),
         };

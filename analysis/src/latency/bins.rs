@@ -8,12 +8,12 @@ use super::distribution::{Distribution, overlap};
 /// Scale and bins on which a distribution is evaluated and drawn.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum Bins {
-    /// Bins of equal width in the logarithm. Densities are per decade.
+    /// Bins of equal width on a logarithmic scale. Densities are per decade.
     #[default]
     Log,
     /// Bins of equal width. Densities are per microsecond.
     Fixed {
-        /// Width in nanoseconds; `None` for the width of [`Bins::width`].
+        /// Width in nanoseconds. `None` means that [`Bins::width`] computes it.
         width: Option<f64>,
     },
 }

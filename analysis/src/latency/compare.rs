@@ -1,4 +1,5 @@
-//! Comparison of recordings: group by group, with the devices ranked by their shift.
+//! Compares recordings. The values of each group are compared, and the devices are ranked by their
+//! shift. The *shift* of a group is its difference from the same group of the first recording.
 
 use std::cmp::Ordering;
 
@@ -22,7 +23,7 @@ pub struct Recording {
 /// Difference of a group between a recording and the first one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Shift {
-    /// Median of this recording less the median of the first one, in nanoseconds.
+    /// Median of this recording minus the median of the first one, in nanoseconds.
     pub median_ns: f64,
     /// Kolmogorov-Smirnov distance, 0 to 1.
     pub distance: f64,
@@ -43,14 +44,15 @@ pub struct ComparedGroup<'a> {
 }
 
 impl ComparedGroup<'_> {
-    /// Returns the shift of a recording; `None` if the recording or the first one lacks the group.
+    /// Returns the shift of a recording. Returns `None` if this recording or the first one does not
+    /// have the group.
     pub fn shift(&self, recording: usize) -> Option<Shift> {
         let (first, other) = (self.values.first().copied().flatten()?, self.values.get(recording).copied().flatten()?);
         let median_ns = other.percentile(50.0) as f64 - first.percentile(50.0) as f64;
         Some(Shift { median_ns, distance: first.distance(other) })
     }
 
-    /// Returns the shift that is largest in size.
+    /// Returns the shift with the largest absolute value.
     pub fn largest_shift(&self) -> Option<Shift> {
         (1..self.values.len()).filter_map(|recording| self.shift(recording)).max_by(|a, b| size(*a).total_cmp(&size(*b)))
     }
@@ -60,8 +62,8 @@ fn size(shift: Shift) -> f64 {
     shift.median_ns.abs()
 }
 
-/// Returns all groups of a grouping, in the order of the first recording; `None` is the group of all
-/// values.
+/// Returns all groups of a grouping, in the order of the first recording. If `by` is `None`, the
+/// only group has all values.
 pub fn groups(recordings: &[Recording], by: Option<By>) -> Vec<ComparedGroup<'_>> {
     let Some(by) = by else {
         let values = recordings.iter().map(|recording| Some(&recording.latencies.all)).collect();
@@ -69,7 +71,7 @@ pub fn groups(recordings: &[Recording], by: Option<By>) -> Vec<ComparedGroup<'_>
     };
     let is_same = |a: &Named, b: &Named| if a.guid.is_some() { a.guid == b.guid } else { a.name == b.name };
     let mut all: Vec<&Named> = Vec::new();
-    // Devices are in the order of their GUIDs, which makes large comparisons quick.
+    // Devices are in the order of their GUIDs, so large comparisons are fast.
     let lists: Vec<&[Named]> = recordings.iter().map(|recording| recording.latencies.groups(by)).collect();
     for list in &lists {
         all.extend(*list);
@@ -91,7 +93,8 @@ pub fn groups(recordings: &[Recording], by: Option<By>) -> Vec<ComparedGroup<'_>
         .collect()
 }
 
-/// Returns the devices that several recordings have, the largest shift first.
+/// Returns the devices that are in several recordings. The device with the largest shift comes
+/// first.
 pub fn ranked_devices(recordings: &[Recording]) -> Vec<ComparedGroup<'_>> {
     let mut devices = groups(recordings, Some(By::Device));
     devices.retain(|device| device.largest_shift().is_some());
@@ -126,7 +129,8 @@ mod tests {
     use super::*;
     use crate::fixtures;
 
-    /// A recording with two devices: the times of `n1`, and those of `n2`.
+    /// Returns a recording with two devices. `first` has the times of `n1`, and `second` those of
+    /// `n2`.
     fn recording(name: &str, first: &[u64], second: &[u64]) -> Recording {
         let line = |guid: u64, ns: &u64| {
             format!(

@@ -1,7 +1,7 @@
 //! Compound queries: all MADs of a port in a slot, as in figure 4 of the LDMS paper.
 //!
 //! The duration of a compound query is `rtt_ns` of the port record: the sum of the round-trip times
-//! of its MADs. Ports without a complete answer have none.
+//! of its MADs. A port without a complete answer has no compound query.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::record::Port;
 
 /// Durations of compound queries, by sampler, device kind and number of MADs.
 #[derive(Clone, Debug, Default)]
-pub struct Compound(BTreeMap<String, BTreeMap<(String, u64), Distribution>>);
+pub struct Compound(BTreeMap<String, BTreeMap<(&'static str, u64), Distribution>>);
 
 impl Compound {
     /// Adds the compound query of a port record.
@@ -19,8 +19,7 @@ impl Compound {
             return;
         }
         let kind = port.kind.map_or("other", |kind| kind.as_str());
-        let key = (kind.to_owned(), port.mads);
-        of_sampler(&mut self.0, &port.sampler).entry(key).or_default().record(port.rtt_ns);
+        of_sampler(&mut self.0, &port.sampler).entry((kind, port.mads)).or_default().record(port.rtt_ns);
     }
 
     /// Adds all values of another set.
@@ -31,21 +30,21 @@ impl Compound {
         }
     }
 
-    /// Returns the durations by sampler and device kind, less the timer cost of each MAD.
-    /// `clocks` has the timer cost of each sampler in nanoseconds.
-    pub fn finish(&self, clocks: &BTreeMap<String, u64>) -> BTreeMap<(String, String), Distribution> {
+    /// Returns the durations by device kind. The timer cost of each MAD is subtracted. `clocks` has
+    /// the timer cost of each sampler in nanoseconds.
+    pub fn finish(&self, clocks: &BTreeMap<String, u64>) -> BTreeMap<&'static str, Distribution> {
         let mut all: BTreeMap<_, Distribution> = BTreeMap::new();
         for (sampler, parts) in &self.0 {
             let clock = clocks.get(sampler).copied().unwrap_or(0);
             for ((kind, mads), values) in parts {
-                all.entry((sampler.clone(), kind.clone())).or_default().merge(&values.less(clock.saturating_mul(*mads)));
+                all.entry(*kind).or_default().merge(&values.less(clock.saturating_mul(*mads)));
             }
         }
         all
     }
 }
 
-/// Returns the entry of a sampler. Allocates only for a new one.
+/// Returns the entry of a sampler. Allocates memory only for a new sampler.
 fn of_sampler<'a, T: Default>(all: &'a mut BTreeMap<String, T>, sampler: &str) -> &'a mut T {
     if !all.contains_key(sampler) {
         all.insert(sampler.to_owned(), T::default());

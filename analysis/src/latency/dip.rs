@@ -1,9 +1,10 @@
-//! The dip test: does a distribution have more than one mode?
+//! The dip test. It decides whether a distribution has more than one mode.
 //!
-//! The dip is the largest difference between the cumulative shares and those of the unimodal
-//! distribution that is nearest to them. The algorithm and the test are from J. A. Hartigan and
-//! P. M. Hartigan, "The Dip Test of Unimodality", Annals of Statistics 13 (1985), and P. M.
-//! Hartigan, "Computation of the Dip Statistic", Applied Statistics 34 (1985), algorithm AS 217.
+//! The dip is the largest difference between the cumulative shares of a distribution and those of
+//! the nearest unimodal distribution (a distribution with one mode). The algorithm and the test are
+//! from J. A. Hartigan and P. M. Hartigan, "The Dip Test of Unimodality", Annals of Statistics 13
+//! (1985), and P. M. Hartigan, "Computation of the Dip Statistic", Applied Statistics 34 (1985),
+//! algorithm AS 217.
 
 /// A point of a cumulative distribution function, which is linear between its points.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -14,7 +15,7 @@ pub struct Knot {
     pub share: f64,
 }
 
-/// Returns the dip, 0 to 0.25. The knots are ascending in `x` and in `share`.
+/// Returns the dip, 0 to 0.25. The knots must be ascending in `x` and in `share`.
 pub fn dip(knots: &[Knot]) -> f64 {
     let Some(last) = knots.len().checked_sub(1) else { return 0.0 };
     let (mut low, mut high) = (0, last);
@@ -26,7 +27,8 @@ pub fn dip(knots: &[Knot]) -> f64 {
         if height <= dip || (begin == 0 && end == span.len() - 1) {
             return dip.max(height) / 2.0;
         }
-        // Outside of the modal interval the distribution is convex, then concave.
+        // Before the modal interval, the nearest unimodal distribution is convex. After it, it is
+        // concave.
         dip = dip.max(misfit(span, &below, 0, begin)).max(misfit(span, &above, end, span.len() - 1));
         (low, high) = (low + begin, low + end);
     }
@@ -40,8 +42,8 @@ enum Side {
     Above,
 }
 
-/// Returns the indices of the knots at which a hull changes its slope, with the first and the last
-/// knot.
+/// Returns the indices of the first knot, of the last knot, and of the knots at which a hull
+/// changes its slope.
 fn hull(knots: &[Knot], side: Side) -> Vec<usize> {
     let sign = if side == Side::Below { 1.0 } else { -1.0 };
     let mut hull: Vec<usize> = Vec::new();
@@ -84,7 +86,7 @@ fn misfit(knots: &[Knot], hull: &[usize], from: usize, to: usize) -> f64 {
     heights(knots, hull, from, to).map(|(index, height)| (knots[index].share - height).abs()).fold(0.0, f64::max)
 }
 
-/// The largest distance between both hulls, and the modal interval that belongs to it.
+/// The largest distance between the two hulls, and the modal interval at this distance.
 struct Gap {
     height: f64,
     begin: usize,
@@ -95,7 +97,7 @@ fn widest_gap(knots: &[Knot], below: &[usize], above: &[usize]) -> Gap {
     let last = knots.len() - 1;
     let mut gap = Gap { height: 0.0, begin: 0, end: last };
     let (lower, upper) = (heights(knots, below, 0, last), heights(knots, above, 0, last));
-    // The next touching points of the hulls. Both hulls end at the last knot.
+    // The next knots at which the hulls touch the distribution. Both hulls end at the last knot.
     let (mut next_below, mut next_above) = (0, 0);
     for ((index, low), (_, high)) in lower.zip(upper) {
         while below[next_below] < index {
@@ -116,12 +118,12 @@ fn widest_gap(knots: &[Knot], below: &[usize], above: &[usize]) -> Gap {
     gap
 }
 
-/// Values of `sqrt(n) * dip` that 1 % of samples of a uniform distribution exceed, by the number
-/// `n` of values.
+/// Critical values, by the number `n` of values. For a uniform distribution, `sqrt(n) * dip`
+/// exceeds this value in 1 % of the samples.
 ///
-/// The uniform distribution is the unimodal one with the largest dips (Hartigan and Hartigan,
-/// section 4). Each value is a quantile of 20,000 samples, simulated with seed 1 by the function
-/// `uniform_dips` of the tests.
+/// Of all unimodal distributions, the uniform distribution has the largest dips (Hartigan and
+/// Hartigan, section 4). Each value is a quantile of 20,000 samples, simulated with seed 1 by the
+/// function `uniform_dips` of the tests.
 const CRITICAL: [(f64, f64); 8] = [
     (10.0, 0.5054),
     (20.0, 0.5417),
@@ -137,8 +139,8 @@ const CRITICAL: [(f64, f64); 8] = [
 pub const LEAST_VALUES: f64 = CRITICAL[0].0;
 
 /// Returns the ratio of a dip to the critical value of the test with a significance level of 1 %.
-/// Above 1 the distribution has more than one mode. `count` is the number of values; for fewer
-/// than [`LEAST_VALUES`] the ratio is 0.
+/// If the ratio is above 1, the distribution has more than one mode. `count` is the number of
+/// values. If it is less than [`LEAST_VALUES`], the ratio is 0.
 pub fn significance(dip: f64, count: f64) -> f64 {
     if count < LEAST_VALUES {
         return 0.0;

@@ -7,9 +7,9 @@ use hdrhistogram::Histogram;
 
 /// Positive durations in nanoseconds.
 ///
-/// Moments, smallest and largest value are those of the recorded values. Everything else comes
-/// from counts in buckets, which are 0.1 to 0.2 % wide. Values below 1024 ns are exact. Values from
-/// a histogram are as exact as its buckets.
+/// Moments, smallest and largest value are those of the recorded values. All other results are
+/// computed from counts in buckets. The width of a bucket is 0.1 to 0.2 % of its values. Values
+/// below 1024 ns are exact. Values from a histogram are as exact as its buckets.
 #[derive(Clone, Debug, Default)]
 pub struct Distribution {
     buckets: BTreeMap<u32, u64>,
@@ -21,14 +21,13 @@ pub struct Distribution {
 /// Largest value: 1000 s. Longer durations are recorded as this value.
 const LONGEST_NS: u64 = 1_000_000_000_000;
 
-/// Binary digits of a value that select its bucket. A power of two has half as many buckets as
-/// this number of digits has values.
+/// Number of leading binary digits of a value that select its bucket.
 const DIGITS: u32 = 10;
 
 /// Number of buckets from one power of two to the next.
 const PER_OCTAVE: u64 = 1 << (DIGITS - 1);
 
-/// Values from `low` to `low + width`, without the end.
+/// The values of a bucket: from `low` (inclusive) to `low + width` (exclusive).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Bucket {
     low: u64,
@@ -38,7 +37,7 @@ struct Bucket {
 impl Bucket {
     fn index_of(ns: u64) -> u32 {
         let excess = (u64::BITS - ns.leading_zeros()).saturating_sub(DIGITS);
-        // Not above 31 x 512 + 1024, because values are limited.
+        // The result is at most 31 x 512 + 1024, because values are limited.
         (u64::from(excess) * PER_OCTAVE + (ns >> excess)) as u32
     }
 
@@ -69,9 +68,10 @@ impl Sums {
         Self { count: count as f64, mean: value, ..Self::default() }
     }
 
-    /// Returns the sums of both sets of values (P. Pébay, "Formulas for robust, one-pass parallel
-    /// computation of covariances and arbitrary-order statistical moments", SAND2008-6212,
-    /// equations 1.3 and 2.1 to 2.3). Subtractions of large sums would lose digits.
+    /// Returns the sums of both sets of values together (P. Pébay, "Formulas for robust, one-pass
+    /// parallel computation of covariances and arbitrary-order statistical moments", SAND2008-6212,
+    /// equations 1.3 and 2.1 to 2.3). These equations lose no digits. Sums of the powers of the
+    /// values themselves would be large, and their differences would lose digits.
     fn merged(self, other: Self) -> Self {
         if self.count == 0.0 || other.count == 0.0 {
             return if self.count == 0.0 { other } else { self };
@@ -109,8 +109,8 @@ pub struct Moments {
     pub kurtosis: f64,
 }
 
-/// A range of values with the number of values below each of its ends. The values are spread
-/// evenly over the range.
+/// A range with the number of recorded values in it. The values count as spread evenly over the
+/// range.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Step {
     /// Smallest value in nanoseconds, inclusive.
@@ -136,7 +136,7 @@ impl Distribution {
         self.greatest = self.greatest.max(greatest);
     }
 
-    /// Adds all values of a histogram of any resolution. The values of a bucket of the histogram
+    /// Adds all values of a histogram of any resolution. The values in a bucket of the histogram
     /// are spread evenly over the bucket. For the moments they are in its middle.
     pub fn add(&mut self, other: &Histogram<u64>) {
         for value in other.iter_recorded() {
@@ -144,7 +144,7 @@ impl Distribution {
             let (low, high) = (other.lowest_equivalent(ns).max(1), other.highest_equivalent(ns).min(LONGEST_NS));
             let (first, last) = (Bucket::index_of(low), Bucket::index_of(high.max(low)));
             let (count, parts) = (value.count_at_value(), u64::from(last - first) + 1);
-            // Rounded to the nearest, so that a single value is in the middle.
+            // The result is rounded to the nearest number, so a single value is in the middle.
             let below = |part: u64| ((u128::from(count) * u128::from(part) + u128::from(parts) / 2) / u128::from(parts)) as u64;
             for (part, index) in (0..parts).zip(first..=last) {
                 let here = below(part + 1) - below(part);
@@ -170,8 +170,8 @@ impl Distribution {
         }
     }
 
-    /// Returns the distribution of the values less a constant; values that are not larger become
-    /// 1 ns.
+    /// Subtracts a constant from all values and returns their distribution. A value that is not
+    /// larger than the constant becomes 1 ns.
     #[must_use]
     pub fn less(&self, ns: u64) -> Self {
         let mut less = Self { sums: self.sums, ..Self::default() };
@@ -204,7 +204,7 @@ impl Distribution {
         self.greatest
     }
 
-    /// Returns the moments. For equal values all but the mean are 0.
+    /// Returns the moments. If all values are equal, every moment except the mean is 0.
     pub fn moments(&self) -> Moments {
         let Sums { count, mean, second, third, fourth } = self.sums;
         let deviation = (second / count.max(1.0)).sqrt();
@@ -212,8 +212,8 @@ impl Distribution {
         Moments { mean, deviation, skewness: scaled(third, 3), kurtosis: scaled(fourth, 4) }
     }
 
-    /// Returns the value in nanoseconds that `percent` of the values do not exceed; 0 without
-    /// values.
+    /// Returns a percentile in nanoseconds: `percent` of the values are at most this large. Returns
+    /// 0 without values.
     pub fn percentile(&self, percent: f64) -> u64 {
         // 99.9 % of 1000 is not exactly 999 in binary.
         let rank = (percent / 100.0 * self.sums.count * (1.0 - 1e-12)).ceil().max(1.0);
@@ -239,13 +239,13 @@ impl Distribution {
         })
     }
 
-    /// Returns the number of values from `from` to `to`, without the end. The values of a bucket
-    /// are spread evenly.
+    /// Returns the number of values from `from` (inclusive) to `to` (exclusive). The values of a
+    /// bucket count as spread evenly over the bucket.
     pub fn between(&self, from: f64, to: f64) -> f64 {
         self.steps().map(|step| step.count as f64 * overlap(step, from, to)).sum()
     }
 
-    /// Returns each end of a range with values, and the share of values below it.
+    /// Returns the ends of all ranges with values, each with the share of values below it.
     pub fn cumulative(&self) -> Vec<(f64, f64)> {
         let mut below = 0;
         let mut points = Vec::with_capacity(2 * self.buckets.len());
@@ -257,13 +257,15 @@ impl Distribution {
         points
     }
 
-    /// Returns the Kolmogorov-Smirnov distance: the largest difference of the cumulative shares, 0
-    /// to 1. A distribution without values has the distance 1 from all others.
+    /// Returns the Kolmogorov-Smirnov distance: the largest difference between the cumulative
+    /// shares of both distributions, 0 to 1. A distribution without values has the distance 1 from
+    /// all others.
     pub fn distance(&self, other: &Self) -> f64 {
         if self.is_empty() || other.is_empty() {
             return if self.is_empty() && other.is_empty() { 0.0 } else { 1.0 };
         }
-        // Both have the same buckets, so the largest difference is at the end of a bucket.
+        // Both distributions have the same buckets, so the largest difference is at the end of a
+        // bucket.
         let (mut ours, mut theirs) = (self.buckets.iter().peekable(), other.buckets.iter().peekable());
         let (mut below, mut most) = ([0_u64; 2], 0.0_f64);
         loop {

@@ -19,7 +19,8 @@ pub enum Source {
     PortMeans,
 }
 
-/// All distributions of a recording, less the timer cost.
+/// All distributions of a recording. The timer cost (the shortest time for one reading of the
+/// clock) is subtracted from their values.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     /// All values.
@@ -36,17 +37,17 @@ pub struct Latencies {
     pub devices: Vec<Named>,
     /// Meaning of the values by distance and by device.
     pub device_source: Source,
-    /// The least single round trip of each device: the time without queues on the path. Empty if
-    /// the records have neither `rtt_min_ns` nor `service` histograms.
+    /// The shortest single round-trip time of each device. This is the time without queues on the
+    /// path. Empty if the records have neither `rtt_min_ns` nor `service` histograms.
     pub least: Distribution,
-    /// Whether the least round trips are from `rtt_min_ns`. Those of `service` histograms are
-    /// rounded to 3 to 6 %.
+    /// Whether the shortest round-trip times are from `rtt_min_ns`. Values from `service`
+    /// histograms are rounded to 3 to 6 %.
     pub has_exact_least: bool,
     /// Durations of compound queries: all MADs of a port in a slot.
     pub compound: Distribution,
     /// Timer cost of each sampler in nanoseconds. It is subtracted from all values.
     pub clocks: BTreeMap<String, u64>,
-    /// Values of one source in all groupings.
+    /// Values of one source, for all groupings.
     joint: Parts,
 }
 
@@ -55,8 +56,8 @@ pub struct Latencies {
 pub struct ModeReport {
     /// Modes of all values.
     pub modes: Vec<Mode>,
-    /// All groupings of which the records have at least two groups, best first. Empty for a single
-    /// mode.
+    /// All groupings with at least two groups in the records, best first. Empty if there is only
+    /// one mode.
     pub separations: Vec<Separation>,
 }
 
@@ -69,7 +70,8 @@ pub(super) struct Parts {
     devices: BTreeMap<Guid, Distribution>,
 }
 
-/// Number of switches on the path to a device, including the device itself; unknown ones are last.
+/// Number of switches on the path to a device. The device itself counts too. Unknown numbers are
+/// sorted last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Hops {
     Known(u16),
@@ -121,8 +123,8 @@ impl Parts {
 }
 
 impl Latencies {
-    /// Chooses the sources: single MADs if there are histograms, otherwise means. `name` returns
-    /// the name of a device.
+    /// Chooses the source of the values: single MADs if there are histograms, otherwise means.
+    /// `name` returns the name of a device.
     pub(super) fn of([rtt, service, means]: [Parts; 3], name: impl Fn(Guid) -> String) -> Result<Self, AnalysisError> {
         let has_single = !(rtt.is_empty() && service.is_empty());
         let joint = if !service.is_empty() {

@@ -27,10 +27,11 @@ pub struct Latency {
     pub undecoded: u64,
 }
 
-/// Values that one sampler measured. All include the timer cost.
+/// Values that one sampler measured. All values include the timer cost (the shortest time for one
+/// reading of the clock).
 #[derive(Clone, Debug, Default)]
 struct OfSampler {
-    /// Least timer cost in nanoseconds.
+    /// Smallest timer cost in nanoseconds.
     clock: Option<u64>,
     /// Single MADs by device kind, from `rtt` histograms.
     kinds: BTreeMap<String, Distribution>,
@@ -44,9 +45,9 @@ struct OfDevice {
     hops: Option<u16>,
     /// Single MADs, from `service` histograms.
     single: Distribution,
-    /// Means per MAD, one for each port and slot.
+    /// Means over the MADs of a port in a slot: one value for each port and slot.
     means: Distribution,
-    /// Least single round trip of the port records.
+    /// Shortest single round-trip time in the port records.
     least: Option<u64>,
 }
 
@@ -76,7 +77,8 @@ impl Latency {
     }
 
     fn add_port(&mut self, port: &Port<'_>) {
-        // With lost MADs `rtt_ns` is the sum over the answered MADs, but `mads` counts all MADs.
+        // If MADs were lost, `rtt_ns` is the sum over the answered MADs, but `mads` counts all
+        // MADs. So the mean of such a record is not used.
         let Some(mean) = port.rtt_ns.checked_div(port.mads).filter(|mean| *mean > 0 && port.answered()) else { return };
         self.compound.add(port);
         if !self.names.contains_key(&port.guid) {
@@ -106,7 +108,7 @@ impl Latency {
         }
     }
 
-    /// Returns the distributions, less the timer cost.
+    /// Returns the distributions. The timer cost is subtracted from their values.
     ///
     /// # Errors
     /// Returns an error if there is no round-trip time.
@@ -148,7 +150,7 @@ impl Latency {
     }
 }
 
-/// Returns the distribution of that name. Allocates only for a new one.
+/// Returns the distribution with this name. Allocates memory only for a new distribution.
 fn entry<'a>(all: &'a mut BTreeMap<String, Distribution>, name: &str) -> &'a mut Distribution {
     all.entry(name.to_owned()).or_default()
 }

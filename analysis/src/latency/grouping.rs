@@ -59,24 +59,26 @@ pub struct Named {
     pub values: Distribution,
 }
 
-/// How well a grouping separates the modes.
+/// Result of the evaluation: how well a grouping separates the modes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Separation {
     /// The grouping.
     pub by: By,
     /// Number of groups.
     pub groups: usize,
-    /// Share of the uncertainty about the mode that is removed if the group is known, 0 to 1.
+    /// Reduction of the uncertainty about the mode of a value if its group is known, as a share
+    /// from 0 to 1.
     pub explained: f64,
-    /// [`explained`](Self::explained), less [`COST`] for each doubling of the number of groups.
+    /// [`explained`](Self::explained) minus [`COST`] for each doubling of the number of groups.
     pub score: f64,
 }
 
-/// Score that a doubling of the number of groups costs. Without this cost the finest grouping would
-/// always be the best one: the devices of a kind are a finer grouping than the kinds.
+/// Reduction of the score for each doubling of the number of groups. A finer grouping (devices
+/// instead of kinds of devices) always explains at least as much. Without this reduction, it would
+/// always win.
 pub const COST: f64 = 0.02;
 
-/// Smallest score of a grouping that separates the modes.
+/// Smallest score with which a grouping counts as separating the modes.
 pub const LEAST_SCORE: f64 = 0.1;
 
 impl Separation {
@@ -101,8 +103,8 @@ impl Separation {
     }
 }
 
-/// Returns the groups with the most values between two values, and their shares of these values, in
-/// descending order. Stops at three groups.
+/// Returns the groups that have the most values from `from` to `to`, and their shares of these
+/// values, in descending order. Returns at most three groups.
 pub fn largest(groups: &[Named], from: f64, to: f64) -> Vec<(&str, f64)> {
     const MOST: usize = 3;
     let mut counts: Vec<(&str, f64)> = groups.iter().map(|group| (group.name.as_str(), group.values.between(from, to))).collect();

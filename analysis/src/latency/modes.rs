@@ -1,10 +1,11 @@
-//! Modes of a distribution: how many, where, and how many values belong to each.
+//! Finds the modes of a distribution: their number, their positions, and the share of the values
+//! that belongs to each.
 //!
 //! 1. Candidates are the peaks of a kernel density estimate. The kernel is Gaussian, and its width
 //!    follows B. W. Silverman, "Density Estimation" (1986), equation 3.31.
-//! 2. The [dip test](super::dip) decides on each pair of neighbouring peaks: the values between the
-//!    outer valleys of both peaks have one mode, or more. A pair with one mode becomes one peak. The
-//!    least significant pair is merged first.
+//! 2. The [dip test](super::dip) decides whether two neighbouring peaks are one mode. It tests the
+//!    values between the outer valleys of both peaks. If they have only one mode, the two peaks are
+//!    merged. The least significant pair is merged first.
 //! 3. Both steps are repeated within each mode, because close peaks need a narrower kernel than
 //!    distant ones (like SkinnyDip: S. Maurer and C. Plant, KDD 2016).
 //!
@@ -16,7 +17,7 @@ use super::bins::Bins;
 use super::dip::{self, Knot};
 use super::distribution::Distribution;
 
-/// Largest number of values that the test assumes.
+/// Largest number of values that the dip test assumes.
 pub const MOST_VALUES: f64 = 50_000.0;
 
 /// Smallest share of the values in a mode.
@@ -35,8 +36,8 @@ pub struct Mode {
     pub share: f64,
 }
 
-/// Returns the modes, ascending. The density is that of the scale of `bins`: per decade of the time
-/// or per time. There is no mode without values, otherwise at least one.
+/// Returns the modes, ascending. The density is per decade of time or per unit of time, according
+/// to the scale of `bins`. Without values the list is empty. Otherwise it has at least one mode.
 pub fn modes(values: &Distribution, bins: Bins) -> Vec<Mode> {
     if values.is_empty() {
         return Vec::new();
@@ -56,7 +57,7 @@ pub fn modes(values: &Distribution, bins: Bins) -> Vec<Mode> {
     peaks.iter().zip(valleys).map(|(peak, (from, to))| Mode { at: bins.value(peak.at), from, to, share: share(from, to) }).collect()
 }
 
-/// Largest number of repetitions within a mode.
+/// Largest number of times that the search is repeated within a mode.
 const DEPTH: u32 = 3;
 
 /// A peak and its valleys as positions on the axis.
@@ -96,12 +97,7 @@ fn split(knots: &[Knot], (count, portion): (f64, f64), depth: u32, found: &mut V
     }
     for peak in peaks {
         let (part, share) = (part(knots, peak.from, peak.to), share(knots, peak.from, peak.to));
-        let before = found.len();
         split(&part, (count * share, portion * share), depth - 1, found);
-        if found.len() == before + 1 {
-            // The wider kernel has the less noisy peak.
-            found[before] = peak;
-        }
     }
 }
 
@@ -151,13 +147,14 @@ const CELLS: f64 = 4.0;
 /// Largest number of grid cells.
 const MOST_CELLS: f64 = 8_192.0;
 
-/// Kernel widths after which the kernel ends.
+/// Number of kernel widths at which the kernel is cut off.
 const REACH: f64 = 4.0;
 
 impl Density {
     fn of(knots: &[Knot], count: f64) -> Self {
         let ends = (knots.first().map_or(0.0, |knot| knot.x), knots.last().map_or(0.0, |knot| knot.x));
-        // Modes of less than a hundredth of the values are not significant, so the tails may be cut.
+        // Modes with less than one hundredth of the values are not significant, so the tails can be
+        // ignored.
         let (low, high) = (quantile(knots, 0.001), quantile(knots, 0.999));
         let kernel = kernel_width(knots, count).max(CELLS * (high - low) / MOST_CELLS).max(f64::MIN_POSITIVE);
         let step = kernel / CELLS;
@@ -177,7 +174,7 @@ impl Density {
         Self { begin, step, heights, ends }
     }
 
-    /// Returns the peaks with the valleys between them; at least one.
+    /// Returns the peaks with the valleys between them. There is at least one peak.
     fn peaks(&self) -> Vec<Peak> {
         let position = |cell: usize| self.begin + (cell as f64 + 0.5) * self.step;
         let mut peaks: Vec<Peak> = Vec::new();
@@ -207,7 +204,7 @@ impl Density {
     }
 }
 
-/// Returns the position below which a share of the values is.
+/// Returns the position below which this share of the values lies.
 fn quantile(knots: &[Knot], share: f64) -> f64 {
     let after = knots.partition_point(|knot| knot.share < share);
     match (after.checked_sub(1).map(|before| knots[before]), knots.get(after)) {

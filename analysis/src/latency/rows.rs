@@ -10,7 +10,8 @@ use super::grouping::{By, Named};
 use super::modes;
 use crate::rows::Row;
 
-/// A distribution in the JSON output. Times are in nanoseconds, less the timer cost.
+/// A distribution in the JSON output. Times are in nanoseconds. The timer cost (the shortest time
+/// for one reading of the clock) is subtracted.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LatencyRow {
     /// Name of the recording; null without a comparison.
@@ -53,7 +54,7 @@ pub struct LatencyRow {
     pub p999_ns: u64,
     /// Largest value.
     pub max_ns: u64,
-    /// Median less the median of the first recording; null without a comparison.
+    /// Median minus the median of the first recording. Null without a comparison.
     pub shift_ns: Option<f64>,
     /// Kolmogorov-Smirnov distance from the first recording, 0 to 1; null without a comparison.
     pub distance: Option<f64>,
@@ -115,7 +116,7 @@ impl LatencyRow {
     }
 }
 
-/// Name of the row with the least single round trip of each device.
+/// Name of the row with the shortest single round-trip time of each device.
 pub const LEAST: &str = "least of each device";
 
 /// Name of the row with the compound queries.
@@ -123,7 +124,7 @@ pub const COMPOUND: &str = "compound query of a port";
 
 impl Latencies {
     /// Returns the rows of the JSON output: all values, the values by kind, distance, sampler and
-    /// device, the least round trips and the compound queries.
+    /// device, the shortest round-trip times and the compound queries.
     pub fn rows(&self, bins: Bins) -> Vec<LatencyRow> {
         let mut rows = vec![LatencyRow::of(None, "all", &self.all, bins)];
         for by in By::ALL {

@@ -1,12 +1,12 @@
-//! Means of the values of a port by interval of time. The length of an interval is at first 1 s. It
-//! is doubled (2 s, 4 s, ...) until the number of intervals is within its limit.
+//! Means of the values of a port for each time interval. At first, an interval is 1 s long. If
+//! there are too many intervals, their length is doubled (2 s, 4 s, ...).
 
 use super::Mean;
 use crate::record::{Interval, Port};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Means of a port by interval of time.
+/// Means of a port for each time interval.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TimeBins {
     /// Intervals in the order of their numbers.
@@ -16,7 +16,7 @@ pub struct TimeBins {
     most: usize,
 }
 
-/// Means of a port over an interval of time.
+/// Means of a port over one time interval.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct TimeBin {
     /// Data transmitted, in Gb/s.
@@ -49,7 +49,8 @@ impl TimeBins {
         self.shift
     }
 
-    /// Returns the intervals with values. Their number is the start divided by [`Self::width_ns`].
+    /// Returns the intervals with values, each with its number. The number is the start of the
+    /// interval divided by [`Self::width_ns`].
     pub fn iter(&self) -> impl Iterator<Item = (u64, &TimeBin)> {
         self.bins.iter().map(|(number, bin)| (*number, bin))
     }
@@ -59,7 +60,7 @@ impl TimeBins {
         self.bins.binary_search_by_key(&number, |(number, _)| *number).ok().map(|index| &self.bins[index].1)
     }
 
-    /// Adds the rates of a record to the intervals that its time overlaps.
+    /// Adds the rates of a record to the intervals that overlap the time of the record.
     pub(super) fn add(&mut self, port: &Port<'_>) {
         self.add_over(port.time, |bin, time_ns| bin.add_data(port, time_ns));
         self.add_over(port.blocked_time, |bin, time_ns| bin.blocked.add(port.xmit_blocked, time_ns));

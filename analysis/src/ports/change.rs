@@ -1,11 +1,12 @@
-//! Increase of a counter over a time.
+//! Computes the increase of a counter over the time range.
 
 /// Increase of a counter over the time range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CounterChange {
     /// Increase, including the values that were counted after a reset.
     pub increase: u64,
-    /// Whether the true increase is larger: the counter was reset in between, or it is saturated.
+    /// Whether the true increase may be larger, because the counter was reset in between or is
+    /// saturated.
     pub is_lower_bound: bool,
     /// Last value of the counter.
     pub last: u64,
@@ -41,7 +42,7 @@ mod tests {
     fn increases_are_summed_and_a_reset_does_not_count_as_one() {
         assert_eq!(change(&[7]).increase, 0);
         assert_eq!((change(&[7, 9, 9, 12]).increase, change(&[7, 9, 9, 12]).is_lower_bound), (5, false));
-        // 7 to 9, reset, 0 to 3, and 3 to 4.
+        // The counter grows from 7 to 9, is reset, and grows from 0 to 3 and from 3 to 4.
         assert_eq!((change(&[7, 9, 3, 4]).increase, change(&[7, 9, 3, 4]).is_lower_bound), (6, true));
     }
 

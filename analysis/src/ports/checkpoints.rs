@@ -5,11 +5,11 @@
 
 use crate::record::Port;
 
-/// Largest number of checkpoints of a port.
+/// Largest number of readings that are kept for a port.
 const MOST: usize = 32;
 
-/// Readings at the slots whose numbers are multiples of a power of two. Both ends of a link then
-/// keep the same slots, or one end keeps a subset of the other's.
+/// Readings at the slots whose numbers are multiples of a power of two. So both ends of a link keep
+/// the same slots, or the slots of one end are a subset of those of the other end.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Checkpoints {
     /// Readings in the order of their slots.
@@ -69,8 +69,8 @@ impl Checkpoints {
         }
     }
 
-    /// Compares the two ends of a link with this data rate over the longest time that both cover.
-    /// Returns `None` if they have fewer than two slots in common.
+    /// Compares the two ends of a link over the longest time that both cover. `gbps` is the data
+    /// rate of the link. Returns `None` if they have fewer than two slots in common.
     pub fn compare(&self, other: &Self, gbps: f64) -> Option<EndComparison> {
         let pair = |checkpoint: &Checkpoint| {
             Some((*checkpoint, other.all[other.all.binary_search_by_key(&checkpoint.slot, |checkpoint| checkpoint.slot).ok()?]))
@@ -88,18 +88,19 @@ impl Checkpoints {
             seconds: last.0.ts.saturating_sub(first.0.ts) as f64 / 1e9,
             out: (over(|checkpoint| checkpoint.xmit, ours), over(|checkpoint| checkpoint.rcv, others)),
             back: (over(|checkpoint| checkpoint.xmit, others), over(|checkpoint| checkpoint.rcv, ours)),
-            // The device may have read its counters up to twice this time apart.
+            // The real time between the two readings can be up to twice this time.
             tolerance: 2.0 * apart(first).saturating_add(apart(last)) as f64 * gbps / 8.0 + IN_FLIGHT,
         })
     }
 }
 
-/// Octets on the cable, and octets of a packet that only one end has counted.
+/// Number of octets by which the two ends may always differ. These octets are on the cable, or
+/// belong to a packet that only one end has counted yet.
 const IN_FLIGHT: f64 = 65536.0;
 
 impl EndComparison {
-    /// Returns for both directions the octets by which the ends differ. A difference within the
-    /// tolerance, or within 0.5 %, is 0.
+    /// Returns the number of octets by which the ends differ, for both directions. A difference
+    /// within the tolerance, or within 0.5 %, is 0.
     pub fn missing(&self) -> (u64, u64) {
         const SHARE: f64 = 0.005;
         let beyond = |(sent, received): (u64, u64)| {
@@ -140,7 +141,7 @@ mod tests {
         let ours = checkpoints(0..10, 0, |slot| slot * 1_000_000_000);
         let compared = ours.compare(&other(0, 0), 100.0).expect("same slots");
         assert_eq!((compared.out, compared.missing(), compared.seconds), ((9_000_000_000, 9_000_000_000), (0, 0), 9.0));
-        // 1 ms apart at both ends of the time: twice 2 x 12.5 MB.
+        // The readings are 1 ms apart, at the start and at the end: 2 x 2 x 12.5 MB.
         let compared = ours.compare(&other(1_000_000, 5_500_000), 100.0).expect("same slots");
         assert_eq!((compared.tolerance, compared.missing()), (50_065_536.0, (0, 0)));
         assert_eq!(ours.compare(&other(1_000_000, 6_000_000), 100.0).expect("same slots").missing(), (54_000_000, 0));

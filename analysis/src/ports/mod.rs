@@ -1,8 +1,8 @@
 //! Summary of each port over the time range: utilization, blocked time, errors and link events.
 //!
-//! Memory is bounded by the number of ports, not by the number of records. The records of all
-//! samplers of a port are one sequence: [`input`](crate::input) merges them. A counter grows from
-//! the last reading of one sampler to the first reading of the next.
+//! The memory depends on the number of ports, not on the number of records. [`input`](crate::input)
+//! merges the records of all samplers of a port into one sequence. So the increase of a counter is
+//! also known between a reading of one sampler and the next reading of another sampler.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -26,7 +26,8 @@ use self::checkpoints::Checkpoints;
 /// GUID of the device and number of the port.
 pub type PortKey = (Guid, PortNum);
 
-/// Error counters, the most important first. The parts of a counter follow that counter.
+/// Error counters, the most important first. Some counters are the sum of others, their *parts*.
+/// The parts follow the sum.
 pub const ERRORS: [&str; 23] = [
     "link_downed_counter",
     "link_error_recovery_counter",
@@ -109,22 +110,23 @@ pub struct PortSummary {
     pub peer_name: Box<str>,
     /// Last known width and speed of the link, such as `4xEDR`.
     pub link: Box<str>,
-    /// Fastest data rate of the link in the records or in the net file, in Gb/s.
+    /// Fastest data rate that the link ever had, according to the records and the net file, in
+    /// Gb/s.
     pub fastest_gbps: f64,
     /// Width and speed that belong to `fastest_gbps`.
     pub fastest: Box<str>,
     /// Times of the first and the last reading or event, in nanoseconds since 1970: the time over
     /// which counters grew.
     pub span: (u64, u64),
-    /// Number of records, and number of those in which the port answered.
+    /// Number of records, and number of records in which the port answered.
     pub records: (u64, u64),
     /// Means over the whole time.
     pub all: TimeBin,
-    /// Means by interval of time.
+    /// Means of each time interval.
     pub bins: TimeBins,
     /// Changes of the counters in [`ERRORS`]. `None` for a counter that the device does not have.
     pub errors: [Option<CounterChange>; ERRORS.len()],
-    /// Octets that were sent and received at certain slots.
+    /// Octets that had been sent and received at certain slots.
     pub checkpoints: Checkpoints,
     /// Link events.
     pub events: LinkEvents,
@@ -178,14 +180,14 @@ impl Fold for Ports {
 }
 
 impl Ports {
-    /// Creates an empty state; each port will have at most `most` intervals of time.
+    /// Creates an empty state. `most` is the largest number of time intervals of a port.
     pub fn with_bins(most: usize) -> Self {
         Self { most_bins: most, ..Self::default() }
     }
 
     /// Returns each port in the order of the GUIDs.
     pub fn finish(self) -> BTreeMap<PortKey, PortSummary> {
-        // A port that is only in events has neither a name nor a link.
+        // A port without records is left out: its events contain neither a name nor a link.
         self.by_key.into_iter().filter(|(_, port)| port.records.0 > 0).collect()
     }
 
@@ -195,7 +197,8 @@ impl Ports {
     }
 }
 
-/// Returns the ports with intervals of equal length.
+/// Returns the ports with time intervals of equal length. Intervals of ports with shorter ones are
+/// joined.
 pub(crate) fn with_equal_bins(ports: &BTreeMap<PortKey, PortSummary>) -> Cow<'_, BTreeMap<PortKey, PortSummary>> {
     let shift = ports.values().map(|port| port.bins.shift()).max().unwrap_or(0);
     if ports.values().all(|port| port.bins.shift() == shift) {
@@ -300,8 +303,8 @@ impl PortSummary {
             "link_change" => {
                 self.events.rate_changes += 1;
                 self.events.last_rate_change = self.events.last_rate_change.max(Some(event.ts));
-                // The rate before the change may be in this text only, for example if it is from
-                // the net file.
+                // The rate before the change may exist only in this text, for example if it came
+                // from the net file.
                 event.detail.split([' ', ',']).for_each(|word| self.keep_fastest(word));
             }
             "reset" => self.events.resets += 1,
@@ -342,7 +345,7 @@ impl Mean {
         (self.time_ns > 0).then_some(self.peak)
     }
 
-    /// Returns the octets that a mean in Gb/s amounts to.
+    /// Returns the number of octets: the mean in Gb/s multiplied by its time.
     pub fn octets(&self) -> f64 {
         // 1 Gb/s for 1 ns is 1 bit.
         self.sum / 8.0

@@ -1,8 +1,8 @@
-//! A duration over time, in a bounded number of steps.
+//! The course of a duration over time. The number of time steps is limited.
 
 use std::collections::BTreeMap;
 
-/// Values over time. Neighbouring steps are merged when there are too many.
+/// Values over time. If there are too many steps, neighbouring steps are merged.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Course {
     /// Length of a step in nanoseconds.
@@ -10,7 +10,7 @@ pub struct Course {
     steps: BTreeMap<u64, Step>,
 }
 
-/// The values of a step of time, in nanoseconds.
+/// The values in one time step, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Step {
     /// Number of values.
@@ -68,12 +68,13 @@ impl Course {
             self.coarsen();
         }
         for (index, step) in &other.steps {
-            // The width may grow while steps are added.
+            // The steps can become longer while steps are added, so the index is computed anew for
+            // each step.
             self.put(index * other.width / self.width, *step);
         }
     }
 
-    /// Returns the middle of each step with values in nanoseconds since 1970, and its values.
+    /// Returns each step that has values: its middle in nanoseconds since 1970, and its values.
     pub fn steps(&self) -> impl Iterator<Item = (u64, Step)> + '_ {
         self.steps.iter().map(|(index, step)| (index * self.width + self.width / 2, *step))
     }

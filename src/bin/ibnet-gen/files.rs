@@ -1,4 +1,4 @@
-//! Checks that no file is used for two arguments: a wrong output path must not overwrite the net
+//! Checks that no file is used for two arguments. So a wrong output path cannot overwrite the net
 //! file.
 
 use std::path::{Path, PathBuf};
@@ -17,8 +17,8 @@ pub(crate) enum Use {
 /// An argument with its file and the use of the file.
 pub(crate) type Named<'a> = (&'static str, &'a Path, Use);
 
-/// Rejects files that are given twice. Standard input can be read once; standard input and standard
-/// output are different files, although `-` names both.
+/// Rejects files that are given twice. Standard input can be read only once. Standard input and
+/// standard output are different files, although both are written as `-`.
 pub(crate) fn check(files: &[Named<'_>]) -> Result<(), Failure> {
     let locations: Vec<_> = files.iter().map(|(_, path, _)| location(path)).collect();
     for (at, (second, path, used)) in files.iter().enumerate() {

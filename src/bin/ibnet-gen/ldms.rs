@@ -30,7 +30,7 @@ pub(crate) fn source(text: &str) -> Result<Source, String> {
     }
 }
 
-/// Returns the plan of lid files.
+/// Returns the plan that corresponds to the lid files.
 pub(crate) fn adopted(sources: &[Source], guids: &[(String, Guid)], fabric: &Fabric, cap: u32) -> Result<Adopted, Failure> {
     let mut lines = Vec::new();
     for Source { host, path } in sources {
@@ -41,7 +41,8 @@ pub(crate) fn adopted(sources: &[Source], guids: &[(String, Guid)], fabric: &Fab
 }
 
 /// Returns the path and text of each lid file: `PREFIX.HOST.conf` for each sampler, as
-/// `ldms-ibnet-sampler-gen` names them. On standard output all files are concatenated.
+/// `ldms-ibnet-sampler-gen` names them. If the output is standard output, all files are
+/// concatenated.
 pub(crate) fn files(plan: &Plan, fabric: &Fabric, output: &Path) -> Vec<(PathBuf, String)> {
     let texts = plan.shares.iter().map(|share| (share, ldms::lid_file(fabric, share)));
     if cli::is_dash(output) {

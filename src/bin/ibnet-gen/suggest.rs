@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the names of the hosts of a list. All must be in the fabric.
+/// Returns the names of the hosts of a list. Returns an error if one of them is not in the fabric.
 fn among(list: &str, fabric: &Fabric) -> Result<BTreeSet<String>, Failure> {
     let hosts = hosts::locate(&hosts::parse_list(list)?, &[], fabric)?;
     Ok(hosts.into_iter().map(|host| host.name).collect())

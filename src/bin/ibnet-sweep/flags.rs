@@ -9,8 +9,8 @@ use ibnet::output::{Destination, FileOptions, NatsOptions};
 
 use super::failure::Failure;
 
-// Not a doc comment: clap would print it instead of the program's own.
-// Flags of both a sweep and `check`.
+// These flags belong to a sweep and to `check`. This is not a doc comment, because clap would print
+// it instead of the description of the program.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Flags {
     /// Configuration file; a flag below overrides the key of the same name
@@ -86,7 +86,7 @@ impl Flags {
         flags.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key).collect()
     }
 
-    /// Returns whether the wrong value was given by a flag.
+    /// Returns whether the invalid value of this failure came from a flag.
     pub(super) fn gave(&self, failure: &Failure) -> bool {
         matches!(failure, Failure::Config(ConfigError::Value { key, .. }) if self.given().contains(key))
     }
@@ -104,7 +104,7 @@ impl Flags {
     /// missing.
     pub(super) fn print(&self) -> Result<(), Failure> {
         if let Err(ConfigError::NothingToSweep) = self.config() {
-            // Checks all other keys.
+            // This checks all other keys.
             Self { net: Some("-".to_owned()), ..self.clone() }.config()?;
             cli::note("note: no key gives the ports to sweep\n");
         } else {

@@ -156,8 +156,8 @@ fn run(args: &Args) -> Result<(), Failure> {
             let (plan, pkey) = (SweepPlan::new(&share.block), config.pkey);
             Ok(Box::new(move |outlet| {
                 let driver = Driver::new(plan, settings, transport, SystemClock::start(), outlet, cli::random_seed());
-                // With a single slot, a lost connection is an error; the sweep does not wait for
-                // it.
+                // If there is only one slot, a lost connection is an error. Then the sweep does not
+                // wait until the connection is back.
                 if once { driver } else { driver.reconnecting(workers::reopen(port, pkey)).watching(workers::watch_devices) }
             }) as MakeDriver<_>)
         };
@@ -184,7 +184,8 @@ fn end_process_soon(code: u8) {
     let _ = std::thread::Builder::new().name("exit".to_owned()).spawn(end);
 }
 
-/// Sweeps with all workers: slots into the outputs, or one slot into a table.
+/// Sweeps with all workers. The slots go to the outputs. With `--once`, one slot is printed as a
+/// table.
 fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prepare<T>) -> Result<(), Failure> {
     let (aligned, sweeps) = if args.once { (false, Some(1)) } else { (true, args.sweeps) };
     let workers = setup.workers(|settings| DriverSettings { aligned, sweeps, ..settings });
@@ -202,7 +203,7 @@ fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prep
     };
     let config = &setup.config;
     if args.once {
-        // Opened only to detect a closed standard output.
+        // This opens standard output only to detect that it is closed.
         drop(output::open(&[Destination::Stdout.into()])?);
         let (table, observers) = shared_observer(OneSlot::add);
         let workers = start(&Streams::none()?, &observers)?;
@@ -244,7 +245,7 @@ fn shared_observer<V: Default + Send + 'static>(add: fn(&mut V, SlotReport<'_>))
     (value, Box::new(make))
 }
 
-/// Returns the observers of each worker: the metrics, and `others`.
+/// Returns a function that makes the observers of a worker: the metrics, and `others`.
 fn observers(metrics: Option<Arc<Metrics>>, others: Option<MakeObservers>) -> MakeObservers {
     Box::new(move || {
         let mut observers = others.as_ref().map(|make| make()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The metrics server, if the configuration has one.
+//! Starts the metrics server if it is configured.
 
 use std::sync::Arc;
 use std::time::Instant;

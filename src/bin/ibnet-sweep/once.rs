@@ -1,4 +1,4 @@
-//! One slot as a table: `ibnet-sweep --once`.
+//! Prints one slot as a table: `ibnet-sweep --once`.
 
 use std::time::Duration;
 
@@ -28,8 +28,8 @@ struct Row {
     peer: Option<(String, PortNum)>,
     link: String,
     status: &'static str,
-    /// Data in octets, wait in ticks, and errors: totals since the counters of the device were
-    /// cleared.
+    /// Data in octets. This value, and the next ones, are totals since the counters of the device
+    /// were cleared: data in octets, wait in ticks, errors.
     xmit: Option<u64>,
     rcv: Option<u64>,
     wait: Option<u64>,
@@ -45,7 +45,8 @@ impl OneSlot {
         self.longest = self.longest.max(report.stats.ended - report.stats.started);
     }
 
-    /// Returns the table: one row a port, sorted by node and port, and a line with the sums.
+    /// Returns the table. It has one row for each port, sorted by node and port, and a line with
+    /// the sums.
     pub(super) fn show(mut self) -> String {
         self.rows.sort_by(|a, b| (&a.node, a.guid, a.port).cmp(&(&b.node, b.guid, b.port)));
         let mut table = table::new();
@@ -106,7 +107,7 @@ impl Row {
     }
 }
 
-/// Cuts a name of the fabric to the width of its column, and escapes control characters in it.
+/// Shortens a name of the fabric to the width of its column, and escapes its control characters.
 fn short(text: &str) -> String {
     const WIDTH: usize = 18;
     let text = Printable(text).to_string();

@@ -1,5 +1,5 @@
-//! `ibnet-sweep query`: the counters of one port, once, in the format of `perfquery` or as a
-//! record.
+//! `ibnet-sweep query`: reads the counters of one port once. It prints them in the format of
+//! `perfquery` or as a record.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -91,7 +91,7 @@ fn timeout(text: &str) -> Result<Duration, &'static str> {
     humantime::parse_duration(text).ok().filter(|time| allowed.contains(time)).ok_or("a duration from 1ms to 60s, such as 500ms")
 }
 
-/// Interval that gives the slot of the record: the default of a sweep.
+/// Interval from which the slot number of the record is computed. It is the default of a sweep.
 const INTERVAL_NS: u64 = 1_000_000_000;
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
@@ -102,7 +102,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     }
     #[cfg(feature = "umad")]
     {
-        // One HCA port is enough for one query: the first of several.
+        // One HCA port is sufficient for one query. If several are configured, the first one is
+        // used.
         let (port, pkey_index) = workers::hca_port(&config, &config.cas.first().cloned().unwrap_or_default())?;
         let transport = ibnet::mad::transport::umad::UmadTransport::open(&port)?;
         args.query(&config, address(pkey_index, port.pkeys), transport)
@@ -129,14 +130,14 @@ impl Args {
         if let Some(sl) = &self.sl {
             raw.sl = Sl::Word(sl.clone());
         }
-        // A query needs no plan: this net file is never read.
+        // A query needs no plan. The net file that is set here is never read.
         raw.assignments.clear();
         raw.sampler.clear();
         raw.net = "-".to_owned();
         raw.check()
     }
 
-    /// Returns whether the wrong value was given by a flag.
+    /// Returns whether the invalid value of this failure came from a flag.
     pub(super) fn gave(&self, failure: &Failure) -> bool {
         let Failure::Config(ConfigError::Value { key, .. }) = failure else { return false };
         match *key {

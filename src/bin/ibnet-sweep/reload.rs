@@ -16,7 +16,7 @@ use super::workers::{Share, Work};
 /// Makes a driver that writes to an outlet.
 pub(super) type MakeDriver<T> = Box<dyn FnOnce(Outlet) -> Driver<T>>;
 
-/// Opens the transport of a worker; its driver is made later.
+/// Opens the transport of a worker. The driver of the worker is made later.
 pub(super) type Prepare<T> = Box<dyn Fn(&Config, &Share, DriverSettings) -> Result<MakeDriver<T>, Failure>>;
 
 /// The configuration and the plan, as they were read.
@@ -110,13 +110,14 @@ impl WorkerSetup {
         &self.settings
     }
 
-    /// Returns whether the slots of both have the same numbers.
+    /// Returns whether the slots of both setups have the same numbers.
     fn has_slots_of(&self, other: &Self) -> bool {
         let of = |setup: &Self| (setup.settings.interval, setup.settings.offset);
         of(self) == of(other)
     }
 
-    /// Returns whether both send for the same sampler, in the same role, from the same HCA port.
+    /// Returns whether both setups send for the same sampler, in the same role, from the same HCA
+    /// port.
     fn has_port_of(&self, other: &Self) -> bool {
         let of = |setup: &Self| {
             let Share { block, ca } = setup.share.clone();
@@ -125,8 +126,8 @@ impl WorkerSetup {
         of(self) == of(other)
     }
 
-    /// Returns the place of the worker whose slots this one continues: the worker of the same HCA
-    /// port, else the first whose slots have the same numbers.
+    /// Returns the index of the worker whose slots the new worker continues. This is the worker of
+    /// the same HCA port, or else the first worker whose slots have the same numbers.
     pub(super) fn predecessor<'a>(&self, replaced: impl Iterator<Item = &'a Self> + Clone) -> Option<usize> {
         let mut same_port = replaced.clone();
         let mut same_slots = replaced;
@@ -149,7 +150,8 @@ impl WorkerSetup {
         prepare(config, &self.share, self.settings.clone())
     }
 
-    /// Returns whether both are the same worker. The rest of the assignments file may differ.
+    /// Returns whether both setups describe the same worker. Other parts of the assignments file
+    /// may differ.
     pub(super) fn is_same_as(&self, other: &Self) -> bool {
         let without_sha256 =
             |setup: &Self| Self { settings: DriverSettings { assignments_sha256: None, ..setup.settings.clone() }, ..setup.clone() };
@@ -158,13 +160,13 @@ impl WorkerSetup {
 }
 
 /// Device, inode, time of the last change (seconds and nanoseconds) and size of a file. `None` if
-/// there is none.
+/// the file does not exist.
 type Stamp = Option<(u64, u64, i64, i64, u64)>;
 
 /// Detects changes of files by their metadata. Works on network file systems too.
 pub(super) struct Watch {
     files: Vec<PathBuf>,
-    /// State when the files were read; empty if the files have to be read again.
+    /// State of the files when they were read. Empty if the files must be read again.
     read: Vec<Stamp>,
     /// State at the last call of [`is_changed`](Self::is_changed).
     seen: Vec<Stamp>,
@@ -177,7 +179,7 @@ impl Watch {
     }
 
     /// Returns whether the files differ from those that were read, and have not changed since the
-    /// last call. Files that are still being written are thus not read.
+    /// last call. So files are not read while they are still being written.
     pub(super) fn is_changed(&mut self) -> bool {
         let now = self.stamps();
         let is_stable = now == self.seen;

@@ -1,9 +1,9 @@
-//! The main loop of a sweep: workers, outputs and signals. At the end it reports the records that
-//! were lost.
+//! The main loop of a sweep. It handles the workers (one thread for each HCA port), the outputs and
+//! the signals. At the end it reports lost records.
 //!
 //! After a signal the workers close their slot, and the outputs write the waiting records. The
-//! drain time limits both. It is counted from the signal, and a second signal ends it. Records that
-//! are not written by then are counted and reported, and the exit code is 4.
+//! drain time limits both. It begins at the signal, and a second signal ends it. Records that are
+//! not written by then are counted and reported, and the exit code is 4.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +19,12 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::failure::Failure;
 use super::supervisor::{NewWorker, Reload, Supervisor};
 
-/// Time between two checks of the files. They are polled, because inotify does not report changes
-/// on network file systems.
+/// Time between two checks of the files. The program polls the files, because inotify does not
+/// report changes on network file systems.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Least time for the workers to close their slot, even with a shorter drain time. Workers need 0.3
-/// s.
+/// Shortest time that the workers get to close their slot, even if the drain time is shorter.
+/// Workers need 0.3 s.
 const CLOSE_SLOT: Duration = Duration::from_secs(1);
 
 /// The runtime, and the signals that stop the sweep.
@@ -45,17 +45,17 @@ enum Stop {
 }
 
 impl Service {
-    /// Starts to catch signals. Must be called before the first record is written, because a reader
-    /// may send a signal after that record.
+    /// Starts to catch signals. Call it before the first record is written, because a reader of the
+    /// records may send a signal after the first one.
     pub(super) fn new() -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Threads)?;
         let signals = runtime.block_on(async { cli::Signals::new() }).map_err(Failure::Threads)?;
         Ok(Self { runtime, signals })
     }
 
-    /// Runs workers and writers on their own threads. Returns after all workers have ended, after a
-    /// signal, or after the reader of the only output has closed its pipe. If one worker fails, all
-    /// others end.
+    /// Runs the workers and the outputs on their own threads. Returns after all workers have ended,
+    /// after a signal, or after the reader of the only output has closed its pipe. If one worker
+    /// fails, all others end.
     ///
     /// # Errors
     /// Returns the first failure of a worker. Otherwise returns the number of records that were not
@@ -109,7 +109,8 @@ impl Service {
                     supervisor.handle(event);
                 }
             };
-            // In order: if no worker is left, a signal here is for the outputs.
+            // The branches are polled in order. If no worker is left, a signal is handled later, as
+            // one for the outputs.
             let again = tokio::select! {
                 biased;
                 _ = timeout(time_of_workers, stopped) => false,
@@ -122,7 +123,7 @@ impl Service {
             let result = supervisor.finish();
             let finished = if again { outputs.finish().await } else { outputs.drain(stop, end, drain, &mut self.signals).await };
             let written = report(finished);
-            // One error is returned; the log has the other.
+            // One error is returned. The other one is logged.
             match (result.and(closed), written) {
                 (Err(failure), Err(other)) => {
                     tracing::error!(error = %other, "cannot write all records");
@@ -137,9 +138,9 @@ impl Service {
 /// The running outputs.
 struct Outputs {
     running: Running,
-    /// Signals that the reader of the only output has closed its pipe.
+    /// Notified when the reader of the only output has closed its pipe.
     reader_gone: Arc<Notify>,
-    /// Signals that the thread of an output has ended.
+    /// Notified when the thread of an output has ended.
     ended: Arc<Notify>,
 }
 
@@ -174,9 +175,9 @@ impl Outputs {
 
     /// Waits until all outputs have written their records, and returns their results.
     ///
-    /// After a signal the wait ends with the drain time, or at the next signal. At a normal end
+    /// After a signal the wait ends with the drain time, or at the next signal. At a normal end,
     /// files and standard output have no deadline until a signal comes. Sockets and NATS have the
-    /// drain time from `end`.
+    /// drain time, counted from `end`.
     async fn drain(self, stop: Stop, end: Instant, drain: Duration, signals: &mut cli::Signals) -> Vec<Finished> {
         // The deadline of all outputs.
         let mut deadline = (stop != Stop::Ended).then_some(end + drain);
@@ -210,8 +211,8 @@ impl Outputs {
     }
 }
 
-/// Returns the error if the workers did not close their slot. If the reader of the only output is
-/// gone, nothing reads the records of that slot.
+/// Returns an error if the workers did not close their slot. It is no error if the reader of the
+/// only output is gone, because nothing reads the records.
 fn closed(stop: Stop, again: bool, has_ended: bool, time: Duration) -> Result<(), Failure> {
     match stop {
         _ if has_ended => Ok(()),
@@ -222,12 +223,13 @@ fn closed(stop: Stop, again: bool, has_ended: bool, time: Duration) -> Result<()
 }
 
 /// Returns whether an output has no time limit at a normal end. A slow reader of a pipe is not a
-/// fault; a server or a reader of a socket may never return.
+/// fault. But a disconnected server or reader of a socket may never come back.
 fn is_local(kind: Kind) -> bool {
     matches!(kind, Kind::Stdout | Kind::File)
 }
 
-/// Logs the outputs that lost records. Returns an error if one of them must not lose any.
+/// Logs the outputs that lost records. Returns an error if one of these outputs must not lose
+/// records.
 fn report(finished: Vec<Finished>) -> Result<(), Failure> {
     let has_lost = |finished: &&Finished| finished.dropped > 0 && finished.end != End::ReaderGone;
     for Finished { name, kind, dropped, .. } in finished.iter().filter(has_lost) {

@@ -48,7 +48,7 @@ fn traffic(fabric: &Fabric, simulation: &Simulation) -> Result<Traffic, Failure>
         Scenario::Jobs => Ok(Traffic::jobs(fabric, simulation.seed)),
         Scenario::Incast => {
             let start = Instant::ZERO + simulation.start;
-            // A small fabric has fewer senders.
+            // A small fabric has fewer hosts, so the number of senders is halved until it fits.
             let senders = std::iter::successors(Some(INCAST_SENDERS), |senders| Some(senders / 2)).take_while(|senders| *senders > 1);
             let incast =
                 senders.filter_map(|senders| Incast::onto_last_server(fabric, senders, start, simulation.length)).next().ok_or_else(
@@ -71,8 +71,8 @@ fn devices_with_name(fabric: &Fabric, name: &str) -> Vec<DeviceId> {
     fabric.iter().filter(|(_, device)| device.name == name || device.host() == name).map(|(id, _)| id).collect()
 }
 
-/// Returns the name in the records of an HCA port on the simulated fabric: as configured, else
-/// `sim` 1.
+/// Returns the name that an HCA port of the simulated fabric has in the records. It is the
+/// configured name, or else `sim` with port 1.
 pub(super) fn hca_name(ca: &HcaName) -> (String, PortNum) {
     (ca.ca.clone().unwrap_or_else(|| "sim".to_owned()), ca.port.unwrap_or(PortNum(1)))
 }

@@ -10,15 +10,15 @@ use super::failure::Failure;
 
 /// Opened outputs, by the name of the sampler.
 pub(super) struct Streams {
-    /// Name of the sampler and its outlet. `None` means all samplers.
+    /// Name of a sampler, and its outlet. If the name is `None`, all samplers use the outlet.
     outlets: Vec<(Option<String>, Outlet)>,
 }
 
 impl Streams {
-    /// Opens the outputs of these samplers. Returns the writers too.
+    /// Opens the outputs of these samplers. Also returns the writers of the outputs.
     ///
     /// A folder (a path with `/` at the end) is created and gets a file `SAMPLER.jsonl` for each
-    /// sampler. Any other output is shared: its records name their sampler.
+    /// sampler. All samplers share any other output. Each record has the name of its sampler.
     pub(super) fn open(outputs: &[Output], hosts: &[&str]) -> Result<(Self, Vec<Writer>), Failure> {
         let folders = outputs.iter().filter(|output| folder(output).is_some()).count();
         if folders == 0 {
@@ -61,7 +61,8 @@ fn folder(output: &Output) -> Option<&Path> {
 /// Replaces a folder by the file of a sampler in it, and creates the folder.
 fn of_sampler(output: &Output, host: &str) -> Result<Output, Failure> {
     let (Some(folder), Destination::File(options)) = (folder(output), &output.to) else { return Ok(output.clone()) };
-    // The name comes from the assignments file: it must not leave the folder.
+    // The name comes from the assignments file. A name such as `../x` must not lead out of the
+    // folder.
     if host.is_empty() || host.starts_with('.') || host.contains(['/', '\0']) {
         return Err(Failure::SamplerFileName { host: host.to_owned() });
     }

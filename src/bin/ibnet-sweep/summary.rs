@@ -1,4 +1,4 @@
-//! The summary of a sweep at its end: `ibnet-sweep --summary`.
+//! The summary that `ibnet-sweep --summary` prints at the end of a sweep.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,7 +26,7 @@ pub(super) struct Summary {
     slots: u64,
     missed: u64,
     lost: u64,
-    /// Port records by status, in the order of [`Status::ALL`].
+    /// Number of port records by status, in the order of [`Status::ALL`].
     by_status: [u64; Status::ALL.len()],
     /// Durations of sweeps in nanoseconds.
     durations: Histogram<u64>,

@@ -2,9 +2,9 @@
 //! worker sends and receives MADs through one HCA port.
 //!
 //! A reload starts new workers beside the old ones. The new workers discover their devices while
-//! the old workers still sweep. Then all workers change between the same two slots. So no slot is
-//! lost or runs twice. A worker whose setup did not change continues, and keeps its readings for
-//! the rates.
+//! the old workers still sweep. Then the new workers replace the old workers, all between the same
+//! two slots. So no slot is lost or runs twice. A worker whose setup did not change continues, and
+//! keeps its readings for the rates.
 
 use std::io;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ use super::reload::{Prepare, Setup, Watch, WorkerSetup};
 use super::streams::Streams;
 use super::systemd::Manager;
 
-/// Workers change at a slot border that is at least this far ahead, so that all of them see it in
-/// time.
+/// Old workers are replaced at a slot border. The border is at least this far ahead, so all workers
+/// learn of it in time.
 const CHANGE_AHEAD: Duration = Duration::from_millis(50);
 
 /// Largest length of an event's detail in octets.
@@ -83,18 +83,18 @@ struct Worker {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Sweeping,
-    /// Sweeps until its successors are ready.
+    /// The worker sweeps until its successors are ready.
     Replaced,
-    /// Takes over when all successors are ready.
+    /// The worker prepares, and begins to sweep when all new workers are ready.
     Preparing,
-    /// Ends after a slot that is already set.
+    /// The worker sweeps until a fixed slot, and then ends.
     Leaving,
 }
 
-/// All workers, and what is needed to start others.
+/// All workers, and the state that is needed to start more workers.
 pub(super) struct Supervisor<T> {
     workers: Vec<Worker>,
-    /// Number of the next worker.
+    /// Number that the next worker gets.
     next: u64,
     events: UnboundedSender<WorkerEvent>,
     bar: Progress,
@@ -201,7 +201,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
     pub(super) fn reload(&mut self, reason: &str) {
         let Some(mut reload) = self.reload.take() else { return };
         if self.is_changing() {
-            // Only one reload runs at a time; the files are read again afterwards.
+            // Only one reload runs at a time. After it, the files are read again.
             reload.watch.read_again();
         } else {
             tracing::info!(reason, "reading configuration and assignments again");
@@ -315,7 +315,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         self.report_ready();
     }
 
-    /// Writes a `reload` event by the first worker that continues.
+    /// The first worker that continues writes a `reload` event.
     fn notify_reload(&self, detail: &str) {
         if let Some(first) = self.workers.iter().find(|worker| worker.phase == Phase::Sweeping) {
             first.control.notify(Notice::Reload(detail.to_owned()));
@@ -332,7 +332,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         }
     }
 
-    /// Stops all workers. Each closes its current slot.
+    /// Stops all workers. Each worker finishes its current slot first.
     pub(super) fn stop(&mut self) {
         self.manager.stopping();
         self.workers.iter().for_each(|worker| worker.control.stop());
@@ -366,7 +366,7 @@ impl Drop for EndReport {
     }
 }
 
-/// Cuts a detail to [`MAX_DETAIL`] octets.
+/// Shortens a detail to at most [`MAX_DETAIL`] octets.
 fn cut(mut detail: String) -> String {
     if detail.len() > MAX_DETAIL {
         let end = (0..=MAX_DETAIL).rev().find(|end| detail.is_char_boundary(*end)).unwrap_or(0);
@@ -387,20 +387,20 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Checks on a thread of its own that threads can run on a CPU.
+/// Checks that a thread can run on a CPU. The check uses a separate thread.
 fn check_cpu(cpu: usize) -> Result<(), Failure> {
     let pinned = thread::spawn(move || pin(cpu)).join().map_err(|_| Failure::Crashed)?;
     pinned.map_err(|source| Failure::Pin { cpu, source })
 }
 
-/// Binds this thread to a CPU.
+/// Binds the current thread to a CPU.
 fn pin(cpu: usize) -> io::Result<()> {
     if cpu >= CpuSet::MAX_CPU {
         return Err(Errno::INVAL.into());
     }
     let mut only = CpuSet::new();
     only.set(cpu);
-    // `None` is this thread.
+    // `None` selects the current thread.
     Ok(sched_setaffinity(None, &only)?)
 }
 

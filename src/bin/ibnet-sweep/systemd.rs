@@ -1,19 +1,19 @@
-//! Sends notifications to the service manager: ready after the first slot, alive after each slot,
-//! reloading, stopping. Without a service manager this module does nothing.
+//! Sends notifications to the service manager: `ready` after the first slot, `alive` after each
+//! slot, `reloading` and `stopping`. Without a service manager this module does nothing.
 
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-/// Watchdog time in slots: if no slot ends in this time, the service manager may assume that the
-/// sweep hangs.
+/// Watchdog time in slots. If no slot ends within this time, the service manager may assume that
+/// the sweep hangs.
 const WATCHDOG_SLOTS: u32 = 3;
 
 /// The connection to the service manager.
 pub(super) struct Manager {
     has_watchdog: bool,
-    /// Whether the last report was `ready` or `stopping`: neither is repeated, and no `ready`
-    /// follows `stopping`.
+    /// Whether the last report was `ready` or `stopping`. After such a report, no further `ready`
+    /// is sent.
     is_ready: bool,
 }
 
@@ -38,7 +38,7 @@ impl Manager {
         }
     }
 
-    /// Reports that all workers sweep. Does nothing if the manager has this state already.
+    /// Reports that all workers sweep. Does nothing if this was already reported.
     pub(super) fn ready(&mut self, status: &str) {
         if !std::mem::replace(&mut self.is_ready, true) {
             notify(&[NotifyState::Ready, NotifyState::Status(status)]);

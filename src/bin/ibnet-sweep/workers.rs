@@ -3,7 +3,7 @@
 //! A worker is one HCA port with its share of the ports to query. Its thread has its own engine. A
 //! sampler usually has one worker. It has several workers in two cases: the assignments file has
 //! several blocks for its host (for several rails, or for a secondary role), or several HCA ports
-//! are configured. In the second case the HCA ports divide the devices of a block.
+//! are configured. In the second case the devices of a block are divided among the HCA ports.
 
 #[cfg(feature = "umad")]
 use std::io;
@@ -30,7 +30,7 @@ use super::metrics;
 
 /// The ports that this process sweeps.
 pub(super) struct Work {
-    /// Blocks of the assignments file; a net file is one block.
+    /// Blocks of the assignments file. A net file counts as one block.
     blocks: Vec<Sampler>,
     sha256: Option<String>,
     /// Devices at the other ends of the links, for the metrics.
@@ -134,8 +134,8 @@ impl Work {
     }
 }
 
-/// Returns an error if HCA ports are configured for blocks of several subnets, because an HCA port
-/// reaches one subnet.
+/// Returns an error if HCA ports are configured and the blocks belong to several subnets. One HCA
+/// port reaches only one subnet.
 fn check_subnets(blocks: &[Sampler], config: &Config) -> Result<(), Failure> {
     let is_one_subnet = blocks.iter().all(|block| block.subnet == blocks[0].subnet);
     if config.cas.is_empty() || is_one_subnet {
@@ -174,7 +174,8 @@ pub(super) fn hca_port(config: &Config, ca: &HcaName) -> Result<(HcaPort, u16), 
     Ok((port, pkey_index))
 }
 
-/// Returns a function that opens the same port again once it is active and has the P_Key.
+/// Returns a function that opens the same port again. It returns an error while the port is not
+/// active or lacks the P_Key.
 #[cfg(feature = "umad")]
 pub(super) fn reopen(port: HcaPort, pkey: u16) -> impl Fn() -> Result<Opened<UmadTransport>, OpenError> + Clone + Send + 'static {
     let others = ports::other_guids(&port);

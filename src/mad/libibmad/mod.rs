@@ -19,9 +19,9 @@
 //! assert_eq!(sent.map(|value| value.value), Some(1 << 40));
 //! ```
 //!
-//! libibmad 44.0 differs from this crate in one field, QP1Dropped of PortCounters. libibmad reads
-//! the octets of VL15Dropped instead. The reason is its table entry for `IB_PC_QP1_DROP_F`: the
-//! entry lacks the macro that orders bits.
+//! libibmad 44.0 differs from this crate in one field, QP1Dropped of PortCounters. For this field,
+//! libibmad reads the octets of VL15Dropped. The reason is an error in its table: the entry for
+//! `IB_PC_QP1_DROP_F` lacks the macro that orders bits.
 
 use super::Mad;
 use super::pma::{Attribute, Field};
@@ -30,11 +30,11 @@ use super::transport::umad::libibmad::{Base, FieldNumber, PaddedMad};
 #[cfg(test)]
 mod tests;
 
-/// Fields of performance management. Each entry has the attribute, the name in libibmad and the
-/// name in the IBA specification.
+/// Fields of performance management. Each line has the attribute, the name in libibmad and the name
+/// in the IBA specification.
 const NAMES: &str = include_str!("../../../tests/data/pma-fields.tsv");
 
-/// The octets of a MAD, prepared for libibmad.
+/// The octets of a MAD in a buffer that libibmad can read.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply(PaddedMad);
 

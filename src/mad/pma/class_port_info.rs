@@ -1,8 +1,8 @@
 //! ClassPortInfo (attribute 0x0001, IBA vol. 1, 13.4.8.1 and 16.1.3.1): the capabilities of an
 //! agent. The attribute has 72 octets and no PortSelect. Every agent has it.
 //!
-//! CapabilityMask names the optional parts of other attributes that the agent has. A record leaves
-//! out the parts that the agent does not have. They never appear as zero.
+//! CapabilityMask shows which optional parts of other attributes the agent has. If the agent lacks
+//! a part, its counters are not in the records; they never appear as zero.
 
 use super::{Attribute, Data, Field, Needs};
 use crate::types::Lid;
@@ -60,7 +60,8 @@ pub struct Capabilities {
     pub option_mask: Option<u64>,
 }
 
-/// A redirection (MAD status 0x0002): the agent that answers the queries instead of the first one.
+/// A redirection (MAD status 0x0002). It describes the agent that answers the queries instead of
+/// the agent that was asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Redirect {
     /// LID of the agent.
@@ -108,7 +109,7 @@ impl Capabilities {
     pub const EXTENDED_WIDTH_NO_IETF: u16 = 1 << 10;
     /// CapabilityMask: PortXmitWait in PortCounters.
     pub const XMIT_WAIT: u16 = 1 << 12;
-    /// CapabilityMask: the view of PortExtendedSpeedsCounters for Reed-Solomon codes.
+    /// CapabilityMask: the layout of PortExtendedSpeedsCounters for Reed-Solomon codes.
     pub const RS_FEC: u16 = 1 << 14;
     /// CapabilityMask: QP1Dropped in PortCounters.
     pub const QP1_DROPPED: u16 = 1 << 15;

@@ -3,9 +3,9 @@
 //! optional.
 //!
 //! The attribute has two layouts, called *views*. A link with a Reed-Solomon code uses the second
-//! view: the octets of the lanes have another meaning there. Such a link has CapabilityMask bit 14,
-//! and FECModeActive of PortInfoExtended is 2 or 4. In both views, CounterSelect has 64 bits and
-//! begins at octet 8.
+//! view. In this view, the octets of the lanes have another meaning. Two conditions identify such a
+//! link: CapabilityMask bit 14 of the agent is set, and FECModeActive of PortInfoExtended is 2 or
+//! 4. In both views, CounterSelect has 64 bits and begins at octet 8.
 
 use super::{Attribute, Field, Needs, Unit};
 

@@ -28,8 +28,8 @@ pub struct Field {
     pub json: &'static str,
     /// First wire bit: 0 is the most significant bit of the first octet of the attribute.
     pub first_bit: u16,
-    /// Bits of one value: 1 to 64, or 128 for a GID. Only the lower half of a GID, which is a GUID,
-    /// is read as a number.
+    /// Bits of one value: 1 to 64, or 128 for a GID. Only the lower half of a GID, the GUID, is
+    /// read as a number.
     pub width: u8,
     /// Number of values: 1, or the number of SLs, VLs or lanes.
     pub len: u8,
@@ -54,7 +54,7 @@ pub enum Unit {
     Blocks,
     /// Symbols of forward error correction.
     Symbols,
-    /// A counter whose unit is in no public source.
+    /// No public source gives the unit of this counter.
     Unknown,
     /// Not a counter: a setting or a property of the agent.
     Setting,
@@ -76,9 +76,9 @@ pub enum Needs {
     Qp1Dropped,
     /// CapabilityMask2 bit 1: 64-bit error counters.
     ExtendedErrors,
-    /// The bit of PortSamplesControl.OptionMask with this number.
+    /// The bit with this number of PortSamplesControl.OptionMask.
     Option(u8),
-    /// OptionMask bit 28. CapabilityMask bit 14 includes it.
+    /// OptionMask bit 28, or CapabilityMask bit 14.
     ExtendedSpeeds,
     /// A port whose FEC is not a Reed-Solomon code, or an agent without CapabilityMask bit 14.
     OtherFec,
@@ -87,7 +87,7 @@ pub enum Needs {
 }
 
 impl fmt::Display for Unit {
-    /// Prints the unit of values in records. A record has octets where the MAD has words.
+    /// Prints the unit that values have in records. For words it is octets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Words => "octets",
@@ -143,13 +143,13 @@ impl Field {
         self
     }
 
-    /// Makes the field a counter, which is in records.
+    /// Makes the field a counter. A counter is written to records.
     pub(crate) const fn counts(mut self, unit: Unit) -> Self {
         self.unit = Some(unit);
         self
     }
 
-    /// Makes the field a setting, which is in records.
+    /// Makes the field a setting. A setting is written to records.
     pub(crate) const fn setting(self) -> Self {
         self.counts(Unit::Setting)
     }
@@ -161,7 +161,7 @@ impl Field {
     }
 
     /// Returns the largest value of this width (all bits one). A counter of fewer than 64 bits
-    /// stops there.
+    /// stops at this value.
     pub const fn all_ones(&self) -> u64 {
         if self.width < 64 { u64::MAX >> (64 - self.width) } else { u64::MAX }
     }
@@ -216,19 +216,19 @@ impl Field {
         }
     }
 
-    /// Returns the value in the unit of records: octets where the MAD has words. A larger result
-    /// than 64 bits allow becomes the largest 64-bit number.
+    /// Converts a value of the MAD to the unit of records: words become octets. If the result does
+    /// not fit into 64 bits, returns the largest 64-bit number.
     pub fn value(&self, raw: u64) -> u64 {
         raw.saturating_mul(self.factor())
     }
 
-    /// Returns whether the value means "at least". This is true if all bits of a counter of fewer
-    /// than 64 bits are one.
+    /// Returns whether the counter is saturated: it has fewer than 64 bits, and all of them are
+    /// one. Then its true value is this value or larger.
     pub const fn is_saturated(&self, raw: u64) -> bool {
         self.is_counter() && self.width < 64 && raw == self.all_ones()
     }
 
-    /// Returns the octet, and the bit in it, at which the value at `index` begins.
+    /// Returns where the value at `index` begins: the octet, and the bit in this octet.
     fn place(&self, index: u8) -> (usize, usize) {
         assert!(index < self.len, "{} has {} values", self.name, self.len);
         let bit = usize::from(self.first_bit) + usize::from(index) * usize::from(self.width);

@@ -25,7 +25,7 @@ pub enum Group {
     XmtSl,
     /// PortRcvDataSL, 0x37.
     RcvSl,
-    /// PortExtendedSpeedsCounters, 0x1F, in the view that matches the FEC of the port.
+    /// PortExtendedSpeedsCounters, 0x1F, in the layout that matches the FEC of the port.
     ExtendedSpeeds,
     /// PortOpRcvCounters, 0x17.
     OpRcvCounters,
@@ -118,8 +118,8 @@ impl Group {
         }
     }
 
-    /// Returns the fields that a record can have, in the order of the MAD. The result has the
-    /// fields of all views, each once.
+    /// Returns the fields that a record can have, in the order of the MAD. If the attribute has two
+    /// layouts, the result has the fields of both, each once.
     pub fn fields(self) -> impl Iterator<Item = &'static Field> {
         let first = self.attribute();
         let others = self.other_view().into_iter().flat_map(Attribute::counters);
@@ -134,15 +134,15 @@ impl Group {
             && self.fields().any(|field| capabilities.have(field.needs))
     }
 
-    /// Returns the same counter with 64 bits, and its group.
+    /// Returns the 64-bit version of a counter, and its group.
     pub fn wider(self, field: &Field) -> Option<(Self, &'static Field)> {
         let wide = Self::Extended;
         let counter = wide.attribute().counters().find(|counter| counter.json == field.json)?;
         (self != wide).then_some((wide, counter))
     }
 
-    /// Returns whether this group is not needed: an agent with these capabilities has each of its
-    /// counters in another of `groups`, with more bits.
+    /// Returns whether this group is not needed. This is the case if an agent with these
+    /// capabilities has each counter of this group, with more bits, in another one of `groups`.
     pub fn is_superseded(self, groups: &[Self], capabilities: Capabilities) -> bool {
         let mut counters = self.attribute().counters().filter(|field| capabilities.have(field.needs));
         counters.all(|field| {

@@ -1,17 +1,17 @@
-//! Performance management, class 0x04 (IBA vol. 1, 16.1). A Get request reads the counters of a
-//! port.
+//! Performance management, class 0x04 (IBA vol. 1, 16.1). A request with the method Get reads the
+//! counters of a port.
 //!
 //! An *attribute* is the unit of data in a MAD, such as PortCounters. Each [`Attribute`] is
 //! declared once, as a table of [`Field`]s. A field has bits in the MAD, a name and a unit.
-//! Decoding, encoding and the names in the records use this table. The test against
-//! `tests/data/pma-fields.tsv` checks it.
+//! Decoding, encoding and the names in the records use this table. A test compares the tables with
+//! `tests/data/pma-fields.tsv`.
 //!
 //! - The attribute begins at octet 64 of the MAD and has 192 octets. The code numbers the bits of
 //!   the attribute from 0 ("wire bits"). Wire bit 0 is the most significant bit of the first octet.
 //!   Every field is one run of bits, the most significant bit first.
 //! - A data counter counts **words** of 4 octets. Only [`Field::value`] converts words to octets.
-//! - A counter of fewer than 64 bits stops when all of its bits are one. Its value then means "at
-//!   least".
+//! - A counter of fewer than 64 bits stops when all of its bits are one. Its true value is then at
+//!   least as large.
 //! - A switch has one agent, which answers at the LID of the switch for all of its ports. The field
 //!   PortSelect names the port, from 1. Each HCA port has its own agent.
 //!
@@ -26,7 +26,7 @@
 //! | [`flow_control`] | 0x17 PortOpRcvCounters, 0x18 PortFlowCtlCounters |
 //! | [`vl_counters`] | 0x19 to 0x1C: one value for each VL |
 //! | [`port_counters_extended`] | 0x1D PortCountersExtended: 64 bits |
-//! | [`extended_speeds`] | 0x1F PortExtendedSpeedsCounters, in two views |
+//! | [`extended_speeds`] | 0x1F PortExtendedSpeedsCounters, in two layouts |
 //! | [`congestion`] | 0x30 to 0x35: congestion control |
 //! | [`sl_data`] | 0x36, 0x37: data for each SL |
 //! | [`tables`] | all counters as text: a section of `docs/records.md` |
@@ -110,7 +110,7 @@ pub fn data(mad: &Mad) -> &Data {
     mad.last_chunk().expect("a MAD is longer than its data area")
 }
 
-/// Returns the octets of the attribute of a MAD, to write them.
+/// Returns the octets of the attribute of a MAD for writing.
 pub fn data_mut(mad: &mut Mad) -> &mut Data {
     mad.last_chunk_mut().expect("a MAD is longer than its data area")
 }
@@ -151,8 +151,8 @@ mod tests {
         for attribute in attributes() {
             let mut expected = rows(attribute);
             assert!(!expected.is_empty(), "{} has no row in the reference", attribute.name);
-            // The third of the fifteen codes has the name of a field of other attributes, and the
-            // table confuses them.
+            // The third of the fifteen fields has the same name as a field of other attributes. The
+            // table mixes up these fields.
             if attribute.id == PORT_SAMPLES_CONTROL.id {
                 let row = expected.iter_mut().find(|row| row.0 == "CounterSelect2").expect("it has fifteen codes");
                 (row.3, row.4) = ("counter_select", Some(2));
@@ -187,8 +187,8 @@ mod tests {
     }
 
     proptest! {
-        /// A written value is read back, its neighbours stay, and a value that is too large becomes
-        /// all ones.
+        /// A written value is read back and its neighbours do not change. A value that is too large
+        /// becomes all ones.
         #[test]
         fn fields_round_trip_in_dirty_buffers(data in prop::array::uniform32(any::<u8>()), value in any::<u64>(), pick in any::<prop::sample::Index>(), at in any::<prop::sample::Index>()) {
             let mut octets: Data = [0; DATA_LEN];

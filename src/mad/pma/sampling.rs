@@ -3,13 +3,14 @@
 //! The attribute controls the sampling of counters by the agent. ibnet never starts such a
 //! sampling. It reads only two fields:
 //!
-//! - **OptionMask** names optional attributes of the agent that have no bit in CapabilityMask.
+//! - **OptionMask** shows which optional attributes the agent has, if they have no bit in
+//!   CapabilityMask.
 //! - **Tick** is the length of a tick of PortXmitWait, in symbol times, minus one.
 
 use super::{Attribute, Data, Field, Needs};
 
-/// The attribute. CounterSelect has a code of 16 bits for each of the 15 sampling counters. Each of
-/// the three masks before CounterSelect has three bits per sampling counter.
+/// The attribute. CounterSelect has a number of 16 bits for each of the 15 sampling counters. Each
+/// of the three masks before CounterSelect has three bits per sampling counter.
 pub static PORT_SAMPLES_CONTROL: Attribute = Attribute {
     id: 0x0010,
     name: "PortSamplesControl",

@@ -2,7 +2,7 @@
 //! both from IBA vol. 1, A13.6.5. Both attributes are optional.
 //!
 //! Each counter is an array of 16 values, and the index is the SL. A value counts words of 4 octets
-//! and has 32 bits. At NDR it is saturated after 0.34 s.
+//! and has 32 bits. At the full rate of an NDR link, it is saturated after 0.34 s.
 
 use super::{Attribute, Field, Needs, Unit};
 

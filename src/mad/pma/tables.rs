@@ -1,5 +1,5 @@
-//! Tables of all counters for `docs/records.md`, one for each counter group. They are printed from
-//! the tables that the decoder uses.
+//! Tables of all counters for `docs/records.md`, one for each counter group. They are made from the
+//! tables that the decoder uses.
 //!
 //! `cargo run --no-default-features --example counters -- docs/records.md` updates the document.
 

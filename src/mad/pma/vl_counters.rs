@@ -2,12 +2,12 @@
 //! 0x0019, IBA vol. 1, 16.1.4.5), PortVLOpData (0x001A, 16.1.4.6), PortVLXmitFlowCtlUpdateErrors
 //! (0x001B, 16.1.4.7), and PortVLXmitWaitCounters (0x001C, 16.1.4.8).
 //!
-//! Each counter is an array of 16 values, and the index is the VL. The counters have few bits. A
-//! PortVLXmitWait of 16 bits is saturated after microseconds of congestion.
+//! Each counter is an array of 16 values, and the index is the VL. The counters have few bits. For
+//! example, a PortVLXmitWait has 16 bits and is saturated after some microseconds of congestion.
 
 use super::{Attribute, Field, Needs, Unit};
 
-/// Packets of the opcode in the request, which is 0: 36 octets.
+/// Packets of one opcode. The request selects the opcode; ibnet requests opcode 0. 36 octets.
 pub static PORT_VL_OP_PACKETS: Attribute = Attribute {
     id: 0x0019,
     name: "PortVLOpPackets",
@@ -21,8 +21,9 @@ pub static PORT_VL_OP_PACKETS: Attribute = Attribute {
     ],
 };
 
-/// Data of the opcode in the request, which is 0: 68 octets. The title of the attribute has
-/// kilobytes, but no public source confirms the unit. ibnet does not convert the value.
+/// Data of one opcode. The request selects the opcode; ibnet requests opcode 0. 68 octets. The
+/// title of the attribute mentions kilobytes, but no public source confirms this unit. ibnet does
+/// not convert the value.
 pub static PORT_VL_OP_DATA: Attribute = Attribute {
     id: 0x001a,
     name: "PortVLOpData",

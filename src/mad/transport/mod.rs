@@ -22,24 +22,24 @@ pub mod umad;
 ///
 /// The driver calls this function about once a second, on a separate thread. While slots run, it
 /// never calls the function on the MAD thread. The first call also reads the service level to the
-/// subnet manager and the GID. A later call reads these two only if one of the LIDs changed.
-/// Returns `None` if the port cannot be read now.
+/// subnet manager and the GID. A later call reads the service level and the GID only if one of the
+/// LIDs changed. Returns `None` if the port cannot be read now.
 pub type Locator = Box<dyn FnMut() -> Option<Local> + Send>;
 
 /// Sends MADs and reports their completions.
 ///
 /// The engine decides on the deadlines and the order of the MADs. A transport never sends a MAD
 /// twice. It waits for a reply for the time [`Target::give_up`]. After this time it reports one
-/// completion with [`Outcome::TimedOut`], and drops a later reply. A MAD that was not sent may have
-/// no completion.
+/// completion with [`Outcome::TimedOut`], and drops a later reply. If a MAD was not sent, it may
+/// have no completion.
 ///
 /// No method reads a clock: `now` is an argument.
 pub trait Transport {
     /// Sends a MAD without waiting for its reply.
     ///
     /// # Errors
-    /// Fails if this MAD was not sent. Other MADs may still be sent, unless
-    /// [`TransportError::is_lost`].
+    /// Fails if this MAD was not sent. Other MADs can still be sent, unless
+    /// [`TransportError::is_lost`] returns true.
     fn send(&mut self, target: &Target, mad: &Mad, now: Instant) -> Result<(), TransportError>;
 
     /// Waits at most `wait` for a completion. Copies the reply of the completion to `mad`. Returns
@@ -86,7 +86,7 @@ impl TransportError {
         Self::Call { call, source }
     }
 
-    /// Returns the errno: 0 if the call set none, `EOPNOTSUPP` for [`Self::NoAgent`].
+    /// Returns the errno. It is 0 if the call set none, and `EOPNOTSUPP` for [`Self::NoAgent`].
     pub fn errno(&self) -> i32 {
         match self {
             Self::Call { source, .. } => source.raw_os_error().unwrap_or(0),
@@ -97,7 +97,7 @@ impl TransportError {
     /// Returns whether the transport is lost, so that no further MAD can be sent or received.
     ///
     /// Since Linux 5.12 a call on a removed device fails with `EIO`. An older kernel returns
-    /// `EINVAL`. It returns the same error for a MAD that it rejects, so `EINVAL` does not count as
+    /// `EINVAL`. It also returns `EINVAL` for a MAD that it rejects, so `EINVAL` does not count as
     /// a loss. `ENOTCONN` comes only from the preloaded library of ibsim, after the simulator has
     /// ended.
     pub fn is_lost(&self) -> bool {

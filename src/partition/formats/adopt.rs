@@ -2,10 +2,10 @@
 //! assignments. A lid file lists the ports of one LDMS sampler.
 //!
 //! Each device stays with the sampler that has most of its ports. Two kinds of repairs can be
-//! necessary: a split switch gets a single sampler, and a device without a lid file goes to the
-//! sampler of its switch. If this sampler has too little capacity, the device goes to the nearest
-//! one with enough. The repairs are counted and reported. If the cap is too low, this module moves
-//! nothing and returns an error with the necessary cap.
+//! necessary: a switch with several samplers gets a single one, and a device that is in no lid file
+//! goes to the sampler of its switch. If this sampler has too little capacity, the device goes to
+//! the nearest sampler with enough capacity. The repairs are counted and reported. If a sampler has
+//! more ports than the cap, this module returns an error with the necessary cap.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -37,13 +37,15 @@ pub struct Repairs {
     pub lines: usize,
     /// Number of ports that keep their host.
     pub kept: usize,
-    /// Number of ports of split devices that another host sampled, alone or in addition.
+    /// Number of ports of split devices that the lid files assigned to another host, or to several
+    /// hosts.
     pub moved: usize,
     /// Number of ports that are in no file.
     pub added: usize,
-    /// Names of switches that several samplers had.
+    /// Names of switches whose ports were assigned to several samplers.
     pub split: Vec<String>,
-    /// Lines whose GUID is not in the net file, each with the device that has their LID, if any.
+    /// Lines whose GUID is not in the net file. If a device has the LID of the line, it is named
+    /// too.
     pub unknown: Vec<String>,
     /// Number of lines whose device has another LID now.
     pub new_lids: usize,
@@ -51,7 +53,7 @@ pub struct Repairs {
     pub dropped: usize,
 }
 
-/// Reason why there is no such plan.
+/// Reason why no plan can be made from the lid files.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum AdoptError {
@@ -133,7 +135,8 @@ fn listed_ports(fabric: &Fabric, lines: &[LidLine], samplers: &[Host], repairs: 
     for line in lines {
         let Ok(sampler) = samplers.binary_search_by(|host| host.name.cmp(&line.sampler.host)) else { continue };
         let by_guid = line.ports.iter().find_map(|port| fabric.find(line.guid, *port));
-        // LDMS queries by LID and accepts any GUID, also a node GUID in place of a port GUID.
+        // LDMS queries devices by LID and ignores the GUID. So a line may have a node GUID instead
+        // of a port GUID.
         let found = by_guid.or_else(|| by_lid.get(&line.lid).copied());
         if by_guid.is_none() {
             let place = format!("{}:{}: {}", Printable(&line.name), line.line, line.guid);
@@ -163,7 +166,8 @@ fn owners(task: &Task<'_>, listed: &ListedPorts, repairs: &mut Repairs) -> Vec<O
     for (id, ports) in listed {
         let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
         ports.values().flatten().for_each(|sampler| *counts.entry(*sampler).or_default() += 1);
-        // If several samplers have most ports, the first one keeps the device.
+        // If several samplers have the same largest number of ports, the first one keeps the
+        // device.
         let Some((owner, _)) = counts.iter().rev().max_by_key(|(_, count)| **count) else { continue };
         let device = fabric.device(*id);
         owners[id.0 as usize] = Some(*owner);

@@ -28,8 +28,8 @@ use crate::partition::hosts::{self, HostsError, Origin, SamplerSpec};
 use crate::topology::Fabric;
 use crate::types::{Guid, Lid, NodeKind, PortNum, Printable};
 
-/// First line of a lid file of this program. Only below it a line [`SAMPLER`] sets the host of the
-/// next lines.
+/// First line of a lid file of this program. Only in a file with this first line, a line that
+/// begins with [`SAMPLER`] gives the host of the lines after it.
 const OWN_HEADING: &str = "# ibnet-gen: LID, port GUID, number of ports, ports";
 const SAMPLER: &str = "# sampler ";
 /// First line of a file of `ldms-ibnet-sampler-gen`.
@@ -59,7 +59,7 @@ pub struct LidLine {
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum LidFileError {
-    /// A line is not valid. LDMS could not read it either.
+    /// A line is not valid. LDMS cannot read it either.
     #[error("cannot read {name}:{line}: {problem}")]
     #[diagnostic(help(
         "a line has a LID, a port GUID, the number of ports and the ports, `4 0x0000000000200006 3 1,2,33`, or `*` for all from 1; commas separate only \
@@ -109,8 +109,8 @@ pub fn lid_file(fabric: &Fabric, share: &Share) -> String {
     text
 }
 
-/// Parses a lid file. `name` is the name of the file in messages; `sampler` is its host, if that
-/// was given.
+/// Parses a lid file. `name` is the name of the file in messages; `sampler` is its host if one was
+/// given.
 ///
 /// # Errors
 /// Returns an error if a line is not valid, or the host is unknown.
@@ -120,7 +120,7 @@ pub fn parse(text: &str, name: &str, sampler: Option<&SamplerSpec>) -> Result<Ve
     let mut current = match (sampler, heading(text)) {
         (Some(sampler), _) => Some(sampler.clone()),
         (None, Some(host)) => Some(one_host(host, origin(1))?),
-        // A name that is not a host is no error yet: a heading may follow.
+        // If the name has no host, this is not yet an error: a heading can give the host.
         (None, None) => host_in_name(name).and_then(|host| one_host(host, origin(1)).ok()),
     };
     let mut lines = Vec::new();
@@ -186,7 +186,7 @@ fn entry(line: &str) -> Result<Option<(Lid, Guid, Vec<PortNum>)>, String> {
             ports = (1..=announced).filter_map(|port| u8::try_from(port).ok().map(PortNum)).collect();
             break;
         }
-        // LDMS also ignores the text after the number.
+        // Text after the number is ignored, as in LDMS.
         let port = number(word, 10).and_then(|(port, _)| u8::try_from(port).ok()).filter(|port| (1..=254).contains(port));
         ports.push(PortNum(port.ok_or_else(|| format!("`{}` is not a port number", Printable(word.trim())))?));
     }
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(hosts_of(&own, "x.c.conf").unwrap(), ["a", "b"]);
         let given = one_host("c:mlx5_1", Origin::Argument).unwrap();
         assert!(parse(&own, "x", Some(&given)).unwrap().iter().all(|line| line.sampler == given));
-        // In other files such a comment has no effect: it may come from a node description.
+        // In other files such a comment has no effect, because it may come from a node description.
         assert_eq!(hosts_of("# sampler evil\n4 0x200006 1 1\n", "x.oss1.conf").unwrap(), ["oss1"]);
         assert!(matches!(hosts_of("# nothing\n\n", "x.oss1.conf"), Err(LidFileError::Empty { .. })));
         let error = hosts_of("\n4 0x200006 1 1\n4 0x2 x\n", "x.oss1.conf").unwrap_err();

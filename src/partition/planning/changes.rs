@@ -21,8 +21,8 @@ pub type PreviousPorts = BTreeMap<(Guid, PortNum), (String, String)>;
 /// Differences between the previous plan and this one.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Changes {
-    /// Whether more devices moved than the changes require, because the kept assignments left too
-    /// little capacity for the others.
+    /// Whether more devices moved than the changes require. The reason is that the kept assignments
+    /// left too little capacity for the other devices.
     #[serde(rename = "anew")]
     pub moved_more: bool,
     /// Hosts that are samplers in this plan only.
@@ -60,7 +60,7 @@ pub struct Moved {
     pub guid: Guid,
     /// Node description. The text is untrusted.
     pub name: String,
-    /// Number of its ports that were in the previous plan with another sampler.
+    /// Number of ports of the device that had another sampler in the previous plan.
     pub ports: u32,
     /// Host of the previous sampler.
     pub from: String,

@@ -1,4 +1,4 @@
-//! Errors of the planner: reasons why it found no plan, with the remedies.
+//! Errors of the planner. Each error states why there is no plan, and the remedy.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -40,7 +40,7 @@ pub enum PlanError {
         missing: usize,
         /// Leaf switches without a sampler, the best places first.
         suggested: Vec<Suggestion>,
-        /// Cap with which these samplers would be enough.
+        /// Cap with which these samplers are sufficient.
         enough: u32,
     },
     /// Some ports have no second sampler.
@@ -110,12 +110,12 @@ impl PlanError {
     }
 }
 
-/// Returns up to `max` leaf switches without a sampler, the ones with most ports first.
+/// Returns up to `max` leaf switches without a sampler. Switches with most ports come first.
 fn suggestions(task: &Task<'_>, max: usize) -> Vec<Suggestion> {
     let mut free: Vec<_> = task.leaves().filter(|leaf| task.attached(*leaf).next().is_none()).collect();
     free.sort_by_key(|leaf| (std::cmp::Reverse(task.weight(*leaf)), *leaf));
-    // Each host is suggested once, however many leaves it is on, and never if it is a sampler
-    // already.
+    // Each host is suggested at most once, even if it is connected to several leaf switches. A host
+    // that is already a sampler is not suggested.
     let mut taken: BTreeSet<&str> = task.samplers.iter().map(|host| &*host.name).chain([""]).collect();
     let mut suggestion = |leaf| {
         let on_leaf = task.graph.neighbours(leaf).iter().map(|id| task.fabric.device(*id));

@@ -1,7 +1,7 @@
 //! Finds the samplers in the fabric.
 //!
 //! The argument `--samplers` is a [host list](crate::hostlist): `node[001-012],admin1`. Each part
-//! can name the HCA that sends, `host:mlx5_1`, and the port of this HCA, `host:mlx5_1:1`. A
+//! can name the HCA that sends (`host:mlx5_1`), and also the port of this HCA (`host:mlx5_1:1`). A
 //! samplers file has such a list on each line, usually one name. `#` starts a comment. This module
 //! expands only text of the administrator. It never expands a name from the fabric, because such
 //! names are untrusted.
@@ -52,7 +52,7 @@ pub struct Host {
     /// Port of the HCA, if it was named.
     pub ca_port: Option<PortNum>,
     /// Ports that may send. If an HCA was named, these are its ports. Otherwise these are all ports
-    /// of the host. In ascending order, never empty.
+    /// of the host. The list is in ascending order and never empty.
     pub sending: Vec<DeviceId>,
     /// All HCA ports of the host, in ascending order.
     pub own: Vec<DeviceId>,
@@ -79,7 +79,7 @@ pub enum HostsError {
         origin: Origin,
         /// Part of the list that cannot be read.
         part: String,
-        /// Column of the list, counted in characters from 1.
+        /// Column of the first wrong character, counted in characters from 1.
         column: usize,
         /// Description of the problem.
         problem: &'static str,
@@ -165,7 +165,7 @@ pub fn parse_list(text: &str) -> Result<Vec<SamplerSpec>, HostsError> {
 /// lines together.
 ///
 /// # Errors
-/// Returns the errors of [`parse_list`], with the line.
+/// Returns the errors of [`parse_list`], with the line number.
 pub fn parse_file(text: &str, name: &str) -> Result<Vec<SamplerSpec>, HostsError> {
     let origin = |line| Origin::Line { name: name.to_owned(), line };
     let mut all = Vec::new();
@@ -191,8 +191,8 @@ pub fn fold(parts: &[String]) -> String {
     folded.collect::<Vec<_>>().join(",")
 }
 
-/// Finds each sampler in the fabric. The result is sorted by name. `guids` gives the port GUID of
-/// hosts whose node description does not begin with their name.
+/// Finds each sampler in the fabric. The result is sorted by name. `guids` lists hosts whose node
+/// description does not begin with their name, each with its port GUID.
 ///
 /// # Errors
 /// Returns an error if a sampler is not in the fabric.
@@ -273,8 +273,7 @@ fn finish(all: Vec<SamplerSpec>, origin: Origin) -> Result<Vec<SamplerSpec>, Hos
     Ok(all)
 }
 
-/// Appends the samplers of a list. The number of all samplers is checked before a name is
-/// allocated.
+/// Appends the samplers of a list. Checks the number of all samplers before it allocates a name.
 fn expand(list: &str, origin: &Origin, to: &mut Vec<SamplerSpec>) -> Result<(), HostsError> {
     for (start, part) in hostlist::split(list) {
         let before = list[..start].chars().count();

@@ -1,8 +1,8 @@
-//! The planner assigns every device to one sampler: the process that will query the ports of the
+//! The planner assigns every device to one sampler, the process that queries the ports of the
 //! device. With redundancy it assigns every device to two samplers. A device is a switch with all
 //! its ports, or one port of an HCA. So the planner never splits a switch. The *cap* limits the
 //! number of ports of each sampler. The *load* of a sampler is its number of ports, or the time to
-//! query them. The *hops* are the links between a sampler and a device.
+//! query them. The *hops* are the number of links between a sampler and a device.
 //!
 //! The planner works in these steps:
 //!
@@ -85,7 +85,7 @@ pub fn plan_with(request: &Request<'_>, options: &PlanOptions<'_>) -> Result<Pla
     Ok(plan)
 }
 
-/// Returns a plan with the primary role only, without any other findings.
+/// Returns a plan that has only the primary role. All optional parts are empty.
 pub(crate) fn plan_of(task: &Task<'_>, owners: &Owners, left_out: Vec<LeftOut>) -> Plan {
     Plan {
         cap: task.cap,
@@ -114,8 +114,9 @@ struct Primary {
 fn primary(task: &Task<'_>, options: &PlanOptions<'_>) -> Primary {
     let nothing = vec![None; task.devices()];
     let kept = options.previous.map_or_else(|| nothing.clone(), |previous| previous::kept(task, &previous.primary));
-    // With all kept devices the others may not fit. Then the plan keeps only the samplers' own
-    // devices. If the others do not fit either, it keeps none.
+    // If all kept devices stay, the capacity may be too small for the other devices. Then the plan
+    // keeps only the samplers' own devices. If the capacity is still too small, the plan keeps no
+    // device.
     let all = rules::by_the_rules(task, &kept).map(|owners| (owners, kept.clone()));
     let moved_more = options.previous.is_some() && all.is_none();
     let less =
@@ -127,7 +128,7 @@ fn primary(task: &Task<'_>, options: &PlanOptions<'_>) -> Primary {
     if let Some(previous) = options.previous {
         let before = previous::owners(task, &previous.primary);
         search::restore(task, &mut owners, &kept, &before);
-        // Search must not move a device that is with its previous sampler.
+        // The search must not move a device that has its previous sampler.
         let stays = |(owner, before): (&Option<usize>, Option<usize>)| before.filter(|_| *owner == before);
         kept = owners.iter().zip(before).map(stays).collect();
     }
@@ -138,7 +139,7 @@ fn primary(task: &Task<'_>, options: &PlanOptions<'_>) -> Primary {
     Primary { owners, packed, moved_more, by_rules }
 }
 
-/// Returns the devices that are left out, if there are others to sample.
+/// Returns the devices that are left out. Checks that there are other devices to sample.
 ///
 /// # Errors
 /// Returns [`PlanError::NothingToSample`] if there is no linked port to sample.

@@ -26,9 +26,9 @@ pub struct PlanOptions<'a> {
     pub optimize: bool,
     /// Whether each port gets a second sampler.
     pub redundant: bool,
-    /// Measured service times: the plan balances time instead of ports.
+    /// Measured service times. With them, the plan balances time instead of ports.
     pub weights: Option<&'a Weights>,
-    /// Previous plan: as many ports as possible stay with their sampler.
+    /// Previous plan. With it, as many ports as possible stay with their sampler.
     pub previous: Option<&'a Previous>,
 }
 
@@ -45,9 +45,9 @@ pub struct Plan {
     pub cap: u32,
     /// Primary role: one share for each sampler, in the order of the request.
     pub shares: Vec<Share>,
-    /// Secondary role: the same hosts in the same order. Empty without redundancy.
+    /// Secondary role: one share for each sampler, in the same order. Empty without redundancy.
     pub secondary: Vec<Share>,
-    /// Devices with links that no sampler queries, each with the reason.
+    /// Devices that have links but that no sampler queries, each with the reason.
     pub left_out: Vec<LeftOut>,
     /// Whether the rules found no plan within the cap. Switches were then placed by size alone.
     pub packed: bool,
@@ -59,11 +59,12 @@ pub struct Plan {
     pub figures: Figures,
     /// Quality of the result of the rules, if local search was used.
     pub by_rules: Option<Figures>,
-    /// Lower bound of the largest load in any plan that splits no switch. If this plan separates no
-    /// HCA port from its switch, the bound is for plans that also separate none.
+    /// Lower bound of the largest load of a sampler. It holds for every plan that splits no switch.
+    /// If this plan gives every HCA port to the sampler of its switch, the bound holds only for
+    /// plans that do the same.
     pub lower_bound: u64,
-    /// Number of ports whose two samplers share a leaf switch. Each of these samplers also has
-    /// another leaf switch.
+    /// Number of ports whose two samplers share a leaf switch. Each of these two samplers is also
+    /// connected to another leaf switch.
     pub sharing_a_leaf: u32,
     /// Differences to the previous plan.
     pub changes: Option<Changes>,
@@ -119,7 +120,7 @@ pub struct PlannedDevice {
     pub hops: Option<u16>,
 }
 
-/// A device with links that no sampler queries.
+/// A device that has links but that no sampler queries.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeftOut {
     /// Port GUID.
@@ -146,7 +147,7 @@ pub struct LeftOut {
 pub enum Reason {
     /// The net file has no LID for the device, so no MAD can be addressed to it.
     NoLid,
-    /// The device is a router. It also belongs to another administrator.
+    /// The device is a router. Its other side belongs to another subnet.
     Router,
     /// The device is the SHARP engine of a switch. The switch port that leads to the engine is
     /// sampled.
@@ -170,7 +171,7 @@ impl Reason {
         }
     }
 
-    /// Returns the heading of such devices in a report.
+    /// Returns the heading of the devices with this reason in a report.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NoLid => "no LID, cannot be addressed",

@@ -1,5 +1,5 @@
-//! Keeps as much of the previous plan as possible. If a port stays with its sampler, plots of its
-//! counters over weeks are easier to compare.
+//! Keeps as much of the previous plan as possible. Plots of a counter over weeks are easier to
+//! compare if the port stays with its sampler.
 //!
 //! Every device stays with its sampler, except:
 //!
@@ -7,12 +7,13 @@
 //! - the own devices of a new sampler, as far as its capacity allows. These are its HCA ports, and
 //!   the switches to which it is attached, with their HCA ports;
 //! - devices of a sampler that exceeds the cap, because links were added. They leave the sampler in
-//!   this order: HCA ports whose switch has another sampler; the smallest switch that is enough;
-//!   the sampler's own devices.
+//!   this order: HCA ports whose switch has another sampler; the smallest switch whose removal is
+//!   sufficient; the sampler's own devices.
 //!
-//! The rules assign the free and the new devices. The search moves only these devices. If this
-//! gives no plan, only the own devices of the samplers stay. If this also gives no plan, no device
-//! stays. After such a plan, devices return to their previous sampler as far as possible.
+//! The rules assign the free and the new devices. The search moves only the free and the new
+//! devices. If no plan is possible in this way, only the own devices of the samplers stay. If this
+//! also gives no plan, no device stays. In both cases devices then return to their previous sampler
+//! as far as possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +24,7 @@ use super::task::{Owners, Task};
 use crate::topology::{DeviceId, Fabric};
 use crate::types::{Guid, PortNum};
 
-/// Returns the previous sampler of each device, if it is still a sampler.
+/// Returns the previous sampler of each device, if its host is still a sampler.
 pub(super) fn owners(task: &Task<'_>, ports: &PreviousPorts) -> Owners {
     let samplers: BTreeMap<&str, usize> = task.samplers.iter().enumerate().map(|(index, host)| (&*host.name, index)).collect();
     let of = |device: DeviceId| {
@@ -80,7 +81,8 @@ impl Keeping<'_> {
         }
     }
 
-    /// Assigns a switch without an attached previous sampler to an attached new one.
+    /// Assigns a switch to a new sampler that is attached to it, if no previous sampler is attached
+    /// to it.
     fn claim_switch(&mut self, switch: DeviceId, previous: &BTreeSet<&str>) {
         let task = self.task;
         let was_sampler = |sampler: usize| previous.contains(&*task.samplers[sampler].name);
@@ -100,7 +102,7 @@ impl Keeping<'_> {
         if self.load[sampler] <= task.cap || is_alone {
             return;
         }
-        // A switch that is larger than the cap needs a sampler to itself.
+        // A switch with more ports than the cap needs a sampler without other devices.
         for switch in held.iter().copied().filter(|id| task.port_count(*id) > task.cap) {
             self.assign(switch, None);
         }
@@ -121,7 +123,8 @@ impl Keeping<'_> {
                 units.sort_by_key(|switch| (size(switch) < excess, size(switch).abs_diff(excess), **switch));
                 let switch = *units.remove(0);
                 let followers = self.followers(switch);
-                // The HCA ports of the sampler's own switch go before the switch.
+                // The HCA ports of the sampler's own switch leave the sampler before the switch
+                // does.
                 if own && followers.iter().map(|id| task.port_count(*id)).sum::<u32>() >= excess {
                     followers.into_iter().rev().for_each(|hca| {
                         if self.load[sampler] > task.cap {
@@ -135,7 +138,8 @@ impl Keeping<'_> {
         }
     }
 
-    /// Returns the HCA ports with the sampler of their switch, except the sampler's own ones.
+    /// Returns the HCA ports of the switch that have the same sampler as the switch. The HCA ports
+    /// of the sampler's own host are left out.
     fn followers(&self, switch: DeviceId) -> Vec<DeviceId> {
         let owner = self.owners[switch.0 as usize];
         let follows = |hca: &DeviceId| {
@@ -194,7 +198,8 @@ fn moved_devices(fabric: &Fabric, before: &PreviousPorts, shares: &[Share]) -> V
             }
         }
     }
-    // The largest first: a switch before the HCA ports that moved with it.
+    // Devices with most ports come first. So a switch comes before the HCA ports that moved with
+    // it.
     all.sort_by(|a, b| (b.ports, &a.from, &a.to, a.guid).cmp(&(a.ports, &b.from, &b.to, b.guid)));
     all
 }

@@ -161,7 +161,7 @@ pub fn prove(fabric: &Fabric, cap: u32, assigned: impl Iterator<Item = PortAssig
     if let Some((&(guid, port), _)) = owners.first_key_value() {
         return Err(ProofError::Foreign { guid, port });
     }
-    // A switch may be larger than the cap if it is the only device of its sampler.
+    // A switch may have more ports than the cap if it is the only device of its sampler.
     let is_switch = |guid| fabric.find(guid, PortNum(1)).is_some_and(|id| fabric.device(id).kind == NodeKind::Switch);
     match loads.into_values().find(|(ports, guid, alone)| *ports > cap && !(*alone && is_switch(*guid))) {
         Some((ports, ..)) => Err(ProofError::OverCap { ports, cap }),
@@ -230,7 +230,7 @@ mod tests {
     fn samplers_on_one_leaf_are_not_apart() {
         let fabric = fabric();
         let wanted = crate::partition::hosts::parse_list("node[00001-00003]").unwrap();
-        // The first two are on one leaf.
+        // The first two hosts are on one leaf.
         let hosts = crate::partition::hosts::locate(&wanted, &[], &fabric).unwrap();
         let by = |sampler| all(&fabric).into_iter().map(move |assigned| PortAssignment { sampler, ..assigned });
         let PortAssignment { guid, port, .. } = all(&fabric)[0];

@@ -9,11 +9,11 @@ use super::hosts::{self, Host, HostsError, SamplerSpec};
 use crate::topology::{Device, Fabric};
 use crate::types::{Guid, NodeKind};
 
-/// Finds the samplers of each subnet. The result has one list for each subnet, sorted by name; a
-/// list may be empty.
+/// Finds the samplers of each subnet. The result has one list for each subnet, sorted by name. A
+/// list can be empty.
 ///
-/// A host in several subnets has several active ports. In each subnet it gets the name of its HCA,
-/// if the node description has it.
+/// A host in several subnets has several active ports. So in each subnet, the sampler gets the name
+/// of the HCA that sends, if the node description contains this name.
 ///
 /// # Errors
 /// Returns an error if a sampler is in no subnet.
@@ -53,7 +53,7 @@ pub fn locate(wanted: &[SamplerSpec], guids: &[(String, Guid)], fabrics: &[&Fabr
     Ok(located)
 }
 
-/// The HCA ports of a fabric.
+/// The HCA ports of a subnet.
 struct Hcas<'a> {
     /// Sorted by host.
     ports: Vec<&'a Device>,
@@ -67,7 +67,7 @@ impl<'a> Hcas<'a> {
         Self { ports }
     }
 
-    /// Returns whether a sampler has a port here that may send.
+    /// Returns whether a sampler has a port in this subnet that may send.
     fn has(&self, wanted: &SamplerSpec, guids: &[(String, Guid)]) -> bool {
         let has_port = |device: &Device| wanted.ca_port.is_none_or(|port| device.port(port).is_some());
         if let Some((_, guid)) = guids.iter().find(|(host, _)| *host == wanted.host) {
@@ -79,8 +79,8 @@ impl<'a> Hcas<'a> {
     }
 }
 
-/// Returns the error for samplers that are in no subnet: of the errors of all subnets, the most
-/// helpful.
+/// Returns the error for samplers that are in no subnet. Each subnet gives an error; this function
+/// returns the most helpful one.
 fn not_found(missing: &[SamplerSpec], guids: &[(String, Guid)], fabrics: &[&Fabric]) -> HostsError {
     let of_missing: Vec<_> = guids.iter().filter(|(host, _)| missing.iter().any(|wanted| wanted.host == *host)).cloned().collect();
     let errors = fabrics.iter().filter_map(|fabric| hosts::locate(missing, &of_missing, fabric).err());
@@ -93,8 +93,8 @@ fn not_found(missing: &[SamplerSpec], guids: &[(String, Guid)], fabrics: &[&Fabr
     best.unwrap_or_else(|| HostsError::Empty { origin: missing[0].origin.clone() })
 }
 
-/// Returns the HCA of all ports of a host in this fabric, if their node descriptions have one
-/// device name such as `mlx5_0`.
+/// Returns the HCA name of a host in this fabric, such as `mlx5_0`. Returns `None` unless the node
+/// descriptions of all its ports have the same name.
 fn hca_name(host: &Host, fabric: &Fabric) -> Option<String> {
     let mut words = host.sending.iter().map(|id| second_word(fabric.device(*id)));
     let first = words.next()??;

@@ -1,40 +1,40 @@
-//! The rules that assign devices to samplers. A sampler is the process that will query the ports of
-//! these devices. The *cap* is the largest number of ports of a sampler. A leaf switch, to which
+//! The rules that assign devices to samplers. A sampler is the process that queries the ports of
+//! the devices. The *cap* is the largest number of ports of a sampler. A leaf switch, to which
 //! hosts are connected, has tier 1. Switches of tier 2 are one link above the leaf switches. The
 //! rules follow the LDMS paper, in this order:
 //!
 //! 1. A switch has one sampler. It is never split.
-//! 2. A sampler gets the HCA ports of its own host and the switches to which its host is attached,
-//!    as far as the cap allows. If several samplers are attached to one switch, the least loaded
-//!    one gets it.
+//! 2. A sampler gets the HCA ports of its own host, and the switches to which its host is attached,
+//!    as far as the cap allows. If the hosts of several samplers are attached to one switch, the
+//!    least loaded sampler gets this switch.
 //! 3. Each switch of tier 2 or above goes to the least loaded sampler with enough capacity.
-//! 4. Each remaining switch goes to the least loaded sampler with enough capacity. Usually this is
-//!    a leaf switch without an attached sampler.
+//! 4. Each remaining switch goes to the least loaded sampler with enough capacity. Usually these
+//!    are the leaf switches to which no sampler host is attached.
 //! 5. An HCA port goes to the sampler of its switch. If the capacity of this sampler is used up,
 //!    the HCA port goes to the nearest sampler with enough capacity.
 //! 6. Aggregation nodes (SHARP) do not count in the computation of tiers. An aggregation node is a
 //!    part of a switch that looks like an HCA.
 //!
-//! The *capacity* of a sampler is the cap minus its assigned ports. If two samplers are equal, the
-//! nearer one gets the device, and then the earlier one in the list. Larger switches are assigned
-//! before smaller ones. The *load* of a sampler includes the HCA ports that will follow its
-//! switches. So the final loads are similar. A sampler without a path to the device is the last
-//! choice.
+//! The *capacity* of a sampler is the cap minus its assigned ports. If two samplers have equal
+//! loads, the nearer one gets the device. If the distances are equal too, the earlier one in the
+//! list gets it. Larger switches are assigned before smaller ones. The *load* of a sampler includes
+//! the HCA ports of its switches, which rule 5 assigns later. So the final loads are similar. A
+//! sampler without a path to the device gets it only if no other sampler can.
 //!
-//! If rules contradict each other, an earlier goal in this list wins: every port exactly once, the
-//! cap, whole switches, own HCA ports, own switches, HCA ports with their switch, balance, hops.
-//! This order has these consequences:
+//! If rules contradict each other, the goal that comes earlier in this list wins: every port has
+//! exactly one sampler, the cap, whole switches, own HCA ports, own switches, HCA ports with their
+//! switch, balance, hops. This order has these consequences:
 //!
 //! - If no sampler has capacity for a switch with its HCA ports, the switch is assigned without
 //!   them.
-//! - The order "rule 3, then rule 4" can have bad results: it leaves HCA ports at another sampler
-//!   than their switch, or finds no capacity for a switch. Then the order "rule 4, then rule 3" is
-//!   tried too. The planner uses the result that separates fewer HCA ports from their switches.
+//! - With the order "rule 3, then rule 4", an HCA port can get a different sampler from its switch,
+//!   or a switch can get no sampler. Then the planner also tries the order "rule 4, then rule 3".
+//!   The planner uses the result that separates fewer HCA ports from their switches.
 //! - In a fabric without tiers (torus, mesh, plain dragonfly) the switches of rule 4 go to the
 //!   nearest sampler with enough capacity. Switches with a near sampler come first.
 //! - If no sampler has capacity for a switch, all devices are assigned again, the largest first.
 //!   This assignment ignores distances.
-//! - A switch that is larger than the cap has a sampler of its own.
+//! - A switch with more ports than the cap gets a sampler that has no other device.
 
 use std::cmp::Reverse;
 
@@ -42,8 +42,8 @@ use super::task::{Owners, Task};
 use crate::topology::DeviceId;
 use crate::topology::graph::UNREACHABLE;
 
-/// Assigns all devices by the rules, except `kept` ones, which stay. Returns `None` if no sampler
-/// has capacity for a switch.
+/// Assigns all devices by the rules. Devices in `kept` stay at their samplers. Returns `None` if no
+/// sampler has capacity for a switch.
 pub(super) fn by_the_rules(task: &Task<'_>, kept: &Owners) -> Option<Owners> {
     let in_order = placed(task, kept, |placing| placing.higher_tiers().and_then(|()| placing.remaining_switches()));
     let best = match in_order {
@@ -92,7 +92,8 @@ struct Placing<'a> {
     owners: Owners,
     /// Assigned ports, by sampler.
     load: Vec<u32>,
-    /// Assigned ports and the HCA ports that will follow the assigned switches, by sampler.
+    /// Promised ports, by sampler: the assigned ports, and the HCA ports that rule 5 will assign to
+    /// the sampler of their switch.
     promised: Vec<u32>,
     /// Cost of the promised ports, by sampler.
     expected: Vec<u64>,
@@ -118,8 +119,8 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// Assigns each switch that is larger than the cap to a sampler of its own, if possible to one
-    /// that is attached to the switch.
+    /// Assigns each switch with more ports than the cap to a sampler that gets no other device. If
+    /// possible, the host of this sampler is attached to the switch.
     fn oversized(&mut self) -> Option<()> {
         for switch in self.open_switches().into_iter().filter(|switch| self.task.port_count(*switch) > self.task.cap) {
             let own = self.task.attached(switch).filter(|sampler| self.load[*sampler] == 0).min();
@@ -141,7 +142,8 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// Counts the HCA ports that would follow each switch.
+    /// Counts the followers of each switch: the HCA ports that rule 5 assigns to the sampler of the
+    /// switch.
     fn count_followers(&mut self) {
         for hca in self.open_hcas() {
             if let Some(switch) = self.task.switch_of(hca) {
@@ -191,7 +193,7 @@ impl<'a> Placing<'a> {
     }
 
     /// Returns the unassigned switches. In a fabric without tiers, switches with a near sampler
-    /// come first, so that the switches of a sampler are connected.
+    /// come first. So the switches of a sampler form a connected part of the fabric.
     fn switches_by_nearness(&self) -> Vec<DeviceId> {
         let mut open = self.open_switches();
         if self.task.flat {
@@ -209,7 +211,8 @@ impl<'a> Placing<'a> {
     }
 
     /// Applies rule 5. First, each HCA port goes to the sampler of its switch if that sampler has
-    /// capacity. Only then the other HCA ports are assigned, so that they do not use this capacity.
+    /// capacity. After that, the other HCA ports are assigned. So they take no capacity from the
+    /// first ones.
     fn hcas(&mut self) {
         for hca in self.open_hcas() {
             let owner = self.task.switch_of(hca).and_then(|switch| self.owners[switch.0 as usize]);
@@ -261,7 +264,8 @@ impl<'a> Placing<'a> {
         self.owners[device.0 as usize].is_none() && self.task.port_count(device) > 0
     }
 
-    /// Returns the unassigned switches, the largest with its followers first.
+    /// Returns the unassigned switches. The switch with the most ports, including its followers,
+    /// comes first.
     fn open_switches(&self) -> Vec<DeviceId> {
         let mut open: Vec<_> = self.task.switches().filter(|switch| self.is_open(*switch)).collect();
         open.sort_by_key(|switch| (Reverse(self.task.cost(*switch) + self.followers[switch.0 as usize].1), *switch));

@@ -1,17 +1,17 @@
-//! A local search that improves the result of the rules: first the largest load, then the hops. It
-//! never makes one of these figures worse.
+//! A local search that improves the result of the rules: first the largest load of a sampler, then
+//! the hops. It never increases the largest load or the hops.
 //!
 //! The search moves *units*. A unit is a switch with the HCA ports that share its sampler, or an
 //! HCA port with another sampler than its switch. A unit moves to another sampler, or two units
-//! swap their samplers. The search follows the order of precedence of the [rules](super::rules). A
-//! switch to which samplers are attached moves only among these samplers. The search has three
-//! steps:
+//! swap their samplers. The search follows the order of precedence of the [rules](super::rules). If
+//! samplers are attached to a switch, the switch moves only among these samplers. The search has
+//! three steps:
 //!
-//! 1. HCA ports return to their switch, or a switch moves to a sampler with capacity for it and all
-//!    of its HCA ports.
-//! 2. The samplers with the largest load give units away or swap them. Such changes are kept only
-//!    if every sampler of the search then has less than the previous largest load. Otherwise the
-//!    search undoes the changes.
+//! 1. HCA ports move to the sampler of their switch, or a switch moves to a sampler with capacity
+//!    for it and all of its HCA ports.
+//! 2. The samplers with the largest load move units to other samplers or swap units. Such changes
+//!    are kept only if every sampler of the search then has less than the previous largest load.
+//!    Otherwise the search undoes the changes.
 //! 3. The search reduces the hops. The largest load stays at most that of step 2.
 //!
 //! The search makes all choices in the order of indices, so equal input gives an equal result.
@@ -28,8 +28,8 @@ const MAX_CHANGES: usize = 10;
 /// Largest number of passes over all units in step 3.
 const MAX_PASSES: usize = 8;
 
-/// Moves devices back to the samplers that they had before, as far as possible. For this it also
-/// swaps devices with other units that moved.
+/// Moves devices back to the samplers that they had before, as far as possible. If the capacity is
+/// used up, it swaps a device with another unit that has moved.
 pub(super) fn restore(task: &Task<'_>, owners: &mut Owners, kept: &Owners, before: &Owners) {
     let mut search = Search::new(task, std::mem::take(owners), kept);
     search.find_units();
@@ -75,15 +75,16 @@ struct Search<'a> {
 /// Devices that move as one.
 struct Unit {
     id: DeviceId,
-    /// HCA ports that share the sampler of the switch, except the sampler's own ones.
+    /// HCA ports of the switch that have the same sampler as the switch. The HCA ports of the
+    /// sampler's own host are left out.
     followers: Vec<DeviceId>,
     owner: usize,
     /// Ports of the device and its followers.
     ports: u32,
     /// Cost of these ports.
     cost: u64,
-    /// Ports of the followers if this switch is their only neighbour. Their hops then follow from
-    /// the hops of the switch.
+    /// Number of ports of the followers, if this switch is their only neighbour. Then each follower
+    /// has one hop more than the switch.
     single_homed: Option<u32>,
     scope: Scope,
 }
@@ -113,7 +114,7 @@ impl<'a> Search<'a> {
         Self { task, kept, owners, load, cost, units: Vec::new(), of: vec![Vec::new(); task.samplers.len()] }
     }
 
-    /// Performs step 1.
+    /// Performs step 1: reunites switches and their HCA ports.
     fn reunite(&mut self) {
         let task = self.task;
         let separated: Vec<_> = task.separated(&self.owners).filter(|hca| self.is_free(*hca)).collect();
@@ -189,7 +190,7 @@ impl<'a> Search<'a> {
         }
         for switch in task.switches() {
             let followers = std::mem::take(&mut followers[switch.0 as usize]);
-            // A kept HCA port keeps its switch in place.
+            // A switch with a kept HCA port does not move.
             let all_free = followers.iter().all(|hca| self.is_free(*hca));
             if let Some((owner, scope)) = self.owner_of_free(switch).filter(|_| all_free) {
                 self.add_unit(switch, followers, owner, scope);
@@ -238,7 +239,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Performs step 2.
+    /// Performs step 2: reduces the largest load.
     fn reduce_load(&mut self) {
         let mut remaining = MAX_CHANGES * self.load.len();
         let bound = self.task.lower_bound(self.task.separated(&self.owners).next().is_none());
@@ -265,15 +266,16 @@ impl<'a> Search<'a> {
         (0..self.cost.len()).filter(|sampler| self.takes_part(*sampler)).map(|sampler| self.cost[sampler]).max()
     }
 
-    /// Returns whether a sampler takes part in the search. A sampler above the cap has one switch
-    /// that is larger than the cap and no other device.
+    /// Returns whether a sampler takes part in the search. A sampler above the cap does not take
+    /// part: it has one switch with more ports than the cap, and no other device.
     fn takes_part(&self, sampler: usize) -> bool {
         self.load[sampler] <= self.task.cap
     }
 
-    /// Returns the change that brings a sampler below a level and no other sampler up to the level.
-    /// The best change is the one after which the larger cost of the two samplers is smallest. If
-    /// several changes are equal in this, it is the one with the fewest hops.
+    /// Returns the best change after which the load of the sampler `from` and that of the other
+    /// sampler are both less than `level`. The best change is the one after which the larger cost
+    /// of the two samplers is smallest. If several changes give the same cost, the one with the
+    /// fewest hops is best.
     fn relief(&self, from: usize, level: u64) -> Option<Change> {
         let mut best = Best::default();
         for &unit in self.of[from].iter().filter(|unit| self.units[**unit].cost > 0) {
@@ -295,7 +297,7 @@ impl<'a> Search<'a> {
         best.change
     }
 
-    /// Performs step 3.
+    /// Performs step 3: reduces the hops.
     fn reduce_hops(&mut self) {
         let Some(level) = self.greatest() else { return };
         for _ in 0..MAX_PASSES {
@@ -312,16 +314,17 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Returns the change of a unit that saves most hops.
+    /// Returns the change that moves a unit and saves most hops.
     fn nearer(&self, unit: usize, level: u64) -> Option<Change> {
         let Unit { id, owner: from, ports, cost, single_homed, .. } = self.units[unit];
         let mut best = (0, None);
         let (here, now) = (self.task.hops(from, id), self.hops(unit, from));
-        // The hops of such a unit grow with those of its device.
+        // If all followers have only this switch, the hops of the unit are smaller only where the
+        // switch has fewer hops.
         let is_nearer = |to: usize| single_homed.is_none() || self.task.hops(to, id) < here;
         for to in (0..self.load.len()).filter(|to| is_nearer(*to)).filter(|to| self.is_target(unit, *to)) {
             // A swap that saves hops brings at least one of both units nearer. The search finds
-            // this swap when it examines that unit.
+            // this swap when it examines the unit that comes nearer.
             let more_hops = self.hops(unit, to) - now;
             if more_hops >= 0 {
                 continue;
@@ -357,8 +360,8 @@ impl<'a> Search<'a> {
         in_scope && self.takes_part(to) && self.task.hops(to, device) != UNREACHABLE
     }
 
-    /// Returns whether two units can swap places under the cap. The caller has checked that the
-    /// first one may move to the sampler of the other.
+    /// Returns whether two units can swap their samplers without exceeding the cap. The caller has
+    /// checked that the first one may move to the sampler of the other.
     fn can_swap(&self, unit: usize, other: usize) -> bool {
         let (one, two) = (&self.units[unit], &self.units[other]);
         let fits = |sampler: usize, leaving: u32, arriving: u32| self.load[sampler] - leaving + arriving <= self.task.cap;
@@ -371,8 +374,8 @@ impl<'a> Search<'a> {
         (self.cost[one.owner] - one.cost + two.cost, self.cost[two.owner] - two.cost + one.cost)
     }
 
-    /// Returns the additional hops of all ports of a unit at another sampler; negative if it is
-    /// nearer.
+    /// Returns how many hops more all ports of a unit have together at another sampler. The number
+    /// is negative if that sampler is nearer.
     fn more_hops(&self, unit: usize, to: usize) -> i64 {
         self.hops(unit, to) - self.hops(unit, self.units[unit].owner)
     }
@@ -426,8 +429,8 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The best change so far: the most even one, then the one with the fewest hops, then the first
-/// one.
+/// The best change so far: the one with the smallest cost, then the one with the fewest hops, then
+/// the first one.
 #[derive(Default)]
 struct Best {
     key: Option<(u64, i64)>,
@@ -435,7 +438,8 @@ struct Best {
 }
 
 impl Best {
-    /// Compares a change with the best one. Hops are computed only if they decide.
+    /// Compares a change with the best one. Hops are computed only if the cost is not larger than
+    /// the smallest so far.
     fn offer(&mut self, cost: u64, more_hops: impl FnOnce() -> i64, change: Change) {
         if self.key.is_none_or(|(least, _)| cost <= least) {
             let key = (cost, more_hops());

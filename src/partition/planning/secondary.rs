@@ -1,16 +1,16 @@
 //! Finds a second sampler for each port, on a host of another leaf switch. If one sampler or its
-//! leaf switch fails, every port is still read.
+//! leaf switch fails, every port still has a sampler.
 //!
 //! In most plans each sampler is the second sampler for all ports of exactly one other sampler.
-//! Such a pair keeps the cap and splits no switch, because the first sampler of the ports already
-//! does both. The pairs are chosen for two goals. The first goal is that few ports change their
-//! previous second sampler. The second goal is few hops. If more than half of the samplers are on
-//! one leaf switch, no such pairs exist. Then devices are assigned one by one, to the permitted
-//! sampler with the smallest load.
+//! Such a pair needs no further checks: the ports of the first sampler are within the cap, and no
+//! switch is split. The pairs are chosen for two goals. The first goal is to keep the previous
+//! second sampler of as many ports as possible. The second goal is few hops. If more than half of
+//! the samplers are on one leaf switch, no such pairs exist. Then devices are assigned one by one,
+//! to the permitted sampler with the smallest load.
 //!
 //! The two samplers of a port must be on hosts that are *apart*: no switch is connected to both.
-//! Hosts with many rails may share all leaf switches with all other hosts. Then it is enough that
-//! no single switch disconnects both.
+//! Hosts with many rails may share all leaf switches with all other hosts. Then it is sufficient
+//! that the failure of a single switch does not disconnect both.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -26,7 +26,7 @@ const MAX_PASSES: usize = 16;
 pub(super) struct Unpaired {
     /// Index of the primary sampler.
     pub(super) sampler: usize,
-    /// Number of samplers on other leaf switches, with or without capacity.
+    /// Number of samplers on other leaf switches, whether they have capacity or not.
     pub(super) permitted: usize,
     /// Lower bound of the number of missing samplers.
     pub(super) missing: usize,
@@ -83,8 +83,8 @@ impl Permitted {
         self.table[first].iter().filter(|allowed| **allowed).count()
     }
 
-    /// Returns the error for a sampler. All samplers on its leaf switch share the same permitted
-    /// ones.
+    /// Returns the error for a sampler. All samplers on its leaf switch have the same permitted
+    /// second samplers.
     fn unpaired(&self, task: &Task<'_>, owners: &Owners, sampler: usize) -> Unpaired {
         let permitted = self.count(sampler);
         let beside = task.ids().zip(owners).filter(|(_, owner)| owner.is_some_and(|owner| !self.table[sampler][owner]));
@@ -98,7 +98,8 @@ impl Permitted {
 /// Number of ports that would change their second sampler, then the sum of the hops of all ports.
 type Price = (u64, u64);
 
-/// A pairing in which each sampler has one second sampler and is the second sampler of one other.
+/// A pairing of all samplers. Each sampler has one second sampler, and is the second sampler of one
+/// other sampler.
 struct Pairing<'a> {
     permitted: &'a Permitted,
     /// `[first][second]`
@@ -146,8 +147,8 @@ impl<'a> Pairing<'a> {
         self.first_of[second] = Some(first);
     }
 
-    /// Changes other pairs until a second sampler is free for `first`: an augmenting path, found
-    /// breadth first, so that the fewest pairs change.
+    /// Changes other pairs until a second sampler is free for `first`. These changes form an
+    /// augmenting path. The search is breadth first, so the fewest pairs change.
     fn augment(&mut self, first: usize) -> Option<()> {
         let mut came_from = vec![None; self.second_of.len()];
         let mut queue = VecDeque::from([first]);
@@ -177,7 +178,7 @@ impl<'a> Pairing<'a> {
         None
     }
 
-    /// Exchanges the second samplers of two pairs where that is cheaper.
+    /// Exchanges the second samplers of two pairs if this lowers the price.
     fn improve(&mut self) {
         for _ in 0..MAX_PASSES {
             let mut done = true;
@@ -202,7 +203,8 @@ impl<'a> Pairing<'a> {
 }
 
 /// Assigns second samplers device by device. A switch goes to the permitted sampler with enough
-/// capacity and the smallest load. An HCA port goes with its switch, or else to the nearest sampler.
+/// capacity and the smallest load. An HCA port goes to the second sampler of its switch, or else to
+/// the nearest permitted sampler.
 fn one_by_one(task: &Task<'_>, permitted: &Permitted, owners: &Owners, before: &Owners) -> Result<Owners, Unpaired> {
     let mut seconds: Owners = vec![None; task.devices()];
     let mut load = vec![0_u32; task.samplers.len()];

@@ -18,13 +18,14 @@ pub(crate) struct Task<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) samplers: &'a [Host],
     pub(crate) cap: u32,
-    /// Whether the switches form no tiers: more links join two leaf switches than lead up from one.
+    /// Whether the switches form no tiers. This is the case if more links connect two leaf switches
+    /// than lead from a leaf switch to the next tier.
     pub(crate) flat: bool,
     distances: Distances<'a>,
     tiers: Vec<u16>,
     /// Linked ports to sample, by device. The value is 0 if the device is left out.
     ports: Vec<u32>,
-    /// Cost of these ports, by device: their number, or their measured time in nanoseconds.
+    /// Cost of the ports to sample, by device: their number, or their measured time in nanoseconds.
     costs: Vec<u64>,
     /// Samplers attached to a switch, by device, in ascending order.
     attached: Vec<Vec<usize>>,
@@ -70,8 +71,8 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Returns the links from a sampler to a device;
-    /// [`UNREACHABLE`](crate::topology::graph::UNREACHABLE) without a path.
+    /// Returns the number of links from a sampler to a device, or
+    /// [`UNREACHABLE`](crate::topology::graph::UNREACHABLE) if there is no path.
     pub(crate) fn hops(&self, sampler: usize, device: DeviceId) -> u16 {
         self.distances.hops(sampler, device)
     }
@@ -115,7 +116,8 @@ impl<'a> Task<'a> {
         self.costs[device.0 as usize]
     }
 
-    /// Returns the tier of a switch: 1 for a leaf, more above, or 0 if no leaf can be reached.
+    /// Returns the tier of a switch: 1 for a leaf switch, larger numbers for the switches above, or
+    /// 0 if no leaf switch can be reached.
     pub(crate) fn tier(&self, switch: DeviceId) -> u16 {
         self.tiers[switch.0 as usize]
     }
@@ -136,7 +138,7 @@ impl<'a> Task<'a> {
     }
 
     /// Returns the HCA ports whose sampler is not the sampler of their switch. Ports of a sampler
-    /// host that this sampler queries do not count.
+    /// host do not count if the sampler of this host queries them.
     pub(crate) fn separated<'o>(&'o self, owners: &'o Owners) -> impl Iterator<Item = DeviceId> + 'o {
         let owner = |device: DeviceId| owners[device.0 as usize];
         let is_separated = move |hca: &DeviceId| {
@@ -162,7 +164,7 @@ impl<'a> Task<'a> {
         self.ports.iter().sum()
     }
 
-    /// Returns a number of samplers with which the placement by size always succeeds.
+    /// Returns a number of samplers that is always sufficient for the placement by size.
     pub(crate) fn samplers_needed(&self, cap: u32) -> usize {
         let mut sizes: Vec<_> = self.switches().map(|switch| self.port_count(switch)).collect();
         sizes.sort_unstable_by_key(|size| Reverse(*size));
@@ -178,8 +180,8 @@ impl<'a> Task<'a> {
         oversized + loads.len().max(rest.div_ceil(cap) as usize)
     }
 
-    /// Returns a cap with which that many samplers are enough. It is the smallest one in nearly all
-    /// cases.
+    /// Returns a cap with which this number of samplers is sufficient. In nearly all cases it is
+    /// the smallest such cap.
     pub(crate) fn cap_needed(&self, samplers: usize) -> u32 {
         let (mut too_low, mut enough) = (self.cap, self.all_ports());
         while too_low + 1 < enough {
@@ -218,7 +220,7 @@ fn is_flat(graph: &Graph, tiers: &[u16]) -> bool {
     for neighbour in leaves.flat_map(|leaf| graph.neighbours(DeviceId(leaf as u32))) {
         match tiers[neighbour.0 as usize] {
             0 => {}
-            // Both ends of such a link are leaves: it is counted twice.
+            // Both ends of such a link are leaf switches, so it is counted twice.
             1 => beside += 1,
             _ => up += 2,
         }

@@ -2,13 +2,13 @@
 //! balance time instead of ports.
 //!
 //! Once a minute, a sweep writes the service time of one MAD for each of its devices, in
-//! `histogram` records of the kind `service`. This module ignores all other records, so whole
-//! recordings can be given. The key of a device is its GUID, because LIDs change.
+//! `histogram` records of the kind `service`. This module ignores all other records. So the user
+//! can give whole recordings. Devices are identified by their GUIDs, because LIDs change.
 //!
 //! The cost of a device is its number of ports times the mean time of one MAD. This is the time to
-//! query each port once, one after another. The number of MADs per port depends on the configured
-//! counter groups, and is about the same for all ports. If a device has no measured time, the
-//! planner uses the median of its kind of device in this fabric.
+//! query all of its ports once, one after another. The number of MADs per port depends on the
+//! configured counter groups, and is about the same for all ports. If a device has no measured
+//! time, the planner uses the median of its kind of device in this fabric.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};

@@ -45,8 +45,8 @@ pub struct SecondFacts {
     pub least_ports: u32,
     /// Largest number of ports of a sampler.
     pub greatest_ports: u32,
-    /// Number of ports whose two samplers share a leaf switch. Each of the two samplers also has
-    /// another leaf switch.
+    /// Number of ports whose two samplers share a leaf switch. Each of these two samplers is also
+    /// connected to another leaf switch.
     pub sharing_a_leaf_ports: u32,
 }
 
@@ -59,7 +59,8 @@ pub struct MeasuredFacts {
     pub bad_lines: usize,
     /// Largest load of a sampler: the time of one MAD to each of its ports, one after another.
     pub greatest_load_ns: u64,
-    /// Lower bound of the largest load, in any plan that splits no switch.
+    /// Lower bound of the largest load. No plan that splits no switch can have a smaller largest
+    /// load.
     pub lower_bound_load_ns: u64,
 }
 
@@ -147,9 +148,9 @@ pub struct Balance {
     pub greatest_ports: u32,
     /// Mean number of ports of a sampler.
     pub mean_ports: f64,
-    /// Lower bound of the largest number of ports, in any plan with these samplers that splits no
-    /// switch. If this plan separates no HCA port from its switch, the bound is for plans that also
-    /// separate none.
+    /// Lower bound of the largest number of ports of a sampler. It holds for every plan with these
+    /// samplers that splits no switch. If this plan gives every HCA port to the sampler of its
+    /// switch, the bound holds only for plans that do the same.
     pub lower_bound_ports: u32,
     /// Difference between the largest number of ports and the lower bound.
     pub above_lower_bound_ports: u32,
@@ -165,12 +166,13 @@ pub struct Balance {
 pub struct Compromises {
     /// Whether switches were placed by size instead of distance, because the cap is tight.
     pub packed: bool,
-    /// Devices with more ports than the cap. Each has a sampler to itself.
+    /// Devices with more ports than the cap. The sampler of such a device has no other device.
     pub oversized: Vec<Oversized>,
-    /// Number of switches that are attached to exactly one sampler but have another one.
+    /// Number of switches that are connected to exactly one sampler host, but are assigned to
+    /// another sampler.
     pub own_switches_elsewhere: usize,
-    /// Number of HCA ports with another sampler than their switch. Ports of sampler hosts do not
-    /// count.
+    /// Number of HCA ports that have a different sampler from their switch. Ports of sampler hosts
+    /// do not count.
     pub parted_adapter_ports: usize,
     /// Number of devices without a known path to their sampler.
     pub devices_without_way: usize,
@@ -233,7 +235,7 @@ pub struct SwitchFacts {
     pub hops: Option<u16>,
 }
 
-/// Returns the name of the file of a place.
+/// Returns the name of the file of a line.
 fn name_of(net: &NetFile, place: LinePosition) -> String {
     net.names.get(usize::from(place.file)).cloned().unwrap_or_default()
 }
@@ -374,8 +376,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns the mean over the ports and the maximum of the hops. Devices without a known path do
-    /// not count.
+    /// Returns the mean number of hops over the ports, and the largest number of hops. Devices
+    /// without a known path do not count.
     fn hops<'b>(self, planned: impl Iterator<Item = &'b PlannedDevice>) -> (Option<f64>, Option<u16>) {
         let (mut sum, mut ports, mut greatest) = (0, 0, None);
         for planned in planned {
@@ -431,7 +433,8 @@ impl<'a> View<'a> {
         owners
     }
 
-    /// Returns the sampled switches with exactly one attached sampler, and that sampler.
+    /// Returns each sampled switch to which exactly one sampler is connected, together with this
+    /// sampler.
     fn own_switches(self) -> Vec<(usize, DeviceId)> {
         let mut pairs: Vec<(DeviceId, usize)> = Vec::new();
         for (sampler, share) in self.plan.shares.iter().enumerate() {
@@ -442,7 +445,8 @@ impl<'a> View<'a> {
         pairs.chunk_by(|a, b| a.0 == b.0).filter(|group| group.len() == 1).map(|group| (group[0].1, group[0].0)).collect()
     }
 
-    /// Returns the sampled HCA ports with their sampled switches, without those of sampler hosts.
+    /// Returns the pairs of a sampled HCA port and its sampled switch. Ports of sampler hosts are
+    /// left out.
     fn followers(self) -> impl Iterator<Item = (DeviceId, DeviceId)> {
         let mut own: Vec<_> = self.plan.shares.iter().flat_map(|share| &share.host.own).copied().collect();
         own.sort_unstable();

@@ -8,7 +8,7 @@ use crate::record::text;
 /// Version of the JSON.
 pub const SCHEMA: u32 = 1;
 
-/// The JSON report: origin of the facts, and the facts.
+/// The JSON report. It contains the origin of the facts, and the facts.
 #[derive(Serialize)]
 struct Document<'a> {
     schema: u32,
@@ -63,7 +63,7 @@ mod tests {
         let value: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(value["samplers"][0]["switches"][11]["name"], hostile, "parsing restores the name");
         assert_eq!((&value["schema"], &value["assigned"]["ports"]), (&Value::from(1), &Value::from(968)));
-        // Programs rely on these names: docs/report.md describes each.
+        // Programs rely on these names. docs/report.md must describe each of them.
         let document = include_str!("../../../docs/report.md");
         let mut names = Vec::new();
         keys(&value, &mut names);

@@ -6,7 +6,7 @@ use crate::partition::planning::changes::{ChangedPorts, Changes, Moved};
 use crate::partition::{BadLine, Figures, LoadUnit, Measured, Plan};
 use crate::types::Printable;
 
-/// Report sections of a plan that was made with options, by their [`Display`](fmt::Display).
+/// Report sections of a plan that was made with options. [`Display`](fmt::Display) writes them.
 #[derive(Clone, Copy, Debug)]
 pub struct Sections<'a> {
     /// Plan to describe.
@@ -130,7 +130,7 @@ fn percent(before: u64, now: u64) -> String {
     format!("{:.1}", 100.0 * (before - now) as f64 / before.max(1) as f64)
 }
 
-/// Returns a number with the singular or plural of what it counts.
+/// Returns a number with the counted noun in the singular or plural.
 pub(super) fn counted(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }

@@ -1,9 +1,9 @@
 //! Suggests sampler hosts, as few as possible.
 //!
-//! The suggestion has one host per leaf switch, spread over the tree. Each next leaf switch is the
-//! one with the most hops to its nearest sampler. If several have the same number of hops, it is
-//! the one with the most ports per sampler nearby. A leaf switch gets a second host only if each
-//! leaf switch has one.
+//! The hosts are spread over the leaf switches. The leaf switches are selected one after another.
+//! The next one is always the leaf switch with the most hops to its nearest sampler. If several
+//! leaf switches have the same number of hops, the one with the most ports per sampler nearby is
+//! selected. A leaf switch gets a second host only if each leaf switch has one.
 //!
 //! The suggestion is verified. This module makes the plan with the suggested hosts, and the plan is
 //! part of the result.
@@ -41,11 +41,11 @@ pub struct Suggested {
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum SuggestError {
-    /// There is no plan with any samplers.
+    /// No plan is possible with any set of samplers.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Plan(#[from] PlanError),
-    /// A suggestion cannot be parsed: an error of this program.
+    /// The suggested host list cannot be parsed. This is an error of this program.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Hosts(#[from] HostsError),
@@ -59,7 +59,7 @@ pub enum SuggestError {
         hosts: usize,
         /// Number of names that were skipped.
         unnamable: usize,
-        /// Cap with which these hosts are enough, if a larger cap helps.
+        /// Cap with which these hosts are sufficient. `None` if a larger cap does not help.
         enough: Option<u32>,
     },
 }
@@ -105,8 +105,8 @@ pub fn suggest(fabric: &Fabric, options: &SuggestOptions) -> Result<Suggested, S
     }
 }
 
-/// Returns a lower bound of the number of samplers: one for each device that is larger than the
-/// cap, and as many as all other ports need.
+/// Returns a lower bound of the number of samplers: one for each device with more ports than the
+/// cap, and as many as all other ports need together.
 fn fewest(fabric: &Fabric, cap: u32) -> usize {
     let sampled = fabric.devices().iter().filter(|device| Reason::of(fabric, device).is_none());
     let (large, others): (Vec<u32>, Vec<u32>) = sampled.map(|device| device.linked_ports() as u32).partition(|ports| *ports > cap);
@@ -127,7 +127,7 @@ struct Pick {
 struct Candidate {
     host: String,
     part: String,
-    /// Indices of the leaves from which the host would send.
+    /// Indices of the leaves to which the sending ports of the host are connected.
     leaves: Vec<usize>,
 }
 
@@ -135,11 +135,11 @@ struct Candidate {
 struct Candidates {
     /// Leaf switches. A host without a switch is its own leaf.
     leaves: Vec<DeviceId>,
-    /// Number of ports of each leaf and its HCA ports.
+    /// For each leaf: number of its ports and of its HCA ports.
     weights: Vec<u64>,
-    /// `[leaf]`, best hosts first.
+    /// `[leaf]`: hosts of the leaf, best hosts first.
     hosts: Vec<Vec<Candidate>>,
-    /// `[leaf][leaf]`: links between both, at most [`Self::farthest`].
+    /// `[leaf][leaf]`: number of links between the two leaves, at most [`Self::farthest`].
     hops: Vec<Vec<u16>>,
     farthest: u16,
     /// Number of different hosts.
@@ -184,7 +184,8 @@ impl Candidates {
                 hosts[leaf].push(Candidate { host: (*host).to_owned(), part, leaves });
             }
         }
-        // Hosts with one port come first, because their sending port is clear; then by number.
+        // Hosts with one port come first, because they can send from this port only. After that,
+        // hosts are sorted by number.
         let rails = |host: &str| by_host.get(host).map_or(0, Vec::len);
         for on_leaf in &mut hosts {
             on_leaf.sort_by_key(|candidate| (rails(&candidate.host), candidate.host.len(), candidate.host.clone()));
@@ -230,7 +231,8 @@ impl Candidates {
         picked
     }
 
-    /// Returns `[leaf][hops]`: number of ports of all leaves within this distance.
+    /// Returns a table `[leaf][hops]`: number of ports of all leaves within this distance of the
+    /// leaf.
     fn weights_within(&self) -> Vec<Vec<u64>> {
         let of_leaf = |hops: &Vec<u16>| {
             let mut within = vec![0; usize::from(self.farthest) + 2];
@@ -246,7 +248,7 @@ impl Candidates {
         SuggestError::TooFewHosts { wanted, hosts: self.count, unnamable: self.unnamable, enough }
     }
 
-    /// Returns the cap with which all hosts together are enough.
+    /// Returns the cap with which all hosts together are sufficient.
     fn cap_for_all(&self, fabric: &Fabric, cap: u32) -> Option<u32> {
         let parts: Vec<_> = self.pick(self.count).into_iter().map(|pick| pick.part).collect();
         let samplers = hosts::locate(&hosts::parse_list(&hosts::fold(&parts)).ok()?, &[], fabric).ok()?;
@@ -257,8 +259,8 @@ impl Candidates {
     }
 }
 
-/// Returns the links between all leaves, and the largest number. An unreachable leaf counts as one
-/// link more than the farthest reachable one.
+/// Returns the number of links between all pairs of leaves, and the largest of these numbers. An
+/// unreachable leaf counts as one link more than the farthest reachable one.
 fn distances(graph: &Graph, leaves: &[DeviceId]) -> (Vec<Vec<u16>>, u16) {
     let from = |leaf: &DeviceId| -> Vec<u16> {
         let hops = graph.hops_from([*leaf]);
@@ -271,8 +273,8 @@ fn distances(graph: &Graph, leaves: &[DeviceId]) -> (Vec<Vec<u16>>, u16) {
     (hops, farthest)
 }
 
-/// Returns whether a host list can name this host and no other. Hosts without a configured node
-/// description share the name of their HCA model.
+/// Returns whether this name selects exactly one host in a host list. Hosts without a configured
+/// node description share the name of their HCA model.
 fn is_namable(host: &str, devices: &[DeviceId], fabric: &Fabric) -> bool {
     let alone = hosts::parse_list(host).is_ok_and(|list| matches!(&list[..], [only] if only.host == host && only.ca.is_none()));
     let key = |id: &DeviceId| {

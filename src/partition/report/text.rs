@@ -12,7 +12,7 @@ use crate::partition::Reason;
 use crate::topology::RemarkKind;
 use crate::types::Printable;
 
-/// The facts of a plan as text, by its [`Display`](fmt::Display).
+/// The facts of a plan. [`Display`](fmt::Display) writes them as text.
 #[derive(Clone, Copy, Debug)]
 pub struct Report<'a> {
     /// Name of the net file.

@@ -1,4 +1,4 @@
-//! Marks of axes and their labels; values with their units.
+//! Computes the marks of axes and their labels, and formats values with their units.
 
 use ibnet_analysis::heat::range::{ColorRange, Origin};
 use ibnet_analysis::metric::Unit;
@@ -45,7 +45,7 @@ pub fn nanos(ns: f64) -> String {
     quantity(ns, Unit::Nanoseconds)
 }
 
-/// The form of values of about the same size.
+/// Unit and digits for values of about the same size.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Scale {
     /// Factor from the unit of the metric to the displayed unit.
@@ -66,7 +66,8 @@ impl Scale {
             Unit::TicksPerSecond => &[(1.0, "ticks/s")],
             Unit::PerSecond => &[(1.0, "/s")],
         };
-        // Zero has the unit of the metric. A little rounding is not a reason for a smaller unit.
+        // Zero has the unit of the metric. A value that is only slightly below a unit, because of
+        // rounding, still gets this unit.
         let (size, unit) = if most == 0.0 {
             units.iter().find(|(size, _)| *size <= 1.0)
         } else {
@@ -113,7 +114,7 @@ pub fn color_marks(range: &ColorRange, unit: Unit, most: usize) -> Vec<(f64, Str
     let (first, last) = (range.low.log10().ceil() as i32, range.high.log10().floor() as i32);
     let step = ((last - first) / most.max(1) as i32 + 1).max(1) as usize;
     let decades: Vec<f64> = (first..=last).step_by(step).map(|decade| 10_f64.powi(decade)).collect();
-    // Less than a decade: the ends are the marks.
+    // If the range is shorter than a decade, the marks are its ends.
     let marks = if decades.len() > 1 { decades } else { vec![range.low, range.high] };
     [0.0].into_iter().chain(marks).map(|mark| (mark, quantity(mark, unit))).collect()
 }
@@ -163,7 +164,7 @@ pub fn times(zone: &Zone, from: u64, to: u64, most: usize) -> Vec<(u64, String)>
     } else {
         "%H:%M"
     };
-    // The marks are round in local time, so the offset of the zone is added.
+    // The marks are at round local times, so the offset of the zone is added.
     let offset = zone.zoned(from).map_or(0, |zoned| i128::from(zoned.offset().seconds()) * i128::from(SECOND));
     let first = (i128::from(from) + offset).div_euclid(i128::from(step)) * i128::from(step) - offset;
     let marks = (0..).map(|mark: i128| first + mark * i128::from(step)).take_while(|mark| *mark <= i128::from(to));

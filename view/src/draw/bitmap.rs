@@ -1,4 +1,5 @@
-//! Pixels: the shapes of plotters in memory, with the texts of [`font`], and their file format.
+//! Draws the shapes of plotters and the texts of [`font`] as pixels in memory, and encodes them as
+//! PNG.
 
 use std::convert::Infallible;
 

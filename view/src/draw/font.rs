@@ -1,7 +1,7 @@
 //! The font of all pictures: DejaVu Sans from the crate `dejavu`.
 //!
-//! Pictures are equal on all machines, even on those without fonts. A size is the height of a line
-//! in pixels: from the highest ascender to the lowest descender.
+//! Pictures are equal on all machines, even on those without fonts. The size of a font is the
+//! height of a line in pixels, from the top of the highest letter to the bottom of the lowest one.
 
 use std::sync::LazyLock;
 
@@ -10,10 +10,10 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 static FONT: LazyLock<Option<FontRef<'static>>> = LazyLock::new(|| FontRef::try_from_slice(dejavu::sans::regular()).ok());
 
-/// Height of a capital letter as a part of the line height.
+/// Height of a capital letter as a share of the line height.
 const CAPITAL: f32 = 0.626;
 
-/// Part of the line height above the baseline.
+/// Share of the line height that is above the baseline.
 const ASCENT: f32 = 0.797;
 
 /// Height of a line as a multiple of the `font-size` of CSS.
@@ -28,8 +28,8 @@ pub fn width(text: &str, size: u32) -> f64 {
     f64::from(layout(text, f64::from(size)).1)
 }
 
-/// Returns the glyphs of a text and its width. Positions are fractions of pixels: rounded positions
-/// would make the spaces between letters uneven.
+/// Returns the glyphs of a text and its width. Positions are not rounded to pixels. Rounded
+/// positions make the spaces between letters uneven.
 fn layout(text: &str, size: f64) -> (Vec<Glyph>, f32) {
     let Some(font) = font(size) else { return (Vec::new(), 0.0) };
     let (mut at, mut before): (f32, Option<GlyphId>) = (0.0, None);
@@ -45,11 +45,11 @@ fn layout(text: &str, size: f64) -> (Vec<Glyph>, f32) {
     (glyphs, at)
 }
 
-/// Returns the distance of the baseline below the anchor point.
+/// Returns the distance from the anchor point down to the baseline.
 pub(super) fn baseline(size: f64, anchor: &Pos) -> f64 {
     size * f64::from(match anchor.v_pos {
         VPos::Top => ASCENT,
-        // Digits and capital letters are centred, not the line.
+        // Capital letters and digits are centred at the anchor point, not the whole line.
         VPos::Center => CAPITAL / 2.0,
         VPos::Bottom => ASCENT - 1.0,
     })
@@ -87,7 +87,7 @@ mod tests {
         assert!((width("iiii", 12) - 4.0 * width("i", 12)).abs() < 1e-3 && width("W", 12) > 2.0 * width("i", 12));
     }
 
-    /// Equal letters have equal distances within a pixel, at all sizes.
+    /// At all sizes, the distances between equal letters differ by less than a pixel.
     #[test]
     fn letters_have_even_distances() {
         for size in 9..=20 {

@@ -1,8 +1,9 @@
 //! Writes picture files, PNG or SVG.
 //!
-//! A picture draws the shapes of the crate plotters. [`svg`] writes them with the canvas that all
-//! pictures of the project use. [`bitmap`] draws them as pixels. [`font`] has the letters of both.
-//! A large area of cells is drawn as an image, which is one element of an SVG.
+//! A picture consists of shapes of the crate plotters. [`svg`] writes these shapes as vector
+//! graphics, with the canvas that all pictures of the project use. [`bitmap`] draws them as pixels.
+//! Both formats use the letters of [`font`]. A large area of cells is drawn as one image. So it is
+//! a single element in an SVG.
 
 use std::path::Path;
 
@@ -54,7 +55,7 @@ pub struct Image {
     pub rgb: Vec<u8>,
 }
 
-/// A picture that could not be drawn.
+/// Error for a picture that cannot be drawn.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("cannot draw the picture: {why}")]
 #[diagnostic(help("give fewer ports with --nodes or a shorter time with --from and --to"))]
@@ -113,12 +114,14 @@ fn failed(error: impl std::fmt::Display) -> DrawError {
     DrawError { why: error.to_string() }
 }
 
-/// Returns the font. A line of it is `size` pixels high; capital letters are 0.63 of that.
+/// Returns the font. A line of text is `size` pixels high. The height of a capital letter is 0.63
+/// of this height.
 pub fn font(size: u32) -> FontDesc<'static> {
     FontDesc::new(FontFamily::SansSerif, f64::from(size), FontStyle::Normal)
 }
 
-/// Writes a text with control characters escaped. `at` is the point of the text that `h` and `v` select.
+/// Writes a text with control characters escaped. `h` and `v` select a point of the text, such as
+/// its left end. This point is drawn at `at`.
 ///
 /// # Errors
 /// Returns the errors of the backend.

@@ -1,5 +1,5 @@
-//! The palette viridis. Colour-blind readers can distinguish its colours. Its lightness increases
-//! monotonically, so a greyscale print is readable too.
+//! The palette viridis. Colour-blind readers can distinguish its colours. Each colour is lighter
+//! than the one before, so a greyscale print is readable too.
 
 /// Red, green and blue.
 pub type Rgb = (u8, u8, u8);
@@ -19,8 +19,8 @@ const VIRIDIS: [Rgb; 11] = [
     (0xfd, 0xe7, 0x25),
 ];
 
-/// Returns the colour of a share of the range, 0 to 1. Values outside get the colour of the nearer
-/// end.
+/// Returns the colour of a share of the range, 0 to 1. Values outside this range get the colour of
+/// the nearer end.
 pub fn color(share: f64) -> Rgb {
     let last = VIRIDIS.len() - 1;
     // NaN becomes 0.

@@ -1,4 +1,5 @@
-//! Vector graphics: the shapes of plotters as elements of [`Canvas`], which escapes all texts.
+//! Writes vector graphics. The shapes of plotters become elements of [`Canvas`], which escapes all
+//! texts.
 
 use std::convert::Infallible;
 
@@ -23,7 +24,7 @@ impl<'a> SvgBackend<'a> {
         Self { canvas, size }
     }
 
-    /// Writes an element with a colour, which fills the shape or draws its outline.
+    /// Writes an element in a colour. The colour fills the shape or draws its outline.
     fn shape<S: BackendStyle>(&mut self, name: &str, place: &[(&str, &str)], style: &S, fill: bool) {
         let BackendColor { rgb, alpha } = style.color();
         if alpha <= 0.0 {
@@ -54,7 +55,7 @@ fn int(value: i32) -> String {
     value.to_string()
 }
 
-/// Returns the middle of a pixel: a line of one pixel width is sharp there.
+/// Returns the middle of a pixel. A line of one pixel width is sharp at this position.
 fn middle(value: i32) -> String {
     format!("{value}.5")
 }
@@ -137,7 +138,7 @@ impl DrawingBackend for SvgBackend<'_> {
     }
 
     fn blit_bitmap(&mut self, (x, y): BackendCoord, size: (u32, u32), rgb: &[u8]) -> Done {
-        // Encoding into memory fails only for an empty image, which shows nothing.
+        // Encoding into memory fails only for an empty image. Such an image is not drawn.
         let Ok(file) = bitmap::encode(size, rgb) else { return Ok(()) };
         let data = format!("data:image/png;base64,{}", STANDARD.encode(file));
         let place = [("x", int(x)), ("y", int(y)), ("width", size.0.to_string()), ("height", size.1.to_string())];

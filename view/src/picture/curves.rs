@@ -1,4 +1,4 @@
-//! Curves that can be told apart by colour and by dash, in frames with two axes.
+//! Curves in frames with two axes. Curves differ in colour and in dash.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -95,7 +95,8 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Returns the pixel of a point. Points beyond an end are at that end.
+    /// Returns the pixel of a point. If a point is beyond an end of an axis, returns a pixel at
+    /// this end.
     pub(super) fn pixel(&self, x: f64, y: f64) -> (i32, i32) {
         let part = |share: f64, length: i32| (share.clamp(0.0, 1.0) * f64::from(length)).round() as i32;
         let span = (self.x.1 - self.x.0).max(f64::MIN_POSITIVE);
@@ -131,7 +132,7 @@ impl Frame {
     }
 }
 
-/// Formats a duration for a mark: without a unit if it is 0.
+/// Formats a duration for a mark. A duration of 0 has no unit.
 pub(super) fn duration(ns: f64) -> String {
     if ns == 0.0 { "0".to_owned() } else { axis::nanos(ns) }
 }
@@ -191,7 +192,7 @@ mod tests {
     fn dashes_cover_a_line_with_gaps() {
         assert_eq!(dashes(&[(0, 0), (5, 0)], &[]), [[(0, 0), (5, 0)]]);
         assert_eq!(dashes(&[(0, 0), (20, 0)], &[9.0, 4.0]), [[(0, 0), (9, 0)], [(13, 0), (20, 0)]]);
-        // A dash continues at a corner.
+        // A dash continues around a corner.
         assert_eq!(dashes(&[(0, 0), (5, 0), (5, 10)], &[9.0, 4.0]), [vec![(0, 0), (5, 0), (5, 4)], vec![(5, 8), (5, 10)]]);
     }
 

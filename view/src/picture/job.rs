@@ -1,4 +1,4 @@
-//! Jobs over time: the traffic of one job, or that of all jobs.
+//! Pictures of jobs over time: the traffic of one job, or the traffic of all jobs.
 
 use ibnet_analysis::job::Job;
 use ibnet_analysis::job::all::JobsTraffic;
@@ -8,7 +8,7 @@ use ibnet_analysis::when::Zone;
 use super::timeline::{Panel, Series, Timeline, largest};
 use crate::draw::palette;
 
-/// Colour of the traffic without a job, and of the total.
+/// Colour of the traffic without a job. [`TOTAL`] is the colour of the total.
 const NO_JOB: palette::Rgb = (160, 160, 160);
 const TOTAL: palette::Rgb = (0, 0, 0);
 
@@ -19,7 +19,7 @@ pub fn of_job(job: &Job, title: &str, zone: &Zone) -> Timeline {
     let step_ns = job.step_ns.max(1);
     let place = |ts: u64| ((ts - start_ns) / step_ns) as usize;
     let steps = job.steps.last().map_or(0, |step| place(step.ts) + 1);
-    // Steps without records are left out of a job.
+    // A job has no entries for steps without records. So the values are spread over all steps.
     let all = |values: &mut dyn Iterator<Item = Option<f64>>| {
         let mut spread = vec![None; steps];
         job.steps.iter().zip(values).for_each(|(step, value)| spread[place(step.ts)] = value);

@@ -1,6 +1,6 @@
-//! Latency: the density of the values and their cumulative share, for each grouping.
+//! Pictures of latencies. For each grouping, they show the density of the values and their
+//! cumulative share.
 
-use ibnet::types::Printable;
 use ibnet_analysis::latency::bins::Bins;
 use ibnet_analysis::latency::compare::{self, Recording};
 use ibnet_analysis::latency::distribution::Distribution;
@@ -53,8 +53,9 @@ const HEIGHT: i32 = 210;
 const ROW: i32 = HEIGHT + 58;
 
 impl LatencyPicture {
-    /// Lays out one recording: all values and the least round trips, then a row for each grouping
-    /// with several groups. `when` is the time range with the time zone.
+    /// Lays out the picture of one recording. The first row has all values and the shortest
+    /// round-trip times. Then each grouping with several groups has a row. `when` is the time range
+    /// with the time zone.
     pub fn of(latencies: &Latencies, bins: Bins, when: &str) -> Self {
         let report = latencies.modes(bins);
         let all = || Curve::new("all", &latencies.all, Style::ALL);
@@ -77,7 +78,8 @@ impl LatencyPicture {
         Self::new("latency: round-trip times of MADs", when, bins, panels)
     }
 
-    /// Lays out several recordings: all values, then a row for each device kind.
+    /// Lays out the picture of several recordings. The first row has all values. Then each device
+    /// kind has a row.
     pub fn compared(recordings: &[Recording], bins: Bins, when: &str) -> Self {
         let kinds = compare::groups(recordings, Some(By::Kind));
         let groups = compare::groups(recordings, None).into_iter().chain(if kinds.len() > 1 { kinds } else { Vec::new() });
@@ -120,7 +122,7 @@ impl LatencyPicture {
         Self { title: title.to_owned(), subtitle: format!("{when}{beyond}"), bins, width, range, panels }
     }
 
-    /// Returns the marks of the time axis: round times.
+    /// Returns the marks of the time axis. They are at round times.
     fn marks(&self) -> Vec<(f64, String)> {
         let (from, to) = self.range;
         if let Bins::Fixed { .. } = self.bins {
@@ -148,7 +150,7 @@ impl LatencyPicture {
     fn cumulative(&self, curve: &Curve, frame: &Frame) -> Vec<(i32, i32)> {
         let all = curve.values.cumulative().into_iter().map(|(ns, share)| (self.bins.position(ns), share));
         let mut points: Vec<_> = all.take_while(|(at, _)| *at <= self.range.1).map(|(at, share)| frame.pixel(at, share)).collect();
-        // Several values share a pixel.
+        // Several values can have the same pixel.
         points.dedup();
         points
     }
@@ -156,7 +158,7 @@ impl LatencyPicture {
     fn draw_panel<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, panel: &Panel, top: i32) -> Drawn<DB> {
         let densities = panel.curves.iter().flat_map(|curve| self.bins.of(&curve.values, self.width));
         let highest = densities.map(|bin| bin.density).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
-        // The highest bar does not touch the frame.
+        // The frame is higher than the highest bar, so they do not touch.
         let frame = Frame { at: (LEFT, top), size: (PLOT, HEIGHT), x: self.range, top: 1.08 * highest };
         let right = Frame { at: (LEFT + PLOT + BETWEEN, top), top: 1.0, ..frame.clone() };
         let marks = self.marks();
@@ -185,10 +187,11 @@ impl LatencyPicture {
 
 impl Panel {
     fn new(name: &str) -> Self {
-        Self { name: Printable(name).to_string(), curves: Vec::new(), more: 0, modes: Vec::new() }
+        Self { name: name.to_owned(), curves: Vec::new(), more: 0, modes: Vec::new() }
     }
 
-    /// Adds a curve for each group with values, as many as there are styles.
+    /// Adds a curve for each group with values. The number of curves is at most the number of
+    /// styles.
     fn add<'a>(&mut self, groups: impl Iterator<Item = (&'a str, &'a Distribution)>) {
         let groups: Vec<_> = groups.filter(|(_, values)| !values.is_empty()).collect();
         self.more = groups.len().saturating_sub(STYLES);
@@ -199,7 +202,7 @@ impl Panel {
 
 impl Curve {
     fn new(name: &str, values: &Distribution, style: Style) -> Self {
-        Self { name: Printable(name).to_string(), values: values.clone(), style }
+        Self { name: name.to_owned(), values: values.clone(), style }
     }
 }
 
@@ -207,6 +210,10 @@ impl Drawing for LatencyPicture {
     fn size(&self) -> (u32, u32) {
         let height = TOP + ROW * self.panels.len() as i32;
         ((LEFT + 2 * PLOT + BETWEEN + LEGEND) as u32, height as u32)
+    }
+
+    fn title(&self) -> String {
+        self.title.clone()
     }
 
     fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Drawn<DB> {

@@ -1,6 +1,8 @@
-//! Sweeps: durations over time by sampler, their distribution, and that of compound queries.
+//! Pictures of sweeps: the durations over time by sampler, the distribution of the durations, and
+//! the distribution of compound queries.
 
-use ibnet::types::Printable;
+use std::cmp::Reverse;
+
 use ibnet_analysis::latency::bins::Bins;
 use ibnet_analysis::latency::distribution::Distribution;
 use ibnet_analysis::sweeps::SweepReport;
@@ -18,6 +20,7 @@ use crate::draw::{self, Drawing, Drawn, axis};
 pub struct SweepPicture {
     subtitle: String,
     zone: Zone,
+    /// Durations of up to [`STYLES`] samplers.
     courses: Vec<(String, Course)>,
     /// Number of samplers without a curve.
     more: usize,
@@ -35,6 +38,8 @@ struct Panel {
     curves: Vec<(String, Distribution, Style)>,
 }
 
+const TITLE: &str = "sweeps: durations and compound queries";
+
 const LEFT: i32 = 68;
 const PLOT: i32 = 370;
 const BETWEEN: i32 = 170;
@@ -47,8 +52,14 @@ impl SweepPicture {
     /// Lays out the durations over time, and below them the cumulative shares. `when` is the time
     /// range with the time zone.
     pub fn new(report: &SweepReport, zone: Zone, when: &str) -> Self {
-        let named = report.rows.iter().map(|row| Printable(&report.name(row)).to_string());
-        let courses: Vec<_> = named.zip(report.courses.iter().cloned()).take(STYLES).collect();
+        let mut courses: Vec<_> = report.rows.iter().map(|row| report.name(row)).zip(report.courses.iter().cloned()).collect();
+        let more = courses.len().saturating_sub(STYLES);
+        if more > 0 {
+            // The samplers with the longest sweeps, in the order of their names.
+            courses.sort_by_key(|(_, course)| Reverse(course.steps().map(|(_, step)| step.max).max()));
+            courses.truncate(STYLES);
+            courses.sort_by(|a, b| a.0.cmp(&b.0));
+        }
         let steps = || courses.iter().flat_map(|(_, course)| course.steps());
         let times = || steps().map(|(ts, _)| ts);
         let longest = steps().map(|(_, step)| step.max).max().unwrap_or(1) as f64;
@@ -56,11 +67,11 @@ impl SweepPicture {
         let parts = [("sweep", &report.sweep), ("decode", &report.decode), ("total", &report.total)];
         let sweeps = parts.into_iter().enumerate().map(|(index, (name, values))| (name.to_owned(), values.clone(), Style::nth(index)));
         let kinds = report.compound.iter().enumerate();
-        let queries = kinds.map(|(index, (kind, values))| (Printable(kind).to_string(), values.clone(), Style::nth(index)));
+        let queries = kinds.map(|(index, (kind, values))| ((*kind).to_owned(), values.clone(), Style::nth(index)));
         Self {
             subtitle: format!("{when}; {} samplers", report.rows.len()),
             zone,
-            more: report.rows.len() - courses.len(),
+            more,
             courses,
             span: (from, to.max(from + 1)),
             longest,
@@ -73,12 +84,14 @@ impl SweepPicture {
 
     fn draw_courses<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Drawn<DB> {
         let (from, to) = self.span;
-        // Seconds since the start, because nanoseconds since 1970 lose digits.
+        // The unit is seconds since the start, because nanoseconds since 1970 lose digits in an
+        // `f64`.
         let seconds = |ts: u64| ts.saturating_sub(from) as f64 / 1e9;
         let frame = Frame { at: (LEFT, TOP), size: (2 * PLOT + BETWEEN, HEIGHT), x: (0.0, seconds(to)), top: 1.08 * self.longest };
         let times: Vec<_> = axis::times(&self.zone, from, to, 8).into_iter().map(|(ts, text)| (seconds(ts), text)).collect();
         let marks: Vec<_> = axis::marks(0.0, frame.top, 5).into_iter().map(|ns| (ns, curves::duration(ns))).collect();
-        frame.draw(area, "duration of sweeps by sampler", &times, &marks)?;
+        let which = if self.more > 0 { "duration of sweeps by sampler: the longest ones" } else { "duration of sweeps by sampler" };
+        frame.draw(area, which, &times, &marks)?;
         for (index, (_, course)) in self.courses.iter().enumerate() {
             let points: Vec<_> = course.steps().map(|(ts, step)| frame.pixel(seconds(ts), step.max as f64)).collect();
             curves::curve(area, &points, Style::nth(index))?;
@@ -112,9 +125,13 @@ impl Drawing for SweepPicture {
         ((LEFT + 2 * PLOT + BETWEEN + LEGEND) as u32, (TOP + 2 * ROW) as u32)
     }
 
+    fn title(&self) -> String {
+        TITLE.to_owned()
+    }
+
     fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Drawn<DB> {
         area.fill(&WHITE)?;
-        draw::write(area, "sweeps: durations and compound queries", 20, (12, 10), (HPos::Left, VPos::Top), &BLACK)?;
+        draw::write(area, TITLE, 20, (12, 10), (HPos::Left, VPos::Top), &BLACK)?;
         draw::write(area, &self.subtitle, 13, (12, 36), (HPos::Left, VPos::Top), &GREY)?;
         self.draw_courses(area)?;
         for (panel, left) in self.panels.iter().zip([LEFT, LEFT + PLOT + BETWEEN]).filter(|(panel, _)| !panel.curves.is_empty()) {

@@ -11,7 +11,8 @@ use plotters::style::text_anchor::{HPos, VPos};
 use crate::draw::axis::Scale;
 use crate::draw::{self, Drawing, Drawn, axis, font, palette};
 
-/// Width of the picture and of the panels, height of a panel, and the places of both, in pixels.
+/// Width of the picture in pixels. The next constants are the positions and sizes of the panels in
+/// pixels.
 const PAGE: i32 = 1180;
 const LEFT: i32 = 84;
 const PLOT: i32 = 800;
@@ -46,7 +47,7 @@ pub(super) struct Panel {
     pub(super) unit: Unit,
     /// Value at the upper end; `None` for a round number above the largest value.
     pub(super) most: Option<f64>,
-    /// Series on each other, the first one at the bottom.
+    /// Series that are stacked on each other. The first one is at the bottom.
     pub(super) stacked: Vec<Series>,
     /// Series as curves.
     pub(super) curves: Vec<Series>,
@@ -66,8 +67,8 @@ pub struct Timeline {
     pub(super) panels: Vec<Panel>,
 }
 
-/// Returns the series with the largest sums, the others as one series, in the colours of curves.
-/// The order is kept.
+/// Returns the series with the largest sums. All other series become one series. The order of the
+/// series does not change.
 pub(super) fn largest(series: Vec<(String, Vec<Option<f64>>)>, what: &str) -> Vec<Series> {
     let most = if series.len() > COLORS { COLORS - 1 } else { COLORS };
     let mut rest = series;
@@ -189,7 +190,7 @@ impl Timeline {
 /// Escapes a name and shortens it to a width in pixels.
 fn fitting(name: &str, size: u32, width: i32) -> String {
     const LEAST: usize = 8;
-    // No picture has room for more.
+    // No picture has space for more characters.
     const MOST: usize = 300;
     let fits = |text: &String| font::width(text, size) <= f64::from(width);
     let most = Printable(name).to_string().chars().count().clamp(LEAST, MOST);

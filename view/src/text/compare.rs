@@ -53,7 +53,7 @@ fn add_group(table: &mut comfy_table::Table, recordings: &[Recording], group: &C
     }
 }
 
-/// Formats a shift, its share of the first median, and the distance.
+/// Formats a shift, the shift as a share of the first median, and the distance.
 fn shifted(shift: Option<Shift>, median_ns: u64) -> [String; 3] {
     let Some(Shift { median_ns: shift, distance }) = shift else { return Default::default() };
     let sign = if shift < 0.0 { "-" } else { "+" };

@@ -1,4 +1,5 @@
-//! Report on devices that do not answer, and table of link faults and error counters.
+//! Writes the report on devices that do not answer, and the table of link faults and error
+//! counters.
 
 use std::fmt::Write;
 
@@ -116,7 +117,7 @@ fn notes(errors: &Errors<'_>) -> Vec<String> {
     notes
 }
 
-/// Returns the lines of a port: the first with its link, and one for each counter.
+/// Returns the lines of a port. The first line has its link. Each counter has a line.
 fn rows(port: &FaultyPort<'_>) -> Vec<[String; 8]> {
     let summary = port.summary;
     let mut counters: Vec<[String; 4]> = counters(port);
@@ -136,7 +137,7 @@ fn rows(port: &FaultyPort<'_>) -> Vec<[String; 8]> {
     rows.collect()
 }
 
-/// Returns width and speed of the link, its faster rate of earlier, and the number of times that it
+/// Returns width and speed of the link, its earlier rate if that was faster, and how often the link
 /// was down.
 fn link(port: &FaultyPort<'_>) -> String {
     let summary = port.summary;
@@ -162,7 +163,8 @@ fn counters(port: &FaultyPort<'_>) -> Vec<[String; 4]> {
     port.changes().map(cells).collect()
 }
 
-/// Formats a number of events per time, in the shortest unit of time with at least one event.
+/// Formats a rate of events. The unit of time is the shortest one in which at least one event
+/// occurs.
 fn rate(events: u64, seconds: f64) -> String {
     if seconds <= 0.0 {
         return String::new();

@@ -1,4 +1,4 @@
-//! Table of round-trip times, with their modes and causes.
+//! Writes the table of round-trip times, and the modes with their causes.
 
 use ibnet::types::Printable;
 use ibnet_analysis::latency::bins::Bins;
@@ -81,7 +81,7 @@ fn modes(latencies: &Latencies, bins: Bins) -> String {
 
 /// Formats the share of a mode, and the groups with most of its values.
 fn members(latencies: &Latencies, mode: Mode, by: Option<By>, has_share: bool) -> String {
-    /// Smallest share of a group that is named beside the largest one.
+    /// A group is named in addition to the largest one if it has at least this share of the values.
     const SMALL: f64 = 0.2;
     let mut parts = Vec::new();
     if let Some(by) = by {
@@ -95,7 +95,7 @@ fn members(latencies: &Latencies, mode: Mode, by: Option<By>, has_share: bool) -
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
 }
 
-/// Describes where the values come from.
+/// Describes the sources of the values.
 pub(super) fn sources(latencies: &Latencies) -> String {
     let mean = "means over the MADs of a port in a slot";
     let values = match (latencies.source, latencies.device_source) {

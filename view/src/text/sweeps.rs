@@ -1,4 +1,4 @@
-//! Durations of sweeps and compound queries, completeness and lost records.
+//! Writes the durations of sweeps and compound queries, the completeness, and the lost records.
 
 use ibnet::types::Printable;
 use ibnet_analysis::latency::distribution::Distribution;
@@ -10,7 +10,7 @@ use crate::draw::axis::nanos;
 /// Largest number of samplers in the table.
 const MOST_SAMPLERS: usize = 100;
 
-/// Writes a table of the samplers, of the durations of sweeps, and of the compound queries.
+/// Writes three tables: the samplers, the durations of sweeps, and the compound queries.
 pub fn report(report: &SweepReport) -> String {
     let mut text = samplers(report) + "\n\n";
     let mut table = table::new();
@@ -28,7 +28,7 @@ pub fn report(report: &SweepReport) -> String {
     let mut all = Distribution::default();
     for (kind, values) in &report.compound {
         all.merge(values);
-        table.add_row(duration(&Printable(kind).to_string(), values));
+        table.add_row(duration(kind, values));
     }
     if report.compound.len() > 1 {
         table.add_row(duration("all", &all));
@@ -40,7 +40,7 @@ pub fn report(report: &SweepReport) -> String {
 const NOTE: &str = "\
 Sweep: from the start of a slot to its last reply or expiry. Decode: time spent on decoding
 afterwards. Total: both. Compound query: all MADs of a port in a slot, one after the other.
-Complete: share of the ports that answered, in the slots that ran.
+Complete: share of the ports with an active link that answered, in the slots that ran.
 ";
 
 fn samplers(report: &SweepReport) -> String {

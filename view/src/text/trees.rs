@@ -1,4 +1,4 @@
-//! Report on congestion trees.
+//! Writes the report on congestion trees.
 
 use std::fmt::{self, Write};
 
@@ -65,8 +65,9 @@ fn write_tree(text: &mut String, found: &Trees, number: usize, tree: &Tree, row:
     writeln!(text, "\n{}", table::to_text(table, &[2, 3, 4]))
 }
 
-/// Adds the ports that wait for `next`. Switch ports come first, those with the longest blocked
-/// time first, each followed by the ports that wait for it. All hosts are then in one line.
+/// Adds the ports that wait for `next`. Switch ports come first, the one with the longest blocked
+/// time at the top. Each switch port is followed by the ports that wait for it. After the switch
+/// ports, one line names all hosts.
 fn add_rows(table: &mut comfy_table::Table, found: &Trees, tree: &Tree, next: PortKey, depth: usize) {
     let waiting = tree.branches.iter().filter(|(_, branch)| branch.next == next);
     let (mut hosts, mut ports): (Vec<_>, Vec<_>) = waiting.partition(|(key, _)| found.is_host(**key));

@@ -47,8 +47,9 @@ impl JobList {
         Ok(list)
     }
 
-    /// Splits an interval of a host by the jobs that ran in it. Returns the owner of each part, and
-    /// the share of the part that belongs to the owner.
+    /// Splits an interval of a host at the starts and ends of its jobs. Returns each part with its
+    /// owner and the share of the part that belongs to this owner. If several jobs ran at the same
+    /// time, each owns an equal share.
     pub(super) fn split(&self, host: &str, interval: Interval) -> Vec<(Owner, Interval, f64)> {
         let none = vec![(None, interval, 1.0)];
         let Some(all) = self.by_host.get(&host.to_lowercase()) else { return none };

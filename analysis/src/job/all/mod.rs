@@ -1,8 +1,10 @@
-//! The traffic of all jobs of a time range: by job, without a job, and into certain nodes.
+//! Computes the traffic in a time range: the traffic of each job, the traffic without a job, and
+//! the traffic into selected nodes.
 //!
-//! A record counts for the jobs that ran on its host. Its rates hold for the whole interval of the
-//! record, so a job gets the part of the interval in which it ran. If several jobs ran on a host at
-//! the same time, each gets an equal part: port counters do not know jobs.
+//! A record counts for the jobs that ran on its host. The rates of a record hold for its whole
+//! interval. A job gets the traffic of the part of the interval in which it ran. If several jobs
+//! ran on a host at the same time, each gets an equal part, because port counters do not
+//! distinguish jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +27,8 @@ use crate::job::HCA_PORTS;
 use crate::ports::{PortKey, PortName};
 use crate::record::{Port, Record, Type};
 
-/// Possible lengths of a bin in seconds, unless it is given; each divides the next.
+/// Possible lengths of a bin in seconds, if no length is given. Each length is a multiple of the
+/// one before.
 const BINS_S: [u64; 12] = [1, 2, 10, 20, 60, 120, 600, 1200, 3600, 7200, 21_600, 86_400];
 
 /// Largest number of bins, if their length is not given.
@@ -63,7 +66,7 @@ struct PortTraffic {
 /// Traffic within a part of a bin.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Flow {
-    /// Octets; `None` without a rate.
+    /// Transmitted octets. `None` if the records have no rate.
     xmit: Option<f64>,
     rcv: Option<f64>,
     /// Time for which the port was blocked, in seconds.
@@ -83,7 +86,7 @@ impl Flow {
         add(&mut self.blocked, other.blocked);
     }
 
-    /// Returns the traffic from the other end of the link.
+    /// Returns the traffic as the other end of the link sees it.
     const fn reversed(self) -> Self {
         Self { xmit: self.rcv, rcv: self.xmit, blocked: None }
     }
@@ -95,7 +98,8 @@ impl Flow {
 }
 
 impl AllJobs {
-    /// Creates an empty state. Without `bin_ns` the bins get longer with the recording.
+    /// Creates an empty state. If `bin_ns` is `None`, the bins become longer if the recording is
+    /// long.
     pub fn new(list: JobList, bin_ns: Option<u64>) -> Self {
         let list = Arc::new(list);
         let (bin_ns, is_fixed) = (bin_ns.unwrap_or(SECOND).max(1), bin_ns.is_some());
@@ -220,10 +224,12 @@ struct HostPort<'a> {
 }
 
 impl AllJobs {
-    /// Returns the traffic. `into` selects the nodes whose received data is returned by port.
+    /// Returns the traffic. `into` selects the nodes for which the received data of each port is
+    /// returned.
     ///
     /// # Errors
-    /// Returns an error without records, or if the given bins are too many.
+    /// Returns an error if there are no records, or if the given bin length results in too many
+    /// bins.
     pub fn finish(self, into: Option<&Hosts>) -> Result<JobsTraffic, AnalysisError> {
         let Some((from, to)) = self.span else {
             let help = "give the files of all samplers, and check --from and --to".to_owned();
@@ -239,7 +245,7 @@ impl AllJobs {
         let all_ports = self.ports.into_iter().collect();
         let ports = host_ports(&all_ports);
         let index = |bin: u64| (bin - first) as usize;
-        // The first and the last bin may be covered in part.
+        // The records may cover only a part of the first and of the last bin.
         let seconds = |index: usize| {
             let start = (first + index as u64) * bin_ns;
             Interval::new(start, start.saturating_add(bin_ns))
@@ -250,7 +256,7 @@ impl AllJobs {
             octets.into_iter().enumerate().map(|(index, octets)| Some(octets? * 8.0 / 1e9 / seconds(index))).collect()
         };
         let mut all = vec![None; bins];
-        // The last one is the traffic without a job.
+        // The last builder is for the traffic without a job.
         let mut builders: Vec<Builder> = (0..=self.list.jobs.len()).map(|_| Builder::new(bins)).collect();
         let place = |owner: Owner| owner.map_or(self.list.jobs.len(), |job| job as usize);
         for port in &ports {
@@ -285,8 +291,8 @@ impl AllJobs {
     }
 }
 
-/// Returns the ports of all hosts. Values that the HCA does not have are those of the switch port at
-/// the other end.
+/// Returns the ports of all hosts. If the HCA lacks a value, the value of the switch port at the
+/// other end is used.
 fn host_ports(all: &BTreeMap<PortKey, PortTraffic>) -> Vec<HostPort<'_>> {
     let mut ports = Vec::new();
     let switches: BTreeSet<_> = all.iter().filter(|(_, port)| port.kind == Some(NodeKind::Switch)).map(|((guid, _), _)| *guid).collect();

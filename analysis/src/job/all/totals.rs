@@ -1,4 +1,5 @@
-//! The results: the traffic of each job, without a job, and into certain nodes.
+//! The results: the traffic of each job, the traffic without a job, and the traffic into selected
+//! nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,16 +20,16 @@ pub struct JobsTraffic {
     pub bin_ns: u64,
     /// Number of bins.
     pub bins: usize,
-    /// Jobs with records, those that injected most first. The last one is the traffic without a
-    /// job.
+    /// Jobs with records. The job that injected most comes first. The last entry is the traffic
+    /// without a job.
     pub jobs: Vec<JobTotal>,
     /// Data rate that all hosts injected, in Gb/s; `None` for a bin without records.
     pub total: Vec<Option<f64>>,
-    /// Data rates into the selected nodes, by switch port, in Gb/s; the largest first.
+    /// Data rates from the switch ports into the selected nodes, in Gb/s. The largest comes first.
     pub into: Vec<PortRate>,
 }
 
-/// Traffic of one job in its time.
+/// Traffic of one job while it ran.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct JobTotal {
     /// Job ID; null for the traffic without a job.
@@ -75,7 +76,7 @@ impl Row for JobTotal {
     ];
 }
 
-/// Traffic of a host in the time of a job.
+/// Traffic of a host while the job ran.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct NodeTotal {
     /// Name of the host.
@@ -126,7 +127,8 @@ impl Builder {
         self.node(host).ports += 1;
     }
 
-    /// Returns the results; without `window`, those of the traffic without a job.
+    /// Returns the results of the job with this `window`. Without `window`, returns the results of
+    /// the traffic without a job.
     pub(super) fn finish(self, window: Option<&Window>, rates: &impl Fn(Vec<Option<f64>>) -> Vec<Option<f64>>) -> JobTotal {
         let nodes: Vec<NodeTotal> = self.nodes.into_values().collect();
         let found: BTreeSet<String> = nodes.iter().map(|node| node.host.to_lowercase()).collect();

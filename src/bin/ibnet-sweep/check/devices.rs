@@ -20,17 +20,17 @@ const MAX_NAMED: usize = 10;
 
 /// Result of the queries of a device.
 enum Found {
-    /// The expected device, and its performance management answers.
+    /// The expected device. Its performance management answers.
     Good,
-    /// Performance management answers, but NodeInfo is not answered.
+    /// Performance management answers, but the device does not answer NodeInfo.
     NoNodeInfo,
     /// Another device, with its GUID and name.
     Other(Guid, String),
     /// A device with fewer ports than are assigned.
     FewerPorts(u8),
-    /// NodeInfo is answered, but performance management does not answer.
+    /// The device answers NodeInfo, but performance management does not answer.
     NoAgent(NoAnswer),
-    /// Neither NodeInfo nor performance management is answered.
+    /// The device answers neither NodeInfo nor performance management.
     Silent(NoAnswer),
 }
 
@@ -53,7 +53,8 @@ const FAULTS: [(Verdict, &str); 5] = [
 ];
 
 impl Found {
-    /// Returns the index in [`FAULTS`] and a description, or `None` without a fault.
+    /// Returns the index of the fault in [`FAULTS`] and a description, or `None` if there is no
+    /// fault.
     fn fault(&self) -> Option<(usize, String)> {
         match self {
             Self::Good => None,
@@ -102,7 +103,7 @@ impl Report {
             let remedy = "no device answers: check that this HCA port belongs to the fabric (--ca), and check --pkey and --sl";
             return self.line(Verdict::Fail, "devices", &found, Some(remedy));
         }
-        // The lines above report the devices with faults.
+        // Earlier lines have reported the devices with faults.
         self.line(Verdict::Ok, "devices", &found, None)
     }
 }

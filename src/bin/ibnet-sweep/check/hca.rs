@@ -14,8 +14,8 @@ use crate::failure::Failure;
 const FULL: u16 = 0x8000;
 
 impl Report {
-    /// Checks an HCA port. Returns an open transport, the index of the P_Key, and the P_Key
-    /// table, if nothing failed.
+    /// Checks an HCA port. If nothing failed, returns an open transport, the index of the P_Key,
+    /// and the P_Key table.
     pub(super) fn hca(&mut self, config: &Config, ca: &HcaName) -> Result<Option<(UmadTransport, u16, Vec<u16>)>, Failure> {
         let port = match ports::find(ca) {
             Ok(port) => port,
@@ -51,7 +51,7 @@ impl Report {
         }
     }
 
-    /// Warns of umad devices that every user may open, because each of them can send any MAD.
+    /// Warns if every user may open a umad device, because such a user can send any MAD.
     fn check_modes(&mut self) -> Result<(), Failure> {
         let nodes = fs::read_dir("/dev/infiniband").into_iter().flatten().filter_map(Result::ok);
         let mut open: Vec<String> = nodes

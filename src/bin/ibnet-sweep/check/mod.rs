@@ -47,7 +47,7 @@ ClassPortInfo of performance management.
 
 Exit codes: 0 nothing failed; 1 something failed; 2 the arguments are wrong.";
 
-/// Timeout of a MAD, which is sent three times at most.
+/// Timeout of a MAD. A MAD is sent at most three times.
 const TIMEOUT: Duration = Duration::from_millis(100);
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
@@ -86,7 +86,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     #[cfg(feature = "umad")]
     {
-        // Without assignments the HCA is checked alone.
+        // If there are no assignments, only the HCA is checked.
         let cas = if shares.is_empty() { vec![config.cas.first().cloned().unwrap_or_default()] } else { Vec::new() };
         for (place, ca) in cas.iter().chain(shares.iter().map(|share| &share.ca)).enumerate() {
             match (report.hca(&config, ca)?, shares.get(place)) {
@@ -108,7 +108,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     report.end()
 }
 
-/// Returns the address of a device; its LID is set later.
+/// Returns the address of a device. The LID is set later.
 fn address(config: &Config, pkey_index: u16, pkey_table: Vec<u16>) -> Address {
     Address { lid: Lid(0), sl: config.engine.sl, pkey_index, pkey_table, timeout: TIMEOUT }
 }

@@ -104,7 +104,7 @@ impl Report {
 /// Wraps the text of the last column on a terminal. If the output is no terminal, lines are not
 /// wrapped, so that they can be searched.
 fn wrapped(text: &str) -> String {
-    /// Columns before the text, and with it.
+    /// Blanks before the text. [`WIDTH`] is the width of a line with these blanks.
     const INDENT: &str = "                     ";
     const WIDTH: usize = INDENT.len() + 80;
     if !std::io::stdout().is_terminal() {

@@ -10,7 +10,8 @@ use crate::mad::pma::{
 use crate::mad::{MAD_LEN, Mad};
 use crate::types::NodeKind;
 
-/// The counters of one port at one instant. All other counters of the simulator are zero.
+/// The counters of one port at one instant. All counters that are not in this struct are zero in
+/// the simulator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Transmitted words of 4 octets.
@@ -27,7 +28,7 @@ pub struct Counters {
     pub symbol_errors: u64,
 }
 
-/// Returns the value of a field.
+/// Function that returns the value of a field.
 type Source = fn(&Counters) -> u64;
 
 /// The attributes of simulated agents, with the source of each field.
@@ -49,7 +50,7 @@ fn source(field: &Field) -> Option<Source> {
         "PortRcvData" => |counters| counters.rcv_words,
         "PortXmitPkts" | "PortUnicastXmitPkts" => |counters| counters.xmit_packets,
         "PortRcvPkts" | "PortUnicastRcvPkts" => |counters| counters.rcv_packets,
-        // All traffic uses SL 0 and VL 0: the first value of an array.
+        // All traffic uses SL 0 and VL 0. So only the first value of an array is set.
         "XmtDataSL" => |counters| counters.xmit_words,
         "RcvDataSL" => |counters| counters.rcv_words,
         "PortXmitWait" | "PortVLXmitWait" => |counters| counters.xmit_wait,
@@ -70,12 +71,13 @@ pub fn redirect(request: &Mad, to: Redirect) -> Option<Mad> {
 /// Returns whether an agent has an attribute.
 fn has(attribute: &Attribute, capabilities: Capabilities) -> bool {
     let group = Group::ALL.into_iter().find(|group| group.attribute().id == attribute.id);
-    // For other devices OptionMask already leaves out what only switches have.
+    // The check for a switch is correct for all devices, because the OptionMask of other devices
+    // does not have the attributes that only switches have.
     group.is_some_and(|group| group.is_supported(NodeKind::Switch, capabilities))
 }
 
 /// Answers a request of performance management. Returns `None` for another class, version or
-/// method, because no agent is registered for it.
+/// method: a real device does not answer such a request, because it has no agent for it.
 ///
 /// `agent` has the capabilities and the Tick of the agent. `counters` returns the counters of a
 /// port, or `None` if the agent has no such port.
@@ -116,7 +118,7 @@ fn body(
     };
     let port = attribute.field("PortSelect").map_or(0, |field| field.raw(request, 0) as u8);
     let Some(counters) = counters(port) else { return (MadStatus::INVALID_VALUE, data) };
-    // A reply repeats the select fields of the request.
+    // The first octets of the reply repeat those of the request, such as PortSelect.
     data[4..].fill(0);
     if attribute.id == PORT_SAMPLES_CONTROL.id {
         Sampling { tick, option_mask: capabilities.option_mask.unwrap_or(0) }.emit(&mut data);

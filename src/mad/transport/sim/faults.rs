@@ -17,7 +17,7 @@ use crate::types::Lid;
 /// Faults of replies. Shares are from 0 to 1. By default there is no fault.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Faults {
-    /// Share of replies that are late, by [`delay`](Self::delay).
+    /// Share of replies that are delayed by [`delay`](Self::delay).
     pub delayed: f64,
     /// Delay of a late reply.
     pub delay: Duration,
@@ -25,14 +25,14 @@ pub struct Faults {
     pub duplicated: f64,
     /// A second sender that answers in addition to the device.
     pub forged: Option<Forgery>,
-    /// The sender's receive queue; unlimited if `None`.
+    /// The receive queue of the host that sends the requests. `None` means unlimited.
     pub receive_queue: Option<ReceiveQueue>,
 }
 
 /// Replies with the right TID and wrong data.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Forgery {
-    /// Share of replies for which a forged one arrives.
+    /// Share of requests to which a forged reply arrives.
     pub share: f64,
     /// The property by which the forged reply can be detected.
     pub defect: Defect,
@@ -69,11 +69,12 @@ const FORGED_OCTET: u8 = 0xa5;
 /// A sender whose replies have faults.
 #[derive(Debug)]
 pub struct Faulty {
-    /// The faults of replies to later requests.
+    /// Faults that are applied to the replies of later requests.
     pub faults: Faults,
     client: Client,
     rng: fastrand::Rng,
-    /// Instants at which the receive queue accepted the last replies, while it is limited.
+    /// Instants at which the receive queue accepted the last replies. Used only while the queue is
+    /// limited.
     accepted: VecDeque<Instant>,
 }
 
@@ -135,7 +136,7 @@ impl Faulty {
         }
     }
 
-    /// Drops all replies on their way, as a suspended host does.
+    /// Drops all replies that have not arrived yet. This happens if a host is suspended.
     pub fn lose_all(&mut self) {
         for (at, pending) in std::mem::take(&mut self.client.pending).into_iter().map(|((at, _), pending)| (at, pending)) {
             match pending.completion.outcome {
@@ -178,10 +179,10 @@ impl Pending {
 }
 
 impl Defect {
-    /// Returns a reply that a forger could send after it saw the request.
+    /// Returns a forged reply. A forger that saw the request can send such a reply.
     fn forge(self, reply: &Pending, slid: Lid) -> Pending {
         let mut mad = reply.mad;
-        // The port stays, because a wrong one would be a second defect.
+        // The port number is not changed. A wrong port would be a second defect.
         mad[68..].fill(FORGED_OCTET);
         let (mut from, mut len) = (slid, mad.len());
         match self {

@@ -61,7 +61,7 @@ pub(super) fn administer(fabric: &SimFabric, request: &Mad) -> Option<Mad> {
 }
 
 /// Returns the NodeInfo of a device. The net file has no device ID. So a switch gets the device ID
-/// of a Quantum switch, and an HCA that of a ConnectX-6.
+/// of a Quantum switch, and an HCA gets that of a ConnectX-6.
 fn node_info(fabric: &SimFabric, id: DeviceId) -> NodeInfo {
     let device = fabric.fabric.device(id);
     let device_id = if device.kind == NodeKind::Switch { 0xd2f0 } else { 0x101b };

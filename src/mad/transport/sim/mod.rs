@@ -1,11 +1,11 @@
-//! A simulated fabric. It is built from a net file, as a sweep of the real fabric is.
+//! A simulated fabric. It is built from a net file.
 //!
 //! The simulator answers whole MADs. So a sweep of the simulated fabric encodes requests and
 //! decodes replies, as on a real fabric. The simulator has these parts:
 //!
 //! - A device answers its requests one after another. One request takes about 50 us on a switch and
 //!   about 25 us on an HCA, with a random variation.
-//! - [`traffic`] passes the links. One end of a link receives the data that the other end
+//! - Simulated [`traffic`] uses the links. One end of a link receives the data that the other end
 //!   transmits.
 //! - Devices answer NodeInfo and PortInfo, and a subnet manager answers path queries.
 //! - Requests and devices can have faults. MADs are lost at random. Devices are dead or slow, do
@@ -49,7 +49,7 @@ pub struct Options {
     pub adapter_service: Duration,
     /// Largest deviation of a service time, as a share of it from 0 to 1.
     pub jitter: f64,
-    /// Time of flight of a request and its reply together.
+    /// Time that a request and its reply together spend on the links.
     pub flight: Duration,
     /// Share of requests that get lost, from 0 to 1.
     pub loss: f64,
@@ -208,7 +208,7 @@ impl SimFabric {
         self.agents[id.0 as usize].lid = lid;
     }
 
-    /// Sets the PortInfo of a port, which then differs from the net file.
+    /// Replaces the PortInfo that the net file gave to a port.
     pub fn set_link(&mut self, id: DeviceId, port: PortNum, info: PortInfo) {
         self.links.insert((id, port), info);
     }
@@ -247,7 +247,7 @@ impl SimFabric {
         self.agents[id.0 as usize].redirect = Some(Redirect { lid, qp: 1, qkey, sl: 0, pkey: 0xffff });
     }
 
-    /// Returns the capabilities of a device, to change them.
+    /// Returns the capabilities of a device, so that the caller can change them.
     ///
     /// # Panics
     /// Panics if the identifier belongs to another fabric.
@@ -275,7 +275,7 @@ impl SimFabric {
         Some((served + half, self.answer(id, request, served)?))
     }
 
-    /// Whether a request or reply is exempt from random faults.
+    /// Returns whether a request or reply is exempt from random faults.
     fn spares(&self, mad: &Mad) -> bool {
         self.options.spare_sa && Header::parse(mad).class == CLASS_SUBN_ADM
     }
@@ -335,8 +335,8 @@ fn symbol_errors(guid: u64, port: PortNum, at: Instant) -> u64 {
 }
 
 impl Agent {
-    /// Creates the agents of a device. Switches are of a newer kind than HCAs: only they have the
-    /// optional attributes and, unless the options differ, the 64-bit error counters.
+    /// Creates the agents of a device. Only switches have the optional attributes. With the default
+    /// options, only switches have the 64-bit error counters.
     fn new(lid: Lid, kind: NodeKind, options: &Options) -> Self {
         let common = Capabilities::EXTENDED_WIDTH | Capabilities::XMIT_WAIT;
         let details = 0x3ff << 6;
@@ -345,7 +345,8 @@ impl Agent {
         let (capabilities, tick, service) = match kind {
             NodeKind::Switch => {
                 let mask = common | Capabilities::ALL_PORT_SELECT | Capabilities::QP1_DROPPED;
-                // 0x18, 0x1B, 0x1C, 0x1F, 0x30 to 0x37.
+                // Besides `details`, the mask has the attributes 0x18, 0x1B, 0x1C, 0x1F and 0x30 to
+                // 0x37.
                 let option_mask = details | 0b11 << 18 | 0b11 << 22 | 1 << 28 | 0x1ff << 48;
                 (Capabilities { mask, mask2, option_mask: Some(option_mask) }, 7, options.switch_service)
             }
@@ -363,7 +364,8 @@ impl Agent {
 #[derive(Debug)]
 pub struct Client {
     fabric: Arc<Mutex<SimFabric>>,
-    /// Ordered by time. The number distinguishes completions of one instant.
+    /// Completions that are not taken yet, by time. The number distinguishes completions of one
+    /// instant.
     pending: BTreeMap<(Instant, u64), Pending>,
     /// Number of completions that were ever scheduled.
     scheduled: u64,
@@ -404,7 +406,7 @@ impl Client {
         (at, Pending { completion: Completion { tid, outcome }, mad, give_up: Some(give_up) })
     }
 
-    /// Whether a request or reply is exempt from random faults.
+    /// Returns whether a request or reply is exempt from random faults.
     fn spares(&self, mad: &Mad) -> bool {
         self.fabric.lock().unwrap_or_else(PoisonError::into_inner).spares(mad)
     }

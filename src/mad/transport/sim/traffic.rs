@@ -28,7 +28,7 @@ use crate::types::{NodeKind, PortNum};
 /// Octets that a data packet adds to the counters: LRH 8, BTH 12, payload 4096, ICRC 4.
 pub const PACKET_OCTETS: u64 = 4120;
 
-/// Share of the data rate that the counters of a full link show. Delimiters, VCRC and link packets
+/// Share of its data rate that a full link shows in its counters. Delimiters, VCRC and link packets
 /// are not counted.
 const COUNTED: f64 = 0.995;
 
@@ -78,7 +78,7 @@ impl Flow {
 }
 
 impl Traffic {
-    /// Returns no traffic.
+    /// Returns traffic without any flow.
     pub fn none() -> Self {
         Self::default()
     }
@@ -187,7 +187,8 @@ pub struct Incast {
 
 impl Incast {
     /// Returns an incast of `hosts` senders to the last HCA of the last switch. The senders are
-    /// eight HCAs of each of the first switches.
+    /// taken switch by switch in the order of the GUIDs, at most eight from each switch, until
+    /// there are `hosts` senders.
     ///
     /// The destination is on a switch without senders if there is such a switch. Returns `None` if
     /// the fabric has too few HCAs.
@@ -286,14 +287,16 @@ fn fair(flows: &[Flow], paths: &[Vec<Hop>], links: &BTreeMap<Hop, Link>) -> Vec<
     let mut left: Vec<(f64, usize)> = by_number.iter().map(|link| (link.capacity, link.flows.len())).collect();
     let level = |(capacity, flows): (f64, usize)| (capacity.max(0.0) / flows as f64) as u64;
     let mut rates: Vec<Option<f64>> = vec![None; flows.len()];
-    // The number of a link, or the number of a link plus that of a flow that gets its demand.
+    // An entry below `links.len()` is the number of a link. A larger entry, less `links.len()`, is
+    // the number of a flow that gets its demand.
     let mut next: BinaryHeap<Reverse<(u64, usize)>> =
         left.iter().enumerate().map(|(number, link)| Reverse((level(*link), number))).collect();
     next.extend(flows.iter().enumerate().map(|(number, flow)| Reverse((flow.octets_per_second, links.len() + number))));
     while let Some(Reverse((at, number))) = next.pop() {
         let (settled, rate) = match number.checked_sub(links.len()) {
             Some(flow) => (vec![flow], flows[flow].octets_per_second as f64),
-            // A later entry has the current share: other flows left more capacity to this link.
+            // This entry is outdated, because other flows left more capacity to this link. A later
+            // entry has the current share.
             None if left[number].1 == 0 || level(left[number]) != at => continue,
             None => (by_number[number].flows.clone(), left[number].0.max(0.0) / left[number].1 as f64),
         };
@@ -315,8 +318,8 @@ fn fair(flows: &[Flow], paths: &[Vec<Hop>], links: &BTreeMap<Hop, Link>) -> Vec<
 }
 
 impl Flow {
-    /// Returns a flow of `gigabytes` GB/s while it is active. Its period is 5 to 40 s, its active
-    /// part at least a third.
+    /// Returns a flow of `gigabytes` GB/s while it is active. Its period is 5 to 40 s. It is active
+    /// in at least a third of each period.
     fn random(rng: &mut fastrand::Rng, gigabytes: std::ops::Range<f64>) -> Self {
         let rate = gigabytes.start + rng.f64() * (gigabytes.end - gigabytes.start);
         let period_ns = rng.u64(5_000_000_000..40_000_000_000);
@@ -334,7 +337,8 @@ impl Flow {
     }
 }
 
-/// Shortest paths, cached by destination.
+/// Shortest paths. The distances are cached by the first neighbour of the destination, which for an
+/// HCA is its switch.
 struct Routes<'a> {
     fabric: &'a Fabric,
     graph: &'a Graph,
@@ -345,7 +349,8 @@ impl Routes<'_> {
     /// Returns the ports by which a packet leaves each device, or `None` if there is no path.
     fn path(&mut self, from: DeviceId, to: DeviceId) -> Option<Vec<(DeviceId, PortNum)>> {
         let (fabric, graph) = (self.fabric, self.graph);
-        // All hosts of a switch share the distances to that switch.
+        // The distances are computed to the switch of the destination, so all hosts of this switch
+        // use the same cached table.
         let last = *graph.neighbours(to).first()?;
         let hops = self.hops.entry(last).or_insert_with(|| graph.hops_from([last]));
         let mut path = Vec::new();

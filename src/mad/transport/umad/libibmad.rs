@@ -8,7 +8,7 @@ use crate::mad::{MAD_LEN, Mad};
 
 /// Octets of an attribute that libibmad may read beyond the end of a MAD.
 ///
-/// For a field that does not fill whole octets libibmad reads whole 32-bit words.
+/// For a field that does not consist of whole octets, libibmad reads whole 32-bit words.
 const PADDING: usize = 64;
 
 /// A MAD with padding behind it, so that every read of libibmad stays within the buffer.
@@ -34,7 +34,8 @@ pub(crate) enum Base {
 
 /// The number of a field in libibmad's `enum MAD_FIELDS`.
 ///
-/// Only numbers of the generated table exist. Their fields lie within an attribute of a MAD.
+/// A value of this type is always a number of the generated table. The fields of this table lie
+/// within an attribute of a MAD.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FieldNumber(MAD_FIELDS::Type);
 
@@ -58,7 +59,8 @@ impl FieldNumber {
                 u64::from(unsafe { sys::mad_get_field(octets, base, self.0) })
             }
             33..=64 => {
-                // SAFETY: as for `mad_get_field` above.
+                // SAFETY: libibmad only reads the buffer, within the same bounds as `mad_get_field`
+                // above.
                 unsafe { sys::mad_get_field64(octets, base, self.0) }
             }
             _ => {

@@ -24,8 +24,8 @@
 //!   manager in flight. Later ones wait in the kernel, and their timeouts start later. The engine
 //!   keeps fewer in flight. MADs of performance management have no such limit.
 //! - The kernel delivers a reply from any source LID. The engine compares the LID with the request.
-//! - `retries` is 0, so the kernel sends no MAD twice. The engine decides on deadlines, and its
-//!   counts would not include a second MAD of the kernel.
+//! - `retries` is 0, so the kernel sends no MAD twice. If the kernel sent a MAD again, the counts
+//!   of the engine would not include it. The engine alone decides on deadlines.
 //! - `umad_size` returns the right length of the record's header only after `umad_open_port`.
 //! - `umad_recv` returns unreliable error codes, so errors come from `errno`.
 //! - After a read error other than `EAGAIN` and `EINTR`, the transport is lost. One such error is a
@@ -43,13 +43,13 @@
 //!
 //! - `LIBRARY`, a lock of this process, serializes all callers of `umad_init` and `umad_open_port`.
 //! - The first `umad_open_port` returns before any transport exists. A transport moves to its
-//!   thread through a channel or a spawn, so its thread sees that write.
+//!   thread through a channel or a spawn, so its thread sees the value that `umad_open_port` wrote.
 //! - A later `umad_open_port` (a reconnect) runs while other threads send and receive without the
 //!   lock. It stores the value that is already there: the value depends on the running kernel
 //!   alone, and [`UmadTransport::open`] refuses a kernel without the P_Key index. The variable is
-//!   an aligned 32-bit word with a single store in a separately compiled library, so a reader sees
-//!   that one value. A lock on the path of every MAD would instead stop all other HCA ports while
-//!   one port is opened.
+//!   an aligned 32-bit word with a single store in a separately compiled library, so a reader
+//!   always sees this value. A lock on the path of every MAD would instead stop all other HCA ports
+//!   while one port is opened.
 //! - One transport belongs to one thread at a time: `send` and `recv` take `&mut self`.
 //!
 //! # ibsim
@@ -135,16 +135,17 @@ impl Drop for OpenPort {
 enum Waiting {
     /// `ppoll`, which waits with the resolution of the kernel's timers.
     Precise,
-    /// `poll`, which waits for whole milliseconds, rounded up: the only call that ibsim intercepts.
+    /// `poll`, which waits for whole milliseconds, rounded up. ibsim intercepts `poll`, but not
+    /// `ppoll`.
     Milliseconds,
 }
 
 impl Waiting {
-    /// Returns the most precise way to wait for this descriptor.
+    /// Returns the most precise call that can wait for this descriptor.
     #[expect(unsafe_code, reason = "fcntl(2)")]
     fn of(fd: RawFd) -> Self {
-        // SAFETY: F_GETFD takes no further argument and changes nothing. For a number that is no
-        // descriptor of the kernel, as that of ibsim's device, the call fails.
+        // SAFETY: F_GETFD takes no further argument and changes nothing. The call fails for a
+        // number that is no descriptor of the kernel. The device of ibsim has such a number.
         let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
         if flags < 0 { Self::Milliseconds } else { Self::Precise }
     }
@@ -242,7 +243,8 @@ impl UmadTransport {
                 source => Err(TransportError::call("umad_recv", source)),
             };
         }
-        // A read of no more than a header leaves the previous MAD in the buffer: it is no record.
+        // After a read of only a header, the buffer still has the previous MAD. So this is an
+        // error, not a record.
         let len = usize::try_from(len).ok().filter(|len| *len > 0).ok_or_else(|| TransportError::new("umad_recv", libc::EIO))?;
         *mad = self.record.mad;
         let tid = Header::parse(mad).tid;
@@ -262,15 +264,15 @@ impl Transport for UmadTransport {
         let agent = CLASSES.iter().zip(self.agents).find(|((of, _), agent)| *of == class && *agent >= 0).map(|(_, agent)| agent);
         let agent = agent.ok_or(TransportError::NoAgent { class })?;
         let millis = kernel_timeout(target.give_up);
-        // umad_set_addr keeps the GRH and the path bits of the previous reply, so the header is
-        // cleared.
+        // umad_set_addr does not overwrite the GRH and the path bits of the previous reply, so the
+        // header is cleared first.
         self.record.header = empty_header();
         self.record.mad = *mad;
         let (port, record) = (self.port.0, self.record());
         let (qp, qkey) = (target.qp.cast_signed(), target.qkey.cast_signed());
         // SAFETY: the record is a whole header. `&mut self` excludes other users.
         unsafe { sys::umad_set_addr(record, c_int::from(target.lid.0), qp, c_int::from(target.sl), qkey) };
-        // SAFETY: as for umad_set_addr.
+        // SAFETY: the record is a whole header. `&mut self` excludes other users.
         unsafe { sys::umad_set_pkey(record, c_int::from(target.pkey_index)) };
         // SAFETY: the record is a whole header and a whole MAD. The library keeps no pointer to it.
         let sent = unsafe { sys::umad_send(port, agent, record, MAD_LEN as c_int, millis, 0) };

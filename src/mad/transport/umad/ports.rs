@@ -1,7 +1,7 @@
 //! The HCA ports of this host, and the choice of the port that sends.
 //!
 //! This module reads sysfs only with libibumad or with `open` of the C library. ibsim intercepts
-//! only these two ways.
+//! only these calls.
 
 use std::ffi::{CStr, CString, c_int};
 use std::fmt;
@@ -100,7 +100,7 @@ pub enum UmadError {
         /// One of these ports.
         example: String,
     },
-    /// The process may not open the device.
+    /// The process has no permission to open the device.
     #[error("cannot open {port}: {source}")]
     #[diagnostic(help(
         "/dev/infiniband/umad* belongs to root; run as root, or give a group the devices with this udev rule:\n\
@@ -151,7 +151,7 @@ pub enum UmadError {
 }
 
 impl HcaPort {
-    /// Returns whether the port can send: whether it is an active InfiniBand port.
+    /// Returns whether the port is an active InfiniBand port. Only such a port can send.
     pub fn is_active(&self) -> bool {
         self.is_infiniband() && self.state == ACTIVE
     }
@@ -297,7 +297,8 @@ fn port_count(ca: &str) -> u8 {
     u8::try_from(ports).unwrap_or(0)
 }
 
-/// Reads all that libibumad reports of a port: about ten files of sysfs, and the P_Key table.
+/// Reads everything that libibumad reports about a port: about ten files of sysfs, and the P_Key
+/// table.
 ///
 /// Returns `None` if the port does not exist or cannot be read.
 #[expect(unsafe_code, reason = "libibumad")]
@@ -324,7 +325,7 @@ fn port_of(ca: &str, port: PortNum) -> Option<HcaPort> {
         lid: lid(found.base_lid),
         sm_lid: lid(found.sm_lid),
         sm_sl: u8::try_from(found.sm_sl).unwrap_or(0),
-        // The library keeps both in the order of the wire.
+        // libibumad stores both numbers in network byte order.
         gid: Gid { prefix: u64::from_be(found.gid_prefix), guid: Guid(u64::from_be(found.port_guid)) },
         state: found.state,
         link_layer: text(&found.link_layer),
@@ -384,7 +385,7 @@ fn choose(ports: Vec<HcaPort>, wanted: &HcaName) -> Result<HcaPort, UmadError> {
     if fitting.is_empty() {
         return Err(UmadError::NoSuchPort { wanted: wanted.to_string(), have });
     }
-    // The port that the configuration names in full gets a message of its own.
+    // If the configuration names exactly one port, the error describes this port.
     if fitting.len() == 1 && wanted.ca.is_some() {
         let port = fitting.remove(0);
         return match &port {

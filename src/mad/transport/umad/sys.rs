@@ -1,5 +1,5 @@
-//! Bindings that `build.rs` generates from the headers of rdma-core. The allowlists are in
-//! `build.rs`.
+//! Bindings that `build.rs` generates from the headers of rdma-core. The lists of the used
+//! functions and types are in `build.rs`.
 #![allow(
     unsafe_code,
     missing_docs,

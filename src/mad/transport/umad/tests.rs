@@ -1,5 +1,5 @@
-//! The transport with a socket or a pipe instead of the device: libibumad only reads and writes the
-//! descriptor.
+//! Tests of the transport with a socket or a pipe instead of the device. This is possible because
+//! libibumad only reads and writes the descriptor.
 
 use std::io::Read;
 use std::os::fd::IntoRawFd;
@@ -14,8 +14,8 @@ const HEADER: usize = size_of::<sys::ib_user_mad>();
 /// is open.
 #[expect(unsafe_code, reason = "libibumad")]
 fn record_len() -> usize {
-    // SAFETY: takes no argument. No test opens a device, so nothing writes the global that it
-    // reads.
+    // SAFETY: the function takes no argument. It reads a global, and no test writes this global,
+    // because no test opens a device.
     unsafe { sys::umad_size() + MAD_LEN }
 }
 
@@ -102,7 +102,7 @@ fn reply_and_timeout_are_read() {
 fn empty_read_loses_the_transport() {
     let (mut transport, device) = pair();
     send(&mut transport).expect("sent");
-    // The buffer still has the header of the last send, which would pass for a reply.
+    // The buffer still has the header of the last send. It must not be taken for a reply.
     for octets in [0, 8] {
         device.send(&[0; 8][..octets]).expect("sent");
         let error = recv(&mut transport).expect_err("no record");
@@ -151,8 +151,8 @@ fn kernel_timeout_is_rounded_up_to_milliseconds() {
     assert_eq!(kernel_timeout(Duration::MAX), c_int::MAX);
 }
 
-/// Three waits of 300 us each take less than 2.5 ms, in one of many attempts: the scheduler may
-/// delay a single attempt.
+/// Three waits of 300 us each take less than 2.5 ms. The scheduler may delay a single attempt, so
+/// only one of many attempts must succeed.
 #[test]
 fn wait_is_shorter_than_a_millisecond() {
     let (transport, _device) = pair();
@@ -161,7 +161,8 @@ fn wait_is_shorter_than_a_millisecond() {
     assert!(!transport.readable(Duration::ZERO).expect("ppoll succeeds"));
 }
 
-/// A number that is no descriptor, such as that of ibsim's device, is waited for with `poll`.
+/// The transport waits with `poll` for a number that is no descriptor. The device of ibsim has such
+/// a number.
 #[test]
 fn descriptor_unknown_to_the_kernel_is_waited_for_in_milliseconds() {
     assert_eq!(Waiting::of(c_int::MAX), Waiting::Milliseconds);
@@ -178,7 +179,8 @@ fn wait_three_times(transport: &UmadTransport) {
     }
 }
 
-/// Returns whether `work` ends before a thread that sleeps for `limit`: the library reads no clock.
+/// Returns whether `work` ends before a thread that sleeps for `limit`. A thread is used because
+/// the library reads no clock.
 fn ends_within(limit: Duration, work: impl FnOnce()) -> bool {
     let sleeper = std::thread::spawn(move || std::thread::sleep(limit));
     work();

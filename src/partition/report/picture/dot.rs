@@ -23,7 +23,7 @@ impl Picture {
             if of_tier.is_empty() {
                 continue;
             }
-            // With a single tier, one rank would be one long line.
+            // If there is a single tier, no rank is set, because one rank is one long line.
             let rank = if tiers > 1 { "rank=same; " } else { "" };
             writeln!(to, "  {{ {rank}// tier {tier}")?;
             for (place, switch) in of_tier {
@@ -52,8 +52,8 @@ impl Picture {
     }
 }
 
-/// Returns a Graphviz string. Line feeds are kept; the escapes of labels (`\N`, `\G`) have no
-/// effect.
+/// Returns a Graphviz string. Keeps line feeds. Escapes backslashes, so the escape sequences of
+/// labels (`\N`, `\G`) have no effect.
 fn quoted(text: &str) -> String {
     let lines: Vec<_> = text.split('\n').map(|line| Printable(line).to_string().replace('\\', "\\\\").replace('"', "\\\"")).collect();
     format!("\"{}\"", lines.join("\\n"))

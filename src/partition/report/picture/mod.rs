@@ -1,9 +1,10 @@
-//! A picture of a plan. Switches are in rows by tier, in the colour of their sampler.
+//! A picture of a plan. It shows the switches in rows by tier. Each switch has the colour of its
+//! sampler.
 //!
-//! A switch shows the number of its HCA ports. One line shows all cables between two switches. So a
-//! picture of a hundred switches is readable. [`drawing`](crate::drawing) places the switches,
-//! [`svg`] draws them, and [`dot`] writes a graph for Graphviz. In a fabric without tiers (torus,
-//! mesh), each row is the distance from a switch at the edge.
+//! Each switch is labelled with the number of its HCA ports. One line stands for all cables between
+//! two switches. So a picture of a hundred switches is readable. [`drawing`](crate::drawing) places
+//! the switches, [`svg`] draws them, and [`dot`] writes a graph for Graphviz. In a fabric without
+//! tiers (torus, mesh), the row of a switch is its distance from a switch at the edge.
 //!
 //! Node descriptions are not trusted: [`Printable`](crate::types::Printable) shows them, and each
 //! format escapes them.
@@ -29,7 +30,8 @@ pub struct Picture {
     pub samplers: Vec<LegendEntry>,
     /// Switches in the order of their GUIDs.
     pub switches: Vec<DrawnSwitch>,
-    /// Number of cables, by the indices of both ends in [`Picture::switches`], the lower one first.
+    /// Number of cables between two switches. The key has their indices in [`Picture::switches`],
+    /// the lower index first.
     pub links: BTreeMap<(usize, usize), usize>,
     /// Number of sampled HCA ports.
     pub hca_ports: usize,
@@ -38,7 +40,7 @@ pub struct Picture {
 /// A sampler in the legend.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LegendEntry {
-    /// Host, with HCA and port if they were named.
+    /// Host name. It includes the HCA and the port if they were named.
     pub host: String,
     /// Number of ports.
     pub ports: u32,
@@ -166,7 +168,7 @@ fn links(fabric: &Fabric, ids: &[DeviceId]) -> BTreeMap<(usize, usize), usize> {
     listed.into_iter().map(|(ends, [one, other])| (ends, one.max(other))).collect()
 }
 
-/// Largest number of links for which each link shows its number of cables.
+/// If the picture has more links than this, the links are not labelled with their number of cables.
 const MAX_COUNTS: usize = 60;
 
 /// Fill colours that are distinct for every kind of colour vision and light enough for black text:
@@ -183,13 +185,13 @@ const FILLS: [[u8; 3]; 8] = [
 ];
 
 /// Returns the fill colour of the switches of a sampler, or white without a sampler. Several
-/// samplers can have the same colour, but each has another number.
+/// samplers can have the same colour, but no two have the same number.
 fn fill(sampler: Option<usize>) -> String {
     let [r, g, b] = sampler.map_or([0xff; 3], |sampler| FILLS[sampler % FILLS.len()]);
     format!("#{r:02x}{g:02x}{b:02x}")
 }
 
-/// Returns the line colour of a sampler: its fill colour, darker.
+/// Returns the line colour of a sampler. It is darker than the fill colour.
 fn stroke(sampler: usize) -> String {
     let [r, g, b] = FILLS[sampler % FILLS.len()].map(|part| u32::from(part) * 7 / 10);
     format!("#{r:02x}{g:02x}{b:02x}")

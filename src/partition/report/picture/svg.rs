@@ -62,9 +62,9 @@ impl Drawing<'_> {
 
     fn links(&self, canvas: &mut Canvas) {
         let with_counts = self.picture.links.len() <= MAX_COUNTS;
-        // With many links the lines are fainter, so that crossing lines stay visible.
+        // If there are many links, the lines are fainter, so that crossing lines stay visible.
         let opacity = format!("{:.2}", (30.0 / self.picture.links.len().max(1) as f64).sqrt().clamp(0.25, 0.8));
-        // Links within one sampler are drawn last, on top of the others.
+        // Links between two switches of one sampler are drawn last, on top of the others.
         let within =
             |ends: &(usize, usize)| self.picture.switches[ends.0].sampler.filter(|own| self.picture.switches[ends.1].sampler == Some(*own));
         let (own, others): (Vec<_>, Vec<_>) = self.picture.links.iter().partition(|(ends, _)| within(ends).is_some());
@@ -119,8 +119,8 @@ impl Drawing<'_> {
         canvas.close("g");
     }
 
-    /// Draws a strip at the bottom of a box whose HCA ports do not all have the sampler of the
-    /// switch: the share of each sampler.
+    /// Draws a strip at the bottom of a box if some HCA ports of the switch have another sampler
+    /// than the switch. The strip shows the share of each sampler.
     fn strip(&self, canvas: &mut Canvas, switch: &DrawnSwitch) {
         if switch.hcas.keys().all(|sampler| *sampler == switch.sampler) {
             return;
@@ -177,7 +177,7 @@ mod tests {
 
     const EIGHT: &str = "node[00001,00025,00049,00073,00097,00121],admin1,oss1";
 
-    /// Returns the number of each element and all texts, as an XML parser finds them.
+    /// Returns how often each element occurs, and all texts, as an XML parser finds them.
     fn read(svg: &str) -> (BTreeMap<String, usize>, Vec<String>) {
         let mut reader = Reader::from_str(svg);
         let (mut elements, mut texts) = (BTreeMap::new(), vec![String::new()]);

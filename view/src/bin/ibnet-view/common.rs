@@ -19,7 +19,7 @@ use crate::Failure;
 /// Largest number of time intervals in which congestion trees are searched.
 pub(crate) const INTERVALS: usize = 64;
 
-/// Size of the input in octets from which a progress bar is shown.
+/// A progress bar is shown if the input has at least this many octets.
 const SLOW_TO_READ: u64 = 64 << 20;
 
 #[derive(Debug, clap::Args)]
@@ -86,7 +86,7 @@ pub(crate) fn note_incomplete(file: &IncompleteFile) {
     cli::note(&format!("warning   {file}\n"));
 }
 
-/// Returns the error of a time range without records. It names the times of the input.
+/// Returns the error for a time range without records. The error shows which time the input covers.
 fn outside(inputs: &Inputs) -> AnalysisError {
     let all = Inputs { from: None, to: None, ..inputs.clone() };
     // A pipe cannot be read a second time.
@@ -102,7 +102,7 @@ fn outside(inputs: &Inputs) -> AnalysisError {
     AnalysisError::Nothing { what: format!("no record in the time range{bounds}"), help }
 }
 
-/// Uses no records: only the times of the records are read.
+/// A fold that uses no records. Reading then gives only the times of the records.
 #[derive(Clone)]
 struct Nothing;
 
@@ -116,8 +116,8 @@ impl Fold for Nothing {
     fn merge(&mut self, _: Self) {}
 }
 
-/// Rejects an output file that is also an input, by any name. Otherwise the input would be
-/// overwritten, or would never end.
+/// Rejects an output file that is also an input, even under another name. Such an output would
+/// overwrite the input, or would make it grow without end.
 pub(crate) fn refuse_input(inputs: &Inputs, output: Option<&PathBuf>) -> Result<(), Failure> {
     // Two names of one file, such as hard links, have the same device and inode.
     let known = |path: &PathBuf| path.metadata().ok().filter(Metadata::is_file).map(|file| (file.dev(), file.ino()));
@@ -129,7 +129,7 @@ pub(crate) fn refuse_input(inputs: &Inputs, output: Option<&PathBuf>) -> Result<
     }
 }
 
-/// Parses the name of a picture file, whose extension selects the format.
+/// Parses the name of a picture file. The extension of the name selects the format.
 pub(crate) fn picture(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     if Format::of(&path).is_some() { Ok(path) } else { Err("the name must end in .png or .svg".to_owned()) }
@@ -138,13 +138,14 @@ pub(crate) fn picture(text: &str) -> Result<PathBuf, String> {
 /// Returns the time range of the records, in nanoseconds since 1970.
 ///
 /// # Errors
-/// Returns an error if the time range has no records: no records does not mean no faults.
+/// Returns an error if the time range has no records. Without records it is not known whether there
+/// were faults.
 pub(crate) fn span(summary: &ReadSummary) -> Result<(u64, u64), AnalysisError> {
     let help = || "give files written by `ibnet-sweep` that have more than `start` records".to_owned();
     summary.span.ok_or_else(|| AnalysisError::Nothing { what: "no record with a time".to_owned(), help: help() })
 }
 
-/// Formats the time range of the records: the first line of every table.
+/// Formats the time range of the records. The text is the first line of every table.
 ///
 /// # Errors
 /// Returns an error if the time range has no records.

@@ -89,7 +89,8 @@ Examples:
   ibnet-view heatmap lines/* --slurm-file jobs.txt --by host -o jobs.png
   ibnet-view heatmap lines/* -m xmit_utilization --follow -o now.png";
 
-/// Parses width and height in pixels. The limits keep the picture within some hundred megabytes.
+/// Parses width and height in pixels. The limits keep the memory of the picture below some hundred
+/// megabytes.
 fn size(text: &str) -> Result<(u32, u32), String> {
     const LIMITS: std::ops::RangeInclusive<u32> = 300..=10_000;
     let sides = text.split_once(['x', 'X']).and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)));

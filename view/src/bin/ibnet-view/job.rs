@@ -139,8 +139,8 @@ fn slurm_text(args: &Args) -> Result<(String, String), Failure> {
     Ok((String::from_utf8_lossy(&cli::read(file)?).into_owned(), cli::name_of(file)))
 }
 
-/// Writes JSON or the picture, by the extension of the file name. A name without a known extension
-/// is that of an SVG.
+/// Writes JSON or the picture, by the extension of the file name. A file name with an unknown
+/// extension gets an SVG.
 fn write(path: &Path, json: impl FnOnce() -> Result<Vec<u8>, Failure>, picture: &Timeline) -> Result<(), Failure> {
     let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     let bytes = if is_json { json()? } else { render(picture, draw::Format::of(path).unwrap_or(draw::Format::Svg))? };

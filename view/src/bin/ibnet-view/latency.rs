@@ -47,7 +47,7 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
 }
 
-/// A recording to compare with.
+/// A recording with which FILES are compared.
 #[derive(Clone, Debug)]
 struct Compared {
     name: String,

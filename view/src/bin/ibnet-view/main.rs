@@ -129,7 +129,8 @@ impl Failure {
         let failed = cli::fail(self);
         match self {
             Self::Threshold(_) | Self::SvgOnly { .. } | Self::NotAPicture { .. } => ExitCode::from(USAGE),
-            // A metric that does not exist is a wrong argument. Only the records show that.
+            // A metric that does not exist is a wrong argument. But only reading the records shows
+            // that it does not exist.
             Self::Analysis(AnalysisError::Metric { .. }) => ExitCode::from(USAGE),
             Self::Analysis(AnalysisError::Time { .. } | AnalysisError::Hosts { .. } | AnalysisError::Pattern { .. }) => {
                 ExitCode::from(USAGE)

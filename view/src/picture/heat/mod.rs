@@ -1,5 +1,5 @@
-//! Heat maps as pictures: one panel for each metric, with a time axis above and below it and a
-//! colour bar. Jobs are outlined.
+//! Heat maps as pictures. Each metric has a panel with time axes and a colour bar. Jobs are
+//! outlined.
 
 use ibnet_analysis::heat::grid::{Cell, Grid, Panel};
 use ibnet_analysis::heat::marks::JobMark;
@@ -33,22 +33,22 @@ pub struct HeatPicture {
     left: i32,
 }
 
-/// Space above the first panel, and below the last panel, in pixels.
+/// Space above the first panel, in pixels. [`BOTTOM`] is the space below the last panel.
 const TOP: i32 = 60;
 const BOTTOM: i32 = 34;
 
-/// Space for the heading of a panel and for each of its time axes.
+/// Space for the heading of a panel, in pixels. [`AXIS`] is the space for each of its time axes.
 const HEADING: i32 = 42;
 const AXIS: i32 = 22;
 
-/// Space between the panel and the colour bar, and width of the bar.
+/// Space between the panel and the colour bar, in pixels. [`BAR`] is the width of the bar.
 const GAP: i32 = 14;
 const BAR: i32 = 16;
 
 /// Font size of labels.
 const SMALL: u32 = 12;
 
-/// Height from which a row has room for its name.
+/// Smallest height of a row that has its name beside it, in pixels.
 const READABLE: u32 = SMALL - 1;
 
 /// Largest number of rows in all panels together, if no size is given.
@@ -57,10 +57,10 @@ const MOST_ROWS: usize = 6000;
 /// Height of all panels and width of a panel in pixels, if no size is given and they fit.
 const USUAL: usize = 1000;
 
-/// Largest number of rows that all have room for their names, if no size is given.
+/// If no size is given and there are at most this many rows, every row is high enough for its name.
 const MOST_NAMES: usize = 160;
 
-/// Height of a panel in pixels from which it has a time axis at its top too.
+/// Smallest height of a panel, in pixels, that also has a time axis at its top.
 const TALL: i32 = 400;
 
 const GREY: RGBColor = RGBColor(90, 90, 90);
@@ -84,10 +84,11 @@ pub(crate) fn cell_color(cell: Cell, range: &ColorRange, (x, y): (u32, u32)) -> 
 }
 
 impl HeatPicture {
-    /// Lays out the picture. With `size`, it is at most so many pixels wide and high; rows and
-    /// columns without room are merged.
+    /// Lays out the picture. `size` is its largest width and height in pixels. Rows and columns are
+    /// merged until they fit.
     pub fn new(grid: &Grid, range: &Range, zone: Zone, size: Option<(u32, u32)>) -> Self {
-        // Merged cells have the largest of their values: the range is that of all values.
+        // A merged cell has the largest value of its cells. So the range of colours is computed
+        // from all values before the merging.
         let ranges: Vec<ColorRange> = grid.panels.iter().map(|panel| range.of(panel)).collect();
         let panels = grid.panels.len().max(1);
         let most_rows = match size {
@@ -115,7 +116,7 @@ impl HeatPicture {
         Self { ranges, zone, joined, cell, labels, jobs: Vec::new(), left, grid }
     }
 
-    /// Outlines these jobs. Their rows and columns are those of [`Self::grid`].
+    /// Outlines these jobs. The rows and columns of a job refer to [`Self::grid`].
     #[must_use]
     pub fn with_jobs(mut self, jobs: Vec<JobMark>) -> Self {
         self.jobs = jobs;
@@ -136,7 +137,8 @@ impl HeatPicture {
         self.grid.rows.len() as i32 * self.cell.1 as i32
     }
 
-    /// Returns the space above the cells of a panel: its heading, and a time axis if it is tall.
+    /// Returns the space above the cells of a panel. It contains the heading and, above a tall
+    /// panel, a time axis.
     fn above(&self) -> i32 {
         HEADING + if self.height() >= TALL { AXIS } else { 0 }
     }
@@ -217,7 +219,7 @@ impl HeatPicture {
         Ok(())
     }
 
-    /// Returns position, text and sample of each entry of the legend.
+    /// Returns the position, the text and a sample cell of each entry of the legend.
     fn legend(&self) -> [(i32, &'static str, Cell); 3] {
         let left = self.left;
         [(left, "no answer", Cell::NoAnswer), (left + 120, "value unknown", Cell::Unknown), (left + 270, "no record", Cell::NoRecord)]
@@ -230,7 +232,7 @@ impl HeatPicture {
     }
 }
 
-/// Returns the word for a row.
+/// Returns the word that the subtitle uses for a row.
 fn row_kind(by: RowKind) -> &'static str {
     match by {
         RowKind::Port => "port",
@@ -254,7 +256,7 @@ fn right(ranges: &[ColorRange], grid: &Grid) -> i32 {
     GAP + BAR + 7 + widest.ceil() as i32 + 12
 }
 
-/// Returns the image of cells.
+/// Draws cells into an image and returns it.
 fn image(at: (i32, i32), cells: &[Vec<Cell>], range: &ColorRange, (wide, high): (u32, u32)) -> Image {
     let columns = cells.first().map_or(0, Vec::len) as u32;
     let size = (columns * wide, cells.len() as u32 * high);

@@ -9,7 +9,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 use super::SMALL;
 use crate::draw::{self, Drawn, font};
 
-/// Draws the outlines of jobs. `at` is the upper left corner of the cells, `cell` the width and
+/// Draws the outlines of jobs. `at` is the upper left corner of the cells. `cell` is the width and
 /// height of a cell in pixels.
 pub(super) fn draw<DB: DrawingBackend>(
     area: &DrawingArea<DB, Shift>,
@@ -34,7 +34,8 @@ pub(super) fn draw<DB: DrawingBackend>(
         let Some(rows) = job.rows.iter().max_by_key(|rows| (rows.len(), std::cmp::Reverse(rows.start))) else { continue };
         let text = shortened(&format!("job {}", job.job), 24);
         let (from, height) = (x(job.columns.0) - 2, SMALL as i32 + 3);
-        // The label is above the outline if there is room: it would cover a small job.
+        // If there is space, the label is above the outline. Within the outline it could cover a
+        // small job.
         let outline = y(rows.start) - 2;
         let upper = if outline - height >= top { outline - height } else { outline };
         let corner = (from + font::width(&text, SMALL).ceil() as i32 + 7, upper + height);

@@ -1,4 +1,4 @@
-//! The labels of the rows: the name of each row, or of some rows, or of blocks of rows.
+//! The labels of the rows. They name every row, some of the rows, or blocks of rows.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::draw::{self, Drawn, font};
 pub(super) enum Labels {
     /// Every row has its name.
     Every,
-    /// As many rows as have room have their names.
+    /// Only some rows have their names: as many as there is space for.
     Some,
     /// Each block of rows, such as a switch with its ports, has the name of the block.
     Blocks,
@@ -26,7 +26,7 @@ impl Labels {
     /// Chooses the labels for rows of this height in pixels.
     pub(super) fn of(grid: &Grid, height: u32) -> Self {
         let blocks: BTreeSet<&str> = grid.rows.iter().map(|row| &*row.block).collect();
-        // Rows in another order than that of the topology have no blocks.
+        // Rows have blocks only in the order of the topology.
         let runs = grid.rows.chunk_by(|a, b| a.block == b.block).count();
         match grid.by {
             _ if height >= READABLE => Self::Every,
@@ -59,7 +59,7 @@ impl Labels {
                 continue;
             }
             if self == Self::Blocks {
-                // Each block has a mark, even without room for its name.
+                // Each block has a mark, even if there is no space for its name.
                 draw::line(area, (left - 8, y), (left - 1, y), &GREY)?;
             }
             if y < free {

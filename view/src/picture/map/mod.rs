@@ -64,7 +64,7 @@ impl Cable<'_> {
     }
 }
 
-/// Returns the largest utilization of the links and their directions.
+/// Returns the largest utilization of the links, over both directions of each link.
 fn utilization<'a>(links: impl IntoIterator<Item = &'a Link>) -> Option<f64> {
     links.into_iter().flat_map(|link| &link.directions).filter_map(|direction| direction.utilization).reduce(f64::max)
 }

@@ -148,7 +148,7 @@ fn only_one_call_sends_mads_and_no_code_can_change_the_fabric() {
         assert!(found.is_empty(), "{found:#?}");
     }
     // The bindings have exactly one function that sends MADs.
-    let bindings = include_str!("../build.rs");
+    let bindings = include_str!("../../build.rs");
     let functions: Vec<&str> = bindings.split("allowlist_function(\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
     assert_eq!(functions.len(), 3, "{functions:?}");
     assert!(

@@ -22,7 +22,7 @@ use ibnet::time::Instant;
 use ibnet::topology::synthetic::FatTree;
 use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
-const DOCUMENT: &str = include_str!("../docs/records.md");
+const DOCUMENT: &str = include_str!("../../docs/records.md");
 const RENEW: &str = "cargo run --no-default-features --example counters -- docs/records.md";
 
 /// Heading of the fields that every record has.

@@ -7,7 +7,7 @@
 //! exact, because all random values follow from a seed. This command writes the results into the
 //! files:
 //!
-//!     IBNET_RENEW=1 cargo nextest run --no-default-features --test scenarios
+//!     IBNET_RENEW=1 cargo nextest run --no-default-features --test simulated scenarios
 //!
 //! Read the difference before you commit it.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
-#[path = "scenarios/runner.rs"]
+#[path = "../scenarios/runner.rs"]
 mod runner;
-#[path = "scenarios/scenario.rs"]
+#[path = "../scenarios/scenario.rs"]
 mod scenario;
 
 use scenario::Scenario;

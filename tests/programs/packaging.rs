@@ -6,9 +6,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-const UNIT: &str = include_str!("../packaging/ibnet-sweep.service");
-const INSTANCES: &str = include_str!("../packaging/ibnet-sweep@.service");
-const RULE: &str = include_str!("../packaging/60-ibnet-umad.rules");
+const UNIT: &str = include_str!("../../packaging/ibnet-sweep.service");
+const INSTANCES: &str = include_str!("../../packaging/ibnet-sweep@.service");
+const RULE: &str = include_str!("../../packaging/60-ibnet-umad.rules");
 
 /// Runs `systemd-analyze`. Prints SKIPPED and returns `None` where it is not installed.
 fn analyze(args: &[&str]) -> Option<Output> {

@@ -2,7 +2,7 @@
 //! windows, in virtual time. The expected values are the table of `tests/data/rates.md`. This
 //! command writes the table:
 //!
-//!     IBNET_RENEW=1 cargo nextest run --no-default-features --test rates
+//!     IBNET_RENEW=1 cargo nextest run --no-default-features --test simulated rates
 //!
 //! Read the difference before you commit it.
 
@@ -30,7 +30,7 @@ const HEAD: &str = "\
 The fabric is `synthetic::stria`: 968 linked ports, 338 devices, 3220 MADs per slot. One sampler
 sweeps it with the default counter groups, timeout and grace period. A switch takes 50 us per MAD,
 an HCA 25 us, each with a deviation of up to 20 %. Each row is a run of ten slots in virtual time.
-`tests/rates.rs` compares this table with a run. `IBNET_RENEW=1` writes the table again.
+`tests/simulated/rates.rs` compares this table with a run. `IBNET_RENEW=1` writes the table again.
 
 | rate | loss | window | slot, median | slot, longest | ok ports, median | ok ports, least |
 |---|---|---|---|---|---|---|

@@ -1,0 +1,14 @@
+//! Tests that start the programs, and compare their files and pages. They are one test program,
+//! because each test program links the whole library.
+
+mod check;
+mod explain;
+mod ibnet_gen;
+mod metrics;
+mod names;
+mod packaging;
+mod plan;
+mod query;
+mod records;
+mod reload;
+mod workers;

@@ -1,0 +1,11 @@
+//! Tests of sweeps on the simulated fabric, most of them in virtual time. They are one test program,
+//! because each test program links the whole library.
+
+mod changes;
+mod handover;
+mod rates;
+mod reads;
+mod reconnect;
+mod scenarios;
+mod transport;
+mod virtual_records;

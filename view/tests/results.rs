@@ -1,0 +1,217 @@
+//! Compares the results for programs with the tables for people and with docs/viewing.md, on a
+//! fabric with a dead leaf switch and a dead host.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use ibnet_analysis::errors::ErrorRow;
+use ibnet_analysis::job::all::JobTotal;
+use ibnet_analysis::job::row::JobRow;
+use ibnet_analysis::latency::LatencyRow;
+use ibnet_analysis::links::LinkRow;
+use ibnet_analysis::rows::Row;
+use ibnet_analysis::sweeps::SweepRow;
+use ibnet_analysis::trees::TreeRow;
+use serde_json::{Value, json};
+
+/// Length of the recording in seconds. The leaf switch and a host are dead from this second on.
+const SECONDS: u64 = 6;
+const DIES: u64 = 3;
+const START: u64 = 1_795_262_400;
+
+/// Two leaf switches with two hosts each, and a core switch. Host n11 sends more every second; the
+/// port of leaf1 to it has errors.
+fn lines() -> String {
+    let (leaf, core) = (|number: u64| (number, format!("leaf{number}")), (9, "core".to_owned()));
+    let mut links = Vec::new();
+    for number in 1..=2 {
+        for host in 1..=2 {
+            links.push(((leaf(number), host), ((0x100 * number + host, format!("n{number}{host} mlx5_0")), 1)));
+        }
+        links.push(((leaf(number), 9), (core.clone(), number)));
+    }
+    let mut text = String::new();
+    for second in 1..=SECONDS {
+        for (one, other) in &links {
+            for (((guid, node), port), ((peer_guid, peer), peer_port)) in [(one, other), (other, one)] {
+                let is_dead = second >= DIES && (*guid == 2 || *guid == 0x201 || *guid == 0x202 || *guid == 0x102);
+                let status = if is_dead { "unreachable" } else { "ok" };
+                let used = if *guid == 0x101 { second as f64 / 10.0 } else { 0.0 };
+                let mut line = json!({
+                    "type": "port", "ts": (START + second) * 1_000_000_000, "slot": START + second, "sampler": "s", "guid": format!("{guid:#018x}"),
+                    "port": port, "lid": 1, "node": node, "kind": if *guid < 0x100 { "switch" } else { "hca" }, "hops": 1,
+                    "peer_guid": format!("{peer_guid:#018x}"), "peer_port": peer_port, "peer": peer, "link": "4xEDR", "link_source": "live",
+                    "status": status, "rtt_ns": 1000, "mads": 1, "identity": "ok",
+                });
+                if !is_dead {
+                    let rest = json!({
+                        "dt_ns": 1_000_000_000, "xmit_gbps": used * 100.0, "rcv_gbps": 0.0, "xmit_utilization": used, "rcv_utilization": 0.0,
+                        "xmit_blocked": used / 2.0, "symbol_error_counter": if (*guid, *port) == (1, 1) { second * 3 } else { 7 },
+                    });
+                    line.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+                }
+                text += &format!("{line}\n");
+            }
+        }
+    }
+    text
+}
+
+fn recorded() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("lines.jsonl"), lines()).unwrap();
+    folder
+}
+
+/// Runs a command on the recording; returns its exit code, its output and its messages.
+fn run(folder: &Path, args: &[&str]) -> (i32, String, String) {
+    let mut all = args.to_vec();
+    all.insert(1, "lines.jsonl");
+    let output = Command::cargo_bin("ibnet-view").unwrap().env("TZ", "UTC").current_dir(folder).args(&all).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn json(folder: &Path, args: &[&str]) -> Value {
+    let (code, stdout, stderr) = run(folder, &[args, &["--format", "json"]].concat());
+    assert_eq!(code, 0, "{args:?}: {stderr}");
+    serde_json::from_str(&stdout).unwrap()
+}
+
+#[test]
+fn dead_switch_is_named_first_and_fails_the_check() {
+    let folder = recorded();
+    let (code, text, _) = run(folder.path(), &["errors", "--check"]);
+    assert_eq!(code, 3, "{text}");
+    assert_eq!(text.lines().next(), Some("1 switch and 1 host port do not answer: leaf2 (2 devices behind it), n12 mlx5_0"));
+    assert!(text.contains("2026-11-21 12:00:03") && !text.contains("without a reply"), "{text}");
+    let errors = json(folder.path(), &["errors"]);
+    let rows: Vec<_> =
+        errors["rows"].as_array().unwrap().iter().map(|row| (row["what"].as_str().unwrap(), row["node"].as_str().unwrap())).collect();
+    assert_eq!(rows, [("unreachable", "leaf2"), ("unreachable", "n12 mlx5_0"), ("symbol_error_counter", "leaf1")]);
+    let (dead, counter) = (&errors["rows"][0], &errors["rows"][2]);
+    assert_eq!(
+        (&dead["since_ns"], &dead["port"], &dead["devices_behind"]),
+        (&((START + DIES) * 1_000_000_000).into(), &0.into(), &2.into())
+    );
+    assert_eq!((&counter["increase"], &counter["rate"], &counter["value"]), (&15.into(), &3.0.into(), &18.into()));
+    assert_eq!(
+        (errors["from_ns"].as_u64().unwrap() / 1_000_000_000 - START, errors["to_ns"].as_u64().unwrap() / 1_000_000_000 - START).1,
+        SECONDS
+    );
+    let healthy = ["errors", "--check", "--to", "2026-11-21T12:00:02.5Z", "--threshold", "all=100"];
+    assert_eq!(run(folder.path(), &healthy).0, 0);
+}
+
+#[test]
+fn table_and_json_have_the_same_links() {
+    let folder = recorded();
+    for (stat, used) in [("mean", "35.0 %"), ("peak", "60.0 %"), ("p50", "30.0 %")] {
+        let (_, text, _) = run(folder.path(), &["links", "--stat", stat]);
+        let rows = json(folder.path(), &["links", "--stat", stat])["rows"].as_array().unwrap().clone();
+        assert_eq!((rows.len(), &rows[0]["stat"], &rows[0]["from"]["node"]), (6, &stat.into(), &"n11 mlx5_0".into()));
+        let table: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("from")).skip(1).take(rows.len()).collect();
+        for (line, row) in table.iter().zip(&rows) {
+            let port = |end: &str| format!("{} port {}", row[end]["node"].as_str().unwrap(), row[end]["port"]);
+            assert!(line.starts_with(&port("from")) && line.contains(&port("to")), "{line}: {row}");
+            let percent = |field: &str| row[field].as_f64().map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
+            let cells: Vec<&str> = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+            assert_eq!((cells[4], cells[6]), (&*percent("xmit_utilization"), &*percent("blocked")), "{line}: {row}");
+        }
+        assert!(table[0].contains(used), "{stat}: {}", table[0]);
+    }
+}
+
+#[test]
+fn csv_has_the_values_of_json() {
+    let folder = recorded();
+    for command in ["links", "errors", "map"] {
+        let (_, text, _) = run(folder.path(), &[command, "--format", "csv"]);
+        let document = json(folder.path(), &[command]);
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let header = reader.headers().unwrap().clone();
+        let lines: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+        let rows = document["rows"].as_array().unwrap();
+        assert_eq!(lines.len(), rows.len(), "{command}");
+        for (line, row) in lines.iter().zip(rows) {
+            for (column, cell) in header.iter().zip(line) {
+                let value = match column {
+                    "from_ns" | "to_ns" => &document[column],
+                    _ => row.get(column).unwrap_or_else(|| {
+                        let (outer, inner) = column.split_once('_').unwrap();
+                        &row[outer][inner]
+                    }),
+                };
+                let shown = value.as_str().map_or_else(|| if value.is_null() { String::new() } else { value.to_string() }, str::to_owned);
+                assert_eq!(cell, shown, "{command}: {column} of {row}");
+            }
+        }
+    }
+}
+
+#[test]
+fn hosts_and_jobs_select_links() {
+    let folder = recorded();
+    let nodes = |document: &Value| {
+        let rows = document["rows"].as_array().unwrap().iter();
+        rows.map(|row| row["from"]["node"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(nodes(&json(folder.path(), &["links", "--nodes", "n11"])), BTreeSet::from(["n11 mlx5_0".to_owned()]));
+    fs::write(folder.path().join("jobs"), "JobID|State|Start|End|NodeList\n7|COMPLETED|2026-11-21T12:00:02|2026-11-21T12:00:04|n11\n")
+        .unwrap();
+    let job = json(folder.path(), &["links", "--slurm", "7", "--slurm-file", "jobs"]);
+    // Seconds 3 and 4: the records describe the time before them.
+    assert!((job["rows"][0]["xmit_utilization"].as_f64().unwrap() - 0.35).abs() < 1e-9, "{job}");
+    let (code, _, stderr) = run(folder.path(), &["links", "--nodes", "n99"]);
+    assert!(code == 1 && stderr.contains("no record of a port of n99"), "{stderr}");
+    let (code, _, stderr) = run(folder.path(), &["map", "--nodes", "n11", "-o", "map.svg"]);
+    assert!(code == 0 && stderr.contains("written   map.svg"), "{stderr}");
+    let svg = fs::read_to_string(folder.path().join("map.svg")).unwrap();
+    assert!(svg.contains(">no answer<") && svg.contains("do not answer: leaf2") && svg.contains("opacity=\"0.25\""), "{svg}");
+}
+
+#[test]
+fn wrong_arguments_have_their_exit_code_and_a_remedy() {
+    let folder = recorded();
+    for (args, code, reason) in [
+        (&["links", "--top", "0"][..], 2, "from 1"),
+        (&["links", "--stat", "p100"], 2, "such as p95"),
+        (&["links", "--format", "xml"], 2, "--format"),
+        (&["links", "--format", "csv", "-o", "x.svg"], 2, "name of a picture"),
+        (&["links", "--format", "csv", "-o", "lines.jsonl"], 1, "also an input"),
+        (&["map", "-o", "map.png"], 2, ".svg"),
+        (&["map"], 2, "--output"),
+        (&["errors", "--threshold", "RcvErr=1"], 2, "did you mean `port_rcv_errors`"),
+        (&["errors", "--threshold", "symbol_error_counter=x"], 2, "NAME=N"),
+        (&["errors", "--from", "noon"], 2, "as a time"),
+        (&["errors", "--from", "2027-01-01"], 1, "the records are from 2026-11-21 12:00:0"),
+    ] {
+        let (found, _, stderr) = run(folder.path(), args);
+        assert!(found == code && stderr.contains(reason), "{args:?}: {found} {stderr}");
+    }
+    assert!(!folder.path().join("map.png").exists() && !folder.path().join("x.svg").exists());
+}
+
+/// The names in the first cells of the tables of a section, and of the lists of inner fields.
+fn documented() -> BTreeSet<String> {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/viewing.md")).unwrap();
+    let section = page.split("## Results for programs").nth(1).unwrap().split("\n## ").next().unwrap().to_owned();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    rows.flat_map(|row| row.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn every_field_is_documented() {
+    let names = documented();
+    fn is_documented(column: &str, names: &BTreeSet<String>) -> bool {
+        let inner = |name: &String| column.strip_prefix(name.as_str())?.strip_prefix('_');
+        names.contains(column) || names.iter().filter_map(inner).any(|inner| is_documented(inner, names))
+    }
+    let all =
+        [LinkRow::COLUMNS, ErrorRow::COLUMNS, TreeRow::COLUMNS, JobRow::COLUMNS, JobTotal::COLUMNS, LatencyRow::COLUMNS, SweepRow::COLUMNS];
+    let missing: Vec<_> = all.concat().into_iter().filter(|column| !is_documented(column, &names)).collect();
+    assert_eq!(missing, [""; 0], "in docs/viewing.md");
+}
