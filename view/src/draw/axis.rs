@@ -18,7 +18,7 @@ pub fn marks(low: f64, high: f64, most: usize) -> Vec<f64> {
     (0..=most).map(|mark| (first + mark as f64) * step).take_while(|mark| *mark <= high + step * 1e-9).collect()
 }
 
-/// Formats a number with few digits; large numbers get an SI prefix.
+/// Formats a number with few digits. Large numbers get an SI prefix.
 pub fn number(value: f64) -> String {
     let size = value.abs();
     let (scaled, prefix) = match size {
