@@ -1,4 +1,4 @@
-//! This host: its name and its source of random numbers.
+//! Properties of this host: its name and its source of random numbers.
 
 use std::fs;
 

@@ -8,21 +8,22 @@ use crate::types::{Guid, Lid};
 /// all devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// A port is settled for this slot: see [`Engine::sample`](super::Engine::sample).
+    /// A port has its final status for this slot: see [`Engine::sample`](super::Engine::sample).
     Port(usize),
-    /// A device does not support a counter group, or never answered for it although it answers for
-    /// other groups. The group is not requested for now.
+    /// A device does not support a counter group. Or it never answered for the group, although it
+    /// answers for other groups. The group is not requested for some time.
     GroupUnsupported {
         /// The device.
         device: usize,
         /// The group.
         group: Group,
     },
-    /// A device that answered before has not answered anything in this slot, nor its last MADs.
+    /// A device that answered in earlier slots has answered nothing in this slot. Its last MADs
+    /// were also unanswered.
     Unreachable(usize),
     /// An unreachable device answers again.
     Reachable(usize),
-    /// Another device answers at the LID of a device. Its data is withheld.
+    /// Another device answers at the LID of a device. Its data is not used.
     WrongDevice {
         /// The planned device.
         device: usize,

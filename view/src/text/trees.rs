@@ -124,8 +124,9 @@ mod tests {
         [port(slot, (one.0, one.1), one.2, other, &rest(out)), port(slot, (other.0, other.1), other.2, (one.0, one.1, one.2), &rest(back))]
     }
 
-    /// Returns records of two hosts on a leaf switch, and of a core switch with the leaf switch, a
-    /// server and a host. In slots 1 and 2 the server gets more traffic than its link carries.
+    /// Returns the records of a small fabric. A leaf switch has two hosts. A core switch is linked
+    /// to the leaf switch, a server and a third host. In slots 1 and 2 the server gets more traffic
+    /// than its link carries.
     fn incast() -> Vec<String> {
         let idle = (0.0, 0.0);
         let mut lines = Vec::new();

@@ -5,7 +5,7 @@ use crate::sweep::engine::Key;
 use crate::time::Instant;
 use crate::types::Guid;
 
-/// Failed NodeInfo queries after which the identity counts as not verifiable.
+/// Number of failed NodeInfo queries after which the identity counts as not verifiable.
 const MAX_FAILED: u8 = 3;
 
 /// Verification of the GUID that answers at the device's LID.
@@ -15,25 +15,26 @@ pub(in crate::sweep::engine) struct IdentityCheck {
     pub(in crate::sweep::engine) expected: Guid,
     pub(in crate::sweep::engine) identity: Identity,
     check: Check,
-    /// NodeInfo queries that failed since the last reply.
+    /// Number of NodeInfo queries that failed since the last reply.
     failed: u8,
 }
 
 /// Result of the verification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::sweep::engine) enum Identity {
-    /// Not verified, or not since the device was silent; with the last NodeInfo of the device.
+    /// The device was never verified, or was not verified again after it was silent. The value is
+    /// its last NodeInfo.
     Unverified(Option<NodeInfo>),
-    /// The planned device answers; with its NodeInfo.
+    /// The planned device answers. The value is its NodeInfo.
     Verified(NodeInfo),
     /// Another device answers at the LID.
     Wrong {
         /// Port GUID of the other device.
         found: Guid,
-        /// Whether NodeInfo has not been answered since: a third device may be at the LID by now.
+        /// Whether later NodeInfo queries were not answered. Then a third device may be at the LID.
         unanswered: bool,
     },
-    /// The path record has another LID; the device was not verified there yet.
+    /// The path record has another LID, and the device was not yet verified at the new LID.
     Moved,
 }
 
@@ -51,7 +52,7 @@ enum Check {
 pub(in crate::sweep::engine) enum NodeInfoFailure {
     /// The query is sent again.
     Retry,
-    /// The identity cannot be verified for now.
+    /// The identity cannot be verified at this time.
     NotVerifiable,
 }
 
@@ -60,7 +61,7 @@ impl IdentityCheck {
         Self { expected, identity: Identity::Unverified(None), check: Check::Due(Instant::ZERO), failed: 0 }
     }
 
-    /// Discards everything learned: another device may answer now.
+    /// Discards everything learned, because another device may answer now.
     pub(super) fn discard_learned(&mut self) {
         self.failed = 0;
         self.verify();
@@ -95,7 +96,7 @@ impl IdentityCheck {
         }
     }
 
-    /// Withdraws the verification and keeps the NodeInfo.
+    /// Marks the device as not verified, but keeps its NodeInfo.
     pub(in crate::sweep::engine) fn withdraw(&mut self) {
         if let Identity::Verified(info) = self.identity {
             self.identity = Identity::Unverified(Some(info));
@@ -181,7 +182,7 @@ impl LinkReads {
     }
 }
 
-/// Keys that were reported as required.
+/// Keys that the device requires, as far as they were reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::sweep::engine) struct KeyEvents {
     m: bool,

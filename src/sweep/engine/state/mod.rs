@@ -51,8 +51,9 @@ pub(super) struct Device {
     pub(super) kind: NodeKind,
     /// Indices of its ports among the ports of all devices.
     pub(super) ports: Range<u32>,
-    /// Number of times that everything learned from the device was discarded. A request of an
-    /// earlier generation may have reached another device.
+    /// Number of times that everything learned from the device was discarded. This number is the
+    /// *generation* of the device. A request of an earlier generation may have reached another
+    /// device.
     pub(super) generation: u32,
     pub(super) groups: Groups,
     pub(super) identity: IdentityCheck,
@@ -62,7 +63,7 @@ pub(super) struct Device {
     pub(super) reachability: Reachability,
     pub(super) progress: Progress,
     pub(super) service: ServiceTimes,
-    /// Keys that were reported as required.
+    /// Keys that the device requires, as far as they were reported.
     pub(super) keys: KeyEvents,
 }
 
@@ -87,8 +88,8 @@ impl Device {
     /// Prepares the device for a new slot or discovery.
     pub(super) fn restart(&mut self, groups: &GroupList, cadence: &Cadence, slot: u64) {
         if self.reachability.restart() {
-            // After being unreachable, the device may have been replaced, or may run another
-            // firmware.
+            // The device was unreachable. In this time it may have been replaced, or may have got
+            // another firmware.
             self.discard_learned();
         }
         self.flight = Flight::default();
@@ -109,7 +110,7 @@ impl Device {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// Returns the index of the port that is queried now or next; `None` after the last one.
+    /// Returns the index of the port that is queried now or next, or `None` after the last one.
     pub(super) fn current_port(&self) -> Option<u32> {
         self.progress.current().map(|offset| self.ports.start + offset)
     }
@@ -123,7 +124,7 @@ impl Device {
 /// Service times of a device: measured round trips of its performance management agent.
 #[derive(Clone, Debug)]
 pub(super) struct ServiceTimes {
-    /// Moving average; `None` if the agent never answered.
+    /// Moving average. `None` if the agent never answered.
     average: Option<Duration>,
     /// Round trips in nanoseconds since the last reset.
     pub(super) round_trips: Histogram<u64>,
@@ -141,7 +142,8 @@ impl ServiceTimes {
     /// Adds a round trip.
     pub(super) fn add(&mut self, rtt: Duration) {
         self.round_trips.saturating_record(u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX));
-        // The weight is small, so that one delayed reply changes the average little.
+        // The weight of a new value is small, so one delayed reply changes the average only
+        // slightly.
         self.average = Some(self.average.map_or(rtt, |average| (average * 7 + rtt) / 8));
     }
 
@@ -159,7 +161,7 @@ pub(super) struct PortState {
     pub(super) num: PortNum,
     /// Last PortInfo of the port.
     pub(super) link: Option<PortInfo>,
-    /// Whether the error correction is a Reed-Solomon code; `None` if unknown.
+    /// Whether the error correction is a Reed-Solomon code. `None` if unknown.
     pub(super) rs_fec: Option<bool>,
     pub(super) slot: PortProgress,
 }
@@ -173,7 +175,7 @@ impl PortState {
 /// Progress of a port in a slot.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PortProgress {
-    /// Final status; `None` until the port is settled.
+    /// Final status. `None` until the port is settled.
     pub(super) status: Option<Status>,
     /// Sum of the round trips.
     pub(super) rtt: Duration,
@@ -187,7 +189,7 @@ pub(super) struct PortProgress {
     pub(super) mad_status: Option<MadStatus>,
     /// Whether PortInfo of the port was requested in this slot.
     pub(super) link_read: bool,
-    /// Requests that may still be answered.
+    /// Number of requests that may still be answered.
     pub(super) open: u8,
     /// Whether no more requests will be sent for this port.
     pub(super) all_sent: bool,
@@ -195,7 +197,7 @@ pub(super) struct PortProgress {
     pub(super) cut_short: bool,
     /// Whether a reply came after the timeout.
     pub(super) late: bool,
-    /// Whether a request was given up.
+    /// Whether a request was given up: its grace period ended without a reply.
     pub(super) lost: bool,
     /// Whether a reply did not match its request.
     pub(super) bad_reply: bool,
@@ -223,7 +225,8 @@ impl SendError {
 }
 
 impl PortProgress {
-    /// Returns the status of a port whose requests are all sent, and answered or given up.
+    /// Returns the status of a port, or `None` if requests are still to be sent or may still be
+    /// answered.
     pub(super) fn result(&self) -> Option<Status> {
         if !self.all_sent || self.open > 0 {
             return None;
@@ -245,7 +248,7 @@ impl PortProgress {
         self.rtt_min = Some(self.rtt_min.map_or(rtt, |least| least.min(rtt)));
     }
 
-    /// Counts a request as closed: no reply is expected any more.
+    /// Counts a request as closed, because no reply is expected any more.
     pub(super) fn close_one(&mut self) {
         self.open = self.open.saturating_sub(1);
     }
