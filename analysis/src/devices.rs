@@ -16,7 +16,6 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ibnet::types::{Guid, NodeKind, PortNum};
-use rustc_hash::FxHashMap;
 
 use crate::input::Fold;
 use crate::ports::{PortKey, PortName};
@@ -25,7 +24,7 @@ use crate::record::{Event, Port, Record, Type};
 /// Evidence about all devices of the input.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Devices {
-    by_guid: FxHashMap<Guid, Evidence>,
+    by_guid: BTreeMap<Guid, Evidence>,
 }
 
 /// Fault of a device.

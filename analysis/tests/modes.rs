@@ -1,7 +1,6 @@
 //! Error rates of the search for modes and for their causes, on synthetic values whose number of
 //! modes and whose cause are known. All seeds are fixed. `docs/viewing.md` states the rates;
 //! `cargo test -p ibnet-analysis --test modes -- --nocapture` prints them.
-#![expect(clippy::print_stdout, reason = "the rates are for people too")]
 
 use std::collections::BTreeMap;
 

@@ -14,7 +14,7 @@ const SLOT: u64 = 1_795_262_400;
 const SLOTS: u64 = 100;
 const DEVICES: u64 = 40;
 
-/// Returns a number from 0 to 999 that looks random.
+/// Returns a number from 0 to 65535 that looks random.
 fn noise(seed: u64) -> u64 {
     let mixed = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32 & 0xffff
@@ -30,8 +30,8 @@ fn lines(late: u64) -> String {
     for slot in SLOT..SLOT + SLOTS {
         for device in 0..DEVICES {
             let seed = slot * DEVICES + device;
-            let is_hca = device % 2 == 1;
-            let center = if is_hca == (noise(seed) % 10 > 0) { 65_000 } else { 150_000 };
+            let is_hca = !device.is_multiple_of(2);
+            let center = if is_hca != noise(seed).is_multiple_of(10) { 65_000 } else { 150_000 };
             // A triangular distribution, 20 % wide.
             let spread = (noise(seed + 7_000_000) + noise(seed + 9_000_000)) * center / 5 / 0xffff;
             let ns = 25 + center * 8 / 10 + spread + if device == 7 { late } else { 0 };

@@ -270,7 +270,8 @@ impl HeatMap {
     /// Adds a value to all columns that overlap its time.
     fn put(&mut self, row: usize, metric: usize, time: Interval, state: State) {
         let step_ns = self.step_ns();
-        self.recorded = Some(self.recorded.map_or((time.from(), time.to()), |(from, to)| (from.min(time.from()), to.max(time.to()))));
+        let (from, to) = self.recorded.unwrap_or_else(|| (time.from(), time.to()));
+        self.recorded = Some((from.min(time.from()), to.max(time.to())));
         self.extend((time.from() / step_ns, (time.to() - 1) / step_ns));
         for (column, part) in time.split(self.step_ns()) {
             self.rows[row].tracks[metric].at(column).put(state, part, time);

@@ -189,7 +189,8 @@ pub fn read_with_progress<F: Fold>(
             // The lines of a file are not in the order of time. All such files are found and sorted
             // before the reading starts again.
             streams.par_iter_mut().try_for_each(|stream| stream.restart().map_err(|source| unreadable(stream, source)))?;
-            fold_streams(&mut streams, empty, &selection, &|done| progress(done, total))?.unwrap_or_default()
+            let shards = fold_streams(&mut streams, empty, &selection, &|done| progress(done, total))?;
+            shards.ok_or_else(|| changed(&streams))?
         }
     };
     let mut counts = Vec::with_capacity(shards.len());
@@ -202,6 +203,13 @@ pub fn read_with_progress<F: Fold>(
         }
     }
     Ok((all.unwrap_or_else(|| empty.clone()), summary(streams, counts)?))
+}
+
+/// Returns the error for a file that was in the order of time when it was checked.
+fn changed(streams: &[Stream]) -> AnalysisError {
+    let stream = streams.iter().find(|stream| stream.is_disordered);
+    let name = stream.map(|stream| path::display_name(&stream.path)).unwrap_or_default();
+    AnalysisError::Read { name, source: std::io::Error::other("the file changed while it was read") }
 }
 
 fn unreadable(stream: &Stream, source: std::io::Error) -> AnalysisError {

@@ -110,7 +110,7 @@ fn file_without_a_record_is_an_error_only_if_it_is_alone() {
     let dir = tempfile::tempdir().unwrap();
     for (text, reason) in [("", "it is empty"), ("\n\n", "it is empty"), ("<html>\n", "first line: expected value")] {
         let empty = file(dir.path(), "b", text.as_bytes());
-        let error = times(&Inputs::new(&[empty.clone()]).unwrap()).unwrap_err().to_string();
+        let error = times(&Inputs::new(std::slice::from_ref(&empty)).unwrap()).unwrap_err().to_string();
         assert!(error.contains("/b: it has no record") && error.contains(reason), "{error}");
         let (times, summary) = times(&Inputs::new(&[file(dir.path(), "a", port(1).as_bytes()), empty]).unwrap()).unwrap();
         let warning = summary.incomplete[0].to_string();
@@ -269,7 +269,7 @@ proptest! {
         let mut edges: Vec<u64> = cuts.iter().map(|cut| start + ((end - start) as f64 * cut) as u64).collect();
         edges.extend([start, end]);
         edges.sort_unstable();
-        let (whole, _) = summary_of(&[text.clone()], None, None);
+        let (whole, _) = summary_of(std::slice::from_ref(&text), None, None);
         let mut sums = (0.0, 0.0, 0);
         for part in edges.windows(2).filter(|part| part[0] < part[1]) {
             let dir = tempfile::tempdir().unwrap();
@@ -321,7 +321,7 @@ fn counter_at_an_edge_is_interpolated_and_a_reset_counts_where_it_was_read() {
     let line = |slot: u64, errors| reading("a", None, (slot * SECOND, SECOND), errors);
     let text = [line(100, 10), line(101, 20), line(102, 4), line(103, 6)].concat();
     let errors = |from, to| {
-        let (port, _) = summary_of(&[text.clone()], Some(from), Some(to));
+        let (port, _) = summary_of(std::slice::from_ref(&text), Some(from), Some(to));
         (port.error_sum(), port.errors.iter().flatten().any(|change| change.is_lower_bound))
     };
     let half = SECOND / 2;

@@ -35,7 +35,7 @@ struct OfSampler {
     clock: Option<u64>,
     /// Single MADs by device kind, from `rtt` histograms.
     kinds: BTreeMap<String, Distribution>,
-    devices: FxHashMap<Guid, OfDevice>,
+    devices: BTreeMap<Guid, OfDevice>,
 }
 
 /// Values of one device.
@@ -81,9 +81,7 @@ impl Latency {
         // MADs. So the mean of such a record is not used.
         let Some(mean) = port.rtt_ns.checked_div(port.mads).filter(|mean| *mean > 0 && port.answered()) else { return };
         self.compound.add(port);
-        if !self.names.contains_key(&port.guid) {
-            self.names.insert(port.guid, port.node.clone().into_owned());
-        }
+        self.names.entry(port.guid).or_insert_with(|| port.node.clone().into_owned());
         let kind = port.kind.map_or("other", |kind| kind.as_str());
         let device = self.sampler(&port.sampler).device(port.guid, kind, port.hops);
         device.means.record(mean);
@@ -124,9 +122,7 @@ impl Latency {
             for (kind, values) in &sampler.kinds {
                 rtt.add_kind(kind, name, &values.less(clock));
             }
-            let mut devices: Vec<_> = sampler.devices.iter().collect();
-            devices.sort_by_key(|(guid, _)| **guid);
-            for (guid, device) in devices {
+            for (guid, device) in &sampler.devices {
                 for (parts, values) in [(&mut service, &device.single), (&mut means, &device.means)] {
                     if !values.is_empty() {
                         parts.add_device(*guid, (&device.kind, device.hops), name, &values.less(clock));

@@ -49,7 +49,7 @@ fn write_tree(text: &mut String, found: &Trees, number: usize, tree: &Tree, row:
         RootCause::Full => "cause: more traffic than the link carries",
         RootCause::SlowHost => "cause: the host takes its packets too slowly",
         RootCause::Unclear => {
-            "cause unknown: no recorded port of the next switch is full or waits (short bursts, or ports that are not sampled)"
+            "cause unknown: no recorded port of the next switch is full or waits (short bursts, or ports that are not sampled or do not answer)"
         }
     };
     let (link, used, blocked) = (Printable(&row.link), percent(Some(row.xmit_utilization)), percent(Some(row.blocked)));
