@@ -43,8 +43,7 @@ pub const ALL_SAMPLERS: &str = "all";
 pub struct Raw {
     /// Path of the assignments file.
     pub assignments: String,
-    /// Path of a net file. If it is set, this host sweeps the whole fabric, without an assignments
-    /// file.
+    /// Path of a net file: the whole fabric is swept from this host, without an assignments file.
     pub net: String,
     /// Name of this sampler in the assignments file, or [`ALL_SAMPLERS`].
     pub sampler: String,
@@ -53,7 +52,7 @@ pub struct Raw {
     /// Counter groups with their cadences, as `NAME` or `NAME/CADENCE`.
     #[serde(deserialize_with = "groups::read")]
     pub groups: Vec<String>,
-    /// Cadence of PortCounters in slots, on devices that have PortXmitWait only in PortCounters.
+    /// Cadence in slots of PortCounters on devices that have PortXmitWait only there.
     pub wait_every: u32,
     /// Time between two queries of a port whose link is down.
     pub down_every: String,
@@ -65,7 +64,7 @@ pub struct Raw {
     pub window: usize,
     /// Whether the window shrinks while more MADs than usual expire.
     pub adaptive: bool,
-    /// Largest number of MADs a second. 0 means no limit.
+    /// Largest number of MADs a second; 0 for no limit.
     pub max_mads_per_second: u32,
     /// Time after which a MAD frees its place in the window.
     pub timeout: String,
@@ -123,8 +122,7 @@ impl Default for Raw {
     }
 }
 
-/// Default of `groups`: traffic is queried in every slot. Errors are queried once a second if the
-/// interval is shorter.
+/// Default of `groups`: traffic in every slot, errors once a second if the interval is shorter.
 const DEFAULT_GROUPS: [&str; 4] = ["extended", "base/1s", "xmtdisc/1s", "rcverr/1s"];
 
 /// The file that lists the ports to sweep.
@@ -147,11 +145,10 @@ pub struct Config {
     pub interval: Duration,
     /// Settings of the engine. The P_Key index is set later, when the HCA port is known.
     pub engine: engine::Config,
-    /// HCA ports that send, without duplicates. If it is empty, the ports of the assignments file
-    /// are used, or else the only active port.
+    /// HCA ports that send, without duplicates. Empty: those of the assignments file, or the only
+    /// active port.
     pub cas: Vec<HcaName>,
-    /// CPUs of the threads that send: the first HCA port uses the first CPU, and so on. If it is
-    /// empty, any CPU is used.
+    /// CPUs of the threads that send: the first HCA port uses the first CPU, and so on. Empty: any.
     pub cpus: Vec<usize>,
     /// P_Key.
     pub pkey: u16,
@@ -210,7 +207,7 @@ impl Raw {
         let grace = duration("grace", &self.grace, deadline, Duration::from_secs(10))?;
         let (groups, cadences) = groups::with_cadences(&self.groups, interval)?;
         let down_every = duration("down_every", &self.down_every, Duration::ZERO, Duration::from_secs(3600))?;
-        // The table `[simulated]` is checked even if no fabric is simulated.
+        // The table is checked even if no fabric is simulated.
         let simulated = self.simulated.check(simulate.clone().unwrap_or_default())?;
         Ok(Config {
             plan,

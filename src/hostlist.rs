@@ -31,8 +31,7 @@ use crate::types::Printable;
 /// because unicast LIDs end at 49151.
 pub const MAX_HOSTS: u64 = 100_000;
 
-/// Largest number of digits of a number within brackets. A number with this many digits fits into
-/// 64 bits.
+/// Largest number of digits of a number within brackets. Each such number fits into 64 bits.
 const MAX_DIGITS: usize = 18;
 
 /// Reason why a host list is rejected.
@@ -65,8 +64,7 @@ pub struct HostList {
     parts: Vec<Part>,
 }
 
-/// A part of a list, such as `rack[1-2]n[01-16]`. Its pieces are texts and pairs of brackets. Its
-/// names are all combinations of the pieces.
+/// A part of a list. Its names are all combinations of its pieces.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Part {
     pieces: Vec<Piece>,
@@ -75,8 +73,7 @@ struct Part {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Piece {
     Text(String),
-    /// The ranges in a pair of brackets. The number beside each range is the number of values in
-    /// the ranges before it.
+    /// The content of a pair of brackets, and for each range the number of values before it.
     Ranges(Vec<(u64, Range)>),
 }
 
@@ -86,7 +83,7 @@ struct Range {
     low: u64,
     step: u64,
     count: u64,
-    /// Smallest number of digits. Shorter numbers get leading zeros.
+    /// Digits to which each number is padded with zeros.
     width: usize,
 }
 
@@ -186,7 +183,7 @@ fn problem_of(c: char) -> &'static str {
 }
 
 impl Piece {
-    /// Returns the number of texts that result from the piece. It is at least 1.
+    /// Returns the number of texts that the piece stands for: at least 1.
     fn count(&self) -> u64 {
         match self {
             Self::Text(_) => 1,
@@ -308,7 +305,7 @@ fn folded_at(entries: BTreeSet<Vec<Token>>, position: usize) -> BTreeSet<Vec<Tok
     folded
 }
 
-/// Writes numbers as ranges. Numbers with different padding get separate tokens.
+/// Returns the ranges of some numbers, one token for each padding.
 fn ranges_of(numbers: &[(u64, String)]) -> Vec<Token> {
     let padded: BTreeSet<usize> =
         numbers.iter().map(|(_, text)| text).filter(|text| text.len() > 1 && text.starts_with('0')).map(String::len).collect();

@@ -78,8 +78,7 @@ impl Lid {
 
 impl fmt::Display for Guid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Each record has two GUIDs, and a plan four for each port: `{:#018x}` takes ten times as
-        // long.
+        // Each record has two GUIDs, and a plan four for each port: `{:#018x}` takes ten times as long.
         let mut text = *b"0x0000000000000000";
         for (place, digit) in text[2..].iter_mut().zip((0..16).rev()) {
             *place = b"0123456789abcdef"[(self.0 >> (4 * digit)) as usize & 0xf];

@@ -16,6 +16,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ibnet::types::{Guid, NodeKind, PortNum};
+use rustc_hash::FxHashMap;
 
 use crate::input::Fold;
 use crate::ports::{PortKey, PortName};
@@ -24,7 +25,7 @@ use crate::record::{Event, Port, Record, Type};
 /// Evidence about all devices of the input.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Devices {
-    by_guid: BTreeMap<Guid, Evidence>,
+    by_guid: FxHashMap<Guid, Evidence>,
 }
 
 /// Fault of a device.
@@ -55,7 +56,7 @@ pub struct FaultyDevice {
     /// The device. The port number of a switch is 0, because port 0 has the GUID of the switch and
     /// answers the queries.
     pub port: PortName,
-    /// Kind of the device. `None` if there are events only.
+    /// Kind of the device; `None` if there are events only.
     pub kind: Option<NodeKind>,
     /// The fault.
     pub fault: DeviceFault,
@@ -66,7 +67,7 @@ pub struct FaultyDevice {
     pub answered_before: bool,
     /// Number of ports in the records.
     pub ports: usize,
-    /// Unreachable devices whose only connection is through this device, by name.
+    /// Unreachable devices that are connected through this device only, by name.
     pub behind: Vec<PortName>,
 }
 
@@ -90,10 +91,9 @@ struct PortEvidence {
     peer: Option<PortKey>,
     /// Time until which the last reply proves that the device answers.
     ///
-    /// The proof ends three quarters of `dt_ns` after the reply. A port can have two samplers,
-    /// which query it half an interval apart. If only one of them does not reach the device, the
-    /// last reply to the other one is half an interval old. It still proves that the device
-    /// answers.
+    /// This is three quarters of `dt_ns` after the reply. A port can have two samplers, which query
+    /// it half an interval apart. If only one of them does not reach the device, its silence comes
+    /// half an interval after a reply to the other one. So the device still counts as answering.
     answered: Option<u64>,
     /// Time until which the last reply with a link that is not down proves that the link is up.
     up: Option<u64>,
@@ -152,14 +152,13 @@ impl Devices {
         self.by_guid.get(&guid).is_some_and(|evidence| evidence.is_unreachable())
     }
 
-    /// Returns the time since which PortInfo reports that the link of a port is down, in
-    /// nanoseconds since 1970. Returns `None` if the last record reports another state.
+    /// Returns since when PortInfo reports that the link of a port is down, in nanoseconds since
+    /// 1970; `None` if the last record reports something else.
     pub fn down_since(&self, (guid, number): PortKey) -> Option<u64> {
         self.by_guid.get(&guid)?.ports.get(&number)?.down
     }
 
-    /// Returns all devices with faults. Devices that do not answer come first, and switches come
-    /// before hosts.
+    /// Returns all devices with faults: those that do not answer first, and switches before hosts.
     ///
     /// Some unreachable devices are connected only through other unreachable devices. They have no
     /// entry of their own: they are in [`FaultyDevice::behind`] of the nearest one.
@@ -290,8 +289,7 @@ impl Evidence {
             of_ports.chain(self.lost).map(|(first, _)| first).min()
         };
         let (fault, since_ns) = if self.is_unreachable() {
-            // The event may be earlier than the first record without an answer, so the earliest of
-            // these times is used.
+            // The event may be earlier than the first record without an answer.
             let of_ports = self.ports.values().filter_map(|port| port.silent);
             let of_events = self.lost.into_iter().flat_map(|(first, last)| [first, last]);
             (DeviceFault::Unreachable, of_ports.chain(of_events).filter(|since| Some(*since) > answered).min()?)

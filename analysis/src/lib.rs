@@ -9,13 +9,11 @@
 //! | [`heat`] | the values of heat maps |
 //! | [`latency`] | distributions of round-trip times |
 //! | [`ports`] | a summary of each port, which the next five modules use |
-//! | [`errors`] | devices that do not answer, faults of links, and increases of error counters |
+//! | [`errors`] | faults of links, and increases of error counters |
 //! | [`links`] | utilization, blocked time and errors of links |
 //! | [`trees`] | congestion trees: which port makes which other ports wait |
 //! | [`map`] | the topology in the records |
 //! | [`job`] | the traffic of a job |
-//! | [`devices`] | devices that do not answer, and the devices behind them |
-//! | [`stat`], [`shares`] | mean, peak or percentile of the slots |
 //! | [`replay`] | recorded lines, each with the time at which the caller writes it again |
 //!
 //! The row types, such as [`links::LinkRow`], implement [`rows::Row`]. Other programs use the names

@@ -43,8 +43,8 @@ pub struct End {
     pub kind: Option<NodeKind>,
 }
 
-/// Traffic of one direction. Unknown values are `None`. `utilization` and `blocked` are the
-/// statistic with which the links were found.
+/// Traffic of one direction; unknown values are `None`. `utilization` and `blocked` are the statistic
+/// with which the links were found.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Direction {
     /// Mean data rate in Gb/s.
@@ -145,8 +145,8 @@ pub fn find(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<Link> {
     find_by(ports, Stat::Mean, &Distributions::default())
 }
 
-/// Returns all links of the ports by a statistic, in the order of the GUIDs. Percentiles are
-/// computed from the distributions.
+/// Returns all links of the ports by a statistic, in the order of the GUIDs. Percentiles are those
+/// of the distributions.
 pub fn find_by(ports: &BTreeMap<PortKey, PortSummary>, stat: Stat, distributions: &Distributions) -> Vec<Link> {
     let mut links = Vec::new();
     for (key, port) in ports {
@@ -181,8 +181,7 @@ pub fn sorted(links: &[Link], order: LinkOrder) -> Vec<Link> {
     sorted
 }
 
-/// Load of a port over the time range. The first value is that of the sent data, and the second one
-/// that of the received data.
+/// Load of a port over the time range. The first value is of sent data, the second of received data.
 struct Load {
     gbps: [Option<f64>; 2],
     utilization: [Option<f64>; 2],

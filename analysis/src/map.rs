@@ -28,7 +28,7 @@ pub struct Map {
     pub faults: Vec<FaultyDevice>,
     /// Devices that do not answer, including those behind others.
     pub unreachable: BTreeSet<Guid>,
-    /// The job that is emphasized. `None` for all hosts.
+    /// The job that is emphasized; `None` for all hosts.
     pub job: Option<MapJob>,
     /// Statistic of the links.
     pub stat: Stat,
@@ -151,7 +151,7 @@ impl Map {
         self
     }
 
-    /// Returns whether a switch has hosts of the job. Returns true if there is no job.
+    /// Returns whether a switch has hosts of the job; true without a job.
     pub fn is_of_job(&self, switch: usize) -> bool {
         self.job.as_ref().is_none_or(|job| self.switches[switch].hosts.iter().any(|link| job.ports.contains(&link.ends[1].port.guid)))
     }

@@ -1,4 +1,4 @@
-//! The metrics of a port. A metric is a derived value of the records, or the rate of a counter.
+//! Metrics of a port: the derived values of the records, and the rate of any counter.
 
 use std::fmt;
 use std::str::FromStr;
@@ -73,7 +73,7 @@ pub enum Unit {
     Nanoseconds,
     /// Octets per second.
     OctetsPerSecond,
-    /// Ticks per second. The length of a tick depends on the device.
+    /// Ticks per second; the length of a tick depends on the device.
     TicksPerSecond,
     /// Packets, events or errors per second.
     PerSecond,
@@ -141,7 +141,7 @@ impl Metric {
             Source::Derived(Derived::XmitUtilization) => port.xmit_utilization,
             Source::Derived(Derived::RcvUtilization) => port.rcv_utilization,
             Source::Derived(Derived::XmitBlocked) => port.xmit_blocked,
-            // If a MAD was not answered, `rtt_ns` is the sum over only a part of the MADs.
+            // Without an answer to all MADs, `rtt_ns` is the sum over a part of them.
             Source::Derived(Derived::CompoundQuery) => (port.mads > 0 && port.answered()).then_some(port.rtt_ns as f64),
             Source::Derived(Derived::MeanRtt) => (port.mads > 0 && port.answered()).then(|| port.rtt_ns as f64 / port.mads as f64),
             Source::Rate { .. } => None,
@@ -236,9 +236,9 @@ impl fmt::Display for Metric {
 impl FromStr for Metric {
     type Err = ParseError;
 
-    /// Parses a name, or the name of an array of counters with an index: `NAME[3]`. Any unknown
-    /// name in lower case counts as the name of a counter. Reading the records shows whether this
-    /// counter exists.
+    /// Parses a name, or the name of an array of counters with an index: `NAME[3]`. Any unknown name
+    /// in lower case counts as the name of a counter. Reading the records shows whether this counter
+    /// exists.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let wrong = || {
             ParseError::new(

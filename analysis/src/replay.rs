@@ -163,7 +163,7 @@ fn scaled(ns: u64, speed: f64) -> u64 {
     if speed == 1.0 { ns } else { (ns as f64 / speed) as u64 }
 }
 
-/// Returns the line with `ts` and `slot` changed to the time of the replay. All other fields stay
+/// Returns the line with `ts` and `slot` shifted to the time of the replay. All other fields stay
 /// the same, including `dt_ns` and the rates.
 fn shifted(line: &[u8], first: u64, now: u64, speed: f64, interval_ns: Option<u64>) -> Vec<u8> {
     let mut shifted = Vec::with_capacity(line.len() + 8);
@@ -172,8 +172,8 @@ fn shifted(line: &[u8], first: u64, now: u64, speed: f64, interval_ns: Option<u6
     let ts = if ts >= first { now.saturating_add(scaled(ts - first, speed)) } else { now.saturating_sub(scaled(first - ts, speed)) };
     shifted.extend_from_slice(ts.to_string().as_bytes());
     match (number(rest, b"\"slot\""), interval_ns) {
-        // The slot directly follows the time. If the key is found farther away, it is part of
-        // another field, so it is ignored.
+        // The slot directly follows the time. So if the key is farther away, it is part of a later
+        // text.
         (Some((before, slot, rest)), Some(interval_ns @ 1..)) if before.len() <= LONGEST_KEY => {
             let slots = (i128::from(now) - i128::from(first)).div_euclid(i128::from(interval_ns));
             shifted.extend_from_slice(before);
@@ -188,8 +188,8 @@ fn shifted(line: &[u8], first: u64, now: u64, speed: f64, interval_ns: Option<u6
 /// Largest number of octets from the end of `ts` to the number of the slot. It permits some blanks.
 const LONGEST_KEY: usize = 16;
 
-/// Finds the number after a key, a colon and blanks. Returns the text before it, the number, and
-/// the text after it.
+/// Finds the number after a key, a colon and blanks. Returns the text before it, the number, and the
+/// text after it.
 fn number<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], u64, &'a [u8])> {
     let colon = memchr::memmem::find(text, key)? + key.len();
     let blanks = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_whitespace()).count();

@@ -1,5 +1,4 @@
-//! Distributions of the utilization and the blocked time of each port. Percentiles over time are
-//! computed from them.
+//! Distributions of utilization and blocked time of each port over time, for percentiles.
 
 use rustc_hash::FxHashMap;
 
@@ -8,10 +7,10 @@ use crate::ports::PortKey;
 use crate::record::{Interval, Port, Record, Type};
 use crate::stat::Stat;
 
-/// Number of steps of a distribution from 0 to 1. So percentiles are rounded to 0.1 %.
+/// Steps of a distribution in a range of 1: percentiles are rounded to 0.1 %.
 const STEPS: f64 = 1000.0;
 
-/// Distributions of all ports. They need much memory, so they are built only for percentiles.
+/// Distributions of all ports. They take memory, so they are built for percentiles only.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Distributions {
     by_port: FxHashMap<PortKey, PortShares>,
@@ -65,17 +64,15 @@ pub struct PortShares {
     pub blocked: Shares,
 }
 
-/// For each value, in steps of 0.1 %, the time for which it was the value. Only values that
-/// occurred need memory.
+/// Time by value, in steps of 0.1 %. Only values that occurred take space.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Shares {
-    /// A value in steps, and the time for which the share had this value, in nanoseconds.
+    /// Value in steps, and the time for which it was the value, in nanoseconds.
     times: Vec<(u16, u64)>,
 }
 
 impl Shares {
-    /// Adds the share of this time. Shares are usually from 0 to 1; shares up to 65 are stored
-    /// correctly.
+    /// Adds a share, 0 to 1, that was the value over this time. Larger values are kept up to 65.
     fn add(&mut self, share: Option<f64>, time: Option<Interval>) {
         if let (Some(share), Some(time)) = (share.filter(|share| share.is_finite()), time) {
             // The conversion saturates.
@@ -94,8 +91,8 @@ impl Shares {
         later.times.into_iter().for_each(|(step, time)| self.add_step(step, time));
     }
 
-    /// Returns a percentile: the smallest value that was not exceeded for this part of the time.
-    /// `thousandths` is 950 for the 95th percentile. Returns `None` without values.
+    /// Returns a percentile, in thousandths: the smallest value that was not exceeded for this part
+    /// of the time. `None` without values.
     pub fn percentile(&self, thousandths: u16) -> Option<f64> {
         let all: u128 = self.times.iter().map(|(_, time)| u128::from(*time)).sum();
         let mut sum = 0;
@@ -133,7 +130,7 @@ mod tests {
 
     #[test]
     fn percentile_is_weighted_by_time() {
-        // The value is 0.2 for 90 % of the time.
+        // 0.2 for 90 % of the time.
         let shares = shares(&[(0.9, 1), (0.2, 9)]);
         assert_eq!([500, 900, 901, 999].map(|percentile| shares.percentile(percentile)), [Some(0.2), Some(0.2), Some(0.9), Some(0.9)]);
         assert_eq!(Shares::default().percentile(500), None);

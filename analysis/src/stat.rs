@@ -1,4 +1,4 @@
-//! The statistic that summarizes the values of a link over the time range.
+//! The statistic by which a link is judged over the time range.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ pub enum Stat {
     Percentile(u16),
 }
 
-/// Error for a text that is not a statistic.
+/// A text that is not a statistic.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("cannot read the statistic `{}`; write mean, peak or a percentile from p0.1 to p99.9, such as p95", Printable(found))]
 pub struct StatError {

@@ -70,7 +70,7 @@ impl Summary {
     }
 }
 
-/// The sweeps of one HCA port of a sampler. This is a row of the JSON output.
+/// The sweeps of one HCA port of a sampler: a row of the JSON output.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SweepRow {
     /// Name of the sampler.
@@ -83,8 +83,8 @@ pub struct SweepRow {
     pub slots: u64,
     /// Number of slots that could not start.
     pub missed: u64,
-    /// Share of the ports with the status `ok` or `late` in the slots that ran, 0 to 1. Ports with
-    /// the status `down` do not count.
+    /// Share of the ports with the status `ok` or `late` in the slots that ran, 0 to 1. Ports with the
+    /// status `down` do not count.
     pub complete: f64,
     /// Number of records that the output dropped.
     pub lost: u64,

@@ -288,8 +288,8 @@ impl Trees {
         !waiting.is_empty()
     }
 
-    /// Keeps the trees of these hosts. A tree is kept if its root, the peer of its root or one of
-    /// its victims belongs to one of the hosts.
+    /// Keeps the trees of these hosts: those with a root, its peer, or a victim that belongs to one of
+    /// them.
     pub fn retain_hosts(&mut self, hosts: &Hosts) {
         let labels = &self.labels;
         let node = |key: &PortKey| labels.get(key).is_some_and(|label| hosts.contains_node(&label.node));
@@ -396,9 +396,9 @@ mod tests {
         [port(slot, (one.0, one.1), one.2, other, &rest(out)), port(slot, (other.0, other.1), other.2, (one.0, one.1, one.2), &rest(back))]
     }
 
-    /// Returns the records of a small fabric. A leaf switch has two hosts. A core switch is linked
-    /// to the leaf switch, a server and a third host. In slots 1 and 2 the server gets more traffic
-    /// than its link carries.
+    /// Returns the records of a small fabric: two hosts on a leaf switch; the leaf switch, a server
+    /// and a third host on a core switch. In slots 1 and 2 the server gets more traffic than its
+    /// link carries.
     fn incast() -> Vec<String> {
         let idle = (0.0, 0.0);
         let mut lines = Vec::new();

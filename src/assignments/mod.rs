@@ -25,10 +25,9 @@
 //! In a plan of several subnets, each sampler also has the name of its subnet after its host, such
 //! as `subnet = "rail0"`. A host with ports in two subnets has one block for each subnet.
 //!
-//! [`Assignments::parse`] guarantees that the counts are correct, and that no port is assigned
-//! twice within a role. It also guarantees that each LID is a unicast LID and belongs to only one
-//! GUID within its subnet. The role is `primary` or `secondary`. [`Assignments::parse`] rejects a
-//! truncated file.
+//! [`Assignments::parse`] guarantees these facts: the counts are correct; each LID is a unicast LID
+//! and belongs to one GUID within its subnet; no port is assigned twice within a role. The role is
+//! `primary` or `secondary`. [`Assignments::parse`] rejects a truncated file.
 //!
 //! This module contains only the file format. [`crate::partition`] converts a plan of the planner
 //! to assignments.

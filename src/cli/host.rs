@@ -1,4 +1,4 @@
-//! Properties of this host: its name and its source of random numbers.
+//! This host: its name and its source of random numbers.
 
 use std::fs;
 

@@ -24,7 +24,7 @@ pub fn fail(error: &dyn Diagnostic) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Prints a text to standard error. On a terminal, lines have at most 80 columns. Other outputs get
+/// Prints a text to standard error. A terminal gets lines of at most 80 columns; other outputs get
 /// the text unchanged, so that it can be searched.
 pub fn note(text: &str) {
     show(text, false);

@@ -1,4 +1,4 @@
-//! Errors of a configuration. Each error has the file and the line, the value, and the remedy.
+//! Errors of a configuration, with file and line, the value and the remedy.
 
 use std::path::{Path, PathBuf};
 
@@ -53,7 +53,7 @@ pub enum ConfigError {
     #[error("{place}cannot use {key}: expected {expected} (found {found:?})")]
     #[diagnostic(help("{}", remedy(key)))]
     Value {
-        /// Position as `FILE:LINE: `, or an empty string if the value is not from the file.
+        /// `FILE:LINE: `, or an empty string if the value is not from the file.
         place: String,
         /// The key. The name of its table and a dot come before it.
         key: &'static str,
@@ -78,7 +78,7 @@ pub enum ConfigError {
     #[error("{place}cannot use an output of type \"nats\": this ibnet-sweep was built without NATS")]
     #[diagnostic(help("build it with `make build-full`, or install a package; or remove this [[output]]"))]
     NoNats {
-        /// Position as `FILE:LINE: `, or an empty string.
+        /// `FILE:LINE: `, or an empty string.
         place: String,
         /// Index of the `[[output]]` table.
         table: usize,
@@ -87,7 +87,7 @@ pub enum ConfigError {
     #[error("{place}{source}")]
     #[diagnostic(forward(source))]
     Metrics {
-        /// Position as `FILE:LINE: `, or an empty string.
+        /// `FILE:LINE: `, or an empty string.
         place: String,
         /// The error.
         source: metrics::SettingsError,
@@ -143,8 +143,8 @@ impl ConfigError {
     }
 }
 
-/// Keys outside tables that have no flag. Of the keys inside tables, only `simulated.scenario` has
-/// a flag.
+/// Keys outside tables that have no flag. Of the keys in tables only `simulated.scenario` has a
+/// flag.
 const WITHOUT_FLAG: [&str; 5] = ["cpus", "drain", "force_groups", "identity", "output"];
 
 /// Returns the remedy: the places where a key can be set.

@@ -23,7 +23,7 @@ pub(super) const MAX_EVERY: u32 = 1_000_000;
 
 const CADENCE: &str = "a cadence: a number of slots from 1 to 1000000, or a time such as 1s";
 
-/// Reads the list of groups. A table becomes a text of the form `NAME/CADENCE`.
+/// Reads the list of groups; tables become text of the form `NAME/CADENCE`.
 pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     Ok(Vec::<Entry>::deserialize(deserializer)?.into_iter().map(|entry| entry.0).collect())
 }
@@ -98,8 +98,8 @@ impl<'de> Deserialize<'de> for Every {
     }
 }
 
-/// Parses a list of groups with their cadences in slots of this interval. If a group occurs twice,
-/// the second one is ignored.
+/// Parses a list of groups with their cadences in slots of this interval. A group that occurs twice
+/// counts once.
 pub(super) fn with_cadences(texts: &[String], interval: Duration) -> Result<(Vec<Group>, Vec<u32>), ConfigError> {
     let (mut groups, mut cadences) = (Vec::new(), Vec::new());
     for text in texts {
@@ -136,7 +136,7 @@ fn named(key: &'static str, name: &str) -> Result<Vec<Group>, ConfigError> {
     name.parse().map(|group| vec![group]).map_err(|error: ParseError| value(key, &error.found, error.expected))
 }
 
-/// Returns a cadence in slots. A time is rounded to whole slots, at least one.
+/// Returns a cadence in slots. A time is rounded to slots, to one slot at least.
 fn slots(cadence: &str, interval: Duration) -> Option<u32> {
     let in_range = |slots: &u32| (1..=MAX_EVERY).contains(slots);
     match cadence.parse::<u32>() {
@@ -145,7 +145,7 @@ fn slots(cadence: &str, interval: Duration) -> Option<u32> {
     }
 }
 
-/// Returns a time as a number of slots of this interval. The number is rounded, and at least 1.
+/// Returns a time in slots of this interval, rounded, at least 1.
 pub(super) fn in_slots(time: Duration, interval: Duration) -> u32 {
     let slots = (time.as_secs_f64() / interval.as_secs_f64()).round();
     // A conversion of floats saturates.

@@ -1,5 +1,4 @@
-//! The key `output`. Its value is a path, or a table `[[output]]` for each destination of the
-//! records.
+//! The key `output`. It is a path, or a table `[[output]]` for each destination of the records.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -82,7 +81,7 @@ pub struct Table {
 /// Keys of every type.
 const OF_ALL: [&str; 2] = ["type", "buffer_mib"];
 
-/// The types. Beside each type are its keys, without the keys that every type has.
+/// The types. Each type has the keys that not all types have.
 const TYPES: [(&str, &[&str]); 5] = [
     ("stdout", &[]),
     ("file", &["path", "rotate_mib", "rotate_every", "compress", "keep"]),
@@ -268,7 +267,7 @@ impl Table {
     }
 }
 
-/// Returns the text of a key. An empty string means "not set".
+/// Returns the text of a key; an empty string means "not set".
 fn text(key: Option<&String>) -> Option<&str> {
     key.map(String::as_str).filter(|text| !text.is_empty())
 }

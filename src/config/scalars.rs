@@ -24,7 +24,7 @@ pub enum Sl {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Ca {
-    /// One HCA port. An empty string means none.
+    /// One HCA port; an empty string for none.
     One(String),
     /// Any number of HCA ports.
     Many(Vec<String>),

@@ -32,7 +32,7 @@ fn example_has_every_key_of_every_table() {
 #[test]
 fn defaults_are_those_of_the_engine() {
     let config = check(|_| {}).expect("valid");
-    // Only ports whose link is down are queried less often.
+    // Only ports with a dead link are queried less often.
     let cadence = Cadence::new(vec![1; 4], 1, 10);
     assert_eq!((config.engine, config.interval), (engine::Config { cadence, ..engine::Config::default() }, Duration::from_secs(1)));
 }

@@ -1,7 +1,7 @@
 //! Writes SVG for any browser, without scripts, fonts or external files.
 //!
-//! The writer escapes all texts and attributes. XML 1.0 forbids some characters, even as
-//! references. So [`xml_text`] replaces them first.
+//! The writer escapes all texts and attributes. XML 1.0 forbids some characters even as references;
+//! [`xml_text`] replaces them first.
 
 use quick_xml::Writer;
 use quick_xml::events::{BytesEnd, BytesStart, BytesText, Event};

@@ -106,7 +106,7 @@ fn edge(neighbours: &[Vec<usize>]) -> usize {
     farthest(farthest(0))
 }
 
-/// Returns the number of links from one switch to each other switch, or `u32::MAX` without a path.
+/// Returns the number of links from one switch to each other switch; `u32::MAX` without a path.
 fn steps(from: usize, neighbours: &[Vec<usize>]) -> Vec<u32> {
     let mut steps = vec![u32::MAX; neighbours.len()];
     let mut queue = VecDeque::from([from]);

@@ -1,5 +1,4 @@
-//! Computes positions on the page: the boxes of switches in rows by tier, and the lines between the
-//! boxes.
+//! Positions on the page: boxes of switches in rows by tier, and the lines between them.
 
 use super::canvas::{Canvas, px, shortened};
 use super::layout::{Layout, Net};
@@ -9,8 +8,7 @@ use crate::types::Printable;
 pub const BOX: (f64, f64) = (120.0, 44.0);
 /// Space between the boxes of a line. Links to lines further down pass through it.
 const GAP: f64 = 16.0;
-/// Number of positions for links within a gap. With several positions, links do not hide each
-/// other.
+/// Positions of links within a gap, so that they do not hide each other.
 const TRACKS: usize = 5;
 /// Distance between two of these positions.
 const TRACK: f64 = 2.5;
@@ -42,7 +40,7 @@ pub struct Sheet {
     lines: Vec<BoxLine>,
 }
 
-/// A line of boxes. Links pass through the gaps between the boxes.
+/// A line of boxes, which links pass through its gaps.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct BoxLine {
     /// Index of the row.
@@ -102,9 +100,8 @@ impl Sheet {
         }
     }
 
-    /// Returns the line between two switches and the position of its label. Between two lines of
-    /// boxes it is a curve, within a line of boxes it is an arc. A curve passes lines of boxes
-    /// through the gaps between the boxes.
+    /// Returns the line between two switches and the position of its label: a curve between lines, an
+    /// arc within a line. A curve passes lines of boxes through the gaps between the boxes.
     pub fn path(&self, (one, other): (usize, usize)) -> (String, (f64, f64)) {
         let ((ax, ay), (bx, by)) = (self.places[one], self.places[other]);
         let (a, b) = (ax + BOX.0 / 2.0, bx + BOX.0 / 2.0);
@@ -120,12 +117,11 @@ impl Sheet {
         let right = (to.0 - from.0).signum();
         let mut path = format!("M{:.0} {:.0}", from.0, from.1);
         let (mut last, mut last_row) = (from, None);
-        // The area below the first box is passed too.
+        // What is below the first box is passed, too.
         let own = line_at(from.1 - BOX.1).filter(|line| line.space > 0.0).map(|line| line.top);
         for line in self.lines.iter().filter(|line| own == Some(line.top) || (line.top > from.1 && line.top < to.1)) {
-            // The lines of a row are close to each other, so a link passes them straight down. In a
-            // row of its ends it does so near that end. In other rows it does so where a straight
-            // line between the ends meets the row.
+            // The lines of a row are close to each other: a link passes them straight down, near its
+            // ends or where the straight line would meet the row.
             let x = match Some(line.row) {
                 row if row == rows.1 => to.0 - right,
                 row if row == rows.0 => from.0 + right,
@@ -156,7 +152,7 @@ fn curve(path: &mut String, from: (f64, f64), to: (f64, f64)) {
     *path += &format!("C{:.1} {upper:.0} {:.1} {lower:.0} {:.1} {:.0}", from.0, to.0, to.0, to.1);
 }
 
-/// Returns the space below a line. It is the largest space that one of its switches needs.
+/// Returns the space below a line: the largest one of its switches.
 fn space_below(line: &[usize], space: &[f64]) -> f64 {
     line.iter().filter_map(|switch| space.get(*switch)).copied().fold(0.0, f64::max)
 }
@@ -167,8 +163,7 @@ impl BoxLine {
         self.top + BOX.1 + self.space
     }
 
-    /// Returns the middle of the gap that is nearest to `x`, or `None` if no box of the line is
-    /// there.
+    /// Returns the middle of the gap that is nearest to `x`; `None` if no box of the line is there.
     fn gap_near(&self, x: f64) -> Option<f64> {
         let (first, step) = (self.ends.0 - GAP / 2.0, BOX.0 + GAP);
         let last = self.ends.1 + GAP / 2.0;

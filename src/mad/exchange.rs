@@ -98,7 +98,7 @@ pub enum Outcome {
     Reply {
         /// LID of the sender.
         slid: Lid,
-        /// Length in octets. A length other than 256 is malformed.
+        /// Length in octets; a length other than 256 is malformed.
         len: usize,
     },
     /// The transport stopped waiting for the reply. It does not deliver a later reply.

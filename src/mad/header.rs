@@ -47,7 +47,7 @@ pub struct Header {
     pub class_version: u8,
     /// Method, including the response bit.
     pub method: u8,
-    /// Status of a reply. It is 0 in a request.
+    /// Status of a reply; 0 in a request.
     pub status: MadStatus,
     /// Low half of the transaction identifier.
     pub tid: Tid,
@@ -119,8 +119,7 @@ impl MadStatus {
         self.0 & 2 != 0 && self.code() == 0
     }
 
-    /// Returns bits 2 to 4. If the agent refused the request, they contain the reason. Otherwise
-    /// they are 0.
+    /// Returns bits 2 to 4. They are the reason if the agent refused the request, and 0 otherwise.
     pub const fn code(self) -> u8 {
         ((self.0 >> 2) & 7) as u8
     }

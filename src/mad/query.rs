@@ -1,5 +1,4 @@
-//! A *query* is a request of one of the three management classes that ibnet uses. This module also
-//! checks the replies.
+//! A *query*: a request of any management class that ibnet uses, and the check of its reply.
 
 use super::header::{Header, METHOD_GET_RESP, MadStatus};
 use super::{MAD_LEN, Mad, pma, sa, smp};
@@ -100,8 +99,7 @@ impl Query {
         }
         match self {
             Self::Pma(query) => query.other_port(mad).map_or(Ok(()), |found| Err(BadReply::PortSelect(found))),
-            // A reply repeats the AttributeModifier of the request. For PortInfo, the modifier is
-            // the port number.
+            // A reply repeats the modifier, which names the port of PortInfo.
             Self::Smp(query) if header.modifier != u32::from(query.port.0) => Err(BadReply::PortSelect(header.modifier as u8)),
             Self::Smp(_) | Self::Sa(_) => Ok(()),
         }

@@ -25,7 +25,7 @@ pub(super) struct Fabric {
     pub(super) with_secondary: bool,
 }
 
-/// Ports of one kind of node, with their labels, in the order in which they are written.
+/// Ports of one kind of node in output order, with their labels.
 struct PortsOfKind<'a> {
     kind: NodeKind,
     ports: Vec<LabelledPort<'a>>,
@@ -234,7 +234,7 @@ impl Fabric {
     }
 
     /// Returns the labels of a worker. If this process sweeps for several samplers, the name of the
-    /// sampler is one of the labels.
+    /// sampler is one of them.
     fn worker_labels(&self, snapshot: &Snapshot) -> Labels {
         let labels = role_labels(snapshot);
         if self.last_slots.iter().all(|slot| slot.snapshot.sampler == snapshot.sampler) {
@@ -277,7 +277,7 @@ impl Fabric {
             for LastSlot { snapshot, is_fresh } in self.slots_with_ports() {
                 for port in &snapshot.ports {
                     let value = match name {
-                        // A port that does not answer has only this metric.
+                        // This is the only metric of a port that does not answer.
                         "ibnet_port_up" => Some(if *is_fresh { value(port).unwrap_or_default() } else { 0.0 }),
                         _ => value(port).filter(|_| *is_fresh && port.is_up),
                     };
@@ -402,7 +402,7 @@ fn labels(snapshot: &Snapshot, port: &Port) -> Labels {
     labels.into_iter().chain(role).collect()
 }
 
-/// Returns the labels that distinguish the workers of one sampler: the HCA port and the role.
+/// Returns the labels of a worker among those of one sampler: its HCA port and its role.
 fn role_labels(snapshot: &Snapshot) -> Labels {
     let ca = Printable(&snapshot.ca).to_string();
     vec![("ca", ca), ("ca_port", snapshot.ca_port.to_string()), (ROLE, snapshot.role.to_owned())]

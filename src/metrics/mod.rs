@@ -4,11 +4,11 @@
 //!
 //! 1. **A scrape delays no MAD.** After a slot, its worker copies the values into its own snapshot
 //!    and swaps a pointer. Workers and scrapes never wait for each other. The text of a slot is
-//!    made only once. All scrapes of this slot use the same text.
-//! 2. **Old values are never served.** Some counters are not queried in every slot. Such a counter
-//!    keeps its value until the slot in which it is queried again. A port that did not answer in
-//!    the last slot has no counters. Its `ibnet_port_up` is 0. If the next slot of a worker is
-//!    overdue, all of its ports have no counters, and its `ibnet_up` is 0.
+//!    made once, and all scrapes use it.
+//! 2. **Old values are never served.** A counter that is not queried in every slot is served until
+//!    the slot in which it is queried again. A port that did not answer in the last slot has no
+//!    counters. Its `ibnet_port_up` is 0. If the next slot of a worker is overdue, all of its ports
+//!    have no counters, and its `ibnet_up` is 0.
 //! 3. **A port counts once.** The ports of a secondary sampler are served only if the configuration
 //!    requests it. They have the label `role`.
 //! 4. **Counters have the values of the devices.** They are cumulative, and data is in octets. They

@@ -36,7 +36,7 @@ pub(super) struct Snapshot {
     pub(super) sampler: String,
     pub(super) ca: String,
     pub(super) ca_port: PortNum,
-    /// `primary` or `secondary`. It distinguishes two workers on one HCA port.
+    /// `primary` or `secondary`; distinguishes two workers on one HCA port.
     pub(super) role: &'static str,
     pub(super) interval: Duration,
     /// End of the slot in nanoseconds since 1970.
@@ -58,8 +58,8 @@ pub(super) struct Snapshot {
 #[derive(Clone, Debug)]
 pub(super) struct Port {
     pub(super) identity: PortIdentity,
-    /// Whether the port answered in this slot. A port whose link is down is queried less often. For
-    /// such a port, this is whether it answered the last query.
+    /// Whether the port answered in this slot. A port whose link is down is queried less often; for
+    /// such a port, whether it answered the last query.
     pub(super) is_up: bool,
     /// Whether the link is active. `None` before the first PortInfo reply.
     pub(super) active: Option<bool>,
@@ -246,7 +246,7 @@ impl Snapshot {
         let (answered, held) = (port.reading.counters(all), port.reading.held_counters(all));
         let is_up = ports[index].is_up;
         for (field, raws) in answered.filter(|_| !is_up).chain(held.filter(|_| is_up)) {
-            // The counters and the columns of the layout have the same order.
+            // Both sequences are in the order of the columns.
             let Some((.., place)) = columns.find(|(json, width, _)| (*json, *width) == (field.json, field.width)) else { break };
             // Settings of the agent are not counters.
             if !field.is_counter() {

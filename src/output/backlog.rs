@@ -1,9 +1,9 @@
-//! Records that wait for the readers of a socket. All readers share them.
+//! Records that the readers of a socket have in common.
 //!
-//! Each slot is in memory only once, whatever the number of readers. A reader has a position in the
-//! records. It copies about [`PIECE`] octets at a time. The oldest slots are removed when all
-//! readers have them, or when the records exceed the limit. A reader that loses records in this way
-//! receives a `lines_lost` event with their number before its next record.
+//! Each slot is in memory once, whatever the number of readers. A reader has a position in the
+//! records, and copies at most [`PIECE`] octets and one record at a time. The oldest slots are
+//! removed when all readers have them, or when the records exceed the limit. A reader that loses
+//! records in this way receives a `lines_lost` event with their number before its next record.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use super::queue::{SourceId, octets};
 use super::stream::write_start;
 use crate::record::Start;
 
-/// Number of octets that a reader copies at a time. The last copied record may exceed this number.
+/// Number of octets that a reader copies at a time. The last record may exceed it.
 pub(super) const PIECE: usize = 32 << 10;
 
 /// Records that at least one reader has not received yet.
 #[derive(Debug)]
 pub(super) struct Backlog {
-    /// Largest number of octets. A single slot may exceed this number.
+    /// Largest number of octets. A single slot may exceed it.
     bound: u64,
     octets: u64,
     entries: VecDeque<Entry>,
@@ -41,11 +41,11 @@ enum Entry {
 struct Reader {
     /// Name for the log.
     name: String,
-    /// Number of the reader's connection. It is `file_seq` in the `start` records of the reader.
+    /// Number of its connection: `file_seq` of its `start` records.
     seq: u32,
     /// Number of the next entry.
     entry: u64,
-    /// Number of records of the next entry that the reader has already taken.
+    /// Number of records of this entry that were taken.
     taken: u64,
     /// `start` records to write before the next record.
     starts: Vec<(SourceId, Arc<Start<String>>)>,
@@ -53,10 +53,9 @@ struct Reader {
     lost: u64,
     /// Number of records that events have reported since the last `sweep` record.
     unswept: u64,
-    /// Number of records in the piece that the reader is writing. Records whose loss is reported in
-    /// this piece count too.
+    /// Number of records, written or reported, of the piece that the reader is writing.
     in_flight: u64,
-    /// Whether the last slot was removed before the reader had received it.
+    /// Whether the last slot was removed before the reader had it.
     is_behind: bool,
 }
 
@@ -65,8 +64,7 @@ impl Backlog {
         Self { bound, octets: 0, entries: VecDeque::new(), first: 0, readers: BTreeMap::new() }
     }
 
-    /// Adds a reader. It receives these `start` records, and then all records that are added from
-    /// now on.
+    /// Adds a reader, which receives these `start` records and then the records from now on.
     pub(super) fn connect(&mut self, seq: u32, name: String, starts: Vec<(SourceId, Arc<Start<String>>)>) {
         let reader = Reader { name, seq, entry: self.end(), starts, ..Reader::default() };
         self.readers.insert(seq, reader);
@@ -82,12 +80,12 @@ impl Backlog {
         self.push(Entry::Start(source, Arc::clone(start)));
     }
 
-    /// Adds records. `dropped` is the number of records that were dropped directly before them.
+    /// Adds records; `dropped` records were dropped directly before them.
     pub(super) fn lines(&mut self, batch: &Arc<Batch>, dropped: u64) {
         self.push(Entry::Lines(Arc::clone(batch), dropped));
     }
 
-    /// Writes the next records of a reader to `text`. If there are none, `text` stays empty.
+    /// Writes the next records of a reader to `text`, which stays empty if there are none.
     pub(super) fn take(&mut self, seq: u32, text: &mut Vec<u8>) {
         text.clear();
         let Some(reader) = self.readers.get_mut(&seq) else { return };
@@ -106,8 +104,8 @@ impl Backlog {
         }
     }
 
-    /// Returns the number of records that the connected readers have not received. It includes lost
-    /// records that no event has reported.
+    /// Returns the number of records that the connected readers have not received, with those that
+    /// they lost and that no event reported.
     pub(super) fn unwritten(&self) -> u64 {
         let waiting = |reader: &Reader| {
             let entries = self.entries.iter().skip(reader.entry.saturating_sub(self.first) as usize);
@@ -133,7 +131,7 @@ impl Backlog {
         }
     }
 
-    /// Removes the first entry. A reader that has not taken the whole entry loses the rest of it.
+    /// Removes the first entry. Readers that have not taken all of it lose the rest.
     fn remove_first(&mut self) {
         let Some(entry) = self.entries.pop_front() else { return };
         self.octets -= entry.octets();
@@ -148,13 +146,13 @@ impl Backlog {
 impl Entry {
     fn octets(&self) -> u64 {
         match self {
-            // This is about the size of the record.
+            // About the size of the record.
             Self::Start(..) => 1024,
             Self::Lines(batch, _) => octets(batch),
         }
     }
 
-    /// Returns the number of records, including those that were dropped directly before them.
+    /// Returns the number of records, with those that were dropped before.
     fn records(&self) -> u64 {
         match self {
             Self::Start(..) => 0,
@@ -194,8 +192,7 @@ impl Reader {
     /// Writes records of a batch until the text has [`PIECE`] octets.
     fn write_lines(&mut self, batch: &Batch, dropped: u64, text: &mut Vec<u8>) {
         if self.taken == 0 {
-            // The dropped records come first. They count as taken, because they are now counted in
-            // `lost`.
+            // The dropped records come first. They count as taken, because `lost` has them.
             (self.lost, self.taken) = (self.lost + dropped, dropped);
             let before = text.len();
             if self.lost > 0 {

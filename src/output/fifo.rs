@@ -1,8 +1,8 @@
-//! Handles the reader of a FIFO. A record that was written to a FIFO may not have been read yet.
+//! The reader of a FIFO: a record that was written is not yet a record that was read.
 //!
 //! The kernel keeps up to a megabyte of a FIFO for its reader, and discards it when the last
-//! descriptor is closed. So at its end the output waits until the reader has all octets. It counts
-//! the records that no process can read any more.
+//! descriptor is closed. The output therefore waits at the end until the reader has all octets, and
+//! counts the records that no process can read any more.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -17,7 +17,7 @@ use rustix::io::ioctl_fionread;
 /// Largest number of octets that a FIFO holds: the default of `/proc/sys/fs/pipe-max-size`.
 const MOST: u64 = 1 << 20;
 
-/// Pause between two checks of the FIFO. The kernel reports no event when a FIFO becomes empty.
+/// Pause between two looks at the FIFO. The kernel reports no event when a FIFO becomes empty.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Sizes of the lines that a FIFO may still hold.
@@ -44,10 +44,9 @@ impl Fifo {
     /// Waits until the reader has read everything, or until no process has the FIFO open for
     /// reading. `unread` receives the number of lines that are not read.
     pub(super) fn wait(&self, file: File, path: &Path, unread: impl Fn(u64)) {
-        // `file` is also open for reading, so it would count as a reader. A writer without it shows
-        // whether there is another reader.
+        // `file` is open for reading too. Without it the kernel tells whether there is a reader.
         let Ok(writer) = writer(path) else {
-            // Another program has moved the FIFO, or it has no reader.
+            // Another program moved the FIFO: no reader can be found any more.
             return unread(ioctl_fionread(&file).ok().filter(|octets| *octets > 0).map_or(0, |octets| self.lines_in(octets)));
         };
         drop(file);
@@ -61,7 +60,7 @@ impl Fifo {
         unread(0);
     }
 
-    /// Returns the number of lines to which the last octets belong.
+    /// Returns the number of lines that the last octets are part of.
     fn lines_in(&self, octets: u64) -> u64 {
         let ends = self.lines.iter().rev().scan(0, |sum, line| {
             *sum += line;
@@ -71,7 +70,7 @@ impl Fifo {
     }
 }
 
-/// Opens a FIFO for writing only. This fails if the FIFO has no reader.
+/// Opens a FIFO for writing only. That fails without a reader.
 fn writer(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)
 }

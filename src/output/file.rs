@@ -46,7 +46,7 @@ struct Opened {
     length: u64,
     /// Number of the rotation period of the last slot in the file.
     period: Option<u64>,
-    /// Records that the reader of a FIFO may not have read yet. `None` for other files.
+    /// Records that the reader of a FIFO may not have read yet; `None` for other files.
     fifo: Option<Fifo>,
 }
 

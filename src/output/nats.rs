@@ -36,7 +36,7 @@ const WINDOW: usize = 1024;
 /// Time for which the output waits for an acknowledgement.
 const ACK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// First pause before another attempt to connect or to publish. It doubles with each attempt.
+/// First pause before another attempt to connect or to publish; it doubles with each attempt.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Longest pause before another attempt.
@@ -158,7 +158,7 @@ fn connect_options(options: &NatsOptions, connection: &Arc<Connection>) -> Resul
         connect = connect.add_client_certificate(certificate.clone(), key.clone());
     }
     if options.ca_file.is_some() || options.certificate.is_some() {
-        // Without this setting, an attacker on the path could make the client connect without TLS.
+        // Without this, an attacker on the path could make the client connect without TLS.
         connect = connect.require_tls(true);
     }
     let (server, connection) = (options.shown_server(), Arc::clone(connection));

@@ -1,5 +1,4 @@
-//! Events about the outputs themselves. They are written to all outputs together with the next
-//! records.
+//! Events of the outputs themselves. The next records carry them to all outputs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,8 +10,7 @@ use crate::record::reader::Type;
 /// Events that wait for the next records.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
-    /// Whether `waiting` has events. This makes the check fast, because batches are frequent and
-    /// events are rare.
+    /// Whether `waiting` has events. Batches are frequent and events are rare.
     any: AtomicBool,
     /// Name and detail of each event.
     waiting: Mutex<Vec<(&'static str, String)>>,
@@ -25,8 +23,8 @@ impl Notices {
         self.any.store(true, Ordering::Release);
     }
 
-    /// Appends the waiting events to a batch. Sampler, slot and role are copied from the gap event
-    /// of the batch. A batch without a gap event gets no event.
+    /// Appends the waiting events to a batch. Sampler, slot and role are those of its gap event; a
+    /// batch without one gets no event.
     pub(super) fn append_to(&self, batch: &mut Batch) {
         if !self.any.load(Ordering::Acquire) {
             return;

@@ -22,9 +22,9 @@ pub struct Output {
 pub enum Destination {
     /// Standard output.
     Stdout,
-    /// A file. Records are appended.
+    /// A file; records are appended.
     File(FileOptions),
-    /// A socket. Every reader that connects receives the records.
+    /// A socket; every reader that connects receives the records.
     Listen(ListenOptions),
     /// A NATS server.
     Nats(NatsOptions),
@@ -55,7 +55,7 @@ pub struct FileOptions {
     pub rotate_every: Option<Duration>,
     /// Whether rotated files are compressed with zstd.
     pub compress: bool,
-    /// Number of rotated files to keep. `None` keeps all files.
+    /// Number of rotated files to keep; `None` keeps all.
     pub keep: Option<usize>,
 }
 

@@ -1,14 +1,14 @@
 //! The socket output: a Unix or TCP socket. Each program that connects is a *reader*, and receives
 //! its own stream.
 //!
-//! A reader first receives the `start` records, and then all records from the next slot on. The
-//! records that wait for the readers are in memory only once, in the [`Backlog`]. A slow reader
-//! loses records, and its stream reports their number. Other readers are not affected. If a reader
-//! does not accept a piece of the records within [`WRITE_TIMEOUT`], the output disconnects it, so
-//! that another reader can connect. The output reads no data from readers.
+//! A reader first receives the `start` records, and then all records from the next slot on. All
+//! readers share one copy of the records, the [`Backlog`]. A slow reader loses records, and its
+//! stream reports their number. Other readers are not affected. If a reader does not accept a piece
+//! of the records within [`WRITE_TIMEOUT`], the output disconnects it, so that another reader can
+//! connect. The output reads no data from readers.
 //!
-//! If another program removes the file of a Unix socket, the output creates the file again with the
-//! next slot.
+//! If another program removes the file of a Unix socket, the output makes it again with the next
+//! slot.
 //!
 //! Every user who can connect can read the records. A Unix socket has mode 0660. Every user of the
 //! host can connect to a TCP socket. On an address other than loopback, users of other hosts can
@@ -48,7 +48,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Number of connections that wait to be accepted.
 const BACKLOG: u32 = 16;
 
-/// Mode of a Unix socket. Its user and its group may connect.
+/// Mode of a Unix socket: its user and group may connect.
 const MODE: u32 = 0o660;
 
 /// An open socket.
@@ -68,13 +68,13 @@ enum Socket {
     Tcp(TcpListener),
 }
 
-/// The file of a Unix socket. Dropping this value removes the file.
+/// The file of a Unix socket, which is removed on drop.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
     /// Device and inode.
     id: (u64, u64),
-    /// Whether the file is missing, cannot be created again, and this was logged.
+    /// Whether the file is missing and cannot be made again, and this was logged.
     is_missing: bool,
 }
 
@@ -171,7 +171,7 @@ impl Readers {
         lock(&backlog).unwritten()
     }
 
-    /// Adds a message to the records that wait for the readers. Does not wait for a reader.
+    /// Puts a message into the queue of every reader without waiting.
     fn hand_over(&mut self, message: &Message) {
         self.stream.note(message);
         match message {
@@ -208,8 +208,7 @@ fn lock(backlog: &Mutex<Backlog>) -> MutexGuard<'_, Backlog> {
     backlog.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes to a reader until it disconnects, or until the output ends and the reader has all
-/// records.
+/// Writes to a reader until it disconnects, or until the output ends and the reader has all records.
 async fn serve_one(
     mut reader: impl AsyncWrite + Unpin,
     backlog: &Mutex<Backlog>,
@@ -240,8 +239,8 @@ impl Socket {
         })
     }
 
-    /// Creates the file of a Unix socket again if another program has removed it. Connected readers
-    /// stay connected. A file of another program at this path is not touched.
+    /// Makes the file of a Unix socket again if another program removed it. Connected readers stay
+    /// connected. A file of another program at this path is not touched.
     fn restore(&mut self, notices: &Notices) {
         let Self::Unix(_, file) = self else { return };
         let found = fs::symlink_metadata(&file.path);
@@ -256,8 +255,7 @@ impl Socket {
         };
         match made {
             Ok((listener, new)) => {
-                // A new file may have the inode of the removed file. The drop must not remove the
-                // new file.
+                // A new file may have the inode of the removed one, and the drop must not remove it.
                 file.id = (0, 0);
                 *self = Self::Unix(listener, new);
                 tracing::warn!(path = %path.display(), "another program removed the socket, it was made again");
@@ -278,8 +276,8 @@ fn identity(metadata: &fs::Metadata) -> (u64, u64) {
 
 fn listen_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // Without this option, a restart fails while connections of the previous process are in the
-    // state TIME_WAIT.
+    // Without this option a restart fails while connections of the previous process are in
+    // TIME_WAIT.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)

@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(stream.unreported(), 0);
     }
 
-    /// The types are stored with the records, so that no code has to parse the text again.
+    /// The types come with the records: nothing reads the text again.
     #[cfg(feature = "nats")]
     #[test]
     fn each_record_of_the_text_has_its_type() {

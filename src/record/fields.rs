@@ -38,7 +38,7 @@ pub struct Start<Text> {
     /// Process identifier.
     #[serde(default)]
     pub pid: u32,
-    /// Name of the sending HCA. It is `sim` for the simulated fabric.
+    /// Name of the sending HCA; `sim` for the simulated fabric.
     #[serde(default)]
     pub ca: Text,
     /// Number of the sending HCA port.
@@ -160,7 +160,7 @@ pub struct SweepRecord<Text> {
     pub lines_lost: u64,
     /// Median of the round-trip times of accepted replies. Null without a reply.
     pub rtt_p50_ns: Option<u64>,
-    /// 99th percentile of the round-trip times of accepted replies. Null without a reply.
+    /// 99th percentile of the round-trip times of accepted replies; null without a reply.
     pub rtt_p99_ns: Option<u64>,
     /// Longest round-trip time of an accepted reply. Null without a reply.
     pub rtt_max_ns: Option<u64>,

@@ -4,8 +4,8 @@
 //! time ends at `ts` and has the length `dt_ns`. All code that draws, bins, filters or sums records
 //! uses [`Interval`]. It follows three rules:
 //!
-//! - An interval is half open: it includes its start and excludes its end. So two consecutive
-//!   records of a port have no nanosecond in common.
+//! - An interval is half open: it includes its start and excludes its end. Consecutive records of a
+//!   port therefore never share a nanosecond.
 //! - **Rates** are constant over the interval. A part of the interval has the same rate. The octets
 //!   in a part are the rate times the length of the part ([`Interval::split`]).
 //! - **Counters** grow evenly between two readings, in whole numbers: see [`Interval::grown`].

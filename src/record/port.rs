@@ -175,7 +175,7 @@ port_fields! {
     always status: Text,
     /// Sum of the round-trip times of the port's MADs, in nanoseconds.
     always rtt_ns: u64,
-    /// Shortest round-trip time of the port's MADs, in nanoseconds. Null without a reply.
+    /// Shortest round-trip time of the port's MADs, in nanoseconds; null without a reply.
     always rtt_min_ns: Option<u64>,
     /// Number of MADs sent for the port.
     always mads: u64,

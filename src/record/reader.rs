@@ -44,9 +44,9 @@ pub type ReadPort<'a> = PortFields<Cow<'a, str>, Vec<(&'a str, Value)>>;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Port<'a> {
     fields: ReadPort<'a>,
-    /// The time that the rates of sent and received data describe. `None` without these rates.
+    /// The time that the rates of sent and received data describe; `None` without these rates.
     pub time: Option<Interval>,
-    /// The time that `xmit_blocked` describes. `None` without this value.
+    /// The time that `xmit_blocked` describes; `None` without this value.
     pub blocked_time: Option<Interval>,
     /// Whether the record was computed for an edge of the selected time range. Such a record has
     /// only counters, which are interpolated. It does not count as a record of the port.
@@ -224,7 +224,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Reads a port record without its counters. This is faster than [`parse`](Self::parse).
+    /// Reads a port record without its counters, which is faster.
     ///
     /// # Errors
     /// Returns an error if the line is not a port record.
@@ -236,7 +236,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Checks the whole line for UTF-8 at once. This is faster than a check of each string.
+/// Checks the whole line for UTF-8 at once, which is faster than string by string.
 fn utf8(line: &[u8]) -> Result<&str, serde_json::Error> {
     std::str::from_utf8(line).map_err(serde_json::Error::custom)
 }

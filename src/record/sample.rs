@@ -65,7 +65,7 @@ pub struct PortRecord<'a> {
     pub slot: u64,
     /// Name of the sampler.
     pub sampler: &'a str,
-    /// Whether the sampler is the secondary sampler of the port.
+    /// Whether the sampler is the second one of the port.
     pub is_secondary: bool,
     /// Fields that do not change from slot to slot.
     pub identity: &'a PortIdentity,

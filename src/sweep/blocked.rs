@@ -13,10 +13,9 @@
 //!
 //! The section of ibdiagnet's manual is "Congestion assessment on InfiniBand links".
 //!
-//! The share of time is `ticks x octets per tick x 8 / (data rate of the link x time)`. For an
-//! NVIDIA switch of another family, and for a device without NodeInfo, this module computes no
-//! share. For these devices the share could be wrong by a factor of four, and the records would not
-//! show this.
+//! The share of time is `ticks x octets per tick x 8 / (data rate of the link x time)`. This module
+//! computes no share for an NVIDIA switch of another family, and for a device without NodeInfo.
+//! There, the share could be wrong by a factor of four, and the records would not show this.
 
 use crate::mad::smp::NodeInfo;
 use crate::types::NodeKind;
@@ -26,11 +25,11 @@ use crate::types::NodeKind;
 pub struct WaitTick {
     /// Tick of PortSamplesControl: symbol times per tick, minus one.
     pub tick: u8,
-    /// What one symbol time refers to: one lane or the whole port.
+    /// Reference of the symbol times.
     pub of: TickOf,
 }
 
-/// What one symbol time refers to.
+/// Reference of a symbol time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TickOf {
     /// One octet on one lane, as in IBA.
@@ -50,8 +49,7 @@ const PER_LANE: [u16; 3] = [0xc738, 0xcb20, 0xcf08];
 const PER_PORT: [u16; 3] = [0xd2f0, 0xd2f2, 0xd2f4];
 
 impl TickOf {
-    /// Returns the reference for a device according to its NodeInfo. Returns `None` if its family
-    /// is unknown.
+    /// Returns the reference for a device by its NodeInfo; `None` if its family is unknown.
     pub fn of(info: &NodeInfo) -> Option<Self> {
         match info {
             NodeInfo { device_id, .. } if PER_PORT.contains(device_id) => Some(Self::Port),
@@ -62,14 +60,13 @@ impl TickOf {
     }
 }
 
-/// A share between 1 and this value counts as 1. Such a share comes from the uncertainty of the
-/// reading times.
+/// A share between 1 and this value is an error of the reading times, and counts as 1.
 const TOLERANCE: f64 = 1.05;
 
 impl WaitTick {
-    /// Returns the share of time in which a port waited, from 0 to 1. The arguments are its ticks
-    /// per second, its number of lanes and its data rate in Gb/s. Returns `None` if the share is
-    /// above 1, because then the device counts in another unit.
+    /// Returns the share of time in which a port waited, from 0 to 1, for its ticks per second, its
+    /// lanes and its data rate in Gb/s. Returns `None` if the share is above 1: then the device
+    /// counts in another unit.
     pub fn share(self, ticks_per_second: f64, lanes: f64, gbps: f64) -> Option<f64> {
         let octets = f64::from(self.tick) + 1.0;
         let octets = if self.of == TickOf::Lane { octets * lanes } else { octets };
@@ -97,11 +94,11 @@ mod tests {
 
     #[test]
     fn port_that_always_waits_has_share_one() {
-        // A 4xHDR link sends 25e9 octets a second. A tick is the time of 8 octets.
+        // 4xHDR sends 25e9 octets a second; a tick is 8 octets.
         let quantum = WaitTick { tick: 7, of: TickOf::Port };
         let share = quantum.share(25e9 / 8.0, 4.0, 200.0).expect("at most 1");
         assert!((share - 1.0).abs() < 1e-9, "{share}");
-        // A tick is 32 symbol times of 0.32 ns on each lane of EDR. This is 10.24 ns.
+        // A tick of 32 symbols of 0.32 ns on each lane of EDR: 10.24 ns.
         let switch_ib = WaitTick { tick: 31, of: TickOf::Lane };
         let share = switch_ib.share(0.25 / 10.24e-9, 4.0, 100.0).expect("at most 1");
         assert!((share - 0.25).abs() < 1e-9, "{share}");

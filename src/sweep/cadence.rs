@@ -1,19 +1,16 @@
 //! Cadences: in which slots each counter group of a port is queried.
 //!
 //! 1. A group with the cadence `n` is queried once in `n` slots.
-//! 2. **The congestion signal has a cadence of its own.** The congestion signal is PortXmitWait. It
-//!    is in PortCountersExtended only if CapabilityMask2 of the device has bit 1. On other devices
-//!    it is in PortCounters. So on these devices PortCounters is queried at least once in
-//!    `wait_every` slots.
-//! 3. **A port whose link is down** is queried once in `down_every` slots. All of its groups are
-//!    queried in the same slot.
-//! 4. **Equal slots.** All slots have about the same number of MADs. The *phase* of a group decides
-//!    in which slots it is queried. It is the index of the port in the plan plus the index of the
-//!    group. The ports of a device have consecutive indices. So for each device and group, the
-//!    numbers of MADs in two slots differ by at most one.
-//! 5. **Late groups are repeated.** If the last reply of a group is older than its cadence, the
-//!    group is queried in every slot until there is a reply. This happens in the first slot, after
-//!    missed slots, and after a lost reply. The phase of the group does not change.
+//! 2. **The congestion signal has a cadence of its own.** PortXmitWait stands in
+//!    PortCountersExtended only if CapabilityMask2 of the device has bit 1. On other devices it
+//!    stands in PortCounters, so that group is queried at least once in `wait_every` slots.
+//! 3. **A port whose link is down** is queried once in `down_every` slots, all groups in one slot.
+//! 4. **Equal slots.** The phase of a group is the index of its port in the plan plus the place of
+//!    the group. The ports of a device have consecutive indices, so the slots differ by at most one
+//!    MAD for each device and group.
+//! 5. **Nothing is forgotten.** A group whose last reply is older than its cadence is due in every
+//!    slot: in the first slot, after missed slots, and after a lost reply. Its phase does not
+//!    change.
 
 use std::ops::Range;
 
@@ -22,7 +19,7 @@ use crate::mad::pma::Group;
 /// The cadence of each group, in slots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cadence {
-    /// Cadences, by the index of the group. A missing entry means 1.
+    /// Cadences by the place of the group; a missing entry is 1.
     every: Vec<u32>,
     /// Cadence of PortCounters on devices that have PortXmitWait only there.
     wait_every: u32,
@@ -30,7 +27,7 @@ pub struct Cadence {
     down_every: u32,
 }
 
-/// State of a device and port on which the cadence of a group depends.
+/// What a cadence depends on, besides the group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Circumstances {
     /// Whether the device has PortXmitWait in PortCounters only, or its capabilities are unknown.
@@ -46,41 +43,40 @@ impl Default for Cadence {
 }
 
 impl Cadence {
-    /// Queries every group of every port in every slot.
+    /// Every group of every port in every slot.
     pub const EVERY_SLOT: Self = Self { every: Vec::new(), wait_every: 1, down_every: 1 };
 
-    /// Creates the cadences of a list of groups. `every` has the cadence of each group, by its
-    /// index. 0 counts as 1.
+    /// Creates the cadences of a list of groups, by their places. 0 counts as 1.
     pub fn new(every: Vec<u32>, wait_every: u32, down_every: u32) -> Self {
         let every = every.into_iter().map(|every| every.max(1)).collect();
         Self { every, wait_every: wait_every.max(1), down_every: down_every.max(1) }
     }
 
-    /// Returns the slots in which a group is queried.
+    /// Returns the turns of a group.
     pub fn of(&self, place: usize, group: Group, of: Circumstances) -> Turns {
         let mut every = self.every.get(place).copied().unwrap_or(1);
         if of.wait_in_base && group == Group::Base {
             every = every.min(self.wait_every);
         }
         if of.is_down {
-            // The offset is 0, so that all groups of the port are queried in the same slot.
+            // Without an offset: all groups of the port have their turn in the same slot.
             return Turns { every: every.max(self.down_every), offset: 0 };
         }
         Turns { every, offset: place as u32 }
     }
 
-    /// Returns whether ports whose link is down are queried less often than others.
+    /// Returns whether ports with a dead link are queried less often than others.
     pub const fn spares_down_ports(&self) -> bool {
         self.down_every > 1
     }
 }
 
-/// The slots in which a group of a port has its *turn*: it is queried.
+/// The slots in which a group of a port has its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Turns {
     /// Number of slots from turn to turn, at least 1.
     pub every: u32,
-    /// Number of slots by which the turns are earlier than with an offset of 0.
+    /// Number of slots by which the turns are earlier than those of another group.
     offset: u32,
 }
 
@@ -96,9 +92,8 @@ impl Turns {
         (ports.end - ports.start).saturating_sub(ports_before).div_ceil(self.every)
     }
 
-    /// Returns the number of slots until the next turn of a port. The port with the next index has
-    /// its turn one slot earlier. So the result is also the number of ports from this port to the
-    /// next port that has its turn in this slot.
+    /// Returns the number of slots until the next turn of a port. The next port has its turn one
+    /// slot earlier: so this is also the number of ports until one that has its turn in this slot.
     fn slots_until_turn(self, slot: u64, port: u32) -> u32 {
         let every = u64::from(self.every);
         let past = (slot % every + u64::from(port) + u64::from(self.offset)) % every;

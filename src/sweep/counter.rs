@@ -7,8 +7,8 @@
 //! 2. **A decrease is a reset.** Another program cleared the counter, or the device restarted. An
 //!    event names the counter, and the port has no rates in this slot.
 //! 3. **A rate needs two valid readings.** Between them lies at most one [cadence](super::cadence)
-//!    of the group: if the group is queried in every slot, the readings are of two successive
-//!    slots. There is no rate after a longer gap, after a reset, or for a saturated counter.
+//!    of the group: if the group is queried in every slot, the readings are of two successive slots.
+//!    There is no rate after a longer gap, after a reset, or for a saturated counter.
 //! 4. **The time of a rate** is the time between the two readings of its counter group. It is not
 //!    the interval of the slots.
 
@@ -39,8 +39,7 @@ pub struct Column {
     pub field: &'static Field,
     /// Position of the first value among the values of all columns.
     first: usize,
-    /// The 64-bit version of the counter, if its group is swept too: position of the group, group,
-    /// field.
+    /// The same counter in 64 bits, if its group is swept too: position of the group, group, field.
     wider: Option<(usize, Group, &'static Field)>,
     /// Rate that is computed from the counter.
     rate: Option<Rate>,
@@ -190,11 +189,10 @@ struct Held {
     wait: Option<(f64, usize)>,
 }
 
-/// Rates over the time between two readings. `None` if not known.
+/// Rates over the time between two readings; `None` if not known.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Rates {
-    /// Time between the readings of the data counters. If these have no rate, it is the time
-    /// between the readings of PortXmitWait.
+    /// Time between the readings of the data counters; if they have no rate, of PortXmitWait.
     pub interval: Option<Duration>,
     /// Transmitted data in Gb/s.
     pub xmit_gbps: Option<f64>,
@@ -222,7 +220,7 @@ impl Reading {
         }
     }
 
-    /// Discards all values, because the next values may come from another device.
+    /// Discards all values, because the next values may be those of another device.
     pub fn clear(&mut self) {
         self.present.fill(false);
         self.raw.fill(0);
@@ -237,9 +235,8 @@ impl Reading {
         self.rates = Rates::default();
         let mut group = None;
         for (index, column) in columns.iter() {
-            // Columns are ordered by group. While the columns of a group are taken, its entry in
-            // `replies` still has the reply of an earlier slot. It is updated after the last
-            // column.
+            // Columns are ordered by group. The last reply of a group stays that of an earlier slot
+            // until its last column was taken.
             if group != Some(column.group) {
                 self.close_group(group, sample);
                 group = Some(column.group);
@@ -314,8 +311,8 @@ impl Reading {
         }
     }
 
-    /// Returns the rates that hold in this slot. These are the rates of this slot, and the rates of
-    /// earlier slots whose counters are not due again yet. They have no intervals.
+    /// Returns the rates that hold in this slot: those of this slot, and those of earlier slots
+    /// whose counters are not due yet. They have no intervals.
     pub fn held_rates(&self) -> Rates {
         let Held { xmit, rcv, wait } = self.held;
         let held = |rate: Option<(f64, usize)>| rate.filter(|(_, group)| self.holds(*group)).map(|(rate, _)| rate);
@@ -338,8 +335,8 @@ impl Reading {
         self.last_counters(columns, |reply| reply.slot == self.slot)
     }
 
-    /// Iterates over the counters that hold in this slot. They were answered in this slot, or in an
-    /// earlier slot if their group is not due again yet.
+    /// Iterates over the counters that hold in this slot: those that were answered in it, and those
+    /// of earlier slots whose groups are not due yet.
     pub fn held_counters<'a>(&'a self, columns: &'a Columns) -> impl Iterator<Item = (&'static Field, &'a [u64])> + 'a {
         self.last_counters(columns, |reply| reply.holds_in(self.slot))
     }

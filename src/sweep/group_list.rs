@@ -6,8 +6,8 @@ use crate::mad::pma::Group;
 
 /// An ordered list of counter groups without duplicates.
 ///
-/// The list cannot be longer than [`Group::ALL`]. So bit masks of 32 bits and arrays of 32 entries
-/// are always large enough for the positions of all groups.
+/// The list cannot be longer than [`Group::ALL`]. Bit masks (32 bits) and arrays (32 entries) that
+/// are indexed by the position of a group are therefore always large enough.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GroupList(Vec<Group>);
 

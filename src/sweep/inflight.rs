@@ -2,8 +2,8 @@
 //!
 //! The key of a transaction is its transaction identifier (TID). All MADs to agents have the same
 //! timeout and the same grace period. All MADs to the subnet manager also have the same two times,
-//! which are longer. So within each of the two kinds, timeouts pass in the order of sending. The
-//! module needs no timer heap: for each kind it has two queues in the order of sending.
+//! which are longer. So timeouts pass in the order of sending. The module needs no timer heap: it
+//! has two pairs of queues in the order of sending.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use crate::mad::query::Query;
 use crate::time::Instant;
 use crate::types::{Lid, Tid};
 
-/// A request that was sent, has no reply yet, and whose grace period has not ended.
+/// A request that was sent and neither answered nor given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transaction {
-    /// Index of the device to which the request belongs.
+    /// Index of the device that the request is about.
     pub device: u32,
-    /// LID to which the request was sent. Only a reply from this LID counts.
+    /// LID to which the request was sent; only a reply from this LID counts.
     pub lid: Lid,
-    /// Generation of the device when the request was sent: how often everything learned from the
-    /// device had been discarded. It is 0 for path queries. If the generation has changed since,
-    /// the reply may come from another device and its content is ignored.
+    /// Number of times that everything learned from the device had been discarded when the request
+    /// was sent (the generation of the device); 0 for path queries. If the generation has changed
+    /// since, the reply may come from another device and its content is ignored.
     pub generation: u32,
     /// The request.
     pub query: Query,
@@ -50,7 +50,7 @@ pub enum Purpose {
     Capabilities,
     /// OptionMask and Tick of the device's agent: PortSamplesControl.
     Sampling,
-    /// Probe: test whether the device answers for a group.
+    /// Test whether the device answers for a group.
     Probe {
         /// Index into the groups that are swept.
         group: u8,
@@ -85,15 +85,15 @@ impl Purpose {
 pub struct Timeouts {
     /// Time after which the request frees its place in the window.
     pub timeout: Duration,
-    /// Grace period: time during which a reply still counts.
+    /// Time until which a reply still counts.
     pub grace: Duration,
 }
 
 /// All transactions of a sampler.
 #[derive(Debug)]
 pub struct Inflight {
-    /// Transactions by TID. The TIDs are consecutive numbers of this sampler. No other host can
-    /// choose them, so a fast hash function is safe here.
+    /// The keys are this sampler's own consecutive TIDs. No other host chooses them, so a fast hash
+    /// function is safe here.
     by_tid: FxHashMap<Tid, Transaction>,
     agents: TimeoutQueues,
     manager: TimeoutQueues,
@@ -102,7 +102,7 @@ pub struct Inflight {
     pending: usize,
     /// Transactions that an agent may still answer.
     at_agents: usize,
-    /// One bit for each of the last TIDs. It is set if the transaction was answered.
+    /// One bit for each of the last TIDs: whether it was answered.
     answered: Box<[u64; REMEMBERED as usize / 64]>,
 }
 
@@ -135,20 +135,20 @@ const REMEMBERED: u32 = 1 << 16;
 /// End of the transaction of a past TID.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PastTid {
-    /// The transaction was answered. Another reply is a duplicate.
+    /// The transaction was answered: another reply is a duplicate.
     Answered,
-    /// The transaction was given up at the end of its grace period. A reply is late.
+    /// The transaction was given up: a reply is late.
     GivenUp,
-    /// This sampler never used the TID, or has sent more than 65,536 requests since then.
+    /// This sampler never used the TID, or used it more than 65,536 requests ago.
     Unknown,
 }
 
 impl Inflight {
-    /// Creates an empty set. TIDs count up from `first_tid`. It should be random, so that another
-    /// host cannot guess a TID and forge a reply.
+    /// Creates an empty set. TIDs count up from `first_tid`, which should be random so that another
+    /// host cannot guess them and forge a reply.
     ///
     /// `capacity` and `manager_capacity` are the largest numbers of transactions at agents and at
-    /// the subnet manager. Up to these numbers, adding a transaction allocates no memory.
+    /// the subnet manager. Up to these numbers no memory is allocated later.
     pub fn new(first_tid: u32, (capacity, agents): (usize, Timeouts), (manager_capacity, manager): (usize, Timeouts)) -> Self {
         Self {
             by_tid: FxHashMap::with_capacity_and_hasher(capacity + manager_capacity, FxBuildHasher),
@@ -224,8 +224,7 @@ impl Inflight {
         if purpose.is_to_manager() { &mut self.manager } else { &mut self.agents }
     }
 
-    /// Marks a transaction as expired before its timeout, because the transport stopped waiting for
-    /// it.
+    /// Marks a transaction as expired before its timeout, because the transport gave it up.
     pub fn expire(&mut self, tid: Tid) -> Option<Transaction> {
         let transaction = self.by_tid.get_mut(&tid).filter(|transaction| !transaction.expired)?;
         transaction.expired = true;
@@ -287,8 +286,8 @@ impl Inflight {
         self.remove(tid)
     }
 
-    /// Removes all transactions at agents. Later replies to them count as late. Requests to the
-    /// subnet manager are not removed.
+    /// Removes all transactions at agents: later replies to them count as late. Requests to the
+    /// subnet manager stay.
     pub fn clear(&mut self) {
         self.by_tid.retain(|_, transaction| transaction.purpose.is_to_manager());
         self.agents.clear();

@@ -1,5 +1,5 @@
 //! The sweep queries every assigned port once per slot. It makes one record for each port and slot,
-//! even if the port did not answer.
+//! also if the port did not answer.
 //!
 //! - A **slot** is one numbered interval of the wall clock. It starts at the same time on all
 //!   samplers.

@@ -6,8 +6,7 @@ use crate::assignments::Sampler;
 use crate::record::{LinkSource, PortIdentity};
 use crate::types::LinkRate;
 
-/// The ports that one sampler sweeps. The ports of all devices are numbered in one sequence, as in
-/// the engine.
+/// The ports that one sampler sweeps. A port's index counts through all devices, as in the engine.
 #[derive(Clone, Debug, Default)]
 pub struct SweepPlan {
     /// Devices and their ports, for the engine.

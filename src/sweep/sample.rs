@@ -9,7 +9,7 @@ use crate::mad::header::MadStatus;
 use crate::mad::pma::{Capabilities, Data, Group};
 use crate::time::Instant;
 
-/// Status of a port in a slot. Every assigned port has exactly one status in every slot.
+/// Status of a port in a slot. Every assigned port has exactly one in every slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Status {
     /// All replies came within their timeout.
@@ -19,7 +19,7 @@ pub enum Status {
     Late,
     /// A MAD was not answered within the grace period.
     Timeout,
-    /// A MAD had replies, but none of them matches the request.
+    /// A MAD had only replies that do not match it.
     BadReply,
     /// A MAD could not be sent.
     SendError,
@@ -29,10 +29,9 @@ pub enum Status {
     Unreachable,
     /// The port was not queried, or not completely, because the slot was over.
     Skipped,
-    /// The port was not queried in this slot, because its link is down. Such a port is queried only
-    /// once in several slots.
+    /// The port was not queried, because its link is down and the port is not due.
     Down,
-    /// Another device answers at the LID. Its data is dropped.
+    /// Another device answers at the LID; its data is dropped.
     WrongDevice,
 }
 
@@ -74,7 +73,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// The cadence of a sample that no engine made.
+/// The cadence of a sample without an engine.
 static EVERY_SLOT: Cadence = Cadence::EVERY_SLOT;
 
 /// The sample of one port. It has only the data of replies in this slot.
@@ -82,14 +81,13 @@ static EVERY_SLOT: Cadence = Cadence::EVERY_SLOT;
 pub struct Sample<'a> {
     /// Status of the port.
     pub status: Status,
-    /// Sum of the round trips of the port's MADs.
+    /// Sum of the round trips of its MADs.
     pub rtt: Duration,
-    /// Shortest of these round trips. `None` without a reply.
+    /// Shortest of these round trips; `None` without a reply.
     pub rtt_min: Option<Duration>,
-    /// Number of MADs sent for the port.
+    /// MADs sent for the port.
     pub mads: u32,
-    /// Time of the last reply of the port. If there was no reply, the time at which the port got
-    /// its status.
+    /// Time of its last reply, or the time when its status was settled if it had no reply.
     pub at: Instant,
     /// Last error status of the agent.
     pub mad_status: Option<MadStatus>,
@@ -97,22 +95,22 @@ pub struct Sample<'a> {
     pub errno: Option<i32>,
     /// Whether NodeInfo has confirmed the GUID of the device.
     pub verified: bool,
-    /// Capabilities of the device. `None` if unknown.
+    /// Capabilities of the device; `None` if unknown.
     pub capabilities: Option<Capabilities>,
-    /// Whether the FEC of the link is a Reed-Solomon code. `None` without a reply for
+    /// Whether the FEC of the link is a Reed-Solomon code; `None` without a reply for
     /// PortInfoExtended.
     pub rs_fec: Option<bool>,
-    /// Length of a tick of PortXmitWait. `None` if unknown.
+    /// Length of a tick of PortXmitWait; `None` if unknown.
     pub tick: Option<WaitTick>,
-    /// Groups that the device does not support, as a mask. The bit of a group is its index in
+    /// Groups that the device does not support: one bit each, by their index in
     /// [`groups`](Self::groups).
     pub unsupported: u32,
-    /// Groups that are queried whatever the capabilities of the device are, as a mask. The bit of a
-    /// group is its index in [`groups`](Self::groups).
+    /// Groups that are queried regardless of the device's capabilities: one bit each, by their
+    /// index in [`groups`](Self::groups).
     pub forced: u32,
     /// Cadences of the groups.
     pub(super) cadence: &'a Cadence,
-    /// State of the device and port on which the cadences depend.
+    /// What the cadences of the port depend on.
     pub(super) circumstances: Circumstances,
     pub(super) groups: &'a [Group],
     pub(super) answers: &'a [Answer],
@@ -121,13 +119,13 @@ pub struct Sample<'a> {
 /// The answer for one group.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
-    /// Time of the reply. `None` without a reply in this slot.
+    /// Time of the reply; `None` without a reply in this slot.
     pub(super) at: Option<Instant>,
     pub(super) data: Data,
 }
 
 impl<'a> Sample<'a> {
-    /// Creates a sample with this status and these answers. All other fields are empty.
+    /// Creates a sample with a status and answers, and nothing else.
     pub(super) fn new(status: Status, groups: &'a [Group], answers: &'a [Answer]) -> Self {
         Self {
             status,
@@ -155,7 +153,7 @@ impl<'a> Sample<'a> {
         self.unsupported & (1 << group) == 0
     }
 
-    /// Returns the cadence of the group at this index: it is queried once in this number of slots.
+    /// Returns the number of slots in which the group at this index is queried once.
     pub fn every(&self, group: usize) -> u64 {
         self.groups.get(group).map_or(1, |of| self.cadence.of(group, *of, self.circumstances).every.into())
     }
@@ -165,8 +163,8 @@ impl<'a> Sample<'a> {
         self.groups
     }
 
-    /// Returns the data of a group and the time of its reply, or `None` without a reply in this
-    /// slot. The group is given by its index in [`groups`](Self::groups).
+    /// Returns the data of a group and the time of its reply; `None` without a reply in this slot.
+    /// The group is given by its index in [`groups`](Self::groups).
     pub fn answer(&self, group: usize) -> Option<(Instant, &'a Data)> {
         let answer = self.answers.get(group)?;
         Some((answer.at?, &answer.data))

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use crate::time::Instant;
 
-/// If a slot has not started after this share of the interval, it is missed.
+/// A slot that has not started after this share of the interval is missed.
 const LATEST_START: f64 = 0.3;
 
-/// A slot sends requests during this share of the interval.
+/// A slot sends requests for this share of the interval.
 const ASK_UNTIL: f64 = 0.9;
 
 /// A slot ends after this share of the interval at the latest.
@@ -26,7 +26,7 @@ pub struct Schedule {
     offset: Duration,
     /// Last slot that has begun.
     last: Option<SlotStart>,
-    /// Smallest number that the first slot may have.
+    /// Lowest number of the first slot.
     first: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ pub enum Verdict {
     Wait(Duration),
     /// Start the slot.
     Start,
-    /// The slot is missed. Wait for the next one.
+    /// The slot is missed; wait for the next one.
     Missed,
 }
 
@@ -56,8 +56,7 @@ pub enum Verdict {
 pub struct Gap {
     /// Slots that could not start in time.
     pub missed: u64,
-    /// Approximate number of seconds by which the wall clock was set. It is 0 if the clock was not
-    /// set.
+    /// Seconds by which the wall clock was set, approximately; 0 if it was not.
     pub stepped: f64,
 }
 
@@ -73,8 +72,8 @@ impl Schedule {
         wall.saturating_sub(nanos(self.offset)) / nanos(self.interval).max(1)
     }
 
-    /// Makes this slot the first one, because it continues the slots of another driver. If it is
-    /// too late to start this slot, it counts as missed.
+    /// Continues the slots of another driver with this slot. If it is too late for this slot, the
+    /// slot is missed.
     pub fn begin_with(&mut self, slot: u64) {
         self.first = Some(slot);
     }
@@ -89,7 +88,7 @@ impl Schedule {
         slot.saturating_mul(nanos(self.interval)).saturating_add(nanos(self.offset))
     }
 
-    /// Returns the first slot after `now`. `wall` is the wall clock at `now`.
+    /// Returns the first slot after `now`, at which the wall clock was `wall`.
     pub fn next(&self, wall: u64, now: Instant) -> SlotStart {
         let (interval, wall) = (nanos(self.interval).max(1), wall.saturating_sub(nanos(self.offset)));
         let next = wall / interval + 1;
@@ -131,7 +130,7 @@ pub fn close_at(start: Instant, interval: Duration) -> Instant {
     start + interval.mul_f64(CLOSE_AT)
 }
 
-/// Returns a duration in nanoseconds, or `u64::MAX` if it is longer.
+/// Returns a duration in nanoseconds, `u64::MAX` if it is longer.
 pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -198,7 +197,7 @@ mod tests {
         let (first, _) = host.slot(STEP);
         host.pass(Duration::from_millis(3_100));
         let (slot, gap) = host.slot(STEP);
-        // The stall ended 0.1 s after the start of a slot. This slot is missed too.
+        // The stall ended 0.1 s after the start of a slot, which is missed too.
         assert_eq!((slot.number, gap), (first.number + 4, Gap { missed: 3, stepped: 0.0 }));
         assert_eq!(host.slot(STEP).1, Gap::default());
     }
@@ -229,14 +228,13 @@ mod tests {
 
     #[test]
     fn host_that_was_suspended_for_hours_starts_one_slot() {
-        // If the monotonic clock stands still during a suspension, the suspension looks like a step
-        // of the wall clock.
+        // If the monotonic clock stood still, the suspension looks like a step of the wall clock.
         let mut host = Host::new(Duration::from_secs(1), Duration::ZERO);
         host.slot(STEP);
         host.ahead += 8 * HOUR * SECOND as i64;
         let (_, gap) = host.slot(STEP);
         assert_eq!(gap, Gap { missed: 0, stepped: (8 * HOUR) as f64 });
-        // If the monotonic clock continues during a suspension, slots are missed.
+        // If the monotonic clock went on, slots were missed.
         host.pass(Duration::from_secs(8 * 3600));
         assert_eq!(host.slot(STEP).1, Gap { missed: 8 * 3600, stepped: 0.0 });
         assert_eq!(host.slot(STEP).1, Gap::default());
@@ -255,8 +253,8 @@ mod tests {
                 let start = schedule(0).start(border);
                 assert!(start >= wall && start - wall < interval * 1_000_000, "{start} {wall}");
                 assert_eq!(schedule(0).number(start), border);
-                // A sampler that is early waits for the slot. A sampler that is late reports the
-                // slot as missed.
+                // A sampler that is early waits for the slot; one that is late reports it as
+                // missed.
                 let mut early = schedule(border);
                 let slot = early.next(wall - 3 * SECOND, Instant::from_nanos(SECOND));
                 assert_eq!((slot.number, slot.start.as_nanos()), (border, SECOND + 3 * SECOND + (start - wall)));

@@ -1,13 +1,13 @@
-//! Limits the number of SMPs (subnet management packets) that the kernel holds.
+//! Limit of the SMPs that the kernel holds.
 //!
-//! In newer kernels (7.3, not 6.1) an agent has at most 128 SMPs in flight. Further SMPs wait in a
-//! queue of the kernel, and their timeouts start late. If many devices drop SMPs, for example
-//! because they require an M_Key, this queue becomes full. So the engine has fewer SMPs in flight.
-//! Queries for counters do not wait for SMPs.
+//! In newer kernels (7.3, not 6.1) an agent has at most 128 SMPs in flight. Later ones wait in the
+//! kernel, in front of all SMPs that follow, and their timeouts start late. A subnet whose devices
+//! drop SMPs, for instance because they require an M_Key, would fill this queue. So fewer SMPs are
+//! sent at once, and queries for counters do not wait for them.
 //!
 //! Queries to the subnet manager have a limit of 16 in the kernel. The engine stops after three
-//! queries in a row without a reply, so it needs no further limit. For queries to performance
-//! management agents, the kernel has no limit.
+//! queries in a row without a reply, and needs no further limit. Queries to performance management
+//! agents have none.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,22 +18,21 @@ use crate::types::Tid;
 /// Largest number of SMPs that the kernel holds for this process.
 pub const MAX_SMPS: usize = 96;
 
-/// Longest delay with which the kernel ends a timeout: one tick of its timer at 100 Hz, and the
+/// Longest time by which the kernel ends a timeout late: one tick of its timer at 100 Hz, and the
 /// rounding to the next tick.
 const KERNEL_LATENESS: Duration = Duration::from_millis(20);
 
-/// The SMPs that the kernel may still hold, in the order of sending. They remain here after the end
-/// of a slot.
+/// The SMPs that the kernel may still hold, in the order of sending. They outlive a slot.
 #[derive(Debug)]
 pub struct SmpLimit {
-    /// For each SMP: latest time at which its timeout ends in the kernel, and its TID.
+    /// Time at which the kernel has ended the timeout of the SMP at the latest.
     held: VecDeque<(Instant, Tid)>,
     /// Time from the sending of an SMP to the end of its timeout in the kernel.
     longest: Duration,
 }
 
 impl SmpLimit {
-    /// Creates a limit without any SMP. `give_up` is the timeout that the kernel uses for an SMP.
+    /// No SMP is held yet. `give_up` is the timeout that the kernel is given for an SMP.
     pub fn new(give_up: Duration) -> Self {
         Self { held: VecDeque::with_capacity(MAX_SMPS), longest: give_up + KERNEL_LATENESS }
     }
@@ -43,20 +42,20 @@ impl SmpLimit {
         self.held.push_back((now + self.longest, tid));
     }
 
-    /// Records that a MAD has ended in the kernel: by a reply, a timeout or a failure. Ignores MADs
-    /// that are not SMPs.
+    /// Records that a MAD has ended in the kernel: by a reply, a timeout or a failure. Other MADs
+    /// than SMPs are ignored.
     pub fn ended(&mut self, tid: Tid) {
         if let Some(place) = self.held.iter().position(|(_, held)| *held == tid) {
             self.held.remove(place);
         }
     }
 
-    /// Records that the kernel holds no SMP any more, because the device was closed.
+    /// Records that the kernel holds nothing any more, because the device was closed.
     pub fn clear(&mut self) {
         self.held.clear();
     }
 
-    /// Returns the time at which the next SMP may be sent, or `None` if it may be sent now.
+    /// Returns when the next SMP may be sent; `None` if it may be sent now.
     pub fn free_at(&mut self, now: Instant) -> Option<Instant> {
         while self.held.front().is_some_and(|(until, _)| *until <= now) {
             self.held.pop_front();

@@ -15,7 +15,7 @@ use crate::types::NodeKind;
 /// Octets that a MAD takes on each link: LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4.
 pub const MAD_OCTETS_ON_LINK: u64 = 288;
 
-/// The totals of a slot.
+/// The sum of a slot.
 #[derive(Clone, Debug)]
 pub struct SlotStats {
     /// Start of the slot.
@@ -28,7 +28,7 @@ pub struct SlotStats {
     pub mads_sent: u64,
     /// Requests that could not be sent.
     pub send_errors: u64,
-    /// Replies after their timeout, whether within the grace period or later.
+    /// Replies after their timeout, within the grace period or later.
     pub mads_late: u64,
     /// Rejected replies.
     pub rejected: Rejected,
@@ -51,7 +51,7 @@ pub struct Rejected {
     pub class: u64,
     /// The attribute does not match.
     pub attribute: u64,
-    /// The port does not match. It is in PortSelect or in AttributeModifier.
+    /// The port does not match: PortSelect or AttributeModifier.
     pub port: u64,
 }
 
@@ -103,16 +103,16 @@ pub struct RoundTrips {
 /// digits.
 ///
 /// # Panics
-/// Never panics, because the bounds are constant and valid.
+/// Never: the bounds are constant and valid.
 pub fn durations() -> Histogram<u64> {
     Histogram::new_with_bounds(1_000, 100_000_000_000, 2).expect("the bounds are constant and valid")
 }
 
-/// Creates a histogram of the durations of one device in nanoseconds: from 1 us to 10 s. It has
-/// only one significant digit and takes only 3 kB, because every device has one.
+/// Creates a histogram of the durations of one device in nanoseconds: from 1 us to 10 s. It has one
+/// significant digit and takes 3 kB, because there is one for each device.
 ///
 /// # Panics
-/// Never panics, because the bounds are constant and valid.
+/// Never: the bounds are constant and valid.
 pub fn durations_of_one() -> Histogram<u64> {
     Histogram::new_with_bounds(1_000, 10_000_000_000, 1).expect("the bounds are constant and valid")
 }

@@ -2,9 +2,9 @@
 //! largest number of MADs per second.
 //!
 //! 1. **The window adapts.** The engine counts the MADs that expire at devices that answer other
-//!    MADs. If the share of these MADs is larger than usual, a queue on the path is full, in a
-//!    switch or in this host. The window is then halved, and keeps this size for some slots. After
-//!    these slots, it grows in each slot by a sixteenth of the configured window.
+//!    MADs. If their share is larger than usual, a queue on the path is full: in a switch or in
+//!    this host. The window is then halved, and keeps this size for some slots. After these slots,
+//!    it grows in each slot by a sixteenth of the configured window.
 //! 2. **The usual share** of expired MADs starts with the share of the first slot, and follows the
 //!    current share slowly. So neither a fabric that always loses one MAD in ten nor a single slow
 //!    switch reduces the window.
@@ -21,9 +21,9 @@ pub struct Window {
     configured: usize,
     adaptive: bool,
     now: usize,
-    /// Share of MADs that usually expire. `None` before the first slot.
+    /// Share of MADs that usually expire; `None` before the first slot.
     usual: Option<f64>,
-    /// Number of further slots in which the window does not change.
+    /// Slots for which the window is kept as it is.
     rest: u32,
 }
 
@@ -36,17 +36,17 @@ pub struct Change {
     pub to: usize,
 }
 
-/// The window is halved if the share of expired MADs is more than the sum of this share and twice
-/// the usual share.
+/// The window is halved if the share of expired MADs is more than twice the usual one and this
+/// share.
 const MORE_THAN_USUAL: f64 = 0.02;
 
-/// The window is halved only if at least this number of MADs expired in a slot.
+/// Least number of expired MADs in a slot for which the window is halved.
 const FEWEST_EXPIRED: u64 = 4;
 
 /// Weight of the newest slot in the usual share.
 const WEIGHT: f64 = 1.0 / 8.0;
 
-/// Number of slots for which a halved window does not change.
+/// Slots for which a halved window is kept.
 const REST: u32 = 4;
 
 impl Window {
@@ -60,9 +60,9 @@ impl Window {
         self.now
     }
 
-    /// Adapts the window after a slot. `sent` is the number of MADs that were sent to answering
-    /// devices. `expired` is the number of these MADs that expired. Returns a change if the window
-    /// was halved, or has reached the configured size again.
+    /// Adapts the window after a slot. `sent` and `expired` are the numbers of MADs that were sent
+    /// to answering devices, and that expired. Returns a change if the window was halved, or has
+    /// reached the configured size again.
     pub fn adapt(&mut self, sent: u64, expired: u64) -> Option<Change> {
         if !self.adaptive || sent == 0 {
             return None;
@@ -88,23 +88,23 @@ impl Window {
 /// A limit of MADs a second.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Average time between two MADs. It is zero if there is no limit.
+    /// Average time between two MADs; zero without a limit.
     spacing: Duration,
-    /// Time at which the next MAD is sent if all MADs have the average spacing.
+    /// Time of the next MAD if all earlier ones had kept the average time.
     due: Instant,
 }
 
-/// Number of MADs that may be sent at once after a pause.
+/// MADs that may be sent at once after a pause.
 const BURST: u32 = 8;
 
 impl Pace {
-    /// Creates a limit of MADs a second. 0 means no limit.
+    /// Creates a limit of MADs a second; 0 means no limit.
     pub fn new(most_per_second: u32) -> Self {
         let spacing = if most_per_second == 0 { Duration::ZERO } else { Duration::from_secs(1) / most_per_second };
         Self { spacing, due: Instant::ZERO }
     }
 
-    /// Returns the earliest time for the next MAD. This time can be in the past.
+    /// Returns the earliest time for the next MAD, which may be in the past.
     pub fn next(&self) -> Instant {
         Instant::from_nanos(self.due.as_nanos().saturating_sub(nanos(self.spacing * (BURST - 1))))
     }
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(window.adapt(1000, 400).map(|change| change.to), Some(16));
         let mut window = Window::new(32, true);
         window.adapt(1000, 0);
-        // Here a switch becomes slow and stays slow.
+        // A switch becomes slow and stays slow.
         let halved = (0..100).filter_map(|_| window.adapt(1000, 60)).filter(|change| change.to < change.from).count();
         assert_eq!((halved, window.now()), (1, 32));
     }

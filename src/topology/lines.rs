@@ -49,7 +49,7 @@ pub(super) struct End {
     pub(super) guid: Guid,
 }
 
-/// Key of a device. A switch with all of its ports is one device. Each port of an HCA is a device.
+/// Key of a device. A switch answers for all of its ports; each port of an HCA is a device.
 pub(super) type Key = (Guid, PortNum);
 
 impl End {

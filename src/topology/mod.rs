@@ -70,8 +70,8 @@ pub struct Device {
     pub ports: Vec<Port>,
 }
 
-/// Properties of a node. Only the plain format contains them. A node is a whole switch, or all
-/// ports of an HCA.
+/// Properties of a node that only the plain format has. A node is a whole switch, or all ports of
+/// an HCA.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Node {
     /// Node GUID, the key of name maps.
@@ -117,8 +117,7 @@ pub struct Peer {
 }
 
 impl Fabric {
-    /// Creates a fabric and sorts its devices. The pair (GUID, first port) of each device must be
-    /// unique.
+    /// Creates a fabric and sorts its devices. No two devices may share (GUID, first port).
     pub(crate) fn new(mut devices: Vec<Device>) -> Self {
         for device in &mut devices {
             device.ports.sort_by_key(|port| port.num);

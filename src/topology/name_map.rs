@@ -17,8 +17,8 @@
 //!
 //! The key of an entry is the node GUID. `ibnetdiscover -p` does not print node GUIDs. If a node
 //! GUID is unknown, this module uses the port GUID instead. The port GUID equals the node GUID on
-//! most switches, and often on the first port of an HCA. GUIDs are unique. So an entry that is
-//! found by a port GUID belongs to the right node.
+//! most switches, and often on the first port of an HCA. GUIDs are unique, so an entry found by
+//! port GUID is the right one.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -52,14 +52,14 @@ pub struct Entry<'a> {
 pub struct Separated {
     /// Name of this end.
     pub own: String,
-    /// Name of the other end. Empty without a link.
+    /// Name of the other end; empty without a link.
     pub peer: String,
     /// Whether the names could not be separated. Then `own` or `peer` is the whole text.
     pub ambiguous: bool,
 }
 
 impl<'a> RawName<'a> {
-    /// Parses a name in single quotes. Blanks within the quotes belong to the name. Returns `None`
+    /// Parses a name in single quotes; blanks within the quotes belong to the name. Returns `None`
     /// without quotes.
     pub fn alone(text: &'a str) -> Option<Self> {
         let name = text.trim_end().strip_prefix('\'')?.strip_suffix('\'')?;

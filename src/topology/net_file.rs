@@ -64,7 +64,7 @@ pub enum NetFileError {
         /// The file.
         name: String,
     },
-    /// The file has no line of a net file.
+    /// No line is a line of a net file.
     #[error("cannot use {name} as a net file: none of its {lines} lines is a line of a net file (line {line}: {found})")]
     #[diagnostic(help(
         "a line looks like: SW     4  1 0x0000000000200006 4x EDR - CA    17  1 0x0000000000100001 ( 'leaf0' - 'node1 mlx5_0' )\nrun `ibnetdiscover -p > FILE` on a host of the fabric, or `ibnetdiscover > FILE` for the plain format"
@@ -144,15 +144,14 @@ fn parse_text(format: Format, text: &str, name: &str) -> Result<NetFile, NetFile
 /// their first files.
 ///
 /// # Errors
-/// Returns an error if a file has no valid line, or if two files share ports but have different
-/// LIDs for all of them.
+/// Returns an error if a file has no valid line, or two files contradict each other in all LIDs.
 pub fn parse_all(files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, NetFileError> {
     let texts: Vec<_> = files.iter().map(|(_, bytes)| text_of(bytes)).collect();
     let names: Vec<_> = files.iter().map(|(name, _)| name.clone()).collect();
     let mut subnets: Vec<Subnet<'_>> = Vec::new();
     for (file, (text, name)) in (0..).zip(texts.iter().zip(&names)) {
         let draft = Format::of(text).draft(text, file, name)?;
-        // A single file is not compared with others, so its ports are not stored.
+        // Only further files are compared.
         let ends: BTreeMap<Key, Lid> = match files {
             [_] => BTreeMap::new(),
             _ => ends(&draft).map(|end| (end.key(), end.lid)).collect(),
@@ -233,8 +232,7 @@ fn merge(names: Vec<String>, drafts: Vec<(u16, Draft<'_>)>) -> NetFile {
     NetFile { names, files, fabric, remarks, notes, port_lines, linked_lines }
 }
 
-/// Returns a note for each file after the first one. The note has the number of ports that this
-/// file adds.
+/// Returns a note for each further file, with the number of ports that it adds.
 fn overlaps(names: &[String], lines: &[Line<'_>]) -> Vec<String> {
     let mut known = BTreeSet::new();
     let mut notes = Vec::new();

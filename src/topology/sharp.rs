@@ -37,15 +37,11 @@ impl Fabric {
     /// Returns whether a device is the aggregation node of a switch's SHARP engine rather than a
     /// host's HCA.
     ///
-    /// An aggregation node is an HCA on a switch for which at least two of these facts are true:
-    ///
-    /// - it has the firmware's name;
-    /// - its GUID differs from the switch's GUID by one of the known numbers;
-    /// - it is on the highest port of the switch;
-    /// - it has the device ID of aggregation nodes;
-    /// - its system image GUID is that of the switch.
-    ///
-    /// If it has any other device ID, this counts as a fact against it.
+    /// An aggregation node is an HCA on a switch for which at least two of these facts hold: it has
+    /// the firmware's name; its GUID differs from the switch's GUID by one of the known numbers; it
+    /// is on the highest port of the switch; it has the device ID of aggregation nodes; its system
+    /// image GUID is that of the switch. If it has any other device ID, this counts as a fact
+    /// against it.
     pub fn is_aggregation_node(&self, device: &Device) -> bool {
         let Some((_, peer)) = device.linked().next() else { return false };
         if device.kind != NodeKind::Hca || peer.kind != NodeKind::Switch {

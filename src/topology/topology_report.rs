@@ -134,8 +134,8 @@ struct Reader<'a> {
     port_guid: Option<Guid>,
     current: Option<Current<'a>>,
     open: Vec<Open<'a>>,
-    /// Port GUIDs of switches, HCA ports and router ports. The key is the node GUID and the port
-    /// number. The port number is 0 for a switch.
+    /// Port GUIDs of switches, HCA ports and router ports, by node GUID and port; the port is 0 for
+    /// a switch.
     port_guids: BTreeMap<(Guid, PortNum), Guid>,
     remarks: Vec<Remark>,
 }

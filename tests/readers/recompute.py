@@ -108,7 +108,7 @@ class Port:
         low, high = self.window
         cut = lambda pieces: [(max(a, low), min(b, high), r) for a, b, r in pieces if max(a, low) < min(b, high)]
         self.pieces = {kind: cut(pieces) for kind, pieces in self.pieces.items()}
-        within = lambda ts: low <= ts and (ts < high or high == TOP)
+        within = lambda ts: low <= ts < high or high == TOP
         described = {id(r) for pieces in self.pieces.values() for _, _, r in pieces}
         self.records = [r for r in self.used if within(r["ts"]) or id(r) in described]
         stamps = [min(r["ts"], high) for r in self.records] + [e["ts"] for e in events if within(e["ts"])]
@@ -234,14 +234,9 @@ class Recording:
         kind = "blocked" if name == "xmit_blocked" else "data"
         return self.seconds.get((*key, kind, second), {}).get(name) if key else None
 
-    def span(self, view):
-        """The time of the records that a view uses: those of the ports, or of the queries of each sampler."""
+    def span(self):
         low, high = self.window
-        if view in ("sweeps", "latency"):
-            within = (r for records in self.by_port.values() for r in records if low <= r["ts"] and (r["ts"] < high or high == TOP))
-            times = [max(t, low) for r in within for t in span(r, "data") or ()]
-        else:
-            times = [t for port in self.ports.values() for pieces in port.pieces.values() for a, b, _ in pieces for t in (a, b)]
+        times = [t for port in self.ports.values() for pieces in port.pieces.values() for a, b, _ in pieces for t in (a, b)]
         stamps = self.db.execute(
             "SELECT min(ts), max(ts) FROM lines WHERE type <> 'start' AND ts >= ? AND (ts < ? OR ?)", [low, min(high, 2**63), high == TOP]
         ).fetchone()
@@ -291,7 +286,7 @@ def disagrees(one, other):
         kept = {}
         for r in port.records:
             counted = r["counts"] and all(r[name] is not None for name in DATA) and not set(DATA) & set(r["saturated"] or [])
-            if counted and low <= r["ts"] and (r["ts"] < high or high == TOP):
+            if counted and (low <= r["ts"] < high or high == TOP):
                 if kept and any(r[name] < max(k[name] for k in kept.values()) for name in DATA):
                     kept = {}
                 kept[r["slot"]] = r
@@ -511,7 +506,7 @@ def main():
         times = [flag for name, value in (("--from", low), ("--to", high)) if value != "-" for flag in (name, value)]
         command = [view, command[0], *files, *times, *command[1:], "--format", "json"]
         document = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        differences.check(command[1], "times", (document["from_ns"], document["to_ns"]), recording.span(command[1]))
+        differences.check(command[1], "times", (document["from_ns"], document["to_ns"]), recording.span())
         return document["rows"]
 
     links(recording, shown("links", "--top", "100000"), "links", differences)

@@ -71,24 +71,9 @@ fn slots(lines: &[String]) -> Vec<u64> {
     slots
 }
 
-/// Gives the first port of each device errors: one in 50 ms, and a reset after 60.
-fn with_errors(line: String, from: u64) -> String {
-    let record = value(&line);
-    if record["type"] != "port" || record["port"] != 1 {
-        return line;
-    }
-    let errors = (record["ts"].as_u64().unwrap() - from) / 50_000_000 % 61;
-    line.replace("\"symbol_error_counter\":0,", &format!("\"symbol_error_counter\":{errors},"))
-}
-
 /// Damages the recording as operators do: the records of a primary end in the middle and continue
 /// under the name of another sampler, those of another have a gap, and some lines stand twice.
 fn disturbed(dir: &Path) {
-    let all = files(dir);
-    let from = all.iter().filter_map(|file| Some(value(lines(file).first()?)["ts"].as_u64().unwrap())).min().unwrap();
-    for file in all {
-        fs::write(&file, lines(&file).into_iter().map(|line| with_errors(line, from)).collect::<String>()).unwrap();
-    }
     let first = dir.join("one/node00001.jsonl");
     let whole = lines(&first);
     let middle = slots(&whole)[SLOTS / 2];

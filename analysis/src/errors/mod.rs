@@ -97,13 +97,13 @@ pub struct Errors<'a> {
 /// its link and one for each counter.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ErrorRow {
-    /// The port. For a device that does not answer, it is the port with the GUID of the device. For
-    /// a switch this is port 0.
+    /// The port. A device that does not answer has the port with the GUID of the device; for a
+    /// switch this is port 0.
     #[serde(flatten)]
     pub port: PortName,
     /// The port at the other end of the link. Null for a device, and if the other end is not known.
     pub peer: Option<PortName>,
-    /// Width and speed of the link, such as `4xEDR`. Null for a device.
+    /// Width and speed of the link, such as `4xEDR`; null for a device.
     pub link: Option<String>,
     /// The fault: `unreachable`, `wrong_device`, `was_unreachable`, `link_down`, `flapping`,
     /// `degraded`, `ends_differ`, `was_down`, or the name of a counter.
@@ -120,7 +120,7 @@ pub struct ErrorRow {
     /// record or event without an answer. For a link that is down or changed its rate, it is the
     /// time of the event. For other faults, it is the time of the first record of the port.
     pub since_ns: u64,
-    /// Whether the fault began within the time range. Null if this is not known.
+    /// Whether the fault began within the time range; null if this is not known.
     pub began_in_range: Option<bool>,
     /// Number of unreachable devices whose only connection is through this device.
     pub devices_behind: usize,
@@ -179,7 +179,7 @@ impl<'a> Errors<'a> {
                 found.below += usize::from((0..ERRORS.len()).any(|index| increase(&index) > 0));
             }
         }
-        // Ports without a link fault come last. Equal ports stay in the order of their GUIDs.
+        // Ports without a link fault come last; equal ports stay in the order of their GUIDs.
         found.faulty.sort_by_key(|port| (port.fault.is_none(), port.fault, std::cmp::Reverse(port.summary.error_sum())));
         found
     }

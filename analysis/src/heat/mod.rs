@@ -60,7 +60,7 @@ const STEPS_MS: [u64; 22] = [
 /// Largest number of columns. It is about the width of a screen in pixels.
 const MOST_COLUMNS: u64 = 2000;
 
-/// Largest number of cells of a metric. A cell has 24 octets.
+/// Largest number of cells of a metric; a cell has 24 octets.
 const MOST_CELLS: u64 = 4 << 20;
 
 /// Number of service levels and of virtual lanes (IBA vol. 1, 3.5.7 and 3.5.8).
@@ -79,7 +79,7 @@ pub struct HeatMap {
     span: Option<(u64, u64)>,
     /// Start and end of the recorded time in nanoseconds since 1970.
     recorded: Option<(u64, u64)>,
-    /// For each metric, the largest number of its values in a record. It is 0 if no record has a
+    /// Largest number of values of a metric in a record, for each metric; 0 if no record has a
     /// counter of the metric.
     seen: Vec<usize>,
     /// Number of elements (such as service levels) into which each metric was split. It is 1 if
@@ -270,8 +270,7 @@ impl HeatMap {
     /// Adds a value to all columns that overlap its time.
     fn put(&mut self, row: usize, metric: usize, time: Interval, state: State) {
         let step_ns = self.step_ns();
-        let (from, to) = self.recorded.unwrap_or_else(|| (time.from(), time.to()));
-        self.recorded = Some((from.min(time.from()), to.max(time.to())));
+        self.recorded = Some(self.recorded.map_or((time.from(), time.to()), |(from, to)| (from.min(time.from()), to.max(time.to()))));
         self.extend((time.from() / step_ns, (time.to() - 1) / step_ns));
         for (column, part) in time.split(self.step_ns()) {
             self.rows[row].tracks[metric].at(column).put(state, part, time);
@@ -391,8 +390,8 @@ impl Fold for HeatMap {
     }
 }
 
-/// Returns the time between two slots, in nanoseconds, or 0 if it is unknown. The number of a slot
-/// is its start divided by this time. So `ts` divided by the slot number is slightly more than this
+/// Returns the time between two slots, in nanoseconds; 0 if it is unknown. The number of a slot is
+/// its start divided by this time. So `ts` divided by the slot number is slightly more than this
 /// time. The time between slots is a round number, so rounding removes the difference.
 fn slot_interval(port: &Port<'_>) -> u64 {
     const DAY: u64 = 86_400_000_000_000;

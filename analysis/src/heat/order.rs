@@ -130,16 +130,15 @@ impl PortAndPeer {
     }
 }
 
-/// Returns the data rate of a link such as `4xEDR` in Gb/s, or `None` for another form.
+/// Returns the data rate of a link such as `4xEDR` in Gb/s; `None` for another form.
 fn data_gbps(link: &str) -> Option<f64> {
     let (width, speed) = link.split_at_checked(link.find('x')? + 1)?;
     LinkRate::new(width, speed).data_gbps()
 }
 
-/// Sort key of a port. The first three fields are the tier, the name and the GUID of its switch.
-/// Then come the number of the switch port, whether the port is the host's end of the link, and the
-/// GUID and the number of the port. For the port of a host, its switch is the switch at the other
-/// end of the link.
+/// Sort key of a port: tier, name and GUID of its switch, number of the switch port, whether the
+/// port is the host's end of the link, GUID and number of the port. For the port of a host, its
+/// switch is the switch at the other end of the link.
 type Rank = (u32, String, Guid, PortNum, bool, Guid, PortNum);
 
 /// Returns the rows in the order of the topology.

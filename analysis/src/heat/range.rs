@@ -24,7 +24,7 @@ pub enum Range {
     Log,
     /// From 0 to this percentile of all values.
     Percentile(f64),
-    /// Two given values, in the unit of the metric.
+    /// These two values, in the unit of the metric.
     Fixed(f64, f64),
 }
 

@@ -26,8 +26,8 @@ fn cells(heat: HeatMap) -> Vec<Vec<Vec<grid::Cell>>> {
     heat.finish(RowKind::Port).unwrap().panels.into_iter().map(|panel| panel.cells).collect()
 }
 
-/// Returns records of five slots of two ports, for the five seconds from `SLOT - 1`: rates, a
-/// counter reset, a port that does not answer, a slot without a record.
+/// Returns records of five slots of two ports, for the five seconds from `SLOT - 1`: rates, a counter reset, a port that does not answer,
+/// a slot without a record.
 fn records() -> Vec<String> {
     let gbps =
         |slot, port, gbps: f64, count: u64| line(SLOT + slot, port, "ok", &format!(r#","port_rcv_errors":{count},"xmit_gbps":{gbps}"#));

@@ -1,4 +1,4 @@
-//! The cells of one port and one metric, while records are added.
+//! The cells of one port and metric while records are added.
 
 use super::grid::Cell;
 use crate::record::{Interval, Port};
@@ -10,7 +10,7 @@ pub(super) struct Track {
     cells: Vec<Sum>,
 }
 
-/// The state of a metric in a time interval.
+/// What is known of a metric over a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum State {
     Value(f64),
@@ -19,13 +19,12 @@ pub(super) enum State {
     NoAnswer,
 }
 
-/// A column shows the state of a record only if it contains at least this share of the record's
-/// time. Slots rarely begin exactly where a column begins. So a slot can end shortly after the
-/// start of a column. If the port did not answer in the rest of the column, the column must not get
-/// the value of this slot.
+/// Smallest share of the time of a record that a column must have to show the state of the record.
+/// Slots rarely begin exactly where a column begins: a slot that ends shortly after the start of a
+/// column must not give its value to a column in which the port did not answer.
 const LEAST_SHARE: f64 = 0.125;
 
-/// Sum of the values in the time of a column.
+/// Sum over the parts of the column's time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Sum {
     /// Values times nanoseconds.
@@ -62,7 +61,7 @@ impl Track {
         &mut self.cells[index]
     }
 
-    /// Joins each `ratio` columns into one.
+    /// Joins `ratio` columns into one.
     pub(super) fn coarsen(&mut self, ratio: u64) {
         let fine = std::mem::take(self);
         for (column, cell) in (fine.start..).zip(fine.cells) {

@@ -2,10 +2,10 @@
 //!
 //! An edge of the selected time lies between two readings of a counter. The value at the edge is
 //! interpolated, as [`Interval::grown`] states. A [`Fold`](super::Fold) gets this value in a record
-//! that has only counters. So the increase over the selected time is the increase from edge to
-//! edge. The increases over the parts of a time range add up to the increase over the whole range.
-//! If the counter was reset between the two readings, the value at the edge is that of the earlier
-//! reading.
+//! that has only counters. The increase over the selected time is therefore the increase from edge
+//! to edge, and the increases over the parts of a time range add up to the increase over the whole
+//! range. If the counter was reset between the two readings, the value at the edge is that of the
+//! earlier reading.
 
 use crate::record::{Interval, Port, Value};
 
@@ -30,8 +30,8 @@ struct Reading {
 }
 
 impl Edges {
-    /// Cuts a record to the time range. Calls `put` with the interpolated counters at the edges.
-    /// Also calls `put` with the record, if a part of its time is within the range.
+    /// Cuts a record to the time range; calls `put` for the interpolated counters at the edges, and
+    /// for the record if a part of it is within the range.
     pub(super) fn cut(&mut self, mut record: Port<'_>, selection: &Selection, put: &mut dyn FnMut(Port<'_>)) {
         let Selection { from, to, .. } = *selection;
         let ts = record.ts;

@@ -20,7 +20,7 @@ pub(super) type Text = Box<dyn Read + Send>;
 /// Properties of a file that its first lines show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FirstLines {
-    /// Time of the first record. `None` without a record.
+    /// Time of the first record; `None` without a record.
     pub(crate) ts: Option<u64>,
     /// Longest `interval_ns` of the `start` records.
     pub(crate) interval_ns: Option<u64>,
@@ -109,7 +109,7 @@ impl Lines {
         Ok(Self { text: BufReader::new(open(file)?.0), is_cut: false })
     }
 
-    /// Reads the next line without its line feed. Returns false at the end of the file. A line that
+    /// Reads the next line without its line feed; returns false at the end of the file. A line that
     /// is longer than [`limits::LINE`] is cut to that length, and the remainder is skipped.
     pub(crate) fn read(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
         line.clear();

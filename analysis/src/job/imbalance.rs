@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-/// Measures of the differences between values that are not negative. All are `None` if the sum is
-/// 0.
+/// Measures of the differences between values that are not negative. All are `None` if the sum is 0.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Imbalance {
     /// Largest value divided by the mean. It is 1 for equal values. It is the number of nodes if

@@ -8,8 +8,8 @@
 //!
 //! A port counter does not show where the data goes. So the traffic that stays on a leaf switch is
 //! an estimate with bounds ([`LocalTraffic`]). The share of a job in the traffic of a link between
-//! switches is also an estimate ([`Uplink`]). It equals the share of the job in the traffic of all
-//! hosts of the leaf switch. Both estimates assume that no traffic passes through a leaf switch to
+//! switches is also an estimate: it is the share of the job in the traffic of all hosts of the leaf
+//! switch ([`Uplink`]). Both estimates assume that no traffic passes through a leaf switch to
 //! another leaf switch, as in a fat tree.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,7 +41,7 @@ pub struct Job {
     pub missing: Vec<String>,
     /// Differences between the octets that the nodes sent.
     pub imbalance: Imbalance,
-    /// Blocked time per octet that was sent, in nanoseconds. Null without traffic.
+    /// Blocked time per octet that was sent, in nanoseconds; null without traffic.
     pub blocked_ns_per_byte: Option<f64>,
     /// Length of a step in nanoseconds.
     pub step_ns: u64,
@@ -173,8 +173,8 @@ struct HostPort<'a> {
 }
 
 impl Job {
-    /// Evaluates the ports for a job on these hosts. Each host name is compared with the first
-    /// words of node descriptions. Upper and lower case are equal.
+    /// Evaluates the ports for a job on these hosts. A host name is compared with the first word of
+    /// a node description; upper and lower case are equal.
     pub fn of(ports: &BTreeMap<PortKey, PortSummary>, hosts: &Hosts) -> Self {
         let ports = with_equal_bins(ports);
         let selected: BTreeSet<String> = hosts.iter().map(str::to_lowercase).collect();
@@ -453,8 +453,7 @@ mod tests {
         let job = job();
         let leaf = &job.leaves[0];
         let gigabits = |bytes: f64| bytes * 8.0 / 1e9;
-        // The hosts inject 24 (n1), 12 (n2) and 12 (n3, counted by the leaf switch). The leaf
-        // switch sends 24 to the core switch.
+        // n1 24, n2 12, n3 12 (counted by the leaf switch); 24 to the core switch.
         assert_eq!((&*leaf.name, leaf.job_ports, leaf.host_ports), ("leaf", 2, 3));
         assert_eq!([leaf.injected_bytes, leaf.all_injected_bytes, leaf.up_bytes].map(gigabits), [36.0, 48.0, 24.0]);
         let LocalTraffic { injected_bytes, least_bytes, estimate_bytes, most_bytes } = job.stays;

@@ -18,7 +18,7 @@ pub struct JobRow<'a> {
     pub ejected_bytes: f64,
     /// Time for which the ports of all nodes were blocked, summed over the ports, in seconds.
     pub blocked_seconds: f64,
-    /// Blocked time per octet that was sent, in nanoseconds. Null without traffic.
+    /// Blocked time per octet that was sent, in nanoseconds; null without traffic.
     pub blocked_ns_per_byte: Option<f64>,
     /// Differences between the octets that the nodes sent.
     pub imbalance: Imbalance,

@@ -21,7 +21,7 @@ pub struct SlurmJob {
     pub nodes: String,
     /// Start in nanoseconds since 1970.
     pub from: Option<u64>,
-    /// End in nanoseconds since 1970. `None` while the job runs.
+    /// End in nanoseconds since 1970; `None` while the job runs.
     pub to: Option<u64>,
 }
 

@@ -64,8 +64,7 @@ impl Bins {
 
     /// Returns the width of a bin as a difference of positions. Fixed bins without a given width
     /// follow D. Freedman and P. Diaconis (1981): twice the interquartile range, divided by the
-    /// cube root of the number of values. The result is rounded up to 1, 2 or 5 times a power of
-    /// ten.
+    /// cube root of the number of values, rounded up to 1, 2 or 5 times a power of ten.
     pub fn width(self, values: &Distribution) -> f64 {
         match self {
             Self::Log => 1.0 / BINS_PER_DECADE,

@@ -32,11 +32,11 @@ pub struct Shift {
 /// A group in all recordings.
 #[derive(Clone, Debug)]
 pub struct ComparedGroup<'a> {
-    /// The grouping. `None` for all values.
+    /// The grouping; `None` for all values.
     pub by: Option<By>,
     /// Name of the group.
     pub name: &'a str,
-    /// GUID of the device. `None` for other groups.
+    /// GUID of the device; `None` for other groups.
     pub guid: Option<Guid>,
     /// The values in each recording, in the order of the recordings. `None` if a recording has no
     /// such group.

@@ -36,9 +36,9 @@ pub fn dip(knots: &[Knot]) -> f64 {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
-    /// The largest convex function that is nowhere above the knots.
+    /// The greatest convex function that is nowhere above the knots.
     Below,
-    /// The smallest concave function that is nowhere below the knots.
+    /// The least concave function that is nowhere below the knots.
     Above,
 }
 
@@ -165,8 +165,7 @@ mod tests {
         values.iter().enumerate().flat_map(rise).collect()
     }
 
-    /// Returns the dips of samples of the uniform distribution, multiplied by the square root of
-    /// `count`, in ascending order.
+    /// Returns dips of samples of the uniform distribution, ascending, times the root of `count`.
     pub(super) fn uniform_dips(count: usize, samples: usize, seed: u64) -> Vec<f64> {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut dips: Vec<f64> =
@@ -187,8 +186,7 @@ mod tests {
 
     #[test]
     fn dips_of_simple_samples_are_known() {
-        // Equal distances: 1/2n. Two values: 1/4, the largest dip. From Hartigan and Hartigan,
-        // section 2.
+        // Equal distances: 1/2n. Two values: 1/4, the largest dip. From Hartigan and Hartigan, section 2.
         for count in [2_u32, 5, 100] {
             let even = dip(&sample((0..count).map(f64::from).collect()));
             assert!((even - 0.5 / f64::from(count)).abs() < 1e-12, "{even}");
@@ -196,14 +194,12 @@ mod tests {
         let two: Vec<f64> = (0..100).map(|index| f64::from(index % 2) + f64::from(index) * 1e-9).collect();
         assert!((dip(&sample(two)) - 0.25).abs() < 1e-3);
         assert_eq!((dip(&[]), dip(&sample(vec![3.0]))), (0.0, 0.0));
-        // The expected values are from the package `diptest` 0.12, a port of the R package of the
-        // same name.
+        // Values of the package `diptest` 0.12, a port of the R package of the same name.
         let clusters = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 20.0, 21.0, 22.0, 22.5, 23.0, 30.0, 31.0, 31.5, 32.0, 40.0];
         assert!((dip(&sample(clusters.to_vec())) - 0.138_157_894_736_842).abs() < 1e-12);
         let squares = (0..20).map(|i| f64::from(i * i)).chain((0..30).map(|i| 1000.0 + f64::from(i).powf(1.5)));
         assert!((dip(&sample(squares.collect())) - 0.1278).abs() < 1e-12);
-        // A density of 1/2, 1/6 and 1/3. The straight line from 1 to 3 is 1/12 above the shares at
-        // 2.
+        // A density of 1/2, 1/6 and 1/3. The straight line from 1 to 3 is 1/12 above the shares at 2.
         let valley = [(0.0, 0.0), (1.0, 0.5), (2.0, 2.0 / 3.0), (3.0, 1.0)].map(|(x, share)| Knot { x, share });
         assert!((dip(&valley) - 1.0 / 24.0).abs() < 1e-12);
     }

@@ -7,10 +7,9 @@ use hdrhistogram::Histogram;
 
 /// Positive durations in nanoseconds.
 ///
-/// The moments, the smallest value and the largest value are exact: they are computed from the
-/// recorded values. All other results are computed from counts in buckets. The width of a bucket is
-/// 0.1 to 0.2 % of its values. Values below 1024 ns are exact. Values from a histogram are as exact
-/// as its buckets.
+/// Moments, smallest and largest value are those of the recorded values. All other results are
+/// computed from counts in buckets. The width of a bucket is 0.1 to 0.2 % of its values. Values
+/// below 1024 ns are exact. Values from a histogram are as exact as its buckets.
 #[derive(Clone, Debug, Default)]
 pub struct Distribution {
     buckets: BTreeMap<u32, u64>,
@@ -71,8 +70,8 @@ impl Sums {
 
     /// Returns the sums of both sets of values together (P. Pébay, "Formulas for robust, one-pass
     /// parallel computation of covariances and arbitrary-order statistical moments", SAND2008-6212,
-    /// equations 1.3 and 2.1 to 2.3). These equations subtract no large sums, so they lose few
-    /// digits.
+    /// equations 1.3 and 2.1 to 2.3). These equations lose no digits. Sums of the powers of the
+    /// values themselves would be large, and their differences would lose digits.
     fn merged(self, other: Self) -> Self {
         if self.count == 0.0 || other.count == 0.0 {
             return if self.count == 0.0 { other } else { self };
@@ -138,8 +137,7 @@ impl Distribution {
     }
 
     /// Adds all values of a histogram of any resolution. The values in a bucket of the histogram
-    /// are spread evenly over the bucket. For the moments, all of them count as being in the middle
-    /// of the bucket.
+    /// are spread evenly over the bucket. For the moments they are in its middle.
     pub fn add(&mut self, other: &Histogram<u64>) {
         for value in other.iter_recorded() {
             let ns = value.value_iterated_to();
@@ -196,12 +194,12 @@ impl Distribution {
         self.sums.count == 0.0
     }
 
-    /// Returns the smallest value in nanoseconds, or 0 without values.
+    /// Returns the smallest value in nanoseconds; 0 without values.
     pub fn least(&self) -> u64 {
         self.least
     }
 
-    /// Returns the largest value in nanoseconds, or 0 without values.
+    /// Returns the largest value in nanoseconds; 0 without values.
     pub fn greatest(&self) -> u64 {
         self.greatest
     }

@@ -53,7 +53,7 @@ impl Serialize for By {
 pub struct Named {
     /// Device kind, distance, sampler, or name of the device.
     pub name: String,
-    /// GUID of the device. `None` for other groups.
+    /// GUID of the device; `None` for other groups.
     pub guid: Option<Guid>,
     /// Durations in nanoseconds.
     pub values: Distribution,

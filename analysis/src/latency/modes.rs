@@ -10,8 +10,8 @@
 //!    distant ones (like SkinnyDip: S. Maurer and C. Plant, KDD 2016).
 //!
 //! A large recording has millions of values, and values of one device are not independent. A pause
-//! of the sampler, for example, delays all MADs in flight by the same time. So the test never
-//! assumes more than [`MOST_VALUES`] values, and a mode has at least [`LEAST_SHARE`] of all values.
+//! of the sampler, for example, delays all MADs in flight by the same time. So the test never assumes
+//! more than [`MOST_VALUES`] values, and a mode has at least [`LEAST_SHARE`] of all values.
 
 use super::bins::Bins;
 use super::dip::{self, Knot};
@@ -28,9 +28,9 @@ pub const LEAST_SHARE: f64 = 0.01;
 pub struct Mode {
     /// Value with the highest density, in nanoseconds.
     pub at: f64,
-    /// Valley below the peak, in nanoseconds. It is 0 for the first mode.
+    /// Valley below the peak, in nanoseconds; 0 for the first mode.
     pub from: f64,
-    /// Valley above the peak, in nanoseconds. It is infinite for the last mode.
+    /// Valley above the peak, in nanoseconds; infinite for the last mode.
     pub to: f64,
     /// Share of the values from `from` to `to`, 0 to 1.
     pub share: f64,

@@ -14,15 +14,15 @@ use crate::rows::Row;
 /// for one reading of the clock) is subtracted.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LatencyRow {
-    /// Name of the recording. Null without a comparison.
+    /// Name of the recording; null without a comparison.
     pub recording: Option<String>,
-    /// `kind`, `hops`, `sampler` or `device`. Null for `all`, `least of each device` and
+    /// `kind`, `hops`, `sampler` or `device`; null for `all`, `least of each device` and
     /// `compound query of a port`.
     pub by: Option<By>,
     /// `all`, a device kind, a distance, a sampler, the name of a device, `least of each device` or
     /// `compound query of a port`.
     pub name: String,
-    /// GUID of the device. Null for all other rows.
+    /// GUID of the device; null for all other rows.
     pub guid: Option<Guid>,
     /// Number of values.
     pub count: u64,
@@ -30,9 +30,9 @@ pub struct LatencyRow {
     pub mean_ns: f64,
     /// Standard deviation, with the number of values as the divisor.
     pub sd_ns: f64,
-    /// Skewness. It is 0 for a symmetric distribution.
+    /// Skewness; 0 for a symmetric distribution.
     pub skew: f64,
-    /// Kurtosis. It is 3 for a normal distribution.
+    /// Kurtosis; 3 for a normal distribution.
     pub kurtosis: f64,
     /// Modes, ascending.
     pub modes: Vec<f64>,
@@ -56,7 +56,7 @@ pub struct LatencyRow {
     pub max_ns: u64,
     /// Median minus the median of the first recording. Null without a comparison.
     pub shift_ns: Option<f64>,
-    /// Kolmogorov-Smirnov distance from the first recording, 0 to 1. Null without a comparison.
+    /// Kolmogorov-Smirnov distance from the first recording, 0 to 1; null without a comparison.
     pub distance: Option<f64>,
 }
 

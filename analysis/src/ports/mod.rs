@@ -69,7 +69,7 @@ pub struct PortName {
     pub guid: Guid,
     /// Number of the port.
     pub port: PortNum,
-    /// Node description as the device returned it, not escaped. Empty if it is not known.
+    /// Node description as the device returned it, not escaped; empty if it is not known.
     pub node: Box<str>,
 }
 
@@ -100,7 +100,7 @@ pub struct Ports {
 /// Summary of the records about a port.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PortSummary {
-    /// Node description as the device returned it. Empty if there are only events.
+    /// Node description as the device returned it; empty if there are events only.
     pub node: Box<str>,
     /// Kind of the device.
     pub kind: Option<NodeKind>,
@@ -319,7 +319,7 @@ impl PortSummary {
     }
 }
 
-/// Parses width and speed in the form that records have, such as `4xEDR`.
+/// Parses width and speed as the records have them, such as `4xEDR`.
 fn rate(link: &str) -> Option<LinkRate> {
     let (width, speed) = link.split_at_checked(link.find('x')? + 1)?;
     Some(LinkRate::new(width, speed))

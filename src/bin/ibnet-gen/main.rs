@@ -208,8 +208,8 @@ struct Subnet {
 }
 
 fn run(args: &Args) -> Result<(), Failure> {
-    // The output may replace the previous plan, because that plan has already been read. So
-    // --previous is checked only here.
+    // The output may replace the previous plan, which is read before. So --previous is checked only
+    // here.
     let previous = args.options.previous.iter().map(|path| ("--previous", &**path, Use::Read));
     files::check(&args.files().into_iter().chain(previous).collect::<Vec<_>>())?;
     if args.format == Format::Ldms && args.options.redundancy > 1 {
@@ -313,8 +313,7 @@ impl Args {
     fn planned(&self, nets: Vec<NetFile>) -> Result<Vec<Subnet>, Failure> {
         let count = nets.len();
         let in_subnet = |net: &NetFile, error| if count == 1 { Failure::Plan(error) } else { Failure::InSubnet { net: net.name(), error } };
-        // If there are no links, no sampler is found either. So this error is reported first,
-        // because it is clearer.
+        // Without links no sampler is found either: this error is the better message.
         for net in &nets {
             partition::something_to_sample(&net.fabric).map_err(|error| in_subnet(net, error))?;
         }
@@ -346,8 +345,8 @@ impl Args {
         Ok(nets.into_iter().zip(plans).zip(names).map(planned).collect())
     }
 
-    /// Returns all files of the arguments except the output. In the format of LDMS, the output is
-    /// many files.
+    /// Returns all files of the arguments except the output, which is many files in the format of
+    /// LDMS.
     fn files(&self) -> Vec<Named<'_>> {
         let graph = self.graph.iter().map(|path| ("--graph", &**path, Use::Write));
         self.inputs().into_iter().chain(self.reports()).chain(graph).collect()

@@ -104,7 +104,7 @@ impl Flags {
     /// missing.
     pub(super) fn print(&self) -> Result<(), Failure> {
         if let Err(ConfigError::NothingToSweep) = self.config() {
-            // A net file is set here only to check all other keys.
+            // This checks all other keys.
             Self { net: Some("-".to_owned()), ..self.clone() }.config()?;
             cli::note("note: no key gives the ports to sweep\n");
         } else {

@@ -171,8 +171,8 @@ fn run(args: &Args) -> Result<(), Failure> {
 
 /// Ends the process after a while if its exit handlers hang.
 ///
-/// ibsim replaces system calls by a preloaded library. The exit handler of this library waits for a
-/// reply of the simulator, and for a lock that a worker in a blocking write holds.
+/// ibsim replaces system calls by a preloaded library. Its exit handler waits for a reply of the
+/// simulator, and for a lock that a worker in a blocking write holds.
 #[cfg(feature = "umad")]
 fn end_process_soon(code: u8) {
     const EXIT_HANDLERS: std::time::Duration = std::time::Duration::from_millis(500);
@@ -232,8 +232,8 @@ fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prep
     result
 }
 
-/// Returns a value that collects the slots of all workers. Also returns the observers that add
-/// slots to this value.
+/// Returns a value that collects the slots of all workers, and the observers that add slots to this
+/// value.
 fn shared_observer<V: Default + Send + 'static>(add: fn(&mut V, SlotReport<'_>)) -> (Arc<Mutex<V>>, MakeObservers) {
     let value = Arc::new(Mutex::new(V::default()));
     let shared = Arc::clone(&value);

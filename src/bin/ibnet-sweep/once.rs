@@ -28,8 +28,8 @@ struct Row {
     peer: Option<(String, PortNum)>,
     link: String,
     status: &'static str,
-    /// Octets sent since the counters of the device were cleared. The next fields are totals too:
-    /// octets received, ticks of waiting, and errors.
+    /// Data in octets. This value, and the next ones, are totals since the counters of the device
+    /// were cleared: data in octets, wait in ticks, errors.
     xmit: Option<u64>,
     rcv: Option<u64>,
     wait: Option<u64>,

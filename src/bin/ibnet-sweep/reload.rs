@@ -72,7 +72,7 @@ impl Setup {
         Ok(Self { raw, config, work, files })
     }
 
-    /// Returns the setup of each worker. `change` adjusts the settings of its driver.
+    /// Returns the setup of each worker; `change` adjusts the settings of its driver.
     pub(super) fn workers(&self, change: impl Fn(DriverSettings) -> DriverSettings) -> Vec<WorkerSetup> {
         let Config { cpus, pkey, .. } = &self.config;
         // Several workers share a CPU if there are fewer CPUs than workers.
@@ -187,8 +187,8 @@ impl Watch {
         is_stable && now != self.read
     }
 
-    /// Makes [`is_changed`](Self::is_changed) return true as soon as the files have not changed
-    /// between two calls.
+    /// Makes [`is_changed`](Self::is_changed) return true once the files stay the same between two
+    /// calls.
     pub(super) fn read_again(&mut self) {
         self.read.clear();
     }

@@ -2,9 +2,9 @@
 //! worker sends and receives MADs through one HCA port.
 //!
 //! A reload starts new workers beside the old ones. The new workers discover their devices while
-//! the old workers still sweep. Then the new workers replace the old workers. All do this at the
-//! same time, between two slots. So no slot is lost or runs twice. A worker whose setup did not
-//! change continues, and keeps its readings for the rates.
+//! the old workers still sweep. Then the new workers replace the old workers, all between the same
+//! two slots. So no slot is lost or runs twice. A worker whose setup did not change continues, and
+//! keeps its readings for the rates.
 
 use std::io;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(super) struct NewWorker<T> {
     pub(super) observers: Vec<Observer>,
 }
 
-/// Function that makes the observers of a new worker.
+/// Makes the observers of a new worker.
 pub(super) type MakeObservers = Box<dyn Fn() -> Vec<Observer>>;
 
 /// State that a reload needs.
@@ -376,8 +376,8 @@ fn cut(mut detail: String) -> String {
     detail
 }
 
-/// Returns the wall clock in nanoseconds since 1970. Each driver has its own clock, but the slot
-/// borders are the same for all drivers.
+/// Returns the wall clock in nanoseconds since 1970. Each driver has its own clock; slot borders
+/// are the same for all drivers.
 #[expect(clippy::disallowed_methods, reason = "programs read clocks")]
 fn wall_clock() -> u64 {
     nanos(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())

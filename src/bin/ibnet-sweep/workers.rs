@@ -1,10 +1,9 @@
 //! The work of this process, divided among workers.
 //!
 //! A worker is one HCA port with its share of the ports to query. Its thread has its own engine. A
-//! sampler usually has one worker. It has several workers in two cases. In the first case, the
-//! assignments file has several blocks for its host: for several rails, or for a secondary role. In
-//! the second case, several HCA ports are configured. In the second case the devices of a block are
-//! divided among the HCA ports.
+//! sampler usually has one worker. It has several workers in two cases: the assignments file has
+//! several blocks for its host (for several rails, or for a secondary role), or several HCA ports
+//! are configured. In the second case the devices of a block are divided among the HCA ports.
 
 #[cfg(feature = "umad")]
 use std::io;
@@ -187,7 +186,7 @@ pub(super) fn reopen(port: HcaPort, pkey: u16) -> impl Fn() -> Result<Opened<Uma
     }
 }
 
-/// Watches for umad devices. Raises `wake` at each change.
+/// Watches for umad devices; raises `wake` at each change.
 #[cfg(feature = "umad")]
 pub(super) fn watch_devices(wake: &Arc<Wake>) -> io::Result<Changes> {
     let changed = Arc::new(AtomicBool::new(false));

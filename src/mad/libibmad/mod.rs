@@ -50,7 +50,7 @@ impl Reply {
 pub struct FieldValue {
     /// The field, as this crate declares it.
     pub field: &'static Field,
-    /// Index of the value in the field. It is 0 unless the field is an array.
+    /// Index of the value in the field; 0 unless the field is an array.
     pub index: u8,
     /// The bits of the value. For a GID these are the lower 64 bits.
     pub value: u64,
@@ -61,7 +61,7 @@ pub struct FieldValue {
 pub struct FieldReader {
     /// The field, as this crate declares it.
     pub field: &'static Field,
-    /// Index of the value in the field. It is 0 unless the field is an array.
+    /// Index of the value in the field; 0 unless the field is an array.
     pub index: u8,
     number: FieldNumber,
     base: Base,

@@ -2,7 +2,7 @@
 //! agent. The attribute has 72 octets and no PortSelect. Every agent has it.
 //!
 //! CapabilityMask shows which optional parts of other attributes the agent has. If the agent lacks
-//! a part, its counters are not in the records. They never appear as zero.
+//! a part, its counters are not in the records; they never appear as zero.
 
 use super::{Attribute, Data, Field, Needs};
 use crate::types::Lid;
@@ -51,9 +51,9 @@ const REDIRECT_QKEY: Field = Field::new("RedirectQKey", "redirect_qkey", 288, 32
 /// The capabilities that an agent reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Capabilities {
-    /// CapabilityMask. Bit n in IBA is `1 << n`.
+    /// CapabilityMask; bit n in IBA is `1 << n`.
     pub mask: u16,
-    /// CapabilityMask2. Bit n in IBA is `1 << n`.
+    /// CapabilityMask2; bit n in IBA is `1 << n`.
     pub mask2: u32,
     /// OptionMask of PortSamplesControl. Bit n in IBA is `1 << n`. `None` if the agent did not
     /// report OptionMask.
@@ -166,8 +166,8 @@ mod tests {
     #[test]
     fn masks_are_parsed_from_their_octets() {
         let mut data = [0; DATA_LEN];
-        // The reply of ibsim's switches has the bits AllPortSelect, IsExtendedWidthSupported and
-        // PortXmitWait, and RespTimeVal 18.
+        // The reply of ibsim's switches: AllPortSelect, IsExtendedWidthSupported, PortXmitWait;
+        // RespTimeVal 18.
         data[..8].copy_from_slice(&[1, 1, 0x13, 0x00, 0, 0, 0, 18]);
         let capabilities = Capabilities::parse(&data);
         assert_eq!(capabilities, Capabilities { mask: 0x1300, mask2: 0, option_mask: None });

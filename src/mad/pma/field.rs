@@ -19,13 +19,12 @@ pub struct Attribute {
     pub fields: &'static [Field],
 }
 
-/// A field is a run of bits in an attribute, or an array of adjacent runs of the same width.
+/// A run of bits in an attribute, or an array of adjacent runs of the same width.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
     /// The name in the IBA specification, or in libibmad if the two differ.
     pub name: &'static str,
-    /// Name in records, in snake case. The name ends with the unit, unless the unit is packets or
-    /// events.
+    /// Name in records, in snake case. It ends in the unit, unless the unit is packets or events.
     pub json: &'static str,
     /// First wire bit: 0 is the most significant bit of the first octet of the attribute.
     pub first_bit: u16,
@@ -57,7 +56,7 @@ pub enum Unit {
     Symbols,
     /// No public source gives the unit of this counter.
     Unknown,
-    /// The field is not a counter. It is a setting or a property of the agent.
+    /// Not a counter: a setting or a property of the agent.
     Setting,
 }
 
@@ -81,9 +80,9 @@ pub enum Needs {
     Option(u8),
     /// OptionMask bit 28, or CapabilityMask bit 14.
     ExtendedSpeeds,
-    /// The FEC of the port is not a Reed-Solomon code, or the agent lacks CapabilityMask bit 14.
+    /// A port whose FEC is not a Reed-Solomon code, or an agent without CapabilityMask bit 14.
     OtherFec,
-    /// CapabilityMask bit 14, and the FEC of the port is a Reed-Solomon code.
+    /// CapabilityMask bit 14, and a port whose FEC is a Reed-Solomon code.
     RsFec,
 }
 
@@ -172,8 +171,7 @@ impl Field {
         !matches!(self.unit, None | Some(Unit::Setting))
     }
 
-    /// Returns the factor between the value in the MAD and the value in a record: 4 for words,
-    /// otherwise 1.
+    /// Returns the factor from the value in the MAD to the value in a record.
     pub const fn factor(&self) -> u64 {
         match self.unit {
             Some(Unit::Words) => 4,

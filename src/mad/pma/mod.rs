@@ -10,8 +10,8 @@
 //!   the attribute from 0 ("wire bits"). Wire bit 0 is the most significant bit of the first octet.
 //!   Every field is one run of bits, the most significant bit first.
 //! - A data counter counts **words** of 4 octets. Only [`Field::value`] converts words to octets.
-//! - A counter of fewer than 64 bits stops when all of its bits are one. Then its true value may be
-//!   larger.
+//! - A counter of fewer than 64 bits stops when all of its bits are one. Its true value is then at
+//!   least as large.
 //! - A switch has one agent, which answers at the LID of the switch for all of its ports. The field
 //!   PortSelect names the port, from 1. Each HCA port has its own agent.
 //!

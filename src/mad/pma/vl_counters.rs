@@ -7,8 +7,7 @@
 
 use super::{Attribute, Field, Needs, Unit};
 
-/// Packets of one opcode. The request selects the opcode, and ibnet requests opcode 0. The
-/// attribute has 36 octets.
+/// Packets of one opcode. The request selects the opcode; ibnet requests opcode 0. 36 octets.
 pub static PORT_VL_OP_PACKETS: Attribute = Attribute {
     id: 0x0019,
     name: "PortVLOpPackets",
@@ -22,9 +21,9 @@ pub static PORT_VL_OP_PACKETS: Attribute = Attribute {
     ],
 };
 
-/// Data of one opcode. The request selects the opcode, and ibnet requests opcode 0. The attribute
-/// has 68 octets. The title of the attribute mentions kilobytes, but no public source confirms this
-/// unit. ibnet does not convert the value.
+/// Data of one opcode. The request selects the opcode; ibnet requests opcode 0. 68 octets. The
+/// title of the attribute mentions kilobytes, but no public source confirms this unit. ibnet does
+/// not convert the value.
 pub static PORT_VL_OP_DATA: Attribute = Attribute {
     id: 0x001a,
     name: "PortVLOpData",

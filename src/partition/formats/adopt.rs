@@ -2,7 +2,7 @@
 //! assignments. A lid file lists the ports of one LDMS sampler.
 //!
 //! Each device stays with the sampler that has most of its ports. Two kinds of repairs can be
-//! necessary. A switch with several samplers gets a single one. A device that is in no lid file
+//! necessary: a switch with several samplers gets a single one, and a device that is in no lid file
 //! goes to the sampler of its switch. If this sampler has too little capacity, the device goes to
 //! the nearest sampler with enough capacity. The repairs are counted and reported. If a sampler has
 //! more ports than the cap, this module returns an error with the necessary cap.
@@ -126,7 +126,7 @@ fn samplers(lines: &[LidLine]) -> Vec<SamplerSpec> {
     by_host.into_values().cloned().collect()
 }
 
-/// For each sampled device, its ports in the lid files. For each port, the indices of its samplers.
+/// Ports of each sampled device in the lid files, with the indices of their samplers.
 type ListedPorts = BTreeMap<DeviceId, BTreeMap<PortNum, BTreeSet<usize>>>;
 
 fn listed_ports(fabric: &Fabric, lines: &[LidLine], samplers: &[Host], repairs: &mut Repairs) -> ListedPorts {

@@ -15,9 +15,8 @@
 //! parser does, but skips empty lines.
 //!
 //! Each sampler has its own file. The format has no field for the host of the sampler. This module
-//! takes the host from the argument that was given with the file, or else from a heading that this
-//! program or `ldms-ibnet-sampler-gen` wrote, or else from the name of the file,
-//! `PREFIX.HOST.conf`.
+//! finds the host in this order: the argument given with the file; a heading that this program or
+//! `ldms-ibnet-sampler-gen` wrote; the name of the file, `PREFIX.HOST.conf`.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -110,7 +109,7 @@ pub fn lid_file(fabric: &Fabric, share: &Share) -> String {
     text
 }
 
-/// Parses a lid file. `name` is the name of the file in messages. `sampler` is its host, if one was
+/// Parses a lid file. `name` is the name of the file in messages; `sampler` is its host if one was
 /// given.
 ///
 /// # Errors

@@ -11,7 +11,7 @@ use crate::types::{Guid, PortNum};
 pub struct Previous {
     /// Ports of the primary role.
     pub primary: PreviousPorts,
-    /// Ports of the secondary role. Empty if the plan had no secondary role.
+    /// Ports of the secondary role; empty if the plan had none.
     pub secondary: PreviousPorts,
 }
 

@@ -6,9 +6,9 @@
 //! - devices of hosts that are no longer samplers;
 //! - the own devices of a new sampler, as far as its capacity allows. These are its HCA ports, and
 //!   the switches to which it is attached, with their HCA ports;
-//! - devices of a sampler that now exceeds the cap because links were added. They leave the sampler
-//!   in this order: HCA ports whose switch has another sampler; the smallest switch whose removal
-//!   is sufficient; the sampler's own devices.
+//! - devices of a sampler that exceeds the cap, because links were added. They leave the sampler in
+//!   this order: HCA ports whose switch has another sampler; the smallest switch whose removal is
+//!   sufficient; the sampler's own devices.
 //!
 //! The rules assign the free and the new devices. The search moves only the free and the new
 //! devices. If no plan is possible in this way, only the own devices of the samplers stay. If this
@@ -56,8 +56,8 @@ pub(super) fn kept(task: &Task<'_>, ports: &PreviousPorts) -> Owners {
     keeping.owners
 }
 
-/// Returns those devices of `kept` that are a sampler's own devices. These are its HCA ports, and
-/// the switches to which it is attached, with their HCA ports.
+/// Returns the devices among `kept` that are a sampler's own: its HCA ports, and the switches to
+/// which it is attached, with their HCA ports.
 pub(super) fn own_only(task: &Task<'_>, kept: &Owners) -> Owners {
     let is_own = |device: DeviceId, sampler: usize| {
         let switch = task.switch_of(device).unwrap_or(device);
@@ -204,7 +204,7 @@ fn moved_devices(fabric: &Fabric, before: &PreviousPorts, shares: &[Share]) -> V
     all
 }
 
-/// Groups ports by device. The ports must be sorted by GUID and number.
+/// Groups ports, which are sorted by GUID and number, by device.
 fn by_device<'a>(ports: impl Iterator<Item = (Guid, PortNum, &'a str)>) -> Vec<ChangedPorts> {
     let mut devices: Vec<ChangedPorts> = Vec::new();
     for (guid, port, name) in ports {

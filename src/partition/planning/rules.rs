@@ -97,7 +97,8 @@ struct Placing<'a> {
     promised: Vec<u32>,
     /// Cost of the promised ports, by sampler.
     expected: Vec<u64>,
-    /// For each switch: number and cost of its followers. For other devices: (0, 0).
+    /// For each device: number and cost of the HCA ports that go to the sampler of this switch by
+    /// rule 5; (0, 0) for devices that are not switches.
     followers: Vec<(u32, u64)>,
 }
 

@@ -12,7 +12,7 @@
 //! 2. The samplers with the largest load move units to other samplers or swap units. Such changes
 //!    are kept only if every sampler of the search then has less than the previous largest load.
 //!    Otherwise the search undoes the changes.
-//! 3. The search reduces the hops. The largest load does not become larger than after step 2.
+//! 3. The search reduces the hops. The largest load stays at most that of step 2.
 //!
 //! The search makes all choices in the order of indices, so equal input gives an equal result.
 

@@ -23,7 +23,7 @@ pub(crate) struct Task<'a> {
     pub(crate) flat: bool,
     distances: Distances<'a>,
     tiers: Vec<u16>,
-    /// Number of linked ports to sample, by device. It is 0 if the device is left out.
+    /// Linked ports to sample, by device. The value is 0 if the device is left out.
     ports: Vec<u32>,
     /// Cost of the ports to sample, by device: their number, or their measured time in nanoseconds.
     costs: Vec<u64>,
@@ -153,8 +153,7 @@ impl<'a> Task<'a> {
         self.switches().filter(|switch| self.tier(*switch) == 1)
     }
 
-    /// Returns the number of ports of a switch, plus the number of HCA ports that are connected to
-    /// it.
+    /// Returns the number of ports of a switch and of the HCA ports on it.
     pub(crate) fn weight(&self, switch: DeviceId) -> u32 {
         let hcas = self.graph.neighbours(switch).iter().filter(|id| self.fabric.device(**id).kind == NodeKind::Hca);
         self.port_count(switch) + hcas.map(|hca| self.port_count(*hca)).sum::<u32>()
@@ -195,8 +194,8 @@ impl<'a> Task<'a> {
     /// Returns a lower bound of the largest load of a sampler in any plan that splits no switch.
     ///
     /// The bound is the larger of two loads. One is the mean load. The other follows from whole
-    /// switches: if there are `k * samplers + 1` switches, one sampler has at least `k + 1` of
-    /// them. With `with_hcas` the load of a switch includes the HCA ports on it.
+    /// switches: if there are `k * samplers + 1` switches, one sampler has at least `k + 1` of them.
+    /// With `with_hcas` the load of a switch includes the HCA ports on it.
     pub(crate) fn lower_bound(&self, with_hcas: bool) -> u64 {
         let samplers = self.samplers.len().max(1);
         let mean = self.costs.iter().sum::<u64>().div_ceil(samplers as u64);

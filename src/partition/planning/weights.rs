@@ -130,8 +130,7 @@ impl Weights {
         devices.filter(|device| self.mean_ns(device.guid).is_some()).count()
     }
 
-    /// Returns the cost of each device in nanoseconds. `ports` has the number of ports to query of
-    /// each device.
+    /// Returns the cost of each device in nanoseconds, given its number of ports to query.
     pub(super) fn costs(&self, fabric: &Fabric, ports: &[u32]) -> Vec<u64> {
         let median = |is_switch: bool| {
             let of_kind = fabric.devices().iter().filter(|device| (device.kind == NodeKind::Switch) == is_switch);

@@ -3,7 +3,7 @@
 //! The hosts are spread over the leaf switches. The leaf switches are selected one after another.
 //! The next one is always the leaf switch with the most hops to its nearest sampler. If several
 //! leaf switches have the same number of hops, the one with the most ports per sampler nearby is
-//! selected. A leaf switch gets a second host only after every leaf switch has got one.
+//! selected. A leaf switch gets a second host only if each leaf switch has one.
 //!
 //! The suggestion is verified. This module makes the plan with the suggested hosts, and the plan is
 //! part of the result.
@@ -105,8 +105,8 @@ pub fn suggest(fabric: &Fabric, options: &SuggestOptions) -> Result<Suggested, S
     }
 }
 
-/// Returns a lower bound of the number of samplers. Each device with more ports than the cap needs
-/// its own sampler. All other ports together need their number divided by the cap.
+/// Returns a lower bound of the number of samplers: one for each device with more ports than the
+/// cap, and as many as all other ports need together.
 fn fewest(fabric: &Fabric, cap: u32) -> usize {
     let sampled = fabric.devices().iter().filter(|device| Reason::of(fabric, device).is_none());
     let (large, others): (Vec<u32>, Vec<u32>) = sampled.map(|device| device.linked_ports() as u32).partition(|ports| *ports > cap);
@@ -199,7 +199,7 @@ impl Candidates {
     fn pick(&self, wanted: usize) -> Vec<Pick> {
         let within = self.weights_within();
         let steps = usize::from(self.farthest) + 2;
-        // A table `[leaf][hops]`: number of samplers at this distance from the leaf.
+        // [leaf][hops]: number of samplers at this distance.
         let mut samplers = vec![vec![0_u64; steps]; self.leaves.len()];
         let mut left: Vec<_> = self.hosts.iter().map(|hosts| hosts.iter()).collect();
         let mut taken: BTreeSet<&str> = BTreeSet::new();
@@ -215,7 +215,7 @@ impl Candidates {
                 let nearest = samplers[*leaf].iter().position(|count| *count > 0).unwrap_or(steps - 1);
                 let sharing = samplers[*leaf][nearest] + 1;
                 let closer = if nearest == 0 { 0 } else { within[*leaf][nearest - 1] };
-                // The share is in millionths of a port, because integers can be compared exactly.
+                // The share is in millionths of a port: integers compare exactly.
                 (nearest, within[*leaf][nearest] * 1_000_000 / sharing, closer, self.weights[*leaf], Reverse(*leaf))
             };
             let Some(leaf) = (0..self.leaves.len()).filter(|leaf| next[*leaf].is_some()).max_by_key(key) else { break };

@@ -2,8 +2,7 @@
 //! reply, it sends the request again.
 //!
 //! The client accepts a reply under the same conditions as a sweep: transaction, sender, class,
-//! method, attribute and port must match those of the request. It follows one redirection and
-//! remembers the new address.
+//! method, attribute and port must match. It follows one redirection and remembers the new address.
 
 use std::time::Duration;
 
@@ -81,7 +80,7 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         match (query, self.redirect) {
             (Query::Smp(_), _) => Target::subnet_management(lid, timeout),
             (Query::Pma(_), Some(redirect)) => {
-                // If a redirection has queue pair 0, queue pair 1 is used.
+                // Queue pair 0 in a redirection means queue pair 1.
                 let qp = if redirect.qp == 0 { general.qp } else { redirect.qp };
                 let pkey_index = index_of_pkey(redirect.pkey, pkey_index, pkey_table).unwrap_or(pkey_index);
                 Target { lid: redirect.lid, qp, qkey: redirect.qkey, sl: redirect.sl, pkey_index, ..general }
@@ -106,7 +105,7 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         loop {
             let now = self.clock.now();
             let Some(completion) = self.transport.recv(mad, (deadline - now).min(C::PACING.longest_wait), now)? else {
-                // Replies that have arrived are read before the timeout is checked.
+                // Replies that are ready are read before the request expires.
                 if now >= deadline {
                     return Ok(MadOutcome::NoAnswer(reason));
                 }
@@ -129,7 +128,7 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
             let now = self.clock.now();
             match query.check(mad, len) {
                 Ok(()) => return Ok(MadOutcome::Answered(now, now - sent)),
-                // A busy agent gets the rest of the timeout before the next try.
+                // The rest of the timeout gives a busy agent time before the next try.
                 Err(BadReply::Status(status @ MadStatus::BUSY)) => reason = NoAnswer::Refused(status),
                 Err(BadReply::Status(status)) => {
                     let to = self.redirection(query, status, mad);
@@ -140,8 +139,7 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         }
     }
 
-    /// Returns the agent to which a reply redirects. Returns `None` if this is not the first
-    /// redirection.
+    /// Returns the agent that answers instead of this one, if this is the first redirection.
     fn redirection(&self, query: &Query, status: MadStatus, mad: &Mad) -> Option<Redirect> {
         let is_new = status.is_redirect() && matches!(query, Query::Pma(_)) && self.redirect.is_none();
         Redirect::parse(pma::data(mad)).filter(|_| is_new)
@@ -199,7 +197,7 @@ mod tests {
     const LID: Lid = Lid(7);
     const QUERY: Query = Query::Pma(pma::Query { attribute: 0x12, port: Some(PortNum(1)) });
 
-    /// Function that returns the completions that follow a MAD.
+    /// Returns the completions that follow a MAD.
     type Completions = fn(&Target, &Mad) -> Vec<(Completion, Mad)>;
 
     /// Answers each MAD by the next entry of a script. MADs after the end of the script get no

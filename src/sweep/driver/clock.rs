@@ -1,5 +1,5 @@
-//! The time of a driver. A driver gets its time through the trait [`Clock`]. [`SystemClock`] is the
-//! only part of the library that reads the clocks of the operating system.
+//! The time of a driver: the trait [`Clock`], and [`SystemClock`], the only part of the library
+//! that reads the clocks of the operating system.
 //!
 //! A driver is generic over its clock. The programs use [`SystemClock`]. Tests use
 //! [`VirtualClock`](crate::sweep::virtual_sweep::VirtualClock), where waiting takes no time. Some
@@ -18,8 +18,7 @@ use crate::time::Instant;
 
 /// Source of time for a driver.
 pub trait Clock: Clone {
-    /// Limits for the loop of the driver. They decide when the loop changes between sending MADs,
-    /// reading replies and handling timeouts.
+    /// Limits by which the loop of the driver alternates between sending, reading and expiring.
     const PACING: Pacing;
 
     /// Returns the monotonic time.
@@ -28,14 +27,14 @@ pub trait Clock: Clone {
     /// Reads the wall clock and the monotonic clock at the same instant.
     fn read_wall(&self) -> WallTime;
 
-    /// Measures the timer cost: the shortest time that a call of [`now`](Self::now) takes.
+    /// Measures the timer cost: the least time that [`now`](Self::now) takes.
     fn read_cost(&self) -> Duration;
 
     /// Waits for this time.
     fn sleep(&self, time: Duration);
 
-    /// Waits until `until`, or without a limit if it is `None`. Returns early if `wake` has been
-    /// raised more than `seen` times.
+    /// Waits until `until`, without a limit if `None`; returns early once `wake` was raised more
+    /// often than `seen` times.
     fn wait(&self, wake: &Wake, seen: u64, until: Option<Instant>);
 
     /// Runs `job` without blocking the caller, and raises `wake` when the job has ended.
@@ -56,26 +55,25 @@ pub trait Clock: Clone {
     fn repeat<R: Send + 'static>(&self, name: &str, period: Duration, job: impl FnMut() -> R + Send + 'static) -> io::Result<Latest<R>>;
 }
 
-/// Limits for the loop of the driver.
+/// Limits of the turns of the driver's loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pacing {
-    /// Number of MADs that are sent in a row before replies are read.
+    /// MADs sent in a row before replies are read.
     pub sends: u32,
-    /// Number of replies that are read in a row before MADs are sent again.
+    /// Replies read in a row before MADs are sent again.
     pub replies: u32,
-    /// Number of replies that are read before timeouts are handled. MADs are sent between these
-    /// replies.
+    /// Replies read in a row, with sends between them, before timeouts are handled.
     pub replies_before_timeouts: u32,
-    /// Longest wait for a reply. During this time, the driver checks only the transport.
+    /// Longest wait for a reply. The driver checks nothing but the transport during this time.
     pub longest_wait: Duration,
 }
 
 impl Pacing {
-    /// Sending and reading alternate. So a reply is read before a whole window is sent. And a free
-    /// place in the window is used before all replies are read.
+    /// Sends and reads alternate. A reply does not wait until a whole window is sent. A free place
+    /// in the window does not wait until all replies are read.
     pub const REAL_TIME: Self = Self { sends: 8, replies: 1, replies_before_timeouts: 64, longest_wait: Duration::from_millis(20) };
 
-    /// In virtual time, no time passes between sending and reading. So there are no limits.
+    /// No time passes between sends and reads, so that there is no reason to take turns.
     pub const VIRTUAL_TIME: Self =
         Self { sends: u32::MAX, replies: u32::MAX, replies_before_timeouts: u32::MAX, longest_wait: Duration::MAX };
 }
@@ -119,7 +117,7 @@ pub enum JobState<R> {
 }
 
 impl<R> BackgroundJob<R> {
-    /// Creates the handle of a job. The result arrives through `result`. It is not returned before
+    /// Creates the handle of a job. The result arrives through `result` and is held back until
     /// `ready_at`.
     pub(crate) fn new(result: Receiver<R>, ready_at: Instant) -> Self {
         Self { result, ready_at }
@@ -143,8 +141,7 @@ impl<R> BackgroundJob<R> {
     }
 }
 
-/// Function that returns the newest result of a repeated job. It returns each result only once, and
-/// never blocks. Dropping the function ends the job.
+/// Returns the newest result of a repeated job, once; never blocks. Dropping it ends the job.
 pub type Latest<R> = Box<dyn FnMut() -> Option<R> + Send>;
 
 /// The clocks of the operating system.
@@ -159,15 +156,15 @@ const READINGS: u32 = 5;
 /// Readings of both clocks within this time count as one instant.
 const CLOSE_READINGS: Duration = Duration::from_micros(20);
 
-/// Number of tries to read the clock without an interruption. All tries together take about 30 us.
+/// Tries to read the clock without an interruption. All of them take about 30 us.
 const TRIES_FOR_COST: u32 = 100;
 
-/// Number of readings in a row in each try. It is sufficient for a mean in nanoseconds if the clock
-/// has ticks of some tens of nanoseconds.
+/// Readings in a row in each try: enough for a mean in nanoseconds if the clock has ticks of tens of
+/// nanoseconds.
 const READINGS_IN_A_TRY: u32 = 10;
 
-/// Returns the timer cost: the mean time of a reading in the shortest of several tries. A longer
-/// try was interrupted, or waited for memory.
+/// Returns the timer cost: the mean time of a reading in the shortest of several tries. A longer try
+/// was interrupted, or waited for memory.
 fn least_cost(now: impl Fn() -> Instant) -> Duration {
     let one_try = |_| {
         let begin = now();
@@ -180,8 +177,8 @@ fn least_cost(now: impl Fn() -> Instant) -> Duration {
 }
 
 impl SystemClock {
-    /// Returns the clock of this process. Its zero is the first call in the process. So drivers
-    /// that replace each other, and a simulated fabric that they share, have the same zero.
+    /// Returns the clock of this process. Its zero is the first call in the process: drivers that
+    /// replace each other share a time line, and so does a simulated fabric between them.
     #[expect(clippy::disallowed_methods, reason = "clocks are read here")]
     pub fn start() -> Self {
         static ZERO: OnceLock<SystemInstant> = OnceLock::new();
@@ -234,8 +231,8 @@ impl Clock for SystemClock {
         let (sender, result) = sync_channel(1);
         let wake = RaiseOnDrop(Arc::clone(wake));
         thread::Builder::new().name(name.to_owned()).spawn(move || {
-            // `_wake` is dropped after the sender, even in a panic. So when the driver wakes, it
-            // finds either the result or a closed channel.
+            // Dropped after the sender, even in a panic, so that the driver finds either the result
+            // or a closed channel.
             let _wake = wake;
             let sender = sender;
             // An error means that the driver has ended.
@@ -298,7 +295,7 @@ impl<R> Mailbox<R> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for this time. Returns false as soon as the reader is dropped.
+    /// Waits for this time; returns false as soon as the reader is dropped.
     fn wait(&self, time: Duration) -> bool {
         let waited = self.changed.wait_timeout_while(self.lock(), time, |state| !state.has_ended);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);

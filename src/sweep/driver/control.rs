@@ -8,7 +8,7 @@ use super::wake::Wake;
 
 /// Handle to control a driver from another thread.
 ///
-/// A new driver can take over the ports of an old driver without a gap, in three steps:
+/// Two drivers hand their ports over without a gap in three steps:
 ///
 /// 1. The new driver is [held](Self::held). It discovers its devices while the old one still
 ///    sweeps, until it [is ready](Self::is_ready).
@@ -16,8 +16,8 @@ use super::wake::Wake;
 /// 3. [`begin_with`](Self::begin_with) starts the new driver with that slot.
 #[derive(Debug, Default)]
 pub struct Control {
-    /// Whether to stop. The driver reads this flag in every turn of its loop, so the flag is
-    /// separate from the locked state.
+    /// Whether to stop. Read in every turn of the driver's loop, so it is separate from the locked
+    /// state.
     stop: AtomicBool,
     state: Mutex<State>,
     wake: Arc<Wake>,
@@ -30,7 +30,7 @@ struct State {
     end: Option<u64>,
     /// Last slot that has begun.
     last: Option<u64>,
-    /// Control of the driver whose slots this one continues. Removed by [`Control::expected_slot`].
+    /// Driver whose slots this one continues, until [`Control::expected_slot`] was called.
     predecessor: Option<Arc<Control>>,
     is_ready: bool,
     on_ready: Option<OnReady>,
@@ -43,9 +43,9 @@ pub(super) enum FirstSlot {
     /// The next slot.
     #[default]
     Next,
-    /// The first slot is not known yet. The driver waits for [`Control::begin_with`].
+    /// Unknown yet: the driver waits for [`Control::begin_with`].
     Held,
-    /// The first slot is this one, or the first possible slot after it.
+    /// This slot, or the first possible slot after it.
     From(u64),
 }
 
@@ -63,16 +63,16 @@ impl fmt::Debug for OnReady {
 pub enum Notice {
     /// A `reload` event with this detail.
     Reload(String),
-    /// A `start` record with the SHA-256 of another assignments file. For this driver, the ports
-    /// and settings of the new file are the same.
+    /// A `start` record with the SHA-256 of another assignments file, whose ports and settings are
+    /// the same for this driver.
     Assignments(Option<String>),
 }
 
 impl Control {
-    /// Returns the handle for a paused driver. [`begin_with`](Self::begin_with) starts its slots.
+    /// Returns the handle for a paused driver; [`begin_with`](Self::begin_with) starts its slots.
     ///
-    /// The driver reports the slots that `predecessor` missed at its end. The slots of both drivers
-    /// must have the same numbers.
+    /// The driver reports the slots that `predecessor` missed at its end. Slots of both must have
+    /// the same numbers.
     pub fn held(predecessor: Option<Arc<Self>>) -> Self {
         let state = State { first: FirstSlot::Held, predecessor, ..State::default() };
         Self { state: Mutex::new(state), ..Self::default() }
@@ -145,11 +145,10 @@ impl Control {
         self.lock().last = Some(slot);
     }
 
-    /// Returns the slot after the last slot of the predecessor. Returns `None` at further calls, if
-    /// there is no predecessor, or if it has run no slot.
+    /// Returns the slot after the last one of the predecessor, at the first call. `None` if there
+    /// is no predecessor, or it has run no slot.
     pub(super) fn expected_slot(&self) -> Option<u64> {
-        // The predecessor is removed. Otherwise a chain of predecessors would keep all of them in
-        // memory.
+        // The predecessor is removed: a chain of predecessors would keep all of them in memory.
         let predecessor = self.lock().predecessor.take()?;
         let last = predecessor.lock().last;
         last.map(|last| last + 1)
@@ -189,7 +188,7 @@ mod tests {
         old.leave_before(44);
         new.begin_with(44);
         assert_eq!([41, 43, 44, 45].map(|slot| old.leaves_before(slot)), [false, false, true, true]);
-        // The predecessor did not run slots 42 and 43, although it had to.
+        // The predecessor should have run 42 and 43 too.
         assert_eq!((new.first_slot(), new.expected_slot(), new.expected_slot()), (FirstSlot::From(44), Some(42), None));
         let without_slots = Control::held(Some(Arc::new(Control::default())));
         assert_eq!(without_slots.expected_slot(), None);

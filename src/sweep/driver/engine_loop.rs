@@ -1,4 +1,4 @@
-//! The loop that runs an engine. It sends the MADs of the engine, takes its events, receives
+//! The loop that runs an engine. It sends the MADs of the engine, passes its events on, receives
 //! replies and handles timeouts.
 //!
 //! The loop is a provided method of the trait [`EngineLoop`], so there is only one loop. The
@@ -35,11 +35,11 @@ pub(crate) trait EngineLoop {
     /// Handles the error of a MAD that could not be sent. The engine has already handled it.
     fn on_send_error(&mut self, error: TransportError);
 
-    /// Handles the loss of the transport with this error. The method must report the loss to the
-    /// engine, because the loop runs until the engine is idle.
+    /// Handles the loss of the transport with this error. Must pass the loss on to the engine,
+    /// because the loop runs until the engine is idle.
     fn on_transport_lost(&mut self, error: TransportError);
 
-    /// Is called after each MAD that was sent.
+    /// Called after each MAD that the engine has sent.
     fn on_sent(&mut self) {}
 
     /// Returns whether the loop has to end early.
@@ -61,9 +61,8 @@ pub(crate) trait EngineLoop {
         self.run();
     }
 
-    /// Runs until the engine is idle. This is the end of the slot or of the discovery. The
-    /// [pacing](super::Pacing) of the clock decides when the loop changes between sending and
-    /// receiving.
+    /// Runs until the engine is idle: the end of the slot, or of the discovery. The
+    /// [pacing](super::Pacing) of the clock divides the turns between sending and receiving.
     fn run(&mut self) {
         let pacing = Self::Clock::PACING;
         let mut mad: Mad = [0; MAD_LEN];
@@ -102,7 +101,7 @@ pub(crate) trait EngineLoop {
                     tracing::trace!(tid = %completion.tid, outcome = ?completion.outcome, "completion");
                     engine.handle_completion(completion, &mad, now);
                 }
-                // Replies that have arrived are read before timeouts are handled.
+                // Replies that are ready are read before anything expires.
                 if completion.is_none() || replies == pacing.replies_before_timeouts {
                     engine.handle_timeout(now);
                     replies = 0;
@@ -150,8 +149,8 @@ pub(crate) struct Parts<'a, T, C> {
 pub(crate) enum LoopRequest {
     /// Continue.
     Continue,
-    /// Send no further MAD, and wait for replies until the grace period ends.
+    /// Send nothing more, and wait for replies until the grace period ends.
     Stop,
-    /// End at once, because the transport is lost and is not opened again.
+    /// End at once: the transport is lost for good.
     Close,
 }

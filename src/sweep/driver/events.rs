@@ -109,8 +109,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let identity = &mut self.ports[port];
         let now = refined(info.rate(mask), &identity.link);
         identity.link_source = LinkSource::Live;
-        // In the interval that ends now, the link may have had either rate. The faster one is used
-        // as its capacity.
+        // During the interval that ends now, the link may have had the faster of both rates.
         self.readings[port].capacity_gbps = [now.data_gbps(), identity.link.data_gbps()].into_iter().flatten().reduce(f64::max);
         if now != identity.link {
             let before = std::mem::replace(&mut identity.link, now.clone());
@@ -125,8 +124,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Reports counter groups that devices do not support. Writes an event for each of them. Logs
-    /// one message for each if there are few, otherwise their number.
+    /// Reports counter groups that devices do not support. Writes one event for each. Logs one
+    /// message for each if there are few, otherwise their number.
     pub(super) fn report_unsupported(&mut self, slot: u64) {
         let unsupported = std::mem::take(&mut self.unsupported);
         for (port, group) in &unsupported {
@@ -142,8 +141,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Reports devices that became unreachable or reachable. Writes an event for each of them. Logs
-    /// one message for each if there are few, otherwise their number.
+    /// Reports devices that became unreachable or reachable. Writes one event for each. Logs one
+    /// message for each if there are few, otherwise their number.
     pub(super) fn report_reachability(&mut self, slot: u64) {
         let changed = std::mem::take(&mut self.changed);
         for (answers, event, detail) in
@@ -166,20 +165,19 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// Handles the error of a MAD that could not be sent.
     pub(super) fn take_send_error(&mut self, error: TransportError, slot: u64) {
         if self.transport.is_lost() {
-            // The loss has already been reported.
+            // The loss was reported already.
             return;
         }
         if error.is_lost() {
             self.lose_transport(error, slot);
         } else if !matches!(error, TransportError::NoAgent { .. }) {
-            // If the transport has no agent for a class, some checks are impossible. But the
-            // transport works.
+            // Without an agent for a class some checks are impossible, but the transport works.
             self.send_error = Some(error);
         }
     }
 
-    /// Marks the transport as lost. No MAD in flight will be answered. If the transport can be
-    /// opened again, the slots continue. Otherwise the driver ends.
+    /// Marks the transport as lost: no MAD in flight will be answered. If the transport can be
+    /// opened again, slots continue in the meantime; otherwise the driver ends.
     pub(super) fn lose_transport(&mut self, error: TransportError, slot: u64) {
         if !self.transport.can_reopen() {
             self.failure.get_or_insert(error);
@@ -193,8 +191,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.send_error = None;
     }
 
-    /// Continues the attempts to open a lost transport. When it is open again, every device is
-    /// verified, because all LIDs may have changed.
+    /// Continues the attempts to open a lost transport. Once it is open again, every device is
+    /// verified, as all LIDs may have changed.
     pub(super) fn poll_reconnect(&mut self, control: &Control, slot: u64) {
         let reconnected = self.transport.poll(self.clock.now(), control.wake());
         let Some(Reconnected { after, hca, pkey_index, pkey_table, local }) = reconnected else { return };
@@ -209,7 +207,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Stores the name that the HCA has now. If the name is new, writes a new `start` record.
+    /// Takes the name under which the HCA came back. A new name belongs into the `start` record.
     fn take_hca_name(&mut self, hca: Option<(String, PortNum)>) {
         let Some((ca, ca_port)) = hca.filter(|(ca, port)| (ca, *port) != (&self.settings.ca, self.settings.ca_port)) else { return };
         tracing::info!(from = %self.settings.ca, to = %ca, "the HCA has another name now");
@@ -219,8 +217,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Reports that MADs could not be sent. The report is not repeated until all MADs can be sent
-    /// again. If no MAD could be sent, the transport counts as lost.
+    /// Reports MADs that could not be sent, once until all MADs can be sent again. If no MAD could
+    /// be sent, the transport is lost.
     pub(super) fn report_send_errors(&mut self, slot: u64) {
         if self.transport.is_lost() {
             return;
@@ -253,7 +251,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Writes an `event` record. If `port` is given, the event is about this port or its device.
+    /// Writes an `event` record, about a port or its device if `port` is given.
     pub(super) fn write_event(&mut self, slot: u64, event: &'static str, port: Option<usize>, detail: &str) {
         debug_assert!(Of::event(event).is_some(), "{event} is not declared");
         let of = port.map(|port| &self.ports[port]);

@@ -12,7 +12,7 @@ use crate::sweep::stats::{self, MAD_OCTETS_ON_LINK, RoundTrips};
 use crate::time::Instant;
 use crate::types::NodeKind;
 
-/// Round trips and durations of sweeps since the last `histogram` records.
+/// Round trips and lengths of sweeps since the last `histogram` records.
 pub(super) struct HistogramPeriod {
     since: Instant,
     rtt: RoundTrips,
@@ -46,7 +46,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             mads_per_slot: Some(self.engine.mads_per_slot().round() as u64),
             assignments_sha256: self.settings.assignments_sha256.clone(),
             clock_ns: Some(nanos(self.clock.read_cost())),
-            // Each output sets this field, because it counts its own files.
+            // Each output counts its files.
             file_seq: 0,
         });
     }
@@ -58,8 +58,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 Notice::Reload(detail) => self.write_event(slot, "reload", None, &detail),
                 Notice::Assignments(sha256) => {
                     self.settings.assignments_sha256 = sha256;
-                    // If the driver has not started yet, its first `start` record will have the new
-                    // value.
+                    // Before the start, the first `start` record will have the new value.
                     if self.has_started {
                         self.write_start(self.clock.read_wall());
                     }
@@ -78,8 +77,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.settled = settled;
     }
 
-    /// Writes the record of one port. If a counter is implausible or was reset, also writes an
-    /// event and verifies the device.
+    /// Writes the record of one port. For an implausible or reset counter, writes an event and
+    /// verifies the device.
     fn write_port(&mut self, port: usize, slot: u64) {
         let begin = self.clock.now();
         let sample = self.engine.sample(port);
@@ -143,7 +142,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             mads_refused: stats.mads_refused,
             load_bytes: stats.mads_sent * MAD_OCTETS_ON_LINK,
             slots_missed,
-            // Each output sets this field.
+            // Each output sets its own count.
             lines_lost: 0,
             rtt_p50_ns: quantile(0.5),
             rtt_p99_ns: quantile(0.99),
@@ -162,7 +161,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     }
 
     /// Hands the records written so far to the outputs, together with a `lines_lost` event for
-    /// outputs that have dropped records. If the driver has not started yet, it keeps its records.
+    /// outputs that have dropped records. A driver that has not started keeps its records.
     pub(super) fn flush(&mut self, slot: u64) {
         if !self.has_started {
             return;
@@ -181,14 +180,14 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             guid: None,
             port: None,
             lid: None,
-            // Each output sets this text.
+            // Each output sets its own text.
             detail: String::new(),
         };
         self.outlet.offer(Batch { gap: Some(gap), ts, ..batch });
     }
 
-    /// Writes `histogram` records of round trips, of durations of sweeps, and of the service times
-    /// of each device. Also measures the timer cost for these records.
+    /// Writes `histogram` records of round trips, of lengths of sweeps, and of the service times of
+    /// each device. Measures the timer cost for them.
     pub(super) fn write_histograms(&mut self) {
         let (ts, slot) = (self.unix_now(), self.current_slot());
         let clock_ns = Some(nanos(self.clock.read_cost()));

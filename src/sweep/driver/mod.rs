@@ -14,8 +14,8 @@
 //!    HCA. The driver opens it again with the function given to [`Driver::reconnecting`]. The slots
 //!    continue during this time.
 //!
-//! Between two slots the driver waits on a condition variable, and requests of other threads wake
-//! the driver. Within a slot the driver waits only for the transport, at most 20 ms at a time.
+//! Between two slots the driver waits on a condition variable. Requests of other threads wake it.
+//! Within a slot the driver waits only for the transport, at most 20 ms at a time.
 //!
 //! [`DeviceClient`] works without an engine and without slots. It sends one request after another
 //! to one device. The module [`query`](super::query) uses it.
@@ -71,7 +71,7 @@ pub use wake::Wake;
 pub struct DriverSettings {
     /// Name of the sampler in the records.
     pub sampler: String,
-    /// Name of the HCA that sends. It is `sim` for the simulated fabric.
+    /// Name of the HCA that sends; `sim` for the simulated fabric.
     pub ca: String,
     /// Port of the HCA.
     pub ca_port: PortNum,
@@ -84,7 +84,7 @@ pub struct DriverSettings {
     /// Whether the first slot waits for the wall clock. If false, the first slot starts
     /// immediately, as for `--once`.
     pub aligned: bool,
-    /// Number of slots to run. `None` means unlimited.
+    /// Number of slots to run; unlimited if `None`.
     pub sweeps: Option<u64>,
     /// SHA-256 of the assignments file.
     pub assignments_sha256: Option<String>,
@@ -99,7 +99,7 @@ impl DriverSettings {
     }
 }
 
-/// If no slot ran for this time, every device is verified again.
+/// After a gap of this length every device is verified again.
 const LONG_GAP: Duration = Duration::from_secs(10);
 
 /// Time between two readings of the LIDs of the port and of its subnet manager.
@@ -130,23 +130,19 @@ pub struct Driver<T, C = SystemClock> {
     links_up: Vec<bool>,
     /// Location of the sending port before the first slot.
     first_location: Option<Local>,
-    /// Newest location of the sending port, with the time at which its reading began. Another
-    /// thread reads it.
+    /// Newest location of the sending port, read by another thread, with the start of the reading.
     latest_location: Option<Latest<(Instant, Option<Local>)>>,
     /// Last reading of the wall clock.
     wall: WallTime,
     schedule: Schedule,
     batch: Batch,
-    /// Whether records are handed to the outputs. A driver that replaces another one keeps its
-    /// records until its first slot.
+    /// Whether records are handed to the outputs. A held driver keeps them until its first slot.
     has_started: bool,
-    /// Ports that were settled in this slot (got their final status), in this order.
+    /// Ports that were settled in this slot, in the order of settling.
     settled: Vec<usize>,
-    /// Devices that became unreachable (`false`) or reachable (`true`). Each device is given by its
-    /// first port.
+    /// First ports of devices that became unreachable (`false`) or reachable (`true`).
     changed: Vec<(usize, bool)>,
-    /// Devices with a group that the device does not support. Each device is given by its first
-    /// port.
+    /// First ports of devices, with a group that the device does not support.
     unsupported: Vec<(usize, Group)>,
     decode_time: Duration,
     histograms: HistogramPeriod,
@@ -162,8 +158,8 @@ pub struct Driver<T, C = SystemClock> {
 impl<T: Transport, C: Clock> Driver<T, C> {
     /// Creates a driver. TIDs count up from the seed.
     ///
-    /// Reads the location of the sending port. This may block. Also starts a thread that reads the
-    /// location again every second.
+    /// Reads the location of the sending port, which may block, and starts a thread that reads it
+    /// again every second.
     pub fn new(plan: SweepPlan, settings: DriverSettings, transport: T, clock: C, outlet: Outlet, seed: u64) -> Self
     where
         C: Send + 'static,
@@ -172,15 +168,14 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let columns = Columns::new(&settings.engine.groups);
         let mut locator = transport.locator();
         let first_location = locator();
-        // The thread is started here and not by the MAD thread, because it would inherit the CPU
-        // affinity and priority of the MAD thread.
+        // Started here, because a thread started by the MAD thread inherits its CPU affinity and
+        // priority.
         let reading_clock = clock.clone();
         let latest_location = clock.repeat("locate", LOCATE_EVERY, move || (reading_clock.now(), locator()));
         let latest_location = latest_location.inspect_err(|error| tracing::warn!(%error, "cannot watch the LID of the port")).ok();
         let first_ports = plan.devices.iter().scan(0, |next, device| Some(std::mem::replace(next, *next + device.ports.len()))).collect();
         Self {
-            // Each reading is created and not cloned, because the clone of a vector has no spare
-            // capacity.
+            // Each reading is created, not cloned: the clone of a vector has no spare capacity.
             readings: (0..plan.ports.len()).map(|_| Reading::new(&columns)).collect(),
             links_up: vec![true; plan.ports.len()],
             first_location,
@@ -209,8 +204,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Makes the driver open a lost transport again with `open`. Without this call, the driver ends
-    /// after the loss.
+    /// Opens a lost transport again by `open`, instead of ending the driver.
     #[must_use]
     pub fn reconnecting(mut self, open: impl Fn() -> Result<Opened<T>, OpenError> + Clone + Send + 'static) -> Self
     where
@@ -221,8 +215,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self
     }
 
-    /// Makes the driver watch for devices while the transport is lost. `start` starts the watch.
-    /// When a device has changed, the driver tries to open the transport at once.
+    /// Starts a watch for devices by `start` while the transport is lost. A transport is opened at
+    /// once when a device has changed.
     #[must_use]
     pub fn watching(mut self, start: impl Fn(&Arc<Wake>) -> io::Result<Changes> + Send + 'static) -> Self {
         self.transport.watch_by(start);
@@ -239,9 +233,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.wall = self.clock.read_wall();
         let started = self.wall;
         self.discover(control);
-        // The `start` record is written after the discovery, because it states the cost of a slot,
-        // which depends on the devices. A driver that replaces another one writes nothing before
-        // its first slot.
+        // The record states the cost of a slot, which depends on the devices. A driver that replaces
+        // another writes nothing before its first slot.
         if control.first_slot() != FirstSlot::Held {
             self.write_first_record(started);
         }
@@ -256,14 +249,14 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             if done == 0
                 && let Some(expected) = control.expected_slot()
             {
-                // If the replaced driver could not run its last slots, these slots count as missed.
+                // Slots that the predecessor could not run at its end count as missed.
                 self.schedule.begin_with(expected);
             }
             let (slot, gap) = (next.number, self.schedule.begin(next));
             control.set_last_slot(slot);
             self.report_gap(slot, gap);
             if self.settings.interval.mul_f64(gap.missed as f64) > LONG_GAP || gap.stepped.abs() > LONG_GAP.as_secs_f64() {
-                // The host may have been suspended, and may be in another subnet now.
+                // A host that was suspended may wake up on another subnet.
                 self.engine.verify_all();
             }
             self.run_slot(next, control);
@@ -287,15 +280,14 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Writes the first `start` record, with this time. From now on, records are handed to the
-    /// outputs.
+    /// Writes the first `start` record, with this time. Afterwards records are handed to the outputs.
     fn write_first_record(&mut self, at: WallTime) {
         self.has_started = true;
         self.write_start(at);
     }
 
     /// Gives the engine the newest location, if another thread has read one since the transport was
-    /// opened. A reading that began before the transport was opened may have an outdated LID.
+    /// opened. A reading that started earlier may be that of another LID.
     fn poll_location(&mut self, slot: u64) {
         let Some((started, Some(local))) = self.latest_location.as_mut().and_then(|latest| latest()) else { return };
         if self.transport.open_since().is_some_and(|since| started >= since) {
@@ -323,7 +315,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         Running { driver: self, control, slot }.run_discovery(DISCOVERY);
         self.report_reachability(self.current_slot());
         self.report_unsupported(self.current_slot());
-        // Histograms of service times must describe only slots, not the discovery.
+        // Histograms of service times describe slots only.
         self.engine.reset_round_trips();
         let (devices, sl) = (self.engine.devices_without_path(), self.settings.engine.sl);
         if devices > 0 && !control.is_stopped() {
@@ -378,7 +370,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.schedule.number(self.wall.of(self.clock.now()))
     }
 
-    /// Reports missed slots. Also reports if the wall clock was set.
+    /// Reports slots that were missed, and a wall clock that was set.
     fn report_gap(&mut self, slot: u64, Gap { missed, stepped }: Gap) {
         if missed > 0 {
             tracing::warn!(missed, "slots could not start in time");
@@ -391,8 +383,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     }
 
     fn run_slot(&mut self, SlotStart { number: slot, start }: SlotStart, control: &Control) {
-        // A send error of the discovery is discarded. If the cause persists, the error occurs again
-        // in the slot.
+        // A send error of the discovery is discarded: if it persists, it occurs again in the slot.
         self.send_error = None;
         self.decode_time = Duration::ZERO;
         let interval = self.settings.interval;

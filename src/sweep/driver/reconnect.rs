@@ -1,15 +1,14 @@
 //! The transport of a driver, and the attempts to open it again after a loss. A transport is lost,
 //! for example, when an administrator reloads the kernel driver or resets the HCA.
 //!
-//! Closing and opening a device can block inside the kernel. So both run as
-//! [jobs of the clock](Clock::start), and neither a slot nor a stop waits for them. A lost
-//! transport is closed at once. An attempt to open it starts in two cases:
+//! Closing and opening a device can block inside the kernel. So both run as [jobs of the
+//! clock](Clock::start), and neither a slot nor a stop waits for them. A lost transport is closed at
+//! once. An attempt to open it starts in two cases:
 //!
-//! - A device has appeared or changed (see [`Reconnect::watch_by`]). The waiting time then starts
-//!   again at 100 ms.
-//! - A waiting time has ended. It is 100 ms after the loss, and doubles with each attempt, up to 1
-//!   s. If the transport is lost again within 10 s after it was opened, the waiting time continues
-//!   to double, up to 10 s. Otherwise it starts again at 100 ms.
+//! - A device has appeared or changed: see [`Reconnect::watch_by`]. The waiting times start again.
+//! - A waiting time has ended: 100 ms after the loss, then twice the time before each attempt, up to
+//!   1 s. If the transport is lost again within 10 s after it was opened, the time continues to
+//!   double, up to 10 s. Otherwise it starts again at its first value.
 
 use std::error::Error;
 use std::io;
@@ -29,7 +28,7 @@ use crate::types::PortNum;
 pub struct Opened<T> {
     /// The transport.
     pub transport: T,
-    /// Name and port of the HCA that was opened. `None` if they cannot change. An HCA may come back
+    /// Name and port of the HCA that was opened; `None` if they cannot change. An HCA may come back
     /// under another name.
     pub hca: Option<(String, PortNum)>,
     /// Index of the configured P_Key in the port's table.
@@ -50,17 +49,17 @@ pub(super) struct Located<T> {
 /// The outcome of one attempt.
 type Attempt<T> = Result<Located<T>, OpenError>;
 
-/// Function that starts an attempt.
+/// Starts an attempt.
 type StartAttempt<T> = Box<dyn Fn(&Arc<Wake>) -> io::Result<BackgroundJob<Attempt<T>>> + Send>;
 
-/// Function that closes a transport without blocking the caller.
+/// Closes a transport without blocking the caller.
 type Close<T> = Box<dyn Fn(T) + Send>;
 
-/// Function that returns whether a device has appeared or changed since the last call. It never
-/// blocks. Dropping it ends the watch.
+/// Returns whether a device has appeared or changed since the last call; never blocks. Dropping it
+/// ends the watch.
 pub type Changes = Box<dyn FnMut() -> bool + Send>;
 
-/// Function that starts a watch for devices. The watch raises the wake at each change.
+/// Starts a watch for devices, which raises the wake at each change.
 type StartWatch = Box<dyn Fn(&Arc<Wake>) -> io::Result<Changes> + Send>;
 
 /// Time from the loss of a transport to the first attempt.
@@ -69,8 +68,8 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 /// Longest time from a failed attempt to the next one.
 const LONGEST_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// Longest time from the loss of a transport to the first attempt. It applies if the transport is
-/// repeatedly lost soon after it was opened.
+/// Longest time from the loss of a transport to the first attempt, if transports are lost again and
+/// again soon after they were opened.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
 
 /// A transport, or the attempts to open it again.
@@ -99,23 +98,23 @@ enum AttemptState<T> {
 
 /// The transport was opened again.
 pub(super) struct Reconnected {
-    /// Time since the transport was lost.
+    /// Time since it was lost.
     pub(super) after: Duration,
     pub(super) hca: Option<(String, PortNum)>,
     pub(super) pkey_index: u16,
     pub(super) pkey_table: Vec<u16>,
-    /// Location of the port. `None` if it could not be read.
+    /// Location of the port; `None` if it could not be read.
     pub(super) local: Option<Local>,
 }
 
 impl<T: Transport, C: Clock> Reconnect<T, C> {
-    /// Creates a transport that is not opened again after a loss.
+    /// A transport that is not opened again after a loss.
     pub(super) fn new(transport: T, clock: C) -> Self {
         let connection = Connection::Open { transport, since: Instant::ZERO };
         Self { connection, start_attempt: None, close: None, start_watch: None, changes: None, backoff: FIRST_BACKOFF, clock }
     }
 
-    /// Makes a lost transport be opened again with `open`.
+    /// Opens the transport by `open` after a loss.
     pub(super) fn open_by(&mut self, open: impl Fn() -> Result<Opened<T>, OpenError> + Clone + Send + 'static)
     where
         T: Send + 'static,
@@ -131,15 +130,14 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
         }));
         let clock = self.clock.clone();
         self.close = Some(Box::new(move |transport| {
-            // Nothing waits for the end of this job. If no thread can be started, the transport is
-            // closed here.
+            // Nothing waits for the end. Without a thread the transport is closed here.
             if let Err(error) = clock.start("close", &Arc::default(), move || drop(transport)) {
                 tracing::debug!(%error, "cannot start a thread that closes the transport");
             }
         }));
     }
 
-    /// Makes this type watch for devices while the transport is lost. `start` starts the watch.
+    /// Watches for devices by `start` while the transport is lost.
     pub(super) fn watch_by(&mut self, start: impl Fn(&Arc<Wake>) -> io::Result<Changes> + Send + 'static) {
         self.start_watch = Some(Box::new(start));
     }
@@ -154,7 +152,7 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
         matches!(self.connection, Connection::Lost { .. })
     }
 
-    /// Returns when the transport was opened, or `None` while it is lost.
+    /// Returns when the transport was opened; `None` while it is lost.
     pub(super) fn open_since(&self) -> Option<Instant> {
         match self.connection {
             Connection::Open { since, .. } => Some(since),
@@ -207,8 +205,8 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
         }
     }
 
-    /// Returns the time at which [`poll`](Self::poll) must be called next. Returns `None` if no
-    /// call is needed before `wake` is raised, or if the transport is open.
+    /// Returns when [`poll`](Self::poll) has to be called next; `None` while the transport is open,
+    /// or until `wake` is raised.
     pub(super) fn next_poll(&mut self, now: Instant) -> Option<Instant> {
         match &mut self.connection {
             Connection::Lost { attempt: AttemptState::Due(at), .. } if self.start_attempt.is_some() => Some(*at),
@@ -223,9 +221,8 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
         None
     }
 
-    /// If the transport is lost, starts the watch for devices. If a device has changed, starts the
-    /// next attempt at once. If an attempt is running at this time, another one follows after 100
-    /// ms.
+    /// Starts the watch for devices if the transport is lost, and the next attempt at once if a
+    /// device has changed. An attempt that runs is followed by another one after 100 ms.
     fn take_changes(&mut self, now: Instant, wake: &Arc<Wake>) {
         let Connection::Lost { attempt, .. } = &mut self.connection else { return };
         if self.changes.is_none()
@@ -236,7 +233,7 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
                     self.changes = Some(changes);
                     self.start_watch = Some(start);
                 }
-                // The watch is not started again. Attempts continue without it.
+                // The watch is not tried again: attempts without it continue.
                 Err(error) => tracing::warn!(%error, "cannot watch for devices, an HCA that comes back is found up to a second later"),
             }
         }
@@ -447,14 +444,14 @@ mod tests {
             assert!(fixture.poll_after(MS).is_none());
         }
         assert_eq!(fixture.attempts(), 0);
-        // The device appears before udev has set its group, so the first attempt fails.
+        // The device appears before udev has set its group: the first attempt fails.
         changed.store(true, Ordering::Relaxed);
         assert!(fixture.poll_after(MS).is_none());
         assert_eq!((fixture.attempts(), fixture.reconnect.next_poll(fixture.clock.now())), (1, Some(fixture.clock.now() + FIRST_BACKOFF)));
         changed.store(true, Ordering::Relaxed);
         assert!(fixture.poll_after(MS).is_none());
         assert_eq!(fixture.attempts(), 2, "its group has changed");
-        // After a change of a device, the waiting times start again.
+        // After a change the times start again.
         assert!(fixture.poll_after(99 * MS).is_none());
         assert_eq!(fixture.attempts(), 2);
         assert!(fixture.poll_after(MS).is_none());

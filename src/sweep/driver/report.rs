@@ -1,8 +1,8 @@
 //! Report of a slot for the observers of a driver: the totals of the slot, and the result of each
 //! port. The metrics are an observer.
 //!
-//! The driver owns all values of the report. An observer copies the values that it needs. It is
-//! called on the MAD thread, after the slot.
+//! The driver owns all values of the report. An observer copies the values that it needs. This
+//! happens on the MAD thread after the slot.
 
 use super::{Clock, Driver, DriverSettings};
 use crate::mad::smp::PortInfo;
@@ -22,13 +22,13 @@ pub struct SlotReport<'a> {
     pub ts: u64,
     /// Slots that have run so far, including this one.
     pub done: u64,
-    /// Number of slots since the last report that could not start in time.
+    /// Slots since the last one that could not start in time.
     pub missed: u64,
     /// Records that the outputs have dropped since the last slot.
     pub lines_lost: u64,
-    /// Whether the transport is open. If it is not open, the driver tries to open it again.
+    /// Whether the transport is open. If not, it is being opened again.
     pub is_connected: bool,
-    /// Totals of the slot.
+    /// Sum of the slot.
     pub stats: &'a SlotStats,
     /// Settings of the driver.
     pub settings: &'a DriverSettings,
@@ -48,7 +48,7 @@ pub struct PortReport<'a> {
     pub sample: Sample<'a>,
     /// Counters of the port.
     pub reading: &'a Reading,
-    /// Whether the link is active. `None` before the first PortInfo of the port.
+    /// Whether the link is active; `None` before the first PortInfo of the port.
     pub active: Option<bool>,
 }
 

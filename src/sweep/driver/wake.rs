@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A counter. Threads can wait for its change.
+/// A counter that threads can wait on.
 ///
 /// A waiter reads the [count](Self::count), checks its conditions, and then waits for a change of
 /// the count. A change between the check and the wait is not lost.
@@ -51,7 +51,7 @@ mod tests {
         let wake = Wake::default();
         let seen = wake.count();
         wake.raise();
-        // If the change was lost, this call blocks forever.
+        // Would block forever if the change were lost.
         wake.wait(seen, None);
     }
 

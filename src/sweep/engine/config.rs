@@ -13,33 +13,32 @@ use crate::types::{Guid, Lid, NodeKind, PortNum};
 pub struct Config {
     /// Largest number of MADs in flight at once.
     pub window: usize,
-    /// Whether the window becomes smaller while more MADs than usual expire.
+    /// Whether the window shrinks while more MADs expire than usual.
     pub adaptive: bool,
-    /// Largest number of MADs per second. 0 means no limit.
+    /// Largest number of MADs per second; 0 for no limit.
     pub max_mads_per_second: u32,
     /// Time after which a MAD frees its place in the window.
     pub timeout: Duration,
-    /// Time during which a late reply is accepted. It is counted from the sending of the MAD, like
-    /// the timeout.
+    /// Time until which a late reply is accepted; counted from sending, like the timeout.
     pub grace: Duration,
     /// Number of MADs in a row without a reply after which a device gets no more requests.
     pub silence: u8,
-    /// Counter groups that are requested for each port, in this order.
+    /// Counter groups that are requested of each port, in this order.
     pub groups: GroupList,
     /// In which slots each group is requested.
     pub cadence: Cadence,
-    /// Counter groups that are requested from every device, whatever capabilities it reports.
+    /// Counter groups that are requested of every device, whatever capabilities it reports.
     pub force_groups: Vec<Group>,
     /// Service level of every MAD to an agent.
     pub sl: u8,
-    /// Whether the service level to each device comes from the subnet manager's path record. While
-    /// the record is not known, `sl` is used.
+    /// Whether the service level to each device comes from the subnet manager's path record. As
+    /// long as the record is not known, `sl` is used.
     pub path_sl: bool,
     /// Time between two verifications of a device's identity and links.
     pub identity_every: Duration,
     /// P_Key index of every MAD, unless a redirection names another P_Key.
     pub pkey_index: u16,
-    /// P_Key table of the sending port, by index. If it is empty, the port counts as having only
+    /// P_Key table of the sending port, by index. If it is empty, the port is taken to have only
     /// the default P_Key 0xffff, at `pkey_index`.
     pub pkey_table: Vec<u16>,
 }
@@ -76,7 +75,7 @@ impl Config {
 /// A device to sweep.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DevicePlan {
-    /// Port GUID. For a switch it is the GUID of port 0.
+    /// Port GUID; for a switch the GUID of port 0.
     pub guid: Guid,
     /// LID at which the device answers.
     pub lid: Lid,

@@ -7,7 +7,7 @@ use crate::sweep::sample::Status;
 use crate::time::Instant;
 
 impl Engine {
-    /// Returns the state of a port on which its cadences depend.
+    /// Returns what the cadences of a port depend on.
     pub(super) fn circumstances(&self, port: u32) -> Circumstances {
         let device = &self.devices[self.ports[port as usize].device as usize];
         Circumstances { wait_in_base: device.groups.wait_in_base(), is_down: self.is_down(port) }
@@ -29,14 +29,14 @@ impl Engine {
         })
     }
 
-    /// Returns whether PortInfo of a port is read before its counters. This is the case if its link
-    /// was down, because the link may be active again.
+    /// Returns whether PortInfo of a port is read before its counters: its link was down, and the
+    /// link may be active again.
     pub(super) fn reads_link(&self, port: u32) -> bool {
         self.is_down(port) && !self.no_smp_agent && !self.ports[port as usize].slot.link_read
     }
 
-    /// If none of the groups of a port is due, gives the port its final status without a query.
-    /// Returns whether this was the case.
+    /// Settles a port that was not queried because none of its groups is due. Returns whether this
+    /// is such a port.
     pub(super) fn settle_idle(&mut self, port: u32, now: Instant) -> bool {
         let device = &self.devices[self.ports[port as usize].device as usize];
         let is_idle =
@@ -48,8 +48,8 @@ impl Engine {
         is_idle
     }
 
-    /// Returns the number of requests for counters in an average slot, as far as devices and links
-    /// are known now.
+    /// Returns the number of requests for counters in an average slot, by the present knowledge of
+    /// devices and links.
     pub fn mads_per_slot(&self) -> f64 {
         let of_port = |port: u32| -> f64 {
             let device = &self.devices[self.ports[port as usize].device as usize];

@@ -8,22 +8,21 @@ use crate::types::{Guid, Lid};
 /// all devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// A port has its final status for this slot: see [`Engine::sample`](super::Engine::sample).
+    /// A port is settled for this slot: see [`Engine::sample`](super::Engine::sample).
     Port(usize),
-    /// A device does not support a counter group. Or it never answered for the group, although it
-    /// answers for other groups. The group is not requested for some time.
+    /// A device does not support a counter group, or never answered for it although it answers for
+    /// other groups. The group is not requested for now.
     GroupUnsupported {
         /// The device.
         device: usize,
         /// The group.
         group: Group,
     },
-    /// A device that answered in earlier slots has answered nothing in this slot. Its last MADs
-    /// were also unanswered.
+    /// A device that answered before has not answered anything in this slot, nor its last MADs.
     Unreachable(usize),
     /// An unreachable device answers again.
     Reachable(usize),
-    /// Another device answers at the LID of a device. Its data is not used.
+    /// Another device answers at the LID of a device. Its data is withheld.
     WrongDevice {
         /// The planned device.
         device: usize,

@@ -1,5 +1,5 @@
-//! Handles requests without a reply. There are four cases: the timeout has passed, the grace period
-//! has ended, the request could not be sent, or the transport was lost.
+//! Requests without a reply. Their timeout has passed, their grace period has ended, they could not
+//! be sent, or the transport was lost.
 
 use super::state::{AfterGrace, SendError};
 use super::{Engine, Phase};
@@ -11,15 +11,15 @@ use crate::time::Instant;
 use crate::types::Tid;
 
 impl Engine {
-    /// Handles a request whose timeout passed at `at`. Its place in the window becomes free, but a
-    /// reply still counts.
+    /// Handles a timeout at `at`: the place of the request in the window is free, but a reply still
+    /// counts.
     pub(super) fn expired(&mut self, transaction: &Transaction, at: Instant) {
         if transaction.purpose == Purpose::Path {
             return self.manager.expire();
         }
         self.stats.ended = self.stats.ended.max(at);
         let device = &mut self.devices[transaction.device as usize];
-        // A device that answers other requests may ignore optional requests.
+        // A device that answers other requests may ignore optional ones.
         let must_answer = matches!(transaction.purpose, Purpose::Counters { .. } | Purpose::Capabilities);
         let counts = must_answer || !device.reachability.has_answered();
         device.reachability.expire(must_answer);
@@ -89,8 +89,8 @@ impl Engine {
                 self.report_unsupported(index, group);
             }
             Purpose::Identity => self.identity_failed(index, now),
-            // A device that ignores one of these requests ignores all of them. So the others are
-            // skipped, and do not delay the counters.
+            // A device that ignores one of these requests ignores all of them. The others are
+            // skipped, so that the counters are not delayed.
             Purpose::SwitchMask | Purpose::Link { .. } | Purpose::Fec { .. } => device.links.reading = false,
             _ => {}
         }
@@ -102,8 +102,7 @@ impl Engine {
         self.stats.mads_sent = self.stats.mads_sent.saturating_sub(1);
         match (transaction.query, error) {
             (Query::Smp(_), SendError::NoAgent) => self.do_without_smp(),
-            // If the transport has no agent for subnet administration, no path is queried. This is
-            // not an error.
+            // Without an agent for subnet administration, no path is queried; that is no error.
             (Query::Sa(_), SendError::NoAgent) => {}
             _ => self.stats.send_errors += 1,
         }
@@ -126,8 +125,8 @@ impl Engine {
         self.settle_discovery(index);
     }
 
-    /// Handles the loss of the transport with this errno. Requests in flight will not be answered.
-    /// They do not count as failures of the devices.
+    /// Handles the loss of the transport with this errno: requests in flight will not be answered.
+    /// The loss is not counted against the devices.
     pub fn transport_lost(&mut self, errno: i32, now: Instant) {
         self.smp_limit.clear();
         while let Some(transaction) = self.inflight.take_next() {

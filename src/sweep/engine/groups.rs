@@ -1,9 +1,8 @@
 //! The counter groups that a device has, as far as they are known. A counter group is one
 //! attribute, such as PortCountersExtended.
 //!
-//! 1. The masks of a device (in ClassPortInfo, and OptionMask in PortSamplesControl) have a bit for
-//!    each optional group. If the bit of a group is not set, the engine does not request the group.
-//!    Such a group is absent from the records.
+//! 1. ClassPortInfo and the OptionMask of PortSamplesControl have a bit for each optional group.
+//!    The engine does not request a group without its bit. Such a group is absent from the records.
 //! 2. If the device does not report its OptionMask, the engine probes each optional group: it sends
 //!    one query for the group. If the device answers, the group is present. If the device refuses,
 //!    the group is absent. If the device never answers for this group but answers for other groups,
@@ -22,31 +21,31 @@ use crate::types::NodeKind;
 /// Time for which a group without a bit in the masks is disabled.
 const DISABLED: Duration = Duration::from_secs(600);
 
-/// Time for which a group is disabled if the masks of the device report it. This time is shorter,
-/// because the device may only be slow for a while.
+/// Time for which a group is disabled although the device reports it: the device may be slow for a
+/// while.
 const DISABLED_CLAIMED: Duration = Duration::from_secs(60);
 
-/// Number of failed requests for counters after which a group is disabled. If 10 % of the MADs are
-/// lost, the probability that this happens by chance is one in a hundred million.
+/// Failed requests for a port's counters after which a group is disabled. At a loss of 10 % this
+/// happens by chance once in a hundred million times.
 const MAX_FAILED: u8 = 8;
 
-/// Number of failed requests after which a group is disabled although it was answered before. The
-/// earlier answers may be from another device that had the same LID.
+/// Failed requests after which a group that was answered before is disabled. The earlier answers
+/// may be from another device that had the same LID.
 const MAX_FAILED_ANSWERED: u8 = 60;
 
-/// Number of failed probes after which a group is disabled.
+/// Failed probes after which a group is disabled.
 const MAX_FAILED_PROBES: u8 = 3;
 
-/// Number of requests for PortSamplesControl. If none is answered, the groups are probed instead.
+/// Requests for PortSamplesControl before the groups are probed instead.
 const SAMPLING_TRIES: u8 = 3;
 
 /// Groups of a device. Each mask has one bit per group, in the order of the configured list.
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
     swept: Swept,
-    /// Capabilities from ClassPortInfo. They include OptionMask as soon as it is known.
+    /// ClassPortInfo, with OptionMask once OptionMask is known.
     pub(super) capabilities: Learned<Capabilities>,
-    /// Tick of PortSamplesControl. It is learned together with OptionMask.
+    /// Tick of PortSamplesControl; known together with OptionMask.
     pub(super) tick: Learned<u8>,
     option_mask: Option<u64>,
     /// Requests for PortSamplesControl that are left.
@@ -55,8 +54,7 @@ pub(super) struct Groups {
     lacks: u32,
     /// Groups that the device refused.
     refused: u32,
-    /// Groups that are disabled, because the device did not answer for them but answered for other
-    /// groups.
+    /// Groups that are disabled because they were never answered while others were.
     disabled: u32,
     /// Time since which each group is disabled.
     disabled_since: [Instant; MAX_GROUPS],
@@ -70,7 +68,7 @@ pub(super) struct Groups {
     probe: u32,
     /// Whether the optional groups are probed because OptionMask was not answered.
     probing: bool,
-    /// Superseded groups: another swept group has all of their counters with more bits.
+    /// Groups whose counters are all present and wider in another swept group.
     superseded: u32,
 }
 
@@ -82,13 +80,13 @@ struct Swept {
     count: u8,
     /// Groups without a bit in ClassPortInfo.
     optional: u32,
-    /// Groups of the key `force_groups`. They are requested whatever the device reports.
+    /// Groups that are requested whatever the device reports.
     forced: u32,
-    /// Index of PortCountersExtended, if it is one of the groups.
+    /// Place of PortCountersExtended, if it is one of the groups.
     extended: Option<u8>,
 }
 
-/// An answer of the agent. While there is no reply, the request is repeated.
+/// An answer of the agent. The request is repeated as long as there is no reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Learned<T> {
     /// No reply yet.
@@ -174,27 +172,26 @@ impl Groups {
     /// Returns whether a group is requested.
     pub(super) fn has(&self, group: u8) -> bool {
         let bit = 1 << group;
-        // If the device has refused a group, it may be the wider one. Then a superseded group is
-        // requested.
+        // A device that refused any group may have refused the wider one.
         let superseded = self.unsupported() == 0 && self.superseded & bit != 0;
         let absent = self.lacks | self.refused | self.disabled | self.undecided();
         self.swept.forced & bit != 0 || absent & bit == 0 && !superseded
     }
 
-    /// Iterates over the groups that are requested for each port.
+    /// Iterates over the groups that are requested of each port.
     pub(super) fn all(&self) -> impl Iterator<Item = u8> + '_ {
         (0..self.swept.count).filter(|group| self.has(*group))
     }
 
-    /// Returns whether the device has PortXmitWait only in PortCounters. Also returns true if the
-    /// capabilities of the device are not known.
+    /// Returns whether the device has PortXmitWait in PortCounters only. True if its capabilities
+    /// are not known.
     pub(super) fn wait_in_base(&self) -> bool {
         let extended = self.swept.extended.is_some_and(|group| self.has(group));
         let of_base = |known: Capabilities| known.have(Needs::XmitWait) && !(extended && known.have(Needs::ExtendedErrors));
         self.capabilities.known().is_none_or(of_base)
     }
 
-    /// Returns the groups for which it is not known yet whether the device has them.
+    /// Returns the groups that the device may or may not have: this is not known yet.
     fn undecided(&self) -> u32 {
         match self.tick {
             Learned::Known(_) => 0,
@@ -228,7 +225,7 @@ impl Groups {
         requested
     }
 
-    /// Permits one more request for PortSamplesControl if none is left.
+    /// Allows one more request for PortSamplesControl.
     pub(super) fn retry_sampling(&mut self) {
         self.sampling_tries = self.sampling_tries.max(1);
     }
@@ -259,14 +256,14 @@ impl Groups {
         self.report(bit) && is_new
     }
 
-    /// Counts a request for counters that had no reply. `answers` is true if the device answered
-    /// any request in this slot. Returns whether the group was disabled and has to be reported.
+    /// Counts a request for a port's counters without a reply. `answers` is true if the device
+    /// answered any request in this slot. Returns whether the group was disabled and has to be
+    /// reported.
     pub(super) fn fail(&mut self, group: u8, answers: bool, now: Instant) -> bool {
         self.count_failure(group, MAX_FAILED, answers, now)
     }
 
-    /// Counts a probe that had no reply. The arguments and the result are the same as those of
-    /// [`fail`](Self::fail).
+    /// Counts a probe without a reply. Arguments and result are those of [`fail`](Self::fail).
     pub(super) fn fail_probe(&mut self, group: u8, answers: bool, now: Instant) -> bool {
         self.count_failure(group, MAX_FAILED_PROBES, answers, now)
     }

@@ -2,9 +2,9 @@
 //!
 //! A reply with counters contains no GUID, and a device can get another LID. So the engine sends a
 //! NodeInfo query (IBA vol. 1, 14.2.5.3) to every device: at the start, and then about once a
-//! minute. If data suggests that another device answers, the engine sends the query in the next
-//! slot. If another device does answer, the engine does not use its counters. It then asks the
-//! subnet manager for the current LID of the planned device.
+//! minute. If there is a sign of another device, the engine sends the query in the next slot. If
+//! another device answers, the engine withholds its counters. It then asks the subnet manager for
+//! the LID of the planned device.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::sweep::sample::Status;
 use crate::time::Instant;
 use crate::types::{Lid, NodeKind};
 
-/// Time between two verifications of a device if another device answers at its LID.
+/// Time between two verifications of a device that was not found at its LID.
 pub(super) const WRONG_DEVICE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Longest time between two path queries for a device that does not answer, or that cannot be
@@ -28,8 +28,8 @@ const PATH_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Engine {
     /// Sets the location of the sending port on its subnet. If the LID of the port or of the subnet
-    /// manager has changed, all LIDs may have changed. Then every device is verified, and the
-    /// function returns true.
+    /// manager has changed, all LIDs may have changed: every device is verified, and the result is
+    /// true.
     pub fn set_local(&mut self, local: Local) -> bool {
         let before = std::mem::replace(&mut self.manager.local, local);
         let moved = before != Local::default() && (before.lid, before.sm_lid) != (local.lid, local.sm_lid);
@@ -40,7 +40,7 @@ impl Engine {
         moved
     }
 
-    /// Verifies every device in the next slot, because all LIDs may have changed.
+    /// Verifies every device in the next slot: all LIDs may have changed.
     pub fn verify_all(&mut self) {
         for device in &mut self.devices {
             device.identity.verify();
@@ -57,8 +57,8 @@ impl Engine {
         self.devices[device as usize].identity.verify();
     }
 
-    /// Verifies the other devices that satisfy a condition in the next slot. Devices whose LID is
-    /// known to be used by another device are left out, because they have their own schedule.
+    /// Verifies the other devices that satisfy a condition in the next slot. Devices that are known
+    /// to be wrong have a schedule of their own.
     pub(super) fn verify_others(&mut self, index: u32, condition: impl Fn(&Device) -> bool) {
         let others = (0..).zip(&mut self.devices).filter(|(other, device)| *other != index && !device.identity.is_wrong());
         others.filter(|(_, device)| condition(device)).for_each(|(_, device)| device.identity.verify());
@@ -72,8 +72,8 @@ impl Engine {
         self.devices[device].path.known_lid
     }
 
-    /// Returns the number of devices without a current path record, if the service level comes from
-    /// path records. Otherwise returns 0.
+    /// Returns the number of devices that should use the service level of a path record and have no
+    /// current one.
     pub fn devices_without_path(&self) -> usize {
         if self.config.path_sl { self.devices.iter().filter(|device| !device.path.has_sl()).count() } else { 0 }
     }
@@ -108,7 +108,7 @@ impl Engine {
         let device = &mut self.devices[index as usize];
         let was_silent = device.reachability.was_silent();
         if was_silent {
-            // The next reply may come from another device.
+            // Another device may answer next.
             device.identity.withdraw();
         }
         let due = was_silent || device.identity.is_due(now);
@@ -116,8 +116,7 @@ impl Engine {
             device.identity.query();
         }
         if (device.identity.is_querying() || self.no_smp_agent && due) && device.identity.has_not_failed() {
-            // This starts a new round of checks. Requests that failed in earlier rounds are tried
-            // again.
+            // A new round: requests that failed in earlier rounds are tried again.
             device.groups.retry_sampling();
         }
         if due && self.no_smp_agent {
@@ -137,8 +136,8 @@ impl Engine {
         }
     }
 
-    /// Continues without subnet management, because the transport has no agent for it. NodeInfo
-    /// cannot be queried. So LIDs from the subnet manager are used without verification.
+    /// Continues without subnet management: the transport has no agent for it, so NodeInfo cannot
+    /// be queried. LIDs from the subnet manager are used without verification.
     pub(super) fn do_without_smp(&mut self) {
         self.no_smp_agent = true;
         for index in 0..self.devices.len() as u32 {
@@ -173,7 +172,7 @@ impl Engine {
             return;
         }
         let found = info.port_guid;
-        // The known capabilities and the redirection may belong to the other device.
+        // Capabilities and redirection may be those of the other device.
         device.discard_learned();
         let again = now + WRONG_DEVICE_INTERVAL;
         device.identity.answered(Identity::Wrong { found, unanswered: false }, again);
@@ -208,8 +207,7 @@ impl Engine {
         }
         let path = &mut self.devices[index as usize].path;
         if path.may_query(now) {
-            // A device that requires a key may have taken over the LID. A path record shows whether
-            // the planned device has another LID.
+            // Another device that requires a key may be at the LID; the path record shows it.
             path.wait_until(now + PATH_INTERVAL);
             self.query_path(index);
         }
@@ -227,7 +225,7 @@ impl Engine {
         let Device { links, ports, .. } = &mut self.devices[index as usize];
         let mask = PortInfo::parse(data).capability_mask;
         if links.switch_mask.replace(mask) != Some(mask) {
-            // Links that were read before this mask become known now.
+            // The mask completes the links that were read before it.
             let complete = ports.clone().filter(|port| self.ports[*port as usize].link.is_some());
             self.events.extend(complete.map(|port| Event::Link(port as usize)));
         }
@@ -248,8 +246,8 @@ impl Engine {
         self.ports[port as usize].rs_fec = answer.ok().map(smp::is_rs_fec);
     }
 
-    /// Discards all data of a device in this slot, because another device answers, or may answer,
-    /// at its LID.
+    /// Withholds all data of a device in this slot, because another device answers or may answer at
+    /// the LID.
     pub(super) fn withhold(&mut self, index: u32, now: Instant) {
         if !matches!(self.phase, Phase::Slot { .. }) {
             return;

@@ -1,4 +1,4 @@
-//! Stores the slot of the last reply, for each group of each port.
+//! The slot of the last reply of each group of each port.
 
 use crate::sweep::cadence::Turns;
 
@@ -8,8 +8,7 @@ pub(super) struct LastReads {
     /// Number of the current slot.
     slot: u64,
     groups: usize,
-    /// For each port and group: slot of the last reply, and generation of the device. The
-    /// *generation* counts how often everything learned from the device was discarded.
+    /// By port and group: number of the slot, and generation of the device.
     reads: Vec<Option<(u64, u32)>>,
 }
 
@@ -33,9 +32,8 @@ impl LastReads {
         self.reads[port as usize * self.groups + usize::from(group)] = Some((self.slot, generation));
     }
 
-    /// Returns whether a group is due in the current slot. It is due if it has its turn, or if its
-    /// last reply is older than its cadence. A reply of an earlier generation of the device does
-    /// not count.
+    /// Returns whether a group is due in the current slot: it has its turn, or it was not read
+    /// within its cadence. A reply of an earlier generation of the device does not count.
     pub(super) fn is_due(&self, port: u32, group: u8, turns: Turns, generation: u32) -> bool {
         if turns.is_in(self.slot, port) {
             return true;

@@ -14,21 +14,21 @@
 //!
 //! The engine follows these rules. Their numbers are those of `docs/sampling.md`.
 //!
-//! - **2** A device has at most one MAD in flight. All devices together have at most `window` MADs
-//!   in flight. All MADs of a port are sent one after another.
+//! - **2** A device has at most one MAD in flight. All devices together have at most `window`. All
+//!   MADs of a port are sent one after another.
 //! - **3** The engine starts with the device that has the longest estimated service time. It
-//!   continues with this device until all of its ports are done. A device that was not finished in
-//!   earlier slots starts before all others. If there are several, the device that waited longest
-//!   starts first. Such a device continues at the port at which the last slot stopped.
+//!   continues with this device until all of its ports are done. Some devices were not finished in
+//!   earlier slots. They start before all other devices, and the device that waited longest starts
+//!   first. Each of them continues at the port at which the last slot stopped.
 //! - **4** A MAD leaves the window at its timeout: it *expires*. A reply still counts until the end
 //!   of the grace period, and its port is then `late`. After the first expired MAD of a port, the
 //!   engine skips the remaining groups of this port. After three MADs in a row without a reply, the
 //!   engine sends no further request to the device. When the grace periods of these MADs have
-//!   ended, the other ports of the device become `unreachable`. Any reply makes the device
-//!   reachable again. A device never has more than three unanswered MADs. Expired MADs are included
-//!   in this number. If the device answers a MAD in time, earlier expired MADs are lost and no
-//!   longer included. This limit protects a slow device from too many requests. If a device did not
-//!   answer in a whole slot, the next slot queries it last.
+//!   ended, the other ports of the device become `unreachable`. Any reply ends this state. A device
+//!   never has more than three unanswered MADs. Expired MADs are included in this number. If the
+//!   device answers a MAD in time, earlier expired MADs are lost and no longer included. This limit
+//!   protects a slow device from too many requests. If a device did not answer in a whole slot, the
+//!   next slot queries it last.
 //! - **5** At the time `ask_until`, the ports that were not completely queried become `skipped`. At
 //!   the time `close_at` the slot ends. Every port gets exactly one [`Event::Port`].
 //! - **6** A reply counts only if TID, sender, class, method, attribute and PortSelect match the
@@ -100,13 +100,13 @@ mod state;
 mod tests;
 mod transmit;
 
-/// Sweeps the counters of ports, slot by slot. The [module](self) describes how a caller uses it.
+/// Sweeps the counters of ports, slot by slot. The [module](self) describes how to drive it.
 #[derive(Debug)]
 pub struct Engine {
     config: Config,
     devices: Vec<Device>,
     ports: Vec<PortState>,
-    /// Replies of the slot, one for each port and group. The replies of one port are adjacent.
+    /// Replies of the slot, one for each port and group; the groups of a port are adjacent.
     answers: Vec<Answer>,
     last_reads: LastReads,
     /// Number of the next slot.
@@ -122,8 +122,8 @@ pub struct Engine {
     events: VecDeque<Event>,
     phase: Phase,
     stats: SlotStats,
-    /// In a slot: number of ports without a final status. In a discovery: number of devices that
-    /// are not finished.
+    /// Number of ports (in a slot) without a final status, or of devices (in a discovery) that are
+    /// not finished.
     unsettled: usize,
     manager: Manager,
     window: Window,
@@ -157,13 +157,12 @@ enum FinalWait {
 }
 
 /// Number of passes over the checks of each device in a discovery. The first three passes query
-/// PortSamplesControl, which has OptionMask. If the device does not answer it, three more passes
-/// probe the optional groups: they test whether the device answers them.
+/// PortSamplesControl, which has OptionMask. If it is not answered, three more passes probe the
+/// optional groups.
 const DISCOVERY_PASSES: u8 = 6;
 
 impl Engine {
-    /// Creates an engine for these devices. The first TID is the lower 32 bits of the seed. Each
-    /// further TID is larger by one.
+    /// Creates an engine for these devices. TIDs count up from the lower 32 bits of the seed.
     pub fn new(plan: &[DevicePlan], config: Config, seed: u64) -> Self {
         let mut devices = Vec::with_capacity(plan.len());
         let mut ports = Vec::new();
@@ -174,7 +173,7 @@ impl Engine {
             devices.push(Device::new(device, first..ports.len() as u32, groups.of_kind(device.kind)));
         }
         let answers = vec![Answer { at: None, data: [0; DATA_LEN] }; ports.len() * config.groups.len()];
-        // At most one transaction of each port is in its grace period. Each device has at most one
+        // Each port has at most one transaction in its grace period. Each device has at most one
         // pending transaction and one check in addition.
         let capacity = ports.len() + 2 * devices.len() + config.window;
         let agents = Timeouts { timeout: config.timeout, grace: config.grace };
@@ -210,7 +209,7 @@ impl Engine {
     /// of the port, and valid until the next slot starts.
     ///
     /// # Panics
-    /// Panics if there is no such port.
+    /// If there is no such port.
     pub fn sample(&self, port: usize) -> Sample<'_> {
         let groups = self.config.groups.len();
         let PortState { device, slot, rs_fec, .. } = &self.ports[port];
@@ -232,7 +231,7 @@ impl Engine {
             forced: has.forced(),
             cadence: &self.config.cadence,
             circumstances: self.circumstances(port as u32),
-            // If another device answered, its replies are not returned.
+            // Replies of another device are withheld.
             ..Sample::new(status, &self.config.groups, if status == Status::WrongDevice { &[] } else { answers })
         }
     }
@@ -241,7 +240,7 @@ impl Engine {
     /// [`reset_round_trips`](Self::reset_round_trips), in nanoseconds.
     ///
     /// # Panics
-    /// Panics if there is no such device.
+    /// If there is no such device.
     pub fn round_trips(&self, device: usize) -> &Histogram<u64> {
         &self.devices[device].service.round_trips
     }
@@ -256,8 +255,8 @@ impl Engine {
         &self.stats
     }
 
-    /// Starts a discovery: queries the identity and the capabilities of every device. The discovery
-    /// ends with [`Event::DiscoveryDone`], not later than `close_at`.
+    /// Starts a discovery: queries the identity and the capabilities of every device. It ends with
+    /// [`Event::DiscoveryDone`], at `close_at` at the latest.
     pub fn start_discovery(&mut self, now: Instant, close_at: Instant) {
         self.phase = Phase::Discovery { close_at };
         self.restart(now, DISCOVERY_PASSES);
@@ -265,14 +264,14 @@ impl Engine {
         self.finish_if_settled(now);
     }
 
-    /// Sets the number of the next slot. Without this call, each slot gets the number after that of
-    /// the previous slot. The [cadence](Config::cadence) of groups counts slots by their numbers.
+    /// Sets the number of the next slot. Without this call slots are numbered in sequence. The
+    /// [cadence](Config::cadence) of groups counts slots by their numbers.
     pub fn number_next_slot(&mut self, number: u64) {
         self.next_slot = number;
     }
 
-    /// Starts a slot. The slot ends with [`Event::SlotDone`], not later than `close_at`. A slot
-    /// that is still running is closed first.
+    /// Starts a slot. It ends with [`Event::SlotDone`], at `close_at` at the latest. A slot that is
+    /// still running is closed first.
     pub fn start_slot(&mut self, now: Instant, ask_until: Instant, close_at: Instant) {
         self.close(now);
         self.last_reads.set_slot(self.next_slot);
@@ -303,8 +302,8 @@ impl Engine {
     }
 
     /// Closes the slot or discovery. Ports that were not queried are `skipped`. Requests whose
-    /// timeout has passed without a reply count as lost. Requests that are still within their
-    /// timeout do not.
+    /// timeout has passed without a reply are lost; requests that are still within their timeout do
+    /// not count as lost.
     pub fn close(&mut self, now: Instant) {
         self.stop_requesting(now);
         if matches!(self.phase, Phase::Slot { .. }) {
@@ -364,12 +363,12 @@ impl Engine {
         self.finish_if_settled(now);
     }
 
-    /// Writes the next MAD into `mad` and returns its target and TID. Returns `None` if the window
-    /// is full or no request is due.
+    /// Writes the next MAD into `mad` and returns its target and TID. `None` if the window is full
+    /// or no request is due.
     #[must_use]
     pub fn poll_transmit(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
-        // After a stall of the process, the driver reads waiting replies before it calls
-        // `handle_timeout`. So `ask_until` may have passed already, and is also checked here.
+        // After a stall of the process, `ask_until` may have passed although `handle_timeout` was
+        // not called yet: the driver reads waiting replies first. So this is also checked here.
         if let Phase::Slot { ask_until, requesting: true, .. } = self.phase
             && now >= ask_until
         {
@@ -387,8 +386,8 @@ impl Engine {
                 return None;
             }
             let index = self.ready.pop_front()?;
-            // A device can be in the queue twice if a path record with its new LID has arrived in
-            // the meantime.
+            // A device may be in the queue twice, if a path record with its new LID arrived in the
+            // meantime.
             if !self.devices[index as usize].flight.is_free() {
                 continue;
             }
@@ -426,8 +425,8 @@ impl Engine {
         self.events.pop_front()
     }
 
-    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) must be called next, or
-    /// `None` if the engine is idle.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due next; `None` if the engine is
+    /// idle.
     #[must_use]
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         let phase = match self.phase {
@@ -438,8 +437,7 @@ impl Engine {
             },
             Phase::Slot { close_at, .. } | Phase::Discovery { close_at } => close_at,
         };
-        // Devices can be ready and the window free. Then a request waits because of the limit of
-        // MADs per second, or of SMPs in flight.
+        // A request may wait only because of the limit of MADs per second, or of SMPs in flight.
         let waits = !self.ready.is_empty() && self.inflight.pending() < self.window.now();
         let paced = waits.then(|| self.smps_wait.unwrap_or_else(|| self.pace.next()));
         let retry = self.manager.next_retry();

@@ -1,7 +1,7 @@
 //! Queries for path records. The subnet manager answers them. A path record contains the LID of a
 //! device and the service level of the path to it.
 //!
-//! 1. The engine waits for the reply to one query at a time. If the reply does not arrive within
+//! 1. One query at a time waits for its reply. If the reply does not arrive within
 //!    [`MANAGER_TIMEOUTS`]`.timeout`, the engine sends the next query. A late reply still counts
 //!    until the grace period ends.
 //! 2. A lost query delays only its own device. The engine sends it up to three times, with pauses.
@@ -9,8 +9,8 @@
 //!    the subnet manager answers with the status "busy", the engine repeats the query in the same
 //!    way.
 //! 3. After three queries in a row without a reply, the subnet manager counts as *silent*. The
-//!    engine then drops all waiting queries. In a later slot it starts them again. While the subnet
-//!    manager is silent, it sends only one query at a time.
+//!    engine then drops all waiting queries until a later slot. From then on it sends a single
+//!    query at a time, to test whether the subnet manager answers.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -30,14 +30,14 @@ use crate::types::{Lid, Tid};
 /// subnet manager serves the whole fabric.
 pub(super) const MANAGER_TIMEOUTS: Timeouts = Timeouts { timeout: Duration::from_millis(250), grace: Duration::from_secs(1) };
 
-/// Largest number of queries without a reply. It is also the number of lost queries in a row after
-/// which the subnet manager counts as silent.
+/// Largest number of queries without a reply, and number of lost queries in a row after which the
+/// subnet manager counts as silent.
 pub(super) const MAX_UNANSWERED: usize = 3;
 
 /// Pauses before the second and the third try for a device.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
 
-/// Time after which a query may start again if it was dropped or was lost three times.
+/// Time after which a query that was dropped, or lost three times, may start again.
 const RETRY_LATER: Duration = WRONG_DEVICE_INTERVAL;
 
 /// The queries to the subnet manager.
@@ -47,14 +47,13 @@ pub(super) struct Manager {
     pub(super) local: Local,
     /// Devices whose query has not been sent.
     queue: VecDeque<u32>,
-    /// Devices whose query was lost, each with the time at which the query is sent again. Sorted by
-    /// this time.
+    /// Devices whose query was lost, in the order of the times at which it is sent again.
     retries: VecDeque<(Instant, u32)>,
-    /// Number of queries without a reply whose grace period has not ended.
+    /// Queries without a reply whose grace period has not ended.
     unanswered: usize,
-    /// Whether one of the unanswered queries has not reached its timeout.
+    /// Whether one of these queries has not reached its timeout.
     waiting: bool,
-    /// Number of lost queries since the last reply.
+    /// Lost queries since the last reply.
     lost_in_row: usize,
 }
 
@@ -80,15 +79,15 @@ impl Manager {
         self.lost_in_row >= MAX_UNANSWERED
     }
 
-    /// Returns whether a query may be sent. Lost queries reduce the permitted number of queries in
-    /// flight, until any query is answered. One query is always permitted.
+    /// Returns whether a query may be sent: lost queries count as unanswered until any query is
+    /// answered, but one query may always be in flight.
     fn may_send(&self) -> bool {
         let limit = MAX_UNANSWERED.saturating_sub(self.lost_in_row).max(1);
         !self.waiting && self.unanswered < limit
     }
 
-    /// Returns the time at which the next lost query is sent again. Returns `None` if there is
-    /// none, or if it must first wait for another query.
+    /// Returns when the next lost query is sent again; `None` if there is none, or if it has to
+    /// wait for another query.
     pub(super) fn next_retry(&self) -> Option<Instant> {
         self.retries.front().filter(|_| self.may_send()).map(|(at, _)| *at)
     }
@@ -115,8 +114,7 @@ impl Manager {
         self.lost_in_row = 0;
     }
 
-    /// Sets the number of lost queries to 0, because the subnet manager or the transport has
-    /// changed.
+    /// Forgets the lost queries, because the subnet manager or the transport is another one.
     pub(super) fn reset_losses(&mut self) {
         self.lost_in_row = 0;
     }
@@ -178,12 +176,12 @@ impl Engine {
         Some((Target::general(sm_lid, sm_sl, self.config.pkey_index, MANAGER_TIMEOUTS.grace), tid))
     }
 
-    /// Handles the end of the grace period of a path query that was sent to this LID. The query or
-    /// its reply was lost.
+    /// Handles the end of the grace period of a path query to this LID: the query or its reply was
+    /// lost.
     pub(super) fn path_query_lost(&mut self, index: u32, lid: Lid, now: Instant) {
         // The query reached its timeout earlier, so another query may be in flight.
         self.manager.fail(true);
-        // A lost query counts only if it was sent to the current subnet manager.
+        // A query to a former subnet manager does not count against the current one.
         self.manager.lost_in_row += usize::from(lid == self.manager.local.sm_lid);
         if self.manager.is_silent() {
             return self.drop_path_queries(now);
@@ -191,8 +189,8 @@ impl Engine {
         self.path_query_failed(index, now);
     }
 
-    /// Handles a query that was lost, or for which the subnet manager was busy. Sends the query
-    /// again after a pause, or ends it after the third try.
+    /// A query was lost, or the subnet manager was busy: sends the query again after a pause, or
+    /// ends it after the third try.
     pub(super) fn path_query_failed(&mut self, index: u32, now: Instant) {
         let Some(failed) = self.devices[index as usize].path.fail_query() else { return };
         match BACKOFF.get(usize::from(failed) - 1) {
@@ -225,8 +223,8 @@ impl Engine {
                 }
                 self.resume(index);
             } else if let Identity::Wrong { unanswered: true, .. } = device.identity.identity {
-                // The other device has left the LID. The device that is now at the LID does not
-                // answer NodeInfo. The engine assumes that it is the planned device.
+                // The other device has left the LID, and the device there does not answer NodeInfo.
+                // It is assumed to be the planned device.
                 device.identity.identity = Identity::Unverified(None);
                 self.events.push_back(Event::RightDevice(index as usize));
             }
@@ -234,7 +232,7 @@ impl Engine {
         self.settle_discovery(index);
     }
 
-    /// Resumes the queries of a device whose checks were already complete.
+    /// Queries a device again although its checks were complete.
     fn resume(&mut self, index: u32) {
         let device = &mut self.devices[index as usize];
         device.progress.passes = match self.phase {

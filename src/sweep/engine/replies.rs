@@ -67,7 +67,7 @@ impl Engine {
         let device = &mut self.devices[index as usize];
         let may_go_on = device.flight.answer(transaction.expired);
         if transaction.generation != device.generation {
-            // The request was sent to another LID, or replies to it are not used any more.
+            // The request was sent to another LID, or its replies are no longer used.
             if may_go_on {
                 self.ready.push_front(index);
             }
@@ -80,7 +80,7 @@ impl Engine {
         let redirected = by_agent && answer.is_err_and(MadStatus::is_redirect) && self.follow_redirect(transaction, mad);
         let data = answer.map(|()| pma::data(mad));
         match transaction.purpose {
-            // The request is now sent to another agent.
+            // The request is sent again, to another agent.
             Purpose::Counters { port, .. } if redirected => {
                 self.ports[port as usize].slot.add_round_trip(rtt);
                 if !self.is_requesting() {
@@ -127,7 +127,7 @@ impl Engine {
         match answer {
             Ok(data) => groups.learn(Capabilities::parse(data), &self.config.groups),
             Err(status) if status.is_unsupported() => groups.capabilities = Learned::Refused,
-            // For another status, such as "busy", the request is sent again.
+            // Another status, such as busy: the request is sent again.
             Err(_) => {}
         }
     }
@@ -162,8 +162,8 @@ impl Engine {
         self.events.push_back(Event::GroupUnsupported { device, group });
     }
 
-    /// Reports that an agent probably requires a PM_Key. This is the case if its capabilities
-    /// include such a key and it has answered no counters.
+    /// Reports an agent that probably requires a PM_Key: it can require one, and has answered no
+    /// counters.
     pub(super) fn suspect_pm_key(&mut self, index: u32) {
         let device = &mut self.devices[index as usize];
         let can_require = device.groups.capabilities.known().is_some_and(|known| known.mask2 & Capabilities::PM_KEY != 0);
@@ -184,8 +184,7 @@ impl Engine {
         progress.add_round_trip(rtt);
         progress.at = Some(now);
         progress.close_one();
-        // The time of receipt decides, because a reply may wait in the transport while the timeout
-        // passes.
+        // The time of receipt counts: a reply may wait in the transport while the timeout passes.
         progress.late |= transaction.expired || rtt > self.config.timeout;
         match answer {
             Ok(data) => {
@@ -194,8 +193,8 @@ impl Engine {
                 let place = port as usize * self.config.groups.len() + usize::from(group);
                 self.answers[place] = Answer { at: Some(now), data: *data };
             }
-            // PortCounters are mandatory (IBA vol. 1, 16.1.3.5). So an agent that refuses them is
-            // not ready yet.
+            // PortCounters are mandatory (IBA vol. 1, 16.1.3.5): an agent that refuses them is not
+            // ready yet.
             Err(status) if status.is_unsupported() && self.config.groups[usize::from(group)] != Group::Base => {
                 self.refuse(transaction.device, group);
             }

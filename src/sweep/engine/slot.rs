@@ -33,7 +33,7 @@ impl Engine {
         self.ready.extend(&self.order);
     }
 
-    /// Counts a device as discovered if no check is left and no request is in flight.
+    /// Counts a device as discovered once it has no check left and no request in flight.
     pub(super) fn settle_discovery(&mut self, index: u32) {
         let device = &mut self.devices[index as usize];
         if matches!(self.phase, Phase::Discovery { .. })
@@ -62,15 +62,14 @@ impl Engine {
         }
     }
 
-    /// Gives a port its final status if all of its requests were sent, and each was answered or
-    /// given up.
+    /// Settles a port if all of its requests were sent, and each was answered or given up.
     pub(super) fn settle_if_complete(&mut self, port: u32, now: Instant) {
         if let Some(status) = self.ports[port as usize].slot.result() {
             self.settle(port, status, now);
         }
     }
 
-    /// Settles a port: gives it this final status, unless it already has one.
+    /// Settles a port with this status, unless the port is settled already.
     pub(super) fn settle(&mut self, port: u32, status: Status, now: Instant) {
         let progress = &mut self.ports[port as usize].slot;
         if progress.status.is_some() {
@@ -113,9 +112,8 @@ impl Engine {
         }
     }
 
-    /// Returns whether a slot must still wait although all of its ports have their final status. It
-    /// waits for checks in flight. It also waits for replies of the subnet manager, but for at most
-    /// one grace period.
+    /// Returns whether a slot whose ports are settled still waits: for checks in flight, and for
+    /// replies of the subnet manager for at most one grace period.
     fn still_waits(&mut self, now: Instant) -> bool {
         let Phase::Slot { requesting: true, final_wait, .. } = &mut self.phase else { return false };
         *final_wait = match *final_wait {
@@ -126,8 +124,8 @@ impl Engine {
         !self.ready.is_empty() || self.inflight.at_agents() > 0 || self.manager.is_busy() && *final_wait != FinalWait::Over
     }
 
-    /// Counts expired checks as failed if a slot ends early. Otherwise an unanswered check would be
-    /// repeated in every slot.
+    /// Counts expired checks as failed when a slot ends early. Otherwise a check that is never
+    /// answered would be repeated in every slot.
     fn give_up_checks(&mut self, now: Instant) {
         while let Some(transaction) = self.inflight.next_in_grace() {
             if matches!(self.phase, Phase::Slot { .. }) && !matches!(transaction.purpose, Purpose::Counters { .. }) {

@@ -18,8 +18,7 @@ use crate::sweep::sample::Status;
 use crate::time::Instant;
 use crate::types::{NodeKind, PortNum};
 
-/// Number of the first step of a pass over the checks. A pass has this step and the next two, then
-/// two steps for each port, and then one step for each group.
+/// Steps of a pass over the checks: these three, then two for each port, then one for each group.
 const CAPABILITIES: u32 = 0;
 const IDENTITY: u32 = 1;
 const SAMPLING: u32 = 2;
@@ -58,7 +57,7 @@ impl Engine {
         match (query, path.redirect) {
             (Query::Smp(_), _) => Target::subnet_management(path.lid, config.grace),
             (Query::Pma(_), Some(redirect)) => {
-                // If a redirection has queue pair 0, queue pair 1 is used.
+                // A redirection without a queue pair means queue pair 1.
                 let qp = if redirect.qp == 0 { general.qp } else { redirect.qp };
                 let pkey_index = config.index_of_pkey(redirect.pkey).unwrap_or(config.pkey_index);
                 Target { lid: redirect.lid, qp, qkey: redirect.qkey, sl: redirect.sl, pkey_index, ..general }
@@ -110,9 +109,8 @@ impl Engine {
         self.settle_if_complete(port, now);
     }
 
-    /// Settles the ports of a device that are not queried any more in this slot: they get their
-    /// final status. A partly queried port first waits for its requests in flight. The next slot
-    /// starts with the skipped ports.
+    /// Settles the ports of a device that will not be queried in this slot. A port that was queried
+    /// in part waits for its requests in flight. The next slot starts with the skipped ports.
     pub(super) fn leave_ports(&mut self, index: u32, status: Status, now: Instant) {
         let progress = &mut self.devices[index as usize].progress;
         progress.passes = 0;
@@ -135,8 +133,8 @@ impl Engine {
         }
     }
 
-    /// Drops the request that is repeated after a redirection. Its port is settled with the replies
-    /// that have been received so far.
+    /// Drops the repeated request after a redirection. Its port is settled with the replies
+    /// received so far.
     pub(super) fn drop_repeat(&mut self, index: u32, now: Instant) {
         if let Some((_, Purpose::Counters { port, .. })) = self.devices[index as usize].progress.repeat.take() {
             let progress = &mut self.ports[port as usize].slot;
@@ -146,8 +144,8 @@ impl Engine {
         }
     }
 
-    /// Returns whether the next request to a device may be an SMP. The step of the next due check
-    /// is not known yet. So the result is true for all steps up to the last SMP of a pass.
+    /// Returns whether the next request to a device may be an SMP. All checks up to the last SMP of
+    /// a pass count, because the step of the next check that is due is not known yet.
     pub(super) fn next_is_smp(&self, index: u32) -> bool {
         let device = &self.devices[index as usize];
         let (step, links) = (device.progress.step, LINKS + 2 * device.ports.len() as u32);
@@ -164,8 +162,8 @@ impl Engine {
             }
             let end = LINKS + 2 * (device.ports.end - device.ports.start) + self.config.groups.len() as u32;
             if device.progress.step >= end {
-                // The links of a switch cannot be interpreted without the mask of its port 0. So
-                // this mask is requested in every pass.
+                // A switch's links cannot be interpreted without the mask of its port 0, so that is
+                // requested in every pass.
                 let mask_is_missing = device.kind == NodeKind::Switch && device.links.switch_mask.is_none();
                 device.links.reading &= mask_is_missing && device.progress.passes > 1;
                 (device.progress.passes, device.progress.step) = (device.progress.passes - 1, 0);
@@ -183,9 +181,8 @@ impl Engine {
     fn check(&mut self, index: u32, step: u32) -> Option<(Query, Purpose)> {
         let in_discovery = matches!(self.phase, Phase::Discovery { .. });
         let device = &mut self.devices[index as usize];
-        // If another device answers at the LID, only the identity is queried. After a slot without
-        // any answer, this also holds until the device answers, because another device may now have
-        // the LID.
+        // If another device answers at the LID, only the identity is queried. The same holds after
+        // a silent slot until the device answers: another device may have the LID by now.
         let is_wrong = device.identity.is_wrong();
         let was_silent = device.reachability.was_silent() && !device.reachability.has_answered() && !in_discovery;
         if step != IDENTITY && (is_wrong || was_silent) || self.no_smp_agent && matches!(step, IDENTITY | SWITCH_MASK) {
@@ -212,8 +209,7 @@ impl Engine {
         }
     }
 
-    /// Returns the request for a link check of a port: PortInfo in even steps, PortInfoExtended in
-    /// odd steps.
+    /// Returns the request for PortInfo (even steps) or PortInfoExtended (odd steps) of a port.
     fn link_check(&mut self, index: u32, step: u32) -> Option<(Query, Purpose)> {
         let device = &mut self.devices[index as usize];
         if !device.links.reading {
@@ -238,7 +234,7 @@ impl Engine {
             return None;
         }
         if matches!(self.phase, Phase::Slot { .. }) {
-            // A slot sends only one probe, because unanswered probes must not delay the counters.
+            // One probe per slot: a probe that is not answered must not delay the counters.
             device.progress.passes = 0;
         }
         let first = device.ports.start;

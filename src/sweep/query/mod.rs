@@ -2,8 +2,7 @@
 //!
 //! This module does not use the engine. A [`Client`] sends one request after another, and waits for
 //! each reply. It does not request groups that the device does not have. The masks of the device
-//! decide this, as in a sweep. For each group without a reply, [`QueryResult::missing`] returns the
-//! reason.
+//! decide this, as in a sweep. Each group without a reply has a reason ([`QueryResult::missing`]).
 //!
 //! There are two forms of output: the text of `perfquery` ([`QueryResult::text`]), and the record
 //! of a sweep ([`QueryResult::record`]).
@@ -34,8 +33,7 @@ pub struct PortQuery {
     pub port: PortNum,
     /// Counter groups.
     pub groups: GroupList,
-    /// Whether a record is needed. For a record, the identity and the link of the device are
-    /// queried too.
+    /// Whether a record is needed: then identity and link of the device are queried too.
     pub record: bool,
 }
 
@@ -58,7 +56,7 @@ pub struct Response {
     pub mads: u32,
     /// Sum of the round trips of the answered MADs.
     pub rtt: Duration,
-    /// Shortest of these round trips. `None` if no MAD was answered.
+    /// Shortest of these round trips; `None` without one.
     pub rtt_min: Option<Duration>,
     /// The attribute and its time of receipt.
     pub answer: Result<(Instant, Data), NoAnswer>,
@@ -70,13 +68,13 @@ pub enum NoAnswer {
     /// No reply.
     #[error("no reply")]
     Silent,
-    /// There were replies, but none of them matches the request.
+    /// Only replies that do not match the request.
     #[error("reply does not match the request: {0}")]
     BadReply(BadReply),
     /// The agent refused the request.
     #[error("refused with status {0}")]
     Refused(MadStatus),
-    /// The request was not sent. The value is the errno.
+    /// The request was not sent; with the errno.
     #[error("cannot send the request: {}", std::io::Error::from_raw_os_error(*.0))]
     NotSent(i32),
 }
@@ -121,7 +119,7 @@ pub struct QueryResult {
     counters: Vec<Answer>,
     /// Reasons for missing groups, by position of the group.
     missing: Vec<Option<Missing>>,
-    /// Number of MADs that were sent for counters, counted as in a sweep.
+    /// MADs sent for counters, as in a sweep.
     mads: u32,
     /// Sum of the round trips of these MADs.
     rtt: Duration,
@@ -144,8 +142,7 @@ pub fn run<C: Client>(query: PortQuery, client: &mut C) -> Result<QueryResult, C
     let class_port_info = client.request(&performance(CLASS_PORT_INFO.id, None))?;
     match class_port_info.answer {
         Ok((_, data)) => result.capabilities = Some(Capabilities::parse(&data)),
-        // ClassPortInfo is mandatory. An agent that does not answer it will not answer other
-        // requests.
+        // ClassPortInfo is mandatory: an agent that does not answer it answers no other request.
         Err(reason @ (NoAnswer::Silent | NoAnswer::NotSent(_))) => {
             result.missing.fill(Some(Missing::NoAnswer(reason)));
             result.info = client.request(&subnet(smp::NODE_INFO, PortNum(0)))?.node_info();
@@ -257,8 +254,8 @@ impl QueryResult {
         self.info.is_none() && self.is_pma_silent()
     }
 
-    /// Returns whether the device answered NodeInfo although its performance management agent
-    /// answered nothing.
+    /// Returns whether the device answered NodeInfo, but its performance management agent answered
+    /// nothing.
     pub fn is_agent_silent(&self) -> bool {
         self.info.is_some() && self.is_pma_silent()
     }
@@ -273,8 +270,8 @@ impl QueryResult {
         self.query.groups.iter().zip(&self.missing).filter_map(|(group, missing)| Some((*group, (*missing)?)))
     }
 
-    /// Returns whether the counters of lanes are not shown. Their meaning depends on the error
-    /// correction of the port, which may be unknown.
+    /// Returns whether the counters of lanes are not shown, because the error correction of the
+    /// port, and so their meaning, is unknown.
     pub fn is_fec_unknown(&self) -> bool {
         let place = self.query.groups.iter().position(|group| *group == Group::ExtendedSpeeds);
         let answered = place.is_some_and(|place| self.counters[place].at.is_some());
@@ -297,11 +294,10 @@ impl QueryResult {
         text
     }
 
-    /// Returns the record of the port, with its line feed. Returns `None` if NodeInfo was not
-    /// answered, because a record needs the GUID.
+    /// Returns the record of the port, with its line feed. `None` if NodeInfo was not answered: a
+    /// record needs the GUID.
     ///
-    /// `ts` is the time of the last reply in nanoseconds since 1970. `slot` is the slot at this
-    /// time.
+    /// `ts` is the time of the last reply in nanoseconds since 1970, `slot` the slot of that time.
     pub fn record(&self, ts: u64, slot: u64, sampler: &str) -> Option<Vec<u8>> {
         let (info, kind) = (self.info?, self.kind()?);
         let identity = PortIdentity {
@@ -367,8 +363,7 @@ impl QueryResult {
             at: self.at,
             mad_status: self.failures().filter_map(status_of).last(),
             errno: self.failures().filter_map(errno_of).last(),
-            // The agent of an HCA can answer for several ports. So the GUID may belong to another
-            // port than the queried one.
+            // The agent of an adapter may answer for another port than the port of the GUID.
             verified: self.is_switch() || info.local_port == self.query.port,
             capabilities: self.capabilities,
             rs_fec: self.rs_fec,

@@ -1,10 +1,10 @@
-//! Prints one group of one port in the format of `perfquery`.
+//! Output of one group of one port in the format of `perfquery`.
 //!
 //! The output has a heading, and then one line per field. A line has the name, dots up to a fixed
 //! column, and the value as in the MAD. So data counters are in words of 4 octets.
 //!
 //! `tests/ibsim/query.rs` compares the output with `perfquery` line by line. The only difference is
-//! QP1Dropped. In this field, `perfquery` prints the octets of VL15Dropped.
+//! QP1Dropped: `perfquery` prints VL15Dropped there.
 
 use std::fmt::Write;
 
@@ -20,9 +20,9 @@ const COLUMN: usize = 33;
 pub(super) struct Source {
     pub(super) lid: Lid,
     pub(super) port: PortNum,
-    /// Capabilities of the device. `None` if the device refused ClassPortInfo.
+    /// Capabilities of the device; `None` if ClassPortInfo was refused.
     pub(super) capabilities: Option<Capabilities>,
-    /// Whether the port's FEC is a Reed-Solomon code. `None` if unknown.
+    /// Whether the port's FEC is a Reed-Solomon code; `None` if unknown.
     pub(super) rs_fec: Option<bool>,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn group(group: Group, source: &Source, data: &Data, text: &mut Strin
     }
 }
 
-/// Returns the layout with which the octets of a group are decoded.
+/// Returns the fields by which the octets of a group are decoded.
 fn view(group: Group, source: &Source) -> &'static Attribute {
     let is_rs_fec = source.rs_fec == Some(true) && source.capabilities.is_some_and(|known| known.have(Needs::RsFec));
     group.other_view().filter(|_| is_rs_fec).unwrap_or_else(|| group.attribute())
@@ -63,15 +63,14 @@ fn heading(group: Group, view: &Attribute, source: &Source, text: &mut String) {
     let _ = writeln!(text, "# {what}: Lid {lid} port {port}{masks}");
 }
 
-/// Returns the fields of a layout that are printed, in their order.
+/// Returns the fields of a view that are printed, in their order.
 fn fields(group: Group, view: &'static Attribute, source: &Source) -> Vec<&'static Field> {
-    // OpCode is not printed, because it only repeats the request. In PortSamplesControl it is a
-    // setting of the agent, so it is printed.
+    // OpCode repeats the request, except in PortSamplesControl, where it is a setting of the agent.
     let mut fields: Vec<&Field> = view.fields.iter().filter(|field| group == Group::SmplCtl || field.name != "OpCode").collect();
     let known = source.capabilities.unwrap_or_default();
     match group {
         Group::Extended => {
-            // CounterSelect2 belongs to the error counters. They come after the traffic counters.
+            // The second select belongs to the error counters, which follow the traffic counters.
             let is_of_errors = |field: &&Field| field.needs == Needs::ExtendedErrors || field.name == "CounterSelect2";
             let (errors, traffic): (Vec<&Field>, Vec<&Field>) = fields.into_iter().partition(is_of_errors);
             fields = traffic.into_iter().filter(|field| known.have(field.needs)).collect();
@@ -98,8 +97,8 @@ fn line(field: &Field, index: u8, raw: u64, text: &mut String) {
     };
 }
 
-/// Returns whether a field is printed in hexadecimal. These are masks, selects and codes.
-/// PortSelect is a port number, so it is printed in decimal.
+/// Returns whether a field is printed in hexadecimal: masks, selects and codes, but not PortSelect,
+/// which is a port number.
 fn is_in_hex(field: &Field) -> bool {
     let codes = ["OpCode", "Tick", "Tag"];
     field.name.contains("Mask") || field.name.starts_with("CounterSelect") || codes.contains(&field.name)
@@ -233,7 +232,7 @@ mod tests {
         assert_eq!((rs[0].as_str(), rs.len()), ("# PortExtendedSpeedsCounters with RS-FEC Active counters: Lid 4 port 5", 20));
         assert_eq!(rs[16], "FECCorrectableSymbolCtrLane11:...5");
         assert_eq!(names(&with(None)), ["PortSelect", "CounterSelect", "SyncHeaderErrorCounter", "UnknownBlockCounter"]);
-        // On a device without the layout for RS-FEC, the octets have only one meaning.
+        // A device without the RS-FEC view has only one meaning.
         assert_eq!(printed(Group::ExtendedSpeeds, &source(SWITCH), &octets).len(), 41);
     }
 

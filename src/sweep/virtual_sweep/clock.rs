@@ -11,8 +11,8 @@ use crate::time::Instant;
 
 /// Virtual time, shared by all clones of the clock.
 ///
-/// Waiting takes no time: the clock jumps to the end of the wait. Background jobs run immediately.
-/// Their results are available after the time that [`set_job_time`](Self::set_job_time) sets.
+/// Waiting takes no time: the clock jumps to the end of the wait. Background jobs run immediately,
+/// and end after [`set_job_time`](Self::set_job_time).
 #[derive(Clone, Debug, Default)]
 pub struct VirtualClock(Arc<Shared>);
 
@@ -25,16 +25,16 @@ struct Shared {
     /// Nanoseconds that a job takes.
     job_time: AtomicU64,
     pause: Mutex<Option<Pause>>,
-    /// Number of pauses so far in which replies were lost.
+    /// Pauses so far in which replies were lost.
     lossy_pauses: AtomicU64,
 }
 
-/// A pause of the whole host. During the pause nothing is sent or read, and no timeout is handled.
+/// A pause of the whole host: during it nothing is sent, read or expired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pause {
     /// Start of the pause. It begins when the clock reaches or passes this instant.
     pub from: Instant,
-    /// Length of the pause on the monotonic clock. It is 0 if this clock stands still.
+    /// Length of the pause on the monotonic clock, which may also stand still.
     pub time: Duration,
     /// Whether all replies in transit are lost, as on a host that was suspended.
     pub lossy: bool,
@@ -46,19 +46,19 @@ impl VirtualClock {
         self.0.wall_offset.store(nanos, Ordering::Relaxed);
     }
 
-    /// Sets the time that a later [job](Clock::start), or a later run of a
-    /// [repeated job](Clock::repeat), takes. At first this time is zero.
+    /// Sets the time that a later [job](Clock::start), or run of a [repeated job](Clock::repeat),
+    /// takes; zero at first.
     pub fn set_job_time(&self, time: Duration) {
         self.0.job_time.store(nanos(time), Ordering::Relaxed);
     }
 
-    /// Pauses the host when the clock reaches the start of the pause.
+    /// Pauses the host once the clock reaches the start of the pause.
     pub fn pause(&self, pause: Pause) {
         *self.0.pause.lock().unwrap_or_else(PoisonError::into_inner) = Some(pause);
     }
 
-    /// Moves the clock to this instant. If the host pauses there, moves it to the end of the pause.
-    /// The clock never goes back.
+    /// Moves the clock to this instant, or further if the host pauses there. The clock never goes
+    /// back.
     pub fn advance_to(&self, instant: Instant) {
         let mut now = self.now().max(instant);
         let mut pause = self.0.pause.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,8 +99,8 @@ impl Clock for VirtualClock {
         self.advance_to(self.now() + time);
     }
 
-    /// Jumps to the end of the wait. If the wait has no end, it waits in real time for `wake`, and
-    /// the virtual clock stands still.
+    /// Jumps to the end of the wait. Without an end it waits in real time for `wake`, and the
+    /// virtual clock stands still.
     fn wait(&self, wake: &Wake, seen: u64, until: Option<Instant>) {
         match until {
             Some(until) if wake.count() == seen => self.advance_to(until),

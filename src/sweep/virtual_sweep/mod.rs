@@ -28,7 +28,7 @@ pub use transport::VirtualTransport;
 /// Longest time of the discovery.
 const DISCOVERY: Duration = Duration::from_secs(10);
 
-/// An engine with a transport in virtual time. The default transport is the simulated fabric.
+/// An engine with a transport in virtual time; by default the simulated fabric.
 #[derive(Debug)]
 pub struct VirtualSweep<T = VirtualTransport> {
     /// The engine. Its samples are those of the last slot.
@@ -37,7 +37,7 @@ pub struct VirtualSweep<T = VirtualTransport> {
     clock: VirtualClock,
 }
 
-/// Returns a plan in which one sampler has all linked ports of a fabric.
+/// Returns a plan for all linked ports of a fabric, for one sampler.
 pub fn all_linked_ports(fabric: &Fabric) -> Vec<DevicePlan> {
     let addressed = fabric.devices().iter().filter(|device| device.lid.is_unicast() && device.linked_ports() > 0);
     addressed
@@ -64,14 +64,14 @@ impl VirtualSweep {
         self.transport.local()
     }
 
-    /// Returns the faults of replies. The caller can change them between slots.
+    /// Returns the faults of replies, which can be changed between slots.
     pub fn faults_mut(&mut self) -> &mut Faults {
         self.transport.faults_mut()
     }
 }
 
 impl<T: Transport> VirtualSweep<T> {
-    /// Returns a sampler with this transport. The transport must move this clock in
+    /// Returns a sampler with its own transport, which must move this clock in
     /// [`recv`](Transport::recv).
     pub fn with_transport(transport: T, clock: VirtualClock, plan: &[DevicePlan], config: Config, seed: u64) -> Self {
         Self { engine: Engine::new(plan, config, seed), transport, clock }
@@ -87,7 +87,7 @@ impl<T: Transport> VirtualSweep<T> {
         &self.clock
     }
 
-    /// Pauses the host when the clock reaches the start of the pause.
+    /// Pauses the host once the clock reaches the start of the pause.
     pub fn pause(&mut self, pause: Pause) {
         self.clock.pause(pause);
     }
@@ -112,7 +112,7 @@ impl<T: Transport> VirtualSweep<T> {
         events
     }
 
-    /// Runs a slot that started at `start`, and returns the events. `start` may be in the past.
+    /// Runs a slot that started at an instant that may have passed, and returns the events.
     pub fn slot_since(&mut self, start: Instant, interval: Duration) -> Vec<Event> {
         let mut events = Vec::new();
         self.run_slot(start, interval, |event| events.push(event));

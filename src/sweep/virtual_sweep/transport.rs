@@ -18,18 +18,18 @@ pub struct VirtualTransport {
     fabric: Arc<Mutex<SimFabric>>,
     client: Faulty,
     clock: VirtualClock,
-    /// Number of pauses whose lost replies have already been dropped.
+    /// Number of pauses whose losses were applied.
     lossy_pauses: u64,
 }
 
 impl VirtualTransport {
-    /// Returns a sender without faults. The seed determines which replies have faults.
+    /// Returns a sender without faults. The seed determines the replies that faults affect.
     pub fn new(fabric: Arc<Mutex<SimFabric>>, clock: VirtualClock, seed: u64) -> Self {
         let client = Faulty::new(Client::new(Arc::clone(&fabric)), seed);
         Self { fabric, client, lossy_pauses: clock.lossy_pauses(), clock }
     }
 
-    /// Returns the faults of replies. The caller can change them at any time.
+    /// Returns the faults of replies, which can be changed at any time.
     pub fn faults_mut(&mut self) -> &mut Faults {
         &mut self.client.faults
     }

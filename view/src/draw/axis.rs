@@ -18,7 +18,7 @@ pub fn marks(low: f64, high: f64, most: usize) -> Vec<f64> {
     (0..=most).map(|mark| (first + mark as f64) * step).take_while(|mark| *mark <= high + step * 1e-9).collect()
 }
 
-/// Formats a number with few digits. Large numbers get an SI prefix.
+/// Formats a number with few digits; large numbers get an SI prefix.
 pub fn number(value: f64) -> String {
     let size = value.abs();
     let (scaled, prefix) = match size {
@@ -96,7 +96,7 @@ pub fn colours(range: &ColorRange, unit: Unit) -> String {
     match range.origin {
         Origin::Full if unit == Unit::ShareOfTime => format!("colours: 0 to all of the time ({high})"),
         Origin::Full => format!("colours: 0 to a full link ({high})"),
-        Origin::Largest if range.is_log => format!("colours: logarithmic from {low} to {high}; 0 has its own colour"),
+        Origin::Largest if range.is_log => format!("colours: logarithmic, from {low} to {high}; 0 apart"),
         Origin::Largest => format!("colours: 0 to the largest value ({high})"),
         Origin::MeanDeviation => format!("colours: 0 to mean + mean absolute deviation ({high}); larger values look alike"),
         Origin::Percentile(percent) => format!("colours: 0 to percentile {percent} ({high}); larger values look alike"),
@@ -226,7 +226,7 @@ mod tests {
         let marks = |range, unit, most| color_marks(&range, unit, most).into_iter().map(|(_, text)| text).collect::<Vec<_>>();
         assert_eq!(marks(link, Unit::ShareOfLink, 5), ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]);
         let errors = range(0.05, 3000.0, true, Origin::Largest);
-        assert_eq!(colours(&errors, Unit::PerSecond), "colours: logarithmic from 0.05/s to 3000/s; 0 has its own colour");
+        assert_eq!(colours(&errors, Unit::PerSecond), "colours: logarithmic, from 0.05/s to 3000/s; 0 apart");
         assert_eq!(marks(errors, Unit::PerSecond, 9), ["0/s", "0.1/s", "1/s", "10/s", "100/s", "1000/s"]);
         assert_eq!(marks(range(2.0, 5.0, true, Origin::Largest), Unit::PerSecond, 9), ["0/s", "2/s", "5/s"]);
     }

@@ -12,7 +12,7 @@ pub(super) const SMALL: u32 = 12;
 pub(super) const GREY: RGBColor = RGBColor(90, 90, 90);
 const FAINT: RGBColor = RGBColor(225, 225, 225);
 
-/// Dashes and gaps in pixels. An empty pattern means a solid line.
+/// Dashes and gaps in pixels; an empty pattern is a solid line.
 const DASHES: [&[f64]; 4] = [&[], &[9.0, 4.0], &[2.0, 3.0], &[9.0, 3.0, 2.0, 3.0]];
 
 /// Largest number of styles: all combinations of colour and dash that [`Style::nth`] returns.
@@ -90,7 +90,7 @@ pub(super) struct Frame {
     pub(super) size: (i32, i32),
     /// Values at the left and right end.
     pub(super) x: (f64, f64),
-    /// Value at the upper end. The lower end is 0.
+    /// Value at the upper end; the lower end is 0.
     pub(super) top: f64,
 }
 

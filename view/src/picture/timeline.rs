@@ -36,7 +36,7 @@ const NO_RECORD: RGBColor = RGBColor(205, 205, 205);
 pub(super) struct Series {
     pub(super) name: String,
     pub(super) color: palette::Rgb,
-    /// Value of each step. `None` without records.
+    /// Value of each step; `None` without records.
     pub(super) values: Vec<Option<f64>>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Series {
 pub(super) struct Panel {
     pub(super) title: String,
     pub(super) unit: Unit,
-    /// Value at the upper end. `None` for a round number above the largest value.
+    /// Value at the upper end; `None` for a round number above the largest value.
     pub(super) most: Option<f64>,
     /// Series that are stacked on each other. The first one is at the bottom.
     pub(super) stacked: Vec<Series>,

@@ -42,8 +42,7 @@ pub fn report(errors: &Errors<'_>, when: &str, zone: &Zone) -> String {
     text
 }
 
-/// Returns one line with the names of the devices that do not answer, or `None` if all devices
-/// answer.
+/// Names the devices that do not answer in one line; `None` if all answer.
 pub(crate) fn unreachable(devices: &[FaultyDevice]) -> Option<String> {
     let dead: Vec<&FaultyDevice> = devices.iter().filter(|device| device.fault == DeviceFault::Unreachable).collect();
     if dead.is_empty() {

@@ -49,7 +49,7 @@ fn write_tree(text: &mut String, found: &Trees, number: usize, tree: &Tree, row:
         RootCause::Full => "cause: more traffic than the link carries",
         RootCause::SlowHost => "cause: the host takes its packets too slowly",
         RootCause::Unclear => {
-            "cause unknown: no recorded port of the next switch is full or waits (short bursts, or ports that are not sampled or do not answer)"
+            "cause unknown: no recorded port of the next switch is full or waits (short bursts, or ports that are not sampled)"
         }
     };
     let (link, used, blocked) = (Printable(&row.link), percent(Some(row.xmit_utilization)), percent(Some(row.blocked)));
@@ -124,9 +124,8 @@ mod tests {
         [port(slot, (one.0, one.1), one.2, other, &rest(out)), port(slot, (other.0, other.1), other.2, (one.0, one.1, one.2), &rest(back))]
     }
 
-    /// Returns the records of a small fabric. A leaf switch has two hosts. A core switch is linked
-    /// to the leaf switch, a server and a third host. In slots 1 and 2 the server gets more traffic
-    /// than its link carries.
+    /// Returns records of two hosts on a leaf switch, and of a core switch with the leaf switch, a
+    /// server and a host. In slots 1 and 2 the server gets more traffic than its link carries.
     fn incast() -> Vec<String> {
         let idle = (0.0, 0.0);
         let mut lines = Vec::new();

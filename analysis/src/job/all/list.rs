@@ -9,7 +9,7 @@ use crate::error::AnalysisError;
 use crate::hosts::Hosts;
 use crate::job::slurm::SlurmJob;
 
-/// Index of a job. `None` for traffic without a job.
+/// Index of a job; `None` for traffic without a job.
 pub(super) type Owner = Option<u32>;
 
 /// The jobs of a time range with their hosts.

@@ -23,7 +23,7 @@ pub struct JobsTraffic {
     /// Jobs with records. The job that injected most comes first. The last entry is the traffic
     /// without a job.
     pub jobs: Vec<JobTotal>,
-    /// Data rate that all hosts injected, in Gb/s. `None` for a bin without records.
+    /// Data rate that all hosts injected, in Gb/s; `None` for a bin without records.
     pub total: Vec<Option<f64>>,
     /// Data rates from the switch ports into the selected nodes, in Gb/s. The largest comes first.
     pub into: Vec<PortRate>,
@@ -32,11 +32,11 @@ pub struct JobsTraffic {
 /// Traffic of one job while it ran.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct JobTotal {
-    /// Job ID. Null for the traffic without a job.
+    /// Job ID; null for the traffic without a job.
     pub job: Option<String>,
-    /// Start of the job in nanoseconds since 1970. Null for the traffic without a job.
+    /// Start of the job in nanoseconds since 1970; null for the traffic without a job.
     pub start_ns: Option<u64>,
-    /// End of the job in nanoseconds since 1970. Null while it runs.
+    /// End of the job in nanoseconds since 1970; null while it runs.
     pub end_ns: Option<u64>,
     /// Octets that all nodes sent.
     pub injected_bytes: f64,
@@ -44,7 +44,7 @@ pub struct JobTotal {
     pub ejected_bytes: f64,
     /// Time for which the ports of all nodes were blocked, summed over the ports, in seconds.
     pub blocked_seconds: f64,
-    /// Blocked time per octet that was sent, in nanoseconds. Null without traffic.
+    /// Blocked time per octet that was sent, in nanoseconds; null without traffic.
     pub blocked_ns_per_byte: Option<f64>,
     /// Differences between the octets that the nodes sent.
     pub imbalance: Imbalance,
@@ -52,7 +52,7 @@ pub struct JobTotal {
     pub nodes: Vec<NodeTotal>,
     /// Names of hosts without records.
     pub missing: Vec<String>,
-    /// Data rate that all nodes sent in each bin, in Gb/s. Null for a bin without records.
+    /// Data rate that all nodes sent in each bin, in Gb/s; null for a bin without records.
     pub injected_gbps: Vec<Option<f64>>,
 }
 
@@ -96,7 +96,7 @@ pub struct NodeTotal {
 pub struct PortRate {
     /// The port and the host behind it.
     pub port: String,
-    /// Data rate in each bin, in Gb/s. Null for a bin without records.
+    /// Data rate in each bin, in Gb/s; null for a bin without records.
     pub gbps: Vec<Option<f64>>,
 }
 

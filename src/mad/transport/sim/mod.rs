@@ -1,7 +1,7 @@
 //! A simulated fabric. It is built from a net file.
 //!
-//! The simulator answers whole MADs. So a sweep encodes requests and decodes replies as on a real
-//! fabric. The simulator has these parts:
+//! The simulator answers whole MADs. So a sweep of the simulated fabric encodes requests and
+//! decodes replies, as on a real fabric. The simulator has these parts:
 //!
 //! - A device answers its requests one after another. One request takes about 50 us on a switch and
 //!   about 25 us on an HCA, with a random variation.
@@ -328,8 +328,7 @@ impl SimFabric {
     }
 }
 
-/// Returns the number of symbol errors of a port. One port in 97 has an error every 1 to 8 seconds.
-/// All other ports have none.
+/// Returns the symbol errors of a port: 0, or for one port in 97 an event every 1 to 8 seconds.
 fn symbol_errors(guid: u64, port: PortNum, at: Instant) -> u64 {
     let hash = (guid << 8 | u64::from(port.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     if hash.is_multiple_of(97) { at.as_nanos() / (1_000_000_000 + hash % 7_000_000_000) } else { 0 }

@@ -39,8 +39,8 @@ pub(super) const DEFAULT_GBPS: f64 = 100.0;
 #[derive(Debug, Default)]
 pub struct Traffic {
     flows: Vec<Flow>,
-    /// For each (device, port), the indices of the flows that leave by this port. Each flow also
-    /// has the share of its active time in which it waits at this port, in millionths.
+    /// The flows that leave by each (device, port), as indices. Each flow also has the share of its
+    /// active time in which it waits at this port, in millionths.
     egress: BTreeMap<(DeviceId, PortNum), Vec<(u32, u64)>>,
     /// The instant at which all traffic ends. `None` for never.
     end: Option<Instant>,
@@ -169,7 +169,7 @@ impl Traffic {
     }
 }
 
-/// A step of a path: the device, and the port by which a packet leaves it.
+/// The device and port by which a packet leaves a device on its path.
 type Hop = (DeviceId, PortNum);
 
 /// An incast: several senders with one destination.
@@ -451,8 +451,7 @@ mod tests {
     fn flow_limited_elsewhere_leaves_its_share_to_others() {
         let flow = |rate| Flow { octets_per_second: rate, period_ns: 2, on_ns: 1, phase_ns: 0 };
         let hop = |port| (DeviceId(0), PortNum(port));
-        // Link 1 has the capacity 90 and carries all three flows. Link 2 has the capacity 10 and
-        // carries only the first flow.
+        // Link 1 carries 90 and all three flows; link 2 carries 10 and the first.
         let paths = [vec![hop(1), hop(2)], vec![hop(1)], vec![hop(1)]];
         let link = |capacity, flows| Link { capacity, flows, ..Link::default() };
         let links = BTreeMap::from([(hop(1), link(90.0, vec![0, 1, 2])), (hop(2), link(10.0, vec![0]))]);

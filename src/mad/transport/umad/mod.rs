@@ -37,9 +37,9 @@
 //! # Threads
 //!
 //! libibumad has two global variables and no lock. `umad_init` writes `abi_version`.
-//! `umad_open_port` reads it and writes `new_user_mad_api`. The value is 1 if the record's header
-//! has a P_Key index, and otherwise 0. `umad_size`, `umad_set_pkey`, `umad_send` and `umad_recv`
-//! read `new_user_mad_api`.
+//! `umad_open_port` reads it and writes `new_user_mad_api`: 1 if the record's header has a
+//! P_Key index, else 0. `umad_size`, `umad_set_pkey`, `umad_send` and `umad_recv` read
+//! `new_user_mad_api`.
 //!
 //! - `LIBRARY`, a lock of this process, serializes all callers of `umad_init` and `umad_open_port`.
 //! - The first `umad_open_port` returns before any transport exists. A transport moves to its
@@ -48,17 +48,16 @@
 //!   lock. It stores the value that is already there: the value depends on the running kernel
 //!   alone, and [`UmadTransport::open`] refuses a kernel without the P_Key index. The variable is
 //!   an aligned 32-bit word with a single store in a separately compiled library, so a reader
-//!   always sees this value. No lock is taken for every MAD, because it would stop all other HCA
-//!   ports while one port is opened.
+//!   always sees this value. A lock on the path of every MAD would instead stop all other HCA ports
+//!   while one port is opened.
 //! - One transport belongs to one thread at a time: `send` and `recv` take `&mut self`.
 //!
 //! # ibsim
 //!
 //! ibsim replaces the kernel by a preloaded library, which intercepts `open`, `read`, `write`,
-//! `close`, `ioctl`, `poll`, `opendir` and `scandir` of the C library. So this module reads sysfs
-//! with libibumad or with the C library's `open`, but not with the standard library, which calls
-//! `open64`. The device of ibsim is no descriptor of the kernel, so `ppoll` cannot wait for it: see
-//! `Waiting`.
+//! `close`, `ioctl`, `poll`, `opendir` and `scandir` of the C library. This module therefore reads
+//! sysfs with libibumad or with the C library's `open`; the standard library calls `open64`. The
+//! device of ibsim is no descriptor of the kernel, so `ppoll` cannot wait for it: see `Waiting`.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
@@ -111,8 +110,7 @@ const _: () = assert!(size_of::<sys::ib_user_mad>() == 64 && size_of::<Record>()
 pub struct UmadTransport {
     port: OpenPort,
     hca: HcaPort,
-    /// Agent numbers in the order of [`CLASSES`]. A number is negative if the kernel refused the
-    /// agent.
+    /// Agent numbers in the order of [`CLASSES`]; negative if the kernel refused the agent.
     agents: [c_int; CLASSES.len()],
     fd: RawFd,
     waiting: Waiting,
@@ -152,7 +150,7 @@ impl Waiting {
         if flags < 0 { Self::Milliseconds } else { Self::Precise }
     }
 
-    /// Waits until `fds` has an event or `wait` is over. Returns the number of descriptors with
+    /// Waits until `fds` has an event or `wait` is over; returns the number of descriptors with
     /// events.
     #[expect(unsafe_code, reason = "poll(2)")]
     fn wait(self, fds: &mut [libc::pollfd; 1], wait: Duration) -> c_int {
@@ -187,11 +185,10 @@ impl UmadTransport {
         let (id, header) = {
             let _library = lock_library();
             // SAFETY: the name ends with a zero and outlives the call. The lock excludes other
-            // writers of the library's globals. Readers see an unchanged value (section on
-            // threads).
+            // writers of the library's globals; readers see an unchanged value (section on threads).
             let id = unsafe { sys::umad_open_port(name.as_ptr(), c_int::from(hca.port.0)) };
             if id < 0 {
-                // The library returns EIO for every failure of open(2). errno has the cause.
+                // The library returns EIO for every failure of open(2); errno has the cause.
                 return Err(UmadError::open(hca, io::Error::last_os_error()));
             }
             // SAFETY: takes no argument and reads a global that the lock keeps unchanged.
@@ -312,10 +309,9 @@ fn empty_header() -> sys::ib_user_mad {
 
 /// Ends the process at once: no exit handlers run, no destructors run, no buffer is flushed.
 ///
-/// Call it only at a stop that exceeded its time limit. With ibsim's preloaded library, a normal
-/// exit can block for ever. The exit handler of this library waits for a reply of the simulator,
-/// and for a lock that a thread inside `write` holds. With a real kernel, `std::process::exit` is
-/// sufficient.
+/// Call it only at a stop that exceeded its time limit. With ibsim's preloaded library a normal exit
+/// can block for ever: its exit handler waits for a reply of the simulator, and for a lock that a
+/// thread inside `write` holds. With a real kernel, `std::process::exit` is sufficient.
 #[expect(unsafe_code, reason = "_exit(2)")]
 pub fn end_process(code: i32) -> ! {
     // SAFETY: takes a number and does not return, so no state of this process is used afterwards.

@@ -31,11 +31,11 @@ pub struct HcaPort {
     pub sm_sl: u8,
     /// GID at index 0.
     pub gid: Gid,
-    /// Port state as in PortInfo. 4 means active.
+    /// Port state as in PortInfo; 4 is active.
     pub state: u32,
     /// Link layer: `InfiniBand` or `Ethernet`.
     pub link_layer: String,
-    /// P_Key table. Unused entries are 0.
+    /// P_Key table; unused entries are 0.
     pub pkeys: Vec<u16>,
 }
 
@@ -167,7 +167,7 @@ impl HcaPort {
     }
 
     fn is_infiniband(&self) -> bool {
-        // If the kernel has no file `link_layer`, libibumad returns "IB".
+        // Without the kernel's file `link_layer` libibumad writes "IB".
         ["InfiniBand", "IB"].contains(&self.link_layer.as_str())
     }
 
@@ -226,13 +226,12 @@ pub fn find(wanted: &HcaName) -> Result<HcaPort, UmadError> {
     choose(list()?, wanted)
 }
 
-/// Finds a port again after its HCA has disappeared. Usually it is the port with the same GUID. It
-/// may have another name now. The HCA may also have been replaced. So if no port has this GUID, a
-/// port with the old name is accepted. It is not accepted if its GUID is in `others`, because then
-/// it is another port that this host had before.
+/// Finds a port again after its HCA has disappeared: the port with the same GUID, which may have
+/// another name now. A port without that GUID is accepted under the old name, unless it belongs to
+/// `others`: the HCA may have been replaced, but never by another one that this host had before.
 ///
 /// # Errors
-/// Returns an error if the port does not exist or is not active.
+/// If the port is not there, or is not active.
 pub fn find_again(before: &HcaPort, others: &[Guid]) -> Result<HcaPort, UmadError> {
     choose_again(list()?, before, others)
 }
@@ -242,7 +241,7 @@ fn choose_again(ports: Vec<HcaPort>, before: &HcaPort, others: &[Guid]) -> Resul
     choose(ports, &name)
 }
 
-/// Returns the port that [`find_again`] finds, even if it is not active.
+/// Returns the port that [`find_again`] finds, whatever its state is.
 fn same_port<'a>(ports: &'a [HcaPort], before: &HcaPort, others: &[Guid]) -> Option<&'a HcaPort> {
     let of_guid = ports.iter().find(|port| port.gid.guid == before.gid.guid);
     let of_name = || ports.iter().find(|port| port.name() == before.name() && !others.contains(&port.gid.guid));

@@ -1,8 +1,7 @@
 //! Reports when a umad device appears or when its permissions change.
 //!
-//! The watch uses inotify on the folder of the devices. It does not use the kernel's announcements
-//! over netlink (uevents), because they do not reach containers, and because the service unit
-//! allows no netlink socket.
+//! The watch uses inotify on the folder of the devices. The kernel's announcements over netlink
+//! (uevents) reach no container, and the service unit allows no netlink socket.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -24,23 +23,23 @@ const DEVICES: &str = "/dev";
 /// may remove it with the last one.
 const INFINIBAND: &str = "infiniband";
 
-/// Longest time until the thread of a watch notices that the watch was dropped.
+/// Time after which the thread of a watch notices that the watch was dropped.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
 
 /// A watch of the umad devices. Dropping it ends the watch.
 #[derive(Debug)]
 pub struct DeviceWatch {
-    /// The thread of the watch ends when this value is dropped.
+    /// The thread of the watch ends when this is gone.
     _alive: Arc<()>,
 }
 
 impl DeviceWatch {
-    /// Calls `changed` whenever a umad device appears, or its owner or mode changes. udev sets
-    /// owner and mode after the kernel has created the device. `changed` runs on a separate thread.
+    /// Calls `changed` whenever a umad device appears, or its owner or mode changes. udev sets both
+    /// after the kernel has created the device. `changed` runs on a thread of its own.
     ///
     /// # Errors
-    /// Returns an error if inotify is not available, if the folder of the devices cannot be read,
-    /// or if no thread can be started.
+    /// If inotify is not available, the folder of the devices cannot be read, or no thread can be
+    /// started.
     pub fn start(changed: impl Fn() + Send + 'static) -> io::Result<Self> {
         Self::start_in(Path::new(DEVICES), changed)
     }
@@ -72,8 +71,7 @@ impl Folders {
     /// Watches the folder of the umad devices if it exists. A repeated call changes nothing.
     fn watch_devices(&self) {
         let flags = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ATTRIB | WatchFlags::ONLYDIR;
-        // If the folder does not exist, there is no device. The creation of the folder is an event
-        // of the root folder.
+        // Without the folder there is no device. Its creation is an event of the root folder.
         let _ = inotify::add_watch(&self.inotify, self.root.join(INFINIBAND), flags);
     }
 
@@ -102,7 +100,7 @@ impl Folders {
         let mut found = false;
         loop {
             match reader.next() {
-                // After an overflow, events are missing, so a device may have changed.
+                // After an overflow, events are missing.
                 Ok(event) if event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW) => found = true,
                 Ok(event) => {
                     let name = event.file_name().map(|name| name.to_bytes()).unwrap_or_default();
@@ -129,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// Time within which an event must come. After this time a test fails.
+    /// Time in which an event must come; a test fails after it.
     const LONG: Duration = Duration::from_secs(20);
 
     fn watch(root: &Path) -> (DeviceWatch, Receiver<()>) {

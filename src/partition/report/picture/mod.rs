@@ -66,7 +66,7 @@ pub struct DrawnSwitch {
 }
 
 impl Picture {
-    /// Returns the picture of a plan. `source` has the names of the net files.
+    /// Returns the picture of a plan; `source` names the net files.
     pub fn of(fabric: &Fabric, plan: &Plan, source: &str) -> Self {
         let graph = Graph::new(fabric);
         let tiers = graph.tiers(fabric);
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn fills_are_light_enough_for_black_text() {
-        // The contrast with black must be at least 7, the highest grade of WCAG 2.1.
+        // Contrast with black of at least 7, WCAG 2.1's highest grade.
         let part = |part: u8| {
             let share = f64::from(part) / 255.0;
             if share <= 0.03928 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }

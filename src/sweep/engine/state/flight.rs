@@ -1,15 +1,15 @@
 //! MADs in flight to one device.
 
-/// MADs in flight to one device. At most one of them holds a place in the window.
+/// MADs in flight to one device: at most one holds a place in the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::sweep::engine) struct Flight {
     turn: Turn,
-    /// Number of MADs in a row without a reply.
+    /// MADs in a row without a reply.
     silent: u8,
-    /// Number of expired MADs whose grace period has not ended.
+    /// Expired MADs whose grace period has not ended.
     in_grace: u16,
-    /// Number of MADs of `in_grace` that will not be answered. They are lost because a later MAD
-    /// was answered in time, and an agent answers in order.
+    /// MADs of `in_grace` that will not be answered: a later MAD was answered in time, and an agent
+    /// answers in order.
     lost: u16,
 }
 
@@ -21,7 +21,7 @@ enum Turn {
     Free,
     /// A MAD holds a place in the window.
     Outstanding,
-    /// The device is silent. No MAD is sent until it answers, or until a grace period ends.
+    /// The device is silent: no MAD is sent until it answers, or until a grace period ends.
     Suspended,
 }
 
@@ -32,7 +32,7 @@ pub(in crate::sweep::engine) enum AfterGrace {
     Unchanged,
     /// The device may be queried again.
     Resumed,
-    /// The device did not answer its last MADs. It gets no more requests in this slot.
+    /// The device left its last MADs unanswered: it gets no more requests in this slot.
     GivenUp,
 }
 
@@ -47,7 +47,7 @@ impl Flight {
         self.turn == Turn::Suspended
     }
 
-    /// Returns whether no reply can come any more.
+    /// Returns whether no MAD may still be answered.
     pub(in crate::sweep::engine) fn is_over(self) -> bool {
         self.turn != Turn::Outstanding && self.in_grace == 0
     }
@@ -69,7 +69,7 @@ impl Flight {
     }
 
     /// Records that a MAD was answered, in time or after it had expired. Returns whether the device
-    /// may now be queried at once.
+    /// may be queried at once because of this reply.
     pub(in crate::sweep::engine) fn answer(&mut self, expired: bool) -> bool {
         self.silent = 0;
         self.in_grace -= u16::from(expired);
@@ -102,14 +102,14 @@ impl Flight {
     }
 
     /// Records that a MAD was not sent, or was lost with the transport. Returns whether the device
-    /// may now be queried at once.
+    /// may be queried at once because of this.
     pub(in crate::sweep::engine) fn fail(&mut self, expired: bool) -> bool {
         self.in_grace -= u16::from(expired);
         self.lost = self.lost.min(self.in_grace);
         self.free_turn(expired)
     }
 
-    /// Sets the number of MADs without a reply to 0, because they are not the fault of the device.
+    /// Stops counting MADs without a reply against the device.
     pub(in crate::sweep::engine) fn ignore_losses(&mut self) {
         self.silent = 0;
     }
@@ -124,8 +124,8 @@ impl Flight {
         self.is_free()
     }
 
-    /// Permits the next MAD after a MAD has ended. Does nothing if the ended MAD had expired and
-    /// another one is now in flight.
+    /// Allows the next MAD after the end of a MAD, unless that MAD had expired and another one is
+    /// outstanding.
     fn free_turn(&mut self, expired: bool) -> bool {
         let free = !expired || self.turn == Turn::Suspended;
         if free {

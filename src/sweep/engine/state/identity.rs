@@ -5,7 +5,7 @@ use crate::sweep::engine::Key;
 use crate::time::Instant;
 use crate::types::Guid;
 
-/// Number of failed NodeInfo queries after which the identity counts as not verifiable.
+/// Failed NodeInfo queries after which the identity counts as not verifiable.
 const MAX_FAILED: u8 = 3;
 
 /// Verification of the GUID that answers at the device's LID.
@@ -15,26 +15,25 @@ pub(in crate::sweep::engine) struct IdentityCheck {
     pub(in crate::sweep::engine) expected: Guid,
     pub(in crate::sweep::engine) identity: Identity,
     check: Check,
-    /// Number of NodeInfo queries that failed since the last reply.
+    /// NodeInfo queries that failed since the last reply.
     failed: u8,
 }
 
 /// Result of the verification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::sweep::engine) enum Identity {
-    /// The device was never verified, or was not verified again after it was silent. The value is
-    /// its last NodeInfo.
+    /// Not verified, or not since the device was silent; with the last NodeInfo of the device.
     Unverified(Option<NodeInfo>),
-    /// The planned device answers. The value is its NodeInfo.
+    /// The planned device answers; with its NodeInfo.
     Verified(NodeInfo),
     /// Another device answers at the LID.
     Wrong {
         /// Port GUID of the other device.
         found: Guid,
-        /// Whether later NodeInfo queries were not answered. Then a third device may be at the LID.
+        /// Whether NodeInfo has not been answered since: a third device may be at the LID by now.
         unanswered: bool,
     },
-    /// The path record has another LID, and the device was not yet verified at the new LID.
+    /// The path record has another LID; the device was not verified there yet.
     Moved,
 }
 
@@ -52,7 +51,7 @@ enum Check {
 pub(in crate::sweep::engine) enum NodeInfoFailure {
     /// The query is sent again.
     Retry,
-    /// The identity cannot be verified at this time.
+    /// The identity cannot be verified for now.
     NotVerifiable,
 }
 
@@ -61,7 +60,7 @@ impl IdentityCheck {
         Self { expected, identity: Identity::Unverified(None), check: Check::Due(Instant::ZERO), failed: 0 }
     }
 
-    /// Discards everything learned, because another device may answer now.
+    /// Discards everything learned: another device may answer now.
     pub(super) fn discard_learned(&mut self) {
         self.failed = 0;
         self.verify();
@@ -96,7 +95,7 @@ impl IdentityCheck {
         }
     }
 
-    /// Marks the device as not verified, but keeps its NodeInfo.
+    /// Withdraws the verification and keeps the NodeInfo.
     pub(in crate::sweep::engine) fn withdraw(&mut self) {
         if let Identity::Verified(info) = self.identity {
             self.identity = Identity::Unverified(Some(info));
@@ -182,7 +181,7 @@ impl LinkReads {
     }
 }
 
-/// Keys that the device requires, as far as they were reported.
+/// Keys that were reported as required.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::sweep::engine) struct KeyEvents {
     m: bool,

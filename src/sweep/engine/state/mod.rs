@@ -51,9 +51,8 @@ pub(super) struct Device {
     pub(super) kind: NodeKind,
     /// Indices of its ports among the ports of all devices.
     pub(super) ports: Range<u32>,
-    /// Number of times that everything learned from the device was discarded. This number is the
-    /// *generation* of the device. A request of an earlier generation may have reached another
-    /// device.
+    /// Number of times that everything learned from the device was discarded. A request of an
+    /// earlier generation may have reached another device.
     pub(super) generation: u32,
     pub(super) groups: Groups,
     pub(super) identity: IdentityCheck,
@@ -63,7 +62,7 @@ pub(super) struct Device {
     pub(super) reachability: Reachability,
     pub(super) progress: Progress,
     pub(super) service: ServiceTimes,
-    /// Keys that the device requires, as far as they were reported.
+    /// Keys that were reported as required.
     pub(super) keys: KeyEvents,
 }
 
@@ -88,8 +87,8 @@ impl Device {
     /// Prepares the device for a new slot or discovery.
     pub(super) fn restart(&mut self, groups: &GroupList, cadence: &Cadence, slot: u64) {
         if self.reachability.restart() {
-            // The device was unreachable. In this time it may have been replaced, or may have got
-            // another firmware.
+            // After being unreachable, the device may have been replaced, or may run another
+            // firmware.
             self.discard_learned();
         }
         self.flight = Flight::default();
@@ -110,7 +109,7 @@ impl Device {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// Returns the index of the port that is queried now or next, or `None` after the last one.
+    /// Returns the index of the port that is queried now or next; `None` after the last one.
     pub(super) fn current_port(&self) -> Option<u32> {
         self.progress.current().map(|offset| self.ports.start + offset)
     }
@@ -124,7 +123,7 @@ impl Device {
 /// Service times of a device: measured round trips of its performance management agent.
 #[derive(Clone, Debug)]
 pub(super) struct ServiceTimes {
-    /// Moving average. `None` if the agent never answered.
+    /// Moving average; `None` if the agent never answered.
     average: Option<Duration>,
     /// Round trips in nanoseconds since the last reset.
     pub(super) round_trips: Histogram<u64>,
@@ -142,8 +141,7 @@ impl ServiceTimes {
     /// Adds a round trip.
     pub(super) fn add(&mut self, rtt: Duration) {
         self.round_trips.saturating_record(u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX));
-        // The weight of a new value is small, so one delayed reply changes the average only
-        // slightly.
+        // The weight is small, so that one delayed reply changes the average little.
         self.average = Some(self.average.map_or(rtt, |average| (average * 7 + rtt) / 8));
     }
 
@@ -161,7 +159,7 @@ pub(super) struct PortState {
     pub(super) num: PortNum,
     /// Last PortInfo of the port.
     pub(super) link: Option<PortInfo>,
-    /// Whether the error correction is a Reed-Solomon code. `None` if unknown.
+    /// Whether the error correction is a Reed-Solomon code; `None` if unknown.
     pub(super) rs_fec: Option<bool>,
     pub(super) slot: PortProgress,
 }
@@ -175,7 +173,7 @@ impl PortState {
 /// Progress of a port in a slot.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PortProgress {
-    /// Final status. `None` until the port is settled.
+    /// Final status; `None` until the port is settled.
     pub(super) status: Option<Status>,
     /// Sum of the round trips.
     pub(super) rtt: Duration,
@@ -189,7 +187,7 @@ pub(super) struct PortProgress {
     pub(super) mad_status: Option<MadStatus>,
     /// Whether PortInfo of the port was requested in this slot.
     pub(super) link_read: bool,
-    /// Number of requests that may still be answered.
+    /// Requests that may still be answered.
     pub(super) open: u8,
     /// Whether no more requests will be sent for this port.
     pub(super) all_sent: bool,
@@ -197,7 +195,7 @@ pub(super) struct PortProgress {
     pub(super) cut_short: bool,
     /// Whether a reply came after the timeout.
     pub(super) late: bool,
-    /// Whether a request was given up: its grace period ended without a reply.
+    /// Whether a request was given up.
     pub(super) lost: bool,
     /// Whether a reply did not match its request.
     pub(super) bad_reply: bool,
@@ -225,8 +223,7 @@ impl SendError {
 }
 
 impl PortProgress {
-    /// Returns the status of a port, or `None` if requests are still to be sent or may still be
-    /// answered.
+    /// Returns the status of a port whose requests are all sent, and answered or given up.
     pub(super) fn result(&self) -> Option<Status> {
         if !self.all_sent || self.open > 0 {
             return None;
@@ -248,7 +245,7 @@ impl PortProgress {
         self.rtt_min = Some(self.rtt_min.map_or(rtt, |least| least.min(rtt)));
     }
 
-    /// Counts a request as closed, because no reply is expected any more.
+    /// Counts a request as closed: no reply is expected any more.
     pub(super) fn close_one(&mut self) {
         self.open = self.open.saturating_sub(1);
     }

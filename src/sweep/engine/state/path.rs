@@ -22,23 +22,22 @@ pub(in crate::sweep::engine) struct Path {
 /// Service level to a device, with `sl = "path"`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ServiceLevel {
-    /// The service level is not known. The configured one is used.
+    /// Not known: the configured one is used.
     Unknown,
-    /// The service level comes from a path record that may be outdated. It is used until the next
-    /// path record.
+    /// From a path record that may be out of date. It is used until the next path record.
     Stale(u8),
-    /// The service level comes from a current path record.
+    /// From the path record.
     Known(u8),
 }
 
 /// State of the query for the path record of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PathQuery {
-    /// No query is pending.
+    /// No query.
     Idle,
     /// The query waits in the queue or for a retry, or is in flight.
     Pending {
-        /// Number of tries without a reply.
+        /// Tries without a reply.
         failed: u8,
     },
 }
@@ -66,8 +65,8 @@ impl Path {
         self.sl = ServiceLevel::Known(sl);
     }
 
-    /// Marks the path as possibly outdated, because the subnet may have changed. A query may start
-    /// at once.
+    /// Marks the path as possibly out of date, because the subnet may have changed: a query may
+    /// start at once.
     pub(in crate::sweep::engine) fn expire(&mut self) {
         self.not_before = Instant::ZERO;
         if let ServiceLevel::Known(sl) = self.sl {
@@ -90,7 +89,7 @@ impl Path {
         self.not_before = not_before;
     }
 
-    /// Starts a query. Returns false if a query is already pending.
+    /// Starts a query. Returns false if one is pending already.
     pub(in crate::sweep::engine) fn start_query(&mut self) -> bool {
         let starts = self.query == PathQuery::Idle;
         if starts {
@@ -99,8 +98,8 @@ impl Path {
         starts
     }
 
-    /// Counts a try without a reply and returns the number of such tries. Returns `None` if no
-    /// query is pending.
+    /// Counts a try without a reply and returns the number of such tries; `None` if no query is
+    /// pending.
     pub(in crate::sweep::engine) fn fail_query(&mut self) -> Option<u8> {
         match &mut self.query {
             PathQuery::Idle => None,

@@ -1,4 +1,4 @@
-//! Tracks how far the requests of a slot have come.
+//! Position in the requests of a slot.
 
 use crate::mad::query::Query;
 use crate::sweep::inflight::Purpose;
@@ -6,27 +6,25 @@ use crate::sweep::inflight::Purpose;
 /// Position in the requests to one device: first its checks, then the counters of its ports.
 #[derive(Clone, Debug)]
 pub(in crate::sweep::engine) struct Progress {
-    /// Step of the current pass over the checks (see `transmit`).
+    /// Step of the current pass over the checks; see `transmit`.
     pub(in crate::sweep::engine) step: u32,
-    /// Number of passes over the checks that are left, including the current one. It is 0 if no
-    /// check is left.
+    /// Passes over the checks that are left, the current one included; 0 if no check is left.
     pub(in crate::sweep::engine) passes: u8,
-    /// Request that is sent again after a redirection, to the agent that the redirection names.
+    /// Request that is sent again, to the agent given by a redirection.
     pub(in crate::sweep::engine) repeat: Option<(Query, Purpose)>,
     /// Whether the device was counted as discovered.
     pub(in crate::sweep::engine) discovered: bool,
     /// Number of ports.
     ports: u32,
-    /// Index of the port with which this slot starts, among the ports of the device.
+    /// Offset of the port with which this slot starts.
     first: u32,
-    /// Number of ports whose requests were all sent in this slot.
+    /// Ports whose requests were all sent in this slot.
     done: u32,
-    /// Index of the group of the current port that is requested next.
+    /// Index of the group that is requested next of the current port.
     pub(in crate::sweep::engine) group: u8,
-    /// Index of the port with which the next slot starts, among the ports of the device. Set if
-    /// this slot was too short.
+    /// Offset of the port with which the next slot starts, if this slot was too short.
     next_first: Option<u32>,
-    /// Number of slots in a row that were too short for this device.
+    /// Slots in a row that were too short for this device.
     pub(in crate::sweep::engine) short_slots: u32,
 }
 
@@ -42,8 +40,7 @@ impl Progress {
         *self = Self { first: self.next_first.unwrap_or(0), short_slots, ..Self::new(self.ports) };
     }
 
-    /// Returns the index of the port that is queried now or next, among the ports of the device.
-    /// Returns `None` after the last port.
+    /// Returns the offset of the port that is queried now or next; `None` after the last one.
     pub(super) fn current(&self) -> Option<u32> {
         (self.done < self.ports).then(|| (self.first + self.done) % self.ports)
     }

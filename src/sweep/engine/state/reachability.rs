@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::sweep::engine) struct Reachability {
     state: State,
-    /// Number of MADs without a reply since the last reply of the performance management agent.
+    /// MADs without a reply since the last reply of the performance management agent.
     unanswered: u32,
     /// Highest kind of reply in this slot.
     replies: Replies,
@@ -12,7 +12,7 @@ pub(in crate::sweep::engine) struct Reachability {
     expired: bool,
     /// MADs sent in this slot.
     mads: u32,
-    /// Number of MADs that expired in this slot. Requests that a device may ignore do not count.
+    /// MADs of this slot that expired, among those that the device must answer.
     expiries: u32,
 }
 
@@ -21,7 +21,7 @@ pub(in crate::sweep::engine) struct Reachability {
 enum State {
     #[default]
     Answering,
-    /// The device was reported as reachable again. The next slot discards everything learned
+    /// The device was reported as reachable again: the next slot discards everything learned
     /// before.
     Returned,
     /// The agent of the device did not answer in the last slot.
@@ -57,7 +57,7 @@ impl Reachability {
         self.mads += 1;
     }
 
-    /// Records a reply of the performance management agent (`by_agent`) or of subnet management.
+    /// Records a reply, of the performance management agent or of subnet management.
     pub(in crate::sweep::engine) fn answer(&mut self, by_agent: bool) {
         self.replies = self.replies.max(if by_agent { Replies::Agent } else { Replies::Subnet });
         if by_agent {
@@ -72,7 +72,7 @@ impl Reachability {
         self.unanswered = self.unanswered.saturating_add(1);
     }
 
-    /// Ignores the expired MADs of this slot, because they are not the fault of the device.
+    /// Stops counting the expired MADs of this slot against the device.
     pub(in crate::sweep::engine) fn ignore_losses(&mut self) {
         self.expired = false;
     }
@@ -87,7 +87,7 @@ impl Reachability {
         matches!(self.state, State::Silent | State::Unreachable)
     }
 
-    /// Returns the numbers of MADs that were sent and that expired in this slot, or `None` if the
+    /// Returns the numbers of MADs that were sent and that expired in this slot; `None` if the
     /// agent did not answer.
     pub(in crate::sweep::engine) fn losses(&self) -> Option<(u64, u64)> {
         (self.replies == Replies::Agent).then(|| (self.mads.into(), self.expiries.into()))
@@ -95,8 +95,8 @@ impl Reachability {
 
     /// Ends a slot, or a discovery. Returns whether the device is reachable, if that has changed.
     ///
-    /// If the device got no requests, its state does not change. A device is reported as
-    /// unreachable only after `silence` unanswered MADs, because single MADs may have been lost.
+    /// A device without requests keeps its state. A device with one port is not reported for fewer
+    /// than `silence` unanswered MADs, because a MAD may have been lost.
     pub(in crate::sweep::engine) fn finish(&mut self, silence: u8, in_slot: bool) -> Option<bool> {
         let was_unreachable = self.state == State::Unreachable;
         let silent = self.replies < Replies::Agent && (self.expired || self.was_silent());

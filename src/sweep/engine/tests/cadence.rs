@@ -150,7 +150,7 @@ impl Answered {
     }
 }
 
-/// Returns the cadence that a device must have for a group, or `None` if the group is not queried.
+/// Returns the cadence that a device must have for a group; `None` if the group is not queried.
 fn expected(place: usize, wide: bool, every: &[u32], wait_every: u32) -> Option<u64> {
     match (GROUPS[place], wide) {
         (Group::Base, true) => None,

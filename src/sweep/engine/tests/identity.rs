@@ -74,7 +74,7 @@ impl Sweep {
         all_linked_ports(&self.fabric)[..device].iter().map(|device| device.ports.len()).sum()
     }
 
-    /// Returns PortXmitData of a host's sample and its time, or `None` if the sample has none.
+    /// Returns PortXmitData of a host's sample and its time; `None` if the sample has none.
     fn sent(&self, device: usize) -> Option<(Instant, u64)> {
         let sample = self.virtual_sweep.engine.sample(self.port(device));
         let (at, octets) = sample.answer(0)?;

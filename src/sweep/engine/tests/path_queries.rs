@@ -174,8 +174,8 @@ fn subnet_manager_that_is_still_silent_gets_one_query_at_a_time() {
     assert_eq!(bench.engine.devices_without_path(), 0);
 }
 
-/// Loses all queries, applies `change`, and asserts that one lost reply in the next discovery
-/// delays only its own device.
+/// Loses all queries, applies `change`, and asserts that one lost reply in the next discovery delays
+/// only its own device.
 #[track_caller]
 fn assert_silence_is_forgotten(change: impl FnOnce(&mut Bench)) {
     let mut bench = discovery(5);

@@ -60,8 +60,7 @@ pub(crate) struct Args {
     /// Outline only this job of --slurm-file
     #[arg(long, value_name = "JOBID", requires = "slurm_file")]
     slurm: Option<String>,
-    /// Largest size of the picture in pixels, if its texts fit. Rows and columns without room are
-    /// merged
+    /// Largest size of the picture in pixels; rows and columns without room are merged
     #[arg(long, value_name = "WIDTHxHEIGHT", value_parser = size)]
     size: Option<(u32, u32)>,
     /// Picture file
@@ -93,10 +92,10 @@ Examples:
 /// Parses width and height in pixels. The limits keep the memory of the picture below some hundred
 /// megabytes.
 fn size(text: &str) -> Result<(u32, u32), String> {
-    const LIMITS: std::ops::RangeInclusive<u32> = 500..=10_000;
+    const LIMITS: std::ops::RangeInclusive<u32> = 300..=10_000;
     let sides = text.split_once(['x', 'X']).and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)));
     let fits = |(width, height): &(u32, u32)| LIMITS.contains(width) && LIMITS.contains(height);
-    sides.filter(fits).ok_or_else(|| "expected WIDTHxHEIGHT in pixels, each from 500 to 10000, such as 1600x1200".to_owned())
+    sides.filter(fits).ok_or_else(|| "expected WIDTHxHEIGHT in pixels, each from 300 to 10000, such as 1600x1200".to_owned())
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {

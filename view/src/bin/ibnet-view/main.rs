@@ -124,7 +124,7 @@ fn main() -> ExitCode {
 }
 
 impl Failure {
-    /// Reports the error and returns the exit code: 2 for a malformed argument, otherwise 1.
+    /// Reports the error and returns the exit code: 2 for a malformed argument, else 1.
     fn report(&self) -> ExitCode {
         let failed = cli::fail(self);
         match self {

@@ -35,8 +35,8 @@ pub(crate) struct Selected {
 }
 
 impl Selection {
-    /// Returns the selected hosts, or `None` for all hosts. If the inputs have no time range, the
-    /// time of the job becomes their time range.
+    /// Returns the selected hosts; `None` for all. The time of a job becomes the time range of the
+    /// inputs, unless they have one.
     pub(crate) fn apply(&self, inputs: &mut Inputs) -> Result<Option<Selected>, Failure> {
         if let Some(nodes) = &self.nodes {
             return Ok(Some(Selected { hosts: Hosts::parse(nodes)?, title: Printable(nodes).to_string() }));
@@ -52,7 +52,7 @@ impl Selection {
 }
 
 impl Selected {
-    /// Returns an error if no recorded port belongs to the selected hosts.
+    /// Rejects a selection without a recorded port.
     pub(crate) fn check(&self, ports: &BTreeMap<PortKey, PortSummary>) -> Result<(), AnalysisError> {
         let is_selected = |port: &PortSummary| self.hosts.contains_node(&port.node) || self.hosts.contains_node(&port.peer_name);
         if ports.values().any(is_selected) {

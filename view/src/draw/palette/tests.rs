@@ -5,9 +5,9 @@ use super::*;
 /// Linear red, green and blue, 0 to 1.
 type Linear = [f64; 3];
 
-/// What a reader without one kind of cones sees: matrices of severity 1.0 by G. Machado, M.
-/// Oliveira and L. Fernandes, *A Physiologically-based Model for Simulation of Color Vision
-/// Deficiency* (IEEE TVCG 15, 2009), for linear colours.
+/// What a reader without one kind of cones sees: matrices of severity 1.0 by G. Machado, M. Oliveira
+/// and L. Fernandes, *A Physiologically-based Model for Simulation of Color Vision Deficiency* (IEEE
+/// TVCG 15, 2009), for linear colours.
 const VISIONS: [(&str, [[f64; 3]; 3]); 4] = [
     ("all cones", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
     ("protanopia", [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]),

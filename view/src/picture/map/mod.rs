@@ -1,10 +1,9 @@
 //! Draws a map of the fabric as SVG. Switches are in rows by tier. The colour and the width of a
-//! link show its utilization. Links of hosts are drawn as bars in the box of their switch, or as
-//! boxes below it.
+//! link show its utilization. Links of hosts are bars in the box of their switch, or boxes below it.
 //!
-//! Blocked links have teeth. Roots of congestion have a label. Devices that do not answer are
-//! crossed out. If a job is selected, its hosts are outlined and all other parts are dimmed. So no
-//! mark depends on its colour alone.
+//! Blocked links have teeth, roots of congestion have a label, devices that do not answer are crossed
+//! out, and the hosts of a job are outlined while the rest is dimmed. None of these marks depends on
+//! its colour alone.
 
 use std::cmp::Ordering;
 
@@ -23,10 +22,9 @@ use self::scale::{DOTS, INK, ROOT, blocked, color, width};
 
 /// Height of the box of a host in pixels.
 const HOST: f64 = 13.0;
-/// Height of the bars in the box of a switch, and distance of their upper ends from the top of the
-/// box.
+/// Height and upper end of the bars in the box of a switch.
 const BARS: (f64, f64) = (10.5, 33.0);
-/// Opacity of the parts that do not belong to the job.
+/// Opacity of what does not belong to the job.
 const DIM: (&str, &str) = ("opacity", "0.25");
 
 /// Draws the map and returns the SVG. Each host gets its own box, or a bar in the box of its
@@ -134,8 +132,8 @@ impl Drawing<'_> {
         }
     }
 
-    /// Draws the links between switches. Links of the job are on top. Below them are blocked links,
-    /// then links by their utilization.
+    /// Draws the links between switches. Blocked links are on top, then those with the largest
+    /// utilization. Links of the job are above all others.
     fn links(&self, canvas: &mut Canvas) {
         let is_of_job = |ends: &(usize, usize)| self.map.is_of_job(ends.0) || self.map.is_of_job(ends.1);
         let is_blocked = |links: &[Link]| links.iter().any(|link| blocked(link).is_some());
@@ -196,8 +194,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// Returns the number of hosts of a switch. For a switch without hosts, returns the number of
-    /// its links.
+    /// Returns the number of hosts, or of links of a switch without hosts.
     fn caption(&self, switch: &MapSwitch, index: usize) -> String {
         match switch.hosts.len() {
             0 => count(self.trunks[index].len(), "link"),
@@ -219,7 +216,7 @@ impl Drawing<'_> {
         format!("{}: {:.1} Gb/s to them, {:.1} Gb/s from them, {blocked} blocked", count(switch.hosts.len(), "host port"), sum(0), sum(1))
     }
 
-    /// Writes a label into the box of a switch. It names the ports at which congestion begins.
+    /// Labels the ports of a switch at which congestion begins, within its box.
     fn root(&self, canvas: &mut Canvas, switch: &MapSwitch) {
         let ports: Vec<String> = self.map.roots.iter().filter(|root| root.0 == switch.guid).map(|root| root.1.to_string()).collect();
         if ports.is_empty() {
@@ -233,13 +230,13 @@ impl Drawing<'_> {
         canvas.text("text", &at, &text);
     }
 
-    /// Returns whether a device belongs to the job. Returns true if there is no job.
+    /// Returns whether a device belongs to the job; true without a job.
     fn is_of_job(&self, guid: Guid) -> bool {
         self.map.job.as_ref().is_none_or(|job| job.ports.contains(&guid))
     }
 
     /// Draws a bar for each link at the bottom of the box of a switch, by port number. A blocked
-    /// link has a mark above its bar. The bar of a device that does not answer is crossed out.
+    /// link has a mark above its bar; the bar of a device that does not answer is crossed out.
     fn bars(&self, canvas: &mut Canvas, cables: &[Cable<'_>]) {
         let step = ((BOX.0 - 2.0) / cables.len() as f64).min(12.0);
         let (height, top) = (format!("{:.1}", BARS.0), px(BARS.1));
@@ -311,7 +308,7 @@ fn by_port(switch: &MapSwitch) -> Vec<Cable<'_>> {
     cables
 }
 
-/// Returns the larger blocked share of the two ends of a link, or 0 if it is not known.
+/// Returns the larger blocked share of both ends of a link; 0 if it is not known.
 fn most_blocked(link: &Link) -> f64 {
     link.directions.iter().filter_map(|direction| direction.blocked).fold(0.0, f64::max)
 }

@@ -1,23 +1,23 @@
 //! Colours and widths of the map, and its legend.
 //!
-//! Utilization is shown in shades of blue, and blocked time in shades of orange. In both scales,
-//! each colour is darker than the one before. Readers with protanopia, deuteranopia or tritanopia
-//! can distinguish the two hues. Blocked time also has a shape: teeth on both sides of a link.
+//! Utilization is a scale of blues, blocked time is a scale of oranges. Both get darker
+//! monotonically. The two hues stay apart in protanopia, deuteranopia and tritanopia. Blocked time
+//! is also a shape: teeth on both sides of a link.
 
 use ibnet::drawing::canvas::{Canvas, px};
 use ibnet::drawing::sheet::MARGIN;
 use ibnet_analysis::links::Link;
 use ibnet_analysis::stat::Stat;
 
-/// Colours from 0 to full utilization. They are the darker part of the scheme Blues of ColorBrewer
-/// 2.0 (C. Brewer), because its palest colours are not visible on white.
+/// Colours from 0 to full utilization: the upper part of the scheme Blues of ColorBrewer 2.0
+/// (C. Brewer), whose palest colours vanish on white.
 const BLUES: [[u8; 3]; 6] =
     [[0xc6, 0xdb, 0xef], [0x9e, 0xca, 0xe1], [0x6b, 0xae, 0xd6], [0x31, 0x82, 0xbd], [0x08, 0x51, 0x9c], [0x06, 0x25, 0x55]];
 
-/// Colours of blocked time. Each colour is used from this share on.
+/// Colours of blocked time with the shares from which they are used.
 const ORANGES: [(f64, &str); 3] = [(WAITS, "#f9a557"), (0.3, "#e0620d"), (0.6, "#9c3a02")];
 
-/// A port is marked as blocked if it is blocked for more than this share of the time, 0 to 1.
+/// A port that is blocked for more than this share of the time is marked, 0 to 1.
 const WAITS: f64 = 0.1;
 /// Colour of an unknown utilization.
 pub(super) const UNKNOWN: &str = "#aaaaaa";
@@ -46,11 +46,10 @@ pub(super) fn width(used: Option<f64>) -> f64 {
     1.0 + 7.0 * used.unwrap_or(0.0).clamp(0.0, 1.0)
 }
 
-/// Returns the colour of the larger blocked share of the two ends. Returns `None` if this share is
-/// too small to be marked.
+/// Returns the colour of the larger blocked share of both ends; `None` if it is not marked.
 pub(super) fn blocked(link: &Link) -> Option<&'static str> {
     let share = link.directions.iter().filter_map(|direction| direction.blocked).reduce(f64::max)?;
-    // The limit itself is not marked.
+    // The smallest marked share is exclusive.
     (share > WAITS).then(|| ORANGES.iter().rev().find(|(from, _)| share >= *from).map_or(ORANGES[0].1, |(_, color)| color))
 }
 
