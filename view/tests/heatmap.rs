@@ -82,12 +82,14 @@ fn output_onto_an_input_is_rejected_and_no_data_is_an_error() {
     for name in ["in.svg", "in.json"] {
         fs::copy(dir.path().join("lines.jsonl"), dir.path().join(name)).unwrap();
     }
-    let commands: [&[&str]; 5] = [
+    fs::hard_link(dir.path().join("in.json"), dir.path().join("link.json")).unwrap();
+    let commands: [&[&str]; 6] = [
         &["replay", "lines.jsonl", "--speed", "0", "-o", "./lines.jsonl"],
         &["heatmap", "in.svg", "-o", "in.svg"],
         &["latency", "in*.svg", "-o", "in.svg"],
         &["map", "in.svg", "-o", "in.svg"],
         &["job", "in.json", "--nodes", "n1", "-o", "in.json"],
+        &["replay", "in.json", "--speed", "0", "-o", "link.json"],
     ];
     for args in commands {
         let run = run(&dir, args);
