@@ -168,7 +168,7 @@ fn prometheus_scrapes_samplers_and_answers_every_query_of_the_dashboards() {
         let expression = expression.replace("$__rate_interval", "30s").replace("$instance", ".*");
         assert!(!expression.contains('$'), "{expression} has an unknown variable");
         // Two jobs scrape the same process; a dashboard selects one of them.
-        let expression = expression.replace("instance=~\".*\"", "job=\"plain\"").replace("_uplink_info", "_uplink_info{job=\"plain\"}");
+        let expression = expression.replace("instance=~\".*\"", "job=\"plain\"").replace("_uplink_info{", "_uplink_info{job=\"plain\",");
         prometheus.wait(&expression, |series| series.iter().any(|(_, value)| value.is_finite()));
     }
     check_values_against_records(&prometheus, dir.path());

@@ -90,6 +90,7 @@ mod tests {
         for host in ["", "..", "../x", ".hidden", "a/b"] {
             assert!(matches!(Streams::open(&[file(&folder)], &[host]), Err(Failure::SamplerFileName { .. })), "{host}");
         }
+        drop((streams, writers));
         let mixed = [file(&folder), file(&dir.path().join("lines"))];
         assert!(matches!(Streams::open(&mixed, &["one", "two"]), Err(Failure::MixedOutputs)));
         assert_eq!(Streams::open(&mixed, &["one"]).expect("opened").1.len(), 2, "one sampler may have both");

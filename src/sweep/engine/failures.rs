@@ -19,9 +19,11 @@ impl Engine {
         }
         self.stats.ended = self.stats.ended.max(at);
         let device = &mut self.devices[transaction.device as usize];
-        // A device that answers other requests may ignore optional requests.
+        // A device may ignore optional requests, for example SMPs without its M_Key. They count as
+        // long as the device has answered nothing, but they do not suffice: a device is given up
+        // only after a request that it must answer.
         let must_answer = matches!(transaction.purpose, Purpose::Counters { .. } | Purpose::Capabilities);
-        let counts = must_answer || !device.reachability.has_answered();
+        let counts = must_answer || !device.reachability.has_answered() && !device.flight.one_before(self.config.silence);
         device.reachability.expire(must_answer);
         if device.flight.expire(counts, self.config.silence) {
             // The device goes to the end of the queue, so that other devices do not wait for a slow

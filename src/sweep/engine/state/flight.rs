@@ -77,6 +77,12 @@ impl Flight {
         self.free_turn(expired)
     }
 
+    /// Returns whether the next request that counts as unanswered is the last one before the device
+    /// is given up.
+    pub(in crate::sweep::engine) const fn one_before(&self, silence: u8) -> bool {
+        self.silent + 1 >= silence
+    }
+
     /// Records that the MAD in the window expired. `counts` is false for a request that the device
     /// may ignore. Returns whether the device may be queried further.
     pub(in crate::sweep::engine) fn expire(&mut self, counts: bool, silence: u8) -> bool {
