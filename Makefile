@@ -24,8 +24,10 @@ DEMO = out/demo
 
 # cargo-nextest if it is installed, else cargo's own test runner.
 NEXTEST = $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
+# Many tests wait for programs or for the end of a slot: twice as many tests as cores run at a time.
+THREADS = --test-threads $(shell echo $$((2 * $$(nproc))))
 # Doc tests run apart: nextest cannot run them.
-RUN_TESTS = $(RUN) $(if $(NEXTEST),nextest run,test) --lib --bins --tests
+RUN_TESTS = $(RUN) $(if $(NEXTEST),nextest run $(THREADS),test) --lib --bins --tests
 ALL = --workspace --all-features
 
 # Seconds for each target of `make fuzz`.
@@ -91,7 +93,7 @@ demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a
 # The suite runs once, with all features. The second line runs only what differs in a smaller build.
 test: deps tools ## Run all tests that need no hardware, with the real tools, servers and databases
 	IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN_TESTS) $(ALL)
-	$(RUN) $(if $(NEXTEST),nextest run,test) -p ibnet --no-default-features --test features
+	$(RUN) $(if $(NEXTEST),nextest run,test) --workspace --no-default-features --test features
 	$(RUN) test --doc $(ALL)
 
 # The guests run the programs of `make build`. KERNEL_PROGRAMS=target/debug uses those of `cargo

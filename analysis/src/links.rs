@@ -44,7 +44,7 @@ pub struct End {
 }
 
 /// Traffic of one direction. Unknown values are `None`. `utilization` and `blocked` are the
-/// statistic with which the links were found.
+/// statistic that was given to [`find_by`]; [`find`] uses the mean.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Direction {
     /// Mean data rate in Gb/s.
@@ -145,13 +145,13 @@ pub fn find(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<Link> {
     find_by(ports, Stat::Mean, &Distributions::default())
 }
 
-/// Returns all links of the ports by a statistic, in the order of the GUIDs. Percentiles are
-/// computed from the distributions.
+/// Returns all links of the ports, in the order of the GUIDs. `stat` is the statistic of their
+/// utilization and blocked time. Percentiles are computed from the distributions.
 pub fn find_by(ports: &BTreeMap<PortKey, PortSummary>, stat: Stat, distributions: &Distributions) -> Vec<Link> {
     let mut links = Vec::new();
     for (key, port) in ports {
         let Some(peer) = port.peer else { continue };
-        // If both ends have records, the link is added once, at the end with the lower key.
+        // If both ends have records, only the port with the lower key adds the link.
         if peer < *key && ports.contains_key(&peer) {
             continue;
         }
@@ -267,8 +267,8 @@ impl Link {
         self.compared.is_some_and(|compared| compared.missing() != (0, 0))
     }
 
-    /// Returns the row of the link in the JSON output. `stat` is the statistic with which the links
-    /// were found.
+    /// Returns the row of the link in the JSON output. `stat` must be the statistic that was given
+    /// to [`find_by`]; [`find`] uses the mean.
     pub fn row(&self, stat: Stat) -> LinkRow {
         let ([from, to], [out, back]) = (&self.ends, &self.directions);
         LinkRow {

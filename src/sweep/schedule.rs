@@ -73,8 +73,8 @@ impl Schedule {
         wall.saturating_sub(nanos(self.offset)) / nanos(self.interval).max(1)
     }
 
-    /// Makes this slot the first one, because it continues the slots of another driver. If it is
-    /// too late to start this slot, it counts as missed.
+    /// Sets the first slot of this schedule. An older driver, which this driver replaces, runs the
+    /// slots before it. If it is too late to start this slot, the slot counts as missed.
     pub fn begin_with(&mut self, slot: u64) {
         self.first = Some(slot);
     }
