@@ -22,7 +22,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use super::Settings;
 
 /// Smallest number of characters of a password. The server does not delay replies to wrong
-/// passwords. So the password must be long, so that nobody can guess it.
+/// passwords. So the password must be long: a short one can be guessed.
 const SHORTEST_PASSWORD: usize = 16;
 
 /// Largest size of each of these files in octets.
