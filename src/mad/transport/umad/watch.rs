@@ -172,7 +172,7 @@ mod tests {
         fs::create_dir(&folder).expect("created");
         let (_watch, events) = watch(root.path());
         fs::write(root.path().join("sda"), "").expect("created");
-        fs::write(folder.join("issm0"), "").expect("created");
+        fs::write(folder.join("uverbs0"), "").expect("created");
         fs::write(folder.join("umad0"), "").expect("created");
         events.recv_timeout(LONG).expect("the device");
         assert!(events.try_recv().is_err(), "one event, for the device");
