@@ -57,8 +57,6 @@ fn pages(command: &Command, name: &str, folder: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
     use clap::{Arg, Command};
 
     #[test]
