@@ -19,7 +19,10 @@ use serde::Serialize;
 use crate::hosts::Hosts;
 use crate::ports::bins::TimeBin;
 use crate::ports::{PortKey, PortName, PortSummary, with_equal_bins};
-use crate::rows::Row;
+
+mod rows;
+
+pub use rows::{TreeRow, VictimRow};
 
 /// Limits that define congestion.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -87,90 +90,6 @@ pub enum RootCause {
 pub struct Branch {
     /// The port for which this port waited: the next one on the path to the root.
     pub next: PortKey,
-    /// Number of links to the root.
-    pub depth: usize,
-    /// Time for which the port belonged to the tree, in seconds.
-    pub seconds: f64,
-    /// Time for which the port was blocked, in seconds.
-    pub blocked_seconds: f64,
-    /// Time that the link would need at its full data rate for the data that the port sent during
-    /// `seconds`, in seconds. It is the sum of utilization x duration of the intervals.
-    pub used_seconds: f64,
-}
-
-/// A congestion tree in the JSON output.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct TreeRow {
-    /// The port where the congestion begins.
-    pub root: PortName,
-    /// The port at the other end of the root's link.
-    pub to: Option<PortName>,
-    /// Width and speed of the root's link, such as `4xEDR`.
-    pub link: String,
-    /// Cause of the tree.
-    pub why: RootCause,
-    /// Time during which the tree existed, in seconds.
-    pub seconds: f64,
-    /// Mean share of the data rate that the root used, 0 to 1.
-    pub xmit_utilization: f64,
-    /// Share of the time in which the root itself was blocked, 0 to 1.
-    pub blocked: f64,
-    /// Sum of the blocked times of all ports of the tree, including the root, in seconds. If a port
-    /// may have waited for several roots, each root gets an equal part.
-    pub held_up_seconds: f64,
-    /// Number of HCA ports that waited.
-    pub host_ports: usize,
-    /// Number of switch ports that waited.
-    pub switch_ports: usize,
-    /// The ports that waited.
-    pub victims: Vec<VictimRow>,
-}
-
-impl Row for TreeRow {
-    const COLUMNS: &'static [&'static str] = &[
-        "root_guid",
-        "root_port",
-        "root_node",
-        "to_guid",
-        "to_port",
-        "to_node",
-        "link",
-        "why",
-        "seconds",
-        "xmit_utilization",
-        "blocked",
-        "held_up_seconds",
-        "host_ports",
-        "switch_ports",
-        "victims_guid",
-        "victims_port",
-        "victims_node",
-        "victims_to_guid",
-        "victims_to_port",
-        "victims_to_node",
-        "victims_is_host",
-        "victims_waits_for_guid",
-        "victims_waits_for_port",
-        "victims_waits_for_node",
-        "victims_depth",
-        "victims_seconds",
-        "victims_blocked_seconds",
-        "victims_used_seconds",
-    ];
-}
-
-/// A port that waited, in the JSON output.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct VictimRow {
-    /// The port.
-    #[serde(flatten)]
-    pub port: PortName,
-    /// The port at the other end of its link.
-    pub to: Option<PortName>,
-    /// Whether the port belongs to an HCA.
-    pub is_host: bool,
-    /// The port for which this port waited: the next one on the path to the root.
-    pub waits_for: PortName,
     /// Number of links to the root.
     pub depth: usize,
     /// Time for which the port belonged to the tree, in seconds.
@@ -313,39 +232,6 @@ impl Trees {
     pub fn is_host(&self, key: PortKey) -> bool {
         self.labels.get(&key).is_some_and(|label| label.is_host)
     }
-
-    /// Returns the rows of the JSON output.
-    pub fn rows(&self) -> Vec<TreeRow> {
-        self.trees.iter().map(|tree| self.row(tree)).collect()
-    }
-
-    fn row(&self, tree: &Tree) -> TreeRow {
-        let victim = |(key, branch): (&PortKey, &Branch)| VictimRow {
-            port: self.name(*key),
-            to: self.peer(*key),
-            is_host: self.is_host(*key),
-            waits_for: self.name(branch.next),
-            depth: branch.depth,
-            seconds: branch.seconds,
-            blocked_seconds: branch.blocked_seconds,
-            used_seconds: branch.used_seconds,
-        };
-        let victims: Vec<VictimRow> = tree.branches.iter().map(victim).collect();
-        let host_ports = victims.iter().filter(|victim| victim.is_host).count();
-        TreeRow {
-            root: self.name(tree.root),
-            to: self.peer(tree.root),
-            link: self.labels.get(&tree.root).map_or_else(String::new, |label| label.link.to_string()),
-            why: tree.cause,
-            seconds: tree.seconds,
-            xmit_utilization: tree.used_seconds / tree.seconds,
-            blocked: tree.blocked_seconds / tree.seconds,
-            held_up_seconds: tree.held_up_seconds,
-            host_ports,
-            switch_ports: victims.len() - host_ports,
-            victims,
-        }
-    }
 }
 
 impl Tree {
@@ -380,107 +266,4 @@ impl PortLabel {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fixtures::{fold, port};
-    use crate::ports::Ports;
-
-    const LEAF: u64 = 1;
-    const CORE: u64 = 2;
-    const SERVER: u64 = 0x200;
-
-    /// Returns records of both ends of a link in a slot, with utilization and blocked share of each
-    /// direction.
-    fn link(slot: u64, one: (u64, u8, &str), other: (u64, u8, &str), out: (f64, f64), back: (f64, f64)) -> [String; 2] {
-        let rest = |load: (f64, f64)| [("xmit_utilization", load.0.into()), ("xmit_blocked", load.1.into())];
-        [port(slot, (one.0, one.1), one.2, other, &rest(out)), port(slot, (other.0, other.1), other.2, (one.0, one.1, one.2), &rest(back))]
-    }
-
-    /// Returns the records of a small fabric. A leaf switch has two hosts. A core switch is linked
-    /// to the leaf switch, a server and a third host. In slots 1 and 2 the server gets more traffic
-    /// than its link carries.
-    fn incast() -> Vec<String> {
-        let idle = (0.0, 0.0);
-        let mut lines = Vec::new();
-        for slot in 1..=4 {
-            let when = |load: (f64, f64)| if slot <= 2 { load } else { (0.3, 0.0) };
-            for host in 1..=2 {
-                lines.extend(link(slot, (0x100 + host, 1, "n mlx5_0"), (LEAF, host as u8, "leaf"), when((0.25, 0.75)), idle));
-            }
-            lines.extend(link(slot, (LEAF, 9, "leaf"), (CORE, 1, "core"), when((0.5, 0.5)), idle));
-            lines.extend(link(slot, (0x103, 1, "far mlx5_0"), (CORE, 3, "core"), (0.97, 0.0), idle));
-            lines.extend(link(slot, (CORE, 2, "core"), (SERVER, 1, "oss1\u{1b} mlx5_0"), when((0.99, 0.0)), idle));
-        }
-        lines
-    }
-
-    fn trees(lines: &[String]) -> Trees {
-        Trees::find(&fold(Ports::with_bins(64), lines).finish(), Limits::default())
-    }
-
-    fn key(guid: u64, port: u8) -> PortKey {
-        (Guid(guid), PortNum(port))
-    }
-
-    #[test]
-    fn full_port_is_the_root_of_the_ports_that_wait_for_it() {
-        let found = trees(&incast());
-        assert_eq!(
-            found.trees.iter().map(|tree| (tree.root, tree.cause, tree.seconds)).collect::<Vec<_>>(),
-            [(key(CORE, 2), RootCause::Full, 2.0)]
-        );
-        let branches: Vec<_> =
-            found.trees[0].branches.iter().map(|(key, branch)| (*key, branch.next, branch.depth, branch.blocked_seconds)).collect();
-        let up = key(LEAF, 9);
-        assert_eq!(branches, [(up, key(CORE, 2), 1, 1.0), (key(0x101, 1), up, 2, 1.5), (key(0x102, 1), up, 2, 1.5)]);
-        assert_eq!((found.trees[0].held_up_seconds, found.seconds), (4.0, 2.0));
-        assert!(found.circles.is_empty());
-    }
-
-    #[test]
-    fn trees_are_selected_by_their_hosts() {
-        for (hosts, count) in [("oss1", 0), ("n", 1), ("far", 0), ("core", 1)] {
-            let mut found = trees(&incast());
-            found.retain_hosts(&Hosts::parse(hosts).expect("a host list"));
-            assert_eq!(found.trees.len(), count, "{hosts}");
-        }
-    }
-
-    #[test]
-    fn slow_host_is_a_root() {
-        let idle = (0.0, 0.0);
-        let mut lines = link(1, (0x101, 1, "n1"), (LEAF, 1, "leaf"), (0.2, 0.6), idle).to_vec();
-        lines.extend(link(1, (LEAF, 2, "leaf"), (SERVER, 1, "slow"), (0.2, 0.7), idle));
-        let found = trees(&lines);
-        assert_eq!(found.trees.iter().map(|tree| (tree.root, tree.cause)).collect::<Vec<_>>(), [(key(LEAF, 2), RootCause::SlowHost)]);
-        assert_eq!(found.trees[0].branches.keys().collect::<Vec<_>>(), [&key(0x101, 1)]);
-    }
-
-    #[test]
-    fn unknown_roots_and_circles_are_reported() {
-        let idle = (0.0, 0.0);
-        let found = trees(&link(1, (LEAF, 1, "leaf"), (CORE, 1, "core"), (0.2, 0.6), idle));
-        assert_eq!(found.trees.iter().map(|tree| (tree.root, tree.cause)).collect::<Vec<_>>(), [(key(LEAF, 1), RootCause::Unclear)]);
-        let ring = [(1, 2), (2, 3), (3, 1)].map(|(from, to)| link(1, (from, 1, "s"), (to, 2, "s"), (0.2, 0.6), idle)).concat();
-        let found = trees(&ring);
-        assert_eq!((found.trees.len(), found.circles.len()), (0, 3));
-    }
-
-    #[test]
-    fn without_congestion_there_is_no_tree() {
-        let busy = link(1, (0x101, 1, "n1"), (LEAF, 1, "leaf"), (0.99, 0.0), (0.99, 0.0));
-        let found = trees(&busy);
-        assert!(found.trees.is_empty() && found.circles.is_empty());
-    }
-
-    #[test]
-    fn row_has_the_root_and_its_victims() {
-        let rows = trees(&incast()).rows();
-        let json = serde_json::to_value(&rows[0]).expect("a row");
-        assert_eq!((&json["root"]["node"], &json["why"], &json["seconds"]), (&"core".into(), &"full".into(), &2.0.into()));
-        assert_eq!((rows[0].host_ports, rows[0].switch_ports, rows[0].xmit_utilization, rows[0].blocked), (2, 1, 0.99, 0.0));
-        let victims: Vec<_> = rows[0].victims.iter().map(|victim| (victim.port.to_string(), victim.waits_for.to_string())).collect();
-        assert_eq!(victims[0], ("leaf port 9".to_owned(), "core port 2".to_owned()));
-        assert_eq!(json["victims"][0]["blocked_seconds"], 1.0);
-    }
-}
+mod tests;
