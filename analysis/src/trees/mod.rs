@@ -6,21 +6,24 @@
 //! Or it sends at the full rate of its link, and is the *root* of the tree. So the search starts at
 //! each port that is full and does not wait. From there it follows the waiting ports back from
 //! switch to switch. A port that waits for an HCA is also a root, because the host receives its
-//! packets too slowly.
+//! packets too slowly. So is a port that waits for a device that does not answer.
 //!
 //! Congestion changes over time. So the search runs for each interval separately, and the results
-//! are summed for each root.
+//! are summed for each root. In an interval in which congestion begins or ends, the root is full
+//! only for a part of the time. There, the roots of the intervals before and after count too.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
-use ibnet::types::{Guid, NodeKind, PortNum};
+use ibnet::types::NodeKind;
 use serde::Serialize;
 
+use self::search::{Explained, PortLoad, Root, Snapshot, Waiting};
+use crate::devices::Devices;
 use crate::hosts::Hosts;
-use crate::ports::bins::TimeBin;
 use crate::ports::{PortKey, PortName, PortSummary, with_equal_bins};
 
 mod rows;
+mod search;
 
 pub use rows::{TreeRow, VictimRow};
 
@@ -81,6 +84,8 @@ pub enum RootCause {
     Full,
     /// The port waits for an HCA that receives its packets too slowly.
     SlowHost,
+    /// The port waits for a device that does not answer.
+    Unreachable,
     /// The port waits for a switch, but no recorded port of that switch is full or waits.
     Unclear,
 }
@@ -110,101 +115,55 @@ struct PortLabel {
     link: Box<str>,
 }
 
-/// Load of a port in one interval of time.
-#[derive(Clone, Copy)]
-struct PortLoad {
-    peer: PortKey,
-    leads_to_host: bool,
-    used: f64,
-    blocked: f64,
-    seconds: f64,
-}
-
 impl Trees {
     /// Finds all trees. The input must have been read in several time intervals, because the search
-    /// runs for each interval.
-    pub fn find(ports: &BTreeMap<PortKey, PortSummary>, limits: Limits) -> Self {
+    /// runs for each interval. `devices` shows which devices did not answer.
+    pub fn find(ports: &BTreeMap<PortKey, PortSummary>, devices: &Devices, limits: Limits) -> Self {
         let labels = ports.iter().map(|(key, port)| (*key, PortLabel::of(port))).collect();
         let mut found = Self { trees: Vec::new(), circles: BTreeMap::new(), seconds: 0.0, labels };
-        let mut trees: BTreeMap<(PortKey, RootCause), Tree> = BTreeMap::new();
+        let mut trees: BTreeMap<Root, Tree> = BTreeMap::new();
         let ports = with_equal_bins(ports);
-        let intervals: BTreeSet<u64> = ports.values().flat_map(|port| port.bins.iter().map(|(number, _)| number)).collect();
-        for interval in intervals {
-            let loads: BTreeMap<PortKey, PortLoad> =
-                ports.iter().filter_map(|(key, port)| Some((*key, PortLoad::of(port, &ports, interval)?))).collect();
-            let seconds = loads.values().map(|load| load.seconds).fold(0.0, f64::max);
-            found.seconds += if found.search(&loads, limits, &mut trees) { seconds } else { 0.0 };
+        let numbers: BTreeSet<u64> = ports.values().flat_map(|port| port.bins.iter().map(|(number, _)| number)).collect();
+        let mut snapshots = numbers.into_iter().map(|number| Snapshot::of(number, &ports, devices, limits)).peekable();
+        let mut before: Option<(u64, Explained)> = None;
+        while let Some(mut snapshot) = snapshots.next() {
+            let number = snapshot.number;
+            let own = snapshot.explained.clone();
+            let before_it = before.as_ref().filter(|(before, _)| before + 1 == number).map(|(_, explained)| explained);
+            let after_it = snapshots.peek().filter(|after| after.number == number + 1).map(|after| &after.explained);
+            snapshot.complete([before_it, after_it]);
+            found.add(&snapshot, &mut trees);
+            before = Some((number, own));
         }
+        drop(snapshots);
         found.trees = trees.into_values().collect();
         // Trees of equal weight stay in the order of their GUIDs.
         found.trees.sort_by(|a, b| b.held_up_seconds.total_cmp(&a.held_up_seconds));
         found
     }
 
-    /// Searches one interval of time. Returns whether any port waited.
-    fn search(&mut self, loads: &BTreeMap<PortKey, PortLoad>, limits: Limits, trees: &mut BTreeMap<(PortKey, RootCause), Tree>) -> bool {
-        let waits = |load: &PortLoad| load.blocked > limits.waits;
-        let full = |load: &PortLoad| load.used > limits.full && !waits(load);
-        // The waiting ports, grouped by the device at the other end of their links.
-        let mut waiting: BTreeMap<Guid, Vec<PortKey>> = BTreeMap::new();
-        for (key, load) in loads.iter().filter(|(_, load)| waits(load)) {
-            waiting.entry(load.peer.0).or_default().push(*key);
+    /// Adds the trees of an interval.
+    fn add(&mut self, snapshot: &Snapshot, trees: &mut BTreeMap<Root, Tree>) {
+        if snapshot.is_congested() {
+            self.seconds += snapshot.seconds();
         }
-        // The possible roots of each waiting port.
-        let mut explained: BTreeMap<PortKey, Vec<(PortKey, RootCause)>> = BTreeMap::new();
-        let mut grow = |root: PortKey, cause: RootCause, explained: &mut BTreeMap<PortKey, Vec<(PortKey, RootCause)>>| {
-            let load = &loads[&root];
-            let tree = trees.entry((root, cause)).or_insert_with(|| Tree::new(root, cause));
-            tree.seconds += load.seconds;
-            tree.used_seconds += load.used * load.seconds;
-            tree.blocked_seconds += load.blocked * load.seconds;
-            let mut queue = VecDeque::from([(root, 0)]);
-            let mut reached = BTreeSet::from([root]);
-            while let Some((next, depth)) = queue.pop_front() {
-                explained.entry(next).or_default().push((root, cause));
-                for key in waiting.get(&next.0).into_iter().flatten() {
-                    // A packet does not leave a switch through the port where it came in.
-                    if loads[key].peer != next && reached.insert(*key) {
-                        tree.add(*key, next, depth + 1, &loads[key]);
-                        queue.push_back((*key, depth + 1));
-                    }
-                }
-            }
-        };
-        for (key, load) in loads {
-            // A full port is a root only if another port waits for it.
-            let has_victim = || waiting.get(&key.0).is_some_and(|waiting| waiting.iter().any(|one| loads[one].peer != *key));
-            if waits(load) && load.leads_to_host {
-                grow(*key, RootCause::SlowHost, &mut explained);
-            } else if full(load) && has_victim() {
-                grow(*key, RootCause::Full, &mut explained);
-            }
+        for ((root, cause), waiting) in &snapshot.roots {
+            let tree = trees.entry((*root, *cause)).or_insert_with(|| Tree::new(*root, *cause));
+            tree.add(&snapshot.load(*root));
+            waiting.iter().for_each(|waiting| tree.add_branch(waiting, &snapshot.load(waiting.port)));
         }
-        // Some waiting ports belong to no tree yet. Such a port becomes a root of unknown cause if
-        // no other port of the switch at the other end of its link waits or is full.
-        let is_busy = |guid: Guid, except: PortKey| {
-            let of_device = loads.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX)));
-            of_device.into_iter().any(|(key, load)| *key != except && (waits(load) || full(load)))
-        };
-        let ends: Vec<PortKey> = waiting
-            .values()
-            .flatten()
-            .copied()
-            .filter(|key| !explained.contains_key(key) && !is_busy(loads[key].peer.0, loads[key].peer))
-            .collect();
-        ends.into_iter().for_each(|key| grow(key, RootCause::Unclear, &mut explained));
-        for key in waiting.values().flatten().filter(|key| !explained.contains_key(key)) {
-            *self.circles.entry(*key).or_default() += loads[key].seconds;
+        for key in snapshot.open() {
+            *self.circles.entry(key).or_default() += snapshot.load(key).seconds;
         }
-        for (key, roots) in &explained {
-            let part = loads[key].blocked * loads[key].seconds / roots.len() as f64;
+        for (key, roots) in &snapshot.explained {
+            let load = snapshot.load(*key);
+            let part = load.blocked * load.seconds / roots.len() as f64;
             for root in roots {
                 if let Some(tree) = trees.get_mut(root) {
                     tree.held_up_seconds += part;
                 }
             }
         }
-        !waiting.is_empty()
     }
 
     /// Keeps the trees of these hosts. A tree is kept if its root, the peer of its root or one of
@@ -239,23 +198,19 @@ impl Tree {
         Self { root, cause, seconds: 0.0, used_seconds: 0.0, blocked_seconds: 0.0, held_up_seconds: 0.0, branches: BTreeMap::new() }
     }
 
-    fn add(&mut self, key: PortKey, next: PortKey, depth: usize, load: &PortLoad) {
-        let branch = self.branches.entry(key).or_insert(Branch { next, depth, seconds: 0.0, blocked_seconds: 0.0, used_seconds: 0.0 });
+    /// Adds an interval of the root.
+    fn add(&mut self, root: &PortLoad) {
+        self.seconds += root.seconds;
+        self.used_seconds += root.used * root.seconds;
+        self.blocked_seconds += root.blocked * root.seconds;
+    }
+
+    fn add_branch(&mut self, waiting: &Waiting, load: &PortLoad) {
+        let Waiting { port, next, depth } = *waiting;
+        let branch = self.branches.entry(port).or_insert(Branch { next, depth, seconds: 0.0, blocked_seconds: 0.0, used_seconds: 0.0 });
         branch.seconds += load.seconds;
         branch.blocked_seconds += load.blocked * load.seconds;
         branch.used_seconds += load.used * load.seconds;
-    }
-}
-
-impl PortLoad {
-    fn of(port: &PortSummary, ports: &BTreeMap<PortKey, PortSummary>, interval: u64) -> Option<Self> {
-        let (peer, bin) = (port.peer?, port.bins.get(interval)?);
-        let other = ports.get(&peer);
-        let received = |bin: &TimeBin| bin.rcv_utilization.mean();
-        let used = bin.xmit_utilization.mean().or_else(|| received(other?.bins.get(interval)?)).unwrap_or(0.0);
-        let seconds = bin.xmit_utilization.seconds().max(bin.blocked.seconds());
-        let leads_to_host = other.and_then(|other| other.kind) == Some(NodeKind::Hca);
-        Some(Self { peer, leads_to_host, used, blocked: bin.blocked.mean().unwrap_or(0.0), seconds })
     }
 }
 

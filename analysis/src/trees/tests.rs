@@ -1,38 +1,12 @@
+use ibnet::types::{Guid, PortNum};
+
 use super::*;
-use crate::fixtures::{fold, port};
+use crate::fixtures::{CORE, LEAF, SERVER, fold, incast_lines, link, port};
 use crate::ports::Ports;
 
-const LEAF: u64 = 1;
-const CORE: u64 = 2;
-const SERVER: u64 = 0x200;
-
-/// Returns records of both ends of a link in a slot, with utilization and blocked share of each
-/// direction.
-fn link(slot: u64, one: (u64, u8, &str), other: (u64, u8, &str), out: (f64, f64), back: (f64, f64)) -> [String; 2] {
-    let rest = |load: (f64, f64)| [("xmit_utilization", load.0.into()), ("xmit_blocked", load.1.into())];
-    [port(slot, (one.0, one.1), one.2, other, &rest(out)), port(slot, (other.0, other.1), other.2, (one.0, one.1, one.2), &rest(back))]
-}
-
-/// Returns the records of a small fabric. A leaf switch has two hosts. A core switch is linked
-/// to the leaf switch, a server and a third host. In slots 1 and 2 the server gets more traffic
-/// than its link carries.
-fn incast() -> Vec<String> {
-    let idle = (0.0, 0.0);
-    let mut lines = Vec::new();
-    for slot in 1..=4 {
-        let when = |load: (f64, f64)| if slot <= 2 { load } else { (0.3, 0.0) };
-        for host in 1..=2 {
-            lines.extend(link(slot, (0x100 + host, 1, "n mlx5_0"), (LEAF, host as u8, "leaf"), when((0.25, 0.75)), idle));
-        }
-        lines.extend(link(slot, (LEAF, 9, "leaf"), (CORE, 1, "core"), when((0.5, 0.5)), idle));
-        lines.extend(link(slot, (0x103, 1, "far mlx5_0"), (CORE, 3, "core"), (0.97, 0.0), idle));
-        lines.extend(link(slot, (CORE, 2, "core"), (SERVER, 1, "oss1\u{1b} mlx5_0"), when((0.99, 0.0)), idle));
-    }
-    lines
-}
-
 fn trees(lines: &[String]) -> Trees {
-    Trees::find(&fold(Ports::with_bins(64), lines).finish(), Limits::default())
+    let (ports, devices) = fold((Ports::with_bins(64), Devices::default()), lines);
+    Trees::find(&ports.finish(), &devices, Limits::default())
 }
 
 fn key(guid: u64, port: u8) -> PortKey {
@@ -41,7 +15,7 @@ fn key(guid: u64, port: u8) -> PortKey {
 
 #[test]
 fn full_port_is_the_root_of_the_ports_that_wait_for_it() {
-    let found = trees(&incast());
+    let found = trees(&incast_lines());
     assert_eq!(
         found.trees.iter().map(|tree| (tree.root, tree.cause, tree.seconds)).collect::<Vec<_>>(),
         [(key(CORE, 2), RootCause::Full, 2.0)]
@@ -54,10 +28,77 @@ fn full_port_is_the_root_of_the_ports_that_wait_for_it() {
     assert!(found.circles.is_empty());
 }
 
+/// Returns the records of an incast. Each interval has two shares of its time: in the first one the
+/// senders are blocked, in the second one the port to the server is full.
+fn partial_incast(shares: &[(f64, f64)]) -> Vec<String> {
+    let idle = (0.0, 0.0);
+    let mut lines = Vec::new();
+    for (slot, (blocked, full)) in (1..).zip(shares) {
+        for host in 1..=2 {
+            lines.extend(link(slot, (0x100 + host, 1, "n mlx5_0"), (LEAF, host as u8, "leaf"), (0.2, 0.75 * blocked), idle));
+        }
+        lines.extend(link(slot, (LEAF, 9, "leaf"), (CORE, 1, "core"), (0.4, 0.5 * blocked), idle));
+        lines.extend(link(slot, (CORE, 2, "core"), (SERVER, 1, "oss1 mlx5_0"), (0.2 + 0.8 * full, 0.0), idle));
+    }
+    lines
+}
+
+#[test]
+fn congestion_that_begins_within_an_interval_has_the_root_of_the_next_one() {
+    let found = trees(&partial_incast(&[0.0, 0.6, 1.0, 1.0, 0.3, 0.0].map(|share| (share, share))));
+    assert_eq!(
+        found.trees.iter().map(|tree| (tree.root, tree.cause, tree.seconds)).collect::<Vec<_>>(),
+        [(key(CORE, 2), RootCause::Full, 4.0)]
+    );
+    let host = found.trees[0].branches[&key(0x101, 1)];
+    assert!((host.blocked_seconds - 0.75 * 2.9).abs() < 1e-9, "{host:?}");
+    assert!(found.circles.is_empty());
+}
+
+#[test]
+fn burst_without_a_full_interval_has_no_known_root() {
+    let found = trees(&partial_incast(&[0.0, 0.6, 0.3, 0.0].map(|share| (share, share))));
+    assert!(!found.trees.is_empty() && found.trees.iter().all(|tree| tree.cause == RootCause::Unclear), "{:?}", found.trees);
+}
+
+#[test]
+fn port_that_was_used_for_less_time_than_others_waited_is_no_root() {
+    let found = trees(&partial_incast(&[(0.0, 0.0), (0.6, 0.0), (1.0, 1.0)]));
+    let roots: Vec<_> = found.trees.iter().map(|tree| (tree.root, tree.cause, tree.seconds)).collect();
+    assert_eq!(roots, [(key(CORE, 2), RootCause::Full, 1.0), (key(LEAF, 9), RootCause::Unclear, 1.0)]);
+}
+
+/// A leaf switch sends to a core switch that stops answering. From then on, its records have no
+/// rates, and the port of the leaf switch that leads to it waits.
+#[test]
+fn device_that_does_not_answer_is_the_cause() {
+    let dead = |slot: u64, status: &str| {
+        let rest = [
+            ("status", status.into()),
+            ("dt_ns", serde_json::Value::Null),
+            ("xmit_utilization", serde_json::Value::Null),
+            ("xmit_blocked", serde_json::Value::Null),
+        ];
+        port(slot, (CORE, 1), "core", (LEAF, 9, "leaf"), &rest)
+    };
+    let mut lines = link(1, (LEAF, 9, "leaf"), (CORE, 1, "core"), (0.3, 0.0), (0.0, 0.0)).to_vec();
+    lines.extend(link(1, (0x101, 1, "n1"), (LEAF, 1, "leaf"), (0.3, 0.0), (0.0, 0.0)));
+    for slot in 2..=4 {
+        let [leaf, _] = link(slot, (LEAF, 9, "leaf"), (CORE, 1, "core"), (0.0, 1.0), (0.0, 0.0));
+        lines.extend([leaf, dead(slot, if slot == 2 { "timeout" } else { "unreachable" })]);
+        lines.extend(link(slot, (0x101, 1, "n1"), (LEAF, 1, "leaf"), (0.0, 0.9), (0.0, 0.0)));
+    }
+    let found = trees(&lines);
+    assert_eq!(found.trees.iter().map(|tree| (tree.root, tree.cause)).collect::<Vec<_>>(), [(key(LEAF, 9), RootCause::Unreachable)]);
+    assert_eq!((found.trees[0].seconds, found.trees[0].branches.len()), (3.0, 1));
+    let row = serde_json::to_value(&found.rows()[0]).expect("a row");
+    assert_eq!((&row["why"], &row["to"]["node"]), (&"unreachable".into(), &"core".into()));
+}
+
 #[test]
 fn trees_are_selected_by_their_hosts() {
     for (hosts, count) in [("oss1", 0), ("n", 1), ("far", 0), ("core", 1)] {
-        let mut found = trees(&incast());
+        let mut found = trees(&incast_lines());
         found.retain_hosts(&Hosts::parse(hosts).expect("a host list"));
         assert_eq!(found.trees.len(), count, "{hosts}");
     }
@@ -92,7 +133,7 @@ fn without_congestion_there_is_no_tree() {
 
 #[test]
 fn row_has_the_root_and_its_victims() {
-    let rows = trees(&incast()).rows();
+    let rows = trees(&incast_lines()).rows();
     let json = serde_json::to_value(&rows[0]).expect("a row");
     assert_eq!((&json["root"]["node"], &json["why"], &json["seconds"]), (&"core".into(), &"full".into(), &2.0.into()));
     assert_eq!((rows[0].host_ports, rows[0].switch_ports, rows[0].xmit_utilization, rows[0].blocked), (2, 1, 0.99, 0.0));

@@ -1,0 +1,179 @@
+//! The search for roots in one interval of time.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use ibnet::types::{Guid, NodeKind, PortNum};
+
+use super::{Limits, RootCause};
+use crate::devices::Devices;
+use crate::ports::bins::TimeBin;
+use crate::ports::{PortKey, PortSummary};
+use crate::record::Interval;
+
+/// A root and its cause.
+pub(super) type Root = (PortKey, RootCause);
+
+/// The load of all ports in one interval of time, and the roots in it.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    /// Number of the interval.
+    pub(super) number: u64,
+    limits: Limits,
+    loads: BTreeMap<PortKey, PortLoad>,
+    /// The waiting ports, grouped by the device at the other end of their links.
+    waiting: BTreeMap<Guid, Vec<PortKey>>,
+    /// Roots with the ports that wait for them.
+    pub(super) roots: BTreeMap<Root, Vec<Waiting>>,
+    /// The possible roots of each waiting port.
+    pub(super) explained: Explained,
+}
+
+/// The possible roots of ports. A root that waits is its own root.
+pub(super) type Explained = BTreeMap<PortKey, Vec<Root>>;
+
+/// A port that waits for a root.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    pub(super) port: PortKey,
+    /// The next port on the path to the root.
+    pub(super) next: PortKey,
+    /// Number of links to the root.
+    pub(super) depth: usize,
+}
+
+/// Load of a port in one interval of time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PortLoad {
+    peer: PortKey,
+    leads_to_host: bool,
+    /// Share of the data rate that was used, 0 to 1.
+    pub(super) used: f64,
+    /// Share of the time in which the port was blocked, 0 to 1.
+    pub(super) blocked: f64,
+    pub(super) seconds: f64,
+}
+
+impl Snapshot {
+    /// Finds the roots that an interval shows by itself: full ports, ports that wait for a host, and
+    /// ports that wait for a device that does not answer.
+    pub(super) fn of(number: u64, ports: &BTreeMap<PortKey, PortSummary>, devices: &Devices, limits: Limits) -> Self {
+        let loads: BTreeMap<PortKey, PortLoad> =
+            ports.iter().filter_map(|(key, port)| Some((*key, PortLoad::of(port, ports, number)?))).collect();
+        let mut waiting: BTreeMap<Guid, Vec<PortKey>> = BTreeMap::new();
+        for (key, load) in loads.iter().filter(|(_, load)| load.blocked > limits.waits) {
+            waiting.entry(load.peer.0).or_default().push(*key);
+        }
+        let mut found = Self { number, limits, loads, waiting, roots: BTreeMap::new(), explained: BTreeMap::new() };
+        let width_ns = ports.values().map(|port| port.bins.width_ns()).max().unwrap_or(0);
+        let time = Interval::new(number.saturating_mul(width_ns), number.saturating_add(1).saturating_mul(width_ns));
+        // A device with rates in the interval has answered.
+        let is_away = |guid: Guid| {
+            let away = devices.away(guid).zip(time).and_then(|((from, to), time)| time.within(from, to));
+            away.is_some() && found.of_device(guid).next().is_none()
+        };
+        let roots: Vec<Root> = found.loads.iter().filter_map(|(key, load)| Some((*key, found.cause(key, load, &is_away)?))).collect();
+        roots.into_iter().for_each(|root| found.grow(root));
+        found
+    }
+
+    /// Returns the cause if this port is a root.
+    fn cause(&self, key: &PortKey, load: &PortLoad, is_away: &dyn Fn(Guid) -> bool) -> Option<RootCause> {
+        // A full port is a root only if another port waits for it.
+        let has_victim = || self.waiting.get(&key.0).is_some_and(|waiting| waiting.iter().any(|one| self.loads[one].peer != *key));
+        match load {
+            load if self.waits(load) && is_away(load.peer.0) => Some(RootCause::Unreachable),
+            load if self.waits(load) && load.leads_to_host => Some(RootCause::SlowHost),
+            load if self.is_full(load) && has_victim() => Some(RootCause::Full),
+            _ => None,
+        }
+    }
+
+    /// Adds the roots that the intervals before and after show, and the roots of unknown cause.
+    ///
+    /// If congestion begins or ends within the interval, its root is not full on average. But the
+    /// root of a port in the interval before or after is then also the root of the port here. This
+    /// needs a root that was used for at least as long as the port waited.
+    pub(super) fn complete(&mut self, neighbours: [Option<&Explained>; 2]) {
+        let mut possible: BTreeSet<Root> = BTreeSet::new();
+        for key in self.open() {
+            let roots = neighbours.iter().flatten().filter_map(|explained| explained.get(&key)).flatten();
+            possible.extend(roots.filter(|root| self.is_possible(**root, &self.loads[&key])));
+        }
+        possible.into_iter().for_each(|root| self.grow(root));
+        // A waiting port without a root becomes a root of unknown cause if no other port of the
+        // device at the other end of its link waits or is full.
+        let is_busy = |peer: PortKey| self.of_device(peer.0).any(|(key, load)| *key != peer && (self.waits(load) || self.is_full(load)));
+        let ends: Vec<PortKey> = self.open().filter(|key| !is_busy(self.loads[key].peer)).collect();
+        ends.into_iter().for_each(|key| self.grow((key, RootCause::Unclear)));
+    }
+
+    /// Returns whether the root of another interval can be the root of a port that waits here.
+    fn is_possible(&self, (root, cause): Root, victim: &PortLoad) -> bool {
+        self.loads.get(&root).is_some_and(|root| match cause {
+            RootCause::Full => !self.waits(root) && root.used > self.limits.full * victim.blocked,
+            _ => self.waits(root),
+        })
+    }
+
+    /// Returns the waiting ports without a root.
+    pub(super) fn open(&self) -> impl Iterator<Item = PortKey> {
+        self.waiting.values().flatten().copied().filter(|key| !self.explained.contains_key(key))
+    }
+
+    /// Returns whether any port waits.
+    pub(super) fn is_congested(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Returns the load of a port that is a root or waits.
+    pub(super) fn load(&self, key: PortKey) -> PortLoad {
+        self.loads[&key]
+    }
+
+    /// Returns the time that the records describe in this interval, in seconds.
+    pub(super) fn seconds(&self) -> f64 {
+        self.loads.values().map(|load| load.seconds).fold(0.0, f64::max)
+    }
+
+    fn waits(&self, load: &PortLoad) -> bool {
+        load.blocked > self.limits.waits
+    }
+
+    fn is_full(&self, load: &PortLoad) -> bool {
+        load.used > self.limits.full && !self.waits(load)
+    }
+
+    fn of_device(&self, guid: Guid) -> impl Iterator<Item = (&PortKey, &PortLoad)> {
+        self.loads.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX)))
+    }
+
+    /// Finds the ports that wait for a root.
+    fn grow(&mut self, root: Root) {
+        let mut found = Vec::new();
+        let mut queue = VecDeque::from([(root.0, 0)]);
+        let mut reached = BTreeSet::from([root.0]);
+        while let Some((next, depth)) = queue.pop_front() {
+            self.explained.entry(next).or_default().push(root);
+            for key in self.waiting.get(&next.0).into_iter().flatten() {
+                // A packet does not leave a switch through the port where it came in.
+                if self.loads[key].peer != next && reached.insert(*key) {
+                    found.push(Waiting { port: *key, next, depth: depth + 1 });
+                    queue.push_back((*key, depth + 1));
+                }
+            }
+        }
+        self.roots.insert(root, found);
+    }
+}
+
+impl PortLoad {
+    fn of(port: &PortSummary, ports: &BTreeMap<PortKey, PortSummary>, interval: u64) -> Option<Self> {
+        let (peer, bin) = (port.peer?, port.bins.get(interval)?);
+        let other = ports.get(&peer);
+        let received = |bin: &TimeBin| bin.rcv_utilization.mean();
+        let used = bin.xmit_utilization.mean().or_else(|| received(other?.bins.get(interval)?)).unwrap_or(0.0);
+        let seconds = bin.xmit_utilization.seconds().max(bin.blocked.seconds());
+        let leads_to_host = other.and_then(|other| other.kind) == Some(NodeKind::Hca);
+        Some(Self { peer, leads_to_host, used, blocked: bin.blocked.mean().unwrap_or(0.0), seconds })
+    }
+}
