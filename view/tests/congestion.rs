@@ -186,11 +186,15 @@ fn errors_are_the_increases_of_counters() {
 #[test]
 fn wrong_arguments_are_reported() {
     let setup = Setup::new();
+    fs::write(setup.path("jobs"), "JobID|State|Start|End|NodeList\n7|COMPLETED|2026-11-21T12:00:00|2026-11-21T12:01:00|n[1-\n").unwrap();
     for (args, code, reason) in [
         (&["errors", "lines.jsonl", "--threshold", "x=1"][..], 2, "cannot set a threshold for `x`"),
         (&["job", "lines.jsonl", "--nodes", "n[1-"], 2, "n[1-"),
         (&["job", "lines.jsonl", "--slurm", "7"], 2, "--slurm-file"),
         (&["job", "lines.jsonl"], 2, "--nodes"),
+        (&["job", "lines.jsonl", "--slurm", "7", "--slurm-file", "jobs"], 1, "cannot read the job at jobs:2: the list of nodes is malformed"),
+        (&["links", "lines.jsonl", "--slurm", "7", "--slurm-file", "jobs"], 1, "jobs:2"),
+        (&["job", "lines.jsonl", "--all", "--slurm-file", "jobs"], 1, "jobs:2"),
         (&["links", "lines.jsonl", "--tree", "--waits", "2"], 2, "from 0 to 1"),
         (&["map", "nothing.jsonl", "-o", "map.svg"], 1, "nothing.jsonl"),
     ] {

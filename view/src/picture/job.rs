@@ -93,8 +93,8 @@ mod tests {
 
     #[test]
     fn all_jobs_the_rest_and_the_total_are_drawn() {
-        let jobs = [SlurmJob { id: "47".to_owned(), nodes: "n1".to_owned(), from: Some(0), to: None }];
-        let all = fold(AllJobs::new(JobList::new(&jobs).unwrap(), None), &job_lines(true));
+        let jobs = [SlurmJob::new("47", "n1", Some(0), None).unwrap()];
+        let all = fold(AllJobs::new(JobList::new(&jobs), None), &job_lines(true));
         let traffic = all.finish(Some(&Hosts::parse("n*").unwrap())).unwrap();
         let svg = svg(&of_all(&traffic, Some("n*"), &Zone::utc()));
         for text in [">job 47<", ">no job<", ">total<", ">Traffic into n*, by switch port<", ">leaf port 3 to n3<"] {
