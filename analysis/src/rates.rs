@@ -10,11 +10,12 @@
 //!
 //! 1. A slot is *complete* if its record has the status `ok` or `down`. A record with the status
 //!    `ok` has all counters that were due. A port with the status `down` was not queried.
-//! 2. If all slots between two readings are complete, no reading was lost. The rate is known. The
-//!    distance of the two readings is the *cadence* of the counter at this port.
-//! 3. If a slot between two readings is not complete, or has no record, the rate is known only if
-//!    the distance of the readings is not longer than the cadence. The counter was then not due in
-//!    between. Before rule 2 applied for the first time, the cadence is one slot.
+//! 2. If the slot before a reading is complete, no reading was lost, because `ibnet-sweep` repeats a
+//!    query without a reply in every slot until it has a reply. The rate is known. The distance
+//!    from the last reading, in slots, is the *cadence* of the counter at this port.
+//! 3. If the slot before a reading is not complete, or has no record, the rate is known only if the
+//!    distance from the last reading is not longer than the cadence. The counter was then not due
+//!    in between. Before rule 2 applied for the first time, the cadence is one slot.
 //! 4. In all other cases there is a *gap*: a reading was lost, and the rate is not known. A slot
 //!    with the status `unreachable` or `wrong_device` is always a gap.
 //!
@@ -27,16 +28,16 @@ use crate::record::{Interval, Port, Value};
 /// The slots of a port so far. They show where readings of its counters can be missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Slots {
-    /// Slot of the last record, and what the record lacks.
+    /// The current slot, and what its records lack.
     current: Option<(u64, Loss)>,
-    /// Last slot before the current one that is not complete.
-    lost: Option<u64>,
+    /// The slot before the current one, if it is complete.
+    complete: Option<u64>,
     /// Last slot before the current one in which the device did not answer at all.
     away: Option<u64>,
 }
 
 /// What can be missing in the record of a slot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Loss {
     /// The slot is complete.
     Nothing,
@@ -57,40 +58,44 @@ pub struct LastReading {
 }
 
 impl Slots {
-    /// Adds the record of the next slot.
+    /// Adds a record. Records must be added in the order of time.
     pub fn add(&mut self, port: &Port<'_>) {
-        if let Some((slot, loss)) = self.current {
-            self.lost = if loss == Loss::Nothing { self.lost } else { Some(slot) };
-            self.away = if loss == Loss::Device { Some(slot) } else { self.away };
-            if port.slot > slot.saturating_add(1) {
-                self.lost = Some(port.slot - 1);
-            }
-        }
         let loss = match &*port.status {
             "ok" | "down" => Loss::Nothing,
             "unreachable" | "wrong_device" => Loss::Device,
             _ => Loss::Replies,
         };
-        self.current = Some((port.slot, loss));
+        self.current = match self.current {
+            // Two samplers of the port have a record each.
+            Some((slot, other)) if slot == port.slot => Some((slot, loss.max(other))),
+            before => {
+                self.complete = before.filter(|(_, loss)| *loss == Loss::Nothing).map(|(slot, _)| slot);
+                self.away = before.filter(|(_, loss)| *loss == Loss::Device).map(|(slot, _)| slot).or(self.away);
+                Some((port.slot, loss))
+            }
+        };
     }
 
     /// Returns whether a reading was lost between an earlier reading of a counter and its reading
     /// in the current slot.
     pub fn has_gap(&self, before: &LastReading, slot: u64) -> bool {
         let Some(distance) = slot.checked_sub(before.slot) else { return true };
-        self.away > Some(before.slot) || (self.lost > Some(before.slot) && distance > before.cadence)
+        self.away > Some(before.slot) || (distance > before.cadence && !self.is_joined(slot, distance))
+    }
+
+    /// Returns whether no reading can have been lost, whatever the cadence of the counter is.
+    fn is_joined(&self, slot: u64, distance: u64) -> bool {
+        distance <= 1 || (self.complete.is_some() && self.complete == slot.checked_sub(1))
     }
 }
 
 impl LastReading {
     /// Takes the reading of a counter in the current slot. `before` is its last reading.
     pub fn new(port: &Port<'_>, slots: &Slots, before: Option<&Self>) -> Self {
-        let cadence = match before {
-            Some(before) if slots.lost <= Some(before.slot) => port.slot.saturating_sub(before.slot),
-            Some(before) => before.cadence,
-            None => 1,
-        };
-        Self { ts: port.ts, slot: port.slot, cadence: cadence.max(1) }
+        let known = before.map_or(1, |before| before.cadence);
+        let distance = before.map_or(0, |before| port.slot.saturating_sub(before.slot));
+        let cadence = if distance > 0 && slots.is_joined(port.slot, distance) { distance } else { known };
+        Self { ts: port.ts, slot: port.slot, cadence }
     }
 }
 
@@ -254,6 +259,16 @@ mod tests {
         assert_eq!(errors.add(7, "ok", &symbols(112)), [(1, 7, 2.0)]);
         (8..17).for_each(|slot| assert_eq!(errors.add(slot, if slot == 12 { "down" } else { "ok" }, &[]), []));
         assert_eq!(errors.add(17, "ok", &symbols(142)), [(7, 17, 3.0)]);
+    }
+
+    #[test]
+    fn lost_reply_of_another_group_is_no_gap() {
+        let mut errors = Recording::of("symbol_error_counter");
+        errors.add(1, "ok", &symbols(0));
+        errors.add(2, "ok", &[]);
+        errors.add(3, "late", &[]);
+        errors.add(5, "ok", &[]);
+        assert_eq!(errors.add(6, "ok", &symbols(10)), [(1, 6, 2.0)], "the counter would have been queried again in slot 4 or 5");
     }
 
     #[test]
