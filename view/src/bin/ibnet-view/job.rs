@@ -99,7 +99,7 @@ fn run_one(args: &Args) -> Result<(), Failure> {
             Some(id) => format!("Job {} on {}", Printable(id), Printable(&found.nodes)),
             None => format!("Traffic of {}", Printable(&found.nodes)),
         };
-        write(path, || Ok(job.to_json().into_bytes()), &picture::job::of_job(&job, &title, &zone))?;
+        write(path, || Ok(job.to_json().into_bytes()), &picture::job::of_job(&job, &title, &zone).trimmed(common::span(&summary)?))?;
     }
     Ok(cli::print_line(&format!("{time_range}{}", text::job::report(&job).trim_end()))?)
 }
@@ -119,7 +119,7 @@ fn run_all(args: &Args) -> Result<(), Failure> {
     }
     if let Some(path) = &args.output {
         let json = || document::to_json(span, &traffic.jobs).map_err(|source| OutputError { path: path.clone(), source });
-        write(path, || Ok(json()?), &picture::job::of_all(&traffic, args.nodes.as_deref(), &zone))?;
+        write(path, || Ok(json()?), &picture::job::of_all(&traffic, args.nodes.as_deref(), &zone).trimmed(span))?;
     }
     Ok(cli::print_line(&format!("{time_range}{}", text::job::report_all(&traffic, &zone).trim_end()))?)
 }
