@@ -116,8 +116,10 @@ pub(crate) const SERVER: u64 = 0x200;
 /// Returns records of both ends of a link in a slot, with utilization and blocked share of each
 /// direction.
 pub(crate) fn link(slot: u64, one: (u64, u8, &str), other: (u64, u8, &str), out: (f64, f64), back: (f64, f64)) -> [String; 2] {
-    let rest = |load: (f64, f64)| [("xmit_utilization", load.0.into()), ("xmit_blocked", load.1.into())];
-    [port(slot, (one.0, one.1), one.2, other, &rest(out)), port(slot, (other.0, other.1), other.2, (one.0, one.1, one.2), &rest(back))]
+    let rest = |sent: (f64, f64), received: (f64, f64)| {
+        [("xmit_utilization", sent.0.into()), ("rcv_utilization", received.0.into()), ("xmit_blocked", sent.1.into())]
+    };
+    [port(slot, (one.0, one.1), one.2, other, &rest(out, back)), port(slot, (other.0, other.1), other.2, one, &rest(back, out))]
 }
 
 /// Returns the records of a small fabric. A leaf switch has two hosts. A core switch is linked to the

@@ -67,6 +67,8 @@ pub struct Tree {
     /// Time that the link would need at its full data rate for the data that the root sent during
     /// `seconds`, in seconds. It is the sum of utilization x duration of the intervals.
     pub used_seconds: f64,
+    /// Largest share of its data rate that the root used in an interval, 0 to 1.
+    pub used_peak: f64,
     /// Time for which the root itself was blocked, in seconds.
     pub blocked_seconds: f64,
     /// Sum of the blocked times of all ports of the tree, including the root, in seconds. If a port
@@ -119,7 +121,8 @@ impl Trees {
     /// Finds all trees. The input must have been read in several time intervals, because the search
     /// runs for each interval. `devices` shows which devices did not answer.
     pub fn find(ports: &BTreeMap<PortKey, PortSummary>, devices: &Devices, limits: Limits) -> Self {
-        let labels = ports.iter().map(|(key, port)| (*key, PortLabel::of(port))).collect();
+        let peers = ports.iter().filter_map(|(key, port)| Some((port.peer?, PortLabel::of_peer(*key, port))));
+        let labels = peers.chain(ports.iter().map(|(key, port)| (*key, PortLabel::of(port)))).collect();
         let mut found = Self { trees: Vec::new(), circles: BTreeMap::new(), seconds: 0.0, labels };
         let mut trees: BTreeMap<Root, Tree> = BTreeMap::new();
         let ports = with_equal_bins(ports);
@@ -195,13 +198,23 @@ impl Trees {
 
 impl Tree {
     const fn new(root: PortKey, cause: RootCause) -> Self {
-        Self { root, cause, seconds: 0.0, used_seconds: 0.0, blocked_seconds: 0.0, held_up_seconds: 0.0, branches: BTreeMap::new() }
+        Self {
+            root,
+            cause,
+            seconds: 0.0,
+            used_seconds: 0.0,
+            used_peak: 0.0,
+            blocked_seconds: 0.0,
+            held_up_seconds: 0.0,
+            branches: BTreeMap::new(),
+        }
     }
 
     /// Adds an interval of the root.
     fn add(&mut self, root: &PortLoad) {
         self.seconds += root.seconds;
         self.used_seconds += root.used * root.seconds;
+        self.used_peak = self.used_peak.max(root.used);
         self.blocked_seconds += root.blocked * root.seconds;
     }
 
@@ -217,6 +230,11 @@ impl Tree {
 impl PortLabel {
     fn of(port: &PortSummary) -> Self {
         Self { node: port.node.clone(), is_host: port.kind == Some(NodeKind::Hca), peer: port.peer_port(), link: port.link.clone() }
+    }
+
+    /// Returns the label of the peer of a port, for a peer without records.
+    fn of_peer(key: PortKey, port: &PortSummary) -> Self {
+        Self { node: port.peer_name.clone(), is_host: false, peer: Some(PortName::new(&port.node, key)), link: port.link.clone() }
     }
 }
 

@@ -21,6 +21,8 @@ pub struct TreeRow {
     pub seconds: f64,
     /// Mean share of the data rate that the root used, 0 to 1.
     pub xmit_utilization: f64,
+    /// Largest share of the data rate that the root used in an interval, 0 to 1.
+    pub xmit_utilization_peak: f64,
     /// Share of the time in which the root itself was blocked, 0 to 1.
     pub blocked: f64,
     /// Sum of the blocked times of all ports of the tree, including the root, in seconds. If a port
@@ -46,6 +48,7 @@ impl Row for TreeRow {
         "why",
         "seconds",
         "xmit_utilization",
+        "xmit_utilization_peak",
         "blocked",
         "held_up_seconds",
         "host_ports",
@@ -116,6 +119,7 @@ impl Trees {
             why: tree.cause,
             seconds: tree.seconds,
             xmit_utilization: tree.used_seconds / tree.seconds,
+            xmit_utilization_peak: tree.used_peak,
             blocked: tree.blocked_seconds / tree.seconds,
             held_up_seconds: tree.held_up_seconds,
             host_ports,

@@ -46,8 +46,12 @@ pub(super) struct Waiting {
 pub(super) struct PortLoad {
     peer: PortKey,
     leads_to_host: bool,
+    /// Whether the port has records in this interval.
+    is_recorded: bool,
     /// Share of the data rate that was used, 0 to 1.
     pub(super) used: f64,
+    /// Share of the data rate that was received, 0 to 1.
+    received: Option<f64>,
     /// Share of the time in which the port was blocked, 0 to 1.
     pub(super) blocked: f64,
     pub(super) seconds: f64,
@@ -56,9 +60,14 @@ pub(super) struct PortLoad {
 impl Snapshot {
     /// Finds the roots that an interval shows by itself: full ports, ports that wait for a host, and
     /// ports that wait for a device that does not answer.
+    ///
+    /// A port without records sent what its peer received. So it can be a root too.
     pub(super) fn of(number: u64, ports: &BTreeMap<PortKey, PortSummary>, devices: &Devices, limits: Limits) -> Self {
-        let loads: BTreeMap<PortKey, PortLoad> =
+        let mut loads: BTreeMap<PortKey, PortLoad> =
             ports.iter().filter_map(|(key, port)| Some((*key, PortLoad::of(port, ports, number)?))).collect();
+        let without_records = loads.iter().filter(|(_, load)| !loads.contains_key(&load.peer));
+        let without_records: Vec<_> = without_records.filter_map(|(key, load)| Some((load.peer, load.of_peer(*key)?))).collect();
+        loads.extend(without_records);
         let mut waiting: BTreeMap<Guid, Vec<PortKey>> = BTreeMap::new();
         for (key, load) in loads.iter().filter(|(_, load)| load.blocked > limits.waits) {
             waiting.entry(load.peer.0).or_default().push(*key);
@@ -69,20 +78,23 @@ impl Snapshot {
         // A device with rates in the interval has answered.
         let is_away = |guid: Guid| {
             let away = devices.away(guid).zip(time).and_then(|((from, to), time)| time.within(from, to));
-            away.is_some() && found.of_device(guid).next().is_none()
+            away.is_some() && found.of_device(guid).all(|(_, load)| !load.is_recorded)
         };
-        let roots: Vec<Root> = found.loads.iter().filter_map(|(key, load)| Some((*key, found.cause(key, load, &is_away)?))).collect();
+        let away: BTreeSet<Guid> = found.waiting.keys().copied().filter(|guid| is_away(*guid)).collect();
+        let roots: Vec<Root> = found.loads.iter().filter_map(|(key, load)| Some((*key, found.cause(key, load, &away)?))).collect();
         roots.into_iter().for_each(|root| found.grow(root));
+        let silent: Vec<PortKey> = found.open().filter(|key| away.contains(&found.loads[key].peer.0)).collect();
+        silent.into_iter().for_each(|key| found.grow((key, RootCause::Unreachable)));
         found
     }
 
-    /// Returns the cause if this port is a root.
-    fn cause(&self, key: &PortKey, load: &PortLoad, is_away: &dyn Fn(Guid) -> bool) -> Option<RootCause> {
+    /// Returns the cause if a port is full and others wait for it, or if it waits for a host that
+    /// answers. `away` has the devices that do not answer.
+    fn cause(&self, key: &PortKey, load: &PortLoad, away: &BTreeSet<Guid>) -> Option<RootCause> {
         // A full port is a root only if another port waits for it.
         let has_victim = || self.waiting.get(&key.0).is_some_and(|waiting| waiting.iter().any(|one| self.loads[one].peer != *key));
         match load {
-            load if self.waits(load) && is_away(load.peer.0) => Some(RootCause::Unreachable),
-            load if self.waits(load) && load.leads_to_host => Some(RootCause::SlowHost),
+            load if self.waits(load) => (load.leads_to_host && !away.contains(&load.peer.0)).then_some(RootCause::SlowHost),
             load if self.is_full(load) && has_victim() => Some(RootCause::Full),
             _ => None,
         }
@@ -172,8 +184,21 @@ impl PortLoad {
         let other = ports.get(&peer);
         let received = |bin: &TimeBin| bin.rcv_utilization.mean();
         let used = bin.xmit_utilization.mean().or_else(|| received(other?.bins.get(interval)?)).unwrap_or(0.0);
-        let seconds = bin.xmit_utilization.seconds().max(bin.blocked.seconds());
-        let leads_to_host = other.and_then(|other| other.kind) == Some(NodeKind::Hca);
-        Some(Self { peer, leads_to_host, used, blocked: bin.blocked.mean().unwrap_or(0.0), seconds })
+        Some(Self {
+            peer,
+            leads_to_host: other.and_then(|other| other.kind) == Some(NodeKind::Hca),
+            is_recorded: true,
+            used,
+            received: received(bin),
+            blocked: bin.blocked.mean().unwrap_or(0.0),
+            seconds: bin.xmit_utilization.seconds().max(bin.blocked.seconds()),
+        })
+    }
+
+    /// Returns the load of the peer, which has no records. Its blocked time is not known. But a port
+    /// that is full is blocked only for a small part of the time.
+    fn of_peer(&self, own: PortKey) -> Option<Self> {
+        let used = self.received?;
+        Some(Self { peer: own, leads_to_host: false, is_recorded: false, used, received: None, blocked: 0.0, seconds: self.seconds })
     }
 }

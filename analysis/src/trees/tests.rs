@@ -52,6 +52,7 @@ fn congestion_that_begins_within_an_interval_has_the_root_of_the_next_one() {
     );
     let host = found.trees[0].branches[&key(0x101, 1)];
     assert!((host.blocked_seconds - 0.75 * 2.9).abs() < 1e-9, "{host:?}");
+    assert_eq!((found.trees[0].used_peak, found.rows()[0].xmit_utilization_peak), (1.0, 1.0));
     assert!(found.circles.is_empty());
 }
 
@@ -93,6 +94,16 @@ fn device_that_does_not_answer_is_the_cause() {
     assert_eq!((found.trees[0].seconds, found.trees[0].branches.len()), (3.0, 1));
     let row = serde_json::to_value(&found.rows()[0]).expect("a row");
     assert_eq!((&row["why"], &row["to"]["node"]), (&"unreachable".into(), &"core".into()));
+}
+
+#[test]
+fn root_without_records_is_found_by_what_its_peer_received() {
+    let core = format!("\"guid\":\"{}\"", Guid(CORE));
+    let lines: Vec<String> = incast_lines().into_iter().filter(|line| !line.contains(&core)).collect();
+    let found = trees(&lines);
+    let roots: Vec<_> = found.rows().iter().map(|row| (row.root.to_string(), row.why, row.host_ports)).collect();
+    assert_eq!(roots, [("core port 2".to_owned(), RootCause::Full, 2)]);
+    assert_eq!(found.peer(key(CORE, 2)).map(|peer| peer.guid), Some(Guid(SERVER)));
 }
 
 #[test]

@@ -46,8 +46,10 @@ fn write_trees(text: &mut String, found: &Trees, top: usize) -> fmt::Result {
 fn write_tree(text: &mut String, found: &Trees, number: usize, tree: &Tree, row: &TreeRow) -> fmt::Result {
     writeln!(text, "\nTree {number}: root {}", with_peer(found, tree.root))?;
     let cause = cause(row);
-    let (link, used, blocked) = (Printable(&row.link), percent(Some(row.xmit_utilization)), percent(Some(row.blocked)));
-    writeln!(text, "  {link}, {used} used, {blocked} blocked, for {:.0} s; {cause}", row.seconds)?;
+    let (link, blocked) = (Printable(&row.link), percent(Some(row.blocked)));
+    let (used, peak) = (percent(Some(row.xmit_utilization)), percent(Some(row.xmit_utilization_peak)));
+    let peak = if peak == used { String::new() } else { format!(" (up to {peak})") };
+    writeln!(text, "  {link}, {used} used{peak}, {blocked} blocked, for {:.0} s; {cause}", row.seconds)?;
     let (hosts, switches) = (count(row.host_ports, "host port"), count(row.switch_ports, "switch port"));
     writeln!(text, "  Victims: {hosts} and {switches}; blocked time of all ports: {:.0} s", row.held_up_seconds)?;
     if tree.branches.is_empty() {
@@ -125,7 +127,7 @@ mod tests {
     use ibnet_analysis::trees::Limits;
 
     use super::*;
-    use crate::fixtures::{LEAF, fold, incast_lines, link};
+    use crate::fixtures::{CORE, LEAF, fold, incast_lines, link, port};
 
     fn trees(lines: &[String]) -> Trees {
         Trees::find(&fold(Ports::with_bins(64), lines).finish(), &Devices::default(), Limits::default())
@@ -147,6 +149,19 @@ mod tests {
         let rows: Vec<Vec<&str>> = text.lines().skip_while(|line| !line.starts_with("  waiting port")).skip(1).map(words).collect();
         assert_eq!(rows[0], ["leaf port 9", "core port 1", "2", "50.0 %", "50.0 %"]);
         assert_eq!(rows[1], ["n mlx5_0 port 1 and 1 more host port", "2", "75.0 %", "25.0 %"]);
+    }
+
+    #[test]
+    fn device_that_does_not_answer_is_named() {
+        let lines = [1, 2].map(|slot| {
+            let [leaf, _] = link(slot, (LEAF, 9, "leaf"), (CORE, 1, "co\u{1b}re"), (0.0, 1.0), (0.0, 0.0));
+            let dead = [("status", "unreachable".into()), ("dt_ns", serde_json::Value::Null)];
+            [leaf, port(slot, (CORE, 1), "co\u{1b}re", (LEAF, 9, "leaf"), &dead)]
+        });
+        let lines = lines.concat();
+        let (ports, devices) = fold((Ports::with_bins(64), Devices::default()), &lines);
+        let text = report(&Trees::find(&ports.finish(), &devices, Limits::default()), 5);
+        assert!(text.contains("root leaf port 9") && text.contains("cause: co\\u{1b}re does not answer\n"), "{text}");
     }
 
     #[test]
