@@ -106,17 +106,31 @@ impl Snapshot {
     /// root of a port in the interval before or after is then also the root of the port here. This
     /// needs a root that was used for at least as long as the port waited.
     pub(super) fn complete(&mut self, neighbours: [Option<&Explained>; 2]) {
-        let mut possible: BTreeSet<Root> = BTreeSet::new();
-        for key in self.open() {
-            let roots = neighbours.iter().flatten().filter_map(|explained| explained.get(&key)).flatten();
-            possible.extend(roots.filter(|root| self.is_possible(**root, &self.loads[&key])));
-        }
-        possible.into_iter().for_each(|root| self.grow(root));
+        // A device that does not answer is a cause only if no other root explains the waiting port.
+        let silent: Vec<Root> = self.roots.keys().copied().filter(|(_, cause)| *cause == RootCause::Unreachable).collect();
+        self.roots.retain(|root, _| !silent.contains(root));
+        self.explained.values_mut().for_each(|roots| roots.retain(|root| !silent.contains(root)));
+        self.explained.retain(|_, roots| !roots.is_empty());
+        self.grow_from(neighbours, |cause| cause != RootCause::Unreachable);
+        let silent: Vec<Root> = silent.into_iter().filter(|(key, _)| !self.explained.contains_key(key)).collect();
+        silent.into_iter().for_each(|root| self.grow(root));
+        self.grow_from(neighbours, |cause| cause == RootCause::Unreachable);
         // A waiting port without a root becomes a root of unknown cause if no other port of the
         // device at the other end of its link waits or is full.
         let is_busy = |peer: PortKey| self.of_device(peer.0).any(|(key, load)| *key != peer && (self.waits(load) || self.is_full(load)));
         let ends: Vec<PortKey> = self.open().filter(|key| !is_busy(self.loads[key].peer)).collect();
         ends.into_iter().for_each(|key| self.grow((key, RootCause::Unclear)));
+    }
+
+    /// Adds the roots with some causes that ports without a root have in the intervals before and
+    /// after.
+    fn grow_from(&mut self, neighbours: [Option<&Explained>; 2], is_wanted: impl Fn(RootCause) -> bool) {
+        let mut possible: BTreeSet<Root> = BTreeSet::new();
+        for key in self.open() {
+            let roots = neighbours.iter().flatten().filter_map(|explained| explained.get(&key)).flatten();
+            possible.extend(roots.filter(|root| is_wanted(root.1) && self.is_possible(**root, &self.loads[&key])));
+        }
+        possible.into_iter().for_each(|root| self.grow(root));
     }
 
     /// Returns whether the root of another interval can be the root of a port that waits here.

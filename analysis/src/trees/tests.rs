@@ -106,6 +106,20 @@ fn root_without_records_is_found_by_what_its_peer_received() {
     assert_eq!(found.peer(key(CORE, 2)).map(|peer| peer.guid), Some(Guid(SERVER)));
 }
 
+/// The core switch forwards packets, but does not answer. What the server receives shows the root,
+/// also in the intervals in which the congestion begins and ends.
+#[test]
+fn root_of_a_silent_device_comes_before_the_cause_unreachable() {
+    let core = format!("\"guid\":\"{}\"", Guid(CORE));
+    let mut lines = partial_incast(&[0.0, 0.6, 1.0, 0.4, 0.0].map(|share| (share, share)));
+    lines.retain(|line| !line.contains(&core));
+    let silent = [("status", "unreachable".into()), ("dt_ns", serde_json::Value::Null)];
+    lines.extend((1..=5).map(|slot| port(slot, (CORE, 1), "core", (LEAF, 9, "leaf"), &silent)));
+    let found = trees(&lines);
+    let roots: Vec<_> = found.trees.iter().map(|tree| (tree.root, tree.cause, tree.seconds)).collect();
+    assert_eq!(roots, [(key(CORE, 2), RootCause::Full, 3.0)]);
+}
+
 #[test]
 fn trees_are_selected_by_their_hosts() {
     for (hosts, count) in [("oss1", 0), ("n", 1), ("far", 0), ("core", 1)] {

@@ -68,10 +68,10 @@ fn cause(row: &TreeRow) -> String {
         RootCause::SlowHost => "cause: the host takes its packets too slowly",
         RootCause::Unreachable => {
             let device = row.to.as_ref().map(|to| to.node.trim()).filter(|node| !node.is_empty());
-            return format!(
-                "cause: {} does not answer",
-                device.map_or("the device at the other end".to_owned(), |node| Printable(node).to_string())
-            );
+            return match device {
+                Some(node) => format!("cause: {} does not answer", Printable(node)),
+                None => "cause: the device at the other end does not answer".to_owned(),
+            };
         }
         RootCause::Unclear => {
             "cause unknown: no recorded port of the next switch is full or waits (short bursts, or ports that are not sampled or do not answer)"
