@@ -52,6 +52,8 @@ pub struct Trees {
     pub circles: BTreeMap<PortKey, f64>,
     /// Time during which at least one port waited, in seconds.
     pub seconds: f64,
+    /// Length of the intervals in nanoseconds. Shorter congestion can be missed.
+    pub interval_ns: u64,
     labels: BTreeMap<PortKey, PortLabel>,
 }
 
@@ -123,11 +125,12 @@ impl Trees {
     pub fn find(ports: &BTreeMap<PortKey, PortSummary>, devices: &Devices, limits: Limits) -> Self {
         let peers = ports.iter().filter_map(|(key, port)| Some((port.peer?, PortLabel::of_peer(*key, port))));
         let labels = peers.chain(ports.iter().map(|(key, port)| (*key, PortLabel::of(port)))).collect();
-        let mut found = Self { trees: Vec::new(), circles: BTreeMap::new(), seconds: 0.0, labels };
-        let mut trees: BTreeMap<Root, Tree> = BTreeMap::new();
         let ports = with_equal_bins(ports);
+        let interval_ns = ports.values().map(|port| port.bins.width_ns()).max().unwrap_or(0);
+        let mut found = Self { trees: Vec::new(), circles: BTreeMap::new(), seconds: 0.0, interval_ns, labels };
+        let mut trees: BTreeMap<Root, Tree> = BTreeMap::new();
         let numbers: BTreeSet<u64> = ports.values().flat_map(|port| port.bins.iter().map(|(number, _)| number)).collect();
-        let mut snapshots = numbers.into_iter().map(|number| Snapshot::of(number, &ports, devices, limits)).peekable();
+        let mut snapshots = numbers.into_iter().map(|number| Snapshot::of((number, interval_ns), &ports, devices, limits)).peekable();
         let mut before: Option<(u64, Explained)> = None;
         while let Some(mut snapshot) = snapshots.next() {
             let number = snapshot.number;

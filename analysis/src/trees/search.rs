@@ -62,7 +62,9 @@ impl Snapshot {
     /// ports that wait for a device that does not answer.
     ///
     /// A port without records sent what its peer received. So it can be a root too.
-    pub(super) fn of(number: u64, ports: &BTreeMap<PortKey, PortSummary>, devices: &Devices, limits: Limits) -> Self {
+    ///
+    /// The interval has a number and a length in nanoseconds.
+    pub(super) fn of((number, interval_ns): (u64, u64), ports: &BTreeMap<PortKey, PortSummary>, devices: &Devices, limits: Limits) -> Self {
         let mut loads: BTreeMap<PortKey, PortLoad> =
             ports.iter().filter_map(|(key, port)| Some((*key, PortLoad::of(port, ports, number)?))).collect();
         let without_records = loads.iter().filter(|(_, load)| !loads.contains_key(&load.peer));
@@ -73,8 +75,7 @@ impl Snapshot {
             waiting.entry(load.peer.0).or_default().push(*key);
         }
         let mut found = Self { number, limits, loads, waiting, roots: BTreeMap::new(), explained: BTreeMap::new() };
-        let width_ns = ports.values().map(|port| port.bins.width_ns()).max().unwrap_or(0);
-        let time = Interval::new(number.saturating_mul(width_ns), number.saturating_add(1).saturating_mul(width_ns));
+        let time = Interval::new(number.saturating_mul(interval_ns), number.saturating_add(1).saturating_mul(interval_ns));
         // A device with rates in the interval has answered.
         let is_away = |guid: Guid| {
             let away = devices.away(guid).zip(time).and_then(|((from, to), time)| time.within(from, to));

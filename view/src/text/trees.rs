@@ -11,14 +11,22 @@ use super::{count, percent, table};
 /// Largest number of ports that are listed below one port.
 const MOST_SHOWN: usize = 12;
 
+/// Length of the shortest intervals of a search, in nanoseconds.
+const SHORT_NS: u64 = 1_000_000_000;
+
 /// Writes the first `top` trees, each with its root, its victims and its branches.
 pub fn report(found: &Trees, top: usize) -> String {
-    if found.trees.is_empty() && found.circles.is_empty() {
-        return "No congestion tree: no port waited.\n".to_owned();
-    }
     let mut text = String::new();
-    // Writing to a String does not fail.
-    let _ = write_trees(&mut text, found, top);
+    if found.trees.is_empty() && found.circles.is_empty() {
+        text.push_str("No congestion tree: no port waited.\n");
+    } else {
+        // Writing to a String does not fail.
+        let _ = write_trees(&mut text, found, top);
+    }
+    if found.interval_ns > SHORT_NS {
+        let seconds = found.interval_ns / SHORT_NS;
+        let _ = writeln!(text, "\nSearched in parts of {seconds} s. Shorter congestion can be missed; give a shorter time (--from, --to).");
+    }
     text
 }
 
@@ -174,5 +182,14 @@ mod tests {
     fn report_without_congestion_is_one_line() {
         let busy = link(1, (0x101, 1, "n1"), (LEAF, 1, "leaf"), (0.99, 0.0), (0.99, 0.0));
         assert_eq!(report(&trees(&busy), 1), "No congestion tree: no port waited.\n");
+    }
+
+    #[test]
+    fn report_names_long_parts() {
+        let found = Trees::find(&fold(Ports::with_bins(1), &incast_lines()).finish(), &Devices::default(), Limits::default());
+        assert!(
+            report(&found, 1)
+                .ends_with("\nSearched in parts of 4 s. Shorter congestion can be missed; give a shorter time (--from, --to).\n")
+        );
     }
 }
