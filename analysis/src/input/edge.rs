@@ -92,22 +92,22 @@ fn at_edge(readings: &mut Vec<Reading>, edge: u64, record: &Port<'_>, slots: &Sl
         return;
     }
     for has_gap in [false, true] {
-        let mut at_edge = record.clone();
-        at_edge.counters.clear();
-        at_edge.saturated.clear();
-        (at_edge.ts, at_edge.time, at_edge.blocked_time) = (edge, None, None);
-        (at_edge.is_edge, at_edge.has_gap) = (true, has_gap);
+        let (mut counters, mut saturated) = (Vec::new(), Vec::new());
         for (name, value) in &record.counters {
             let is_found = |reading: &Reading| *reading.name == **name && slots.has_gap(&reading.last, record.slot) == has_gap;
             let Some(index) = readings.iter().position(is_found) else { continue };
             let reading = readings.swap_remove(index);
             let Some(interval) = Interval::new(reading.last.ts, record.ts) else { continue };
-            at_edge.counters.push((name, between(&reading.value, value, interval, edge)));
+            counters.push((*name, between(&reading.value, value, interval, edge)));
             if reading.is_saturated {
-                at_edge.saturated.push((*name).into());
+                saturated.push((*name).into());
             }
         }
-        if !at_edge.counters.is_empty() {
+        if !counters.is_empty() {
+            let mut at_edge = record.clone();
+            (at_edge.counters, at_edge.saturated) = (counters, saturated);
+            (at_edge.ts, at_edge.time, at_edge.blocked_time) = (edge, None, None);
+            (at_edge.is_edge, at_edge.has_gap) = (true, has_gap);
             put(at_edge);
         }
     }
