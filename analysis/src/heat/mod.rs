@@ -340,7 +340,9 @@ impl Fold for HeatMap {
             return;
         }
         let interval_ns = slot_interval(port);
-        self.fit(interval_ns);
+        if !port.is_edge {
+            self.fit(interval_ns);
+        }
         let row = self.row(port);
         let Some(silent) = self.silent_time(row, port, interval_ns) else { return };
         if !port.is_edge {
