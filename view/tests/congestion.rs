@@ -121,7 +121,11 @@ fn incast_that_begins_within_a_second_is_one_tree() {
         let trees: Value = serde_json::from_str(&setup.view(&["links", "--tree", "--format", "json"])).unwrap();
         let rows = trees["rows"].as_array().unwrap();
         let root = &rows[0]["root"];
-        assert_eq!((rows.len(), format!("{} port {}", root["node"].as_str().unwrap(), root["port"])), (1, setup.root()), "{start}: {trees}");
+        assert_eq!(
+            (rows.len(), format!("{} port {}", root["node"].as_str().unwrap(), root["port"])),
+            (1, setup.root()),
+            "{start}: {trees}"
+        );
         assert_eq!((&rows[0]["why"], &rows[0]["host_ports"]), (&"full".into(), &32.into()), "{start}");
     }
 }
@@ -192,7 +196,11 @@ fn wrong_arguments_are_reported() {
         (&["job", "lines.jsonl", "--nodes", "n[1-"], 2, "n[1-"),
         (&["job", "lines.jsonl", "--slurm", "7"], 2, "--slurm-file"),
         (&["job", "lines.jsonl"], 2, "--nodes"),
-        (&["job", "lines.jsonl", "--slurm", "7", "--slurm-file", "jobs"], 1, "cannot read the job at jobs:2: the list of nodes is malformed"),
+        (
+            &["job", "lines.jsonl", "--slurm", "7", "--slurm-file", "jobs"],
+            1,
+            "cannot read the job at jobs:2: the list of nodes is malformed",
+        ),
         (&["links", "lines.jsonl", "--slurm", "7", "--slurm-file", "jobs"], 1, "jobs:2"),
         (&["job", "lines.jsonl", "--all", "--slurm-file", "jobs"], 1, "jobs:2"),
         (&["links", "lines.jsonl", "--tree", "--waits", "2"], 2, "from 0 to 1"),
