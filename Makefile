@@ -79,6 +79,8 @@ install: install-sampler install-view ## Install the programs and the service (a
 install-sampler:
 	install -D -m 755 -t $(DESTDIR)/usr/bin $(PROGRAMS)/ibnet-gen $(PROGRAMS)/ibnet-sweep
 	install -D -m 644 -t $(UNITS) packaging/ibnet-sweep.service packaging/ibnet-sweep@.service
+	install -D -m 644 -t $(UNITS) packaging/ibnet-topology.service packaging/ibnet-topology.timer
+	install -D -m 755 -t $(DESTDIR)/usr/lib/ibnet packaging/ibnet-topology
 	install -D -m 644 packaging/ibnet.sysusers $(DESTDIR)/usr/lib/sysusers.d/ibnet.conf
 	install -D -m 644 packaging/ibnet.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/ibnet.conf
 	install -D -m 644 -t $(DESTDIR)/usr/lib/udev/rules.d packaging/60-ibnet-umad.rules
