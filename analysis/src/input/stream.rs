@@ -115,6 +115,11 @@ impl Key {
         (rustc_hash::FxBuildHasher.hash_one(self.guid) % limits::SHARDS as u64) as usize
     }
 
+    #[cfg(test)]
+    pub(super) fn of_device(guid: u64) -> Self {
+        Self { guid, port: 0 }
+    }
+
     fn of(line: &[u8], kind: Type) -> Result<Self, serde_json::Error> {
         match kind {
             Type::Port => {

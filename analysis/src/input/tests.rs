@@ -6,7 +6,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::limits::{CHUNK, LINE};
+use super::limits::{CHUNK, LINE, PORTS, SAMPLERS};
 use super::*;
 use crate::ports::{PortKey, PortSummary, Ports};
 
@@ -82,6 +82,50 @@ fn invalid_lines_are_counted_and_the_first_is_reported() {
     assert_eq!((times, summary.lines, summary.invalid), (vec![1, 2, 3], 8, 3));
     let invalid = summary.first_invalid.unwrap();
     assert!(invalid.file.ends_with("/a") && invalid.line == 3, "{invalid:?}");
+}
+
+/// Counts the names of samplers.
+#[derive(Clone, Default)]
+struct Names(std::collections::BTreeSet<String>);
+
+impl Fold for Names {
+    fn add(&mut self, record: &Record<'_>) {
+        if let Record::Sweep(sweep) = record {
+            self.0.insert(sweep.sampler.to_string());
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+}
+
+#[test]
+fn records_of_more_samplers_than_the_limit_are_invalid() {
+    let dir = tempfile::tempdir().unwrap();
+    let sweep = |name: usize| format!("{{\"type\":\"sweep\",\"ts\":{},\"slot\":1,\"sampler\":\"s{name}\"}}\n", name + 1);
+    let text: String = (0..SAMPLERS + 500).map(sweep).chain([sweep(0)]).collect();
+    let inputs = Inputs::new(&[file(dir.path(), "a", text.as_bytes())]).unwrap();
+    let (names, summary) = read(&inputs, &Names::default()).unwrap();
+    assert_eq!((names.0.len(), summary.invalid), (SAMPLERS, 500));
+    let first = summary.first_invalid.unwrap();
+    assert_eq!((first.line, first.why), (SAMPLERS as u64 + 1, "the input has more than 10000 names of samplers".to_owned()));
+}
+
+#[test]
+fn records_of_more_ports_than_the_limit_are_invalid() {
+    let dir = tempfile::tempdir().unwrap();
+    // All ports of a device are in one part, and each device has 256 ports.
+    let part_of_first = (0..).filter(|guid: &u64| stream::Key::of_device(*guid).shard() == 0);
+    let ports = part_of_first.take(PORTS / 256 + 2).flat_map(|guid| (0..256).map(move |port| (guid, port)));
+    let line = |(ts, (guid, port)): (usize, (u64, u16))| {
+        format!("{{\"type\":\"port\",\"ts\":{},\"guid\":\"0x{guid:016x}\",\"port\":{port}}}\n", ts + 1)
+    };
+    let text: String = ports.enumerate().map(line).collect();
+    let inputs = Inputs::new(&[file(dir.path(), "a", text.as_bytes())]).unwrap();
+    let (times, summary) = times(&inputs).unwrap();
+    assert_eq!((times.len(), summary.invalid), (PORTS, 512));
+    assert!(summary.first_invalid.unwrap().why.contains("more ports than a fabric can have"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ibnet::cli::{self, OutputError};
+use ibnet::limits;
 use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::hosts::Hosts;
@@ -136,7 +137,7 @@ fn run_all(args: &Args) -> Result<(), Failure> {
 /// Reads the output of Slurm and returns it with the name of its file.
 fn slurm_text(args: &Args) -> Result<(String, String), Failure> {
     let file = args.slurm_file.as_deref().unwrap_or_else(|| Path::new("-"));
-    Ok((String::from_utf8_lossy(&cli::read(file)?).into_owned(), cli::name_of(file)))
+    Ok((String::from_utf8_lossy(&cli::read(file, limits::SLURM)?).into_owned(), cli::name_of(file)))
 }
 
 /// Writes JSON or the picture, by the extension of the file name. A file name with an unknown

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ibnet::cli;
+use ibnet::limits;
 use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::hosts::Hosts;
@@ -42,7 +43,7 @@ impl Selection {
             return Ok(Some(Selected { hosts: Hosts::parse(nodes)?, title: Printable(nodes).to_string() }));
         }
         let (Some(id), Some(file)) = (&self.slurm, &self.slurm_file) else { return Ok(None) };
-        let text = cli::read(file)?;
+        let text = cli::read(file, limits::SLURM)?;
         let job = slurm::find(&String::from_utf8_lossy(&text), &cli::name_of(file), id, &Zone::local())?;
         inputs.from = inputs.from.or(job.from);
         inputs.to = inputs.to.or(job.to);
