@@ -5,6 +5,7 @@ mod check;
 mod explain;
 mod ibnet_gen;
 mod metrics;
+mod metrics_attacks;
 mod names;
 mod packaging;
 mod plan;
