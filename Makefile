@@ -1,6 +1,6 @@
 # The two commands for a first look: `make demo` and `make test`. `make help` lists all targets.
 
-.PHONY: help deps tools build build-full dist install demo test test-kernel soak lint deny advisories bench fuzz clean
+.PHONY: help deps tools build build-full dist install demo test test-kernel soak lint deny advisories bench fuzz run-tests torture clean
 
 CARGO ?= cargo
 # zstd's C code takes a minute of CPU time to compile: the library of the system is used where it is
@@ -91,7 +91,11 @@ demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a
 	@echo "          $(DEMO)/latency.svg  how fast the devices answer; numbers in latency.txt"
 
 # The suite runs once, with all features. The second line runs only what differs in a smaller build.
+# The tests must leave no file in the checkout.
 test: deps tools ## Run all tests that need no hardware, with the real tools, servers and databases
+	@./scripts/unchanged $(MAKE) --no-print-directory run-tests
+
+run-tests:
 	IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN_TESTS) $(ALL)
 	$(RUN) $(if $(NEXTEST),nextest run,test) --workspace --no-default-features --test features
 	$(RUN) test --doc $(ALL)
@@ -113,6 +117,14 @@ soak: deps tools ## Repeat the tests of real processes SOAK_RUNS (20) times: abo
 	    echo "soak: run $$run of $(SOAK_RUNS)"; \
 	    IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN) $(if $(NEXTEST),nextest run,test) -p ibnet --all-features $(SOAK) || exit 1; \
 	done
+
+# TORTURE_PROGRAMS=/usr/bin attacks the installed programs. Root is needed for full disks.
+TORTURE_MINUTES ?= 0
+TORTURE_PROGRAMS ?= target/release
+TORTURE_PYTHON = $(firstword $(wildcard out/tools/python/bin/python) python3)
+
+torture: $(if $(filter target/release,$(TORTURE_PROGRAMS)),build-full) ## Attack the programs for five minutes, then TORTURE_MINUTES (0) of random faults
+	$(TORTURE_PYTHON) tests/torture/run --programs $(TORTURE_PROGRAMS) --minutes $(TORTURE_MINUTES) $(TORTURE_ARGS)
 
 lint: deps deny advisories ## Check format, lints, documentation, licences and advisories
 	$(CARGO) fmt --all --check

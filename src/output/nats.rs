@@ -69,6 +69,8 @@ struct Publisher {
     stream: Stream,
     /// Whether the last attempt failed and was logged.
     is_failing: bool,
+    /// Reason of the last replacement of the client since the last success.
+    replaced: Option<Ending>,
     /// Random number of this process, part of the message identifiers.
     nonce: u64,
     /// Number of the next message.
@@ -119,13 +121,15 @@ impl NatsOutput {
     /// Prepares the connection. An unreachable server is not an error, because the client keeps
     /// trying.
     pub(super) fn open(options: &NatsOptions) -> Result<Self, OutputError> {
-        let (runtime, session) = Session::open(options)?;
+        let runtime = new_runtime()?;
+        let session = Session::open(options, &runtime)?;
         let publisher = Publisher {
             server: options.shown_server(),
             fabric: options.fabric.clone(),
             session,
             stream: Stream::default(),
             is_failing: false,
+            replaced: None,
             nonce: RandomState::new().hash_one(std::process::id()),
             next: 0,
             pending: VecDeque::new(),
@@ -147,21 +151,19 @@ impl NatsOutput {
                     () = oversized_frame(&statistics) => Ending::OversizedFrame,
                 }
             });
-            match ending {
-                Ending::Complete => break,
-                Ending::OversizedFrame => {
-                    publisher.log_failure(&format!("the server sent more than {} MiB without a complete message", MAX_FRAME >> 20));
-                }
-                Ending::ClientStopped => publisher.log_failure("the client cannot process a message of the server"),
+            if ending == Ending::Complete {
+                break;
             }
-            match Session::open(&options) {
-                Ok((fresh, session)) => {
-                    publisher.session = session;
-                    // The tasks of the client end with their runtime, and their memory is freed.
-                    std::mem::replace(&mut runtime, fresh).shutdown_background();
+            publisher.log_replacement(ending);
+            // The tasks of the client end with their runtime, and their memory is freed.
+            runtime.shutdown_background();
+            runtime = match new_runtime() {
+                Ok(runtime) => runtime,
+                Err(error) => {
+                    tracing::error!(output = ?publisher.server, %error, "the output has ended");
+                    return inbox.set_unreported(publisher.unacknowledged());
                 }
-                Err(error) => publisher.log_failure(&error.to_string()),
-            }
+            };
             let is_abandoned = runtime.block_on(async {
                 tokio::select! {
                     () = tokio::time::sleep(LONGEST_PAUSE) => false,
@@ -171,6 +173,11 @@ impl NatsOutput {
             if is_abandoned {
                 break;
             }
+            match Session::open(&options, &runtime) {
+                Ok(session) => publisher.session = session,
+                // The old client has ended, so the next attempt follows.
+                Err(error) => publisher.log_failure(&error.to_string()),
+            }
         }
         inbox.set_unreported(publisher.unacknowledged());
         runtime.shutdown_background();
@@ -178,9 +185,8 @@ impl NatsOutput {
 }
 
 impl Session {
-    /// Starts a client in a new runtime.
-    fn open(options: &NatsOptions) -> Result<(Runtime, Self), OutputError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(OutputError::Runtime)?;
+    /// Starts a client, whose tasks run in `runtime`.
+    fn open(options: &NatsOptions, runtime: &Runtime) -> Result<Self, OutputError> {
         let server = options.shown_server();
         let invalid = || OutputError::NatsServer { server: server.clone() };
         let addresses: Vec<ServerAddr> =
@@ -196,7 +202,7 @@ impl Session {
             ContextBuilder::new().timeout(ACK_TIMEOUT).ack_timeout(ACK_TIMEOUT).max_ack_inflight(4 * WINDOW).backpressure_on_inflight(true);
         let context = context.build(client.clone());
         drop(guard);
-        Ok((runtime, Self { client, context, connection }))
+        Ok(Self { client, context, connection })
     }
 
     /// Returns whether the tasks of the client have ended, for example by a panic.
@@ -204,6 +210,10 @@ impl Session {
         let flushed = tokio::time::timeout(FIRST_PAUSE, self.client.flush()).await;
         matches!(flushed, Ok(Err(error)) if error.kind() == FlushErrorKind::SendError)
     }
+}
+
+fn new_runtime() -> Result<Runtime, OutputError> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(OutputError::Runtime)
 }
 
 /// Returns the options that do not depend on the server's state.
@@ -375,7 +385,20 @@ impl Publisher {
         error
     }
 
+    /// Logs that the client is replaced, once for each reason until the next success.
+    fn log_replacement(&mut self, ending: Ending) {
+        let error = match ending {
+            Ending::Complete => return,
+            Ending::OversizedFrame => format!("the server sent more than {} MiB without a complete message", MAX_FRAME >> 20),
+            Ending::ClientStopped => "the client cannot process a message of the server".to_owned(),
+        };
+        if self.replaced.replace(ending) != Some(ending) {
+            tracing::warn!(output = ?self.server, %error, "disconnected from the server, buffering records");
+        }
+    }
+
     fn log_success(&mut self) {
+        self.replaced = None;
         if std::mem::take(&mut self.is_failing) {
             tracing::info!(output = ?self.server, "publishing again");
         }

@@ -4,7 +4,9 @@
 //! limit for the size of a message (async-nats 0.51). So a faulty or hostile server could announce
 //! a message of any size, and the process would keep all its octets.
 
+use std::future::poll_fn;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::Duration;
 
 use async_nats::Statistics;
@@ -13,21 +15,32 @@ use async_nats::Statistics;
 /// acknowledgements, which have about 100 octets.
 pub(super) const MAX_FRAME: u64 = 16 << 20;
 
-/// Time between two checks. The server can exceed [`MAX_FRAME`] by the octets that arrive within
-/// this time.
-const CHECK: Duration = Duration::from_millis(50);
+/// Longest time between two checks while no octets arrive. While octets arrive, each turn of the
+/// runtime checks. So the server can exceed [`MAX_FRAME`] by the octets of this time and of a turn.
+const CHECK: Duration = Duration::from_millis(20);
 
 /// Waits until the server has sent more than [`MAX_FRAME`] octets without a complete message.
 pub(super) async fn oversized_frame(statistics: &Statistics) {
     let received = || (statistics.in_messages.load(Ordering::Relaxed), statistics.in_bytes.load(Ordering::Relaxed));
-    let (mut messages, mut octets) = received();
-    loop {
-        tokio::time::sleep(CHECK).await;
+    let mut check = tokio::time::interval(CHECK);
+    // Counts after the last message, and at the last check.
+    let mut message = received();
+    let mut last = message;
+    poll_fn(|context| {
         let now = received();
-        if now.0 != messages {
-            (messages, octets) = now;
-        } else if now.1.saturating_sub(octets) > MAX_FRAME {
-            return;
+        if now.0 != message.0 {
+            message = now;
         }
-    }
+        if now.1.saturating_sub(message.1) > MAX_FRAME {
+            return Poll::Ready(());
+        }
+        if now != last {
+            last = now;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        while check.poll_tick(context).is_ready() {}
+        Poll::Pending
+    })
+    .await;
 }

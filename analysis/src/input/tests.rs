@@ -90,8 +90,8 @@ struct Names(std::collections::BTreeSet<String>);
 
 impl Fold for Names {
     fn add(&mut self, record: &Record<'_>) {
-        if let Record::Sweep(sweep) = record {
-            self.0.insert(sweep.sampler.to_string());
+        if let Record::Start(start) = record {
+            self.0.insert(start.sampler.to_string());
         }
     }
 
@@ -103,8 +103,8 @@ impl Fold for Names {
 #[test]
 fn records_of_more_samplers_than_the_limit_are_invalid() {
     let dir = tempfile::tempdir().unwrap();
-    let sweep = |name: usize| format!("{{\"type\":\"sweep\",\"ts\":{},\"slot\":1,\"sampler\":\"s{name}\"}}\n", name + 1);
-    let text: String = (0..SAMPLERS + 500).map(sweep).chain([sweep(0)]).collect();
+    let start = |name: usize| format!("{{\"type\":\"start\",\"ts\":{},\"sampler\":\"s{name}\",\"interval_ns\":1}}\n", name + 1);
+    let text: String = (0..SAMPLERS + 500).map(start).chain([start(0)]).collect();
     let inputs = Inputs::new(&[file(dir.path(), "a", text.as_bytes())]).unwrap();
     let (names, summary) = read(&inputs, &Names::default()).unwrap();
     assert_eq!((names.0.len(), summary.invalid), (SAMPLERS, 500));
