@@ -49,7 +49,7 @@ def rows(folder, output):
             if kind == "start" and record["pid"] != pid:
                 pid, life = record["pid"], life + 1
             part += event == "clock_step"
-            lost = int(record["detail"]) if event == "lines_lost" else 0
+            lost = int(record["detail"].split()[0]) if event == "lines_lost" else 0
             yield (
                 sampler, name, life, part, position, kind, record["ts"], record["slot"], record.get("guid"), record.get("port"),
                 record.get("ports"), record.get("slots_missed"), lost, identity(record), record.get("pid"),
@@ -184,6 +184,36 @@ def check(folder):
         f"{lives} processes ({killed} killed), {slots} slots ({missed} missed and reported), {ports} port records, {torn} torn lines; "
         f"{'; '.join(compared)}; faults: {faults}"
     )
+
+
+def changed(path, change):
+    """Changes one port record in the middle of a file, and returns the previous content."""
+    with open(path, "rb") as file:
+        whole = file.read()
+    begin = whole.index(b'\n{"type":"port"', len(whole) // 2) + 1
+    end = whole.index(b"\n", begin) + 1
+    with open(path, "wb") as file:
+        file.write(whole[:begin] + change(whole[begin:end]) + whole[end:])
+    return whole
+
+
+def check_itself(folder):
+    """Requires that a removed record and a record that is there twice are detected, in each file."""
+    with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
+        outputs = json.load(file)["outputs"]
+    for output in outputs:
+        path = os.path.join(folder, output["file"])
+        for name, change in (("removed", lambda line: b""), ("doubled", lambda line: line + line)):
+            whole = changed(path, change)
+            try:
+                check(folder)
+            except Failed:
+                pass
+            else:
+                raise Failed(f"the check does not detect a {name} record in {output['file']}")
+            finally:
+                with open(path, "wb") as file:
+                    file.write(whole)
 
 
 if __name__ == "__main__":

@@ -141,7 +141,7 @@ def full_disk(place):
     before = len(slots(place, "disk/lines"))
     wait_for("slots", lambda: len(slots(place, "disk/lines")) > before + 3)
     process.stop().check((0,))
-    told = sum(int(record["detail"]) for record in lines(place, "disk/lines")[0] if record.get("event") == "lines_lost")
+    told = sum(int(record["detail"].split()[0]) for record in lines(place, "disk/lines")[0] if record.get("event") == "lines_lost")
     count = lambda name: sum(record.get("event") != "lines_lost" for record in lines(place, name)[0])
     missing = count("all") - count("disk/lines")
     require(missing == told > 0, f"{missing} lines are missing, {told} are reported")

@@ -64,6 +64,7 @@ class Sampler:
         self.start()
 
     def start(self):
+        """Starts a process, unless one runs."""
         if self.process is None:
             self.process = self.place.start("ibnet-sweep", "-c", self.config, env=self.env)
 
@@ -116,23 +117,31 @@ class Faults:
     def next(self):
         fault = self.random.choice(self.kinds)
         name = fault.__name__.replace("_", " ")
-        self.count[name] = self.count.get(name, 0) + 1
-        fault()
+        # A fault without effect does not count, such as the end of a process that has ended.
+        if fault() is not False:
+            self.count[name] = self.count.get(name, 0) + 1
 
     def killed(self):
-        sampler = self.random.choice(self.samplers)
-        sampler.end(is_kill=True)
-        self.after(self.random.uniform(0, 3), sampler.start)
+        return self.ended(is_kill=True)
 
     def stopped(self):
+        return self.ended(is_kill=False)
+
+    def ended(self, is_kill):
         sampler = self.random.choice(self.samplers)
-        sampler.end(is_kill=False)
+        if sampler.process is None:
+            return False
+        sampler.end(is_kill)
         self.after(self.random.uniform(0, 3), sampler.start)
+        return True
 
     def suspended(self):
         sampler = self.random.choice(self.samplers)
+        if sampler.process is None:
+            return False
         sampler.signal(signal.SIGSTOP)
         self.after(self.random.uniform(0.2, 3), lambda: sampler.signal(signal.SIGCONT))
+        return True
 
     def reloads(self):
         for _ in range(self.random.choice([1, 1, 3, 20])):
@@ -140,10 +149,15 @@ class Faults:
             for sampler in self.samplers:
                 sampler.signal(signal.SIGHUP)
             time.sleep(self.random.uniform(0, 0.3))
+        # A new process needs a valid plan.
+        self.place.new_plan(self.random.choice(PLANS))
 
     def nats_killed(self):
+        if not self.nats.process.is_running():
+            return False
         self.nats.process.end()
         self.after(self.random.uniform(0, 5), self.nats.start)
+        return True
 
     def nats_suspended(self):
         self.nats.process.signal(signal.SIGSTOP)
@@ -153,7 +167,7 @@ class Faults:
     def disk_full(self):
         path = os.path.join(self.disk, "filler")
         if os.path.exists(path):
-            return
+            return False
         free = os.statvfs(self.disk)
         with open(path, "wb") as filler:
             try:
@@ -162,6 +176,7 @@ class Faults:
                 # The disk is full already, which is the purpose.
                 pass
         self.after(self.random.uniform(1, 8), lambda: os.unlink(path))
+        return True
 
     def clock_jump(self):
         self.offset += self.random.choice([-1, 1]) * self.random.choice([0.3, 2, 60, 3600])
@@ -262,4 +277,6 @@ def checked(place, samplers, nats, disk, faults, keep):
         os.makedirs(os.path.join(keep, "disk"), exist_ok=True)
         for name in ["manifest.json", *(output["file"] for output in outputs)]:
             shutil.copyfile(place.path(name), os.path.join(keep, name))
-    return exact.check(place.folder.name)
+    figures = exact.check(place.folder.name)
+    exact.check_itself(place.folder.name)
+    return figures

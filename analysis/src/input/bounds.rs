@@ -1,6 +1,8 @@
 //! Limits of the numbers of names in an input. Memory depends on the numbers of ports, devices and
 //! samplers, so an input with more of them than any fabric is not evaluated completely.
 
+use std::hash::Hash;
+
 use rustc_hash::FxHashSet;
 
 use super::limits;
@@ -11,8 +13,8 @@ use crate::record::Record;
 #[derive(Debug, Default)]
 pub(super) struct Bounds {
     keys: FxHashSet<Key>,
-    /// Devices of histograms.
     devices: FxHashSet<u64>,
+    devices_of_histograms: FxHashSet<u64>,
     samplers: FxHashSet<Box<str>>,
     /// Kinds of devices of histograms.
     kinds: FxHashSet<Box<str>>,
@@ -25,14 +27,8 @@ impl Bounds {
     /// description of the limit.
     pub(super) fn check(&mut self, key: Key, record: &Record<'_>) -> Result<(), String> {
         if !self.keys.contains(&key) {
-            if self.keys.len() >= limits::PORTS {
-                return Err(format!(
-                    "the input has more ports than a fabric can have: {} in one of {} parts",
-                    limits::PORTS,
-                    limits::SHARDS
-                ));
-            }
-            self.keys.insert(key);
+            add(&mut self.devices, key.device(), limits::DEVICES, "devices in a part of the fabric")?;
+            add(&mut self.keys, key, limits::PORTS, "ports in a part of the fabric")?;
         }
         let sampler = match record {
             Record::Start(start) => &start.sampler,
@@ -42,29 +38,28 @@ impl Bounds {
             Record::Event(event) => &event.sampler,
         };
         if **sampler != *self.last {
-            add(&mut self.samplers, sampler, limits::SAMPLERS, "names of samplers")?;
+            add_name(&mut self.samplers, sampler, limits::SAMPLERS, "names of samplers")?;
             self.last = (**sampler).into();
         }
         let Record::Histogram(histogram) = record else { return Ok(()) };
         if let Some(guid) = histogram.guid {
-            if self.devices.len() >= limits::DEVICES && !self.devices.contains(&guid.0) {
-                return Err(format!("the input has histograms of more than {} devices", limits::DEVICES));
-            }
-            self.devices.insert(guid.0);
+            add(&mut self.devices_of_histograms, guid.0, limits::DEVICES_OF_HISTOGRAMS, "devices with histograms")?;
         }
         let kind = histogram.device_kind.as_deref().unwrap_or_default();
-        add(&mut self.kinds, kind, limits::KINDS, "kinds of devices")
+        add_name(&mut self.kinds, kind, limits::KINDS, "kinds of devices")
     }
 }
 
-/// Adds a name. Returns a description of the limit if the name is new and `most` names are known.
-fn add(known: &mut FxHashSet<Box<str>>, name: &str, most: usize, what: &str) -> Result<(), String> {
-    if known.contains(name) {
+/// Adds a value. Returns a description of the limit if the value is new and `most` are known.
+fn add<T: Eq + Hash>(known: &mut FxHashSet<T>, value: T, most: usize, what: &str) -> Result<(), String> {
+    if known.len() < most {
+        known.insert(value);
         return Ok(());
     }
-    if known.len() >= most {
-        return Err(format!("the input has more than {most} {what}"));
-    }
-    known.insert(name.into());
-    Ok(())
+    if known.contains(&value) { Ok(()) } else { Err(format!("the input has more than {most} {what}")) }
+}
+
+/// Adds a name. Allocates memory only for a new name.
+fn add_name(known: &mut FxHashSet<Box<str>>, name: &str, most: usize, what: &str) -> Result<(), String> {
+    if known.contains(name) { Ok(()) } else { add(known, name.into(), most, what) }
 }

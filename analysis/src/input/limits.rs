@@ -28,10 +28,13 @@ pub(super) const SHARDS: usize = 32;
 pub(super) const PORTS: usize = 65_536;
 
 /// Largest number of names of samplers in a part.
-pub(super) const SAMPLERS: usize = 10_000;
+pub(super) const SAMPLERS: usize = 4096;
 
-/// Largest number of devices with histograms. A fabric has at most 49,151 LIDs.
-pub(super) const DEVICES: usize = 65_536;
+/// Largest number of devices of a part. A fabric has at most 49,151 LIDs: 1,536 in each part.
+pub(super) const DEVICES: usize = 4096;
+
+/// Largest number of devices with histograms. These records are all in one part.
+pub(super) const DEVICES_OF_HISTOGRAMS: usize = 65_536;
 
 /// Largest number of kinds of devices with histograms.
 pub(super) const KINDS: usize = 16;

@@ -115,6 +115,11 @@ impl Key {
         (rustc_hash::FxBuildHasher.hash_one(self.guid) % limits::SHARDS as u64) as usize
     }
 
+    /// Returns the GUID of the device, or 0 without a device.
+    pub(super) fn device(self) -> u64 {
+        self.guid
+    }
+
     #[cfg(test)]
     pub(super) fn of_device(guid: u64) -> Self {
         Self { guid, port: 0 }
