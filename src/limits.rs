@@ -11,7 +11,7 @@ use std::path::Path;
 pub const CONFIG: u64 = 1 << 20;
 
 /// Largest plan in octets. 250,000 ports need about 50 MiB.
-pub const PLAN: u64 = 256 << 20;
+pub const PLAN: u64 = 128 << 20;
 
 /// Largest net file in octets.
 pub const NET_FILE: u64 = 256 << 20;
@@ -22,6 +22,9 @@ pub const NET_FILE_LINES: usize = 1_000_000;
 
 /// Largest file with one line per host, in octets: node name map, samplers file, lid file of LDMS.
 pub const HOST_FILE: u64 = 16 << 20;
+
+/// Largest certificate, key, password or credentials file in octets.
+pub const SECRET: u64 = 1 << 20;
 
 /// Largest output of Slurm in octets: about a million jobs.
 pub const SLURM: u64 = 256 << 20;

@@ -48,8 +48,8 @@ const RULES: &[Rule] = &[
     rule("record", &["mad::pma", "sweep::counter", "sweep::sample", "types"], &[]),
     rule("record::reader", &["types"], &[]),
     rule("record::text", &["types"], &[]),
-    rule("output", &["record", "types"], &[]),
-    rule("metrics", &["http_limits", "mad::pma", "record", "sweep", "types"], &[]),
+    rule("output", &["limits", "record", "types"], &[]),
+    rule("metrics", &["http_limits", "limits", "mad::pma", "record", "sweep", "types"], &[]),
     rule("config", &["limits", "mad::pma", "metrics", "output", "sweep::cadence", "sweep::engine", "types"], &[]),
     rule("cli", &["limits", "types"], &[]),
 ];

@@ -3,7 +3,6 @@
 //! The certificate, the key and the password are files. A file is read again when it has changed.
 
 use std::fs::{self, File};
-use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,13 +20,11 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::Settings;
+use crate::limits;
 
 /// Smallest number of characters of a password. The server does not delay replies to wrong
 /// passwords. So the password must be long: a short one can be guessed.
 const SHORTEST_PASSWORD: usize = 16;
-
-/// Largest size of each of these files in octets.
-const LONGEST_FILE: u64 = 1 << 20;
 
 /// User name of HTTP basic authentication.
 const USER: &str = "ibnet";
@@ -167,7 +164,7 @@ fn stamps(settings: &Settings) -> Vec<Option<(SystemTime, u64)>> {
 fn read(which: SecretFile, path: &Path) -> Result<Vec<u8>, SecretsError> {
     let failed = |source| SecretsError::Io { file: which, path: path.to_owned(), source };
     // Opening a named pipe would wait for its other end, and so stop the server.
-    let mut file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path).map_err(failed)?;
+    let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
         return Err(SecretsError::Content { file: which, path: path.to_owned(), found: "it is not a regular file".to_owned() });
@@ -176,9 +173,7 @@ fn read(which: SecretFile, path: &Path) -> Result<Vec<u8>, SecretsError> {
     if which != SecretFile::Certificate && mode & 0o037 != 0 {
         return Err(SecretsError::Mode { file: which, path: path.to_owned(), mode });
     }
-    let mut octets = Vec::new();
-    file.by_ref().take(LONGEST_FILE).read_to_end(&mut octets).map_err(failed)?;
-    Ok(octets)
+    limits::read(file, limits::SECRET).map_err(failed)
 }
 
 fn password(path: &Path) -> Result<String, SecretsError> {

@@ -33,6 +33,7 @@ use super::options::NatsOptions;
 use super::queue::{Inbox, Message};
 use super::stream::Stream;
 use super::subject::subject;
+use crate::limits;
 use crate::types::Printable;
 
 /// Number of messages in flight without an acknowledgement.
@@ -219,7 +220,7 @@ fn new_runtime() -> Result<Runtime, OutputError> {
 /// Returns the options that do not depend on the server's state.
 fn connect_options(options: &NatsOptions, connection: &Arc<Connection>) -> Result<ConnectOptions, OutputError> {
     let failed = |path: &Path, source| OutputError::NatsFile { path: path.to_owned(), server: options.shown_server(), source };
-    let readable = |path: &Path| std::fs::read_to_string(path).map_err(|source| failed(path, source));
+    let readable = |path: &Path| limits::read_text(path, limits::SECRET).map_err(|source| failed(path, source));
     let mut connect = ConnectOptions::new();
     if let Some(path) = &options.credentials {
         connect = connect.credentials(&readable(path)?).map_err(|source| failed(path, source))?;

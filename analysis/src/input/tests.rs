@@ -6,7 +6,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::limits::{CHUNK, LINE, PORTS, SAMPLERS};
+use super::limits::{CHUNK, KINDS, LINE, PORTS, SAMPLERS};
 use super::*;
 use crate::ports::{PortKey, PortSummary, Ports};
 
@@ -110,6 +110,22 @@ fn records_of_more_samplers_than_the_limit_are_invalid() {
     assert_eq!((names.0.len(), summary.invalid), (SAMPLERS, 500));
     let first = summary.first_invalid.unwrap();
     assert_eq!((first.line, first.why), (SAMPLERS as u64 + 1, format!("the input has more than {SAMPLERS} names of samplers")));
+}
+
+#[test]
+fn records_of_more_kinds_than_the_limit_are_invalid() {
+    let dir = tempfile::tempdir().unwrap();
+    let histogram = |number: usize| {
+        format!(
+            "{{\"type\":\"histogram\",\"ts\":{},\"slot\":1,\"sampler\":\"a\",\"kind\":\"rtt\",\"device_kind\":\"k{number}\",\"guid\":null,\
+             \"count\":1,\"v2\":\"\"}}\n",
+            number + 1
+        )
+    };
+    let text: String = (0..KINDS + 7).map(histogram).collect();
+    let inputs = Inputs::new(&[file(dir.path(), "a", text.as_bytes())]).unwrap();
+    let (_, summary) = read(&inputs, &Names::default()).unwrap();
+    assert_eq!((summary.invalid, summary.first_invalid.unwrap().why), (7, "the input has more than 16 kinds of devices".to_owned()));
 }
 
 #[test]

@@ -231,6 +231,20 @@ mod tests {
     }
 
     #[test]
+    fn devices_beyond_the_limit_are_refused() {
+        let text: String = (1..=MAX_DEVICES as u64 + 1).map(|guid| line(guid, 5, 1)).collect();
+        let error = read(&text).unwrap_err();
+        assert!(matches!(error, WeightsError::TooMany { line: 100_001, .. }), "{error}");
+    }
+
+    #[test]
+    fn long_line_is_bad_and_the_next_line_is_read() {
+        let text = format!("{{\"type\":\"histogram\",\"x\":\"{}\"}}\n{}", "x".repeat(2 * limits::LINE), line(1, 100, 1));
+        let weights = read(&text).unwrap();
+        assert_eq!((weights.mean_ns(Guid(1)), weights.bad.len(), weights.bad[0].line), (Some(100), 1, 1));
+    }
+
+    #[test]
     fn file_without_service_times_is_rejected() {
         let error = read("{\"type\":\"port\",\"ts\":1}\nnonsense\n").unwrap_err();
         assert!(
