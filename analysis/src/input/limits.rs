@@ -31,7 +31,7 @@ pub(super) const PORTS: usize = 65_536;
 pub(super) const SAMPLERS: usize = 4096;
 
 /// Largest number of devices of a part. A fabric has at most 49,151 LIDs: 1,536 in each part.
-pub(super) const DEVICES: usize = 4096;
+pub(super) const DEVICES: usize = 2048;
 
 /// Largest number of devices with histograms. These records are all in one part.
 pub(super) const DEVICES_OF_HISTOGRAMS: usize = 65_536;
