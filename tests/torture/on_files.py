@@ -38,7 +38,7 @@ def gen_net_lines(place):
 
 
 def gen_weights_line(place):
-    """records without a line feed for --weights, compressible to nothing"""
+    """2 GiB of records without a line feed for --weights"""
     place.write("net.p", net_file())
     with open(place.path("weights"), "wb") as file:
         file.truncate(2048 * MIB)
