@@ -18,17 +18,21 @@ PLANS = ["n1,n5", "n1,n5,n9", "n1,n5,n9,n13"]
 INTERVAL = "200ms"
 
 
+# `make tools` puts programs and libraries here.
+TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../out/tools")
+
+
+def first_existing(*paths):
+    return next((os.path.abspath(path) for path in paths if path and os.path.exists(path)), None)
+
+
 def nats_program():
-    tools = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../out/tools/nats-server")
-    for path in (tools, shutil.which("nats-server"), "/usr/sbin/nats-server"):
-        if path and os.path.exists(path):
-            return os.path.abspath(path)
-    return None
+    return first_existing(os.path.join(TOOLS, "nats-server"), shutil.which("nats-server"), "/usr/sbin/nats-server")
 
 
 def faketime_library():
-    found = os.environ.get("TORTURE_FAKETIME") or next(iter(glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")), None)
-    return found if found and os.path.exists(found) else None
+    name = "libfaketimeMT.so.1"
+    return first_existing(os.path.join(TOOLS, name), *glob.glob(f"/usr/lib/*/faketime/{name}"))
 
 
 class Nats:
