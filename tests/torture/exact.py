@@ -180,9 +180,15 @@ def verify(database, manifest):
             f"{name}: records are missing at a clean end and not reported",
             "SELECT * FROM sums WHERE NOT was_killed AND at_the_end > dropped",
         )
-        told, end = database.execute("SELECT coalesce(sum(told), 0), coalesce(sum(at_the_end) FILTER (NOT was_killed), 0) FROM sums").fetchone()
+        told, end, killed = database.execute(
+            """SELECT coalesce(sum(told), 0), coalesce(sum(at_the_end) FILTER (NOT was_killed), 0),
+               coalesce(sum(at_the_end) FILTER (was_killed), 0) FROM sums"""
+        ).fetchone()
         present = database.execute("SELECT count(*) FROM compared WHERE identity IS NOT NULL").fetchone()[0]
-        compared.append(f"{name}: {present} records, {told} lost and reported, {end} dropped at clean ends and reported, {output['torn']} torn lines")
+        compared.append(
+            f"{name}: {present} records, {told} lost and reported, {end} dropped at clean ends and reported, "
+            f"{killed} lost in the queues of killed processes, {output['torn']} torn lines"
+        )
     lives, killed = database.execute("SELECT count(*), count(*) FILTER (was_killed) FROM life").fetchone()
     slots, missed = database.execute("SELECT count(*), sum(missed) FROM slot WHERE ports IS NOT NULL").fetchone()
     ports = database.execute("SELECT count(*) FROM record WHERE output = 'lines' AND kind = 'port'").fetchone()[0]
