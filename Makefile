@@ -157,7 +157,7 @@ TORTURE_MINUTES ?= 0
 TORTURE_PROGRAMS ?= target/release
 TORTURE_PYTHON = $(firstword $(wildcard out/tools/python/bin/python) python3)
 
-torture: $(if $(filter target/release,$(TORTURE_PROGRAMS)),build-full) ## Attack the programs for five minutes, then TORTURE_MINUTES (0) of random faults
+torture: $(if $(filter target/release,$(TORTURE_PROGRAMS)),build-full) $(if $(filter-out 0,$(TORTURE_MINUTES)),tools) ## Attack the programs for five minutes, then TORTURE_MINUTES (0) of random faults
 	$(TORTURE_PYTHON) tests/torture/run --programs $(TORTURE_PROGRAMS) --minutes $(TORTURE_MINUTES) $(TORTURE_ARGS)
 
 lint: deps deny advisories ## Check format, lints, documentation, licences and advisories
