@@ -60,6 +60,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
+    /// Returns limits for a server whose replies are short. Prometheus waits for ten seconds by
+    /// default.
     fn default() -> Self {
         Self { newcomers: 128, members: 16, newcomer_timeout: Duration::from_secs(2), member_timeout: Some(Duration::from_secs(10)) }
     }

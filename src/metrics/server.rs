@@ -26,15 +26,6 @@ use super::secrets::{Secrets, SecretsError};
 use super::{Metrics, Settings, lock};
 use crate::http_limits::{Gate, Limits, Visitor};
 
-/// Numbers and time limits of connections.
-const LIMITS: Limits = Limits {
-    newcomers: 128,
-    members: 16,
-    newcomer_timeout: Duration::from_secs(2),
-    // Prometheus waits for ten seconds by default.
-    member_timeout: Some(Duration::from_secs(10)),
-};
-
 /// Largest size of a request in octets.
 const LONGEST_REQUEST: usize = 16 << 10;
 
@@ -119,7 +110,7 @@ impl Server {
     async fn serve(self, metrics: Arc<Metrics>) -> io::Result<()> {
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
         let endpoint = Arc::new(Endpoint { metrics, secrets: Mutex::new(self.secrets) });
-        let gate = Gate::new(LIMITS);
+        let gate = Gate::new(Limits::default());
         loop {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,

@@ -2,11 +2,14 @@
 //! these tests.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use assert_cmd::Command;
+use ibnet::http_limits::Limits;
 use ibnet::limits;
 use ibnet::topology::synthetic::FatTree;
 use tempfile::TempDir;
@@ -91,4 +94,58 @@ fn hosts_of_all_lines_together_are_limited() {
     fs::write(dir.path().join("hosts"), lines).unwrap();
     let message = refused(GEN, &dir, &["--net", "net.p", "--samplers-file", "hosts"]);
     assert!(message.contains("hosts:2") && message.contains("more than 100000 hosts"), "{message}");
+}
+
+/// Returns the text of all files below a folder.
+fn sources(folder: &Path) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.extension().and_then(OsStr::to_str) {
+            _ if path.is_dir() => text += &sources(&path),
+            Some("rs") => text += &fs::read_to_string(&path).unwrap(),
+            _ => {}
+        }
+    }
+    text
+}
+
+#[test]
+fn table_of_limits_names_existing_tests_and_the_constants() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let document = include_str!("../../SECURITY.md");
+    let rows: Vec<Vec<&str>> = document
+        .lines()
+        .skip_while(|line| !line.starts_with("| input | limit |"))
+        .skip(2)
+        .take_while(|line| line.starts_with("| "))
+        .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
+        .collect();
+    assert!(rows.len() > 15 && rows.iter().all(|row| row.len() == 4), "{rows:?}");
+    let code: String = ["src", "tests", "analysis", "view"].map(|folder| sources(&root.join(folder))).concat();
+    for row in &rows {
+        for name in row[3].split('`').skip(1).step_by(2).filter(|name| !name.starts_with("make ") && *name != "view-zeros") {
+            let is_test = code.contains(&format!("fn {name}(")) || root.join(format!("tests/scenarios/{name}.toml")).exists();
+            assert!(is_test || root.join(name).exists(), "{name} does not exist");
+        }
+    }
+    let limit = |input: &str| rows.iter().find(|row| row[0].starts_with(input)).expect(input)[1];
+    for (input, octets) in [
+        ("samplers file", limits::HOST_FILE),
+        ("net file", limits::NET_FILE),
+        ("plan", limits::PLAN),
+        ("configuration", limits::CONFIG),
+        ("certificate", limits::SECRET),
+        ("output of Slurm", limits::SLURM),
+        ("records: line", limits::LINE as u64),
+    ] {
+        assert!(limit(input).starts_with(&format!("{} MiB", octets >> 20)), "{input}: {octets}");
+    }
+    let connections = Limits::default();
+    assert!(limit("HTTP connections without").starts_with(&format!(
+        "{} connections, {} s",
+        connections.newcomers,
+        connections.newcomer_timeout.as_secs()
+    )));
+    assert!(limit("HTTP connections with a").starts_with(&format!("{} connections, 10 s", connections.members)));
 }

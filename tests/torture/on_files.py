@@ -172,6 +172,14 @@ def view_mutated(place):
         place.run("ibnet-view", view[0], "mutated", *view[1:]).check((0, 1), 400 * MIB)
 
 
+def view_nonsense(place):
+    """two million lines that are not records"""
+    good = recording(place)
+    place.write("nonsense", b"nonsense\n" * 2_000_000 + good)
+    for view in VIEWS:
+        place.run("ibnet-view", view[0], "nonsense", *view[1:]).check((0, 1), 400 * MIB)
+
+
 ATTACKS = [
     gen_host_lists,
     gen_net_zero,
@@ -185,5 +193,6 @@ ATTACKS = [
     view_replay_onto_input,
     view_hostile_records,
     view_many_names,
+    view_nonsense,
     view_mutated,
 ]

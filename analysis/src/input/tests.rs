@@ -145,6 +145,16 @@ fn records_of_more_ports_than_the_limit_are_invalid() {
 }
 
 #[test]
+fn number_of_an_invalid_line_is_exact_anywhere_in_a_chunk() {
+    let dir = tempfile::tempdir().unwrap();
+    for valid in [0, 1, 90, 91, 92, 3000] {
+        let text: String = (1..=valid).map(port).chain(["nonsense\n".to_owned(), port(9999), "more\n".to_owned()]).collect();
+        let (_, summary) = times(&Inputs::new(&[file(dir.path(), "a", text.as_bytes())]).unwrap()).unwrap();
+        assert_eq!((summary.invalid, summary.first_invalid.unwrap().line), (2, valid + 1));
+    }
+}
+
+#[test]
 fn time_range_selects_records_and_keeps_start_records() {
     let dir = tempfile::tempdir().unwrap();
     let start = "{\"type\":\"start\",\"ts\":1,\"sampler\":\"a\",\"interval_ns\":1}\n";
