@@ -108,6 +108,13 @@ fn dead_switch_is_named_first_and_fails_the_check() {
 }
 
 #[test]
+fn slurm_file_without_an_end_is_refused() {
+    let folder = recorded();
+    let (code, _, message) = run(folder.path(), &["job", "--slurm", "1", "--slurm-file", "/dev/zero", "-o", "job.svg"]);
+    assert!(code == 1 && message.contains("it has more than 256 MiB"), "{code} {message}");
+}
+
+#[test]
 fn table_and_json_have_the_same_links() {
     let folder = recorded();
     for (stat, used) in [("mean", "35.0 %"), ("peak", "60.0 %"), ("p50", "30.0 %")] {

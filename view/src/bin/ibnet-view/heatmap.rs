@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use ibnet::cli::{self, OutputError, Signals, Staged};
+use ibnet::limits;
 use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::heat::HeatMap;
@@ -147,7 +148,7 @@ fn draw(args: &Args) -> Result<(), Failure> {
 /// Returns the jobs to outline.
 fn jobs(args: &Args, zone: &Zone) -> Result<Vec<SlurmJob>, Failure> {
     let Some(file) = &args.slurm_file else { return Ok(Vec::new()) };
-    let text = cli::read(file)?;
+    let text = cli::read(file, limits::SLURM)?;
     let (text, name) = (String::from_utf8_lossy(&text), cli::name_of(file));
     Ok(match &args.slurm {
         Some(id) => vec![slurm::find(&text, &name, id, zone)?],
