@@ -27,6 +27,7 @@ const fn rule(module: &'static str, may_import: &'static [&'static str], must_no
 const RULES: &[Rule] = &[
     rule("types", &[], &[]),
     rule("time", &[], &[]),
+    rule("suggest", &[], &[]),
     rule("hostlist", &["types"], &[]),
     rule("topology", &["types"], &[]),
     rule("drawing", &["types"], &[]),
@@ -48,7 +49,7 @@ const RULES: &[Rule] = &[
     rule("record::text", &["types"], &[]),
     rule("output", &["record", "types"], &[]),
     rule("metrics", &["mad::pma", "record", "sweep", "types"], &[]),
-    rule("config", &["mad::pma", "metrics", "output", "sweep::cadence", "sweep::engine", "types"], &[]),
+    rule("config", &["mad::pma", "metrics", "output", "suggest", "sweep::cadence", "sweep::engine", "types"], &[]),
     rule("cli", &["types"], &[]),
 ];
 

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ibnet::record::counters;
+use ibnet::suggest;
 use rustc_hash::FxHashMap;
 
 use crate::error::AnalysisError;
@@ -19,7 +20,6 @@ use crate::input::Fold;
 use crate::metric::{Element, Metric, Reading};
 use crate::ports::PortKey;
 use crate::record::{Interval, Port, Record, Type};
-use crate::suggest;
 
 pub mod grid;
 pub mod marks;
