@@ -66,7 +66,7 @@ install: ## Install the programs and the service (as root, after `make build`)
 	install -D -m 644 -t $(DESTDIR)/usr/lib/udev/rules.d packaging/60-ibnet-umad.rules
 	install -D -m 644 -t $(DESTDIR)/usr/share/doc/ibnet README.md SECURITY.md ibnet.toml.example
 	install -D -m 644 -t $(DESTDIR)/usr/share/doc/ibnet/docs docs/*.md docs/*.svg
-	[ -e $(DESTDIR)/etc/ibnet/ibnet.toml ] || install -D -m 644 packaging/ibnet.toml $(DESTDIR)/etc/ibnet/ibnet.toml
+	[ -e $(DESTDIR)/etc/ibnet/ibnet.toml ] || install -D -m 640 packaging/ibnet.toml $(DESTDIR)/etc/ibnet/ibnet.toml
 	@[ -n "$(DESTDIR)" ] || ./scripts/installed
 
 demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a minute after the build

@@ -3,6 +3,7 @@
 //! Besides the programs, only this module writes to standard output and standard error.
 
 mod arguments;
+mod dumps;
 mod files;
 mod host;
 mod log;
@@ -13,6 +14,7 @@ mod staged;
 mod stdout;
 
 pub use arguments::arguments;
+pub use dumps::forbid_core_dumps;
 pub use files::{InputError, is_dash, name_of, open, read};
 pub use host::{random_seed, short_host_name};
 pub use log::log_to_stderr;

@@ -1,5 +1,6 @@
 //! The flags of a sweep, and the configuration that results from the file and the flags.
 
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,16 @@ use ibnet::config::{self, Ca, Config, ConfigError, Outputs, Plan as Source, Raw,
 use ibnet::output::{Destination, FileOptions, NatsOptions};
 
 use super::failure::Failure;
+use super::watch::Reader;
+
+/// Largest size of a configuration file in octets.
+const LONGEST_CONFIG: u64 = 1 << 20;
+
+/// A configuration file as it was read.
+pub(super) struct ConfigFile {
+    path: PathBuf,
+    text: String,
+}
 
 // These flags belong to a sweep and to `check`. This is not a doc comment, because clap would print
 // it instead of the description of the program.
@@ -91,28 +102,45 @@ impl Flags {
         matches!(failure, Failure::Config(ConfigError::Value { key, .. }) if self.given().contains(key))
     }
 
-    /// Returns the checked configuration.
-    pub(super) fn config(&self) -> Result<Config, ConfigError> {
-        self.raw()?.check().map_err(|error| match (&error, &self.config) {
+    /// Reads the configuration file, if there is one.
+    pub(super) fn read(&self, reader: &mut Reader) -> Result<Option<ConfigFile>, ConfigError> {
+        let Some(path) = &self.config else { return Ok(None) };
+        let failed = |source| ConfigError::Io { path: path.clone(), source };
+        let octets = reader.read(path, LONGEST_CONFIG).map_err(failed)?;
+        let text = String::from_utf8(octets).map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidData, error)))?;
+        Ok(Some(ConfigFile { path: path.clone(), text }))
+    }
+
+    /// Checks the configuration.
+    pub(super) fn check(&self, raw: &Raw, file: Option<&ConfigFile>) -> Result<Config, ConfigError> {
+        raw.check().map_err(|error| match (&error, file) {
             (ConfigError::Value { key, .. }, _) if self.given().contains(key) => error,
-            (_, Some(path)) => error.placed(path),
+            (_, Some(file)) => error.placed(&file.path, &file.text),
             (_, None) => error,
         })
+    }
+
+    /// Reads and checks the configuration.
+    pub(super) fn config(&self) -> Result<Config, ConfigError> {
+        let file = self.read(&mut Reader::default())?;
+        self.check(&self.raw(file.as_ref())?, file.as_ref())
     }
 
     /// Prints the configuration. The configuration must be valid; only the ports to sweep may be
     /// missing.
     pub(super) fn print(&self) -> Result<(), Failure> {
-        if let Err(ConfigError::NothingToSweep) = self.config() {
+        let file = self.read(&mut Reader::default())?;
+        let raw = self.raw(file.as_ref())?;
+        if let Err(ConfigError::NothingToSweep) = self.check(&raw, file.as_ref()) {
             // A net file is set here only to check all other keys.
-            Self { net: Some("-".to_owned()), ..self.clone() }.config()?;
+            self.check(&Raw { net: "-".to_owned(), ..raw.clone() }, file.as_ref())?;
             cli::note("note: no key gives the ports to sweep\n");
         } else {
-            self.config()?;
+            self.check(&raw, file.as_ref())?;
         }
-        let file = self.config.as_deref().map(|path| (std::fs::read_to_string(path).unwrap_or_default(), path.display().to_string()));
-        let file = file.as_ref().map(|(text, name)| (text.as_str(), name.as_str()));
-        cli::print(config::show(&self.raw()?, file, &self.given()).as_bytes()).map_err(Failure::Stdout)
+        let file = file.as_ref().map(|file| (&*file.text, file.path.display().to_string()));
+        let file = file.as_ref().map(|(text, name)| (*text, name.as_str()));
+        cli::print(config::show(&raw, file, &self.given()).as_bytes()).map_err(Failure::Stdout)
     }
 
     /// Returns an error if an output would append records to a file that the program reads: the
@@ -145,7 +173,8 @@ impl Flags {
             inputs.extend(key.map(|path| ("key of the metrics", path)));
         }
         for output in &config.outputs {
-            let Destination::Nats(NatsOptions { credentials, ca_file, certificate, .. }) = &output.to else { continue };
+            let Destination::Nats(NatsOptions { password_file, credentials, ca_file, certificate, .. }) = &output.to else { continue };
+            inputs.extend(password_file.as_ref().map(|path| ("password file of NATS", path)));
             inputs.extend(credentials.as_ref().map(|path| ("credentials file of NATS", path)));
             inputs.extend(ca_file.as_ref().map(|path| ("CA file of NATS", path)));
             inputs.extend(certificate.iter().flat_map(|(certificate, key)| [("certificate of NATS", certificate), ("key of NATS", key)]));
@@ -154,8 +183,8 @@ impl Flags {
     }
 
     /// Returns the configuration of the file with the flags applied.
-    pub(super) fn raw(&self) -> Result<Raw, ConfigError> {
-        let mut raw = self.config.as_deref().map(Raw::read).transpose()?.unwrap_or_default();
+    pub(super) fn raw(&self, file: Option<&ConfigFile>) -> Result<Raw, ConfigError> {
+        let mut raw = file.map(|file| Raw::parse(&file.text, &file.path)).transpose()?.unwrap_or_default();
         let texts = [
             (&self.assignments, &mut raw.assignments),
             (&self.sampler, &mut raw.sampler),

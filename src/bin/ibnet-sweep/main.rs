@@ -28,12 +28,14 @@ use self::reload::{MakeDriver, Prepare, Setup};
 use self::service::Service;
 use self::streams::Streams;
 use self::summary::Summary;
-use self::supervisor::{MakeObservers, NewWorker, Observer, Reload};
+use self::supervisor::{Applied, MakeObservers, NewWorker, Observer, Reload};
+use self::watch::{Reader, Stamped};
 use self::workers::Share;
 
 mod check;
 mod failure;
 mod flags;
+mod loader;
 mod metrics;
 mod once;
 mod query;
@@ -45,6 +47,7 @@ mod summary;
 mod supervisor;
 mod systemd;
 mod table;
+mod watch;
 mod workers;
 
 /// Query the counters of every assigned port once per slot (one second by default), and write them
@@ -134,7 +137,15 @@ fn run(args: &Args) -> Result<(), Failure> {
     if args.print_config {
         return args.flags.print();
     }
-    let setup = Setup::load(&args.flags)?;
+    let mut reader = Reader::default();
+    let mut setup = Setup::load(&args.flags, &mut reader)?;
+    setup.work = setup.work.present()?;
+    let read = reader.into_read();
+    if setup.config.has_secret()
+        && let Err(error) = cli::forbid_core_dumps()
+    {
+        tracing::warn!(%error, "cannot prevent core dumps, which have the passwords of this process");
+    }
     if let Some(fabric) = simulation::build(&setup.config)? {
         let prepare = move |_: &Config, share: &Share, settings| {
             let (ca, ca_port) = simulation::hca_name(&share.ca);
@@ -143,7 +154,7 @@ fn run(args: &Args) -> Result<(), Failure> {
             Ok(Box::new(move |outlet| Driver::new(plan, settings, transport, SystemClock::start(), outlet, cli::random_seed()))
                 as MakeDriver<_>)
         };
-        return sweep(args, setup, Box::new(prepare));
+        return sweep(args, setup, read, Arc::new(prepare));
     }
     #[cfg(feature = "umad")]
     {
@@ -161,7 +172,7 @@ fn run(args: &Args) -> Result<(), Failure> {
                 if once { driver } else { driver.reconnecting(workers::reopen(port, pkey)).watching(workers::watch_devices) }
             }) as MakeDriver<_>)
         };
-        let result = sweep(args, setup, Box::new(prepare));
+        let result = sweep(args, setup, read, Arc::new(prepare));
         end_process_soon(result.as_ref().err().map_or(0, Failure::exit_code));
         result
     }
@@ -186,7 +197,7 @@ fn end_process_soon(code: u8) {
 
 /// Sweeps with all workers. The slots go to the outputs. With `--once`, one slot is printed as a
 /// table.
-fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prepare<T>) -> Result<(), Failure> {
+fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, read: Vec<Stamped>, prepare: Prepare<T>) -> Result<(), Failure> {
     let (aligned, sweeps) = if args.once { (false, Some(1)) } else { (true, args.sweeps) };
     let workers = setup.workers(|settings| DriverSettings { aligned, sweeps, ..settings });
     let slots = args.sweeps.map(|sweeps| sweeps * workers.len() as u64);
@@ -197,7 +208,7 @@ fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prep
         let worker = |(make_driver, setup): (MakeDriver<T>, _)| {
             let setup: reload::WorkerSetup = setup;
             let outlet = streams.outlet(&setup.settings().sampler)?;
-            Ok(NewWorker { driver: make_driver(outlet), setup, observers: observers() })
+            Ok(NewWorker { make_driver, outlet, setup, observers: observers() })
         };
         prepared.into_iter().map(worker).collect::<Result<Vec<_>, Failure>>()
     };
@@ -221,9 +232,11 @@ fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prep
     let workers = start(&streams, &observers)?;
     let drain = config.drain;
     // A sweep of a few slots ends before a reload is needed.
-    let reload = args.sweeps.is_none().then(|| {
-        let (flags, watch) = (args.flags.clone(), setup.watch());
-        Reload { flags, setup, prepare, streams, watch, metrics, observers }
+    let reload = args.sweeps.is_none().then(|| Reload {
+        flags: args.flags.clone(),
+        prepare,
+        read,
+        running: Applied { raw: setup.raw, streams, metrics, observers },
     });
     let result = service.run(workers, writers, &bar, reload, drain);
     if args.summary {

@@ -17,6 +17,7 @@ use self::report::{Report, Verdict};
 use super::failure::Failure;
 use super::flags::Flags;
 use super::simulation;
+use super::watch::Reader;
 use super::workers::Work;
 
 mod devices;
@@ -62,7 +63,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
             "a device that needs another service level may not answer this check; a sweep uses the service level of its path record";
         report.warn("service level", "path records are not queried here: service level 0 is used", remedy)?;
     }
-    let work = report.step("assignments", Work::load(&config), |work| work.describe(&config))?;
+    let work =
+        report.step("assignments", Work::load(&config, &mut Reader::default()).and_then(Work::present), |work| work.describe(&config))?;
     let fabric = match simulation::build(&config) {
         Ok(fabric) => fabric,
         Err(failure) => {
