@@ -74,6 +74,8 @@ pub(super) struct Loader<T> {
     /// Requests to the thread that looks at the files. `None` before the first request.
     looks: Option<SyncSender<Vec<PathBuf>>>,
     pending: Option<Pending>,
+    /// Whether another reload was requested while one was under way.
+    is_requested: bool,
     /// Number of the next reload.
     next: u64,
     /// Number of reloads that hang and whose result will be dropped.
@@ -83,7 +85,7 @@ pub(super) struct Loader<T> {
 impl<T: Send + 'static> Loader<T> {
     /// Creates a loader. `read` are the files that were read at the start.
     pub(super) fn new(flags: Flags, prepare: Prepare<T>, read: Vec<Stamped>, events: UnboundedSender<LoadEvent<T>>) -> Self {
-        Self { flags, prepare, watch: Watch::new(read), events, looks: None, pending: None, next: 0, hanging: 0 }
+        Self { flags, prepare, watch: Watch::new(read), events, looks: None, pending: None, is_requested: false, next: 0, hanging: 0 }
     }
 
     /// Requests the states of the files. Does nothing while an earlier request is not answered.
@@ -104,7 +106,10 @@ impl<T: Send + 'static> Loader<T> {
     /// Returns whether a reload must start, for these states of the files.
     pub(super) fn must_start(&mut self, now: Vec<Stamped>) -> bool {
         let is_changed = self.watch.is_changed(now);
-        is_changed && self.pending.as_ref().is_none_or(|pending| pending.hangs && self.hanging < MAX_HANGING)
+        match &self.pending {
+            None => is_changed || self.is_requested,
+            Some(pending) => is_changed && pending.hangs && self.hanging < MAX_HANGING,
+        }
     }
 
     /// Returns whether a reload is under way.
@@ -115,7 +120,7 @@ impl<T: Send + 'static> Loader<T> {
     /// Makes another reload start after the one that is under way. Returns the operation of a
     /// reload that hangs, if this was not reported since.
     pub(super) fn start_again(&mut self) -> Option<String> {
-        self.watch.read_again();
+        self.is_requested = true;
         let pending = self.pending.as_mut().filter(|pending| pending.hangs)?;
         (!std::mem::replace(&mut pending.is_requested_again, true)).then(|| pending.stage.get())
     }
@@ -128,6 +133,7 @@ impl<T: Send + 'static> Loader<T> {
         let (reader, number) = (Reader::default(), self.next);
         self.hanging += usize::from(self.pending.take().is_some());
         self.next += 1;
+        self.is_requested = false;
         self.watch.begin();
         let stage = reader.stage.clone();
         let (flags, prepare, events) = (self.flags.clone(), Prepare::clone(&self.prepare), self.events.clone());

@@ -85,13 +85,11 @@ pub(super) struct Watch {
     read: Vec<Stamped>,
     /// The states at the last call of [`is_changed`](Self::is_changed).
     seen: Vec<Stamped>,
-    /// Whether the files must be read again in any case.
-    again: bool,
 }
 
 impl Watch {
     pub(super) fn new(read: Vec<Stamped>) -> Self {
-        Self { seen: read.clone(), read, again: false }
+        Self { seen: read.clone(), read }
     }
 
     pub(super) fn files(&self) -> Vec<PathBuf> {
@@ -107,32 +105,24 @@ impl Watch {
         }
         let is_stable = now == self.seen;
         self.seen = now;
-        is_stable && (self.again || self.seen != self.read)
-    }
-
-    /// Makes [`is_changed`](Self::is_changed) return true as soon as the files have not changed
-    /// between two calls.
-    pub(super) fn read_again(&mut self) {
-        self.again = true;
+        is_stable && self.seen != self.read
     }
 
     /// Records that the reading of the files has begun. Until it has ended, the files count as
     /// those of the last call of [`is_changed`](Self::is_changed).
     pub(super) fn begin(&mut self) {
-        self.again = false;
         self.read.clone_from(&self.seen);
     }
 
     /// Records the files that were read. If `all` is false, the reading has failed, and the other
     /// files stay watched.
     pub(super) fn end(&mut self, read: Vec<Stamped>, all: bool) {
-        let again = self.again;
         let mut files = read;
         if !all {
             let others: Vec<_> = self.read.iter().filter(|(path, _)| !files.iter().any(|(other, _)| other == path)).cloned().collect();
             files.extend(others);
         }
-        *self = Self { again, ..Self::new(files) };
+        *self = Self::new(files);
     }
 }
 
@@ -168,11 +158,6 @@ mod tests {
         assert!(!is_changed(&mut watch));
         fs::remove_file(&path).expect("removed");
         assert!(!is_changed(&mut watch) && is_changed(&mut watch), "a removed file is a change");
-        watch.read_again();
-        watch.begin();
-        assert!(!is_changed(&mut watch));
-        watch.read_again();
-        assert!(is_changed(&mut watch), "on request");
     }
 
     #[test]
