@@ -11,6 +11,9 @@ use ibnet::output::{Destination, FileOptions, NatsOptions};
 use super::failure::Failure;
 use super::watch::Reader;
 
+/// Configuration file that is used if no other input is given.
+pub(super) const DEFAULT_CONFIG: &str = "/etc/ibnet/ibnet.toml";
+
 /// Largest size of a configuration file in octets.
 const LONGEST_CONFIG: u64 = 1 << 20;
 
@@ -95,6 +98,47 @@ impl Flags {
             ("output", self.output.is_some()),
         ];
         flags.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key).collect()
+    }
+
+    /// Adds the flags of `before`. Returns false if both have the same flag.
+    pub(super) fn merge(&mut self, before: &Self) -> bool {
+        fn merge<V: Clone>(own: &mut Option<V>, before: &Option<V>) -> bool {
+            let is_twice = own.is_some() && before.is_some();
+            if let Some(before) = before {
+                own.get_or_insert_with(|| before.clone());
+            }
+            !is_twice
+        }
+        let texts = [
+            (&mut self.assignments, &before.assignments),
+            (&mut self.sampler, &before.sampler),
+            (&mut self.net, &before.net),
+            (&mut self.simulate, &before.simulate),
+            (&mut self.scenario, &before.scenario),
+            (&mut self.interval, &before.interval),
+            (&mut self.timeout, &before.timeout),
+            (&mut self.grace, &before.grace),
+            (&mut self.sl, &before.sl),
+            (&mut self.pkey, &before.pkey),
+            (&mut self.output, &before.output),
+        ];
+        let texts = texts.map(|(own, before)| merge(own, before)).into_iter().all(|is_once| is_once);
+        let lists = [merge(&mut self.groups, &before.groups), merge(&mut self.ca, &before.ca)];
+        let others = [merge(&mut self.config, &before.config), merge(&mut self.window, &before.window)];
+        texts && lists.into_iter().chain(others).all(|is_once| is_once)
+    }
+
+    /// Returns the configuration file. Returns `None` if there are other flags.
+    pub(super) fn only_config(&self) -> Option<Option<PathBuf>> {
+        self.given().is_empty().then(|| self.config.clone())
+    }
+
+    /// Uses the configuration file `path` if it exists and no flag gives another input.
+    pub(super) fn use_default_config(&mut self, path: &Path) {
+        let has_input = self.config.is_some() || self.assignments.is_some() || self.net.is_some() || self.simulate.is_some();
+        if !has_input && path.exists() {
+            self.config = Some(path.to_owned());
+        }
     }
 
     /// Returns whether the invalid value of this failure came from a flag.
@@ -217,5 +261,48 @@ impl Flags {
             raw.sl = Sl::Word(sl.clone());
         }
         Ok(raw)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        flags: Flags,
+    }
+
+    fn flags(args: &[&str]) -> Flags {
+        Program::try_parse_from([&["x"], args].concat()).map(|program| program.flags).expect("valid")
+    }
+
+    #[test]
+    fn flags_before_and_after_a_command_are_combined_each_once() {
+        let mut own = flags(&["--interval", "2s"]);
+        assert!(own.merge(&flags(&["-c", "a", "--window", "4", "--ca", "x,y"])));
+        assert_eq!(own.given(), ["interval", "window", "ca"]);
+        assert_eq!(own.config, Some("a".into()));
+        assert!(!own.merge(&flags(&["--window", "5"])));
+        assert_eq!((flags(&[]).only_config(), flags(&["--sl", "1"]).only_config()), (Some(None), None));
+    }
+
+    #[test]
+    fn installed_configuration_is_used_without_another_input() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let used = |args: &[&str], path: &Path| {
+            let mut flags = flags(args);
+            flags.use_default_config(path);
+            flags.config
+        };
+        assert_eq!(used(&["--interval", "2s"], file.path()), Some(file.path().to_owned()));
+        assert_eq!(used(&[], Path::new("/nonexistent/ibnet.toml")), None);
+        for args in [["--net", "a"], ["--assignments", "a"], ["--simulate", "a"]] {
+            assert_eq!(used(&args, file.path()), None);
+        }
+        assert_eq!(used(&["-c", "b"], file.path()), Some("b".into()));
     }
 }

@@ -6,10 +6,12 @@
 //! `ibnet-sweep check` tests everything that a sweep needs.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 use ibnet::cli::{self, Progress};
 use ibnet::config::Config;
 use ibnet::mad::transport::Transport;
@@ -22,7 +24,7 @@ use ibnet::sweep::driver::{Driver, DriverSettings, SlotReport, SystemClock};
 use ibnet::sweep::plan::SweepPlan;
 
 use self::failure::Failure;
-use self::flags::Flags;
+use self::flags::{DEFAULT_CONFIG, Flags};
 use self::once::OneSlot;
 use self::reload::{MakeDriver, Prepare, Setup};
 use self::service::Service;
@@ -54,7 +56,7 @@ mod workers;
 /// as JSON lines
 #[derive(Debug, Parser)]
 #[command(name = "ibnet-sweep", version, after_help = EXAMPLES)]
-#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+#[command(disable_help_subcommand = true)]
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
@@ -72,6 +74,46 @@ struct Args {
     /// Print the configuration in use with the origin of each value, and exit
     #[arg(long)]
     print_config: bool,
+    /// Log more: each slot, and with -vv each MAD. RUST_LOG overrides this
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// Log errors only
+    #[arg(short, long, conflicts_with = "verbose")]
+    quiet: bool,
+}
+
+impl Args {
+    /// Returns the level of the log.
+    fn level(&self) -> cli::LevelFilter {
+        match (self.quiet, self.verbose) {
+            (true, _) => cli::LevelFilter::ERROR,
+            (false, 0) => cli::LevelFilter::INFO,
+            (false, 1) => cli::LevelFilter::DEBUG,
+            (false, _) => cli::LevelFilter::TRACE,
+        }
+    }
+
+    /// Moves the flags before a command to the command. `ibnet-sweep -c FILE check` is the same as
+    /// `ibnet-sweep check -c FILE`.
+    fn with_flags_of_command(mut self) -> Result<Self, clap::Error> {
+        let conflict = |text: &str| Err(Self::command().error(ErrorKind::ArgumentConflict, text));
+        let is_sweep = self.sweeps.is_some() || self.once || self.summary || self.print_config;
+        if self.command.is_some() && is_sweep {
+            return conflict("a command cannot be used with --sweeps, --once, --summary or --print-config");
+        }
+        let is_valid = match &mut self.command {
+            None => {
+                self.flags.use_default_config(Path::new(DEFAULT_CONFIG));
+                true
+            }
+            Some(Command::Check(check)) => check.take_flags(&self.flags),
+            Some(Command::Query(query)) => query.take_flags(&self.flags),
+        };
+        if !is_valid {
+            return conflict("a flag before a command is also given after it, or is no flag of the command");
+        }
+        Ok(self)
+    }
 }
 
 /// Commands other than a sweep.
@@ -96,6 +138,9 @@ Examples:
 -o DIR/ each sampler writes its own file DIR/SAMPLER.jsonl; any other output
 gets the records of all samplers.
 
+Without -c, --assignments, --net and --simulate, the configuration is
+/etc/ibnet/ibnet.toml if this file exists.
+
 The log goes to standard error; RUST_LOG=ibnet=debug logs each slot.
 
 Exit codes:
@@ -109,11 +154,11 @@ Exit codes:
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    let args: Args = match cli::arguments() {
+    let args = match cli::arguments().and_then(|args: Args| args.with_flags_of_command().map_err(|error| cli::wrong_arguments(&error))) {
         Ok(args) => args,
         Err(code) => return code,
     };
-    cli::log_to_stderr();
+    let _log = cli::log_to_stderr(args.level());
     let result = match &args.command {
         None => run(&args).map(|()| ExitCode::SUCCESS),
         Some(Command::Check(args)) => check::run(args),
@@ -126,7 +171,7 @@ fn main() -> ExitCode {
     cli::fail(&failure);
     let is_argument = match &args.command {
         None => args.flags.gave(&failure),
-        Some(Command::Check(_)) => false,
+        Some(Command::Check(args)) => args.gave(&failure),
         Some(Command::Query(args)) => args.gave(&failure),
     };
     ExitCode::from(if is_argument { USAGE } else { failure.exit_code() })
