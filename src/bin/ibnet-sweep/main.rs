@@ -171,7 +171,7 @@ fn main() -> ExitCode {
     cli::fail(&failure);
     let is_argument = match &args.command {
         None => args.flags.gave(&failure),
-        Some(Command::Check(args)) => args.gave(&failure),
+        Some(Command::Check(_)) => false,
         Some(Command::Query(args)) => args.gave(&failure),
     };
     ExitCode::from(if is_argument { USAGE } else { failure.exit_code() })

@@ -15,6 +15,7 @@ use ibnet::sweep::driver::{Address, DeviceClient, SystemClock};
 use ibnet::types::Lid;
 
 use self::report::{Report, Verdict};
+use super::USAGE;
 use super::failure::Failure;
 use super::flags::{DEFAULT_CONFIG, Flags};
 use super::simulation;
@@ -54,14 +55,13 @@ const TIMEOUT: Duration = Duration::from_millis(100);
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut report = Report::default();
-    let config = match args.flags.config().map_err(Failure::from) {
-        Err(failure) if args.gave(&failure) => return Err(failure),
-        config => config,
-    };
+    let config = args.flags.config().map_err(Failure::from);
+    let is_argument = config.as_ref().err().is_some_and(|failure| args.flags.gave(failure));
     let config = report.step("configuration", config, |config| args.describe(config))?;
     let Some(config) = config else {
         report.line(Verdict::Skip, "the rest", "needs a valid configuration", None)?;
-        return report.end();
+        let code = report.end()?;
+        return Ok(if is_argument { ExitCode::from(USAGE) } else { code });
     };
     if config.engine.path_sl {
         let remedy =
@@ -126,11 +126,6 @@ impl Args {
         let is_once = self.flags.merge(before);
         self.flags.use_default_config(Path::new(DEFAULT_CONFIG));
         is_once
-    }
-
-    /// Returns whether the invalid value of this failure came from a flag.
-    pub(super) fn gave(&self, failure: &Failure) -> bool {
-        self.flags.gave(failure)
     }
 
     fn describe(&self, config: &Config) -> String {
