@@ -1,6 +1,7 @@
 //! Tests that start the programs, and compare their files and pages. They are one test program,
 //! because each test program links the whole library.
 
+mod characters;
 mod check;
 mod explain;
 mod ibnet_gen;
@@ -11,4 +12,5 @@ mod plan;
 mod query;
 mod records;
 mod reload;
+mod secrets;
 mod workers;
