@@ -8,6 +8,8 @@ mod files;
 mod host;
 mod log;
 mod messages;
+#[cfg(feature = "pages")]
+mod pages;
 mod progress;
 mod repeats;
 mod signals;

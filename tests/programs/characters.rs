@@ -87,16 +87,18 @@ fn sequences() -> Vec<Vec<u8>> {
 
 #[test]
 fn octets_that_are_not_utf_8_become_replacement_characters_of_their_own_name_only() {
-    let sequences = sequences();
-    let mut file = Vec::new();
-    for (number, octets) in (0x1000u64..).zip(&sequences) {
-        // Letters around the name: blanks at its ends would be removed.
-        file.extend(format!("SW     1  1 {number:#018x} 4x SDR   'x").into_bytes());
-        file.extend(octets.iter().chain(b"y'\n"));
-    }
-    let net = ports_report::parse(&file, "net.p").unwrap();
-    assert_eq!(net.fabric.devices().len(), sequences.len());
-    for (device, octets) in net.fabric.devices().iter().zip(&sequences) {
-        assert_eq!(device.name, format!("x{}y", String::from_utf8_lossy(octets)));
+    // Each device of a file needs its own LID.
+    for sequences in sequences().chunks(40_000) {
+        let mut file = Vec::new();
+        for (lid, octets) in (1u16..).zip(sequences) {
+            // Letters around the name: blanks at its ends would be removed.
+            file.extend(format!("SW {lid:5}  1 {lid:#018x} 4x SDR   'x").into_bytes());
+            file.extend(octets.iter().chain(b"y'\n"));
+        }
+        let net = ports_report::parse(&file, "net.p").unwrap();
+        assert_eq!(net.fabric.devices().len(), sequences.len());
+        for (device, octets) in net.fabric.devices().iter().zip(sequences) {
+            assert_eq!(device.name, format!("x{}y", String::from_utf8_lossy(octets)));
+        }
     }
 }
