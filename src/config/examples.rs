@@ -90,7 +90,8 @@ mod tests {
         of_outputs.dedup();
         expected.extend(of_outputs);
         let mut found: Vec<_> = EXAMPLES.iter().map(|(key, _)| (*key).to_owned()).collect();
-        (expected.sort(), found.sort());
+        expected.sort();
+        found.sort();
         assert_eq!(found, expected);
         for key in found {
             let line = example(&key).expect("it has one");

@@ -486,7 +486,8 @@ mod tests {
         assert!(!text.chars().any(|c| c != '\n' && crate::types::misleads(c)));
         let mut found: Vec<String> = text.lines().filter(|line| !line.starts_with('#')).map(read).collect();
         let mut expected: Vec<String> = chunks.iter().map(|chunk| Printable(chunk).to_string()).collect();
-        (found.sort(), expected.sort());
+        found.sort();
+        expected.sort();
         assert_eq!(found.len(), characters.len().div_ceil(256));
         assert!(found == expected);
     }

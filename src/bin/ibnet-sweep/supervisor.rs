@@ -210,7 +210,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
 
     /// Starts a look at the files, and reports a reload that hangs. Call it once a second.
     pub(super) fn check_files(&mut self) {
-        if self.workers.is_empty() {
+        if !self.workers.iter().any(|worker| matches!(worker.phase, Phase::Sweeping | Phase::Replaced)) {
             // No slot ends, but the program is alive.
             self.manager.alive();
         }
@@ -219,7 +219,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         if let Some(operation) = loader.report_hanging() {
             let detail = format!("hangs, all goes on as before: {operation} has not ended");
             self.report(&detail);
-            self.manager.ready(&format!("{}; a reload hangs: {operation}", self.status()));
+            self.manager.ready(&format!("{}; a reload hangs: {}", self.status(), Printable(&operation)));
         }
     }
 
@@ -285,7 +285,6 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
                 return Err(failure);
             }
         };
-        // No error can occur after this line.
         let ports: u32 = same.iter().map(|(_, worker)| worker.ports()).chain(new.iter().map(|(worker, _)| worker.ports())).sum();
         let sha256 = setup.work.sha256().map(|sha256| format!(", assignments with SHA-256 {sha256}")).unwrap_or_default();
         self.detail =
@@ -307,16 +306,18 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
                 None => worker.phase = Phase::Replaced,
             }
         }
-        if let Some(metrics) = &applied.metrics {
-            metrics.set_peers(setup.work.peers);
-        }
-        applied.raw = setup.raw;
         let observers: Vec<_> = new.iter().map(|_| (applied.observers)()).collect();
-        for (((setup, make_driver), outlet), observers) in new.into_iter().zip(outlets).zip(observers) {
+        for (((worker, make_driver), outlet), observers) in new.into_iter().zip(outlets).zip(observers) {
             let replaced = self.workers.iter().filter(|worker| worker.phase == Phase::Replaced);
-            let place = setup.predecessor(replaced.clone().map(|worker| &worker.setup));
+            let place = worker.predecessor(replaced.clone().map(|worker| &worker.setup));
             let predecessor = place.and_then(|place| replaced.clone().nth(place)).map(|worker| Arc::clone(&worker.control));
-            self.spawn(NewWorker { make_driver, outlet, setup, observers }, Control::held(predecessor), Phase::Preparing)?;
+            self.spawn(NewWorker { make_driver, outlet, setup: worker, observers }, Control::held(predecessor), Phase::Preparing)?;
+        }
+        if let Some((_, applied)) = &mut self.reload {
+            applied.raw = setup.raw;
+            if let Some(metrics) = &applied.metrics {
+                metrics.set_peers(setup.work.peers);
+            }
         }
         Ok(())
     }
