@@ -18,10 +18,10 @@ use ibnet::config::Raw;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
+use super::cpu::check_cpu;
 use super::failure::Failure;
 use super::flags::Flags;
 use super::reload::{MakeDriver, Prepare, Setup, WorkerSetup};
-use super::supervisor::check_cpu;
 use super::watch::{self, Reader, Stage, Stamped, Watch};
 
 /// Time after which a reload counts as one that hangs.

@@ -35,6 +35,7 @@ use self::watch::{Reader, Stamped};
 use self::workers::Share;
 
 mod check;
+mod cpu;
 mod failure;
 mod flags;
 mod loader;

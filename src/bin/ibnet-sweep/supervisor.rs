@@ -7,7 +7,6 @@
 //! change continues, and keeps its readings for the rates. If the new plan does not name this host,
 //! the workers end between two slots, and the program waits for a plan that names it.
 
-use std::io;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,10 +19,9 @@ use ibnet::output::Outlet;
 use ibnet::sweep::driver::{Control, Notice, SlotReport};
 use ibnet::sweep::schedule::Schedule;
 use ibnet::types::Printable;
-use rustix::io::Errno;
-use rustix::thread::{CpuSet, sched_setaffinity};
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::cpu::pin;
 use super::failure::Failure;
 use super::flags::Flags;
 use super::loader::{LoadEvent, Loaded, Loader, Running, drop_elsewhere};
@@ -465,23 +463,6 @@ fn wall_clock() -> u64 {
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Checks that a thread can run on a CPU. The check uses a separate thread.
-pub(super) fn check_cpu(cpu: usize) -> Result<(), Failure> {
-    let pinned = thread::spawn(move || pin(cpu)).join().map_err(|_| Failure::Crashed)?;
-    pinned.map_err(|source| Failure::Pin { cpu, source })
-}
-
-/// Binds the current thread to a CPU.
-fn pin(cpu: usize) -> io::Result<()> {
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(Errno::INVAL.into());
-    }
-    let mut only = CpuSet::new();
-    only.set(cpu);
-    // `None` selects the current thread.
-    Ok(sched_setaffinity(None, &only)?)
 }
 
 fn spawn_thread(name: String, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
