@@ -24,6 +24,9 @@ const ATTEMPTS: u32 = 3;
 /// decreases: three readings of each group and of five other attributes, and two more readings.
 pub const MADS_PER_DEVICE: u64 = 3 * (5 + Group::ALL.len() as u64) + 2;
 
+/// Name of the attribute that the subnet manager answers.
+const PATH_RECORD: &str = "PathRecord";
+
 /// A port of a device to verify.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Subject {
@@ -103,9 +106,11 @@ impl DeviceResult {
         of_attributes + usize::from(self.other_agent.is_some())
     }
 
-    /// Returns whether no path was answered at all.
+    /// Returns whether the device answered nothing on both paths. The path record does not count,
+    /// because the subnet manager answers it.
     pub fn is_silent(&self) -> bool {
-        self.attributes.iter().all(|attribute| matches!(attribute.outcome, Outcome::Unanswered(..)))
+        let is_unanswered = |attribute: &AttributeResult| matches!(attribute.outcome, Outcome::Unanswered(..));
+        self.attributes.iter().filter(|attribute| attribute.name != PATH_RECORD).all(is_unanswered)
     }
 
     /// Returns the number of attributes and of values that were compared.
@@ -206,13 +211,15 @@ impl<T: Transport, C: Clock, R: Reference> Verifier<T, C, R> {
             self.client.turn_to(lid);
             self.client.set_sl(self.sl);
             path_sl = last.map(|data| path_sl_of(&data));
-            attributes.push(AttributeResult { name: "PathRecord", outcome });
+            attributes.push(AttributeResult { name: PATH_RECORD, outcome });
         }
         let known = libibmad::field_readers(&CLASS_PORT_INFO);
         let (outcome, last) = self.attribute(&CLASS_PORT_INFO_QUERY, Some(&CLASS_PORT_INFO), &known)?;
+        // ClassPortInfo is mandatory. An agent that does not answer it answers no other request.
+        let groups = if matches!(outcome, Outcome::Unanswered(NoAnswer::Silent, _)) { &[][..] } else { &Group::ALL };
         attributes.push(AttributeResult { name: CLASS_PORT_INFO.name, outcome });
         let capabilities = self.capabilities(last, port)?;
-        for group in Group::ALL {
+        for group in groups.iter().copied() {
             let result = self.group(group, port, kind, capabilities)?;
             attributes.extend(result);
         }

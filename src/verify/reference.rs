@@ -1,14 +1,19 @@
 //! The second reader of a device: libibmad, or on the simulated fabric a second client.
 
+use std::cell::RefCell;
 use std::io;
+use std::rc::Rc;
+use std::time::Duration;
 
-use crate::mad::exchange::Target;
+use crate::mad::Mad;
+use crate::mad::exchange::{Completion, Target};
 use crate::mad::libibmad::LibibmadClient;
 use crate::mad::pma::Data;
 use crate::mad::query::Query;
-use crate::mad::transport::Transport;
+use crate::mad::transport::{Locator, Transport, TransportError};
 use crate::sweep::driver::{Clock, DeviceClient, TRIES};
 use crate::sweep::query::{Client, NoAnswer};
+use crate::time::Instant;
 use crate::types::Lid;
 
 /// Reads attributes of a device by another path than ibnet's own.
@@ -86,27 +91,63 @@ impl Reference for Libibmad {
     }
 }
 
+/// A transport that two clients of one thread use in turn.
+pub struct Shared<T>(Rc<RefCell<T>>);
+
+impl<T> Shared<T> {
+    /// Returns two handles to a transport.
+    pub fn pair(transport: T) -> [Self; 2] {
+        let one = Rc::new(RefCell::new(transport));
+        [Self(Rc::clone(&one)), Self(one)]
+    }
+}
+
+impl<T: Transport> Transport for Shared<T> {
+    fn send(&mut self, target: &Target, mad: &Mad, now: Instant) -> Result<(), TransportError> {
+        self.0.borrow_mut().send(target, mad, now)
+    }
+
+    fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
+        self.0.borrow_mut().recv(mad, wait, now)
+    }
+
+    fn locator(&self) -> Locator {
+        self.0.borrow().locator()
+    }
+}
+
 /// A second client of ibnet, for a fabric that libibmad cannot reach. libibmad still decodes its
 /// replies.
 pub struct SecondClient<T, C> {
     client: DeviceClient<T, C>,
+    /// LID of the device, and of the subnet manager.
+    lid: Lid,
+    manager: Lid,
     mads: u64,
 }
 
 impl<T: Transport, C: Clock> SecondClient<T, C> {
     /// Creates a reader that has sent nothing yet.
-    pub fn new(client: DeviceClient<T, C>) -> Self {
-        Self { client, mads: 0 }
+    pub fn new(client: DeviceClient<T, C>, manager: Lid) -> Self {
+        Self { client, lid: Lid(0), manager, mads: 0 }
     }
 }
 
 impl<T: Transport, C: Clock> Reference for SecondClient<T, C> {
     fn turn_to(&mut self, lid: Lid) {
+        self.lid = lid;
         self.client.turn_to(lid);
     }
 
     fn read(&mut self, query: &Query) -> Result<Data, Unread> {
+        let is_for_manager = matches!(query, Query::Sa(_));
+        if is_for_manager {
+            self.client.turn_to(self.manager);
+        }
         let response = self.client.request(query).map_err(|error| Unread::Failed(error.errno()))?;
+        if is_for_manager {
+            self.client.turn_to(self.lid);
+        }
         self.mads += u64::from(response.mads);
         match response.answer {
             Ok((_, data)) => Ok(data),

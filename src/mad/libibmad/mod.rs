@@ -28,8 +28,8 @@
 
 use super::pma::port_counters::PORT_COUNTERS;
 use super::pma::{Attribute, Field};
-use super::{Mad, smp};
 use super::transport::umad::libibmad::{Base, FieldNumber, PaddedMad};
+use super::{Mad, smp};
 
 pub use super::transport::umad::rpc::LibibmadClient;
 
@@ -164,7 +164,8 @@ pub fn management_readers(attribute: u16) -> Vec<FieldReader> {
 
 /// Returns a reader for the LID and one for the service level of a PathRecord.
 pub fn path_readers() -> Vec<FieldReader> {
-    let readers = [FieldReader::of_administration(&PATH_DLID, "IB_SA_PR_DLID_F"), FieldReader::of_administration(&PATH_SL, "IB_SA_PR_SL_F")];
+    let readers =
+        [FieldReader::of_administration(&PATH_DLID, "IB_SA_PR_DLID_F"), FieldReader::of_administration(&PATH_SL, "IB_SA_PR_SL_F")];
     readers.into_iter().flatten().collect()
 }
 

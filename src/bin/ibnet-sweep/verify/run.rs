@@ -18,7 +18,7 @@ use ibnet::sweep::driver::{Address, DeviceClient, SystemClock};
 use ibnet::types::Lid;
 use ibnet::verify::device::{MADS_PER_DEVICE, Verifier};
 use ibnet::verify::models::{self, Model};
-use ibnet::verify::reference::{Libibmad, Reference, SecondClient};
+use ibnet::verify::reference::{Libibmad, Reference, SecondClient, Shared};
 use ibnet::verify::report::{DeviceReport, ModelReport, ServiceReport, SilentReport};
 use ibnet::verify::timing::Burst;
 
@@ -45,36 +45,49 @@ const IN_FLIGHT: u32 = 4;
 /// so that the first and the second batch of a kernel with flow control are distinct.
 const SILENT: Duration = Duration::from_millis(50);
 
+/// The second reader where libibmad cannot query.
+const SECOND_CLIENT: &str = "a second client of ibnet, decoded by libibmad";
+
+/// Returns a client with a random first TID.
+fn client<T: Transport>(transport: T, address: Address) -> DeviceClient<T, SystemClock> {
+    DeviceClient::new(transport, SystemClock::start(), address, cli::random_seed())
+}
+
 /// Runs all steps. On a real fabric, the programs of rdma-core are compared too.
 pub(super) fn run(config: &Config, fabric: &Fabric, steps: &mut Steps) -> Result<(), Failure> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     steps.document.kernel = format!("Linux {}", release.trim());
     let sl = config.engine.sl;
     let address = |pkey_index, pkey_table| Address { lid: Lid(0), sl, pkey_index, pkey_table, timeout: TIMEOUT };
-    let client = |transport, address| DeviceClient::new(transport, SystemClock::start(), address, cli::random_seed());
     if let Some(simulated) = simulation::build(config)? {
-        steps.document.reference = "a second client of ibnet, decoded by libibmad";
-        let transport = SimTransport::new(simulated.clone());
-        let local = transport.locator()();
-        let reference = SecondClient::new(DeviceClient::new(
-            SimTransport::new(simulated),
-            SystemClock::start(),
-            address(0, Vec::new()),
-            cli::random_seed(),
-        ));
-        let verifier = Verifier::new(client(transport, address(0, Vec::new())), reference, local, sl);
-        verify(verifier, config, fabric, steps, false)?;
+        steps.document.reference = SECOND_CLIENT;
+        let local = SimTransport::new(simulated.clone()).locator()();
+        let manager = local.map_or(Lid(0), |local| local.sm_lid);
+        let [ours, theirs] = [(); 2].map(|()| client(SimTransport::new(simulated.clone()), address(0, Vec::new())));
+        verify(Verifier::new(ours, SecondClient::new(theirs, manager), local, sl), config, fabric, steps, false)?;
         return Ok(());
     }
-    steps.document.reference = "libibmad";
     let (port, pkey_index) = workers::hca_port(config, &fabric.ca)?;
-    let reference = Libibmad::new(LibibmadClient::open(&port, sl, pkey_index, TIMEOUT)?);
-    let transport = UmadTransport::open(&port)?;
-    let local = transport.locator()();
     let found = format!("{port}, LID {}, P_Key {:#06x} at index {pkey_index}, SL {sl}, {}", port.lid, config.pkey, steps.document.kernel);
     steps.line(Verdict::Ok, "HCA", &found)?;
-    let client = DeviceClient::new(transport, SystemClock::start(), address(pkey_index, port.pkeys.clone()), cli::random_seed());
-    let verified = verify(Verifier::new(client, reference, local, sl), config, fabric, steps, true)?;
+    let transport = UmadTransport::open(&port)?;
+    let local = transport.locator()();
+    let verified = if transport.is_of_kernel() {
+        steps.document.reference = "libibmad";
+        let reference = Libibmad::new(LibibmadClient::open(&port, sl, pkey_index, TIMEOUT)?);
+        let ours = client(transport, address(pkey_index, port.pkeys.clone()));
+        verify(Verifier::new(ours, reference, local, sl), config, fabric, steps, true)?
+    } else {
+        steps.document.reference = SECOND_CLIENT;
+        steps.line(
+            Verdict::Warn,
+            "libibmad",
+            "ibsim cannot serve libibmad beside ibnet in one process: libibmad decodes, but queries nothing",
+        )?;
+        let [ours, theirs] = Shared::pair(transport);
+        let [ours, theirs] = [ours, theirs].map(|transport| client(transport, address(pkey_index, port.pkeys.clone())));
+        verify(Verifier::new(ours, SecondClient::new(theirs, port.sm_lid), local, sl), config, fabric, steps, true)?
+    };
     programs::topology(&port, fabric, &verified, steps)?;
     slot::compare(&port, pkey_index, config, fabric, &verified, steps)
 }

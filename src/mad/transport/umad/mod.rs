@@ -216,6 +216,12 @@ impl UmadTransport {
         Ok(Self { port, hca: hca.clone(), agents, fd, waiting: Waiting::of(fd), record })
     }
 
+    /// Returns whether the device is one of the kernel. The device of ibsim is not: its preloaded
+    /// library delivers all replies of a class to the descriptor that registered last.
+    pub fn is_of_kernel(&self) -> bool {
+        self.waiting == Waiting::Precise
+    }
+
     fn record(&mut self) -> *mut c_void {
         std::ptr::from_mut::<Record>(&mut self.record).cast()
     }

@@ -121,9 +121,7 @@ impl LibibmadClient {
                 let (mut source, mut destination) = (gid(query.source), gid(query.destination));
                 // SAFETY: the port is open. Both GIDs have 16 octets. The buffer is longer than the
                 // 200 octets that libibmad writes. All arguments outlive the call.
-                let lid = unsafe {
-                    sys::ib_path_query_via(port, source.as_mut_ptr(), destination.as_mut_ptr(), &raw mut manager, octets)
-                };
+                let lid = unsafe { sys::ib_path_query_via(port, source.as_mut_ptr(), destination.as_mut_ptr(), &raw mut manager, octets) };
                 // An attribute of subnet administration begins 8 octets before the others.
                 (lid >= 0, pma::DATA_OFFSET - SA_DATA_OFFSET)
             }
