@@ -287,7 +287,9 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
         if self.has_started {
             self.take_notices(control, self.current_slot());
-            self.report_reachability(self.current_slot());
+            if !self.transport.is_lost() {
+                self.report_reachability(self.current_slot());
+            }
             self.write_histograms();
             self.flush(self.current_slot());
         }
