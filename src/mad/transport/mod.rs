@@ -106,8 +106,7 @@ impl TransportError {
     /// a loss. `ENOTCONN` comes only from the preloaded library of ibsim, after the simulator has
     /// ended.
     pub fn is_lost(&self) -> bool {
-        const LOST: [Errno; 7] =
-            [Errno::IO, Errno::NXIO, Errno::BADF, Errno::NODEV, Errno::PIPE, Errno::NOTCONN, Errno::NETDOWN];
+        const LOST: [Errno; 7] = [Errno::IO, Errno::NXIO, Errno::BADF, Errno::NODEV, Errno::PIPE, Errno::NOTCONN, Errno::NETDOWN];
         LOST.iter().any(|errno| errno.raw_os_error() == self.errno())
     }
 

@@ -51,9 +51,7 @@ impl Engine {
         if let Some(check) = self.next_check(index, if in_slot { SWITCH_MASK } else { u32::MAX }) {
             return Some(check);
         }
-        if in_slot
-            && let Some(counters) = self.next_counters(index, now)
-        {
+        if in_slot && let Some(counters) = self.next_counters(index, now) {
             return Some(counters);
         }
         self.next_check(index, u32::MAX)
