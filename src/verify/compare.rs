@@ -103,16 +103,15 @@ pub fn compare(attribute: Option<&Attribute>, readers: &[FieldReader], readings:
 fn fault(field: &Field, values: &Values, is_known: bool) -> Option<Fault> {
     let Values { before, theirs, theirs_by_us, after } = *values;
     let theirs = if is_known { theirs_by_us } else { theirs };
-    let is_counter = field.unit.is_some_and(|unit| unit != Unit::Setting);
     if theirs != theirs_by_us {
-        Some(Fault::Decoding)
-    } else if is_counter && !(before <= theirs && theirs <= after) {
-        Some(Fault::NotBetween)
-    } else if !is_counter && !(before == theirs && theirs == after) {
-        Some(Fault::Changed)
-    } else {
-        None
+        return Some(Fault::Decoding);
     }
+    let is_counter = field.unit.is_some_and(|unit| unit != Unit::Setting);
+    let (is_equal, fault) = match is_counter {
+        true => (before <= theirs && theirs <= after, Fault::NotBetween),
+        false => (before == theirs && theirs == after, Fault::Changed),
+    };
+    (!is_equal).then_some(fault)
 }
 
 #[cfg(test)]
