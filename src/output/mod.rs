@@ -44,6 +44,8 @@ pub mod finish;
 mod lock;
 #[cfg(feature = "nats")]
 mod nats;
+#[cfg(feature = "nats")]
+mod nats_guard;
 mod notices;
 pub mod options;
 mod queue;
