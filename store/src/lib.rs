@@ -7,17 +7,21 @@
 //! | [`lines`] | writes the rows of a table as lines |
 //! | [`table`], [`column`] | rows in memory, as columns |
 //! | [`write`], [`read`] | Parquet files |
+//! | [`archive`] | the folders of an archive |
+//! | [`pack`] | packs lines into an archive |
 //! | [`hour`] | hours of UTC, the folders of a table |
 //! | [`error`] | errors of the archive |
 //!
 //! An archive loses nothing of a line: the lines that it returns have the same fields with the same
 //! values.
 
+pub mod archive;
 pub mod column;
 pub mod error;
 pub mod hour;
 mod layout;
 pub mod lines;
+pub mod pack;
 pub mod parse;
 pub mod read;
 pub mod schema;

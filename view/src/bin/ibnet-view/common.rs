@@ -49,7 +49,7 @@ impl Recorded {
 /// Reads the inputs with a progress bar, and reports on standard error what was left out.
 pub(crate) fn read<F: Fold>(inputs: &Inputs, empty: &F) -> Result<(F, ReadSummary), AnalysisError> {
     let total: u64 = inputs.files.iter().filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum();
-    let bar = if total >= SLOW_TO_READ { Progress::new(total >> 20, "MiB") } else { Progress::hidden() };
+    let bar = bar(total);
     let read = input::read_with_progress(inputs, empty, &|done, _| bar.set(done >> 20));
     bar.finish();
     if let Ok((_, ReadSummary { span: None, .. })) = &read
@@ -61,6 +61,11 @@ pub(crate) fn read<F: Fold>(inputs: &Inputs, empty: &F) -> Result<(F, ReadSummar
         note_summary(summary);
     }
     read
+}
+
+/// Returns a progress bar for inputs with this number of octets. Small inputs have no bar.
+pub(crate) fn bar(total: u64) -> Progress {
+    if total >= SLOW_TO_READ { Progress::new(total >> 20, "MiB") } else { Progress::hidden() }
 }
 
 /// Reports on standard error what was left out of the input.
