@@ -13,9 +13,11 @@
 //!   two readings is not known. The counters of the later record are then left out, because a
 //!   counter could seem to decrease.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use super::limits;
+use super::rows::PortRows;
 use crate::record::{Interval, Port, Record, Type};
 
 /// Numbers of port records that were left out.
@@ -25,6 +27,23 @@ pub(super) struct Dropped {
     pub(super) copies: u64,
     /// Records whose time another sampler describes.
     pub(super) covered: u64,
+}
+
+/// Source of a record.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Source<'a> {
+    Line(&'a [u8]),
+    Row(&'a PortRows, usize),
+}
+
+impl<'a> Source<'a> {
+    /// Returns the record as a line.
+    pub(super) fn line(&self) -> Cow<'a, [u8]> {
+        match self {
+            Self::Line(line) => Cow::Borrowed(line),
+            Self::Row(rows, row) => Cow::Owned(rows.line(*row)),
+        }
+    }
 }
 
 /// The records of a port so far.
@@ -69,10 +88,10 @@ fn port(line: &[u8], with_counters: bool) -> Option<Port<'_>> {
 
 impl PortMerge {
     /// Adds a record. Calls `put` for each record that is now final: it waits for no other record.
-    pub(super) fn add(&mut self, record: Port<'_>, line: &[u8], with_counters: bool, dropped: &mut Dropped, put: &mut dyn FnMut(Port<'_>)) {
+    pub(super) fn add(&mut self, record: Port<'_>, source: &Source<'_>, with_counters: bool, dropped: &mut Dropped, put: &mut dyn FnMut(Port<'_>)) {
         if record.is_secondary() {
             let now = record.ts;
-            self.held.push_back(Held { line: line.into(), ts: now, length_ns: record.time.map_or(0, Interval::length_ns) });
+            self.held.push_back(Held { line: source.line().into(), ts: now, length_ns: record.time.map_or(0, Interval::length_ns) });
             // The primary has not answered for two intervals, or has no records at all.
             let is_due = |held: &Held| held.ts.saturating_add(2 * held.length_ns) < now;
             while self.held.front().is_some_and(is_due) || self.held.len() > limits::HELD {

@@ -54,4 +54,9 @@ impl Selection {
                 Type::Sweep | Type::Histogram | Type::Event => self.contains(ts),
             }
     }
+
+    /// Returns whether the fold can need one of the records between two times, inclusive.
+    pub(super) fn needs_any(&self, kind: Type, first: u64, last: u64) -> bool {
+        self.needs(kind, first.max(self.from).min(last)) || self.needs(kind, first) || self.needs(kind, last)
+    }
 }

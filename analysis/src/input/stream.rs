@@ -11,21 +11,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ibnet::types::{Guid, PortNum};
+
 use super::files::{self, FirstLines, Text};
 use super::limits;
+use super::rows::PortRows;
 use super::selection::Selection;
 use crate::record::{Event, Head, PortHead, Record, Type};
 
-/// Whole lines of one file.
+/// Whole lines of one file, or rows of an archive.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     /// Index of the file.
     pub(super) file: usize,
     pub(super) bytes: Vec<u8>,
+    /// Rows of an archive. The chunk then has no lines.
+    pub(super) rows: Option<Arc<PortRows>>,
     /// Number of the first line, from 1.
-    first_line: u64,
+    pub(super) first_line: u64,
     /// Start and number of each line of a sorted file. Empty for a file in the order of time.
-    numbers: Vec<(u32, u32)>,
+    pub(super) numbers: Vec<(u32, u32)>,
     /// Latest time of the lines that were selected.
     pub(super) latest: u64,
 }
@@ -38,7 +43,7 @@ pub(super) struct Key {
     port: u16,
 }
 
-/// A line that was selected.
+/// A line or row that was selected.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LineRef {
     pub(super) ts: u64,
@@ -46,6 +51,7 @@ pub(super) struct LineRef {
     pub(super) kind: Type,
     /// Number of the chunk. It is set after the chunk was stored.
     pub(super) chunk: u32,
+    /// Place of the line in the chunk, or number of the row.
     pub(super) start: u32,
     pub(super) length: u32,
 }
@@ -115,11 +121,17 @@ impl Key {
         (rustc_hash::FxBuildHasher.hash_one(self.guid) % limits::SHARDS as u64) as usize
     }
 
-    fn of(line: &[u8], kind: Type) -> Result<Self, serde_json::Error> {
+    /// Returns the key of a port.
+    pub(super) fn of_port(guid: Guid, port: PortNum) -> Self {
+        Self { guid: guid.0, port: u16::from(port.0) }
+    }
+
+    /// Returns the key of a line.
+    pub(super) fn of(line: &[u8], kind: Type) -> Result<Self, serde_json::Error> {
         match kind {
             Type::Port => {
                 let PortHead { guid, port } = PortHead::of(line)?;
-                return Ok(Self { guid: guid.0, port: u16::from(port.0) });
+                return Ok(Self::of_port(guid, port));
             }
             Type::Event => {
                 if let Record::Event(Event { guid: Some(guid), port, .. }) = Record::parse(line, kind)? {
@@ -140,6 +152,9 @@ impl Chunk {
 
     /// Returns the number of a line in its file, from 1.
     pub(super) fn number(&self, line: &LineRef) -> u64 {
+        if self.rows.is_some() {
+            return u64::from(line.start) + 1;
+        }
         match self.numbers.partition_point(|(start, _)| *start <= line.start) {
             0 => self.first_line + memchr::memchr_iter(b'\n', &self.bytes[..line.start as usize]).count() as u64,
             after => u64::from(self.numbers[after - 1].1),
@@ -364,7 +379,7 @@ impl Stream {
 }
 
 impl Tally {
-    fn add_invalid(&mut self, number: u64, error: &serde_json::Error) {
+    pub(super) fn add_invalid(&mut self, number: u64, error: &serde_json::Error) {
         self.invalid += 1;
         self.first_invalid.get_or_insert_with(|| (number, error.to_string()));
     }
