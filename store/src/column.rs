@@ -184,7 +184,7 @@ impl Column {
     pub fn new(kind: Kind) -> Self {
         match kind {
             Kind::Unsigned(_) | Kind::Signed(_) => Self::Integer(Integers::Same { value: None, rows: 0 }),
-            Kind::Float => Self::Float(Vec::new()),
+            Kind::Decimal => Self::Float(Vec::new()),
             Kind::Text | Kind::Texts => Self::Text(Texts::default()),
             Kind::Integers => Self::List(Lists::default()),
         }
@@ -310,6 +310,21 @@ impl Integers {
             _ => rows.iter().for_each(|row| self.push(other.get(*row as usize))),
         }
     }
+}
+
+/// Returns the number of millionths of a value, or `None` if the value is not a whole number of
+/// them, or has too many digits.
+pub(crate) fn millionths(value: f64) -> Option<i64> {
+    // All whole numbers of this size are exact in 64 bits.
+    const MOST: f64 = 9e15;
+    let number = (value * 1e6).round();
+    let is_exact = number.abs() < MOST && (number != 0.0 || value.is_sign_positive()) && of_millionths(number as i64) == value;
+    is_exact.then_some(number as i64)
+}
+
+/// Returns the value with a number of millionths.
+pub(crate) fn of_millionths(number: i64) -> f64 {
+    number as f64 / 1e6
 }
 
 /// Distributes the bits of a number (the finalizer of MurmurHash3).

@@ -18,6 +18,12 @@ const PAGE_ROWS: usize = 1 << 14;
 /// Level of zstd. Higher levels save 2 % and take twice the time.
 const ZSTD_LEVEL: i32 = 3;
 
+/// Decimals of a [`Kind::Decimal`], as the records have.
+const DECIMALS: i32 = 6;
+
+/// Digits of a [`Kind::Decimal`]. 64 bits hold all numbers with 18 digits.
+const PRECISION: i32 = 18;
+
 /// Returns the type of a file.
 pub(crate) fn file_type(schema: &Schema) -> Result<TypePtr> {
     let fields = schema.columns.iter().map(|column| field(column).map(Arc::new)).collect::<Result<_>>()?;
@@ -48,10 +54,12 @@ fn leaf(name: &str, kind: Kind, repetition: Repetition) -> Result<Type> {
         Kind::Unsigned(bits) => (Physical::INT64, Some(LogicalType::integer(bits.cast_signed(), false))),
         Kind::Signed(bits @ ..=32) => (Physical::INT32, Some(LogicalType::integer(bits.cast_signed(), true))),
         Kind::Signed(bits) => (Physical::INT64, Some(LogicalType::integer(bits.cast_signed(), true))),
-        Kind::Float => (Physical::DOUBLE, None),
+        Kind::Decimal => (Physical::INT64, Some(LogicalType::decimal(DECIMALS, PRECISION))),
         Kind::Text | Kind::Texts | Kind::Integers => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
     };
-    Type::primitive_type_builder(name, physical).with_repetition(repetition).with_logical_type(logical).build()
+    let leaf = Type::primitive_type_builder(name, physical).with_repetition(repetition).with_logical_type(logical);
+    // The builder checks these numbers against those of the logical type.
+    if kind == Kind::Decimal { leaf.with_scale(DECIMALS).with_precision(PRECISION).build() } else { leaf.build() }
 }
 
 /// How the values of a column vary.
@@ -78,7 +86,6 @@ pub(crate) fn properties(kind: Kind, variation: Variation) -> Result<WriterPrope
         (Kind::Text | Kind::Texts, _) | (_, Variation::Few | Variation::None) => {
             builder.set_dictionary_enabled(true).set_dictionary_page_size_limit(8 << 20)
         }
-        (Kind::Float, Variation::Many) => builder.set_dictionary_enabled(false).set_encoding(Encoding::BYTE_STREAM_SPLIT),
         (_, Variation::Many) => builder.set_dictionary_enabled(false).set_encoding(Encoding::DELTA_BINARY_PACKED),
     };
     Ok(Arc::new(builder.build()))

@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use std::fmt;
 
 use ibnet::record::reader::Head;
+use ibnet::types::Guid;
 use rustc_hash::FxHashMap;
 use serde::de::{Deserialize, Deserializer as _, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::column::{Column, Texts};
+use crate::column::{Column, Texts, millionths};
 use crate::hour::Hour;
 use crate::schema::{Empty, Kind, TableName};
 use crate::table::Table;
@@ -151,6 +152,13 @@ impl<'de> Visitor<'de> for Fields<'_> {
                 return Err(A::Error::missing_field(column.name));
             }
         }
+        // A port record without a valid GUID is no record for any reader.
+        if table.name() == TableName::Ports
+            && let Some(guid) = table.texts("guid").and_then(|guids| guids.get(row))
+            && let Err(error) = guid.parse::<Guid>()
+        {
+            return Err(A::Error::custom(error));
+        }
         let absent = schema.columns.iter().enumerate().filter(|(index, column)| column.empty == Empty::Null && is_missing(index));
         let absent: Vec<&str> = absent.map(|(_, column)| column.name).collect();
         if let Some(text) = extra.text(&absent).map_err(A::Error::custom)?
@@ -216,7 +224,7 @@ fn put(column: &mut Column, kind: Kind, empty: Empty, raw: &str) -> bool {
                 true
             })
         }
-        (Column::Float(values), _) => float(raw).is_some_and(|value| {
+        (Column::Float(values), _) => decimal(raw).is_some_and(|value| {
             values.push(value);
             true
         }),
@@ -258,13 +266,14 @@ fn signed(raw: &[u8]) -> Option<i64> {
     }
 }
 
-/// Reads a number whose text follows from its value. Texts of up to 15 digits are kept by every
-/// 64-bit floating-point number.
-fn float(raw: &str) -> Option<f64> {
+/// Reads a number that has at most six decimals.
+fn decimal(raw: &str) -> Option<f64> {
+    // Serde checked the syntax; Rust also reads `inf` and `nan`.
     let is_number = raw.starts_with(|first: char| first == '-' || first.is_ascii_digit());
-    let value: f64 = raw.parse().ok().filter(|value: &f64| is_number && value.is_finite())?;
-    let is_short = raw.len() <= 16 && raw.bytes().all(|octet| octet.is_ascii_digit() || octet == b'.');
-    (is_short || serde_json::to_string(&value).is_ok_and(|text| text == raw)).then_some(value)
+    let value: f64 = raw.parse().ok().filter(|_| is_number)?;
+    // A text with more digits can round to such a number.
+    let is_short = raw.len() <= 16 && raw.bytes().all(|octet| octet.is_ascii_digit() || octet == b'.' || octet == b'-');
+    (is_short && millionths(value).is_some()).then_some(value)
 }
 
 fn text(raw: &str) -> Option<Cow<'_, str>> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes};
 use parquet::column::page::PageReader;
 use parquet::column::reader::ColumnReaderImpl;
-use parquet::data_type::{ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
+use parquet::data_type::{ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
@@ -16,7 +16,7 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::statistics::Statistics;
 use rayon::prelude::*;
 
-use crate::column::{Column, Integers, Lists, Texts};
+use crate::column::{Column, Integers, Lists, Texts, of_millionths};
 use crate::error::StoreError;
 use crate::schema::{Empty, Kind, TableName, VERSION};
 use crate::table::{Sum, Table};
@@ -202,9 +202,9 @@ impl ArchiveFile {
             Kind::Unsigned(_) | Kind::Signed(_) => {
                 Column::Integer(integers::<Int64Type>(chunk, pages, rows, is_required, |value| value.cast_unsigned())?)
             }
-            Kind::Float => {
-                let (values, levels) = flat::<DoubleType>(chunk, pages, rows, is_required)?;
-                let mut values = values.into_iter();
+            Kind::Decimal => {
+                let (values, levels) = flat::<Int64Type>(chunk, pages, rows, is_required)?;
+                let mut values = values.into_iter().map(of_millionths);
                 let mut next = || values.next().unwrap_or(f64::NAN);
                 Column::Float(match levels {
                     Some(levels) => levels.iter().map(|level| if *level == 1 { next() } else { f64::NAN }).collect(),

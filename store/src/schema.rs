@@ -86,8 +86,9 @@ pub enum Kind {
     Unsigned(u8),
     /// Signed integer of 32 or 64 bits.
     Signed(u8),
-    /// Floating-point number of 64 bits.
-    Float,
+    /// Number with six decimals, as the records have. Parquet stores it as an integer, which takes
+    /// half of the octets of a floating-point number.
+    Decimal,
     /// UTF-8 text.
     Text,
     /// List of unsigned integers of 64 bits.
@@ -241,11 +242,11 @@ const PORT_HEAD: [ColumnSpec; 19] = [
 const PORT_TAIL: [ColumnSpec; 8] = [
     optional("saturated", Kind::Texts),
     always("dt_ns", U64),
-    always("xmit_gbps", Kind::Float),
-    always("rcv_gbps", Kind::Float),
-    always("xmit_utilization", Kind::Float),
-    always("rcv_utilization", Kind::Float),
-    always("xmit_blocked", Kind::Float),
+    always("xmit_gbps", Kind::Decimal),
+    always("rcv_gbps", Kind::Decimal),
+    always("xmit_utilization", Kind::Decimal),
+    always("rcv_utilization", Kind::Decimal),
+    always("xmit_blocked", Kind::Decimal),
     optional("xmit_blocked_dt_ns", U64),
 ];
 

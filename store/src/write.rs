@@ -13,7 +13,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedW
 use parquet::schema::types::SchemaDescPtr;
 use rayon::prelude::*;
 
-use crate::column::{Column, Integers, Texts};
+use crate::column::{Column, Integers, Texts, millionths};
 use crate::layout::{self, ROW_GROUP, Variation};
 use crate::schema::{Empty, Kind, TableName, VERSION};
 use crate::table::{Sum, Table};
@@ -149,8 +149,8 @@ fn write_column(writer: &mut ColumnWriter<'_>, column: &Column, kind: Kind, is_r
             let (values, levels) = present(rows().map(|row| integers.get(row).map(u64::cast_signed)), is_required);
             writer.write_batch(&values, levels.as_deref(), None)?;
         }
-        (ColumnWriter::DoubleColumnWriter(writer), Column::Float(values)) => {
-            let (values, levels) = present(rows().map(|row| Some(values[row]).filter(|value| !value.is_nan())), is_required);
+        (ColumnWriter::Int64ColumnWriter(writer), Column::Float(values)) => {
+            let (values, levels) = present(rows().map(|row| millionths(values[row])), is_required);
             writer.write_batch(&values, levels.as_deref(), None)?;
         }
         (ColumnWriter::Int64ColumnWriter(writer), Column::List(lists)) => {
