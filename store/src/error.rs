@@ -93,7 +93,10 @@ impl StoreError {
     pub(crate) fn damaged(path: &std::path::Path) -> impl FnOnce(ParquetError) -> Self {
         let path = path.to_owned();
         move |error| match error {
-            ParquetError::External(inner) if inner.is::<io::Error>() => Self::Read { path, source: io_error(ParquetError::External(inner)) },
+            // Other errors of this type come from the decompression.
+            ParquetError::External(inner) if inner.downcast_ref().and_then(io::Error::raw_os_error).is_some() => {
+                Self::Read { path, source: io_error(ParquetError::External(inner)) }
+            }
             error => Self::Damaged { path, why: error.to_string() },
         }
     }

@@ -40,7 +40,8 @@ fn field(column: &ColumnSpec) -> Result<Type> {
     match column.kind {
         Kind::Integers | Kind::Texts => {
             let element = leaf("element", if column.kind == Kind::Texts { Kind::Text } else { Kind::Unsigned(64) }, Repetition::REQUIRED)?;
-            let list = Type::group_type_builder("list").with_repetition(Repetition::REPEATED).with_fields(vec![Arc::new(element)]).build()?;
+            let list =
+                Type::group_type_builder("list").with_repetition(Repetition::REPEATED).with_fields(vec![Arc::new(element)]).build()?;
             let whole = Type::group_type_builder(column.name).with_repetition(repetition).with_logical_type(Some(LogicalType::List));
             whole.with_fields(vec![Arc::new(list)]).build()
         }

@@ -17,6 +17,7 @@
 
 pub mod archive;
 pub mod column;
+mod dictionary;
 pub mod error;
 pub mod hour;
 mod layout;

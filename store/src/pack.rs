@@ -70,15 +70,7 @@ impl Packer {
     pub fn new(root: &Path, options: PackOptions) -> Result<Self, StoreError> {
         let archive = Archive::create(root)?;
         let lock = archive.lock()?;
-        Ok(Self {
-            archive,
-            options,
-            most_rows: MOST_ROWS,
-            waiting: BTreeMap::new(),
-            rows: 0,
-            staged: BTreeMap::new(),
-            _lock: lock,
-        })
+        Ok(Self { archive, options, most_rows: MOST_ROWS, waiting: BTreeMap::new(), rows: 0, staged: BTreeMap::new(), _lock: lock })
     }
 
     /// Sets the largest number of rows in memory.

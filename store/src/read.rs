@@ -17,6 +17,7 @@ use parquet::file::statistics::Statistics;
 use rayon::prelude::*;
 
 use crate::column::{Column, Integers, Lists, Texts, of_millionths};
+use crate::dictionary;
 use crate::error::StoreError;
 use crate::schema::{Empty, Kind, TableName, VERSION};
 use crate::table::{Sum, Table};
@@ -182,21 +183,37 @@ impl ArchiveFile {
     }
 
     fn read_column(&self, chunk: &ColumnChunkMetaData, kind: Kind, empty: Empty, rows: usize) -> ParquetResult<Column> {
-        // A column without a value needs no reading.
-        if chunk.statistics().and_then(Statistics::null_count_opt) == Some(rows as u64) && empty != Empty::Never {
+        // A column without a value needs no reading. An empty list is a value, although it counts as
+        // null in the statistics.
+        let missing = match kind {
+            Kind::Integers | Kind::Texts => chunk.definition_level_histogram().and_then(|levels| levels.get(0)).map(i64::cast_unsigned),
+            _ => chunk.statistics().and_then(Statistics::null_count_opt),
+        };
+        if missing == Some(rows as u64) && empty != Empty::Never {
             let mut column = Column::new(kind);
             column.fill(rows);
+            return Ok(column);
+        }
+        if let Some(column) = constant(chunk, kind, rows) {
             return Ok(column);
         }
         let (start, length) = chunk.byte_range();
         let mut octets = vec![0; usize::try_from(length).unwrap_or(0)];
         self.file.read_exact_at(&mut octets, start).map_err(|error| ParquetError::External(Box::new(error)))?;
         let source = Arc::new(Section { start, octets: octets.into() });
-        let pages: Box<dyn PageReader> = Box::new(SerializedPageReader::new(source, chunk, rows, None)?);
+        let open = || Ok::<_, ParquetError>(Box::new(SerializedPageReader::new(Arc::clone(&source), chunk, rows, None)?));
+        if kind == Kind::Text
+            && let Some(texts) = dictionary::texts(&mut *open()?, rows, empty == Empty::Never)?
+        {
+            return Ok(Column::Text(texts));
+        }
+        let pages: Box<dyn PageReader> = open()?;
         let is_required = empty == Empty::Never;
         Ok(match kind {
             Kind::Unsigned(..=32) | Kind::Signed(..=32) => {
-                let extend = |value: &i32| if matches!(kind, Kind::Signed(_)) { i64::from(*value).cast_unsigned() } else { u64::from(value.cast_unsigned()) };
+                let extend = |value: &i32| {
+                    if matches!(kind, Kind::Signed(_)) { i64::from(*value).cast_unsigned() } else { u64::from(value.cast_unsigned()) }
+                };
                 Column::Integer(integers::<Int32Type>(chunk, pages, rows, is_required, extend)?)
             }
             Kind::Unsigned(_) | Kind::Signed(_) => {
@@ -235,6 +252,29 @@ impl ArchiveFile {
             }
         })
     }
+}
+
+/// Returns the column if the statistics show that all rows have the same value.
+fn constant(chunk: &ColumnChunkMetaData, kind: Kind, rows: usize) -> Option<Column> {
+    let statistics = chunk.statistics().filter(|statistics| statistics.null_count_opt() == Some(0))?;
+    let is_exact = statistics.min_is_exact() && statistics.max_is_exact() && statistics.min_bytes_opt()? == statistics.max_bytes_opt()?;
+    match (statistics, kind) {
+        _ if !is_exact => None,
+        (Statistics::Int32(range), Kind::Unsigned(_)) => same(u64::from(range.min_opt()?.cast_unsigned()), rows),
+        (Statistics::Int32(range), Kind::Signed(_)) => same(i64::from(*range.min_opt()?).cast_unsigned(), rows),
+        (Statistics::Int64(range), Kind::Unsigned(_) | Kind::Signed(_)) => same(range.min_opt()?.cast_unsigned(), rows),
+        (Statistics::ByteArray(range), Kind::Text) => {
+            let mut texts = Texts::default();
+            let id = texts.intern(std::str::from_utf8(range.min_bytes_opt()?).ok()?);
+            texts.ids = vec![id; rows];
+            Some(Column::Text(texts))
+        }
+        _ => None,
+    }
+}
+
+fn same(value: u64, rows: usize) -> Option<Column> {
+    Some(Column::Integer(Integers::Same { value: Some(value), rows }))
 }
 
 /// The octets of one column of a row group.
@@ -280,12 +320,7 @@ impl ChunkReader for Section {
 /// Without levels, every row has a value.
 type Flat<T> = (Vec<T>, Option<Vec<i16>>);
 
-fn flat<T: DataType>(
-    chunk: &ColumnChunkMetaData,
-    pages: Box<dyn PageReader>,
-    rows: usize,
-    is_required: bool,
-) -> ParquetResult<Flat<T::T>> {
+fn flat<T: DataType>(chunk: &ColumnChunkMetaData, pages: Box<dyn PageReader>, rows: usize, is_required: bool) -> ParquetResult<Flat<T::T>> {
     let mut reader = ColumnReaderImpl::<T>::new(chunk.column_descr_ptr(), pages);
     let (mut values, mut levels) = (Vec::with_capacity(rows), Vec::with_capacity(if is_required { 0 } else { rows }));
     let mut read = 0;

@@ -1,6 +1,5 @@
 //! Lines to tables, to Parquet and back.
 
-
 use crate::parse::Batch;
 use crate::read::ArchiveFile;
 use crate::table::Table;

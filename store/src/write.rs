@@ -48,7 +48,9 @@ impl<W: Write + Send> FileWriter<W> {
     /// Returns an error if the output cannot be written.
     pub fn new(output: W, name: TableName) -> Result<Self> {
         let schema = name.schema();
-        let index = |column: &str| schema.index(column).map(|index| SortingColumn { column_idx: index as i32, descending: false, nulls_first: false });
+        let index = |column: &str| {
+            schema.index(column).map(|index| SortingColumn { column_idx: index as i32, descending: false, nulls_first: false })
+        };
         let sorting = match name {
             TableName::Ports => ["guid", "port", "sampler", "ts"].iter().filter_map(|column| index(column)).collect(),
             _ => index("ts").into_iter().collect(),

@@ -184,13 +184,7 @@ impl Archives {
     }
 
     /// Reads the selected rows of a small table as lines.
-    fn lines_of(
-        &mut self,
-        number: usize,
-        kind: Type,
-        chunks: &mut Chunks,
-        selection: &Selection,
-    ) -> Result<Vec<LineRef>, AnalysisError> {
+    fn lines_of(&mut self, number: usize, kind: Type, chunks: &mut Chunks, selection: &Selection) -> Result<Vec<LineRef>, AnalysisError> {
         let (file, groups) = self.select(number, kind, selection)?;
         let columns = vec![true; file.name().schema().columns.len()];
         let mut chunk = Chunk { file: self.first_file + number, ..Chunk::default() };
@@ -234,14 +228,15 @@ fn span(file: &ArchiveFile, group: usize, times: Option<(u64, u64)>, selection: 
 
 /// Reads row groups of the table `ports`.
 fn read_ports(file: &ArchiveFile, groups: &[usize], selection: &Selection) -> Result<Vec<PortRows>, AnalysisError> {
-    let columns = rows::columns(selection.uses_counters, None);
+    let columns = rows::columns(selection.uses_counters, selection.fields.as_deref());
     groups.par_iter().map(|group| Ok(PortRows::new(file.read(*group, &columns)?))).collect()
 }
 
 /// Puts the rows of an hour among the lines that wait.
 fn wait(rows: PortRows, file: usize, chunks: &mut Chunks, selection: &Selection) -> Vec<LineRef> {
     let selected = (0..rows.len()).filter(|row| selection.needs(Type::Port, rows.ts(*row)));
-    let line = |row: usize| Some(LineRef { ts: rows.ts(row), key: rows.key(row)?, kind: Type::Port, chunk: 0, start: row as u32, length: 0 });
+    let line =
+        |row: usize| Some(LineRef { ts: rows.ts(row), key: rows.key(row)?, kind: Type::Port, chunk: 0, start: row as u32, length: 0 });
     let lines: Vec<LineRef> = selected.filter_map(line).collect();
     let latest = lines.iter().map(|line| line.ts).max().unwrap_or(0);
     stored(Chunk { file, rows: Some(Arc::new(rows)), latest, ..Chunk::default() }, lines, chunks)

@@ -7,7 +7,7 @@
 //! If the counter was reset between the two readings, the value at the edge is that of the earlier
 //! reading.
 
-use crate::record::{Interval, Port, Value};
+use crate::record::{Interval, Port, Record, Value};
 
 use super::selection::Selection;
 
@@ -32,34 +32,35 @@ struct Reading {
 impl Edges {
     /// Cuts a record to the time range. Calls `put` with the interpolated counters at the edges.
     /// Also calls `put` with the record, if a part of its time is within the range.
-    pub(super) fn cut(&mut self, mut record: Port<'_>, selection: &Selection, put: &mut dyn FnMut(Port<'_>)) {
+    pub(super) fn cut(&mut self, record: &mut Record<'_>, selection: &Selection, put: &mut dyn FnMut(&mut Record<'_>)) {
+        let Record::Port(port) = &mut *record else { return };
         let Selection { from, to, .. } = *selection;
-        let ts = record.ts;
-        let had_time = record.time.or(record.blocked_time).is_some();
-        if !record.counters.is_empty() {
+        let ts = port.ts;
+        let had_time = port.time.or(port.blocked_time).is_some();
+        if !port.counters.is_empty() {
             if ts >= from {
-                at_edge(&mut self.from, from, &record, true, put);
+                at_edge(&mut self.from, from, port, true, put);
             }
             if !selection.contains(ts) && ts >= to {
-                at_edge(&mut self.to, to, &record, false, put);
+                at_edge(&mut self.to, to, port, false, put);
             }
             if ts < from {
-                remember(&mut self.from, &record);
+                remember(&mut self.from, port);
             }
             if ts < to && selection.is_near_end(ts) {
-                remember(&mut self.to, &record);
+                remember(&mut self.to, port);
             }
         }
-        record.time = record.time.and_then(|time| time.within(from, to));
-        record.blocked_time = record.blocked_time.and_then(|time| time.within(from, to));
-        let has_time = record.time.or(record.blocked_time).is_some();
+        port.time = port.time.and_then(|time| time.within(from, to));
+        port.blocked_time = port.blocked_time.and_then(|time| time.within(from, to));
+        let has_time = port.time.or(port.blocked_time).is_some();
         if !selection.contains(ts) {
             if !has_time {
                 return;
             }
             // The counters were read after the time range.
-            record.counters.clear();
-            record.ts = ts.min(to);
+            port.counters.clear();
+            port.ts = ts.min(to);
         } else if had_time && !has_time && ts > from {
             return;
         }
@@ -87,7 +88,7 @@ fn remember(readings: &mut Vec<Reading>, record: &Port<'_>) {
 /// edge, and calls `put` with them. It removes these counters from `readings`, so each counter is
 /// used once. A rate needs two readings of consecutive slots. So an edge at the start of the range
 /// gets the slot of the earlier reading, and an edge at the end gets the slot of the later reading.
-fn at_edge(readings: &mut Vec<Reading>, edge: u64, record: &Port<'_>, is_start: bool, put: &mut dyn FnMut(Port<'_>)) {
+fn at_edge(readings: &mut Vec<Reading>, edge: u64, record: &Port<'_>, is_start: bool, put: &mut dyn FnMut(&mut Record<'_>)) {
     if readings.is_empty() {
         return;
     }
@@ -106,7 +107,7 @@ fn at_edge(readings: &mut Vec<Reading>, edge: u64, record: &Port<'_>, is_start: 
         at_edge.slot = if is_start { reading.slot } else { record.slot };
     }
     if !at_edge.counters.is_empty() {
-        put(at_edge);
+        put(&mut Record::Port(at_edge));
     }
 }
 

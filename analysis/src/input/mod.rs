@@ -18,6 +18,7 @@ use crate::path;
 use crate::record::{Record, Type};
 
 mod archive;
+pub(crate) mod archive_lines;
 pub mod blocks;
 mod edge;
 pub(crate) mod files;
@@ -52,6 +53,13 @@ pub trait Fold: Clone + Send {
     /// edges of the selected time.
     fn uses_counters(&self) -> bool {
         true
+    }
+
+    /// Returns the names of the fields of port records that the fold uses, or `None` for all of them.
+    /// In the records of an archive, the other fields have default values. Fields that say when and
+    /// by which sampler the port was queried are always present.
+    fn fields(&self) -> Option<Vec<String>> {
+        None
     }
 
     /// Returns whether the fold evaluates the queries of each sampler, not the ports. It then also
@@ -160,6 +168,15 @@ impl Inputs {
         }
         Ok(Self { files, from: None, to: None })
     }
+
+    /// Returns the size of all files in octets. Pipes and files that cannot be read have no size.
+    pub fn size(&self) -> u64 {
+        let file = |path: &PathBuf| match path.is_dir() {
+            true => Archives::new(std::iter::once(path.as_path()), 0).map_or(0, |archive| archive.size()),
+            false => std::fs::metadata(path).map_or(0, |file| file.len()),
+        };
+        self.files.iter().map(file).sum()
+    }
 }
 
 /// Folds all records of the inputs.
@@ -188,8 +205,7 @@ pub fn read_with_progress<F: Fold>(
     let selection = Selection::new(empty, inputs.from, inputs.to, reach_ns);
     let streams = paths.iter().zip(first).enumerate().map(|(number, (path, first))| Stream::new(number, (*path).clone(), first));
     let mut streams: Vec<Stream> = streams.collect();
-    let of_files: u64 = paths.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|metadata| metadata.len()).sum();
-    let total = of_files + archives.size();
+    let total = inputs.size();
     let mut left = archives.clone();
     let shards = match fold_streams(&mut streams, &mut left, empty, &selection, &|done| progress(done, total))? {
         Some(shards) => shards,

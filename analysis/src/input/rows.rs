@@ -23,6 +23,8 @@ pub(super) struct PortRows {
     kinds: Vec<Option<NodeKind>>,
     /// Numbers of the counter columns that have values.
     counters: Vec<usize>,
+    /// Numbers of the text columns whose rows have different texts.
+    texts: Vec<usize>,
 }
 
 /// Numbers of the columns.
@@ -103,14 +105,16 @@ impl Columns {
     }
 }
 
-/// Returns a mark for each column that a fold needs.
-pub(super) fn columns(with_counters: bool, counters: Option<&[String]>) -> Vec<bool> {
+/// Fields that the merging of several samplers uses.
+const MERGED: [&str; 10] = ["ts", "slot", "sampler", "role", "guid", "port", "rtt_ns", "dt_ns", "xmit_blocked", "xmit_blocked_dt_ns"];
+
+/// Returns a mark for each column that a fold needs. `fields` are the names of its fields; `None`
+/// means all of them.
+pub(super) fn columns(with_counters: bool, fields: Option<&[String]>) -> Vec<bool> {
     let at = Columns::new();
     let is_needed = |(index, name): (usize, &str)| {
-        if at.is_counter(index) {
-            return with_counters && counters.is_none_or(|names| names.iter().any(|counter| counter == name));
-        }
-        true
+        let is_named = fields.is_none_or(|names| MERGED.contains(&name) || names.iter().any(|field| field == name));
+        is_named && (with_counters || !at.is_counter(index))
     };
     TableName::Ports.schema().columns.iter().enumerate().map(|(index, column)| is_needed((index, column.name))).collect()
 }
@@ -130,8 +134,13 @@ impl PortRows {
         };
         let has_values = |index: &usize| at.is_counter(*index) && !table.column(*index).is_blank();
         let counters = (0..table.schema().columns.len()).filter(has_values).collect();
+        let is_varied = |index: &usize| match table.column(*index) {
+            Column::Text(texts) => texts.ids.first().is_some_and(|first| texts.ids.iter().any(|id| id != first)),
+            _ => false,
+        };
+        let texts = (0..table.schema().columns.len()).filter(is_varied).collect();
         let (guids, peer_guids) = (guids(at.guid), guids(at.peer_guid));
-        Self { at, guids, peer_guids, kinds, counters, table }
+        Self { at, guids, peer_guids, kinds, counters, texts, table }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -151,14 +160,43 @@ impl PortRows {
     /// Returns whether two rows belong to one port and one sampler.
     pub(super) fn is_same_port(&self, a: usize, b: usize) -> bool {
         let Columns { guid, port, sampler, .. } = self.at;
-        self.id(guid, a) == self.id(guid, b)
-            && self.integer(port, a) == self.integer(port, b)
-            && self.id(sampler, a) == self.id(sampler, b)
+        self.id(guid, a) == self.id(guid, b) && self.integer(port, a) == self.integer(port, b) && self.id(sampler, a) == self.id(sampler, b)
     }
 
     /// Returns the row as a line.
     pub(super) fn line(&self, row: usize) -> Vec<u8> {
         self.table.line(row)
+    }
+
+    /// Returns whether two rows have the same texts, so that [`update`](Self::update) makes the record
+    /// of one from that of the other. Rows with unknown fields are never the same.
+    pub(super) fn has_same_texts(&self, a: usize, b: usize) -> bool {
+        self.texts.iter().all(|column| self.id(*column, a) == self.id(*column, b)) && self.text(self.table.schema().extra(), b).is_none()
+    }
+
+    /// Makes the record of a row from the record of a row with the same texts.
+    pub(super) fn update<'a>(&'a self, port: &mut Port<'a>, row: usize) {
+        let Self { at, .. } = self;
+        let small = |column| self.integer(column, row).and_then(|value| u16::try_from(value).ok());
+        port.ts = self.ts(row);
+        port.slot = self.integer(at.slot, row).unwrap_or(0);
+        port.lid = Lid(small(at.lid).unwrap_or(0));
+        port.hops = small(at.hops);
+        port.peer_port = small(at.peer_port).and_then(|port| u8::try_from(port).ok()).map(PortNum);
+        port.rtt_ns = self.integer(at.rtt_ns, row).unwrap_or(0);
+        port.rtt_min_ns = self.integer(at.rtt_min_ns, row);
+        port.mads = self.integer(at.mads, row).unwrap_or(0);
+        port.mad_status = small(at.mad_status);
+        port.errno = self.integer(at.errno, row).and_then(|errno| i32::try_from(errno.cast_signed()).ok());
+        port.dt_ns = self.integer(at.dt_ns, row);
+        port.xmit_gbps = self.float(at.xmit_gbps, row);
+        port.rcv_gbps = self.float(at.rcv_gbps, row);
+        port.xmit_utilization = self.float(at.xmit_utilization, row);
+        port.rcv_utilization = self.float(at.rcv_utilization, row);
+        port.xmit_blocked = self.float(at.xmit_blocked, row);
+        port.xmit_blocked_dt_ns = self.integer(at.xmit_blocked_dt_ns, row);
+        port.counters.clear();
+        port.counters.extend(self.values(row));
     }
 
     /// Returns the record of a row.
@@ -194,7 +232,7 @@ impl PortRows {
             mad_status: small(at.mad_status),
             errno: self.integer(at.errno, row).and_then(|errno| i32::try_from(errno.cast_signed()).ok()),
             identity: text(at.identity),
-            counters: self.values(row),
+            counters: self.values(row).collect(),
             saturated: self.text(at.saturated, row).map(list).unwrap_or_default(),
             dt_ns: self.integer(at.dt_ns, row),
             xmit_gbps: self.float(at.xmit_gbps, row),
@@ -210,8 +248,8 @@ impl PortRows {
         Port::new(fields)
     }
 
-    fn values(&self, row: usize) -> Vec<(&str, Value)> {
-        let value = |index: &usize| {
+    fn values(&self, row: usize) -> impl Iterator<Item = (&str, Value)> {
+        let value = move |index: &usize| {
             let name = self.table.schema().columns[*index].name;
             match self.table.column(*index) {
                 Column::Integer(integers) => integers.get(row).map(|value| (name, Value::One(value))),
@@ -219,7 +257,7 @@ impl PortRows {
                 _ => None,
             }
         };
-        self.counters.iter().filter_map(value).collect()
+        self.counters.iter().filter_map(value)
     }
 
     fn port(&self, row: usize) -> PortNum {

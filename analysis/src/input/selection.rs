@@ -4,7 +4,7 @@ use super::Fold;
 use crate::record::Type;
 
 /// The types of records and the time range that a fold uses.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Selection {
     /// Start of the time range, inclusive.
     pub(super) from: u64,
@@ -16,6 +16,8 @@ pub(super) struct Selection {
     reach_ns: u64,
     pub(super) uses_counters: bool,
     pub(super) uses_every_query: bool,
+    /// Names of the fields of port records that the fold uses. `None` means all.
+    pub(super) fields: Option<Vec<String>>,
     uses: [bool; Type::ALL.len()],
 }
 
@@ -28,6 +30,7 @@ impl Selection {
             reach_ns,
             uses_counters: fold.uses_counters(),
             uses_every_query: fold.uses_every_query(),
+            fields: fold.fields(),
             uses: Type::ALL.map(|kind| fold.uses(kind)),
         }
     }

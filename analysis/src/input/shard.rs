@@ -11,7 +11,7 @@ use super::merge::{Dropped, PortMerge, Source};
 use super::rows::PortRows;
 use super::selection::Selection;
 use super::stream::{Chunk, Key, LineRef, joined};
-use crate::record::{Port, Record, Type};
+use crate::record::{Record, Type};
 
 /// A part of all ports, and the fold of their records.
 pub(super) struct Shard<F> {
@@ -105,7 +105,7 @@ impl<F: Fold> Shard<F> {
         for (_, PortState { mut merge, mut edges }) in ports {
             let Self { fold, counts, .. } = self;
             let ShardCounts { dropped, span, .. } = counts;
-            merge.finish(selection.uses_counters, dropped, &mut |port| put(fold, span, &mut edges, port, selection));
+            merge.finish(selection.uses_counters, dropped, &mut |record| put(fold, span, &mut edges, record, selection));
         }
     }
 
@@ -137,15 +137,30 @@ impl<F: Fold> Shard<F> {
         let Self { fold, ports, counts, .. } = self;
         let ShardCounts { dropped, span, invalid } = counts;
         let PortState { merge, edges } = ports.entry(run.key).or_default();
-        let mut last = None;
+        // Most fields of a port change rarely: the record of a row is made from that of the last row.
+        let mut last: Option<Record<'_>> = None;
+        let mut before = None;
         for row in run.rows.clone() {
-            match run.of.record(row) {
-                Ok(port) if last.replace(port.ts) == Some(port.ts) => dropped.copies += 1,
-                Ok(port) => {
-                    let source = Source::Row(&run.of, row);
-                    merge.add(port, &source, selection.uses_counters, dropped, &mut |port| put(fold, span, edges, port, selection));
+            let updated = match &mut last {
+                Some(Record::Port(port)) if run.of.has_same_texts(row - 1, row) => {
+                    run.of.update(port, row);
+                    port.check()
                 }
-                Err(error) => add_invalid(invalid, run.file, row as u64 + 1, &error),
+                _ => run.of.record(row).map(|port| last = Some(Record::Port(port))),
+            };
+            if let Err(error) = updated {
+                add_invalid(invalid, run.file, row as u64 + 1, &error);
+                last = None;
+                continue;
+            }
+            let ts = run.of.ts(row);
+            if before.replace(ts) == Some(ts) {
+                dropped.copies += 1;
+                continue;
+            }
+            if let Some(record) = &mut last {
+                let source = Source::Row(&run.of, row);
+                merge.add(record, &source, selection.uses_counters, dropped, &mut |record| put(fold, span, edges, record, selection));
             }
         }
     }
@@ -218,9 +233,11 @@ impl<F: Fold> Shard<F> {
                         fold.add(&Record::Port(port));
                     }
                 }
-                Record::Port(port) => {
+                mut record @ Record::Port(_) => {
                     let PortState { merge, edges } = ports.entry(key).or_default();
-                    merge.add(port, &source, selection.uses_counters, dropped, &mut |port| put(fold, span, edges, port, selection));
+                    merge.add(&mut record, &source, selection.uses_counters, dropped, &mut |record| {
+                        put(fold, span, edges, record, selection)
+                    });
                 }
                 record => fold.add(&record),
             }
@@ -229,17 +246,18 @@ impl<F: Fold> Shard<F> {
 }
 
 /// Cuts a record to the selected time and folds it.
-fn put<F: Fold>(fold: &mut F, span: &mut Option<(u64, u64)>, edges: &mut Edges, port: Port<'_>, selection: &Selection) {
-    let mut add = |port: Port<'_>| {
+fn put<F: Fold>(fold: &mut F, span: &mut Option<(u64, u64)>, edges: &mut Edges, record: &mut Record<'_>, selection: &Selection) {
+    let mut add = |record: &mut Record<'_>| {
+        let Record::Port(port) = &*record else { return };
         for time in [port.time, port.blocked_time].into_iter().flatten() {
             *span = joined(*span, Some((time.from(), time.to())));
         }
-        fold.add(&Record::Port(port));
+        fold.add(record);
     };
     if selection.is_range {
-        edges.cut(port, selection, &mut add);
+        edges.cut(record, selection, &mut add);
     } else {
-        add(port);
+        add(record);
     }
 }
 

@@ -62,8 +62,9 @@ Examples:
   ibnet-view replay lines/*.jsonl.zst --speed 10 -o - | consumer
 
 FILES are the files of `ibnet-sweep -o FILE`, from any number of samplers, plain or
-compressed by zstd. A pattern in quotes is expanded; `-` is standard input. Lines that
-are not records are skipped and counted. Every command has its own --help.
+compressed by zstd, and the folders of `ibnet-view pack`. A pattern in quotes is expanded;
+`-` is standard input. Lines that are not records are skipped and counted. Every command
+has its own --help.
 
 Exit codes: 0 success; 1 wrong input; 2 wrong arguments; 3 `errors --check` found a
 fault.";

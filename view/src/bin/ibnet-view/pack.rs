@@ -65,8 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let inputs = Inputs::new(&args.files)?;
     let options = PackOptions { verify: args.verify || args.remove_inputs };
     let mut packer = Packer::new(&args.output, options)?;
-    let total: u64 = inputs.files.iter().filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum();
-    let bar = common::bar(total);
+    let bar = common::bar(inputs.size());
     let (mut read, mut before) = (Vec::new(), 0);
     for path in &inputs.files {
         let input = add_file(path, &mut packer, &|done| bar.set((before + done) >> 20))?;
@@ -83,8 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let packed = packed?;
     note_faults(&read);
     let removed = if args.remove_inputs { remove(&read) } else { 0 };
-    cli::print(report(&args.output, &read, &packed, removed).as_bytes())
-        .map_err(|source| cli::OutputError { path: "-".into(), source })?;
+    cli::print(report(&args.output, &read, &packed, removed).as_bytes()).map_err(|source| cli::OutputError { path: "-".into(), source })?;
     Ok(())
 }
 
