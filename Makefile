@@ -60,7 +60,8 @@ UNITS = $(DESTDIR)/usr/lib/systemd/system
 
 install: ## Install the programs and the service (as root, after `make build`)
 	install -D -m 755 -t $(DESTDIR)/usr/bin $(PROGRAMS)/ibnet-gen $(PROGRAMS)/ibnet-sweep $(PROGRAMS)/ibnet-view
-	install -D -m 644 -t $(UNITS) packaging/ibnet-sweep.service packaging/ibnet-sweep@.service
+	install -D -m 644 -t $(UNITS) packaging/ibnet-sweep.service packaging/ibnet-sweep@.service \
+	    packaging/ibnet-pack.service packaging/ibnet-pack.timer
 	install -D -m 644 packaging/ibnet.sysusers $(DESTDIR)/usr/lib/sysusers.d/ibnet.conf
 	install -D -m 644 packaging/ibnet.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/ibnet.conf
 	install -D -m 644 -t $(DESTDIR)/usr/lib/udev/rules.d packaging/60-ibnet-umad.rules
