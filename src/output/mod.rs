@@ -48,6 +48,7 @@ mod notices;
 pub mod options;
 mod queue;
 mod result;
+mod retention;
 mod socket;
 mod stdout;
 mod stream;

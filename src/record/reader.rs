@@ -51,6 +51,9 @@ pub struct Port<'a> {
     /// Whether the record was computed for an edge of the selected time range. Such a record has
     /// only counters, which are interpolated. It does not count as a record of the port.
     pub is_edge: bool,
+    /// For a record at an edge: whether a reply was lost between the two readings from which its
+    /// counters were computed. Their rate is then not known. False for other records.
+    pub has_gap: bool,
 }
 
 /// A `sweep` record.
@@ -261,7 +264,7 @@ impl<'a> Port<'a> {
     /// # Errors
     /// Returns an error if a value cannot have been measured: see [`limits`].
     pub fn new(fields: ReadPort<'a>) -> Result<Self, serde_json::Error> {
-        let mut port = Self { time: None, blocked_time: None, is_edge: false, fields };
+        let mut port = Self { time: None, blocked_time: None, is_edge: false, has_gap: false, fields };
         port.check()?;
         Ok(port)
     }

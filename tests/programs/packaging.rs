@@ -42,7 +42,7 @@ fn installed_program_runs_with_the_installed_configuration() {
     let config = root.path().join("etc/ibnet/ibnet.toml");
     let printed = Command::new(root.path().join("usr/bin/ibnet-sweep")).arg("-c").arg(&config).arg("--print-config").output().unwrap();
     let text = String::from_utf8(printed.stdout).unwrap();
-    assert!(printed.status.success() && text.contains("output = \"/var/log/ibnet/lines.jsonl\""), "{text}");
+    assert!(printed.status.success() && text.contains("path = \"/var/log/ibnet/lines.jsonl\""), "{text}");
     // An existing configuration is not replaced.
     fs::write(&config, "# mine\n").unwrap();
     install(root.path());

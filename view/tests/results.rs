@@ -174,6 +174,23 @@ fn hosts_and_jobs_select_links() {
 }
 
 #[test]
+fn hosts_select_faults() {
+    let folder = recorded();
+    let found = |nodes: &str| {
+        let rows = json(folder.path(), &["errors", "--nodes", nodes])["rows"].clone();
+        let name = |row: &Value| format!("{} {}", row["node"].as_str().unwrap(), row["what"].as_str().unwrap());
+        rows.as_array().unwrap().iter().map(name).collect::<Vec<_>>()
+    };
+    assert_eq!(found("n11"), ["leaf1 symbol_error_counter"]);
+    assert_eq!(found("n21"), ["leaf2 unreachable"], "the host is behind the switch");
+    assert_eq!(found("core"), ["leaf2 unreachable"], "the switch is next to the dead one");
+    let (code, text, _) = run(folder.path(), &["errors", "--nodes", "core", "--check"]);
+    assert!(code == 3 && text.contains("4 ports; ports with errors: 0"), "{text}");
+    let (code, _, stderr) = run(folder.path(), &["errors", "--nodes", "n99"]);
+    assert!(code == 1 && stderr.contains("no record of a port of n99"), "{stderr}");
+}
+
+#[test]
 fn wrong_arguments_have_their_exit_code_and_a_remedy() {
     let folder = recorded();
     for (args, code, reason) in [

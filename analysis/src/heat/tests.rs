@@ -147,6 +147,53 @@ fn rate_continues_over_a_change_of_the_sampler() {
     assert_eq!(cells(heat(&["port_rcv_errors"], &lines.collect::<Vec<_>>()))[0], [[Value(10.0), Value(10.0), Value(10.0)]]);
 }
 
+/// Returns records of one port for slots 0 to 25. A counter that grows by 3 a second is read in
+/// slots 0, 10 and 20, and the blocked time in the same slots.
+fn with_cadence() -> Vec<String> {
+    let rest = |slot: u64| match slot {
+        0 => r#","symbol_error_counter":7"#.to_owned(),
+        10 | 20 => format!(r#","symbol_error_counter":{},"xmit_blocked":0.25,"xmit_blocked_dt_ns":{}"#, 7 + 3 * slot, 10 * SECOND),
+        _ => String::new(),
+    };
+    (0..26).map(|slot| line(SLOT + slot, 2, "ok", &rest(slot))).collect()
+}
+
+#[test]
+fn value_with_a_cadence_is_drawn_over_its_cadence() {
+    for (metric, value) in [("symbol_error_counter", 3.0), ("errors", 3.0), ("xmit_blocked", 0.25)] {
+        let cells = cells(heat(&[metric], &with_cadence()))[0][0].clone();
+        let (known, rest) = cells.split_at(cells.len() - 5);
+        assert_eq!(known[known.len() - 20..], vec![Value(value); 20], "{metric}");
+        assert_eq!(rest, vec![Unknown; 5], "{metric}: the next reading is not recorded");
+    }
+}
+
+#[test]
+fn lost_reading_of_a_counter_with_a_cadence_is_unknown() {
+    let mut lines = with_cadence();
+    lines[20] = line(SLOT + 20, 2, "timeout", "");
+    lines[21] = line(SLOT + 21, 2, "ok", r#","symbol_error_counter":70"#);
+    let cells = cells(heat(&["symbol_error_counter"], &lines))[0][0].clone();
+    assert_eq!(cells[cells.len() - 15..], [vec![Unknown; 9], vec![NoAnswer], vec![Unknown; 5]].concat());
+}
+
+#[test]
+fn parts_of_a_time_range_have_the_values_of_the_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lines");
+    // The intervals of records are slightly longer than a slot.
+    std::fs::write(&path, with_cadence().join("\n").replace("\"dt_ns\":1000000000", "\"dt_ns\":1004000000")).unwrap();
+    let empty = HeatMap::new(vec!["symbol_error_counter".parse().unwrap()], None);
+    for (from, to) in [(0, 20), (3, 7), (3, 13), (7, 19)] {
+        let at = |slot: u64| Some((SLOT + slot) * SECOND);
+        let inputs = crate::input::Inputs { files: vec![path.clone()], from: at(from), to: at(to) };
+        let grid = crate::input::read(&inputs, &empty).unwrap().0.finish(RowKind::Port).unwrap();
+        assert_eq!((grid.step_ns, grid.columns as u64), (SECOND, to - from), "{from} to {to}");
+        let sum: f64 = grid.panels[0].values().sum();
+        assert!((sum - 3.0 * (to - from) as f64).abs() < 1.0, "{from} to {to}: {:?}", grid.panels[0].cells);
+    }
+}
+
 #[test]
 fn unknown_counter_is_an_error_with_a_suggestion() {
     for (wrong, right) in [("port_rcv_error", "port_rcv_errors"), ("xmit_gbsp", "xmit_gbps"), ("rcv_errors", "port_rcv_errors")] {

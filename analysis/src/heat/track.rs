@@ -14,13 +14,15 @@ pub(super) struct Track {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum State {
     Value(f64),
+    /// A part of a value. Another part of the value was added for the same time.
+    Addition(f64),
     /// The port answered, and the value is not known.
     Unknown,
     NoAnswer,
 }
 
 /// A column shows the state of a record only if it contains at least this share of the record's
-/// time. Slots rarely begin exactly where a column begins. So a slot can end shortly after the
+/// time, or of the length of a column if that is shorter. Slots rarely begin exactly where a column begins. So a slot can end shortly after the
 /// start of a column. If the port did not answer in the rest of the column, the column must not get
 /// the value of this slot.
 const LEAST_SHARE: f64 = 0.125;
@@ -81,15 +83,16 @@ impl Track {
 }
 
 impl Sum {
-    /// Adds a part of the time of a record.
-    pub(super) fn put(&mut self, state: State, part: Interval, whole: Interval) {
-        let is_shown = part.length_ns() as f64 >= whole.length_ns() as f64 * LEAST_SHARE;
+    /// Adds a part of the time of a record. `most_ns` is the longest part that a column can contain.
+    pub(super) fn put(&mut self, state: State, part: Interval, most_ns: u64) {
+        let is_shown = part.length_ns() as f64 >= most_ns as f64 * LEAST_SHARE;
         match state {
             State::Value(value) => {
                 self.sum += value * part.length_ns() as f64;
                 self.value_ns = self.value_ns.saturating_add(part.length_ns());
                 self.has_value |= is_shown;
             }
+            State::Addition(value) => self.sum += value * part.length_ns() as f64,
             State::Unknown => self.has_unknown |= is_shown,
             State::NoAnswer => self.has_no_answer |= is_shown,
         }

@@ -106,7 +106,8 @@ impl Columns {
 }
 
 /// Fields that the merging of several samplers uses.
-const MERGED: [&str; 10] = ["ts", "slot", "sampler", "role", "guid", "port", "rtt_ns", "dt_ns", "xmit_blocked", "xmit_blocked_dt_ns"];
+const MERGED: [&str; 11] =
+    ["ts", "slot", "sampler", "role", "guid", "port", "status", "rtt_ns", "dt_ns", "xmit_blocked", "xmit_blocked_dt_ns"];
 
 /// Returns a mark for each column that a fold needs. `fields` are the names of its fields; `None`
 /// means all of them.
