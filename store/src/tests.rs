@@ -40,3 +40,25 @@ fn returned(text: &str) -> Vec<String> {
 fn line_is_returned_octet_by_octet() {
     assert_eq!(returned(PORT), [PORT]);
 }
+
+#[test]
+fn every_derived_value_has_its_column() {
+    for (text, millionths) in
+        [("0.0", 0), ("1e-6", 1), ("8e-6", 8), ("1.5", 1_500_000), ("99.999999", 99_999_999), ("4800.000001", 4_800_000_001)]
+    {
+        let line = PORT.replace(r#""xmit_gbps":1.5"#, &format!(r#""xmit_gbps":{text}"#));
+        assert_eq!(returned(&line), [line.as_str()]);
+        let table = tables(&line).remove(0);
+        assert_eq!(table.floats("xmit_gbps").map(|values| (values[0] * 1e6).round() as i64), Some(millionths), "{text}");
+        assert!(table.texts("extra").is_some_and(|extra| extra.get(0).is_none()), "{text}");
+    }
+}
+
+#[test]
+fn value_with_more_decimals_is_kept_as_text() {
+    for text in ["0.1234567", "1e-7", "1e300", "-0.0"] {
+        let line = PORT.replace(r#""xmit_gbps":1.5"#, &format!(r#""xmit_gbps":{text}"#));
+        let table = tables(&line).remove(0);
+        assert!(table.texts("extra").is_some_and(|extra| extra.get(0).is_some_and(|extra| extra.contains(text))), "{text}");
+    }
+}
