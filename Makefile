@@ -178,7 +178,7 @@ advisories: deny ## Check all crates for known vulnerabilities; needs the networ
 	fi
 
 bench: deps ## Measure, and print the tables of docs/performance.md
-	$(RUN) bench $(ALL) --bench codec --bench partition --bench scale --bench sinks --bench view --bench ibsim
+	$(RUN) bench $(ALL) --bench codec --bench partition --bench scale --bench sinks --bench view --bench archive --bench ibsim
 
 # Fuzzing without a sanitizer works with the stable toolchain.
 fuzz: ## Fuzz the parsers of replies, records, net files and name maps: one minute each

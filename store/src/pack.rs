@@ -148,6 +148,8 @@ impl Packer {
                 let file = self.write(name, |writer| writer.write(&table, &table.order()))?.0;
                 files.push(ArchiveFile::open(file.path())?);
             }
+            // The ranges read only parts of a file at a time.
+            files.iter().take(paths.len()).try_for_each(|file| file.verify().map(drop))?;
             self.write_ranges(name, &files)?
         };
         let new = sum.rows - before.rows.min(sum.rows);
@@ -233,15 +235,19 @@ fn joined(name: TableName, tables: Vec<Table>) -> Table {
     all
 }
 
+/// Adds all rows of a file, and compares them with the sum of the file. A damaged file is not
+/// replaced.
 fn append_file(table: &mut Table, file: &ArchiveFile) -> Result<(), StoreError> {
     let columns = vec![true; table.columns.len()];
+    let mut found = Sum::default();
     for group in 0..file.groups() {
         let mut read = file.read(group, &columns)?;
         read.seal();
+        found += read.sum();
         let rows: Vec<u32> = (0..read.len() as u32).collect();
         table.append(&read, &rows);
     }
-    Ok(())
+    file.check(found)
 }
 
 /// First and last GUID of a range.

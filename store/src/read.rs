@@ -175,8 +175,13 @@ impl ArchiveFile {
             table.seal();
             found += table.sum();
         }
+        self.check(found).map(|()| found)
+    }
+
+    /// Compares the sum of all rows with the sum in the metadata.
+    pub(crate) fn check(&self, found: Sum) -> Result<(), StoreError> {
         if found == self.sum {
-            return Ok(found);
+            return Ok(());
         }
         let shown = |sum: Sum| format!("{} rows with the sum {:016x}", sum.rows, sum.hash);
         Err(StoreError::Different { path: self.path.clone(), found: shown(found), expected: shown(self.sum) })

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use ibnet::types::{Guid, Lid, NodeKind, PortNum};
-use ibnet_store::column::{Column, Texts};
+use ibnet_store::column::{Column, Integers, Texts};
 use ibnet_store::schema::TableName;
 use ibnet_store::table::Table;
 use rustc_hash::FxHashMap;
@@ -25,6 +25,41 @@ pub(super) struct PortRows {
     counters: Vec<usize>,
     /// Numbers of the text columns whose rows have different texts.
     texts: Vec<usize>,
+    /// Numbers of the other columns whose rows have different values.
+    integers: Vec<(usize, SetInteger)>,
+    floats: Vec<(usize, SetFloat)>,
+    /// Whether a row has fields without a column.
+    has_unknown: bool,
+}
+
+/// Sets a field of a record.
+type SetInteger = fn(&mut Port<'_>, Option<u64>);
+type SetFloat = fn(&mut Port<'_>, Option<f64>);
+
+const INTEGERS: [(&str, SetInteger); 11] = [
+    ("slot", |port, slot| port.slot = slot.unwrap_or(0)),
+    ("lid", |port, lid| port.lid = Lid(small(lid).unwrap_or(0))),
+    ("hops", |port, hops| port.hops = small(hops)),
+    ("peer_port", |port, number| port.peer_port = small(number).and_then(|number| u8::try_from(number).ok()).map(PortNum)),
+    ("rtt_ns", |port, rtt_ns| port.rtt_ns = rtt_ns.unwrap_or(0)),
+    ("rtt_min_ns", |port, rtt_min_ns| port.rtt_min_ns = rtt_min_ns),
+    ("mads", |port, mads| port.mads = mads.unwrap_or(0)),
+    ("mad_status", |port, status| port.mad_status = small(status)),
+    ("errno", |port, errno| port.errno = errno.and_then(|errno| i32::try_from(errno.cast_signed()).ok())),
+    ("dt_ns", |port, dt_ns| port.dt_ns = dt_ns),
+    ("xmit_blocked_dt_ns", |port, dt_ns| port.xmit_blocked_dt_ns = dt_ns),
+];
+
+const FLOATS: [(&str, SetFloat); 5] = [
+    ("xmit_gbps", |port, value| port.xmit_gbps = value),
+    ("rcv_gbps", |port, value| port.rcv_gbps = value),
+    ("xmit_utilization", |port, value| port.xmit_utilization = value),
+    ("rcv_utilization", |port, value| port.rcv_utilization = value),
+    ("xmit_blocked", |port, value| port.xmit_blocked = value),
+];
+
+fn small(value: Option<u64>) -> Option<u16> {
+    value.and_then(|value| u16::try_from(value).ok())
 }
 
 /// Numbers of the columns.
@@ -140,8 +175,16 @@ impl PortRows {
             _ => false,
         };
         let texts = (0..table.schema().columns.len()).filter(is_varied).collect();
+        let schema = table.schema();
+        let index = |name: &str| schema.index(name).unwrap_or(0);
+        // A column with a single value needs no update.
+        let is_each = |(column, _): &(usize, SetInteger)| matches!(table.column(*column), Column::Integer(Integers::Each { .. }));
+        let integers = INTEGERS.map(|(name, set)| (index(name), set)).into_iter().filter(is_each).collect();
+        let floats = FLOATS.map(|(name, set)| (index(name), set)).into_iter().filter(|(column, _)| !table.column(*column).is_blank());
+        let floats = floats.collect();
+        let has_unknown = !table.column(schema.extra()).is_blank();
         let (guids, peer_guids) = (guids(at.guid), guids(at.peer_guid));
-        Self { at, guids, peer_guids, kinds, counters, texts, table }
+        Self { integers, floats, has_unknown, at, guids, peer_guids, kinds, counters, texts, table }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -172,30 +215,18 @@ impl PortRows {
     /// Returns whether two rows have the same texts, so that [`update`](Self::update) makes the record
     /// of one from that of the other. Rows with unknown fields are never the same.
     pub(super) fn has_same_texts(&self, a: usize, b: usize) -> bool {
-        self.texts.iter().all(|column| self.id(*column, a) == self.id(*column, b)) && self.text(self.table.schema().extra(), b).is_none()
+        let is_same = |column: &usize| match self.table.column(*column) {
+            Column::Text(texts) => texts.ids.get(a) == texts.ids.get(b),
+            _ => false,
+        };
+        !self.has_unknown && self.texts.iter().all(is_same)
     }
 
     /// Makes the record of a row from the record of a row with the same texts.
     pub(super) fn update<'a>(&'a self, port: &mut Port<'a>, row: usize) {
-        let Self { at, .. } = self;
-        let small = |column| self.integer(column, row).and_then(|value| u16::try_from(value).ok());
         port.ts = self.ts(row);
-        port.slot = self.integer(at.slot, row).unwrap_or(0);
-        port.lid = Lid(small(at.lid).unwrap_or(0));
-        port.hops = small(at.hops);
-        port.peer_port = small(at.peer_port).and_then(|port| u8::try_from(port).ok()).map(PortNum);
-        port.rtt_ns = self.integer(at.rtt_ns, row).unwrap_or(0);
-        port.rtt_min_ns = self.integer(at.rtt_min_ns, row);
-        port.mads = self.integer(at.mads, row).unwrap_or(0);
-        port.mad_status = small(at.mad_status);
-        port.errno = self.integer(at.errno, row).and_then(|errno| i32::try_from(errno.cast_signed()).ok());
-        port.dt_ns = self.integer(at.dt_ns, row);
-        port.xmit_gbps = self.float(at.xmit_gbps, row);
-        port.rcv_gbps = self.float(at.rcv_gbps, row);
-        port.xmit_utilization = self.float(at.xmit_utilization, row);
-        port.rcv_utilization = self.float(at.rcv_utilization, row);
-        port.xmit_blocked = self.float(at.xmit_blocked, row);
-        port.xmit_blocked_dt_ns = self.integer(at.xmit_blocked_dt_ns, row);
+        self.integers.iter().for_each(|(column, set)| set(port, self.integer(*column, row)));
+        self.floats.iter().for_each(|(column, set)| set(port, self.float(*column, row)));
         port.counters.clear();
         port.counters.extend(self.values(row));
     }
@@ -209,7 +240,7 @@ impl PortRows {
         let text = |column| Cow::Borrowed(self.text(column, row).unwrap_or_default());
         let optional = |column| self.text(column, row).map(Cow::Borrowed);
         let id = |column| self.id(column, row);
-        let small = |column| self.integer(column, row).and_then(|value| u16::try_from(value).ok());
+        let small = |column| small(self.integer(column, row));
         let mut fields = ReadPort {
             ts: self.ts(row),
             slot: self.integer(at.slot, row).unwrap_or(0),
