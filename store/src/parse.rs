@@ -266,15 +266,11 @@ fn signed(raw: &[u8]) -> Option<i64> {
     }
 }
 
-/// Reads a number that has at most six decimals.
+/// Reads a number that is equal to one with six decimals, as a 64-bit floating-point number.
 fn decimal(raw: &str) -> Option<f64> {
     // Serde checked the syntax; Rust also reads `inf` and `nan`.
     let is_number = raw.starts_with(|first: char| first == '-' || first.is_ascii_digit());
-    let value: f64 = raw.parse().ok().filter(|_| is_number)?;
-    // A text with more digits can round to such a number. Small numbers have an exponent: `8e-6`.
-    let is_short = || raw.len() <= 16 && raw.bytes().all(|octet| octet.is_ascii_digit() || octet == b'.' || octet == b'-');
-    let is_whole = millionths(value).is_some() && (is_short() || serde_json::to_string(&value).is_ok_and(|text| text == raw));
-    is_whole.then_some(value)
+    raw.parse().ok().filter(|value| is_number && millionths(*value).is_some())
 }
 
 fn text(raw: &str) -> Option<Cow<'_, str>> {

@@ -55,6 +55,12 @@ fn every_derived_value_has_its_column() {
 }
 
 #[test]
+fn any_notation_of_a_derived_value_has_its_column() {
+    let line = PORT.replace(r#""xmit_gbps":1.5"#, r#""xmit_gbps":5.30e-05"#);
+    assert_eq!(tables(&line)[0].floats("xmit_gbps"), Some(&[5.3e-5][..]));
+}
+
+#[test]
 fn value_with_more_decimals_is_kept_as_text() {
     for text in ["0.1234567", "1e-7", "1e300", "-0.0"] {
         let line = PORT.replace(r#""xmit_gbps":1.5"#, &format!(r#""xmit_gbps":{text}"#));

@@ -1,6 +1,6 @@
 """Runs the recipes of docs/stores.md: archive.py FOLDER, which has archive/ and recipes.json, a list of [language, title, text].
 
-It prints a JSON array of [language, title, rows] a line.
+It prints a JSON array of [language, title, rows] a line. The rows are null if a package is not installed.
 """
 
 import json
@@ -10,8 +10,11 @@ import sys
 os.chdir(sys.argv[1])
 for language, title, text in json.load(open("recipes.json")):
     if language == "python":
-        names = {}
-        exec(text, names)
+        names = {"rows": None}
+        try:
+            exec(text, names)
+        except ModuleNotFoundError as error:
+            print(error, file=sys.stderr)
         rows = names["rows"]
     elif language == "duckdb":
         import duckdb
