@@ -15,10 +15,11 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use super::Fold;
+use super::key::Key;
 use super::rows::{self, PortRows};
 use super::selection::Selection;
 use super::shard::{Chunks, Run, Shard};
-use super::stream::{Chunk, Key, LineRef, Tally, joined};
+use super::stream::{Chunk, LineRef, Tally, joined};
 use crate::error::AnalysisError;
 use crate::path;
 use crate::record::Type;

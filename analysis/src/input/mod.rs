@@ -22,6 +22,7 @@ pub(crate) mod archive_lines;
 pub mod blocks;
 mod edge;
 pub(crate) mod files;
+mod key;
 pub(crate) mod limits;
 mod merge;
 mod rows;

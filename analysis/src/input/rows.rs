@@ -9,7 +9,7 @@ use ibnet_store::table::Table;
 use rustc_hash::FxHashMap;
 use serde_json::value::RawValue;
 
-use super::stream::Key;
+use super::key::Key;
 use crate::record::{Port, ReadPort, Value};
 
 /// Rows of a row group with port records.

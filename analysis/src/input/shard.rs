@@ -7,10 +7,11 @@ use rustc_hash::FxHashMap;
 
 use super::Fold;
 use super::edge::Edges;
+use super::key::Key;
 use super::merge::{Dropped, PortMerge, Source};
 use super::rows::PortRows;
 use super::selection::Selection;
-use super::stream::{Chunk, Key, LineRef, joined};
+use super::stream::{Chunk, LineRef, joined};
 use crate::record::{Record, Type};
 
 /// A part of all ports, and the fold of their records.
@@ -236,7 +237,7 @@ impl<F: Fold> Shard<F> {
                 mut record @ Record::Port(_) => {
                     let PortState { merge, edges } = ports.entry(key).or_default();
                     merge.add(&mut record, &source, selection.uses_counters, dropped, &mut |record| {
-                        put(fold, span, edges, record, selection)
+                        put(fold, span, edges, record, selection);
                     });
                 }
                 record => fold.add(&record),

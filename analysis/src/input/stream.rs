@@ -4,20 +4,18 @@
 //! lines are not in this order is read again by an index of its lines, which is sorted by time.
 
 use std::fs::File;
-use std::hash::BuildHasher;
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ibnet::types::{Guid, PortNum};
-
 use super::files::{self, FirstLines, Text};
+use super::key::Key;
 use super::limits;
 use super::rows::PortRows;
 use super::selection::Selection;
-use crate::record::{Event, Head, PortHead, Record, Type};
+use crate::record::{Head, Type};
 
 /// Whole lines of one file, or rows of an archive.
 #[derive(Debug, Default)]
@@ -33,14 +31,6 @@ pub(super) struct Chunk {
     pub(super) numbers: Vec<(u32, u32)>,
     /// Latest time of the lines that were selected.
     pub(super) latest: u64,
-}
-
-/// The key of a port, or the type of a record without a port. All records with equal keys are
-/// folded together, in the order of time.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) struct Key {
-    guid: u64,
-    port: u16,
 }
 
 /// A line or row that was selected.
@@ -110,38 +100,6 @@ struct Entry {
     offset: u64,
     length: u32,
     number: u32,
-}
-
-impl Key {
-    const NO_PORT: u16 = 256;
-
-    /// Returns the number of the part of all keys to which this key belongs. All ports of a device
-    /// belong to one part, so that no part has a copy of the state of a device.
-    pub(super) fn shard(self) -> usize {
-        (rustc_hash::FxBuildHasher.hash_one(self.guid) % limits::SHARDS as u64) as usize
-    }
-
-    /// Returns the key of a port.
-    pub(super) fn of_port(guid: Guid, port: PortNum) -> Self {
-        Self { guid: guid.0, port: u16::from(port.0) }
-    }
-
-    /// Returns the key of a line.
-    pub(super) fn of(line: &[u8], kind: Type) -> Result<Self, serde_json::Error> {
-        match kind {
-            Type::Port => {
-                let PortHead { guid, port } = PortHead::of(line)?;
-                return Ok(Self::of_port(guid, port));
-            }
-            Type::Event => {
-                if let Record::Event(Event { guid: Some(guid), port, .. }) = Record::parse(line, kind)? {
-                    return Ok(Self { guid: guid.0, port: port.map_or(Self::NO_PORT + kind as u16, |port| u16::from(port.0)) });
-                }
-            }
-            Type::Start | Type::Sweep | Type::Histogram => {}
-        }
-        Ok(Self { guid: 0, port: Self::NO_PORT + kind as u16 })
-    }
 }
 
 impl Chunk {
@@ -367,8 +325,7 @@ impl Stream {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    let number =
-                        chunk.number(&LineRef { ts: 0, key: Key { guid: 0, port: 0 }, kind: Type::Start, chunk: 0, start, length: 0 });
+                    let number = chunk.number(&LineRef { ts: 0, key: Key::default(), kind: Type::Start, chunk: 0, start, length: 0 });
                     self.tally.add_invalid(number, &error);
                 }
             }

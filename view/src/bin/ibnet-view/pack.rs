@@ -134,7 +134,7 @@ fn state(path: &Path) -> Option<(u64, i64, i64)> {
 }
 
 fn no_record(inputs: &[Input]) -> AnalysisError {
-    let first = inputs.iter().find(|input| input.first_invalid.is_some()).or(inputs.first());
+    let first = inputs.iter().find(|input| input.first_invalid.is_some()).or_else(|| inputs.first());
     let name = first.map(|input| cli::name_of(&input.path)).unwrap_or_default();
     AnalysisError::NoRecord { name, why: first.and_then(|input| input.first_invalid.clone()).map(|(_, why)| why) }
 }
