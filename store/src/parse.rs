@@ -2,11 +2,12 @@
 //! [`EXTRA`](crate::schema::EXTRA).
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use ibnet::record::reader::Head;
 use ibnet::types::Guid;
-use rustc_hash::FxHashMap;
+
 use serde::de::{Deserialize, Deserializer as _, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -19,7 +20,7 @@ use crate::table::Table;
 #[derive(Debug, Default)]
 pub struct Batch {
     /// Tables without an empty one.
-    pub tables: FxHashMap<(TableName, Hour), Table>,
+    pub tables: BTreeMap<(TableName, Hour), Table>,
     /// Lines that are not records: the number of each line in the text, from 0, and its fault.
     pub invalid: Vec<(usize, String)>,
     /// Number of lines, without blank ones.

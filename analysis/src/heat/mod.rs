@@ -4,13 +4,14 @@
 //! the metric of one port over one column. Columns are short at first. If the recording is long,
 //! neighbouring columns are joined. So each possible length of a column is a multiple of the
 //! shorter lengths. The memory depends on the size of the picture, not on the number of records. A
-//! cell has a value or one of these states: the port did not answer, the value is not known, or
-//! there is no record.
+//! cell has a value or one of these states: the port did not answer, its link is down, the value is
+//! not known, or there is no record.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ibnet::record::counters;
+use ibnet::suggest;
 use rustc_hash::FxHashMap;
 
 use crate::error::AnalysisError;
@@ -20,16 +21,16 @@ use crate::metric::{Element, Metric};
 use crate::ports::PortKey;
 use crate::rates::{Rate, Readings, Slots};
 use crate::record::{Interval, Port, Record, Type};
-use crate::suggest;
 
 pub mod grid;
 pub mod marks;
 pub mod order;
 pub mod range;
+pub mod rows;
 mod track;
 
 use grid::{Grid, Panel};
-use order::{PortAndPeer, RowGroup, RowKind, RowLabel};
+use order::{PortAndPeer, RowGroup, RowId, RowKind, RowLabel};
 use track::{State, Track};
 
 /// Possible lengths of a column in milliseconds. Each length is a multiple of the one before.
@@ -193,8 +194,11 @@ impl HeatMap {
             let metric = metrics[0].whole();
             Panel { metric, summed: 1, full: None, cells: elements.into_iter().flat_map(|panel| panel.cells).collect() }
         };
-        let names = (0..rows).map(|index| RowLabel::new(format!("{} {index}", by.to_string().to_uppercase())));
-        (names.collect(), self.metrics.chunks(self.elements).enumerate().map(panel).collect())
+        let name = |index: usize| RowLabel {
+            id: RowId { index: Some(index), ..RowId::default() },
+            ..RowLabel::new(format!("{} {index}", by.to_string().to_uppercase()))
+        };
+        ((0..rows).map(name).collect(), self.metrics.chunks(self.elements).enumerate().map(panel).collect())
     }
 
     /// Returns the error for a metric that no record has.

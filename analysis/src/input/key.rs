@@ -24,6 +24,16 @@ impl Key {
         (rustc_hash::FxBuildHasher.hash_one(self.guid) % limits::SHARDS as u64) as usize
     }
 
+    /// Returns the GUID of the device, or 0 without a device.
+    pub(super) fn device(self) -> u64 {
+        self.guid
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_device(guid: u64) -> Self {
+        Self { guid, port: 0 }
+    }
+
     /// Returns the key of a port.
     pub(super) fn of_port(guid: Guid, port: PortNum) -> Self {
         Self { guid: guid.0, port: u16::from(port.0) }

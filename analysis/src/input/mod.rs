@@ -20,6 +20,7 @@ use crate::record::{Record, Type};
 mod archive;
 pub(crate) mod archive_lines;
 pub mod blocks;
+mod bounds;
 mod edge;
 pub(crate) mod files;
 mod key;

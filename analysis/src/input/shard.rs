@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::Fold;
+use super::bounds::Bounds;
 use super::edge::Edges;
 use super::key::Key;
 use super::merge::{Dropped, PortMerge, Source};
@@ -20,6 +21,7 @@ pub(super) struct Shard<F> {
     /// Lines that are not folded yet.
     waiting: Vec<LineRef>,
     ports: FxHashMap<Key, PortState>,
+    bounds: Bounds,
     pub(super) counts: ShardCounts,
 }
 
@@ -80,7 +82,7 @@ impl Chunks {
 
 impl<F: Fold> Shard<F> {
     pub(super) fn new(fold: F) -> Self {
-        Self { fold, waiting: Vec::new(), ports: FxHashMap::default(), counts: ShardCounts::default() }
+        Self { fold, waiting: Vec::new(), ports: FxHashMap::default(), bounds: Bounds::default(), counts: ShardCounts::default() }
     }
 
     pub(super) fn put(&mut self, line: LineRef) {
@@ -135,8 +137,14 @@ impl<F: Fold> Shard<F> {
 
     /// Folds the rows of one sampler, which are in the order of time.
     fn fold_run(&mut self, run: &Run, selection: &Selection) {
-        let Self { fold, ports, counts, .. } = self;
+        let Self { fold, ports, counts, bounds, .. } = self;
         let ShardCounts { dropped, span, invalid } = counts;
+        // All rows of a run have the same port and sampler.
+        let first = run.rows.clone().find_map(|row| run.of.record(row).ok());
+        if let Some(Err(limit)) = first.map(|port| bounds.check(run.key, &Record::Port(port))) {
+            run.rows.clone().for_each(|row| add_invalid(invalid, run.file, row as u64 + 1, &limit));
+            return;
+        }
         let PortState { merge, edges } = ports.entry(run.key).or_default();
         // Most fields of a port change rarely: the record of a row is made from that of the last row.
         let mut last: Option<Record<'_>> = None;
@@ -179,7 +187,13 @@ impl<F: Fold> Shard<F> {
             for (_, from) in at_once {
                 match from {
                     From::Row(run, row) => match run.of.record(*row) {
-                        Ok(port) => records.push((run.key, Record::Port(port), Source::Row(&run.of, *row))),
+                        Ok(port) => {
+                            let record = Record::Port(port);
+                            match self.bounds.check(run.key, &record) {
+                                Ok(()) => records.push((run.key, record, Source::Row(&run.of, *row))),
+                                Err(limit) => add_invalid(&mut self.counts.invalid, run.file, *row as u64 + 1, &limit),
+                            }
+                        }
                         Err(error) => add_invalid(&mut self.counts.invalid, run.file, *row as u64 + 1, &error),
                     },
                     From::Line(line) => records.extend(self.parse(line, chunks, selection)),
@@ -199,7 +213,13 @@ impl<F: Fold> Shard<F> {
             Source::Line(text) => Record::parse(text, line.kind),
         };
         match parsed {
-            Ok(record) => Some((line.key, record, source)),
+            Ok(record) => match self.bounds.check(line.key, &record) {
+                Ok(()) => Some((line.key, record, source)),
+                Err(limit) => {
+                    add_invalid(&mut self.counts.invalid, chunk.file, chunk.number(line), &limit);
+                    None
+                }
+            },
             Err(error) => {
                 add_invalid(&mut self.counts.invalid, chunk.file, chunk.number(line), &error);
                 None
@@ -281,7 +301,7 @@ fn is_copy(a: &Record<'_>, b: &Record<'_>) -> bool {
 /// For each file: number of invalid lines, and line number and fault of the first one.
 type Invalid = FxHashMap<usize, (u64, u64, String)>;
 
-fn add_invalid(invalid: &mut Invalid, file: usize, number: u64, error: &serde_json::Error) {
+fn add_invalid(invalid: &mut Invalid, file: usize, number: u64, error: &dyn std::fmt::Display) {
     let (count, first, why) = invalid.entry(file).or_insert_with(|| (0, number, error.to_string()));
     *count += 1;
     if number < *first {

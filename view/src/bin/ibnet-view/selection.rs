@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ibnet::cli::{self, InputError};
+use ibnet::limits;
 use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::hosts::Hosts;
@@ -63,7 +64,7 @@ pub(crate) struct SlurmFile {
 
 impl SlurmFile {
     pub(crate) fn read(file: &Path) -> Result<Self, InputError> {
-        Ok(Self { name: cli::name_of(file), text: String::from_utf8_lossy(&cli::read(file)?).into_owned() })
+        Ok(Self { name: cli::name_of(file), text: String::from_utf8_lossy(&cli::read(file, limits::SLURM)?).into_owned() })
     }
 
     /// Returns the job with this ID.
