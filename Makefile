@@ -93,6 +93,7 @@ install-sampler:
 	$(call install_pages,ibnet-sweep)
 
 install-view:
+	install -D -m 644 -t $(UNITS) packaging/ibnet-pack.service packaging/ibnet-pack.timer
 	install -D -m 755 -t $(DESTDIR)/usr/bin $(PROGRAMS)/ibnet-view
 	$(call install_pages,ibnet-view)
 
@@ -192,7 +193,7 @@ advisories: deny ## Check all crates for known vulnerabilities; needs the networ
 	fi
 
 bench: deps ## Measure, and print the tables of docs/performance.md
-	$(RUN) bench $(ALL) --bench codec --bench partition --bench scale --bench sinks --bench view --bench ibsim
+	$(RUN) bench $(ALL) --bench codec --bench partition --bench scale --bench sinks --bench view --bench archive --bench ibsim
 
 # Fuzzing without a sanitizer works with the stable toolchain.
 fuzz: ## Fuzz the parsers of replies, records, net files and name maps: one minute each

@@ -67,9 +67,22 @@ fn imports_follow_the_rules() {
 
 #[test]
 fn no_files_import_each_other_in_a_cycle() {
-    for root in ["src", "analysis/src", "view/src"] {
+    for root in ["src", "analysis/src", "store/src", "view/src"] {
         let cycles = cycles(&sources(root), root);
         assert!(cycles.is_empty(), "cycles of imports in {root}: {cycles:?}");
+    }
+}
+
+#[test]
+fn packages_depend_on_each_other_in_one_direction() {
+    // Each package may use the packages before it.
+    let packages = [("store", "ibnet-store"), ("analysis", "ibnet-analysis"), ("view", "ibnet-view")];
+    for (index, (folder, name)) in packages.iter().enumerate() {
+        let manifest = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join("Cargo.toml")).unwrap();
+        assert!(manifest.contains(&format!("name = \"{name}\"")));
+        for (_, later) in &packages[index + 1..] {
+            assert!(!manifest.contains(&format!("\n{later} =")), "{name} must not use {later}");
+        }
     }
 }
 
@@ -98,7 +111,7 @@ fn every_rule_names_existing_modules() {
 
 #[test]
 fn no_file_is_longer_than_the_limit() {
-    let all = ["src", "analysis/src", "view/src"].into_iter().flat_map(sources);
+    let all = ["src", "analysis/src", "store/src", "view/src"].into_iter().flat_map(sources);
     let long: Vec<_> = all.map(|(path, code)| (path, code.lines().count())).filter(|(_, lines)| *lines > MAX_LINES).collect();
     assert!(long.is_empty(), "longer than {MAX_LINES} lines: {long:?}");
 }

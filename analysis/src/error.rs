@@ -3,6 +3,7 @@
 use std::io;
 
 use ibnet::types::Printable;
+use ibnet_store::error::StoreError;
 use miette::Diagnostic;
 
 /// A fault of the input or of an argument.
@@ -19,6 +20,17 @@ pub enum AnalysisError {
         #[source]
         source: io::Error,
     },
+    /// A folder that is not an archive.
+    #[error("cannot read {}: it is a folder without the tables of an archive", Printable(name))]
+    #[diagnostic(help("give the folder of `ibnet-view pack -o`, or the files of a folder by a pattern such as `lines/*.jsonl`"))]
+    NotAnArchive {
+        /// Path of the folder.
+        name: String,
+    },
+    /// A fault of an archive.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Archive(#[from] StoreError),
     /// A file name pattern without a matching file.
     #[error("cannot find a file: no file matches {}", Printable(pattern))]
     #[diagnostic(help("give files written by `ibnet-sweep -o FILE`, by name or by a pattern such as `lines/*.jsonl`"))]

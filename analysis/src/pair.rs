@@ -12,6 +12,10 @@ impl<A: Fold, B: Fold> Fold for (A, B) {
         self.0.uses_counters() || self.1.uses_counters()
     }
 
+    fn fields(&self) -> Option<Vec<String>> {
+        Some([self.0.fields()?, self.1.fields()?].concat())
+    }
+
     fn uses_every_query(&self) -> bool {
         self.0.uses_every_query() && self.1.uses_every_query()
     }

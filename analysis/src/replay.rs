@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::AnalysisError;
+use crate::input::archive_lines::ArchiveLines;
 use crate::input::files::{self, Lines};
 use crate::input::{FileFault, IncompleteFile, Inputs};
 use crate::path;
@@ -41,12 +42,18 @@ pub struct Replay {
 
 struct RecordFile {
     name: String,
-    lines: Lines,
+    lines: RecordLines,
     /// The line whose time is in `Replay::next`.
     line: Vec<u8>,
     ts: u64,
     /// `interval_ns` of the last `start` record.
     interval_ns: Option<u64>,
+}
+
+/// The lines of a file or of an archive.
+enum RecordLines {
+    File(Lines),
+    Archive(ArchiveLines),
 }
 
 /// A line and the time at which to write it.
@@ -88,7 +95,7 @@ impl Replay {
     fn advance(&mut self, index: usize) -> Result<bool, AnalysisError> {
         let file = &mut self.files[index];
         let mut line = Vec::new();
-        while file.lines.read(&mut line).map_err(|source| AnalysisError::Read { name: file.name.clone(), source })? {
+        while file.read(&mut line)? {
             let Some(head) = Head::of(line.trim_ascii()).ok() else {
                 self.skipped += u64::from(!line.trim_ascii().is_empty());
                 continue;
@@ -105,7 +112,9 @@ impl Replay {
             self.next.push(Reverse((file.ts, index)));
             return Ok(true);
         }
-        if std::mem::take(&mut file.lines.is_cut) {
+        if let RecordLines::File(lines) = &mut file.lines
+            && std::mem::take(&mut lines.is_cut)
+        {
             self.incomplete.push(IncompleteFile { file: file.name.clone(), fault: FileFault::Cut });
         }
         Ok(false)
@@ -143,9 +152,19 @@ impl Replay {
 impl RecordFile {
     fn open(path: PathBuf) -> Result<Self, AnalysisError> {
         let name = path::display_name(&path);
-        match Lines::open(&path) {
-            Ok(lines) => Ok(Self { name, lines, line: Vec::new(), ts: 0, interval_ns: None }),
-            Err(source) => Err(AnalysisError::Read { name, source }),
+        let lines = if path.is_dir() {
+            RecordLines::Archive(ArchiveLines::open(&path)?)
+        } else {
+            RecordLines::File(Lines::open(&path).map_err(|source| AnalysisError::Read { name: name.clone(), source })?)
+        };
+        Ok(Self { name, lines, line: Vec::new(), ts: 0, interval_ns: None })
+    }
+
+    /// Reads the next line. Returns false at the end.
+    fn read(&mut self, line: &mut Vec<u8>) -> Result<bool, AnalysisError> {
+        match &mut self.lines {
+            RecordLines::File(lines) => lines.read(line).map_err(|source| AnalysisError::Read { name: self.name.clone(), source }),
+            RecordLines::Archive(lines) => lines.read(line),
         }
     }
 }

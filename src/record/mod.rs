@@ -112,6 +112,12 @@ pub fn counters() -> impl Iterator<Item = (&'static str, &'static str)> {
     Group::ALL.into_iter().flat_map(|group| group.fields().map(move |field| (field.json, group.as_str())))
 }
 
+/// Returns the name of each counter with the number of its values: 1, or one for each SL, VL or
+/// lane. A counter that several groups have is returned several times.
+pub fn counter_lengths() -> impl Iterator<Item = (&'static str, usize)> {
+    Group::ALL.into_iter().flat_map(|group| group.fields().map(|field| (field.json, usize::from(field.len))))
+}
+
 /// Appends a record and a line feed.
 pub fn write(record: &impl Serialize, lines: &mut Vec<u8>) {
     // This cannot fail: a Vec accepts all octets, and all keys are strings.

@@ -264,6 +264,18 @@ impl<'a> Port<'a> {
     /// # Errors
     /// Returns an error if a value cannot have been measured: see [`limits`].
     pub fn new(fields: ReadPort<'a>) -> Result<Self, serde_json::Error> {
+        let mut port = Self { time: None, blocked_time: None, is_edge: false, has_gap: false, fields };
+        port.check()?;
+        Ok(port)
+    }
+
+    /// Checks the values after a change of the fields, and determines the time that the record
+    /// describes.
+    ///
+    /// # Errors
+    /// Returns an error if a value cannot have been measured: see [`limits`].
+    pub fn check(&mut self) -> Result<(), serde_json::Error> {
+        let Self { fields, .. } = self;
         let rates = [fields.xmit_gbps, fields.rcv_gbps].map(|value| (value, limits::GBPS));
         let shares = [fields.xmit_utilization, fields.rcv_utilization].map(|value| (value, limits::UTILIZATION));
         let all = rates.into_iter().chain(shares).chain([(fields.xmit_blocked, 1.0)]);
@@ -279,13 +291,9 @@ impl<'a> Port<'a> {
             }
         }
         let blocked_dt_ns = fields.xmit_blocked.and_then(|_| fields.xmit_blocked_dt_ns.or(fields.dt_ns));
-        Ok(Self {
-            time: Interval::ending_at(fields.ts, fields.dt_ns),
-            blocked_time: Interval::ending_at(fields.ts, blocked_dt_ns),
-            is_edge: false,
-            has_gap: false,
-            fields,
-        })
+        self.time = Interval::ending_at(fields.ts, fields.dt_ns);
+        self.blocked_time = Interval::ending_at(fields.ts, blocked_dt_ns);
+        Ok(())
     }
 
     /// Returns whether the second sampler of the port wrote the record.

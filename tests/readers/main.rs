@@ -2,6 +2,7 @@
 //! of the documentation and of the dashboard; and `ibnet-view`, whose numbers are recomputed.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+mod archive;
 mod prometheus;
 mod recipes;
 mod recompute;

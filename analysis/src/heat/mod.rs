@@ -336,6 +336,15 @@ impl Fold for HeatMap {
         self.metrics.iter().any(|metric| !metric.counters().is_empty())
     }
 
+    fn fields(&self) -> Option<Vec<String>> {
+        const ALWAYS: [&str; 9] = ["node", "kind", "peer_guid", "peer_port", "peer", "link", "status", "mads", "saturated"];
+        let of_metric = |metric: &Metric| match metric.counters() {
+            [] => vec![metric.name().to_owned()],
+            counters => counters.to_vec(),
+        };
+        Some(ALWAYS.map(str::to_owned).into_iter().chain(self.metrics.iter().flat_map(of_metric)).collect())
+    }
+
     fn add(&mut self, record: &Record<'_>) {
         let Record::Port(port) = record else { return };
         let is_selected =

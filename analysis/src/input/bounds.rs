@@ -5,8 +5,8 @@ use std::hash::Hash;
 
 use rustc_hash::FxHashSet;
 
+use super::key::Key;
 use super::limits;
-use super::stream::Key;
 use crate::record::Record;
 
 /// The names in the records of a part so far.

@@ -9,7 +9,7 @@
 
 use super::selection::Selection;
 use crate::rates::{LastReading, Slots};
-use crate::record::{Interval, Port, Value};
+use crate::record::{Interval, Port, Record, Value};
 
 /// Last readings of the counters of a port before an edge.
 #[derive(Debug, Default)]
@@ -32,35 +32,36 @@ struct Reading {
 impl Edges {
     /// Cuts a record to the time range. Calls `put` with the interpolated counters at the edges.
     /// Also calls `put` with the record, if a part of its time is within the range.
-    pub(super) fn cut(&mut self, mut record: Port<'_>, selection: &Selection, put: &mut dyn FnMut(Port<'_>)) {
+    pub(super) fn cut(&mut self, record: &mut Record<'_>, selection: &Selection, put: &mut dyn FnMut(&mut Record<'_>)) {
+        let Record::Port(port) = &mut *record else { return };
         let Selection { from, to, .. } = *selection;
-        let ts = record.ts;
-        let had_time = record.time.or(record.blocked_time).is_some();
-        self.slots.add(&record);
-        if !record.counters.is_empty() {
+        let ts = port.ts;
+        let had_time = port.time.or(port.blocked_time).is_some();
+        self.slots.add(port);
+        if !port.counters.is_empty() {
             if ts >= from {
-                at_edge(&mut self.from, from, &record, &self.slots, put);
+                at_edge(&mut self.from, from, port, &self.slots, put);
             }
             if !selection.contains(ts) && ts >= to {
-                at_edge(&mut self.to, to, &record, &self.slots, put);
+                at_edge(&mut self.to, to, port, &self.slots, put);
             }
             if ts < from {
-                remember(&mut self.from, &record, &self.slots);
+                remember(&mut self.from, port, &self.slots);
             }
             if ts < to && selection.is_near_end(ts) {
-                remember(&mut self.to, &record, &self.slots);
+                remember(&mut self.to, port, &self.slots);
             }
         }
-        record.time = record.time.and_then(|time| time.within(from, to));
-        record.blocked_time = record.blocked_time.and_then(|time| time.within(from, to));
-        let has_time = record.time.or(record.blocked_time).is_some();
+        port.time = port.time.and_then(|time| time.within(from, to));
+        port.blocked_time = port.blocked_time.and_then(|time| time.within(from, to));
+        let has_time = port.time.or(port.blocked_time).is_some();
         if !selection.contains(ts) {
             if !has_time {
                 return;
             }
             // The counters were read after the time range.
-            record.counters.clear();
-            record.ts = ts.min(to);
+            port.counters.clear();
+            port.ts = ts.min(to);
         } else if had_time && !has_time && ts > from {
             return;
         }
@@ -87,7 +88,7 @@ fn remember(readings: &mut Vec<Reading>, record: &Port<'_>, slots: &Slots) {
 /// Computes the values at an edge for the counters of this record that were also read before the
 /// edge, and calls `put` with them: first the counters without a gap between the two readings, then
 /// the others. It removes these counters from `readings`, so each counter is used once.
-fn at_edge(readings: &mut Vec<Reading>, edge: u64, record: &Port<'_>, slots: &Slots, put: &mut dyn FnMut(Port<'_>)) {
+fn at_edge(readings: &mut Vec<Reading>, edge: u64, record: &Port<'_>, slots: &Slots, put: &mut dyn FnMut(&mut Record<'_>)) {
     if readings.is_empty() {
         return;
     }
@@ -108,7 +109,7 @@ fn at_edge(readings: &mut Vec<Reading>, edge: u64, record: &Port<'_>, slots: &Sl
             (at_edge.counters, at_edge.saturated) = (counters, saturated);
             (at_edge.ts, at_edge.time, at_edge.blocked_time) = (edge, None, None);
             (at_edge.is_edge, at_edge.has_gap) = (true, has_gap);
-            put(at_edge);
+            put(&mut Record::Port(at_edge));
         }
     }
 }

@@ -13,9 +13,11 @@
 //!   two readings is not known. The counters of the later record are then left out, because a
 //!   counter could seem to decrease.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use super::limits;
+use super::rows::PortRows;
 use crate::record::{Interval, Port, Record, Type};
 
 /// Numbers of port records that were left out.
@@ -25,6 +27,23 @@ pub(super) struct Dropped {
     pub(super) copies: u64,
     /// Records whose time another sampler describes.
     pub(super) covered: u64,
+}
+
+/// Source of a record.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Source<'a> {
+    Line(&'a [u8]),
+    Row(&'a PortRows, usize),
+}
+
+impl<'a> Source<'a> {
+    /// Returns the record as a line.
+    pub(super) fn line(&self) -> Cow<'a, [u8]> {
+        match self {
+            Self::Line(line) => Cow::Borrowed(line),
+            Self::Row(rows, row) => Cow::Owned(rows.line(*row)),
+        }
+    }
 }
 
 /// The records of a port so far.
@@ -69,10 +88,18 @@ fn port(line: &[u8], with_counters: bool) -> Option<Port<'_>> {
 
 impl PortMerge {
     /// Adds a record. Calls `put` for each record that is now final: it waits for no other record.
-    pub(super) fn add(&mut self, record: Port<'_>, line: &[u8], with_counters: bool, dropped: &mut Dropped, put: &mut dyn FnMut(Port<'_>)) {
-        if record.is_secondary() {
-            let now = record.ts;
-            self.held.push_back(Held { line: line.into(), ts: now, length_ns: record.time.map_or(0, Interval::length_ns) });
+    pub(super) fn add(
+        &mut self,
+        record: &mut Record<'_>,
+        source: &Source<'_>,
+        with_counters: bool,
+        dropped: &mut Dropped,
+        put: &mut dyn FnMut(&mut Record<'_>),
+    ) {
+        let Record::Port(port) = &*record else { return };
+        if port.is_secondary() {
+            let now = port.ts;
+            self.held.push_back(Held { line: source.line().into(), ts: now, length_ns: port.time.map_or(0, Interval::length_ns) });
             // The primary has not answered for two intervals, or has no records at all.
             let is_due = |held: &Held| held.ts.saturating_add(2 * held.length_ns) < now;
             while self.held.front().is_some_and(is_due) || self.held.len() > limits::HELD {
@@ -80,53 +107,55 @@ impl PortMerge {
             }
             return;
         }
-        let ends = [record.time, record.blocked_time].map(|time| time.map_or(record.ts, Interval::from));
+        let ends = [port.time, port.blocked_time].map(|time| time.map_or(port.ts, Interval::from));
         while !self.held.is_empty() {
             self.release_first(ends, with_counters, dropped, put);
         }
-        let step = self.primary.map_or(USUAL_STEP_NS, |(ts, _)| record.ts - ts.min(record.ts));
-        self.primary = Some((record.ts, step));
+        let ts = port.ts;
+        let step = self.primary.map_or(USUAL_STEP_NS, |(last, _)| ts - last.min(ts));
+        self.primary = Some((ts, step));
         self.use_record(record, [u64::MAX; 2], dropped, put);
     }
 
     /// Uses the waiting records at the end of the input.
-    pub(super) fn finish(&mut self, with_counters: bool, dropped: &mut Dropped, put: &mut dyn FnMut(Port<'_>)) {
+    pub(super) fn finish(&mut self, with_counters: bool, dropped: &mut Dropped, put: &mut dyn FnMut(&mut Record<'_>)) {
         while !self.held.is_empty() {
             self.release_first([u64::MAX; 2], with_counters, dropped, put);
         }
     }
 
     /// Uses the first waiting record, for the time before `ends`.
-    fn release_first(&mut self, ends: [u64; 2], with_counters: bool, dropped: &mut Dropped, put: &mut dyn FnMut(Port<'_>)) {
+    fn release_first(&mut self, ends: [u64; 2], with_counters: bool, dropped: &mut Dropped, put: &mut dyn FnMut(&mut Record<'_>)) {
         let Some(held) = self.held.pop_front() else { return };
-        let Some(record) = port(&held.line, with_counters) else { return };
+        let Some(port) = port(&held.line, with_counters) else { return };
         // While the primary answers, a record of a secondary without rates is not needed.
-        let is_idle = record.time.is_none() && record.blocked_time.is_none();
-        if is_idle && self.primary.is_some_and(|(ts, step)| ts.saturating_add(2 * step) >= record.ts) {
+        let is_idle = port.time.is_none() && port.blocked_time.is_none();
+        if is_idle && self.primary.is_some_and(|(ts, step)| ts.saturating_add(2 * step) >= port.ts) {
             dropped.covered += 1;
         } else {
-            self.use_record(record, ends, dropped, put);
+            self.use_record(&mut Record::Port(port), ends, dropped, put);
         }
     }
 
-    fn use_record(&mut self, mut record: Port<'_>, ends: [u64; 2], dropped: &mut Dropped, put: &mut dyn FnMut(Port<'_>)) {
+    fn use_record(&mut self, record: &mut Record<'_>, ends: [u64; 2], dropped: &mut Dropped, put: &mut dyn FnMut(&mut Record<'_>)) {
+        let Record::Port(port) = &mut *record else { return };
         let mut is_other = false;
         if let Some(last) = &self.last {
-            is_other = *last.sampler != *record.sampler;
-            if !is_other && last.slot == record.slot && record.slot > 0 {
+            is_other = *last.sampler != *port.sampler;
+            if !is_other && last.slot == port.slot && port.slot > 0 {
                 dropped.copies += 1;
                 return;
             }
-            if is_other && record.ts.saturating_sub(record.rtt_ns) < last.ts {
-                record.counters.clear();
+            if is_other && port.ts.saturating_sub(port.rtt_ns) < last.ts {
+                port.counters.clear();
             }
         }
-        let whole = [record.time, record.blocked_time];
+        let whole = [port.time, port.blocked_time];
         let mut times = whole;
         for ((time, covered), end) in times.iter_mut().zip(self.covered).zip(ends) {
             *time = time.and_then(|time| time.within(if is_other { covered } else { 0 }, end));
         }
-        [record.time, record.blocked_time] = times;
+        [port.time, port.blocked_time] = times;
         if whole != [None; 2] && times == [None; 2] {
             dropped.covered += 1;
             return;
@@ -135,8 +164,8 @@ impl PortMerge {
             *covered = (*covered).max(time.map_or(0, Interval::to));
         }
         match &mut self.last {
-            Some(last) if !is_other => (last.ts, last.slot) = (record.ts, record.slot),
-            last => *last = Some(Last { ts: record.ts, slot: record.slot, sampler: (*record.sampler).into() }),
+            Some(last) if !is_other => (last.ts, last.slot) = (port.ts, port.slot),
+            last => *last = Some(Last { ts: port.ts, slot: port.slot, sampler: (*port.sampler).into() }),
         }
         put(record);
     }

@@ -17,15 +17,21 @@ use crate::error::AnalysisError;
 use crate::path;
 use crate::record::{Record, Type};
 
+mod archive;
+pub(crate) mod archive_lines;
+pub mod blocks;
 mod bounds;
 mod edge;
 pub(crate) mod files;
+mod key;
 pub(crate) mod limits;
 mod merge;
+mod rows;
 mod selection;
 mod shard;
 mod stream;
 
+use self::archive::Archives;
 use self::merge::Dropped;
 use self::selection::Selection;
 use self::shard::{Chunks, Shard, ShardCounts};
@@ -51,6 +57,13 @@ pub trait Fold: Clone + Send {
         true
     }
 
+    /// Returns the names of the fields of port records that the fold uses, or `None` for all of them.
+    /// In the records of an archive, the other fields have default values. Fields that say when and
+    /// by which sampler the port was queried are always present.
+    fn fields(&self) -> Option<Vec<String>> {
+        None
+    }
+
     /// Returns whether the fold evaluates the queries of each sampler, not the ports. It then also
     /// gets records whose time another record describes. Only copies are dropped.
     fn uses_every_query(&self) -> bool {
@@ -67,7 +80,7 @@ pub trait Fold: Clone + Send {
 /// The files to read and the time range.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Inputs {
-    /// Files without repetitions. `-` is standard input.
+    /// Files and archives without repetitions. `-` is standard input; a folder is an archive.
     pub files: Vec<PathBuf>,
     /// Start of the time range in nanoseconds since 1970, inclusive. `start` records are used
     /// whatever their time.
@@ -157,6 +170,15 @@ impl Inputs {
         }
         Ok(Self { files, from: None, to: None })
     }
+
+    /// Returns the size of all files in octets. Pipes and files that cannot be read have no size.
+    pub fn size(&self) -> u64 {
+        let file = |path: &PathBuf| match path.is_dir() {
+            true => Archives::new(std::iter::once(path.as_path()), 0).map_or(0, |archive| archive.size()),
+            false => std::fs::metadata(path).map_or(0, |file| file.len()),
+        };
+        self.files.iter().map(file).sum()
+    }
 }
 
 /// Folds all records of the inputs.
@@ -177,20 +199,24 @@ pub fn read_with_progress<F: Fold>(
     empty: &F,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<(F, ReadSummary), AnalysisError> {
-    let first: Vec<files::FirstLines> = inputs.files.iter().map(|file| files::first_lines(file)).collect();
-    let longest_ns = first.iter().filter_map(|first| first.interval_ns).max().unwrap_or(0);
+    let (folders, paths): (Vec<&PathBuf>, Vec<&PathBuf>) = inputs.files.iter().partition(|file| file.is_dir());
+    let archives = Archives::new(folders.into_iter().map(PathBuf::as_path), paths.len())?;
+    let first: Vec<files::FirstLines> = paths.iter().map(|file| files::first_lines(file)).collect();
+    let longest_ns = first.iter().filter_map(|first| first.interval_ns).max().max(archives.longest_interval_ns()?).unwrap_or(0);
     let reach_ns = limits::REACH_NS.max(longest_ns.saturating_mul(4));
     let selection = Selection::new(empty, inputs.from, inputs.to, reach_ns);
-    let streams = inputs.files.iter().zip(first).enumerate().map(|(number, (path, first))| Stream::new(number, path.clone(), first));
+    let streams = paths.iter().zip(first).enumerate().map(|(number, (path, first))| Stream::new(number, (*path).clone(), first));
     let mut streams: Vec<Stream> = streams.collect();
-    let total = inputs.files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|metadata| metadata.len()).sum();
-    let shards = match fold_streams(&mut streams, empty, &selection, &|done| progress(done, total))? {
+    let total = inputs.size();
+    let mut left = archives.clone();
+    let shards = match fold_streams(&mut streams, &mut left, empty, &selection, &|done| progress(done, total))? {
         Some(shards) => shards,
         None => {
             // The lines of a file are not in the order of time. All such files are found and sorted
             // before the reading starts again.
             streams.par_iter_mut().try_for_each(|stream| stream.restart().map_err(|source| unreadable(stream, source)))?;
-            let shards = fold_streams(&mut streams, empty, &selection, &|done| progress(done, total))?;
+            left = archives;
+            let shards = fold_streams(&mut streams, &mut left, empty, &selection, &|done| progress(done, total))?;
             shards.ok_or_else(|| changed(&streams))?
         }
     };
@@ -203,7 +229,7 @@ pub fn read_with_progress<F: Fold>(
             None => all = Some(shard.fold),
         }
     }
-    Ok((all.unwrap_or_else(|| empty.clone()), summary(streams, counts)?))
+    Ok((all.unwrap_or_else(|| empty.clone()), summary(streams, left, counts)?))
 }
 
 /// Returns the error for a file that was in the order of time when it was checked.
@@ -217,9 +243,10 @@ fn unreadable(stream: &Stream, source: std::io::Error) -> AnalysisError {
     AnalysisError::Read { name: path::display_name(&stream.path), source }
 }
 
-/// Folds all streams; returns `None` if a stream is not in the order of time.
+/// Folds all streams and archives; returns `None` if a stream is not in the order of time.
 fn fold_streams<F: Fold>(
     streams: &mut [Stream],
+    archives: &mut Archives,
     empty: &F,
     selection: &Selection,
     progress: &(dyn Fn(u64) + Sync),
@@ -229,9 +256,19 @@ fn fold_streams<F: Fold>(
     loop {
         // All lines before this time were read. They are folded while the next chunks are read.
         let before = streams.iter().filter_map(Stream::watermark).min();
+        if let Some(start) = archives.watermark().filter(|start| before.is_none_or(|before| *start <= before)) {
+            shards.par_iter_mut().for_each(|shard| shard.fold_before(Some(start), &chunks, selection));
+            chunks.free(start);
+            archives.fold_hour(&mut shards, &mut chunks, selection, |shards, end| {
+                before.is_some_and(|before| before < end) || shards.iter().any(|shard| shard.waits_before(end))
+            })?;
+            progress(streams.iter().map(Stream::done).sum::<u64>() + archives.done);
+            continue;
+        }
+        let before = [before, archives.watermark()].into_iter().flatten().min();
         let fold = || shards.par_iter_mut().for_each(|shard| shard.fold_before(before, &chunks, selection));
         let (read, ()) = rayon::join(|| read_round(streams, selection), fold);
-        progress(streams.iter().map(Stream::done).sum());
+        progress(streams.iter().map(Stream::done).sum::<u64>() + archives.done);
         let Some(before) = before else { break };
         chunks.free(before);
         for (chunk, lines) in read? {
@@ -263,14 +300,16 @@ fn read_round(streams: &mut [Stream], selection: &Selection) -> Result<Vec<(stre
 }
 
 /// Sums the counts of all files and parts.
-fn summary(streams: Vec<Stream>, counts: Vec<ShardCounts>) -> Result<ReadSummary, AnalysisError> {
+fn summary(streams: Vec<Stream>, archives: Archives, counts: Vec<ShardCounts>) -> Result<ReadSummary, AnalysisError> {
     let mut summary = ReadSummary::default();
     for ShardCounts { dropped: Dropped { copies, covered }, span, .. } in &counts {
         (summary.copies, summary.covered) = (summary.copies + copies, summary.covered + covered);
         summary.span = joined(summary.span, *span);
     }
     let mut has_record = false;
-    for (number, Stream { path, tally, is_cut, .. }) in streams.into_iter().enumerate() {
+    let files = streams.into_iter().map(|Stream { path, tally, is_cut, .. }| (path, tally, is_cut));
+    let all = files.chain(archives.into_tallies().map(|(path, tally)| (path, tally, false)));
+    for (number, (path, tally, is_cut)) in all.enumerate() {
         let file = path::display_name(&path);
         let (mut invalid, mut first_invalid) = (tally.invalid, tally.first_invalid);
         for (count, line, why) in counts.iter().filter_map(|counts| counts.invalid.get(&number)) {

@@ -4,7 +4,7 @@ use super::Fold;
 use crate::record::Type;
 
 /// The types of records and the time range that a fold uses.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Selection {
     /// Start of the time range, inclusive.
     pub(super) from: u64,
@@ -16,6 +16,8 @@ pub(super) struct Selection {
     reach_ns: u64,
     pub(super) uses_counters: bool,
     pub(super) uses_every_query: bool,
+    /// Names of the fields of port records that the fold uses. `None` means all.
+    pub(super) fields: Option<Vec<String>>,
     uses: [bool; Type::ALL.len()],
 }
 
@@ -28,6 +30,7 @@ impl Selection {
             reach_ns,
             uses_counters: fold.uses_counters(),
             uses_every_query: fold.uses_every_query(),
+            fields: fold.fields(),
             uses: Type::ALL.map(|kind| fold.uses(kind)),
         }
     }
@@ -53,5 +56,10 @@ impl Selection {
                 Type::Port => ts >= self.from.saturating_sub(before) && ts <= self.to.saturating_add(self.reach_ns),
                 Type::Sweep | Type::Histogram | Type::Event => self.contains(ts),
             }
+    }
+
+    /// Returns whether the fold can need one of the records between two times, inclusive.
+    pub(super) fn needs_any(&self, kind: Type, first: u64, last: u64) -> bool {
+        self.needs(kind, first.max(self.from).min(last)) || self.needs(kind, first) || self.needs(kind, last)
     }
 }

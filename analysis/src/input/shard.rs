@@ -1,14 +1,19 @@
 //! A part of all ports: sorts the lines of each port and folds its records.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use super::Fold;
 use super::bounds::Bounds;
 use super::edge::Edges;
-use super::merge::{Dropped, PortMerge};
+use super::key::Key;
+use super::merge::{Dropped, PortMerge, Source};
+use super::rows::PortRows;
 use super::selection::Selection;
-use super::stream::{Chunk, Key, LineRef, joined};
-use crate::record::{Port, Record, Type};
+use super::stream::{Chunk, LineRef, joined};
+use crate::record::{Record, Type};
 
 /// A part of all ports, and the fold of their records.
 pub(super) struct Shard<F> {
@@ -18,6 +23,16 @@ pub(super) struct Shard<F> {
     ports: FxHashMap<Key, PortState>,
     bounds: Bounds,
     pub(super) counts: ShardCounts,
+}
+
+/// Consecutive rows of an archive with one key, of one sampler and in the order of time.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    pub(super) key: Key,
+    pub(super) of: Arc<PortRows>,
+    pub(super) rows: Range<usize>,
+    /// Index of the file.
+    pub(super) file: usize,
 }
 
 #[derive(Debug, Default)]
@@ -30,8 +45,7 @@ struct PortState {
 #[derive(Debug, Default)]
 pub(super) struct ShardCounts {
     pub(super) dropped: Dropped,
-    /// For each file: number of invalid lines, and line number and fault of the first one.
-    pub(super) invalid: FxHashMap<usize, (u64, u64, String)>,
+    pub(super) invalid: Invalid,
     /// Earliest start and latest end of the intervals within the selected time.
     pub(super) span: Option<(u64, u64)>,
 }
@@ -56,9 +70,13 @@ impl Chunks {
         self.0.iter_mut().filter(|chunk| chunk.as_ref().is_some_and(|chunk| chunk.latest < before)).for_each(|chunk| *chunk = None);
     }
 
-    fn line(&self, line: &LineRef) -> Option<(&Chunk, &[u8])> {
+    fn source(&self, line: &LineRef) -> Option<(&Chunk, Source<'_>)> {
         let chunk = self.0.get(line.chunk as usize)?.as_ref()?;
-        Some((chunk, chunk.line(line)))
+        let source = match &chunk.rows {
+            Some(rows) => Source::Row(rows, line.start as usize),
+            None => Source::Line(chunk.line(line)),
+        };
+        Some((chunk, source))
     }
 }
 
@@ -90,34 +108,144 @@ impl<F: Fold> Shard<F> {
         for (_, PortState { mut merge, mut edges }) in ports {
             let Self { fold, counts, .. } = self;
             let ShardCounts { dropped, span, .. } = counts;
-            merge.finish(selection.uses_counters, dropped, &mut |port| put(fold, span, &mut edges, port, selection));
+            merge.finish(selection.uses_counters, dropped, &mut |record| put(fold, span, &mut edges, record, selection));
+        }
+    }
+
+    /// Returns whether a line waits that is older than `time`.
+    pub(super) fn waits_before(&self, time: u64) -> bool {
+        self.waiting.iter().any(|line| line.ts < time)
+    }
+
+    /// Folds rows of an archive, which are sorted by their keys, together with the lines of these
+    /// keys.
+    pub(super) fn fold_runs(&mut self, runs: &[Run], lines: &mut FxHashMap<Key, Vec<LineRef>>, chunks: &Chunks, selection: &Selection) {
+        for of_key in runs.chunk_by(|a, b| a.key == b.key) {
+            let key = of_key[0].key;
+            let others = lines.remove(&key).unwrap_or_default();
+            match of_key {
+                [run] if others.is_empty() && !selection.uses_every_query => self.fold_run(run, selection),
+                _ => self.fold_mixed(of_key, others, chunks, selection),
+            }
+        }
+    }
+
+    /// Folds lines of one key.
+    pub(super) fn fold_lines(&mut self, lines: Vec<LineRef>, chunks: &Chunks, selection: &Selection) {
+        self.fold_mixed(&[], lines, chunks, selection);
+    }
+
+    /// Folds the rows of one sampler, which are in the order of time.
+    fn fold_run(&mut self, run: &Run, selection: &Selection) {
+        let Self { fold, ports, counts, bounds, .. } = self;
+        let ShardCounts { dropped, span, invalid } = counts;
+        // All rows of a run have the same port and sampler.
+        let first = run.rows.clone().find_map(|row| run.of.record(row).ok());
+        if let Some(Err(limit)) = first.map(|port| bounds.check(run.key, &Record::Port(port))) {
+            run.rows.clone().for_each(|row| add_invalid(invalid, run.file, row as u64 + 1, &limit));
+            return;
+        }
+        let PortState { merge, edges } = ports.entry(run.key).or_default();
+        // Most fields of a port change rarely: the record of a row is made from that of the last row.
+        let mut last: Option<Record<'_>> = None;
+        let mut before = None;
+        for row in run.rows.clone() {
+            let updated = match &mut last {
+                Some(Record::Port(port)) if run.of.has_same_texts(row - 1, row) => {
+                    run.of.update(port, row);
+                    port.check()
+                }
+                _ => run.of.record(row).map(|port| last = Some(Record::Port(port))),
+            };
+            if let Err(error) = updated {
+                add_invalid(invalid, run.file, row as u64 + 1, &error);
+                last = None;
+                continue;
+            }
+            let ts = run.of.ts(row);
+            if before.replace(ts) == Some(ts) {
+                dropped.copies += 1;
+                continue;
+            }
+            if let Some(record) = &mut last {
+                let source = Source::Row(&run.of, row);
+                merge.add(record, &source, selection.uses_counters, dropped, &mut |record| put(fold, span, edges, record, selection));
+            }
+        }
+    }
+
+    fn fold_mixed(&mut self, runs: &[Run], lines: Vec<LineRef>, chunks: &Chunks, selection: &Selection) {
+        enum From<'r> {
+            Row(&'r Run, usize),
+            Line(LineRef),
+        }
+        let rows = runs.iter().flat_map(|run| run.rows.clone().map(move |row| (run.of.ts(row), From::Row(run, row))));
+        let mut all: Vec<(u64, From<'_>)> = rows.chain(lines.into_iter().map(|line| (line.ts, From::Line(line)))).collect();
+        all.sort_by_key(|(ts, _)| *ts);
+        for at_once in all.chunk_by(|a, b| a.0 == b.0) {
+            let mut records = Vec::with_capacity(at_once.len());
+            for (_, from) in at_once {
+                match from {
+                    From::Row(run, row) => match run.of.record(*row) {
+                        Ok(port) => {
+                            let record = Record::Port(port);
+                            match self.bounds.check(run.key, &record) {
+                                Ok(()) => records.push((run.key, record, Source::Row(&run.of, *row))),
+                                Err(limit) => add_invalid(&mut self.counts.invalid, run.file, *row as u64 + 1, &limit),
+                            }
+                        }
+                        Err(error) => add_invalid(&mut self.counts.invalid, run.file, *row as u64 + 1, &error),
+                    },
+                    From::Line(line) => records.extend(self.parse(line, chunks, selection)),
+                }
+            }
+            self.add_records(records, selection);
+        }
+    }
+
+    /// Parses a line or row. A fault is counted.
+    fn parse<'c>(&mut self, line: &LineRef, chunks: &'c Chunks, selection: &Selection) -> Option<(Key, Record<'c>, Source<'c>)> {
+        let (chunk, source) = chunks.source(line)?;
+        let is_brief = line.kind == Type::Port && !selection.uses_counters;
+        let parsed = match source {
+            Source::Row(rows, row) => rows.record(row).map(Record::Port),
+            Source::Line(text) if is_brief => Record::parse_without_counters(text),
+            Source::Line(text) => Record::parse(text, line.kind),
+        };
+        match parsed {
+            Ok(record) => match self.bounds.check(line.key, &record) {
+                Ok(()) => Some((line.key, record, source)),
+                Err(limit) => {
+                    add_invalid(&mut self.counts.invalid, chunk.file, chunk.number(line), &limit);
+                    None
+                }
+            },
+            Err(error) => {
+                add_invalid(&mut self.counts.invalid, chunk.file, chunk.number(line), &error);
+                None
+            }
         }
     }
 
     /// Folds the lines of one key and one point in time.
     fn add(&mut self, lines: &[LineRef], chunks: &Chunks, selection: &Selection) {
-        let mut records: Vec<(Record<'_>, &[u8])> = Vec::with_capacity(lines.len());
-        for line in lines {
-            let Some((chunk, text)) = chunks.line(line) else { continue };
-            let is_brief = line.kind == Type::Port && !selection.uses_counters;
-            match if is_brief { Record::parse_without_counters(text) } else { Record::parse(text, line.kind) } {
-                Ok(record) => match self.bounds.check(line.key, &record) {
-                    Ok(()) => records.push((record, text)),
-                    Err(limit) => self.counts.add_invalid(chunk.file, chunk.number(line), &limit),
-                },
-                Err(error) => self.counts.add_invalid(chunk.file, chunk.number(line), &error),
-            }
-        }
+        let mut records = Vec::with_capacity(lines.len());
+        lines.iter().for_each(|line| records.extend(self.parse(line, chunks, selection)));
+        self.add_records(records, selection);
+    }
+
+    /// Folds the records of one key and one point in time.
+    fn add_records(&mut self, mut records: Vec<(Key, Record<'_>, Source<'_>)>, selection: &Selection) {
         if records.len() > 1 {
             // The result must not depend on the order of the input.
-            records.sort_by_cached_key(|(record, text)| (identity(record), *text));
+            records.sort_by_cached_key(|(_, record, source)| (identity(record), source.line()));
             let before = records.len();
-            records.dedup_by(|(later, _), (earlier, _)| is_copy(earlier, later));
+            records.dedup_by(|(_, later, _), (_, earlier, _)| is_copy(earlier, later));
             self.counts.dropped.copies += (before - records.len()) as u64;
         }
         let Self { fold, ports, counts, .. } = self;
         let ShardCounts { dropped, span, .. } = counts;
-        for (record, text) in records {
+        for (key, record, source) in records {
             match record {
                 Record::Port(port) if selection.uses_every_query => {
                     if selection.contains(port.ts) {
@@ -126,9 +254,11 @@ impl<F: Fold> Shard<F> {
                         fold.add(&Record::Port(port));
                     }
                 }
-                Record::Port(port) => {
-                    let PortState { merge, edges } = ports.entry(lines[0].key).or_default();
-                    merge.add(port, text, selection.uses_counters, dropped, &mut |port| put(fold, span, edges, port, selection));
+                mut record @ Record::Port(_) => {
+                    let PortState { merge, edges } = ports.entry(key).or_default();
+                    merge.add(&mut record, &source, selection.uses_counters, dropped, &mut |record| {
+                        put(fold, span, edges, record, selection);
+                    });
                 }
                 record => fold.add(&record),
             }
@@ -137,17 +267,18 @@ impl<F: Fold> Shard<F> {
 }
 
 /// Cuts a record to the selected time and folds it.
-fn put<F: Fold>(fold: &mut F, span: &mut Option<(u64, u64)>, edges: &mut Edges, port: Port<'_>, selection: &Selection) {
-    let mut add = |port: Port<'_>| {
+fn put<F: Fold>(fold: &mut F, span: &mut Option<(u64, u64)>, edges: &mut Edges, record: &mut Record<'_>, selection: &Selection) {
+    let mut add = |record: &mut Record<'_>| {
+        let Record::Port(port) = &*record else { return };
         for time in [port.time, port.blocked_time].into_iter().flatten() {
             *span = joined(*span, Some((time.from(), time.to())));
         }
-        fold.add(&Record::Port(port));
+        fold.add(record);
     };
     if selection.is_range {
-        edges.cut(port, selection, &mut add);
+        edges.cut(record, selection, &mut add);
     } else {
-        add(port);
+        add(record);
     }
 }
 
@@ -167,12 +298,13 @@ fn is_copy(a: &Record<'_>, b: &Record<'_>) -> bool {
     }
 }
 
-impl ShardCounts {
-    fn add_invalid(&mut self, file: usize, number: u64, error: &dyn std::fmt::Display) {
-        let (count, first, why) = self.invalid.entry(file).or_insert_with(|| (0, number, error.to_string()));
-        *count += 1;
-        if number < *first {
-            (*first, *why) = (number, error.to_string());
-        }
+/// For each file: number of invalid lines, and line number and fault of the first one.
+type Invalid = FxHashMap<usize, (u64, u64, String)>;
+
+fn add_invalid(invalid: &mut Invalid, file: usize, number: u64, error: &dyn std::fmt::Display) {
+    let (count, first, why) = invalid.entry(file).or_insert_with(|| (0, number, error.to_string()));
+    *count += 1;
+    if number < *first {
+        (*first, *why) = (number, error.to_string());
     }
 }

@@ -4,7 +4,6 @@
 //! lines are not in this order is read again by an index of its lines, which is sorted by time.
 
 use std::fs::File;
-use std::hash::BuildHasher;
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -12,35 +11,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::files::{self, FirstLines, Text};
+use super::key::Key;
 use super::limits;
+use super::rows::PortRows;
 use super::selection::Selection;
-use crate::record::{Event, Head, PortHead, Record, Type};
+use crate::record::{Head, Type};
 
-/// Whole lines of one file.
+/// Whole lines of one file, or rows of an archive.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     /// Index of the file.
     pub(super) file: usize,
     pub(super) bytes: Vec<u8>,
+    /// Rows of an archive. The chunk then has no lines.
+    pub(super) rows: Option<Arc<PortRows>>,
     /// Number of the first line, from 1.
-    first_line: u64,
+    pub(super) first_line: u64,
     /// Start and number of each line of a sorted file. Empty for a file in the order of time.
-    numbers: Vec<(u32, u32)>,
+    pub(super) numbers: Vec<(u32, u32)>,
     /// Number of line feeds before each block of [`Self::BLOCK`] octets. Made at the first use.
-    line_feeds: OnceLock<Vec<u64>>,
+    pub(super) line_feeds: OnceLock<Vec<u64>>,
     /// Latest time of the lines that were selected.
     pub(super) latest: u64,
 }
 
-/// The key of a port, or the type of a record without a port. All records with equal keys are
-/// folded together, in the order of time.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) struct Key {
-    guid: u64,
-    port: u16,
-}
-
-/// A line that was selected.
+/// A line or row that was selected.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LineRef {
     pub(super) ts: u64,
@@ -48,6 +43,7 @@ pub(super) struct LineRef {
     pub(super) kind: Type,
     /// Number of the chunk. It is set after the chunk was stored.
     pub(super) chunk: u32,
+    /// Place of the line in the chunk, or number of the row.
     pub(super) start: u32,
     pub(super) length: u32,
 }
@@ -108,42 +104,6 @@ struct Entry {
     number: u32,
 }
 
-impl Key {
-    const NO_PORT: u16 = 256;
-
-    /// Returns the number of the part of all keys to which this key belongs. All ports of a device
-    /// belong to one part, so that no part has a copy of the state of a device.
-    pub(super) fn shard(self) -> usize {
-        (rustc_hash::FxBuildHasher.hash_one(self.guid) % limits::SHARDS as u64) as usize
-    }
-
-    /// Returns the GUID of the device, or 0 without a device.
-    pub(super) fn device(self) -> u64 {
-        self.guid
-    }
-
-    #[cfg(test)]
-    pub(super) fn of_device(guid: u64) -> Self {
-        Self { guid, port: 0 }
-    }
-
-    fn of(line: &[u8], kind: Type) -> Result<Self, serde_json::Error> {
-        match kind {
-            Type::Port => {
-                let PortHead { guid, port } = PortHead::of(line)?;
-                return Ok(Self { guid: guid.0, port: u16::from(port.0) });
-            }
-            Type::Event => {
-                if let Record::Event(Event { guid: Some(guid), port, .. }) = Record::parse(line, kind)? {
-                    return Ok(Self { guid: guid.0, port: port.map_or(Self::NO_PORT + kind as u16, |port| u16::from(port.0)) });
-                }
-            }
-            Type::Start | Type::Sweep | Type::Histogram => {}
-        }
-        Ok(Self { guid: 0, port: Self::NO_PORT + kind as u16 })
-    }
-}
-
 impl Chunk {
     const BLOCK: usize = 4096;
 
@@ -154,6 +114,9 @@ impl Chunk {
 
     /// Returns the number of a line in its file, from 1.
     pub(super) fn number(&self, line: &LineRef) -> u64 {
+        if self.rows.is_some() {
+            return u64::from(line.start) + 1;
+        }
         match self.numbers.partition_point(|(start, _)| *start <= line.start) {
             0 => self.first_line + self.line_feeds_before(line.start as usize),
             after => u64::from(self.numbers[after - 1].1),
@@ -381,8 +344,7 @@ impl Stream {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    let number =
-                        chunk.number(&LineRef { ts: 0, key: Key { guid: 0, port: 0 }, kind: Type::Start, chunk: 0, start, length: 0 });
+                    let number = chunk.number(&LineRef { ts: 0, key: Key::default(), kind: Type::Start, chunk: 0, start, length: 0 });
                     self.tally.add_invalid(number, &error);
                 }
             }
@@ -393,7 +355,7 @@ impl Stream {
 }
 
 impl Tally {
-    fn add_invalid(&mut self, number: u64, error: &serde_json::Error) {
+    pub(super) fn add_invalid(&mut self, number: u64, error: &serde_json::Error) {
         self.invalid += 1;
         self.first_invalid.get_or_insert_with(|| (number, error.to_string()));
     }

@@ -132,7 +132,7 @@ fn records_of_more_kinds_than_the_limit_are_invalid() {
 fn records_of_more_ports_than_the_limit_are_invalid() {
     let dir = tempfile::tempdir().unwrap();
     // All ports of a device are in one part, and each device has 256 ports.
-    let part_of_first = (0..).filter(|guid: &u64| stream::Key::of_device(*guid).shard() == 0);
+    let part_of_first = (0..).filter(|guid: &u64| key::Key::of_device(*guid).shard() == 0);
     let ports = part_of_first.take(PORTS / 256 + 2).flat_map(|guid| (0..256).map(move |port| (guid, port)));
     let line = |(ts, (guid, port)): (usize, (u64, u16))| {
         format!("{{\"type\":\"port\",\"ts\":{},\"guid\":\"0x{guid:016x}\",\"port\":{port}}}\n", ts + 1)

@@ -162,6 +162,26 @@ impl Fold for Ports {
         matches!(kind, Type::Port | Type::Event)
     }
 
+    fn fields(&self) -> Option<Vec<String>> {
+        const ALWAYS: [&str; 14] = [
+            "node",
+            "kind",
+            "peer_guid",
+            "peer_port",
+            "peer",
+            "link",
+            "status",
+            "saturated",
+            "xmit_gbps",
+            "rcv_gbps",
+            "xmit_utilization",
+            "rcv_utilization",
+            "port_xmit_data_bytes",
+            "port_rcv_data_bytes",
+        ];
+        Some(ALWAYS.into_iter().chain(ERRORS).map(str::to_owned).collect())
+    }
+
     fn add(&mut self, record: &Record<'_>) {
         match record {
             Record::Port(port) => self.summary(port.key(), port.ts).add(port),

@@ -23,8 +23,8 @@ const SLOW_TO_READ: u64 = 64 << 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Recorded {
-    /// Files with records of ibnet-sweep: names, patterns in quotes, or `-` for standard input. The
-    /// files can be compressed with zstd
+    /// Files with records of ibnet-sweep, plain or compressed with zstd, and archives of
+    /// ibnet-view pack: names, patterns in quotes, or `-` for standard input
     #[arg(value_name = "FILES", required = true)]
     files: Vec<PathBuf>,
     /// Start of the time range (a record at this time is included): `2026-11-21 12:00`, RFC 3339,
@@ -47,8 +47,7 @@ impl Recorded {
 
 /// Reads the inputs with a progress bar, and reports on standard error what was left out.
 pub(crate) fn read<F: Fold>(inputs: &Inputs, empty: &F) -> Result<(F, ReadSummary), AnalysisError> {
-    let total: u64 = inputs.files.iter().filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum();
-    let bar = if total >= SLOW_TO_READ { Progress::new(total >> 20, "MiB") } else { Progress::hidden() };
+    let bar = bar(inputs.size());
     let read = input::read_with_progress(inputs, empty, &|done, _| bar.set(done >> 20));
     bar.finish();
     if let Ok((_, ReadSummary { span: None, .. })) = &read
@@ -60,6 +59,11 @@ pub(crate) fn read<F: Fold>(inputs: &Inputs, empty: &F) -> Result<(F, ReadSummar
         note_summary(summary);
     }
     read
+}
+
+/// Returns a progress bar for inputs with this number of octets. Small inputs have no bar.
+pub(crate) fn bar(total: u64) -> Progress {
+    if total >= SLOW_TO_READ { Progress::new(total >> 20, "MiB") } else { Progress::hidden() }
 }
 
 /// Reports on standard error what was left out of the input.
@@ -89,8 +93,11 @@ pub(crate) fn note_incomplete(file: &IncompleteFile) {
 fn outside(inputs: &Inputs) -> AnalysisError {
     let all = Inputs { from: None, to: None, ..inputs.clone() };
     // A pipe cannot be read a second time.
-    let span =
-        if all.files.iter().all(|file| file.is_file()) { input::read(&all, &Nothing).ok().and_then(|read| read.1.span) } else { None };
+    let span = if all.files.iter().all(|file| file.is_file() || file.is_dir()) {
+        input::read(&all, &Nothing).ok().and_then(|read| read.1.span)
+    } else {
+        None
+    };
     let zone = Zone::local();
     let help = match span {
         Some(span) => format!("the records are from {}; change or omit --from and --to", format_span(span, &zone)),

@@ -10,6 +10,7 @@ use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::errors::ThresholdError;
 use ibnet_analysis::job::slurm::SlurmError;
+use ibnet_store::error::StoreError;
 use ibnet_view::draw::DrawError;
 use miette::Diagnostic;
 
@@ -21,6 +22,7 @@ mod job;
 mod latency;
 mod links;
 mod map;
+mod pack;
 mod replay;
 mod selection;
 mod sweeps;
@@ -41,6 +43,7 @@ enum Command {
     Job(job::Args),
     Links(links::Args),
     Map(map::Args),
+    Pack(pack::Args),
     Replay(replay::Args),
     Sweeps(sweeps::Args),
 }
@@ -55,11 +58,13 @@ Examples:
   ibnet-view links lines/*.jsonl --tree              congestion trees
   ibnet-view job lines/*.jsonl --nodes 'node[001-024]' -o job.svg
   ibnet-view map lines/*.jsonl -o map.svg
+  ibnet-view pack 'lines/*.jsonl*' -o archive       records as Parquet files
   ibnet-view replay lines/*.jsonl.zst --speed 10 -o - | consumer
 
 FILES are the files of `ibnet-sweep -o FILE`, from any number of samplers, plain or
-compressed by zstd. A pattern in quotes is expanded; `-` is standard input. Lines that
-are not records are skipped and counted. Every command has its own --help.
+compressed by zstd, and the folders of `ibnet-view pack`. A pattern in quotes is expanded;
+`-` is standard input. Lines that are not records are skipped and counted. Every command
+has its own --help.
 
 Exit codes: 0 success; 1 wrong input; 2 wrong arguments; 3 `errors --check` found a
 fault.";
@@ -82,6 +87,9 @@ enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Slurm(#[from] SlurmError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Store(#[from] StoreError),
     #[error(transparent)]
     #[diagnostic(transparent)]
     Input(#[from] InputError),
@@ -114,6 +122,7 @@ fn main() -> ExitCode {
         Command::Job(args) => job::run(args),
         Command::Links(args) => links::run(args),
         Command::Map(args) => map::run(args),
+        Command::Pack(args) => pack::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Sweeps(args) => sweeps::run(args),
     };

@@ -1,0 +1,298 @@
+//! The archives among the inputs: one hour after the other.
+//!
+//! If no lines of an hour wait, the rows of its ports are folded directly, some row groups at a
+//! time. Otherwise all rows of the hour wait together with the lines.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ibnet_store::archive::Archive;
+use ibnet_store::hour::Hour;
+use ibnet_store::read::ArchiveFile;
+use ibnet_store::schema::TableName;
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+
+use super::Fold;
+use super::key::Key;
+use super::rows::{self, PortRows};
+use super::selection::Selection;
+use super::shard::{Chunks, Run, Shard};
+use super::stream::{Chunk, LineRef, Tally, joined};
+use crate::error::AnalysisError;
+use crate::path;
+use crate::record::Type;
+
+/// The hours of all archives.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Archives {
+    hours: BTreeMap<Hour, Vec<usize>>,
+    files: Vec<(TableName, PathBuf)>,
+    /// Index of the first file of an archive among all files.
+    first_file: usize,
+    /// Octets of the hours that were read.
+    pub(super) done: u64,
+    /// Counts of each file.
+    pub(super) tallies: Vec<Tally>,
+}
+
+impl Archives {
+    /// Lists the files of archives.
+    ///
+    /// # Errors
+    /// Returns an error if a folder is not an archive or cannot be read.
+    pub(super) fn new<'p>(folders: impl Iterator<Item = &'p Path>, first_file: usize) -> Result<Self, AnalysisError> {
+        let mut all = Self { first_file, ..Self::default() };
+        for folder in folders {
+            let archive = Archive::open(folder).ok_or_else(|| AnalysisError::NotAnArchive { name: path::display_name(folder) })?;
+            for table in TableName::ALL {
+                for (hour, file) in archive.files(table)? {
+                    all.hours.entry(hour).or_default().push(all.files.len());
+                    all.files.push((table, file));
+                }
+            }
+        }
+        all.tallies = vec![Tally::default(); all.files.len()];
+        Ok(all)
+    }
+
+    /// Returns the size of all files in octets.
+    pub(super) fn size(&self) -> u64 {
+        self.files.iter().map(|(_, file)| size(file)).sum()
+    }
+
+    /// Returns path and counts of each file.
+    pub(super) fn into_tallies(self) -> impl Iterator<Item = (PathBuf, Tally)> {
+        self.files.into_iter().map(|(_, path)| path).zip(self.tallies)
+    }
+
+    /// Returns the longest `interval_ns` of the `start` records.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be read.
+    pub(super) fn longest_interval_ns(&self) -> Result<Option<u64>, AnalysisError> {
+        let schema = TableName::Starts.schema();
+        let columns: Vec<bool> = schema.columns.iter().map(|column| column.name == "interval_ns").collect();
+        let starts: Vec<&PathBuf> = self.files.iter().filter(|(table, _)| *table == TableName::Starts).map(|(_, path)| path).collect();
+        let longest = starts.par_iter().map(|path| {
+            let file = ArchiveFile::open(path)?;
+            let mut longest = None;
+            for group in 0..file.groups() {
+                let table = file.read(group, &columns)?;
+                let values = table.integers("interval_ns");
+                longest = longest.max((0..table.len()).filter_map(|row| values?.get(row)).max());
+            }
+            Ok(longest)
+        });
+        longest.try_reduce(|| None, |a, b| Ok(a.max(b)))
+    }
+
+    /// Returns the start of the next hour. All further rows are at this time or later.
+    pub(super) fn watermark(&self) -> Option<u64> {
+        self.hours.first_key_value().map(|(hour, _)| hour.start())
+    }
+
+    /// Folds the rows of the next hour. If `waits` returns true for the end of the hour, lines of
+    /// this hour wait, and the rows wait with them.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be read.
+    pub(super) fn fold_hour<F: Fold>(
+        &mut self,
+        shards: &mut [Shard<F>],
+        chunks: &mut Chunks,
+        selection: &Selection,
+        waits: impl FnOnce(&[Shard<F>], u64) -> bool,
+    ) -> Result<(), AnalysisError> {
+        let Some((hour, numbers)) = self.hours.pop_first() else { return Ok(()) };
+        let waits = waits(shards, hour.end());
+        let mut lines = Vec::new();
+        for number in &numbers {
+            if let Some(kind) = self.files[*number].0.kind().filter(|kind| *kind != Type::Port) {
+                lines.extend(self.lines_of(*number, kind, chunks, selection)?);
+            }
+        }
+        let ports: Vec<usize> = numbers.iter().copied().filter(|number| self.files[*number].0 == TableName::Ports).collect();
+        if waits {
+            for number in ports {
+                let (file, groups) = self.select(number, Type::Port, selection)?;
+                for rows in read_ports(&file, &groups, selection)? {
+                    lines.extend(wait(rows, self.first_file + number, chunks, selection));
+                }
+            }
+            lines.into_iter().for_each(|line| shards[line.key.shard()].put(line));
+        } else {
+            self.fold_directly(&ports, lines, shards, chunks, selection)?;
+            chunks.free(hour.end());
+        }
+        self.done += numbers.iter().map(|number| size(&self.files[*number].1)).sum::<u64>();
+        Ok(())
+    }
+
+    /// Folds the rows of an hour for which no lines wait.
+    fn fold_directly<F: Fold>(
+        &mut self,
+        ports: &[usize],
+        lines: Vec<LineRef>,
+        shards: &mut [Shard<F>],
+        chunks: &Chunks,
+        selection: &Selection,
+    ) -> Result<(), AnalysisError> {
+        let mut by_key: Vec<FxHashMap<Key, Vec<LineRef>>> = vec![FxHashMap::default(); shards.len()];
+        lines.into_iter().for_each(|line| by_key[line.key.shard()].entry(line.key).or_default().push(line));
+        // Several files can have rows of the same port. Then all of them are needed at once.
+        let is_alone = ports.len() == 1;
+        let mut runs: Vec<Vec<Run>> = vec![Vec::new(); shards.len()];
+        for number in ports {
+            let (file, groups) = self.select(*number, Type::Port, selection)?;
+            // As many row groups as threads are decoded at a time.
+            for some in groups.chunks(rayon::current_num_threads().max(1)) {
+                for rows in read_ports(&file, some, selection)? {
+                    let of_rows = runs_of(&Arc::new(rows), self.first_file + number, selection);
+                    of_rows.into_iter().for_each(|run| runs[run.key.shard()].push(run));
+                }
+                if is_alone {
+                    fold_runs(shards, &mut runs, &mut by_key, chunks, selection, true);
+                }
+            }
+        }
+        fold_runs(shards, &mut runs, &mut by_key, chunks, selection, false);
+        shards.par_iter_mut().zip(by_key).for_each(|(shard, lines)| {
+            let mut lines: Vec<_> = lines.into_iter().collect();
+            lines.sort_unstable_by_key(|(key, _)| *key);
+            lines.into_iter().for_each(|(_, lines)| shard.fold_lines(lines, chunks, selection));
+        });
+        Ok(())
+    }
+
+    /// Opens a file, counts its rows, and returns the row groups that can have selected records.
+    fn select(&mut self, number: usize, kind: Type, selection: &Selection) -> Result<(ArchiveFile, Vec<usize>), AnalysisError> {
+        let file = ArchiveFile::open(&self.files[number].1)?;
+        let tally = &mut self.tallies[number];
+        let mut groups = Vec::new();
+        for group in 0..file.groups() {
+            tally.lines += file.rows(group) as u64;
+            let times = file.times(group);
+            if kind != Type::Start {
+                tally.span = joined(tally.span, span(&file, group, times, selection)?);
+            }
+            if times.is_none_or(|(first, last)| selection.needs_any(kind, first, last)) {
+                groups.push(group);
+            }
+        }
+        Ok((file, groups))
+    }
+
+    /// Reads the selected rows of a small table as lines.
+    fn lines_of(&mut self, number: usize, kind: Type, chunks: &mut Chunks, selection: &Selection) -> Result<Vec<LineRef>, AnalysisError> {
+        let (file, groups) = self.select(number, kind, selection)?;
+        let columns = vec![true; file.name().schema().columns.len()];
+        let mut chunk = Chunk { file: self.first_file + number, ..Chunk::default() };
+        let mut lines = Vec::new();
+        for group in groups {
+            let table = file.read(group, &columns)?;
+            for row in 0..table.len() {
+                let (ts, start) = (table.ts(row), chunk.bytes.len());
+                if !selection.needs(kind, ts) {
+                    continue;
+                }
+                table.write_line(row, &mut chunk.bytes);
+                let length = chunk.bytes.len() - start;
+                match Key::of(&chunk.bytes[start..], kind) {
+                    Ok(key) => lines.push(LineRef { ts, key, kind, chunk: 0, start: start as u32, length: length as u32 }),
+                    Err(error) => self.tallies[number].add_invalid(row as u64 + 1, &error),
+                }
+                chunk.bytes.push(b'\n');
+                chunk.latest = chunk.latest.max(ts);
+            }
+        }
+        Ok(stored(chunk, lines, chunks))
+    }
+}
+
+/// Returns the earliest and the latest selected time of a row group.
+fn span(file: &ArchiveFile, group: usize, times: Option<(u64, u64)>, selection: &Selection) -> Result<Option<(u64, u64)>, AnalysisError> {
+    if let Some((first, last)) = times {
+        if selection.contains(first) && selection.contains(last) {
+            return Ok(times);
+        }
+        if last < selection.from || first >= selection.to {
+            return Ok(None);
+        }
+    }
+    let columns: Vec<bool> = file.name().schema().columns.iter().map(|column| column.name == "ts").collect();
+    let table = file.read(group, &columns)?;
+    let selected = (0..table.len()).map(|row| table.ts(row)).filter(|ts| selection.contains(*ts));
+    Ok(selected.fold(None, |span, ts| joined(span, Some((ts, ts)))))
+}
+
+/// Reads row groups of the table `ports`.
+fn read_ports(file: &ArchiveFile, groups: &[usize], selection: &Selection) -> Result<Vec<PortRows>, AnalysisError> {
+    let columns = rows::columns(selection.uses_counters, selection.fields.as_deref());
+    groups.par_iter().map(|group| Ok(PortRows::new(file.read(*group, &columns)?))).collect()
+}
+
+/// Puts the rows of an hour among the lines that wait.
+fn wait(rows: PortRows, file: usize, chunks: &mut Chunks, selection: &Selection) -> Vec<LineRef> {
+    let selected = (0..rows.len()).filter(|row| selection.needs(Type::Port, rows.ts(*row)));
+    let line =
+        |row: usize| Some(LineRef { ts: rows.ts(row), key: rows.key(row)?, kind: Type::Port, chunk: 0, start: row as u32, length: 0 });
+    let lines: Vec<LineRef> = selected.filter_map(line).collect();
+    let latest = lines.iter().map(|line| line.ts).max().unwrap_or(0);
+    stored(Chunk { file, rows: Some(Arc::new(rows)), latest, ..Chunk::default() }, lines, chunks)
+}
+
+/// Keeps a chunk, and returns its lines with its number.
+fn stored(chunk: Chunk, lines: Vec<LineRef>, chunks: &mut Chunks) -> Vec<LineRef> {
+    if lines.is_empty() {
+        return lines;
+    }
+    let number = chunks.put(chunk);
+    lines.into_iter().map(|line| LineRef { chunk: number, ..line }).collect()
+}
+
+/// Divides rows where the port or the sampler changes, or where the time does not grow.
+fn runs_of(rows: &Arc<PortRows>, file: usize, selection: &Selection) -> Vec<Run> {
+    let mut runs = Vec::new();
+    let mut from = 0;
+    let is_next = |row: usize| rows.is_same_port(row - 1, row) && rows.ts(row - 1) <= rows.ts(row);
+    for end in 1..=rows.len() {
+        if end < rows.len() && is_next(end) {
+            continue;
+        }
+        // The needed rows are consecutive, because the rows are in the order of time.
+        let first = (from..end).find(|row| selection.needs(Type::Port, rows.ts(*row)));
+        let last = (from..end).rfind(|row| selection.needs(Type::Port, rows.ts(*row)));
+        if let (Some(first), Some(last)) = (first, last)
+            && let Some(key) = rows.key(from)
+        {
+            runs.push(Run { key, of: Arc::clone(rows), rows: first..last + 1, file });
+        }
+        from = end;
+    }
+    runs
+}
+
+/// Folds runs in parallel. If more rows follow, the runs of the last key stay: the next rows can
+/// belong to the same port.
+fn fold_runs<F: Fold>(
+    shards: &mut [Shard<F>],
+    runs: &mut [Vec<Run>],
+    lines: &mut [FxHashMap<Key, Vec<LineRef>>],
+    chunks: &Chunks,
+    selection: &Selection,
+    more_follow: bool,
+) {
+    let last = runs.iter().filter_map(|runs| runs.iter().map(|run| run.key).max()).max().filter(|_| more_follow);
+    shards.par_iter_mut().zip(runs).zip(lines).for_each(|((shard, runs), lines)| {
+        let kept: Vec<Run> = runs.extract_if(.., |run| Some(run.key) == last).collect();
+        runs.sort_by_key(|run| run.key);
+        shard.fold_runs(runs, lines, chunks, selection);
+        *runs = kept;
+    });
+}
+
+fn size(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |file| file.len())
+}

@@ -1,0 +1,58 @@
+//! The key by which records are merged.
+
+use std::hash::BuildHasher;
+
+use ibnet::types::{Guid, PortNum};
+
+use super::limits;
+use crate::record::{Event, PortHead, Record, Type};
+
+/// The key of a port, or the type of a record without a port. All records with equal keys are
+/// folded together, in the order of time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub(super) struct Key {
+    guid: u64,
+    port: u16,
+}
+
+impl Key {
+    const NO_PORT: u16 = 256;
+
+    /// Returns the number of the part of all keys to which this key belongs. All ports of a device
+    /// belong to one part, so that no part has a copy of the state of a device.
+    pub(super) fn shard(self) -> usize {
+        (rustc_hash::FxBuildHasher.hash_one(self.guid) % limits::SHARDS as u64) as usize
+    }
+
+    /// Returns the GUID of the device, or 0 without a device.
+    pub(super) fn device(self) -> u64 {
+        self.guid
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_device(guid: u64) -> Self {
+        Self { guid, port: 0 }
+    }
+
+    /// Returns the key of a port.
+    pub(super) fn of_port(guid: Guid, port: PortNum) -> Self {
+        Self { guid: guid.0, port: u16::from(port.0) }
+    }
+
+    /// Returns the key of a line.
+    pub(super) fn of(line: &[u8], kind: Type) -> Result<Self, serde_json::Error> {
+        match kind {
+            Type::Port => {
+                let PortHead { guid, port } = PortHead::of(line)?;
+                return Ok(Self::of_port(guid, port));
+            }
+            Type::Event => {
+                if let Record::Event(Event { guid: Some(guid), port, .. }) = Record::parse(line, kind)? {
+                    return Ok(Self { guid: guid.0, port: port.map_or(Self::NO_PORT + kind as u16, |port| u16::from(port.0)) });
+                }
+            }
+            Type::Start | Type::Sweep | Type::Histogram => {}
+        }
+        Ok(Self { guid: 0, port: Self::NO_PORT + kind as u16 })
+    }
+}

@@ -1,0 +1,163 @@
+//! The folders of an archive: `TABLE/date=YYYY-MM-DD/hour=HH/TABLE.parquet`.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::error::StoreError;
+use crate::hour::Hour;
+use crate::schema::TableName;
+
+/// Extension of the files of an archive.
+const EXTENSION: &str = "parquet";
+
+/// Folder of files in progress. It is in the archive, because a rename cannot cross file systems.
+const STAGING: &str = ".staging";
+
+/// File that a writer locks.
+const LOCK: &str = ".lock";
+
+/// An archive.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Archive {
+    root: PathBuf,
+}
+
+/// The right to change an archive. Only one process has it.
+#[derive(Debug)]
+pub struct Lock {
+    /// The lock ends when the file is closed.
+    _file: File,
+}
+
+impl Archive {
+    /// Returns the archive in a folder, or `None` if the folder has no table.
+    pub fn open(root: &Path) -> Option<Self> {
+        let has_table = |table: &TableName| root.join(table.as_str()).is_dir();
+        TableName::ALL.iter().any(has_table).then(|| Self { root: root.to_owned() })
+    }
+
+    /// Returns the archive in a folder. Creates the folder if necessary.
+    ///
+    /// # Errors
+    /// Returns an error if the folder cannot be created.
+    pub fn create(root: &Path) -> Result<Self, StoreError> {
+        let staging = root.join(STAGING);
+        fs::create_dir_all(&staging).map_err(|source| StoreError::Write { path: staging, source })?;
+        Ok(Self { root: root.to_owned() })
+    }
+
+    /// Returns the folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Locks the archive, and removes what an interrupted writer left.
+    ///
+    /// # Errors
+    /// Returns an error if another process has the lock, or if the folder cannot be written to.
+    pub fn lock(&self) -> Result<Lock, StoreError> {
+        let path = self.root.join(LOCK);
+        let failed = |path: &Path, source| StoreError::Write { path: path.to_owned(), source };
+        let file = File::options().create(true).append(true).open(&path).map_err(|source| failed(&path, source))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(StoreError::Busy { path: self.root.clone() }),
+            Err(TryLockError::Error(source)) => return Err(failed(&path, source)),
+        }
+        let staging = self.root.join(STAGING);
+        for old in fs::read_dir(&staging).map_err(|source| failed(&staging, source))?.filter_map(Result::ok) {
+            fs::remove_file(old.path()).map_err(|source| failed(&old.path(), source))?;
+        }
+        Ok(Lock { _file: file })
+    }
+
+    /// Returns the file of a table and an hour.
+    pub fn path(&self, table: TableName, hour: Hour) -> PathBuf {
+        self.root.join(table.as_str()).join(hour.to_string()).join(table.as_str()).with_extension(EXTENSION)
+    }
+
+    /// Returns the files of a table in the order of their hours.
+    ///
+    /// # Errors
+    /// Returns an error if a folder cannot be read.
+    pub fn files(&self, table: TableName) -> Result<Vec<(Hour, PathBuf)>, StoreError> {
+        let mut files = Vec::new();
+        for (date, folder) in entries(&self.root.join(table.as_str()))? {
+            if !date.starts_with("date=") {
+                continue;
+            }
+            for (hour, folder) in entries(&folder)? {
+                if let Some(hour) = Hour::parse(&date, &hour) {
+                    files.extend(files_of(&folder)?.into_iter().map(|path| (hour, path)));
+                }
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+
+    /// Returns the files of a table and an hour.
+    ///
+    /// # Errors
+    /// Returns an error if the folder cannot be read.
+    pub fn files_of_hour(&self, table: TableName, hour: Hour) -> Result<Vec<PathBuf>, StoreError> {
+        let mut files = files_of(&self.root.join(table.as_str()).join(hour.to_string()))?;
+        files.sort();
+        Ok(files)
+    }
+
+    /// Creates a file in progress. It is removed unless it is [published](Self::publish).
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be created.
+    pub(crate) fn stage(&self) -> Result<NamedTempFile, StoreError> {
+        let staging = self.root.join(STAGING);
+        let mut builder = tempfile::Builder::new();
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        builder.permissions(permissions).tempfile_in(&staging).map_err(|source| StoreError::Write { path: staging, source })
+    }
+
+    /// Moves a complete file to its place in one step, and makes this durable.
+    ///
+    /// # Errors
+    /// Returns an error if the disk is full or fails. The older file at this place is then
+    /// unchanged.
+    pub(crate) fn publish(&self, file: NamedTempFile, table: TableName, hour: Hour) -> Result<PathBuf, StoreError> {
+        let path = self.path(table, hour);
+        let failed = |source| StoreError::Write { path: path.clone(), source };
+        let folder = path.parent().unwrap_or(&self.root);
+        fs::create_dir_all(folder).map_err(failed)?;
+        file.as_file().sync_all().map_err(failed)?;
+        file.persist(&path).map_err(|error| failed(error.error))?;
+        // The new name is durable when its folder is.
+        folder.ancestors().take_while(|folder| folder.starts_with(&self.root)).try_for_each(sync).map_err(failed)?;
+        Ok(path)
+    }
+}
+
+fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Returns the names and paths in a folder. A folder that does not exist is empty.
+fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>, StoreError> {
+    let failed = |source| StoreError::Read { path: folder.to_owned(), source };
+    let read = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.map_err(failed)?,
+    };
+    let entry = |entry: io::Result<fs::DirEntry>| {
+        let entry = entry?;
+        Ok((entry.file_name().to_string_lossy().into_owned(), entry.path()))
+    };
+    read.map(entry).collect::<io::Result<_>>().map_err(failed)
+}
+
+/// Returns the files of an archive in a folder. Files in progress and hidden files do not count.
+fn files_of(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let is_data = |(name, path): &(String, PathBuf)| !name.starts_with('.') && path.extension().is_some_and(|found| found == EXTENSION);
+    Ok(entries(folder)?.into_iter().filter(is_data).map(|(_, path)| path).collect())
+}

@@ -1,0 +1,163 @@
+//! Reads columns of texts that are encoded by a dictionary.
+//!
+//! Such a column has a list of texts, and for each row the number of its text. Equal numbers in a
+//! row are stored once. Here such a run costs the same as a single row, so a column whose value
+//! changes rarely is read in no time. The encoding is "RLE / bit-packing hybrid" of the Parquet
+//! format.
+
+use parquet::basic::Encoding;
+use parquet::column::page::{Page, PageReader};
+use parquet::errors::{ParquetError, Result};
+
+use crate::column::Texts;
+
+/// Reads a column, or returns `None` if a page has another encoding.
+pub(crate) fn texts(pages: &mut dyn PageReader, rows: usize, is_required: bool) -> Result<Option<Texts>> {
+    let mut texts = Texts::default();
+    // Numbers in `texts` of the texts of the dictionary.
+    let mut dictionary = Vec::new();
+    while let Some(page) = pages.get_next_page()? {
+        match page {
+            Page::DictionaryPage { buf, num_values, .. } => {
+                let mut rest = &buf[..];
+                for _ in 0..num_values {
+                    let (length, after) = rest.split_first_chunk::<4>().ok_or_else(too_short)?;
+                    let (text, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(too_short)?;
+                    let text = std::str::from_utf8(text).map_err(|error| ParquetError::General(error.to_string()))?;
+                    dictionary.push(texts.intern(text));
+                    rest = after;
+                }
+            }
+            Page::DataPageV2 { buf, num_values, encoding: Encoding::RLE_DICTIONARY, def_levels_byte_len, rep_levels_byte_len, .. } => {
+                let (levels, values) = buf.split_at_checked((def_levels_byte_len + rep_levels_byte_len) as usize).ok_or_else(too_short)?;
+                let before = texts.ids.len();
+                let count = num_values as usize;
+                let mut present = count;
+                if !is_required {
+                    present = 0;
+                    hybrid(levels, 1, count, &mut |level, length| {
+                        let id = if level == 1 { 0 } else { Texts::NONE };
+                        present += if level == 1 { length } else { 0 };
+                        texts.ids.resize(texts.ids.len() + length, id);
+                        Ok(())
+                    })?;
+                }
+                let Some((width, numbers)) = values.split_first() else {
+                    if present > 0 {
+                        return Err(too_short());
+                    }
+                    continue;
+                };
+                let text = |number: u32| dictionary.get(number as usize).copied().ok_or_else(too_short);
+                if present == count {
+                    texts.ids.truncate(before);
+                    hybrid(numbers, *width, count, &mut |number, length| {
+                        texts.ids.resize(texts.ids.len() + length, text(number)?);
+                        Ok(())
+                    })?;
+                } else {
+                    let mut places = texts.ids[before..].iter_mut().filter(|id| **id != Texts::NONE);
+                    hybrid(numbers, *width, present, &mut |number, length| {
+                        let id = text(number)?;
+                        places.by_ref().take(length).for_each(|place| *place = id);
+                        Ok(())
+                    })?;
+                }
+            }
+            _ => return Ok(None),
+        }
+    }
+    if texts.ids.len() == rows { Ok(Some(texts)) } else { Err(too_short()) }
+}
+
+fn too_short() -> ParquetError {
+    ParquetError::EOF("a column has too few octets".to_owned())
+}
+
+/// Decodes `count` numbers of `width` bits, and calls `each` with every number and how often it
+/// occurs in a row.
+fn hybrid(octets: &[u8], width: u8, count: usize, each: &mut dyn FnMut(u32, usize) -> Result<()>) -> Result<()> {
+    if width > 32 {
+        return Err(ParquetError::General(format!("a number has {width} bits")));
+    }
+    let width = usize::from(width);
+    let (mut rest, mut left) = (octets, count);
+    while left > 0 {
+        let (header, after) = varint(rest).ok_or_else(too_short)?;
+        rest = after;
+        if header & 1 == 0 {
+            let length = usize::try_from(header >> 1).unwrap_or(usize::MAX).min(left);
+            let (value, after) = rest.split_at_checked(width.div_ceil(8)).ok_or_else(too_short)?;
+            each(value.iter().rev().fold(0, |value, octet| value << 8 | u32::from(*octet)), length)?;
+            (rest, left) = (after, left - length);
+            if length == 0 {
+                return Err(too_short());
+            }
+            continue;
+        }
+        // Groups of eight numbers. The last group can have numbers that do not count.
+        let groups = usize::try_from(header >> 1).unwrap_or(usize::MAX);
+        let octets = groups.checked_mul(width).filter(|octets| *octets <= rest.len()).ok_or_else(too_short)?;
+        let (packed, after) = rest.split_at(octets);
+        let length = groups.saturating_mul(8).min(left);
+        if length == 0 {
+            return Err(too_short());
+        }
+        let mask = (1_u64 << width) - 1;
+        let (mut bits, mut have, mut next) = (0_u64, 0, packed.iter());
+        for _ in 0..length {
+            while have < width {
+                bits |= u64::from(*next.next().ok_or_else(too_short)?) << have;
+                have += 8;
+            }
+            each((bits & mask) as u32, 1)?;
+            (bits, have) = (bits >> width, have - width);
+        }
+        (rest, left) = (after, left - length);
+    }
+    Ok(())
+}
+
+/// Reads a number with seven bits in each octet.
+fn varint(octets: &[u8]) -> Option<(u64, &[u8])> {
+    let mut value = 0;
+    for (index, octet) in octets.iter().enumerate().take(9) {
+        value |= u64::from(octet & 0x7f) << (7 * index);
+        if octet & 0x80 == 0 {
+            return Some((value, &octets[index + 1..]));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(octets: &[u8], width: u8, count: usize) -> Result<Vec<u32>> {
+        let mut all = Vec::new();
+        hybrid(octets, width, count, &mut |number, length| {
+            all.extend(std::iter::repeat_n(number, length));
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    #[test]
+    fn runs_and_packed_numbers_are_decoded() {
+        // The example of the Parquet format: the numbers 0 to 7 with three bits each.
+        let packed = [0x03, 0b1000_1000, 0b1100_0110, 0b1111_1010];
+        assert_eq!(decoded(&packed, 3, 8).unwrap(), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(decoded(&[10, 7, 0x03, 0b1000_1000, 0b1100_0110, 0b1111_1010], 3, 7).unwrap(), [7, 7, 7, 7, 7, 0, 1]);
+        assert_eq!(decoded(&[0x90, 0x03, 0x34, 0x12], 16, 200).unwrap(), [0x1234; 200]);
+        assert_eq!(decoded(&[20], 0, 10).unwrap(), [0; 10]);
+    }
+
+    #[test]
+    fn damaged_octets_are_an_error() {
+        for (octets, width) in [(&[][..], 3), (&[0x03, 0x88], 3), (&[0x0a], 8), (&[0x0a, 1], 40), (&[0xff; 12], 3), (&[0, 0], 8), (&[1], 8)]
+        {
+            assert!(decoded(octets, width, 9).is_err(), "{octets:?}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Errors of the archive.
+
+use std::io;
+use std::path::PathBuf;
+
+use ibnet::types::Printable;
+use miette::Diagnostic;
+use parquet::errors::ParquetError;
+
+/// A fault of the archive.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// A file or folder that cannot be read.
+    #[error("cannot read {}", shown(path))]
+    #[diagnostic(help("check that the path exists and that you may read it"))]
+    Read {
+        /// Path of the file.
+        path: PathBuf,
+        /// Error of the operating system.
+        #[source]
+        source: io::Error,
+    },
+    /// A file that is not a Parquet file, or that is torn or damaged.
+    #[error("cannot read {}: it is damaged or not complete ({})", shown(path), Printable(why))]
+    #[diagnostic(help("remove the file and pack the lines of this hour again, or restore it from a copy"))]
+    Damaged {
+        /// Path of the file.
+        path: PathBuf,
+        /// The fault.
+        why: String,
+    },
+    /// A Parquet file that is not part of an archive.
+    #[error("cannot use {}: it is not a file of an archive ({})", shown(path), Printable(why))]
+    #[diagnostic(help("give a folder that `ibnet-view pack` wrote; move other files out of it"))]
+    Foreign {
+        /// Path of the file.
+        path: PathBuf,
+        /// What is missing or different.
+        why: String,
+    },
+    /// A file of a later version.
+    #[error("cannot use {}: a later version of ibnet wrote it ({})", shown(path), Printable(what))]
+    #[diagnostic(help("use that version; this file was not changed"))]
+    Later {
+        /// Path of the file.
+        path: PathBuf,
+        /// The schema or column that this version does not have.
+        what: String,
+    },
+    /// A file that cannot be written.
+    #[error("cannot write {}", shown(path))]
+    #[diagnostic(help("free space or give a folder that you may write to, and pack again: no input was changed"))]
+    Write {
+        /// Path of the file.
+        path: PathBuf,
+        /// Error of the operating system.
+        #[source]
+        source: io::Error,
+    },
+    /// A file that does not contain what was written.
+    #[error("cannot verify {}: it has {found}, expected {expected}", shown(path))]
+    #[diagnostic(help("check the disk and the memory of this host, and pack again: no input was changed"))]
+    Different {
+        /// Path of the file.
+        path: PathBuf,
+        /// Number and sum of the rows that were read.
+        found: String,
+        /// Number and sum of the rows that were written.
+        expected: String,
+    },
+    /// Another process writes to the archive.
+    #[error("cannot pack into {}: another process writes to this archive", shown(path))]
+    #[diagnostic(help("wait until it has finished; `fuser FOLDER/.lock` shows the process"))]
+    Busy {
+        /// Folder of the archive.
+        path: PathBuf,
+    },
+}
+
+fn shown(path: &std::path::Path) -> String {
+    Printable(&path.display().to_string()).to_string()
+}
+
+impl StoreError {
+    /// Returns the error of a file that could not be written.
+    pub(crate) fn writing(path: &std::path::Path) -> impl FnOnce(ParquetError) -> Self {
+        let path = path.to_owned();
+        move |error| Self::Write { path, source: io_error(error) }
+    }
+
+    /// Returns the error of a file that could not be decoded.
+    pub(crate) fn damaged(path: &std::path::Path) -> impl FnOnce(ParquetError) -> Self {
+        let path = path.to_owned();
+        move |error| match error {
+            // Other errors of this type come from the decompression.
+            ParquetError::External(inner) if inner.downcast_ref().and_then(io::Error::raw_os_error).is_some() => {
+                Self::Read { path, source: io_error(ParquetError::External(inner)) }
+            }
+            error => Self::Damaged { path, why: error.to_string() },
+        }
+    }
+}
+
+/// Returns the error of the operating system that a Parquet error contains.
+fn io_error(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(inner) => io::Error::other(inner),
+        },
+        error => io::Error::other(error),
+    }
+}

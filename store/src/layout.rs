@@ -1,0 +1,93 @@
+//! The columns of a table in Parquet: physical types and encodings.
+
+use std::sync::Arc;
+
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
+use parquet::errors::Result;
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr, WriterVersion};
+use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
+
+use crate::schema::{ColumnSpec, Empty, Kind, Schema};
+
+/// Rows of a row group. A reader that needs one port reads a part of one row group an hour.
+pub(crate) const ROW_GROUP: usize = 1 << 18;
+
+/// Rows of a page. A reader of one port decodes whole pages.
+const PAGE_ROWS: usize = 1 << 14;
+
+/// Level of zstd. Higher levels save 2 % and take twice the time.
+const ZSTD_LEVEL: i32 = 3;
+
+/// Decimals of a [`Kind::Decimal`], as the records have.
+const DECIMALS: i32 = 6;
+
+/// Digits of a [`Kind::Decimal`]. 64 bits hold all numbers with 18 digits.
+const PRECISION: i32 = 18;
+
+/// Returns the type of a file.
+pub(crate) fn file_type(schema: &Schema) -> Result<TypePtr> {
+    let fields = schema.columns.iter().map(|column| field(column).map(Arc::new)).collect::<Result<_>>()?;
+    Ok(Arc::new(Type::group_type_builder("record").with_fields(fields).build()?))
+}
+
+/// Returns the descriptors of all columns. Each column has one leaf.
+pub(crate) fn descriptors(schema: &Schema) -> Result<SchemaDescPtr> {
+    Ok(Arc::new(SchemaDescriptor::new(file_type(schema)?)))
+}
+
+fn field(column: &ColumnSpec) -> Result<Type> {
+    let repetition = if column.empty == Empty::Never { Repetition::REQUIRED } else { Repetition::OPTIONAL };
+    match column.kind {
+        Kind::Integers | Kind::Texts => {
+            let element = leaf("element", if column.kind == Kind::Texts { Kind::Text } else { Kind::Unsigned(64) }, Repetition::REQUIRED)?;
+            let list =
+                Type::group_type_builder("list").with_repetition(Repetition::REPEATED).with_fields(vec![Arc::new(element)]).build()?;
+            let whole = Type::group_type_builder(column.name).with_repetition(repetition).with_logical_type(Some(LogicalType::List));
+            whole.with_fields(vec![Arc::new(list)]).build()
+        }
+        kind => leaf(column.name, kind, repetition),
+    }
+}
+
+fn leaf(name: &str, kind: Kind, repetition: Repetition) -> Result<Type> {
+    let (physical, logical) = match kind {
+        Kind::Unsigned(bits @ ..=32) => (Physical::INT32, Some(LogicalType::integer(bits.cast_signed(), false))),
+        Kind::Unsigned(bits) => (Physical::INT64, Some(LogicalType::integer(bits.cast_signed(), false))),
+        Kind::Signed(bits @ ..=32) => (Physical::INT32, Some(LogicalType::integer(bits.cast_signed(), true))),
+        Kind::Signed(bits) => (Physical::INT64, Some(LogicalType::integer(bits.cast_signed(), true))),
+        Kind::Decimal => (Physical::INT64, Some(LogicalType::decimal(DECIMALS, PRECISION))),
+        Kind::Text | Kind::Texts | Kind::Integers => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+    };
+    let leaf = Type::primitive_type_builder(name, physical).with_repetition(repetition).with_logical_type(logical);
+    // The builder checks these numbers against those of the logical type.
+    if kind == Kind::Decimal { leaf.with_scale(DECIMALS).with_precision(PRECISION).build() } else { leaf.build() }
+}
+
+/// How the values of a column vary.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Variation {
+    /// Few different values.
+    Few,
+    /// Values that differ from row to row.
+    Many,
+    /// All rows have the same value or none.
+    None,
+}
+
+/// Returns the settings of the writer for one column.
+pub(crate) fn properties(kind: Kind, variation: Variation) -> Result<WriterPropertiesPtr> {
+    let builder = WriterProperties::builder()
+        .set_writer_version(WriterVersion::PARQUET_2_0)
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_write_batch_size(PAGE_ROWS)
+        .set_data_page_row_count_limit(if variation == Variation::None { ROW_GROUP } else { PAGE_ROWS })
+        .set_created_by(concat!("ibnet ", env!("CARGO_PKG_VERSION")).to_owned());
+    let builder = match (kind, variation) {
+        (Kind::Text | Kind::Texts, _) | (_, Variation::Few | Variation::None) => {
+            builder.set_dictionary_enabled(true).set_dictionary_page_size_limit(8 << 20)
+        }
+        (_, Variation::Many) => builder.set_dictionary_enabled(false).set_encoding(Encoding::DELTA_BINARY_PACKED),
+    };
+    Ok(Arc::new(builder.build()))
+}

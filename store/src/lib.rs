@@ -1,0 +1,33 @@
+//! The archive: the records of `ibnet-sweep` as Parquet files. `docs/archive.md` describes it.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`schema`] | the tables and their columns |
+//! | [`parse`] | reads lines into tables |
+//! | [`lines`] | writes the rows of a table as lines |
+//! | [`table`], [`column`] | rows in memory, as columns |
+//! | [`write`], [`read`] | Parquet files |
+//! | [`archive`] | the folders of an archive |
+//! | [`pack`] | packs lines into an archive |
+//! | [`hour`] | hours of UTC, the folders of a table |
+//! | [`error`] | errors of the archive |
+//!
+//! An archive loses nothing of a line: the lines that it returns have the same fields with the same
+//! values.
+
+pub mod archive;
+pub mod column;
+mod dictionary;
+pub mod error;
+pub mod hour;
+mod layout;
+pub mod lines;
+pub mod pack;
+pub mod parse;
+pub mod read;
+pub mod schema;
+pub mod table;
+pub mod write;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! Rows of one table in memory.
+
+use rayon::prelude::*;
+
+use crate::column::{Column, Integers, Texts, hash, mix};
+use crate::schema::{Schema, TableName};
+
+/// Rows of a table, as columns.
+#[derive(Clone, Debug)]
+pub struct Table {
+    name: TableName,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: usize,
+}
+
+/// Number of rows and the sum over all rows. Two tables with the same rows in any order have equal
+/// sums.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sum {
+    /// Number of rows.
+    pub rows: u64,
+    /// Sum over the hashes of all rows.
+    pub hash: u64,
+}
+
+impl std::ops::AddAssign for Sum {
+    fn add_assign(&mut self, other: Self) {
+        *self = Self { rows: self.rows + other.rows, hash: self.hash.wrapping_add(other.hash) };
+    }
+}
+
+impl Table {
+    /// Creates an empty table.
+    pub fn new(name: TableName) -> Self {
+        let columns = name.schema().columns.iter().map(|column| Column::new(column.kind)).collect();
+        Self { name, columns, rows: 0 }
+    }
+
+    /// Returns the name of the table.
+    pub const fn name(&self) -> TableName {
+        self.name
+    }
+
+    /// Returns the columns of the schema.
+    pub fn schema(&self) -> &'static Schema {
+        self.name.schema()
+    }
+
+    /// Returns the number of rows.
+    pub const fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Returns whether the table has no rows.
+    pub const fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// Returns a column by its number in the schema.
+    pub fn column(&self, index: usize) -> &Column {
+        &self.columns[index]
+    }
+
+    /// Returns the integers of a column, or `None` if the column has another type.
+    pub fn integers(&self, name: &str) -> Option<&Integers> {
+        match &self.columns[self.schema().index(name)?] {
+            Column::Integer(integers) => Some(integers),
+            _ => None,
+        }
+    }
+
+    /// Returns the texts of a column, or `None` if the column has another type.
+    pub fn texts(&self, name: &str) -> Option<&Texts> {
+        match &self.columns[self.schema().index(name)?] {
+            Column::Text(texts) => Some(texts),
+            _ => None,
+        }
+    }
+
+    /// Returns the floating-point numbers of a column, or `None` if the column has another type.
+    pub fn floats(&self, name: &str) -> Option<&[f64]> {
+        match &self.columns[self.schema().index(name)?] {
+            Column::Float(values) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// Returns the time of a row in nanoseconds since 1970.
+    pub fn ts(&self, row: usize) -> u64 {
+        self.integers("ts").and_then(|ts| ts.get(row)).unwrap_or(0)
+    }
+
+    /// Adds rows without a value to the columns that are shorter than the table.
+    pub(crate) fn seal(&mut self) {
+        let rows = self.rows;
+        self.columns.iter_mut().for_each(|column| column.fill(rows));
+    }
+
+    /// Adds rows of another table of the same name.
+    pub fn append(&mut self, other: &Self, rows: &[u32]) {
+        self.columns.par_iter_mut().zip(&other.columns).for_each(|(own, other)| own.append(other, rows));
+        self.rows += rows.len();
+    }
+
+    /// Returns the hash of each row. It depends on the names and values of all fields.
+    pub fn hashes(&self) -> Vec<u64> {
+        /// Rows for one thread at a time.
+        const ROWS: usize = 1 << 16;
+        let seeds: Vec<u64> = self.schema().columns.iter().map(|column| hash(column.name.as_bytes())).collect();
+        if self.rows <= ROWS {
+            let mut sums = vec![0; self.rows];
+            self.columns.iter().zip(&seeds).for_each(|(column, seed)| column.add_hashes(*seed, &mut sums));
+            sums.iter_mut().for_each(|sum| *sum = mix(*sum));
+            return sums;
+        }
+        let of_columns = self.columns.par_iter().zip(&seeds).filter(|(column, _)| !column.is_blank());
+        let mut sums = of_columns
+            .fold(
+                || vec![0; self.rows],
+                |mut sums, (column, seed)| {
+                    column.add_hashes(*seed, &mut sums);
+                    sums
+                },
+            )
+            .reduce(
+                || vec![0; self.rows],
+                |mut sums, other| {
+                    sums.iter_mut().zip(&other).for_each(|(sum, other): (&mut u64, &u64)| *sum = sum.wrapping_add(*other));
+                    sums
+                },
+            );
+        sums.par_iter_mut().for_each(|sum| *sum = mix(*sum));
+        sums
+    }
+
+    /// Returns the number of rows and their sum.
+    pub fn sum(&self) -> Sum {
+        let hash = self.hashes().into_iter().fold(0, u64::wrapping_add);
+        Sum { rows: self.rows as u64, hash }
+    }
+
+    /// Returns the rows in the order of the archive, without copies.
+    ///
+    /// Ports are sorted by `guid`, `port`, `sampler` and `ts`; of several rows with the same key one
+    /// remains. All other tables are sorted by `ts`; a row is a copy only if all of its fields are
+    /// equal.
+    pub fn order(&self) -> Vec<u32> {
+        let hashes = self.hashes();
+        let ts = |row: usize| self.ts_column().and_then(|ts| ts.get(row)).unwrap_or(0);
+        if self.name != TableName::Ports {
+            let mut order: Vec<(u64, u64, u32)> = (0..self.rows).map(|row| (ts(row), hashes[row], row as u32)).collect();
+            order.par_sort_unstable();
+            order.dedup_by(|(_, later_hash, later), (_, hash, row)| {
+                *later_hash == *hash && self.line(*later as usize) == self.line(*row as usize)
+            });
+            return order.into_iter().map(|(_, _, row)| row).collect();
+        }
+        let (guids, samplers) = (self.ranks("guid"), self.ranks("sampler"));
+        let ports = self.integers("port");
+        let key = |row: usize| {
+            let port = ports.and_then(|ports| ports.get(row)).unwrap_or(0);
+            // A port number has 8 bits.
+            (u64::from(guids[row]) << 8 | port & 0xff, samplers[row], ts(row))
+        };
+        let mut order: Vec<((u64, u32, u64), u64, u32)> =
+            (0..self.rows).into_par_iter().map(|row| (key(row), hashes[row], row as u32)).collect();
+        order.par_sort_unstable();
+        order.dedup_by_key(|(key, _, _)| *key);
+        order.into_iter().map(|(_, _, row)| row).collect()
+    }
+
+    fn ts_column(&self) -> Option<&Integers> {
+        self.integers("ts")
+    }
+
+    /// Returns the place of each row's text in the alphabetic order of all texts.
+    fn ranks(&self, name: &str) -> Vec<u32> {
+        let Some(texts) = self.texts(name) else { return vec![0; self.rows] };
+        let mut sorted: Vec<u32> = (0..texts.list().len() as u32).collect();
+        sorted.sort_unstable_by_key(|id| texts.text(*id));
+        let mut ranks = vec![0; sorted.len()];
+        sorted.into_iter().enumerate().for_each(|(rank, id)| ranks[id as usize] = rank as u32 + 1);
+        texts.ids.iter().map(|id| ranks.get(*id as usize).copied().unwrap_or(0)).collect()
+    }
+}

@@ -1,0 +1,70 @@
+//! Lines to tables, to Parquet and back.
+
+use crate::parse::Batch;
+use crate::read::ArchiveFile;
+use crate::table::Table;
+use crate::write::FileWriter;
+
+const PORT: &str = r#"{"type":"port","ts":1795000000000000007,"slot":3,"sampler":"a","role":"secondary","guid":"0x00000000000000ab","port":2,"lid":9,"node":"n\u001b","kind":"switch","hops":null,"peer_guid":"0x0000000000000001","peer_port":4,"peer":"p","link":"4xEDR","link_source":"live","status":"ok","rtt_ns":5,"rtt_min_ns":4,"mads":1,"identity":"ok","port_xmit_pkts":18446744073709551615,"port_vl_op_packets":[1,2],"saturated":["port_rcv_errors"],"dt_ns":1,"xmit_gbps":1.5,"rcv_gbps":0.0,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":0.5,"xmit_blocked_dt_ns":2}"#;
+
+/// Writes a table to a file and reads it again.
+fn through_parquet(table: &Table) -> Table {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut writer = FileWriter::new(file.as_file(), table.name()).unwrap();
+    writer.write(table, &table.order()).unwrap();
+    let (_, sum) = writer.finish().unwrap();
+    let read = ArchiveFile::open(file.path()).unwrap();
+    assert_eq!(read.verify().unwrap(), sum);
+    assert_eq!(read.unknown_column(), None);
+    read.read_all().unwrap()
+}
+
+fn tables(text: &str) -> Vec<Table> {
+    let batch = Batch::parse(text.as_bytes());
+    assert_eq!(batch.invalid, []);
+    let mut tables: Vec<_> = batch.tables.into_iter().collect();
+    tables.sort_by_key(|(key, _)| *key);
+    tables.into_iter().map(|(_, table)| table).collect()
+}
+
+/// Returns the lines of all tables after they were written and read, sorted.
+fn returned(text: &str) -> Vec<String> {
+    let tables = tables(text).iter().map(through_parquet).collect::<Vec<_>>();
+    let lines = tables.iter().flat_map(|table| (0..table.len()).map(|row| String::from_utf8(table.line(row)).unwrap()));
+    let mut lines: Vec<_> = lines.collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn line_is_returned_octet_by_octet() {
+    assert_eq!(returned(PORT), [PORT]);
+}
+
+#[test]
+fn every_derived_value_has_its_column() {
+    for (text, millionths) in
+        [("0.0", 0), ("1e-6", 1), ("8e-6", 8), ("1.5", 1_500_000), ("99.999999", 99_999_999), ("4800.000001", 4_800_000_001)]
+    {
+        let line = PORT.replace(r#""xmit_gbps":1.5"#, &format!(r#""xmit_gbps":{text}"#));
+        assert_eq!(returned(&line), [line.as_str()]);
+        let table = tables(&line).remove(0);
+        assert_eq!(table.floats("xmit_gbps").map(|values| (values[0] * 1e6).round() as i64), Some(millionths), "{text}");
+        assert!(table.texts("extra").is_some_and(|extra| extra.get(0).is_none()), "{text}");
+    }
+}
+
+#[test]
+fn any_notation_of_a_derived_value_has_its_column() {
+    let line = PORT.replace(r#""xmit_gbps":1.5"#, r#""xmit_gbps":5.30e-05"#);
+    assert_eq!(tables(&line)[0].floats("xmit_gbps"), Some(&[5.3e-5][..]));
+}
+
+#[test]
+fn value_with_more_decimals_is_kept_as_text() {
+    for text in ["0.1234567", "1e-7", "1e300", "-0.0"] {
+        let line = PORT.replace(r#""xmit_gbps":1.5"#, &format!(r#""xmit_gbps":{text}"#));
+        let table = tables(&line).remove(0);
+        assert!(table.texts("extra").is_some_and(|extra| extra.get(0).is_some_and(|extra| extra.contains(text))), "{text}");
+    }
+}

@@ -1,0 +1,136 @@
+//! The recipes of `docs/stores.md`, run on an archive of records of `ibnet-sweep`. The results are
+//! compared with those of the lines.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::tools::{self, SWEEP, TIMEOUT};
+
+const DOCUMENT: &str = include_str!("../../docs/stores.md");
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/readers/archive.py");
+
+/// Returns language, title and text of each recipe.
+fn recipes() -> Vec<(&'static str, &'static str, &'static str)> {
+    let sections = DOCUMENT.split("\n## ").skip(1);
+    let of_section = |section: &'static str| {
+        let engine = section.lines().next().unwrap();
+        section.split("```").skip(1).step_by(2).map(move |block| {
+            let (language, text) = block.split_once('\n').unwrap();
+            let title = text.lines().next().unwrap().trim_start_matches(['-', '#', ' ']);
+            (if language == "python" { "python" } else { engine }, title, text)
+        })
+    };
+    sections.flat_map(of_section).collect()
+}
+
+/// Returns the expected rows of a recipe from the lines.
+fn expected(lines: &str, title: &str) -> Vec<Vec<Value>> {
+    let records = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut by_port: BTreeMap<(String, u64), Vec<Value>> = BTreeMap::new();
+    for record in records.filter(|record| record["type"] == "port") {
+        by_port.entry((record["guid"].as_str().unwrap().to_owned(), record["port"].as_u64().unwrap())).or_default().push(record);
+    }
+    let values = |records: &[Value], name: &str| records.iter().filter_map(|record| record[name].as_u64()).collect::<Vec<_>>();
+    let row = |((guid, port), records): ((String, u64), Vec<Value>)| match title {
+        "Octets that each port sent" => {
+            let values = values(&records, "port_xmit_data_bytes");
+            let octets = values.iter().max().zip(values.iter().min()).map(|(most, least)| most - least);
+            Some(vec![json!(guid), json!(port), json!(octets)])
+        }
+        "Mean share of the time in which a port was blocked" => {
+            let shares: Vec<f64> = records.iter().filter_map(|record| record["xmit_blocked"].as_f64()).collect();
+            let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+            (!shares.is_empty()).then(|| vec![json!(guid), json!(port), json!((mean * 1e6).round() / 1e6)])
+        }
+        _ => panic!("the test has no expected rows for the recipe: {title}"),
+    };
+    by_port.into_iter().filter_map(row).collect()
+}
+
+fn view(program: &Path, dir: &Path, args: &[&str]) -> String {
+    let output = Command::new(program).current_dir(dir).args(args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn readers_of_an_archive_return_the_rows_of_the_lines() {
+    let Some(python) = tools::python() else { return };
+    let Some(program) = tools::built(Path::new(SWEEP).with_file_name("ibnet-view")) else { return };
+    let dir = tools::small();
+    fs::write(dir.path().join("ibnet.toml"), "simulate = \"net.p\"\n[simulated]\ndead = [\"node00002\"]\n").unwrap();
+    let args = ["-c", "ibnet.toml", "--groups", "extended,base,xmtsl", "--interval", "300ms", "--sweeps", "5", "-o", "lines.jsonl"];
+    assert_cmd::Command::new(SWEEP).current_dir(dir.path()).args(args).timeout(TIMEOUT).assert().success();
+    view(&program, dir.path(), &["pack", "lines.jsonl", "-o", "archive", "--verify"]);
+
+    let recipes = recipes();
+    assert_eq!(recipes.len(), 5);
+    let named = recipes.iter().map(|(engine, title, text)| (engine.to_lowercase(), title, text)).collect::<Vec<_>>();
+    fs::write(dir.path().join("recipes.json"), serde_json::to_string(&named).unwrap()).unwrap();
+    let output = Command::new(python).arg(SCRIPT).arg(dir.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = fs::read_to_string(dir.path().join("lines.jsonl")).unwrap();
+    let answers = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(answers.lines().count(), recipes.len(), "{answers}");
+    for answer in answers.lines() {
+        let (engine, title, rows): (String, String, Option<Vec<Vec<Value>>>) = serde_json::from_str(answer).unwrap();
+        let Some(rows) = rows else {
+            // The packages of these recipes are large, and `make tools` does not fetch them.
+            assert_eq!(engine, "python");
+            let _ = writeln!(std::io::stderr(), "SKIPPED: {title}: {}", String::from_utf8_lossy(&output.stderr).trim());
+            continue;
+        };
+        let expected = expected(&lines, &title);
+        assert!(expected.len() > 10);
+        assert_eq!(rows, expected, "{engine}: {title}");
+    }
+}
+
+#[test]
+fn commands_show_the_same_for_an_archive_as_for_the_lines() {
+    let Some(program) = tools::built(Path::new(SWEEP).with_file_name("ibnet-view")) else { return };
+    let dir = tools::small();
+    fs::write(dir.path().join("ibnet.toml"), "simulate = \"net.p\"\n[simulated]\ndead = [\"node00002\"]\n").unwrap();
+    let args = ["-c", "ibnet.toml", "--interval", "300ms", "--sweeps", "8", "-o", "lines.jsonl"];
+    assert_cmd::Command::new(SWEEP).current_dir(dir.path()).args(args).timeout(TIMEOUT).assert().success();
+    let text = fs::read_to_string(dir.path().join("lines.jsonl")).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    // One half is in the archive, the other half in a file, and some lines are in both.
+    fs::write(dir.path().join("old.jsonl"), lines[..lines.len() * 2 / 3].concat()).unwrap();
+    fs::write(dir.path().join("new.jsonl"), lines[lines.len() / 2..].concat()).unwrap();
+    view(&program, dir.path(), &["pack", "lines.jsonl", "-o", "whole"]);
+    view(&program, dir.path(), &["pack", "old.jsonl", "-o", "part", "--remove-inputs"]);
+    assert!(!dir.path().join("old.jsonl").exists());
+    for command in [
+        &["errors"][..],
+        &["links", "--top", "3"],
+        &["links", "--tree", "--top", "1"],
+        &["latency"],
+        &["sweeps"],
+        &["job", "--nodes", "node[00001-00003]", "--format", "json"],
+        &["heatmap", "--metric", "port_xmit_data_bytes,xmit_gbps", "-o", "heat.svg"],
+        &["map", "-o", "map.svg"],
+    ] {
+        let show = |inputs: &[&str]| {
+            let text = view(&program, dir.path(), &[command, inputs].concat());
+            let picture = command.iter().find(|name| name.ends_with(".svg")).map(|name| fs::read_to_string(dir.path().join(name)).unwrap());
+            (text, picture)
+        };
+        let of_lines = show(&["lines.jsonl"]);
+        assert_eq!(show(&["whole"]), of_lines, "{command:?}");
+        assert_eq!(show(&["part", "new.jsonl"]), of_lines, "{command:?}");
+    }
+    let replay = |inputs: &[&str]| {
+        let text = view(&program, dir.path(), &[&["replay", "--speed", "0", "--keep-times", "-o", "-"], inputs].concat());
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(replay(&["whole"]), replay(&["lines.jsonl"]));
+}

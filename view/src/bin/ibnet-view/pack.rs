@@ -1,0 +1,209 @@
+//! `ibnet-view pack`: JSON lines to Parquet.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use ibnet::cli::{self, Progress};
+use ibnet::types::Printable;
+use ibnet_analysis::error::AnalysisError;
+use ibnet_analysis::input::blocks::{Block, Blocks};
+use ibnet_analysis::input::{FileFault, IncompleteFile, Inputs};
+use ibnet_store::pack::{PackOptions, Packed, Packer};
+use ibnet_store::parse::Batch;
+use rayon::prelude::*;
+
+use crate::Failure;
+use crate::common;
+
+/// Pack records into an archive of Parquet files, which is much smaller and faster to read
+///
+/// Records that the archive already has are not added again. All other commands read the archive
+/// like the files.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Files with records of ibnet-sweep: names, patterns in quotes, or `-` for standard input. The
+    /// files can be compressed with zstd
+    #[arg(value_name = "FILES", required = true)]
+    files: Vec<PathBuf>,
+    /// Folder of the archive. It is created if necessary
+    #[arg(short, long, value_name = "ARCHIVE")]
+    output: PathBuf,
+    /// Read each new file again and compare it with the records
+    #[arg(long)]
+    verify: bool,
+    /// Remove the files after --verify has compared all of their records. Files with lines that are
+    /// not records, and files that a sampler still writes, are kept
+    #[arg(long)]
+    remove_inputs: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ibnet-view pack 'lines/*.jsonl*' -o archive
+  ibnet-view heatmap archive 'lines/*.jsonl' --metric xmit_gbps -o heat.png
+  ibnet-view pack '/var/log/ibnet/*.jsonl.zst' -o /var/lib/ibnet/archive --remove-inputs";
+
+/// Blocks of lines that are parsed at a time, for each thread.
+const BLOCKS: usize = 2;
+
+/// An input in progress.
+struct Input {
+    path: PathBuf,
+    /// Size and time of the last change before the file was read. `None` for a pipe.
+    before: Option<(u64, i64, i64)>,
+    lines: u64,
+    invalid: u64,
+    first_invalid: Option<(u64, String)>,
+    is_cut: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let inputs = Inputs::new(&args.files)?;
+    let options = PackOptions { verify: args.verify || args.remove_inputs };
+    let mut packer = Packer::new(&args.output, options)?;
+    let bar = common::bar(inputs.size());
+    let (mut read, mut before) = (Vec::new(), 0);
+    for path in &inputs.files {
+        let input = add_file(path, &mut packer, &|done| bar.set((before + done) >> 20))?;
+        before += path.metadata().map_or(0, |file| file.len());
+        read.push(input);
+    }
+    bar.finish();
+    if read.iter().all(|input| input.lines == input.invalid) {
+        return Err(no_record(&read).into());
+    }
+    let hours = std::cell::OnceCell::new();
+    let packed = packer.finish(&|done, all| hours.get_or_init(|| Progress::new(all, "hours")).set(done));
+    hours.into_inner().iter().for_each(Progress::finish);
+    let packed = packed?;
+    note_faults(&read);
+    let removed = if args.remove_inputs { remove(&read) } else { 0 };
+    cli::print(report(&args.output, &read, &packed, removed).as_bytes()).map_err(|source| cli::OutputError { path: "-".into(), source })?;
+    Ok(())
+}
+
+/// Reads all records of a file.
+fn add_file(path: &Path, packer: &mut Packer, progress: &dyn Fn(u64)) -> Result<Input, Failure> {
+    let unreadable = |source| AnalysisError::Read { name: cli::name_of(path), source };
+    let before = state(path);
+    let mut input = Input { path: path.to_owned(), before, lines: 0, invalid: 0, first_invalid: None, is_cut: false };
+    let mut blocks = Blocks::open(path).map_err(unreadable)?;
+    let mut next = some_blocks(&mut blocks).map_err(unreadable)?;
+    while !next.is_empty() {
+        let some = std::mem::take(&mut next);
+        let (read, batches) = rayon::join(
+            || some_blocks(&mut blocks),
+            || some.par_iter().map(|block| (block.first_line, Batch::parse(&block.text))).collect::<Vec<_>>(),
+        );
+        for (first_line, batch) in batches {
+            input.lines += batch.lines;
+            input.invalid += batch.invalid.len() as u64;
+            if let Some((line, why)) = batch.invalid.first()
+                && input.first_invalid.is_none()
+            {
+                input.first_invalid = Some((first_line + *line as u64, why.clone()));
+            }
+            packer.add(batch)?;
+        }
+        next = read.map_err(unreadable)?;
+        progress(blocks.done());
+    }
+    input.is_cut = blocks.is_cut;
+    Ok(input)
+}
+
+fn some_blocks(blocks: &mut Blocks) -> io::Result<Vec<Block>> {
+    let mut some = Vec::new();
+    while some.len() < BLOCKS * rayon::current_num_threads().max(1) {
+        match blocks.read()? {
+            Some(block) => some.push(block),
+            None => break,
+        }
+    }
+    Ok(some)
+}
+
+/// Returns size and time of the last change of a regular file.
+fn state(path: &Path) -> Option<(u64, i64, i64)> {
+    let file = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+    Some((file.len(), file.mtime(), file.mtime_nsec()))
+}
+
+fn no_record(inputs: &[Input]) -> AnalysisError {
+    let first = inputs.iter().find(|input| input.first_invalid.is_some()).or_else(|| inputs.first());
+    let name = first.map(|input| cli::name_of(&input.path)).unwrap_or_default();
+    AnalysisError::NoRecord { name, why: first.and_then(|input| input.first_invalid.clone()).map(|(_, why)| why) }
+}
+
+/// Reports on standard error what was not packed.
+fn note_faults(inputs: &[Input]) {
+    for input in inputs {
+        let file = cli::name_of(&input.path);
+        if let Some((line, why)) = &input.first_invalid {
+            let (name, why) = (Printable(&file), Printable(why));
+            let Input { invalid, lines, .. } = input;
+            cli::note(&format!("skipped   {invalid} of {lines} lines are not records; the first is {name}:{line}: {why}\n"));
+        }
+        if input.is_cut {
+            common::note_incomplete(&IncompleteFile { file, fault: FileFault::Cut });
+        }
+    }
+}
+
+/// Removes the inputs of which every line is in the archive. Returns their number.
+fn remove(inputs: &[Input]) -> usize {
+    let mut removed = 0;
+    for input in inputs {
+        match removable(input).and_then(|()| fs::remove_file(&input.path).map_err(|error| error.to_string())) {
+            Ok(()) => removed += 1,
+            Err(why) => cli::note(&format!("kept      {}: {why}\n", Printable(&cli::name_of(&input.path)))),
+        }
+    }
+    removed
+}
+
+/// Returns an error with the reason why an input must not be removed.
+fn removable(input: &Input) -> Result<(), String> {
+    if input.invalid > 0 || input.is_cut {
+        return Err("some of its lines are not records".to_owned());
+    }
+    if input.before.is_none() {
+        return Err("it is not a regular file".to_owned());
+    }
+    // A sampler locks the file that it writes to.
+    let file = File::open(&input.path).map_err(|error| error.to_string())?;
+    if file.try_lock().is_err() {
+        return Err("another process writes to it".to_owned());
+    }
+    if state(&input.path) != input.before {
+        return Err("it changed while it was read".to_owned());
+    }
+    Ok(())
+}
+
+/// Returns the summary for standard output.
+fn report(archive: &Path, inputs: &[Input], packed: &Packed, removed: usize) -> String {
+    let Packed { added, copies, files, hours } = packed;
+    let records: u64 = inputs.iter().map(|input| input.lines - input.invalid).sum();
+    let tables: BTreeMap<&str, u64> = added.iter().map(|(table, rows)| (table.as_str(), *rows)).collect();
+    let tables: Vec<String> = tables.iter().map(|(table, rows)| format!("{rows} {table}")).collect();
+    let octets: u64 = files.iter().map(|(_, octets)| octets).sum();
+    let mut text = format!("read      {records} records in {} files\n", inputs.len());
+    if !tables.is_empty() {
+        text += &format!("added     {}\n", tables.join(", "));
+    }
+    if *copies > 0 {
+        text += &format!("copies    {copies} records that the archive already has, or that occur twice\n");
+    }
+    if let Some((first, last)) = hours {
+        text += &format!("wrote     {} files, {:.1} MiB, {first} to {last} (UTC)\n", files.len(), octets as f64 / f64::from(1 << 20));
+    }
+    if removed > 0 {
+        text += &format!("removed   {removed} files; their records are verified\n");
+    }
+    text + &format!("archive   {}\n", Printable(&archive.display().to_string()))
+}
