@@ -198,7 +198,8 @@ impl Samplers {
 
     /// Returns the shortest interval of a sampler that is not silent, or else of any sampler.
     pub(crate) fn interval_ns(&self) -> u64 {
-        let shortest = |connected: bool| self.all.iter().filter(|sampler| sampler.connected || !connected).map(|sampler| sampler.interval_ns).min();
+        let shortest =
+            |connected: bool| self.all.iter().filter(|sampler| sampler.connected || !connected).map(|sampler| sampler.interval_ns).min();
         shortest(true).or_else(|| shortest(false)).unwrap_or(USUAL_INTERVAL_NS)
     }
 

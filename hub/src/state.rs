@@ -145,7 +145,8 @@ impl Hub {
         let mut state = self.write();
         self.publish(&mut state, now);
         for change in state.samplers.check(now.monotonic) {
-            let (event, what) = if change.is_back { ("sampler_back", "sends records again") } else { ("sampler_silent", "sends no records") };
+            let (event, what) =
+                if change.is_back { ("sampler_back", "sends records again") } else { ("sampler_silent", "sends no records") };
             let detail = format!("sampler {} ({}) {what}", change.sampler, change.role);
             state.events.add(EventRow::of_hub(now.wall_ns, event, detail));
         }

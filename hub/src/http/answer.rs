@@ -106,7 +106,8 @@ mod tests {
 
     #[test]
     fn compression_is_used_if_it_is_accepted() {
-        for (accepted, expected) in [("gzip, deflate, br", true), ("br;q=1.0, gzip;q=0.8", true), ("identity", false), ("gzip;q=0", false)] {
+        for (accepted, expected) in [("gzip, deflate, br", true), ("br;q=1.0, gzip;q=0.8", true), ("identity", false), ("gzip;q=0", false)]
+        {
             let headers = HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(accepted))]);
             assert_eq!(accepts_gzip(&headers), expected, "{accepted}");
         }

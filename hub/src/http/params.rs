@@ -76,7 +76,10 @@ mod tests {
     #[test]
     fn unknown_and_repeated_parameters_are_errors() {
         let parse = |query| Params::parse(Some(query), &["a", "from", "to"]);
-        assert_eq!(parse("a=1&a=2").map(|params| params.all("a").map(str::to_owned).collect::<Vec<_>>()), Ok(vec!["1".to_owned(), "2".to_owned()]));
+        assert_eq!(
+            parse("a=1&a=2").map(|params| params.all("a").map(str::to_owned).collect::<Vec<_>>()),
+            Ok(vec!["1".to_owned(), "2".to_owned()])
+        );
         assert!(parse("a=1&a=2").expect("parsed").one("a").is_err());
         let error = parse("b%1b=1").expect_err("refused");
         assert_eq!(error.reason, "there is no parameter b\\u{1b}; use a, from, to");

@@ -124,7 +124,12 @@ async fn topology(State(app): State<App>, headers: HeaderMap, RawQuery(query): R
     .await
 }
 
-async fn one_port(State(app): State<App>, Path((guid, number)): Path<(String, String)>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+async fn one_port(
+    State(app): State<App>,
+    Path((guid, number)): Path<(String, String)>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
     Params::parse(query.as_deref(), &[])?;
     let key = port_key(&format!("{guid}/{number}"))?;
     app.compute(headers, move |hub| Answer::json(&port::find(hub, key)?)).await
@@ -183,7 +188,10 @@ fn kept_range(hub: &Hub) -> (u64, u64) {
     (kept.minutes_from_ns.or(kept.from_ns).unwrap_or(0), kept.to_ns.unwrap_or(0))
 }
 
-async fn live(State(app): State<App>, upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>) -> Response {
+async fn live(
+    State(app): State<App>,
+    upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
+) -> Response {
     match upgrade {
         Ok(upgrade) => {
             let hub = Arc::clone(&app.hub);

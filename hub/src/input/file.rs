@@ -58,14 +58,7 @@ struct Files<'a> {
 /// Reads the files until the hub stops.
 pub(crate) fn follow(pattern: &str, recent: Duration, sender: &Sender) -> Result<(), Stopped> {
     let since_ns = now_ns().saturating_sub(u64::try_from(recent.as_nanos()).unwrap_or(u64::MAX));
-    let mut files = Files {
-        pattern,
-        since_ns,
-        open: Vec::new(),
-        known: BTreeSet::new(),
-        read_names: BTreeSet::new(),
-        is_connected: false,
-    };
+    let mut files = Files { pattern, since_ns, open: Vec::new(), known: BTreeSet::new(), read_names: BTreeSet::new(), is_connected: false };
     for look in 0_u32.. {
         if look % EXPAND_EVERY == 0 {
             files.expand(sender)?;
@@ -320,7 +313,8 @@ mod tests {
         const SECOND: u64 = 1_000_000_000;
         let mut text = String::new();
         for second in 0..100_000 {
-            writeln!(text, "{{\"type\":\"event\",\"ts\":{},\"event\":\"reset\",\"detail\":\"some words\"}}", second * SECOND).expect("written");
+            writeln!(text, "{{\"type\":\"event\",\"ts\":{},\"event\":\"reset\",\"detail\":\"some words\"}}", second * SECOND)
+                .expect("written");
         }
         let mut file = tempfile::tempfile().expect("a file");
         file.write_all(text.as_bytes()).expect("written");

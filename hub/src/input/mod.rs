@@ -222,7 +222,19 @@ mod tests {
             assert_eq!(text.parse::<Input>().map(|input| input.to_string()), Ok(text.to_owned()));
         }
         assert_eq!("nats://host:4222".parse::<Input>().map(|input| input.to_string()), Ok("nats://host:4222/ibnet.>".to_owned()));
-        for text in ["", "x", "tcp://host", "tcp://:1", "tcp://host:0", "tcp://host:70000", "unix://run", "file:", "nats://", "nats:///a", "http://host/"] {
+        for text in [
+            "",
+            "x",
+            "tcp://host",
+            "tcp://:1",
+            "tcp://host:0",
+            "tcp://host:70000",
+            "unix://run",
+            "file:",
+            "nats://",
+            "nats:///a",
+            "http://host/",
+        ] {
             assert!(text.parse::<Input>().is_err(), "{text}");
         }
     }

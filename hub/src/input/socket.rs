@@ -75,7 +75,9 @@ fn read<S: Read>(connect: impl Fn() -> io::Result<S>, sender: &Sender) -> Result
                 let end = read_all(&mut stream, &mut splitter, sender)?;
                 // The end of the last line was lost with the connection.
                 splitter.clear();
-                sender.send(What::Lost(end.err().map_or_else(|| "the sampler closed the connection".to_owned(), |error| error.to_string())))?;
+                sender.send(What::Lost(
+                    end.err().map_or_else(|| "the sampler closed the connection".to_owned(), |error| error.to_string()),
+                ))?;
             }
             Err(error) => sender.send(What::Failed(error.to_string()))?,
         }

@@ -91,7 +91,8 @@ pub(crate) fn find(hub: &Hub, key: PortKey) -> Result<PortAnswer, ApiError> {
     let interval_ns = state.samplers.interval_ns();
     drop(state);
     let records = chunks.read(&Wanted::All);
-    let newest = |is_secondary| records.iter().filter(move |port: &&Port<'_>| port.is_secondary() == is_secondary).max_by_key(|port| port.ts);
+    let newest =
+        |is_secondary| records.iter().filter(move |port: &&Port<'_>| port.is_secondary() == is_secondary).max_by_key(|port| port.ts);
     let (primary, secondary) = (newest(false), newest(true));
     let is_stale = |port: &Port<'_>| secondary.is_some_and(|secondary| secondary.ts > port.ts.saturating_add(2 * interval_ns));
     let last = primary.filter(|port| !is_stale(port)).or(secondary).or(primary).ok_or_else(missing)?;

@@ -101,7 +101,8 @@ pub(crate) fn find(hub: &Hub, key: PortKey, wishes: &[Wish], range: (u64, u64), 
     let Some(chunks) = chunks else {
         return Err(ApiError::missing(format!("there is no port {}/{} in the records; /api/v1/topology lists all ports", key.0, key.1)));
     };
-    let mut fold = Samples { wishes: wishes.iter().map(|wish| (wish.clone(), None)).collect(), samples: vec![Vec::new(); wishes.len()], range };
+    let mut fold =
+        Samples { wishes: wishes.iter().map(|wish| (wish.clone(), None)).collect(), samples: vec![Vec::new(); wishes.len()], range };
     let wanted = Wanted::Named(wishes.iter().flat_map(Wish::counters).cloned().collect());
     fold_port(chunks.records(&wanted), None, None, &mut fold);
     let joined = |(wish, samples): (&Wish, Vec<Sample>)| {

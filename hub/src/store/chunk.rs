@@ -233,8 +233,24 @@ impl Chunk {
         let mut last_ts = 0_u64;
         for _ in 0..self.packed.rows {
             let fields: Vec<Option<u64>> = columns.iter_mut().map(|(_, values)| values.next_value()).collect();
-            let [ts, slot, status, rtt_ns, rtt_min_ns, mads, mad_status, errno, saturated, dt, xmit, rcv, xmit_share, rcv_share, blocked, blocked_dt] =
-                fields[..]
+            let [
+                ts,
+                slot,
+                status,
+                rtt_ns,
+                rtt_min_ns,
+                mads,
+                mad_status,
+                errno,
+                saturated,
+                dt,
+                xmit,
+                rcv,
+                xmit_share,
+                rcv_share,
+                blocked,
+                blocked_dt,
+            ] = fields[..]
             else {
                 return;
             };
@@ -319,7 +335,9 @@ mod tests {
 
     fn line(number: u64) -> String {
         let ts = 1_700_000_000_000_000_000 + number * 1_000_000_123;
-        LINE.replace("TS", &ts.to_string()).replace("SLOT", &(1_700_000_000 + number).to_string()).replace("BYTES", &(number * 7).to_string())
+        LINE.replace("TS", &ts.to_string())
+            .replace("SLOT", &(1_700_000_000 + number).to_string())
+            .replace("BYTES", &(number * 7).to_string())
     }
 
     fn parsed(line: &str) -> Port<'_> {
@@ -362,7 +380,15 @@ mod tests {
                 };
                 assert_eq!(without(read), without(expected));
                 let rest = |port: &Port<'_>| {
-                    (port.saturated.join(","), port.dt_ns, port.xmit_gbps, port.rcv_gbps, port.xmit_utilization, port.xmit_blocked, port.xmit_blocked_dt_ns)
+                    (
+                        port.saturated.join(","),
+                        port.dt_ns,
+                        port.xmit_gbps,
+                        port.rcv_gbps,
+                        port.xmit_utilization,
+                        port.xmit_blocked,
+                        port.xmit_blocked_dt_ns,
+                    )
                 };
                 assert_eq!(rest(read), rest(expected));
                 assert_eq!((read.time, read.blocked_time), (expected.time, expected.blocked_time));
