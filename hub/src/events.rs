@@ -138,11 +138,11 @@ impl Events {
         rows.truncate(filter.limit);
         rows
     }
+}
 
-    /// Returns the number of events.
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
+/// Returns whether a record is an event of a whole device.
+pub(crate) fn is_of_device(record: &Record<'_>) -> bool {
+    matches!(record, Record::Event(event) if event.guid.is_some() && event.port.is_none())
 }
 
 /// Returns the records of events, for a fold.

@@ -15,6 +15,8 @@
 //! | `samplers`, `events` | the condition of the samplers, and what happened |
 //! | `query` | answers from the records |
 //! | `http` | the server |
+//! | `simulate` | a simulated fabric with its samplers |
+//! | [`config`], [`program`] | the configuration, the start and the end |
 
 mod events;
 mod http;
@@ -24,7 +26,9 @@ mod live;
 mod query;
 mod samplers;
 mod shared;
+mod simulate;
 mod state;
 mod store;
 
+pub mod config;
 pub mod program;

@@ -8,11 +8,11 @@ use ibnet_analysis::record::{Port, Record};
 use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::events::{EventRow, Events};
+use crate::events::{EventRow, Events, Filter};
 use crate::live::COUNT;
 use crate::live::board::{Board, SlotTime};
 use crate::live::frame::{Frame, NO_DATA};
-use crate::live::rounds::Rounds;
+use crate::live::rounds::{Due, Rounds};
 use crate::live::timeline::{Sample, Timeline};
 use crate::live::topology::{Collector, Topology};
 use crate::samplers::{Arrival, Samplers};
@@ -71,6 +71,8 @@ pub(crate) struct Hub {
     frames: watch::Sender<Option<Arc<Frame>>>,
     /// Name of the fabric on the page.
     pub(crate) fabric: String,
+    /// Whether the hub simulates the fabric.
+    pub(crate) is_simulated: bool,
 }
 
 /// The moment in which records arrive.
@@ -83,7 +85,7 @@ pub(crate) struct Now {
 }
 
 impl Hub {
-    pub(crate) fn new(fabric: String, limits: Limits, inputs: &[Arc<str>]) -> Self {
+    pub(crate) fn new(fabric: String, is_simulated: bool, limits: Limits, inputs: &[Arc<str>]) -> Self {
         let input = |input: &Arc<str>| InputState {
             input: Arc::clone(input),
             connected: false,
@@ -109,7 +111,7 @@ impl Hub {
             drawn: None,
             last_slot: 0,
         };
-        Self { state: RwLock::new(state), frames: watch::Sender::new(None), fabric }
+        Self { state: RwLock::new(state), frames: watch::Sender::new(None), fabric, is_simulated }
     }
 
     /// Locks the state for reading.
@@ -121,6 +123,11 @@ impl Hub {
     /// Locks the state for changes.
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the newest frame.
+    pub(crate) fn frame(&self) -> Option<Arc<Frame>> {
+        self.frames.borrow().clone()
     }
 
     /// Returns a receiver that always has the newest frame.
@@ -167,7 +174,7 @@ impl Hub {
             state.drawn = Some(now.monotonic);
             state.topology = Arc::new(topology);
         }
-        self.frames.send_replace(Some(Arc::new(state.frame(due.slot))));
+        self.frames.send_replace(Some(Arc::new(state.frame(due))));
     }
 }
 
@@ -223,7 +230,7 @@ impl State {
     }
 
     /// Returns the values of all ports in a slot.
-    fn frame(&self, slot: u64) -> Frame {
+    fn frame(&self, Due { slot, is_partial }: Due) -> Frame {
         let ports = &self.topology.ports;
         let mut values: [Vec<u16>; COUNT] = std::array::from_fn(|_| vec![NO_DATA; ports.len()]);
         let mut last = 0;
@@ -234,7 +241,7 @@ impl State {
                 array[place] = value;
             }
         }
-        Frame { topology: Arc::clone(&self.topology), slot, ts: last, values }
+        Frame { topology: Arc::clone(&self.topology), slot, ts: last, is_partial, values }
     }
 
     fn trim(&mut self) {
@@ -243,7 +250,18 @@ impl State {
         let before = last.saturating_sub(self.limits.minutes_ns);
         self.events.drop_before(before);
         self.timeline.trim(last.saturating_sub(self.limits.recent_ns), before);
-        self.collector.retain(&self.store.keys());
+        let keys = self.store.keys();
+        self.collector.retain(&keys);
+        self.board.retain(&keys);
+    }
+
+    /// Returns events with the names of their devices.
+    pub(crate) fn events(&self, filter: &Filter) -> Vec<EventRow> {
+        let mut rows = self.events.select(filter);
+        for row in &mut rows {
+            row.node = row.guid.and_then(|guid| self.topology.node(guid)).map(str::to_owned);
+        }
+        rows
     }
 
     /// Number of the newest slot with a frame.

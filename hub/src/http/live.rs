@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use crate::live::METRICS;
-use crate::live::frame::{Frame, GAP};
+use crate::live::frame::{Frame, GAP, PARTIAL};
 use crate::state::Hub;
 
 /// Time in which a client must accept a message. Then the connection is closed.
@@ -33,7 +33,10 @@ struct Subscription {
 struct Head<'a> {
     generation: u32,
     metrics: Vec<&'a str>,
+    /// Value of the number 64000 of each metric.
+    scales: Vec<f64>,
     interval_ns: u64,
+    last_slot: u64,
 }
 
 /// Serves a client until it disconnects.
@@ -67,8 +70,13 @@ pub(crate) async fn serve(mut socket: WebSocket, hub: Arc<Hub>) {
                 let (Some(frame), Some(wanted)) = (frame, &metrics) else { continue };
                 if generation != Some(frame.topology.generation) {
                     generation = Some(frame.topology.generation);
-                    let names = wanted.iter().filter_map(|metric| METRICS.get(*metric).copied()).collect();
-                    let head = Head { generation: frame.topology.generation, metrics: names, interval_ns: hub.read().samplers.interval_ns() };
+                    let head = Head {
+                        generation: frame.topology.generation,
+                        metrics: wanted.iter().filter_map(|metric| METRICS.get(*metric).copied()).collect(),
+                        scales: vec![1.0; wanted.len()],
+                        interval_ns: hub.read().samplers.interval_ns(),
+                        last_slot: frame.slot,
+                    };
                     let head = serde_json::to_string(&head).unwrap_or_default();
                     if !send(&mut socket, Message::Text(head.into())).await {
                         return;
@@ -85,7 +93,8 @@ pub(crate) async fn serve(mut socket: WebSocket, hub: Arc<Hub>) {
 fn encoded(frame: &Frame, metrics: &[usize], last_slot: &mut Option<u64>) -> Message {
     let before = last_slot.replace(frame.slot);
     let has_gap = before.is_some_and(|before| frame.slot > before.saturating_add(1));
-    Message::Binary(Bytes::from(frame.encode(metrics, if has_gap { GAP } else { 0 })))
+    let flags = if has_gap { GAP } else { 0 } | if frame.is_partial { PARTIAL } else { 0 };
+    Message::Binary(Bytes::from(frame.encode(metrics, flags)))
 }
 
 async fn send(socket: &mut WebSocket, message: Message) -> bool {

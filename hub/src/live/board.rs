@@ -102,6 +102,15 @@ impl Board {
         new
     }
 
+    /// Removes the ports that are not in the list.
+    pub(crate) fn retain(&mut self, keys: &[PortKey]) {
+        if keys.len() < self.ports.len() {
+            let kept: Vec<_> = keys.iter().filter_map(|key| Some((*key, self.ports[*self.ids.get(key)? as usize]))).collect();
+            self.ids = kept.iter().zip(0..).map(|((key, _), id)| (*key, id)).collect();
+            self.ports = kept.into_iter().map(|(_, readings)| readings).collect();
+        }
+    }
+
     /// Returns the values of a port in a slot, and the time of its record.
     pub(crate) fn values(&self, key: PortKey, slot: u64) -> ([u16; COUNT], u64) {
         let Some(id) = self.ids.get(&key) else { return ([NOT_ASSIGNED; COUNT], 0) };

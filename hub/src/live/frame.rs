@@ -10,7 +10,7 @@
 //! | 8 | time of the newest record in the frame, in nanoseconds since 1970 |
 //! | 4 | number of ports |
 //! | 2 | number of metrics |
-//! | 2 | flags: bit 0 is set if frames between this one and the previous one are missing |
+//! | 2 | flags: bit 0 is set if a sampler has not ended the slot, bit 1 if the client missed frames |
 //! | 2 each | for each metric, the values of all ports in the order of the topology |
 
 use std::sync::Arc;
@@ -36,8 +36,11 @@ pub(crate) const LINK_DOWN: u16 = 65_533;
 /// No sampler queries the port.
 pub(crate) const NOT_ASSIGNED: u16 = 65_532;
 
-/// Flag: frames are missing before this one.
-pub(crate) const GAP: u16 = 1;
+/// Flag: a sampler has not ended the slot. The frame is sent again when it has.
+pub(crate) const PARTIAL: u16 = 1;
+
+/// Flag: the client did not receive frames before this one.
+pub(crate) const GAP: u16 = 2;
 
 /// The values of all ports in one slot.
 #[derive(Clone, Debug)]
@@ -45,6 +48,7 @@ pub(crate) struct Frame {
     pub(crate) topology: Arc<Topology>,
     pub(crate) slot: u64,
     pub(crate) ts: u64,
+    pub(crate) is_partial: bool,
     /// For each metric, the values in the order of the topology.
     pub(crate) values: [Vec<u16>; COUNT],
 }
@@ -90,6 +94,6 @@ mod tests {
         let octets = write(7, 9, 11, 2, GAP, &[&[1, NO_DATA], &[3, 4]]);
         assert_eq!(octets.len(), 32 + 8);
         assert_eq!(&octets[..8], [b'I', b'B', b'B', b'1', 7, 0, 0, 0]);
-        assert_eq!(&octets[24..], [2, 0, 0, 0, 2, 0, 1, 0, 1, 0, 255, 255, 3, 0, 4, 0]);
+        assert_eq!(&octets[24..], [2, 0, 0, 0, 2, 0, 2, 0, 1, 0, 255, 255, 3, 0, 4, 0]);
     }
 }

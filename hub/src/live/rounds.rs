@@ -2,7 +2,8 @@
 //!
 //! Each sampler ends a slot with a `sweep` record. A slot is complete when all active samplers of
 //! the primary role have ended it. If one of them is slower than the others, the frame does not wait
-//! for it longer than half an interval. A sampler that is silent for three intervals is not active.
+//! for it longer than half an interval: it is sent as a *partial* frame, and sent again when the slow
+//! sampler has ended the slot. A sampler that is silent for three intervals is not active.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,14 +25,16 @@ pub(crate) struct Rounds {
     /// The first slot that is not emitted, and the arrival of its first `sweep` record.
     waiting: Option<(u64, Duration)>,
     emitted: Option<u64>,
+    /// Whether the last frame was partial.
+    is_partial: bool,
 }
 
 /// A frame that is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Due {
     pub(crate) slot: u64,
-    /// Whether slots before this one have no frame.
-    pub(crate) is_after_gap: bool,
+    /// Whether an active sampler has not ended the slot.
+    pub(crate) is_partial: bool,
 }
 
 impl Rounds {
@@ -49,28 +52,25 @@ impl Rounds {
 
     /// Returns the frame that is due at `now`.
     pub(crate) fn due(&mut self, now: Duration, interval: Duration) -> Option<Due> {
-        let (waiting, since) = self.waiting?;
         let silence = (interval * 3).max(SHORTEST_SILENCE);
         let active = || self.ended.values().filter(|(_, at)| now.saturating_sub(*at) < silence).map(|(slot, _)| *slot);
         let highest = active().max()?;
         // A sampler whose slots are far behind reads old files, or has another clock.
         let lowest = active().filter(|slot| highest - slot < 64).min()?;
+        if self.is_partial && Some(lowest) == self.emitted {
+            self.is_partial = false;
+            return Some(Due { slot: lowest, is_partial: false });
+        }
+        let (waiting, since) = self.waiting?;
         let is_late = now.saturating_sub(since) >= (interval / 2).min(LONGEST_WAIT);
-        let slot = if lowest >= waiting {
-            lowest
-        } else if is_late {
-            highest
-        } else {
-            return None;
+        let (slot, is_partial) = match (lowest >= waiting, is_late) {
+            (true, _) => (lowest, false),
+            (false, true) => (highest, true),
+            (false, false) => return None,
         };
-        let before = self.emitted.replace(slot);
+        (self.emitted, self.is_partial) = (Some(slot), is_partial);
         self.waiting = (highest > slot).then_some((slot + 1, now));
-        Some(Due { slot, is_after_gap: before.is_some_and(|before| before.checked_add(1) != Some(slot)) })
-    }
-
-    /// Returns whether a frame waits for a sampler.
-    pub(crate) const fn is_waiting(&self) -> bool {
-        self.waiting.is_some()
+        Some(Due { slot, is_partial })
     }
 }
 
@@ -98,8 +98,8 @@ mod tests {
         rounds.end(0, 11, ms(1000));
         assert_eq!(due(&mut rounds, ms(1100)), None);
         rounds.end(1, 11, ms(1200));
-        assert_eq!(rounds.due(ms(1200), SECOND), Some(Due { slot: 11, is_after_gap: false }));
-        assert!(!rounds.is_waiting());
+        assert_eq!(rounds.due(ms(1200), SECOND), Some(Due { slot: 11, is_partial: false }));
+        assert_eq!(due(&mut rounds, ms(1900)), None);
     }
 
     #[test]
@@ -110,9 +110,12 @@ mod tests {
         }
         assert_eq!(due(&mut rounds, ms(0)), Some(10));
         rounds.end(0, 11, ms(1000));
-        assert_eq!((due(&mut rounds, ms(1499)), due(&mut rounds, ms(1500))), (None, Some(11)));
+        assert_eq!(due(&mut rounds, ms(1499)), None);
+        assert_eq!(rounds.due(ms(1500), SECOND), Some(Due { slot: 11, is_partial: true }));
+        assert_eq!(due(&mut rounds, ms(1550)), None);
         rounds.end(1, 11, ms(1600));
-        assert_eq!(due(&mut rounds, ms(2200)), None, "a frame is emitted once");
+        assert_eq!(rounds.due(ms(1600), SECOND), Some(Due { slot: 11, is_partial: false }), "the whole frame is sent again");
+        assert_eq!(due(&mut rounds, ms(1700)), None);
     }
 
     #[test]
@@ -130,12 +133,12 @@ mod tests {
     }
 
     #[test]
-    fn slots_without_a_frame_are_reported() {
+    fn missing_slots_have_no_frame() {
         let mut rounds = Rounds::default();
         rounds.end(0, 10, ms(0));
         assert_eq!(due(&mut rounds, ms(0)), Some(10));
         rounds.end(0, 14, ms(4000));
-        assert_eq!(rounds.due(ms(4000), SECOND), Some(Due { slot: 14, is_after_gap: true }));
+        assert_eq!(due(&mut rounds, ms(4000)), Some(14));
     }
 
     #[test]

@@ -80,6 +80,12 @@ impl Topology {
     pub(crate) fn find(&self, key: PortKey) -> Option<usize> {
         self.index.get(&key).map(|index| *index as usize)
     }
+
+    /// Returns the node description of a device.
+    pub(crate) fn node(&self, guid: Guid) -> Option<&str> {
+        let (_, index) = self.index.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX))).next()?;
+        self.ports.get(*index as usize).map(|port| port.node.as_str())
+    }
 }
 
 /// What is known about a port.

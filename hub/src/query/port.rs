@@ -41,6 +41,8 @@ pub(crate) struct PortAnswer {
     mads: u64,
     mad_status: Option<u16>,
     dt_ns: Option<u64>,
+    /// Index in the topology.
+    index: Option<usize>,
     peer: Option<PortName>,
     counters: BTreeMap<String, CounterValue>,
     /// Time of the record with the counters. A record without an answer has none, so it can be older
@@ -87,8 +89,9 @@ pub(crate) fn find(hub: &Hub, key: PortKey) -> Result<PortAnswer, ApiError> {
     let missing = || ApiError::missing(format!("there is no port {}/{} in the records; /api/v1/topology lists all ports", key.0, key.1));
     let chunks = state.store.last_chunk(key).ok_or_else(missing)?;
     let filter = Filter { from: 0, to: u64::MAX, names: Vec::new(), guid: Some(key.0), port: Some(key.1), limit: EVENTS };
-    let events = state.events.select(&filter);
+    let events = state.events(&filter);
     let interval_ns = state.samplers.interval_ns();
+    let index = state.topology.find(key);
     drop(state);
     let records = chunks.read(&Wanted::All);
     let newest =
@@ -98,7 +101,7 @@ pub(crate) fn find(hub: &Hub, key: PortKey) -> Result<PortAnswer, ApiError> {
     let last = primary.filter(|port| !is_stale(port)).or(secondary).or(primary).ok_or_else(missing)?;
     let of_sampler = records.iter().filter(|port| port.is_secondary() == last.is_secondary());
     let read = of_sampler.filter(|port| !port.counters.is_empty()).max_by_key(|port| port.ts);
-    Ok(answer(last, read, events))
+    Ok(PortAnswer { index, ..answer(last, read, events) })
 }
 
 fn answer(last: &Port<'_>, read: Option<&Port<'_>>, events: Vec<EventRow>) -> PortAnswer {
@@ -129,6 +132,7 @@ fn answer(last: &Port<'_>, read: Option<&Port<'_>>, events: Vec<EventRow>) -> Po
         mads: last.mads,
         mad_status: last.mad_status,
         dt_ns: last.dt_ns,
+        index: None,
         peer: peer.map(|peer| PortName::new(last.peer.as_deref().unwrap_or_default(), peer)),
         counters: counters.filter_map(|(name, value)| Some(((*name).to_owned(), CounterValue::of(value)?))).collect(),
         counters_ts: read.map(|port| port.ts),

@@ -117,13 +117,6 @@ pub(crate) enum Wanted {
     Named(Vec<String>),
 }
 
-impl Wanted {
-    /// No counters.
-    pub(crate) const fn none() -> Self {
-        Self::Named(Vec::new())
-    }
-}
-
 impl OpenChunk {
     pub(crate) fn new(port: &ReadPort<'_>) -> Self {
         Self { identity: Arc::new(Identity::of(port)), table: Table::default(), span: None, last_ts: 0 }
@@ -404,6 +397,6 @@ mod tests {
         read_back(&lines, &Wanted::Named(vec!["port_vl_op_packets".to_owned()]), |read| {
             assert_eq!(read[2].counters, [("port_vl_op_packets", Value::Many(vec![1, 2, 14]))]);
         });
-        read_back(&lines, &Wanted::none(), |read| assert!(read.iter().all(|port| port.counters.is_empty())));
+        read_back(&lines, &Wanted::Named(Vec::new()), |read| assert!(read.iter().all(|port| port.counters.is_empty())));
     }
 }

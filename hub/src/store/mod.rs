@@ -230,11 +230,6 @@ impl Store {
         Some(self.take(self.tracks(key)?, |track| track.chunks(from, to)))
     }
 
-    /// Takes the chunks of all ports with records from `from` to `to`.
-    pub(crate) fn all_chunks(&self, from: u64, to: u64) -> Vec<PortChunks> {
-        self.ports.iter().map(|port| self.take(port, |track| track.chunks(from, to))).collect()
-    }
-
     /// Takes the last chunk of a port.
     pub(crate) fn last_chunk(&self, key: PortKey) -> Option<PortChunks> {
         Some(self.take(self.tracks(key)?, |track| track.last_chunk().into_iter().collect()))
@@ -252,11 +247,6 @@ impl Store {
     /// Returns the minutes of a port.
     pub(crate) fn minutes(&self, key: PortKey, from: u64, to: u64) -> Vec<Minute> {
         self.tracks(key).map(|port| port.minutes.read(from, to)).unwrap_or_default()
-    }
-
-    /// Returns whether a text is the name of a counter in the records, or another known text.
-    pub(crate) fn has_name(&self, name: &str) -> bool {
-        self.names.find(name).is_some()
     }
 
     pub(crate) const fn counts(&self) -> Counts {

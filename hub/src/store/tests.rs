@@ -19,7 +19,7 @@ fn add(store: &mut Store, sampler: &str, guid: u64, second: u64) -> bool {
 
 fn times(store: &Store, guid: u64) -> Vec<u64> {
     let Some(chunks) = store.chunks((Guid(guid), PortNum(1)), 0, u64::MAX) else { return Vec::new() };
-    let mut times: Vec<u64> = chunks.read(&Wanted::none()).iter().map(|port| port.ts / SECOND).collect();
+    let mut times: Vec<u64> = chunks.read(&Wanted::Named(Vec::new())).iter().map(|port| port.ts / SECOND).collect();
     times.sort_unstable();
     times
 }
