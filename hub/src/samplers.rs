@@ -98,6 +98,8 @@ pub(crate) struct Samplers {
     ids: FxHashMap<(Arc<str>, String, u8, String), usize>,
     names: FxHashMap<Arc<str>, u64>,
     changes: Vec<Change>,
+    /// Shortest interval of the samplers that are not silent. It is needed for each record.
+    shortest_ns: Option<u64>,
 }
 
 /// Place and time of a record's arrival.
@@ -136,6 +138,7 @@ impl Samplers {
             sampler.restarts += 1;
         }
         sampler.process = Some(process);
+        self.update_interval();
     }
 
     /// Adds a `sweep` record. Returns the number of the entry.
@@ -193,14 +196,21 @@ impl Samplers {
                 self.changes.push(Change { sampler: Arc::clone(&sampler.sampler), role: sampler.role.clone(), is_back: false });
             }
         }
+        if !self.changes.is_empty() {
+            self.update_interval();
+        }
         std::mem::take(&mut self.changes)
     }
 
-    /// Returns the shortest interval of a sampler that is not silent, or else of any sampler.
+    /// Returns the shortest interval of the samplers that are not silent.
     pub(crate) fn interval_ns(&self) -> u64 {
-        let shortest =
-            |connected: bool| self.all.iter().filter(|sampler| sampler.connected || !connected).map(|sampler| sampler.interval_ns).min();
-        shortest(true).or_else(|| shortest(false)).unwrap_or(USUAL_INTERVAL_NS)
+        self.shortest_ns.unwrap_or(USUAL_INTERVAL_NS)
+    }
+
+    /// Computes the shortest interval again. If all samplers are silent, the last one stays.
+    fn update_interval(&mut self) {
+        let connected = self.all.iter().filter(|sampler| sampler.connected);
+        self.shortest_ns = connected.map(|sampler| sampler.interval_ns).min().or(self.shortest_ns);
     }
 
     /// Returns all samplers in the order of their names.
