@@ -21,6 +21,9 @@ const SLOTS: usize = 60;
 /// Interval of a sampler until its `start` record arrives.
 const USUAL_INTERVAL_NS: u64 = 1_000_000_000;
 
+/// Shortest and longest interval. Other values cannot come from a sampler.
+const LIMITS_NS: (u64, u64) = (1_000_000, 86_400_000_000_000);
+
 /// Shortest time after which a sampler is silent.
 const SHORTEST_SILENCE: Duration = Duration::from_secs(2);
 
@@ -126,13 +129,14 @@ impl Samplers {
     /// Adds a `start` record.
     pub(crate) fn start(&mut self, start: &Start<'_>, arrival: Arrival<'_>) {
         let (name, _) = self.name(&start.sampler);
-        if start.interval_ns > 0 && self.names.contains_key(&name) {
-            self.names.insert(Arc::clone(&name), start.interval_ns);
+        let interval_ns = start.interval_ns.clamp(LIMITS_NS.0, LIMITS_NS.1);
+        if self.names.contains_key(&name) {
+            self.names.insert(Arc::clone(&name), interval_ns);
         }
         let Some(id) = self.id(name, (&start.ca, start.ca_port), &start.role, arrival) else { return };
         let sampler = &mut self.all[id];
         (sampler.version, sampler.ports) = (start.version.to_string(), start.ports as u64);
-        sampler.interval_ns = start.interval_ns.max(1);
+        sampler.interval_ns = interval_ns;
         let process = (start.boot_id.to_string(), start.pid);
         if sampler.process.as_ref().is_some_and(|known| *known != process) {
             sampler.restarts += 1;
