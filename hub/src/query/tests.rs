@@ -161,9 +161,9 @@ fn rows_equal_those_of_the_analysis_of_files() {
             assert_eq!(json(&found.links(order, 0)), json(&expected), "links from {from} to {to}");
             assert!(expected.len() == 6 || from == 199, "links from {from} to {to}");
         }
-        let trees = Trees::find(&ports, TreeLimits::default()).rows();
+        let trees = Trees::find(&ports, &devices, TreeLimits::default()).rows();
         assert_eq!(json(&found.trees(TreeLimits::default(), 0)), json(&trees), "trees from {from} to {to}");
-        let errors = Errors::find(&ports, &devices, &Thresholds::default()).rows();
+        let errors = Errors::find(&ports, &devices, &Thresholds::default(), None).rows();
         assert_eq!(json(&found.errors(&Thresholds::default())), json(&errors), "errors from {from} to {to}");
         if from == 95 {
             assert!(!trees.is_empty() && !errors.is_empty(), "the records contain congestion and errors");
