@@ -267,6 +267,24 @@ fn matrix_has_the_values_of_the_frames() {
 }
 
 #[test]
+fn topology_has_the_ports_that_came_after_the_last_frame() {
+    let all = lines();
+    let (first, rest): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|line| !line.contains("\"port\":3,") && !line.contains("\"peer_port\":3,"));
+    let hub = hub(&[first.join("\n") + "\n"]);
+    let ports = |hub: &Hub| hub.frame().map_or(0, |frame| frame.topology.ports.len());
+    let mut now = Clock::start().now();
+    now.monotonic = Duration::from_secs(10);
+    hub.tick(now);
+    assert_eq!(ports(&hub), 8);
+    let without_sums: String = rest.iter().map(|line| format!("{line}\n")).collect();
+    ingest::handle(&hub, Message { input: 0, what: What::Lines(without_sums.into_bytes()) }, Clock::start());
+    now.monotonic = Duration::from_secs(20);
+    hub.tick(now);
+    assert_eq!((ports(&hub), hub.read().topology.ports.len()), (12, 12));
+}
+
+#[test]
 fn malformed_lines_are_counted_and_skipped() {
     let hub = hub(&[format!("nonsense\n{}\n{{\"type\":\"port\"}}\n{{\"type\":\"weather\",\"ts\":1}}\n\n", lines()[2])]);
     let state = hub.read();
