@@ -13,8 +13,8 @@ use super::{RunningSampler, SharedFabric, is_host, lock};
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Period of the flapping link, and the seconds in which it is down.
-const FLAP_EVERY: u64 = 45;
-const FLAP: std::ops::Range<u64> = 20..26;
+const FLAP_EVERY: u64 = 60;
+const FLAP: std::ops::Range<u64> = 20..34;
 
 /// Period of the failing sampler, and the seconds in which it does not run.
 const FAIL_EVERY: u64 = 180;
