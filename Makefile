@@ -174,10 +174,11 @@ test-kernel: $(if $(filter target/release,$(KERNEL_PROGRAMS)),build) ## Test wit
 SOAK_RUNS ?= 20
 SOAK = --test ibsim --test programs --test sinks --test sweep --test readers
 
-soak: deps tools ## Repeat the tests of real processes SOAK_RUNS (20) times: about an hour
+soak: deps tools build ## Repeat the tests of real processes and kernels SOAK_RUNS (20) times: two hours
 	@for run in $$(seq $(SOAK_RUNS)); do \
 	    echo "soak: run $$run of $(SOAK_RUNS)"; \
 	    IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN) $(if $(NEXTEST),nextest run,test) -p ibnet --all-features $(SOAK) || exit 1; \
+	    ./tests/kernel/run $(KERNEL_PROGRAMS) $(KERNEL_SCENARIOS) || exit 1; \
 	done
 
 # TORTURE_PROGRAMS=/usr/bin attacks the installed programs. Root is needed for full disks.

@@ -4,7 +4,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `rdma_core.rs` | 18 functions, 4 structs, 2 constants, `enum MAD_FIELDS` (see the allowlists) |
+//! | `rdma_core.rs` | 24 functions, 5 structs, 2 constants, `enum MAD_FIELDS` (see the allowlists) |
 //! | `libibmad_fields.rs` | one table: names and numbers of about 460 fields of libibmad |
 
 fn main() {
@@ -60,6 +60,10 @@ mod umad {
             // libibmad decodes attributes a second time, for comparison: `mad::libibmad`.
             .allowlist_function("mad_get_field|mad_get_field64|mad_get_array")
             .allowlist_type("MAD_FIELDS")
+            // libibmad reads attributes a second time, for comparison: `umad::rpc`.
+            .allowlist_function("mad_rpc_open_port|mad_rpc_close_port|mad_rpc_set_retries")
+            .allowlist_function("pma_query_via|smp_query_via|ib_path_query_via")
+            .opaque_type("ibmad_port")
             .default_enum_style(bindgen::EnumVariation::ModuleConsts)
             // Debug and Default of the structs are not used. The layout is checked at compile time.
             .derive_debug(false)

@@ -31,6 +31,7 @@
 //! | [`assignments`] | the plan file. `ibnet-gen` writes it, and `ibnet-sweep` reads it |
 //! | [`mad`] | MADs and their attributes; transports: libibumad and a simulated fabric |
 //! | [`sweep`] | the engine, which decides which port is queried next, and the driver, which runs the engine |
+//! | `verify` | compares the results of ibnet with those of libibmad on the devices of a site |
 //! | [`record`] | the JSON records: writer and readers |
 //! | [`output`] | the destinations of records: files, sockets, NATS |
 //! | [`http_limits`] | limits of the connections of an HTTP server |
@@ -58,3 +59,5 @@ pub mod sweep;
 pub mod time;
 pub mod topology;
 pub mod types;
+#[cfg(feature = "umad")]
+pub mod verify;

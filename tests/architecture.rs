@@ -46,6 +46,7 @@ const RULES: &[Rule] = &[
     rule("sweep::query", &["mad", "record", "time", "types"], &["mad::transport", "sweep::driver", "sweep::engine"]),
     rule("sweep::virtual_sweep", &["mad", "time", "topology"], &["mad::transport::umad"]),
     rule("sweep::driver", &["mad", "output", "record", "time", "types"], &["mad::transport::sim", "mad::transport::umad"]),
+    rule("verify", &["mad", "sweep::driver", "sweep::query", "time", "types"], &["mad::transport::sim", "mad::transport::umad"]),
     rule("record", &["mad::pma", "sweep::counter", "sweep::sample", "types"], &[]),
     rule("record::reader", &["types"], &[]),
     rule("record::text", &["types"], &[]),

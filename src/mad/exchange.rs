@@ -80,6 +80,8 @@ pub struct Local {
     pub sm_sl: u8,
     /// GID of the port.
     pub gid: Gid,
+    /// Whether the port is known not to be active. Then no MAD reaches another device.
+    pub is_down: bool,
 }
 
 /// The end of a transaction.

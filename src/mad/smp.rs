@@ -67,6 +67,8 @@ pub struct NodeInfo {
     pub port_guid: Guid,
     /// Device ID, assigned by the vendor.
     pub device_id: u16,
+    /// Revision of the device, assigned by the vendor.
+    pub revision: u32,
     /// Vendor ID, 24 bits.
     pub vendor_id: u32,
     /// Number of the port that received the request.
@@ -79,11 +81,13 @@ const SYSTEM_GUID: Field = Field::new("SystemImageGUID", "system_image_guid", 32
 const NODE_GUID: Field = Field::new("NodeGUID", "node_guid", 96, 64);
 const PORT_GUID: Field = Field::new("PortGUID", "port_guid", 160, 64);
 const DEVICE_ID: Field = Field::new("DeviceID", "device_id", 240, 16);
+const REVISION: Field = Field::new("Revision", "revision", 256, 32);
 const LOCAL_PORT: Field = Field::new("LocalPortNum", "local_port_num", 288, 8);
 const VENDOR_ID: Field = Field::new("VendorID", "vendor_id", 296, 24);
 
 /// The fields of the attribute that [`NodeInfo`] contains.
-pub static NODE_INFO_FIELDS: [Field; 8] = [NODE_TYPE, NUM_PORTS, SYSTEM_GUID, NODE_GUID, PORT_GUID, DEVICE_ID, LOCAL_PORT, VENDOR_ID];
+pub static NODE_INFO_FIELDS: [Field; 9] =
+    [NODE_TYPE, NUM_PORTS, SYSTEM_GUID, NODE_GUID, PORT_GUID, DEVICE_ID, REVISION, LOCAL_PORT, VENDOR_ID];
 
 impl NodeInfo {
     /// Parses the attribute.
@@ -101,6 +105,7 @@ impl NodeInfo {
             node_guid: Guid(raw(NODE_GUID)),
             port_guid: Guid(raw(PORT_GUID)),
             device_id: raw(DEVICE_ID) as u16,
+            revision: raw(REVISION) as u32,
             vendor_id: raw(VENDOR_ID) as u32,
             local_port: PortNum(raw(LOCAL_PORT) as u8),
         }
@@ -123,6 +128,7 @@ impl NodeInfo {
             (NODE_GUID, self.node_guid.0),
             (PORT_GUID, self.port_guid.0),
             (DEVICE_ID, self.device_id.into()),
+            (REVISION, self.revision.into()),
             (VENDOR_ID, self.vendor_id.into()),
             (LOCAL_PORT, self.local_port.0.into()),
         ] {
@@ -298,6 +304,7 @@ mod tests {
             node_guid: Guid(2),
             port_guid: Guid(3),
             device_id: 0xd2f0,
+            revision: 0xa0,
             vendor_id: 0x2c9,
             local_port: PortNum(7),
         };

@@ -89,6 +89,32 @@ fn of_topology(text: &str) -> String {
     out
 }
 
+/// The substitutes of the devices of a fabric, for other documents than a net file.
+pub struct StandIns(Substitutes);
+
+impl StandIns {
+    /// Returns the substitutes of these devices: kind, GUID and name of each. The devices of a net
+    /// file and their peers get the names and GUIDs that [`anonymise`] gives them.
+    pub fn new<'a>(devices: impl IntoIterator<Item = (NodeKind, Guid, &'a str)>) -> Self {
+        let mut seen = Seen::default();
+        for (kind, guid, name) in devices {
+            seen.guid(guid);
+            seen.name(kind, name);
+        }
+        Self(seen.substitutes())
+    }
+
+    /// Returns the substitute of a GUID. An unknown GUID becomes 0.
+    pub fn guid(&self, guid: Guid) -> Guid {
+        self.0.guid(guid)
+    }
+
+    /// Returns the substitute of a name. An unknown name becomes empty.
+    pub fn name(&self, kind: NodeKind, name: &str) -> String {
+        self.0.name(kind, name).trim().to_owned()
+    }
+}
+
 /// The names and GUIDs to replace.
 #[derive(Default)]
 struct Seen {
@@ -309,6 +335,18 @@ mod tests {
 
     fn read(bytes: &[u8]) -> NetFile {
         net_file::parse(bytes, "net").unwrap()
+    }
+
+    #[test]
+    fn stand_ins_of_a_fabric_are_those_of_its_net_file() {
+        let (original, anonymous) = (read(REPORT), read(anonymise(REPORT, "net").unwrap().as_bytes()));
+        let devices = original.fabric.devices();
+        let peers = devices.iter().flat_map(|device| device.linked()).map(|(_, peer)| (peer.kind, peer.guid, &*peer.name));
+        let stand_ins = StandIns::new(devices.iter().map(|device| (device.kind, device.guid, &*device.name)).chain(peers));
+        let by_stand_ins: Vec<_> =
+            devices.iter().map(|device| (stand_ins.guid(device.guid), stand_ins.name(device.kind, &device.name))).collect();
+        let by_file: Vec<_> = anonymous.fabric.devices().iter().map(|device| (device.guid, device.name.clone())).collect();
+        assert_eq!(by_stand_ins, by_file);
     }
 
     /// Returns all properties that a plan depends on, with names and GUIDs as ranks.

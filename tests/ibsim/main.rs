@@ -11,6 +11,7 @@ mod fabric;
 mod identity;
 mod query;
 mod reload;
+mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

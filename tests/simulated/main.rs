@@ -8,4 +8,5 @@ mod reads;
 mod reconnect;
 mod scenarios;
 mod transport;
+mod verify;
 mod virtual_records;

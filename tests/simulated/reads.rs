@@ -140,19 +140,30 @@ fn with(word: &str) -> Vec<String> {
 fn only_one_call_sends_mads_and_no_code_can_change_the_fabric() {
     let sends = with("sys::umad_send(");
     assert!(sends.len() == 1 && sends[0].contains("src/mad/transport/umad/mod.rs"), "{sends:?}");
-    for word in ["METHOD_SET", "mad_rpc(", "performance_reset", "smp_set", "issm", "Command::new"] {
+    for word in ["METHOD_SET", "mad_rpc(", "performance_reset", "smp_set", "issm"] {
         // The simulated agent rejects other methods than Get. The constant of Set is defined beside
         // Get.
         let found: Vec<_> =
             with(word).into_iter().filter(|line| !line.contains("transport/sim/") && !line.contains("pub const METHOD_SET")).collect();
         assert!(found.is_empty(), "{found:#?}");
     }
-    // The bindings have exactly one function that sends MADs.
+    // `verify` runs two programs, which change nothing without the options -r, -R and -a.
+    // `cli/pages.rs` has the type of the same name of clap.
+    let commands: Vec<_> = with("Command::new").into_iter().filter(|line| !line.contains("cli/pages.rs")).collect();
+    assert!(commands.len() == 1 && commands[0].contains("verify/programs.rs"), "{commands:#?}");
+    for option in ["\"-r\"", "\"-R\"", "\"-a\"", "reset"] {
+        assert!(!include_str!("../../src/bin/ibnet-sweep/verify/programs.rs").contains(option), "{option}");
+    }
+    // The bindings have one function that sends any MAD, and three functions that send only Get.
     let bindings = include_str!("../../build.rs");
     let functions: Vec<&str> = bindings.split("allowlist_function(\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
-    assert_eq!(functions.len(), 3, "{functions:?}");
+    assert_eq!(functions.len(), 5, "{functions:?}");
+    let (queries, functions): (Vec<&str>, Vec<&str>) = functions.into_iter().partition(|allowed| allowed.contains("via"));
+    assert_eq!(queries, ["pma_query_via|smp_query_via|ib_path_query_via"]);
     assert!(
-        functions.iter().all(|allowed| !["sm_", "vendor", "set_grh", "rpc", "via", ".*"].iter().any(|word| allowed.contains(word))),
+        functions.iter().all(|allowed| !["sm_", "vendor", "set_grh", "via", ".*"].iter().any(|word| allowed.contains(word))),
         "{functions:?}"
     );
+    let rpc: Vec<&str> = functions.into_iter().filter(|allowed| allowed.contains("rpc")).collect();
+    assert_eq!(rpc, ["mad_rpc_open_port|mad_rpc_close_port|mad_rpc_set_retries"]);
 }

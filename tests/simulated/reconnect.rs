@@ -2,7 +2,7 @@
 //! reported, the driver opens the HCA again, and no loop uses the CPU without a pause.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -486,4 +486,56 @@ fn device_that_is_lost_before_the_first_slot_is_opened_again() {
     let records =
         sweep(&hca, move || opener.reopen(), |records| records.ports.iter().any(|port| !port.counters.is_empty() && port.identity == "ok"));
     assert_eq!((records.count("umad_lost"), records.count("umad_back")), (1, 1));
+}
+
+/// While the port is down, MADs are accepted and get lost, and the port cannot be opened.
+#[test]
+fn port_that_is_down_is_named_instead_of_its_devices() {
+    let hca = Hca::new();
+    let (opener, is_down) = (Arc::clone(&hca), Arc::new(AtomicBool::new(false)));
+    let set_down = |down: bool| {
+        is_down.store(down, Ordering::Relaxed);
+        hca.fabric.lock().expect("no panic while it is locked").set_sender_down(down);
+    };
+    let refuses = Arc::clone(&is_down);
+    let records = sweep(
+        &hca,
+        move || if refuses.load(Ordering::Relaxed) { Err(TransportError::PortDown.into()) } else { opener.reopen() },
+        |records| {
+            // The state of the port is read once a second, which is 20 slots.
+            match records.sweeps.len() {
+                3 => set_down(true),
+                60 => set_down(false),
+                _ => {}
+            }
+            records.sweeps.len() > 60 && records.sweeps.last().is_some_and(|sweep| sweep.ok == sweep.ports)
+        },
+    );
+    let counts = ["umad_lost", "umad_back", "unreachable", "reachable"].map(|event| records.count(event));
+    assert_eq!(counts, [1, 1, 0, 0], "{:?}", records.events);
+    let lost = records.events.iter().find(|event| event.event == "umad_lost").expect("counted above");
+    assert!(lost.detail.starts_with("the HCA port is not active"), "{}", lost.detail);
+    let errnos: BTreeSet<_> = records.lost_slots().into_iter().flat_map(|slot| records.of_slot(slot)).map(|port| port.errno).collect();
+    assert_eq!(errnos, BTreeSet::from([Some(Errno::NETDOWN.raw_os_error())]));
+}
+
+/// If all devices are silent and the port is active, the devices are reported.
+#[test]
+fn silent_fabric_is_reported_once_the_port_is_known_to_be_active() {
+    let hca = Hca::new();
+    let opener = Arc::clone(&hca);
+    let records = sweep(
+        &hca,
+        move || opener.reopen(),
+        |records| {
+            if records.sweeps.len() == 3 {
+                let mut fabric = hca.fabric.lock().expect("no panic while it is locked");
+                let ids: Vec<_> = fabric.fabric().iter().map(|(id, _)| id).collect();
+                ids.into_iter().for_each(|id| fabric.set_dead(id, true));
+            }
+            records.count("unreachable") > 0
+        },
+    );
+    assert_eq!((records.count("unreachable"), records.count("umad_lost")), (fabric().devices().len(), 0), "{:?}", records.events);
+    assert!(records.sweeps.len() <= 3 + 21, "{} slots", records.sweeps.len());
 }

@@ -33,6 +33,10 @@ mod changes;
 /// Largest number of ports of a sampler, as in `ibnet-gen`.
 const CAP: u32 = 150;
 
+/// Time between two readings of NodeInfo and PortInfo. It is shorter than the default, so a link that
+/// is down for some seconds is seen.
+const IDENTITY: &str = "5s";
+
 /// Time between two looks at the records of the samplers.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -66,8 +70,13 @@ pub(crate) struct RunningSampler {
 impl Prepared {
     /// Reads the net file and plans the samplers.
     pub(crate) fn read(net: &Path, simulated: &Simulated, interval: &str) -> Result<Self, HubError> {
-        let raw =
-            Raw { simulate: net.display().to_string(), simulated: simulated.clone(), interval: interval.to_owned(), ..Raw::default() };
+        let raw = Raw {
+            simulate: net.display().to_string(),
+            simulated: simulated.clone(),
+            interval: interval.to_owned(),
+            identity: IDENTITY.to_owned(),
+            ..Raw::default()
+        };
         let config = raw.check()?;
         let simulation = config.simulation.ok_or(HubError::NoInput)?;
         let fabric = net_file::read(net)?.fabric;

@@ -32,6 +32,9 @@ pub(super) enum Failure {
     Output(#[from] OutputError),
     #[error(transparent)]
     #[diagnostic(transparent)]
+    Report(#[from] ibnet::cli::OutputError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
     Metrics(#[from] ibnet::metrics::ServerError),
     #[cfg(feature = "umad")]
     #[error(transparent)]

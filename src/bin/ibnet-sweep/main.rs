@@ -3,7 +3,8 @@
 //!
 //! Each HCA port has a thread that sends the MADs. Each output has a thread that writes the
 //! records. The main thread waits for signals. `ibnet-sweep query` queries one port.
-//! `ibnet-sweep check` tests everything that a sweep needs.
+//! `ibnet-sweep check` tests everything that a sweep needs. `ibnet-sweep verify` compares ibnet with
+//! libibmad.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -50,6 +51,7 @@ mod summary;
 mod supervisor;
 mod systemd;
 mod table;
+mod verify;
 mod watch;
 mod workers;
 
@@ -109,6 +111,7 @@ impl Args {
             }
             Some(Command::Check(check)) => check.take_flags(&self.flags),
             Some(Command::Query(query)) => query.take_flags(&self.flags),
+            Some(Command::Verify(verify)) => verify.take_flags(&self.flags),
         };
         if !is_valid {
             return conflict("a flag before a command is also given after it, or is no flag of the command");
@@ -122,6 +125,7 @@ impl Args {
 enum Command {
     Check(check::Args),
     Query(query::Args),
+    Verify(verify::Args),
 }
 
 const EXAMPLES: &str = "\
@@ -134,6 +138,7 @@ Examples:
   ibnet-sweep -c ibnet.toml --print-config
   ibnet-sweep check -c ibnet.toml
   ibnet-sweep query 23 1
+  ibnet-sweep verify --net fabric.p --report verify.json
 
 --sampler all sweeps all samplers of the plan on one simulated fabric. With
 -o DIR/ each sampler writes its own file DIR/SAMPLER.jsonl; any other output
@@ -148,6 +153,7 @@ Exit codes:
   0  done, or stopped by SIGINT or SIGTERM
   1  the input or the environment is wrong
   2  the arguments are wrong
+  3  verify found a difference
   4  records for a file, standard output or NATS were dropped at the end,
      or a worker failed";
 
@@ -164,6 +170,7 @@ fn main() -> ExitCode {
         None => run(&args).map(|()| ExitCode::SUCCESS),
         Some(Command::Check(args)) => check::run(args),
         Some(Command::Query(args)) => query::run(args).map(|()| ExitCode::SUCCESS),
+        Some(Command::Verify(args)) => verify::run(args),
     };
     let failure = match result {
         Ok(code) => return code,
@@ -174,6 +181,7 @@ fn main() -> ExitCode {
         None => args.flags.gave(&failure),
         Some(Command::Check(_)) => false,
         Some(Command::Query(args)) => args.gave(&failure),
+        Some(Command::Verify(args)) => args.gave(&failure),
     };
     ExitCode::from(if is_argument { USAGE } else { failure.exit_code() })
 }

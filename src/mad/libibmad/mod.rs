@@ -19,13 +19,19 @@
 //! assert_eq!(sent.map(|value| value.value), Some(1 << 40));
 //! ```
 //!
+//! [`LibibmadClient`] reads the attributes of devices with the queries of libibmad. `ibnet-sweep
+//! verify` compares the results with those of ibnet.
+//!
 //! libibmad 44.0 differs from this crate in one field, QP1Dropped of PortCounters. For this field,
 //! libibmad reads the octets of VL15Dropped. The reason is an error in its table: the entry for
 //! `IB_PC_QP1_DROP_F` lacks the macro that orders bits.
 
-use super::Mad;
+use super::pma::port_counters::PORT_COUNTERS;
 use super::pma::{Attribute, Field};
 use super::transport::umad::libibmad::{Base, FieldNumber, PaddedMad};
+use super::{Mad, smp};
+
+pub use super::transport::umad::rpc::LibibmadClient;
 
 #[cfg(test)]
 mod tests;
@@ -84,6 +90,11 @@ impl FieldReader {
         Self::new(field, 0, name, Base::Administration)
     }
 
+    /// Returns whether libibmad reads this field of an attribute from the wrong octets.
+    pub fn is_wrong_in_libibmad(&self, attribute: &Attribute) -> bool {
+        (attribute.id, self.field.name) == (PORT_COUNTERS.id, "QP1Dropped")
+    }
+
     fn new(field: &'static Field, index: u8, name: &str, base: Base) -> Option<Self> {
         Some(Self { field, index, number: FieldNumber::by_name(name)?, base })
     }
@@ -113,6 +124,55 @@ pub fn field_readers(attribute: &'static Attribute) -> Vec<FieldReader> {
     };
     values.filter_map(reader).collect()
 }
+
+/// Names of libibmad for the fields of subnet management that this crate reads.
+const MANAGEMENT_NAMES: [(&str, &str); 15] = [
+    ("NodeType", "IB_NODE_TYPE_F"),
+    ("NumPorts", "IB_NODE_NPORTS_F"),
+    ("SystemImageGUID", "IB_NODE_SYSTEM_GUID_F"),
+    ("NodeGUID", "IB_NODE_GUID_F"),
+    ("PortGUID", "IB_NODE_PORT_GUID_F"),
+    ("DeviceID", "IB_NODE_DEVID_F"),
+    ("Revision", "IB_NODE_REVISION_F"),
+    ("LocalPortNum", "IB_NODE_LOCAL_PORT_F"),
+    ("VendorID", "IB_NODE_VENDORID_F"),
+    ("CapabilityMask", "IB_PORT_CAPMASK_F"),
+    ("LinkWidthActive", "IB_PORT_LINK_WIDTH_ACTIVE_F"),
+    ("PortState", "IB_PORT_STATE_F"),
+    ("LinkSpeedActive", "IB_PORT_LINK_SPEED_ACTIVE_F"),
+    ("LinkSpeedExtActive", "IB_PORT_LINK_SPEED_EXT_ACTIVE_F"),
+    ("FECModeActive", "IB_PORT_EXT_FEC_MODE_ACTIVE_F"),
+];
+
+/// Returns a reader for each field of an attribute of subnet management that this crate reads:
+/// NodeInfo, PortInfo or PortInfoExtended. Another attribute has no reader.
+///
+/// Leaves out LinkSpeedExtActive2 of PortInfo, which libibmad 44 does not have.
+pub fn management_readers(attribute: u16) -> Vec<FieldReader> {
+    let fields: &'static [Field] = match attribute {
+        smp::NODE_INFO => &smp::NODE_INFO_FIELDS,
+        smp::PORT_INFO => &smp::PORT_INFO_FIELDS,
+        smp::PORT_INFO_EXTENDED => &[smp::FEC_MODE_ACTIVE],
+        _ => &[],
+    };
+    let reader = |field: &'static Field| {
+        let (_, theirs) = MANAGEMENT_NAMES.iter().find(|(ours, _)| *ours == field.name)?;
+        FieldReader::of_management(field, theirs)
+    };
+    fields.iter().filter_map(reader).collect()
+}
+
+/// Returns a reader for the LID and one for the service level of a PathRecord.
+pub fn path_readers() -> Vec<FieldReader> {
+    let readers =
+        [FieldReader::of_administration(&PATH_DLID, "IB_SA_PR_DLID_F"), FieldReader::of_administration(&PATH_SL, "IB_SA_PR_SL_F")];
+    readers.into_iter().flatten().collect()
+}
+
+/// DLID of PathRecord. The bits count from octet 64 of the MAD, as in the other tables.
+static PATH_DLID: Field = Field::new("DLID", "dlid", 256, 16);
+/// SL of PathRecord.
+static PATH_SL: Field = Field::new("SL", "sl", 364, 4);
 
 /// Decodes all fields of a reply that carries this attribute, in the order of the wire.
 pub fn decode(reply: &Mad, attribute: &'static Attribute) -> Vec<FieldValue> {

@@ -73,6 +73,9 @@ pub enum TransportError {
         /// Management class.
         class: u8,
     },
+    /// The port that sends is not active. MADs would be accepted, but would reach no device.
+    #[error("the HCA port is not active: its cable or its switch has failed, or no subnet manager has activated it")]
+    PortDown,
 }
 
 impl TransportError {
@@ -86,11 +89,13 @@ impl TransportError {
         Self::Call { call, source }
     }
 
-    /// Returns the errno. It is 0 if the call set none, and `EOPNOTSUPP` for [`Self::NoAgent`].
+    /// Returns the errno. It is 0 if the call set none, `EOPNOTSUPP` for [`Self::NoAgent`], and
+    /// `ENETDOWN` for [`Self::PortDown`].
     pub fn errno(&self) -> i32 {
         match self {
             Self::Call { source, .. } => source.raw_os_error().unwrap_or(0),
             Self::NoAgent { .. } => Errno::OPNOTSUPP.raw_os_error(),
+            Self::PortDown => Errno::NETDOWN.raw_os_error(),
         }
     }
 
@@ -101,14 +106,14 @@ impl TransportError {
     /// a loss. `ENOTCONN` comes only from the preloaded library of ibsim, after the simulator has
     /// ended.
     pub fn is_lost(&self) -> bool {
-        const LOST: [Errno; 6] = [Errno::IO, Errno::NXIO, Errno::BADF, Errno::NODEV, Errno::PIPE, Errno::NOTCONN];
+        const LOST: [Errno; 7] = [Errno::IO, Errno::NXIO, Errno::BADF, Errno::NODEV, Errno::PIPE, Errno::NOTCONN, Errno::NETDOWN];
         LOST.iter().any(|errno| errno.raw_os_error() == self.errno())
     }
 
     /// Returns the outcome that the engine gets for a MAD that was not sent.
     pub fn outcome(&self) -> Outcome {
         match self {
-            Self::Call { .. } => Outcome::SendFailed(self.errno()),
+            Self::Call { .. } | Self::PortDown => Outcome::SendFailed(self.errno()),
             Self::NoAgent { .. } => Outcome::NoAgent,
         }
     }

@@ -69,13 +69,24 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         (self.address.lid, self.redirect) = (lid, None);
     }
 
+    /// Sends the next requests with another service level.
+    pub fn set_sl(&mut self, sl: u8) {
+        self.address.sl = sl;
+    }
+
+    /// Returns the transport, for MADs that do not go through this client.
+    pub fn transport_mut(&mut self) -> &mut T {
+        &mut self.transport
+    }
+
     /// Converts the instant of an answer to nanoseconds since 1970.
     pub fn wall(&self, at: Instant) -> u64 {
         self.wall.of(at)
     }
 
-    /// Returns the destination of a request, by the same rules as in a sweep.
-    fn target(&self, query: &Query) -> Target {
+    /// Returns the destination of a request, by the same rules as in a sweep. After a redirection it
+    /// is the other agent.
+    pub fn target(&self, query: &Query) -> Target {
         let Address { lid, sl, pkey_index, timeout, ref pkey_table } = self.address;
         let general = Target::general(lid, sl, pkey_index, timeout);
         match (query, self.redirect) {

@@ -18,7 +18,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             Event::Port(port) => self.settled.push(port),
             Event::GroupUnsupported { device, group } => self.unsupported.push((self.first_ports[device], group)),
             Event::Unreachable(device) => self.changed.push((self.first_ports[device], false)),
-            Event::Reachable(device) => self.changed.push((self.first_ports[device], true)),
+            Event::Reachable(device) => self.take_reachable(self.first_ports[device]),
             Event::WrongDevice { device, found } => self.report_wrong_device(slot, device, found),
             Event::RightDevice(device) => {
                 let port = self.first_ports[device];
@@ -139,6 +139,28 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 tracing::info!(node = %Printable(node), %guid, %lid, %group, "the device does not support this counter group");
             }),
             groups => tracing::info!(groups, "some devices do not support some counter groups, see the group_unsupported events"),
+        }
+    }
+
+    /// Handles a device that became reachable. If its absence was not reported, neither is its
+    /// return.
+    fn take_reachable(&mut self, port: usize) {
+        match self.changed.iter().position(|held| *held == (port, false)) {
+            Some(place) => drop(self.changed.remove(place)),
+            None => self.changed.push((port, true)),
+        }
+    }
+
+    /// Reports devices that became unreachable or reachable, if the cause cannot be the port that
+    /// sends. If no agent answered, the reports wait until the state of this port was read again.
+    /// If the port is down or gone, they wait until a device answers.
+    pub(super) fn report_reachability_if_known(&mut self, slot: u64) {
+        let stats = self.engine.stats();
+        let has_replies = !stats.rtt.longest.is_zero();
+        self.silent_since = if has_replies { None } else { self.silent_since.or(Some(stats.started)) };
+        let is_located = self.latest_location.is_none() || self.silent_since.is_none_or(|since| self.located_at >= since);
+        if is_located && !self.transport.is_lost() {
+            self.report_reachability(slot);
         }
     }
 

@@ -133,6 +133,10 @@ pub struct Driver<T, C = SystemClock> {
     /// Newest location of the sending port, with the time at which its reading began. Another
     /// thread reads it.
     latest_location: Option<Latest<(Instant, Option<Local>)>>,
+    /// Start of the newest reading of the location that was used.
+    located_at: Instant,
+    /// Start of the first slot in a row in which no agent answered.
+    silent_since: Option<Instant>,
     /// Last reading of the wall clock.
     wall: WallTime,
     schedule: Schedule,
@@ -185,6 +189,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             links_up: vec![true; plan.ports.len()],
             first_location,
             latest_location,
+            located_at: Instant::ZERO,
+            silent_since: None,
             wall: clock.read_wall(),
             histograms: HistogramPeriod::new(clock.now()),
             batch: Batch::default(),
@@ -268,7 +274,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             }
             self.run_slot(next, control);
             self.write_ports(slot);
-            self.report_reachability(slot);
+            self.report_reachability_if_known(slot);
             self.report_unsupported(slot);
             self.report_send_errors(slot);
             self.report_short_slot(control);
@@ -281,6 +287,9 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
         if self.has_started {
             self.take_notices(control, self.current_slot());
+            if !self.transport.is_lost() {
+                self.report_reachability(self.current_slot());
+            }
             self.write_histograms();
             self.flush(self.current_slot());
         }
@@ -299,13 +308,20 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     fn poll_location(&mut self, slot: u64) {
         let Some((started, Some(local))) = self.latest_location.as_mut().and_then(|latest| latest()) else { return };
         if self.transport.open_since().is_some_and(|since| started >= since) {
+            self.located_at = started;
             self.set_local(local, slot);
         }
     }
 
     /// Gives the engine the location of the sending port. If the LID of the port or of the subnet
     /// manager has changed, the LIDs of all devices may have changed, and all devices are verified.
+    ///
+    /// A port that is not active counts as a lost transport, so that its devices do not appear as
+    /// unreachable.
     fn set_local(&mut self, local: Local, slot: u64) {
+        if local.is_down && self.transport.can_reopen() && !self.transport.is_lost() {
+            return self.lose_transport(TransportError::PortDown, slot);
+        }
         if self.engine.set_local(local) {
             let detail =
                 format!("this host is at LID {}, the subnet manager at LID {}: every device is asked who it is", local.lid, local.sm_lid);
@@ -321,7 +337,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             self.set_local(local, slot);
         }
         Running { driver: self, control, slot }.run_discovery(DISCOVERY);
-        self.report_reachability(self.current_slot());
+        self.report_reachability_if_known(self.current_slot());
         self.report_unsupported(self.current_slot());
         // Histograms of service times must describe only slots, not the discovery.
         self.engine.reset_round_trips();

@@ -76,14 +76,15 @@ impl Engine {
         if transaction.generation != device.generation {
             return;
         }
-        let answers = device.reachability.has_answered();
+        // Replies of subnet management do not show that the agent works.
+        let answers = device.reachability.has_agent_answered();
         match transaction.purpose {
             Purpose::Counters { group, .. } => {
                 let is_optional = self.config.groups[usize::from(group)] != Group::Base;
                 if is_optional && device.groups.fail(group, answers, now) {
                     self.report_unsupported(index, group);
                 }
-                if answers {
+                if self.devices[index as usize].reachability.has_answered() {
                     self.suspect_pm_key(index);
                 }
             }

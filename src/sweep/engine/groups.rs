@@ -259,8 +259,8 @@ impl Groups {
         self.report(bit) && is_new
     }
 
-    /// Counts a request for counters that had no reply. `answers` is true if the device answered
-    /// any request in this slot. Returns whether the group was disabled and has to be reported.
+    /// Counts a request for counters that had no reply. `answers` is true if the agent answered any
+    /// request in this slot. Returns whether the group was disabled and has to be reported.
     pub(super) fn fail(&mut self, group: u8, answers: bool, now: Instant) -> bool {
         self.count_failure(group, MAX_FAILED, answers, now)
     }

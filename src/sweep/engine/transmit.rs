@@ -45,10 +45,16 @@ impl Engine {
             }
             return Some((query, purpose));
         }
-        if let Some(check) = self.next_check(index) {
+        // In a slot, the checks of identity and capabilities come before the counters. All other
+        // checks follow them, so that slow or silent subnet management does not delay counters.
+        let in_slot = matches!(self.phase, Phase::Slot { .. });
+        if let Some(check) = self.next_check(index, if in_slot { SWITCH_MASK } else { u32::MAX }) {
             return Some(check);
         }
-        if matches!(self.phase, Phase::Slot { .. }) { self.next_counters(index, now) } else { None }
+        if in_slot && let Some(counters) = self.next_counters(index, now) {
+            return Some(counters);
+        }
+        self.next_check(index, u32::MAX)
     }
 
     /// Returns the address to which a request goes.
@@ -152,14 +158,15 @@ impl Engine {
         let device = &self.devices[index as usize];
         let (step, links) = (device.progress.step, LINKS + 2 * device.ports.len() as u32);
         let is_checking = device.progress.passes > 0 && device.progress.repeat.is_none() && !self.no_smp_agent;
-        is_checking && (device.identity.is_querying() && step <= IDENTITY || device.links.reading && step < links)
+        let counters_first = matches!(self.phase, Phase::Slot { .. }) && device.current_port().is_some();
+        is_checking && (device.identity.is_querying() && step <= IDENTITY || device.links.reading && step < links && !counters_first)
     }
 
-    /// Returns the next check of a device that is due.
-    fn next_check(&mut self, index: u32) -> Option<(Query, Purpose)> {
+    /// Returns the next check of a device that is due, and whose step is before `end_step`.
+    fn next_check(&mut self, index: u32, end_step: u32) -> Option<(Query, Purpose)> {
         loop {
             let device = &mut self.devices[index as usize];
-            if device.progress.passes == 0 {
+            if device.progress.passes == 0 || device.progress.step >= end_step {
                 return None;
             }
             let end = LINKS + 2 * (device.ports.end - device.ports.start) + self.config.groups.len() as u32;

@@ -85,8 +85,9 @@ static bool has_counters(const struct mock_node *node, u16 id)
 	}
 }
 
-static void counters(const struct mock_node *node, u8 port, u16 id, u8 *data)
+static void counters(const struct mock_node *node, u16 dlid, u8 port, u16 id, u8 *data)
 {
+	static s64 moved;
 	u32 at, first = id == 0x1f ? 16 : 4;
 
 	for (at = first; at < 192; at += 4)
@@ -96,8 +97,11 @@ static void counters(const struct mock_node *node, u8 port, u16 id, u8 *data)
 		memset(data + 12, 0xff, 8);
 	}
 	/* The traffic counters: 40 bits, so that they can increase. */
+	if (hits(faults.moving, dlid))
+		moved += faults.trend;
 	for (at = 8; id == 0x1d && at < 72; at += 8)
-		put_unaligned_be64((get_unaligned_be64(data + at) & 0xffffffffffULL) + faults.step, data + at);
+		put_unaligned_be64((get_unaligned_be64(data + at) & 0xffffffffffULL) + faults.step +
+				   (hits(faults.moving, dlid) ? moved : 0), data + at);
 }
 
 static void perform(const struct mock_node *node, u16 dlid, u8 *mad)
@@ -118,7 +122,7 @@ static void perform(const struct mock_node *node, u16 dlid, u8 *mad)
 	} else if (!data[1] || data[1] > node->ports) {
 		status(mad, STATUS_INVALID);
 	} else {
-		counters(node, data[1], id, data);
+		counters(node, dlid, data[1], id, data);
 	}
 }
 

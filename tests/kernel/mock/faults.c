@@ -5,7 +5,7 @@
 
 #include "mock.h"
 
-struct faults faults = { .pkey = 0x8001, .classes = 1 << CLASS_PMA, .redirect_form = 1 };
+struct faults faults = { .pkey = 0x8001, .trend = 1, .classes = 1 << CLASS_PMA, .redirect_form = 1 };
 struct statistics statistics;
 
 /* A list of LIDs: "3,5-7", or an empty line. */
@@ -50,6 +50,8 @@ LID_LIST(wrong_source_lids, wrong_source, "LIDs that answer with the source LID 
 LID_LIST(fail_send_lids, fail_send, "LIDs to which sends complete with an error");
 LID_LIST(redirect_lids, redirect, "LIDs that redirect to LID + 0x4000");
 LID_LIST(need_pkey_lids, need_pkey, "LIDs that answer only in the partition `pkey`");
+LID_LIST(moving_lids, moving, "LIDs whose traffic counters change by `trend` at each reply");
+NUMBER(trend, int, "change of the traffic counters at each reply of moving_lids");
 NUMBER(drop_every, uint, "each n-th request is lost");
 NUMBER(delay_us, uint, "delay of the LIDs in delay_lids");
 NUMBER(service_us, uint, "delay of all replies");

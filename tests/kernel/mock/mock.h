@@ -144,6 +144,8 @@ struct faults {
 	uint redirect_form;	/* 1: the attribute ID of the request; 2: that of ClassPortInfo */
 	uint pkey;		/* the P_Key of the LIDs in need_pkey */
 	uint classes;		/* bit n: the faults apply to class n */
+	unsigned long moving[BITS_TO_LONGS(LIDS)];
+	int trend;		/* added to the traffic counters of `moving` at each reply */
 	ulong step;		/* added to the 64-bit traffic counters */
 	uint path_sl;		/* SL in path records */
 };

@@ -9,6 +9,10 @@ static uint hcas = 1;
 module_param(hcas, uint, 0444);
 MODULE_PARM_DESC(hcas, "number of HCAs: 1 or 2");
 
+static unsigned long long plugged_ns;
+module_param(plugged_ns, ullong, 0444);
+MODULE_PARM_DESC(plugged_ns, "time at which the last HCA appeared, in nanoseconds since 1970");
+
 u16 sm_lid = 1;
 u16 pkey_table[PKEYS] = { 0xffff, 0x8001 };
 
@@ -41,6 +45,7 @@ static int plug(int index, const char *name)
 		return error;
 	}
 	plugged[index] = hca;
+	plugged_ns = ktime_get_real_ns();
 	return 0;
 }
 

@@ -25,7 +25,7 @@ use super::workers::Work;
 mod devices;
 #[cfg(feature = "umad")]
 mod hca;
-mod report;
+pub(super) mod report;
 
 /// Check configuration, HCA, subnet and assignments, and query each device once
 #[derive(Debug, clap::Args)]

@@ -1,4 +1,4 @@
-//! Output of a check: one line for each step, and the sums at the end.
+//! Output of `check` and `verify`: one line for each step, and the sums at the end of `check`.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -11,11 +11,14 @@ use crate::failure::Failure;
 
 /// The result of a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     Ok,
     Warn,
     Fail,
     Skip,
+    /// Two values that must be equal are different.
+    #[cfg(feature = "umad")]
+    Differ,
 }
 
 impl Verdict {
@@ -25,6 +28,8 @@ impl Verdict {
             Self::Warn => "warn",
             Self::Fail => "fail",
             Self::Skip => "skip",
+            #[cfg(feature = "umad")]
+            Self::Differ => "diff",
         }
     }
 
@@ -34,6 +39,8 @@ impl Verdict {
             Self::Ok => "\u{1b}[32m",
             Self::Warn => "\u{1b}[33m",
             Self::Fail => "\u{1b}[1;31m",
+            #[cfg(feature = "umad")]
+            Self::Differ => "\u{1b}[1;31m",
             Self::Skip => "\u{1b}[2m",
         }
     }
@@ -41,7 +48,7 @@ impl Verdict {
 
 /// The numbers of results so far.
 #[derive(Default)]
-pub(super) struct Report {
+pub(crate) struct Report {
     ok: u32,
     warned: u32,
     failed: u32,
@@ -49,12 +56,14 @@ pub(super) struct Report {
 
 impl Report {
     /// Prints a line and its remedy. Control characters are escaped.
-    pub(super) fn line(&mut self, verdict: Verdict, what: &str, found: &str, remedy: Option<&str>) -> Result<(), Failure> {
+    pub(crate) fn line(&mut self, verdict: Verdict, what: &str, found: &str, remedy: Option<&str>) -> Result<(), Failure> {
         match verdict {
             Verdict::Ok => self.ok += 1,
             Verdict::Warn => self.warned += 1,
             Verdict::Fail => self.failed += 1,
             Verdict::Skip => {}
+            #[cfg(feature = "umad")]
+            Verdict::Differ => self.failed += 1,
         }
         let found: Vec<_> = found.lines().map(|line| Printable(line).to_string()).collect();
         let (before, after) = if cli::colours_stdout() { (verdict.colour(), "\u{1b}[0m") } else { ("", "") };

@@ -72,6 +72,7 @@ fn node_info(fabric: &SimFabric, id: DeviceId) -> NodeInfo {
         node_guid: device.guid,
         port_guid: device.guid,
         device_id,
+        revision: 0,
         vendor_id: 0x2c9,
         local_port: device.ports.first().map_or(PortNum(1), |port| port.num),
     }

@@ -95,6 +95,8 @@ pub struct SimFabric {
     links: BTreeMap<(DeviceId, PortNum), PortInfo>,
     /// The device on which the subnet manager runs.
     manager: Option<DeviceId>,
+    /// Whether the port of the senders is down.
+    sender_down: bool,
     mads: u64,
 }
 
@@ -133,7 +135,7 @@ impl SimFabric {
         let rng = fastrand::Rng::with_seed(options.seed);
         let manager = fabric.iter().find(|(_, device)| device.kind == NodeKind::Hca && device.lid.is_unicast()).map(|(id, _)| id);
         let links = BTreeMap::new();
-        Self { fabric, options, traffic, encoder: Encoder::default(), rng, by_lid, agents, links, manager, mads: 0 }
+        Self { fabric, options, traffic, encoder: Encoder::default(), rng, by_lid, agents, links, manager, sender_down: false, mads: 0 }
     }
 
     /// Returns the fabric of the net file.
@@ -160,6 +162,11 @@ impl SimFabric {
     /// Panics if the identifier belongs to another fabric.
     pub fn set_dead(&mut self, id: DeviceId, dead: bool) {
         self.agents[id.0 as usize].dead = dead;
+    }
+
+    /// Sets whether the port of the senders is down. Then all requests get lost.
+    pub fn set_sender_down(&mut self, down: bool) {
+        self.sender_down = down;
     }
 
     /// Sets the share of requests that get lost, from 0 to 1.
@@ -266,7 +273,7 @@ impl SimFabric {
         let jitter = 1.0 + self.options.jitter * (2.0 * self.rng.f64() - 1.0);
         let agent = &mut self.agents[id.0 as usize];
         agent.mads += 1;
-        if agent.dead || lost {
+        if agent.dead || lost || self.sender_down {
             return None;
         }
         let half = self.options.flight / 2;
@@ -446,7 +453,7 @@ fn local(fabric: &Mutex<SimFabric>) -> Local {
     let fabric = fabric.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(id) = fabric.manager else { return Local::default() };
     let gid = Gid { prefix: management::DEFAULT_PREFIX, guid: fabric.fabric.device(id).guid };
-    Local { lid: fabric.lid(id), sm_lid: fabric.lid(id), sm_sl: 0, gid }
+    Local { lid: fabric.lid(id), sm_lid: fabric.lid(id), sm_sl: 0, gid, is_down: fabric.sender_down }
 }
 
 /// A transport to a simulated fabric in real time: it sleeps until a completion is due.

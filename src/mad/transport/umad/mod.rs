@@ -42,6 +42,7 @@
 //! read `new_user_mad_api`.
 //!
 //! - `LIBRARY`, a lock of this process, serializes all callers of `umad_init` and `umad_open_port`.
+//!   `mad_rpc_open_port` of libibmad calls both.
 //! - The first `umad_open_port` returns before any transport exists. A transport moves to its
 //!   thread through a channel or a spawn, so its thread sees the value that `umad_open_port` wrote.
 //! - A later `umad_open_port` (a reconnect) runs while other threads send and receive without the
@@ -75,6 +76,7 @@ use crate::types::{Lid, PortNum};
 
 pub(crate) mod libibmad;
 pub mod ports;
+pub(crate) mod rpc;
 mod sys;
 #[cfg(test)]
 mod tests;
@@ -212,6 +214,12 @@ impl UmadTransport {
         let fd = unsafe { sys::umad_get_fd(id) };
         let record = Box::new(Record { header: empty_header(), mad: [0; MAD_LEN] });
         Ok(Self { port, hca: hca.clone(), agents, fd, waiting: Waiting::of(fd), record })
+    }
+
+    /// Returns whether the device is one of the kernel. The device of ibsim is not: its preloaded
+    /// library delivers all replies of a class to the descriptor that registered last.
+    pub fn is_of_kernel(&self) -> bool {
+        self.waiting == Waiting::Precise
     }
 
     fn record(&mut self) -> *mut c_void {

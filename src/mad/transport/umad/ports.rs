@@ -158,7 +158,7 @@ impl HcaPort {
 
     /// Returns the address of the port on its subnet.
     fn local(&self) -> Local {
-        Local { lid: self.lid, sm_lid: self.sm_lid, sm_sl: self.sm_sl, gid: self.gid }
+        Local { lid: self.lid, sm_lid: self.sm_lid, sm_sl: self.sm_sl, gid: self.gid, is_down: self.state != ACTIVE }
     }
 
     /// Returns name and port number.
@@ -337,18 +337,22 @@ fn port_of(ca: &str, port: PortNum) -> Option<HcaPort> {
     Some(hca)
 }
 
-/// Returns a reader of the port's LID and its subnet manager's LID.
+/// Returns a reader of the port's LID, its subnet manager's LID, and its state.
 ///
 /// The first call reads everything that libibumad reports of the port (about ten sysfs files). A
-/// later call reads two sysfs files. If one of the LIDs changed or cannot be read, it reads all
-/// ports of this host, because the HCA may have another name now.
+/// later call reads three sysfs files. If one of them changed or cannot be read, it reads all ports
+/// of this host, because the HCA may have another name now.
 pub(super) fn locator(hca: &HcaPort) -> Locator {
     let before = hca.clone();
     let mut last: Option<(HcaPort, Vec<Guid>)> = None;
     Box::new(move || {
-        let lids = |port: &HcaPort| sysfs_lid(&port.ca, port.port, c"lid").zip(sysfs_lid(&port.ca, port.port, c"sm_lid"));
+        let is_unchanged = |HcaPort { ca, port, lid, sm_lid, state, .. }: &HcaPort| {
+            let of = |file| sysfs(ca, *port, file);
+            let lids = [c"lid", c"sm_lid"].map(|file| of(file).and_then(|text| parse_lid(&text)));
+            lids == [Some(*lid), Some(*sm_lid)] && of(c"state").and_then(|text| parse_state(&text)) == Some(*state)
+        };
         match &mut last {
-            Some((port, _)) if lids(port) == Some((port.lid, port.sm_lid)) => {}
+            Some((port, _)) if is_unchanged(port) => {}
             Some((port, others)) => *port = same_port(&list().ok()?, &before, others)?.clone(),
             None => last = Some((port_of(&before.ca, before.port)?, other_guids(&before))),
         }
@@ -356,12 +360,12 @@ pub(super) fn locator(hca: &HcaPort) -> Locator {
     })
 }
 
-/// Reads a LID from the port's directory in sysfs. Returns `None` if the file cannot be read.
-fn sysfs_lid(ca: &str, port: PortNum, file: &CStr) -> Option<Lid> {
+/// Reads a file of the port's directory in sysfs. Returns `None` if the file cannot be read.
+fn sysfs(ca: &str, port: PortNum, file: &CStr) -> Option<String> {
     let path = [format!("/sys/class/infiniband/{ca}/ports/{port}/").as_bytes(), file.to_bytes_with_nul()].concat();
     let mut text = String::new();
     open(&CString::from_vec_with_nul(path).ok()?)?.read_to_string(&mut text).ok()?;
-    parse_lid(&text)
+    Some(text)
 }
 
 /// Opens a file for reading with the C library's `open`, which ibsim intercepts.
@@ -377,6 +381,11 @@ fn open(path: &CStr) -> Option<File> {
 fn parse_lid(text: &str) -> Option<Lid> {
     let digits = text.trim().strip_prefix("0x")?;
     u16::from_str_radix(digits, 16).ok().map(Lid)
+}
+
+/// Parses a port state as sysfs prints it, such as `4: ACTIVE`.
+fn parse_state(text: &str) -> Option<u32> {
+    text.split(':').next()?.trim().parse().ok()
 }
 
 fn choose(ports: Vec<HcaPort>, wanted: &HcaName) -> Result<HcaPort, UmadError> {
@@ -491,6 +500,11 @@ mod tests {
         for text in ["", "31", "0x10000\n", "0x"] {
             assert_eq!(parse_lid(text), None, "{text:?}");
         }
+    }
+
+    #[test]
+    fn state_is_parsed_as_sysfs_prints_it() {
+        assert_eq!(["4: ACTIVE\n", "1: DOWN\n", "", "ACTIVE"].map(parse_state), [Some(4), Some(1), None, None]);
     }
 
     #[test]

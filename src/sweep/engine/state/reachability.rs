@@ -82,6 +82,11 @@ impl Reachability {
         self.replies > Replies::None
     }
 
+    /// Returns whether the performance management agent answered anything in this slot.
+    pub(in crate::sweep::engine) fn has_agent_answered(&self) -> bool {
+        self.replies == Replies::Agent
+    }
+
     /// Returns whether the agent did not answer in the last slot.
     pub(in crate::sweep::engine) fn was_silent(&self) -> bool {
         matches!(self.state, State::Silent | State::Unreachable)
@@ -90,7 +95,7 @@ impl Reachability {
     /// Returns the numbers of MADs that were sent and that expired in this slot, or `None` if the
     /// agent did not answer.
     pub(in crate::sweep::engine) fn losses(&self) -> Option<(u64, u64)> {
-        (self.replies == Replies::Agent).then(|| (self.mads.into(), self.expiries.into()))
+        self.has_agent_answered().then(|| (self.mads.into(), self.expiries.into()))
     }
 
     /// Ends a slot, or a discovery. Returns whether the device is reachable, if that has changed.

@@ -120,7 +120,7 @@ fn with_manager(change: impl FnOnce(&mut Config)) -> Bench {
         config.groups = [Group::Base].into();
         change(config);
     });
-    bench.engine.set_local(Local { lid: Lid(9), sm_lid: Lid(5), sm_sl: 0, gid: Gid::default() });
+    bench.engine.set_local(Local { lid: Lid(9), sm_lid: Lid(5), sm_sl: 0, gid: Gid::default(), is_down: false });
     bench.engine.close(bench.now);
     bench.poll();
     (bench.now, bench.events) = (Instant::ZERO + SECOND, Vec::new());

@@ -21,7 +21,7 @@ fn path_sl(guid: u64) -> u8 {
 
 /// Returns the location of the sender, with the subnet manager at this LID.
 fn local(sm_lid: Lid) -> Local {
-    Local { lid: Lid(99), sm_lid, sm_sl: 1, gid: Gid { prefix: 0xfe80_0000_0000_0000, guid: Guid(99) } }
+    Local { lid: Lid(99), sm_lid, sm_sl: 1, gid: Gid { prefix: 0xfe80_0000_0000_0000, guid: Guid(99) }, is_down: false }
 }
 
 /// Starts a discovery of this number of adapters with `sl = "path"`. Everything but the paths is

@@ -1,0 +1,130 @@
+//! `ibnet-sweep verify`: compares the decoding and the queries of ibnet with those of libibmad on
+//! the devices of a site. Each step prints one line.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[cfg(feature = "umad")]
+use ibnet::cli::{self, Staged};
+#[cfg(feature = "umad")]
+use ibnet::verify::report::Report as Document;
+
+#[cfg(feature = "umad")]
+use self::fabric::Fabric;
+#[cfg(feature = "umad")]
+use super::check::report::{Report, Verdict};
+use super::failure::Failure;
+use super::flags::{DEFAULT_CONFIG, Flags};
+
+#[cfg(feature = "umad")]
+mod fabric;
+#[cfg(feature = "umad")]
+mod lines;
+#[cfg(feature = "umad")]
+mod programs;
+#[cfg(feature = "umad")]
+mod run;
+#[cfg(feature = "umad")]
+mod slot;
+
+/// Compare the results of ibnet with those of libibmad on devices of this fabric
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    flags: Flags,
+    /// Number of devices of each model that are compared
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    devices: u16,
+    /// Also write the results as JSON, without the names and GUIDs of the site; `-` is standard
+    /// output
+    #[arg(long, value_name = "FILE|-")]
+    report: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ibnet-sweep verify --net fabric.p
+  ibnet-sweep verify -c /etc/ibnet/ibnet.toml --devices 5 --report verify.json
+  ibnet-sweep verify --simulate fabric.p
+
+Each attribute of a device is read three times: by ibnet, by libibmad, and by
+ibnet again. A counter of libibmad must be between the two values of ibnet, and
+any other field must be equal. Only Get requests are sent, one after another;
+the exceptions are bursts of four requests in flight to one device of each
+model, and one burst to a LID that does not exist. The number of MADs is printed
+before the first one is sent, and about 80 for each device. Where ibnetdiscover
+and perfquery are installed, their output is compared too.
+
+A report has LIDs, port numbers and device IDs, and the same substitutes for
+names and GUIDs as `ibnet-gen anonymise`.
+
+On a simulated fabric a second client of ibnet replaces the queries of libibmad;
+libibmad decodes its replies. This compares the decoders and the values of two
+readings, but not the queries.
+
+Exit codes: 0 everything is equal; 1 the input or the environment is wrong;
+2 the arguments are wrong; 3 something is different.";
+
+/// Exit code: something is different.
+#[cfg(feature = "umad")]
+const DIFFERENT: u8 = 3;
+
+#[cfg(not(feature = "umad"))]
+pub(super) fn run(_args: &Args) -> Result<ExitCode, Failure> {
+    Err(Failure::NoUmad)
+}
+
+#[cfg(feature = "umad")]
+pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let config = args.flags.config()?;
+    let mut step = Steps { lines: Report::default(), document: Document::default(), per_model: args.devices.into() };
+    let fabric = Fabric::load(&config)?;
+    run::run(&config, &fabric, &mut step)?;
+    let Steps { document, .. } = step;
+    if let Some(path) = &args.report {
+        Staged::new(path, document.to_json().as_bytes())?.commit()?;
+    }
+    let Document { differences, mads_sent, .. } = document;
+    let verdict = if differences == 0 { "equal" } else { "different" };
+    cli::print(format!("\n{verdict}: {differences} differences, {mads_sent} MADs sent\n").as_bytes()).map_err(Failure::Stdout)?;
+    Ok(if differences == 0 { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENT) })
+}
+
+impl Args {
+    /// Takes the flags before the command. Returns false if a flag is given in both places. Without
+    /// a configuration file, the default file is used.
+    pub(super) fn take_flags(&mut self, before: &Flags) -> bool {
+        let is_once = self.flags.merge(before);
+        self.flags.use_default_config(Path::new(DEFAULT_CONFIG));
+        is_once
+    }
+
+    /// Returns whether the invalid value of this failure came from a flag.
+    pub(super) fn gave(&self, failure: &Failure) -> bool {
+        self.flags.gave(failure)
+    }
+}
+
+/// The lines printed so far, the document, and the options of the steps.
+#[cfg(feature = "umad")]
+struct Steps {
+    lines: Report,
+    document: Document,
+    /// Number of devices of each model to compare.
+    per_model: usize,
+}
+
+#[cfg(feature = "umad")]
+impl Steps {
+    fn line(&mut self, verdict: Verdict, what: &str, found: &str) -> Result<(), Failure> {
+        self.lines.line(verdict, what, found, None)
+    }
+
+    /// Prints a line, counts differences, and adds an entry to the document.
+    fn program(&mut self, program: &'static str, compared: usize, different: usize, found: &str) -> Result<(), Failure> {
+        self.document.programs.push(ibnet::verify::report::ProgramReport { program, compared, different });
+        self.document.differences += different;
+        self.line(if different == 0 { Verdict::Ok } else { Verdict::Differ }, program, found)
+    }
+}

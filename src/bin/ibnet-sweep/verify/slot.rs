@@ -1,0 +1,105 @@
+//! Compares one slot of a sweep with `perfquery`, run before and after it.
+
+use std::collections::BTreeMap;
+use std::process::Output;
+
+use ibnet::cli;
+use ibnet::config::Config;
+use ibnet::mad::pma::Group;
+use ibnet::mad::transport::umad::{HcaPort, UmadTransport};
+use ibnet::sweep::cadence::Cadence;
+use ibnet::sweep::driver::{Control, Driver, DriverSettings, SystemClock};
+use ibnet::sweep::group_list::GroupList;
+use ibnet::sweep::plan::SweepPlan;
+use ibnet::types::{Guid, PortNum};
+
+use super::fabric::{Fabric, Verified, describe};
+use super::{Steps, programs};
+use crate::check::report::Verdict;
+use crate::failure::Failure;
+use crate::streams::Streams;
+
+/// Counters of one port by their names.
+type Counters = BTreeMap<String, u64>;
+
+/// The field that libibmad, and so perfquery, reads from other octets.
+const WRONG_IN_LIBIBMAD: &str = "QP1Dropped";
+
+/// Sweeps the verified ports once, and compares the counters with those of `perfquery`.
+pub(super) fn compare(
+    port: &HcaPort,
+    pkey_index: u16,
+    config: &Config,
+    fabric: &Fabric,
+    verified: &[Verified],
+    steps: &mut Steps,
+) -> Result<(), Failure> {
+    const PROGRAM: &str = "perfquery";
+    let read = || verified.iter().map(|verified| programs::perfquery(port, &verified.subject)).collect::<Result<Vec<_>, _>>();
+    let before = match read() {
+        Ok(before) => before,
+        Err(error) => return programs::skip(PROGRAM, Err::<Output, _>(error), steps),
+    };
+    let slot = sweep(port, pkey_index, config, fabric, verified)?;
+    let after = match read() {
+        Ok(after) => after,
+        Err(error) => return programs::skip(PROGRAM, Err::<Output, _>(error), steps),
+    };
+    let (mut compared, mut different) = (0, 0);
+    for ((verified, before), after) in verified.iter().zip(&before).zip(&after) {
+        let Some(ours) = slot.get(&(verified.subject.guid, verified.subject.port)) else { continue };
+        for (name, value) in ours.iter().filter(|(name, _)| *name != WRONG_IN_LIBIBMAD) {
+            let (Some(before), Some(after)) = (before.get(name), after.get(name)) else { continue };
+            compared += 1;
+            if !(before..=after).contains(&value) {
+                different += 1;
+                let device = describe(&verified.device, verified.subject.port);
+                let found = format!("{device}: {name}: the slot has {value}, not between {before} and {after} of perfquery");
+                steps.line(Verdict::Differ, PROGRAM, &found)?;
+            }
+        }
+    }
+    let text = format!("{compared} counters of one slot with {} ports, {different} differ", slot.len());
+    steps.program(PROGRAM, compared, different, &text)
+}
+
+/// Sweeps the ports once with the engine of a sweep. Returns the counters as in the MADs.
+fn sweep(
+    port: &HcaPort,
+    pkey_index: u16,
+    config: &Config,
+    fabric: &Fabric,
+    verified: &[Verified],
+) -> Result<BTreeMap<(Guid, PortNum), Counters>, Failure> {
+    let block = fabric.block(verified);
+    let mut engine = config.engine.clone();
+    engine.groups = GroupList::from([Group::Extended, Group::Base]);
+    engine.cadence = Cadence::EVERY_SLOT;
+    (engine.pkey_index, engine.pkey_table) = (pkey_index, port.pkeys.clone());
+    let settings = DriverSettings {
+        sampler: block.host.clone(),
+        ca: port.ca.clone(),
+        ca_port: port.port,
+        is_secondary: false,
+        interval: config.interval,
+        offset: std::time::Duration::ZERO,
+        aligned: false,
+        sweeps: Some(1),
+        assignments_sha256: None,
+        engine,
+    };
+    let outlet = Streams::none()?.outlet(&block.host)?;
+    let transport = UmadTransport::open(port)?;
+    let driver = Driver::new(SweepPlan::new(&block), settings, transport, SystemClock::start(), outlet, cli::random_seed());
+    let mut slot = BTreeMap::new();
+    let run = driver.run(&Control::default(), |report| {
+        for port in report.ports() {
+            let counters = port.reading.counters(report.columns);
+            let counters: Counters =
+                counters.filter_map(|(field, raws)| Some((field.name.to_owned(), *raws.first().filter(|_| field.len == 1)?))).collect();
+            slot.insert((port.identity.guid, port.identity.port), counters);
+        }
+    });
+    run.map_err(Failure::TransportLost)?;
+    Ok(slot)
+}

@@ -1,0 +1,34 @@
+//! Compares ibnet with libibmad on the devices of a site: `ibnet-sweep verify` (feature `umad`).
+//!
+//! Each attribute of a device is read three times, back to back: by ibnet, by a second reader, and
+//! by ibnet again. The second reader is libibmad. On the simulated fabric it is a second client of
+//! ibnet, whose replies libibmad decodes. Each field is then compared:
+//!
+//! - libibmad and ibnet must decode the octets of the second reader to the same value.
+//! - A counter of the second reader must be between the two values of ibnet.
+//! - Any other field must have the same value in all three readings.
+//!
+//! The sender sends only Get requests, and waits for each reply before it sends the next request.
+//! [`timing`] has the exception: a few requests in flight at once.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`reference`] | the second reader |
+//! | [`compare`] | three readings of one attribute, field by field |
+//! | [`device`] | all attributes of one port of a device |
+//! | [`models`] | the models of devices, and the choice of devices |
+//! | [`timing`] | service times, and the timeout of a LID that does not exist |
+//! | [`report`] | the results as JSON |
+
+use crate::mad::pma::{self, CLASS_PORT_INFO};
+use crate::mad::query::Query;
+
+pub mod compare;
+pub mod device;
+pub mod models;
+pub mod reference;
+pub mod report;
+pub mod timing;
+
+/// The query for the capabilities of an agent.
+const CLASS_PORT_INFO_QUERY: Query = Query::Pma(pma::Query { attribute: CLASS_PORT_INFO.id, port: None });
