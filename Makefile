@@ -1,6 +1,6 @@
 # The two commands for a first look: `make demo` and `make test`. `make help` lists all targets.
 
-.PHONY: help deps tools build build-full dist install install-sampler install-view packages test-packages demo test test-kernel soak lint deny advisories bench fuzz run-tests torture clean
+.PHONY: help deps deps-node deps-browser tools build build-full build-hub live dist install install-sampler install-view install-hub packages test-packages demo test test-kernel soak lint deny advisories bench fuzz run-tests torture clean
 
 CARGO ?= cargo
 # zstd's C code takes a minute of CPU time to compile: the library of the system is used where it is
@@ -9,9 +9,12 @@ CARGO ?= cargo
 ZSTD = $(shell pkg-config --exists 'libzstd >= 1.4' 2>/dev/null && echo ZSTD_SYS_USE_PKG_CONFIG=1)
 RUN = env $(ZSTD) $(CARGO)
 # `make build` and `make demo` use the same command line, so that the second compiles nothing.
-BUILD = $(RUN) build --release --workspace --bins
+# ibnet-hub is left out, because its page needs Node.
+BUILD = $(RUN) build --release --workspace --exclude ibnet-hub --bins
+BUILD_HUB = $(RUN) build --release -p ibnet-hub
 # With records to NATS: needs about 75 more crates.
 FULL = --features ibnet/nats
+FULL_HUB = --features ibnet-hub/nats
 # Manual pages and completions, written by the programs themselves.
 PAGES_FEATURE = --features ibnet/pages
 
@@ -19,6 +22,10 @@ PAGES_FEATURE = --features ibnet/pages
 # real tools and with programs that read the records.
 PACKAGES = libibumad-dev libibmad-dev libclang-dev libzstd-dev pkg-config \
            ibsim-utils libumad2sim0 infiniband-diags opensm openssl python3-venv jq rpm lintian
+
+# Needed to bundle the page of ibnet-hub, and to test it in a browser.
+NODE_PACKAGES = nodejs npm
+BROWSER_PACKAGES = chromium
 
 # The samplers of the demo: the first host of each of eight leaf switches.
 SAMPLERS = node[00001,00025,00049,00073,00097,00121,00145,00169]
@@ -43,6 +50,12 @@ help: ## Print this list
 deps: ## Install the missing Debian packages
 	@./scripts/deps $(PACKAGES)
 
+deps-node: deps
+	@command -v npm >/dev/null 2>&1 || ./scripts/deps $(NODE_PACKAGES)
+
+deps-browser: deps-node
+	@command -v chromium >/dev/null 2>&1 || ./scripts/deps $(BROWSER_PACKAGES)
+
 tools: deps ## Download the programs that the tests compare with, into out/tools (700 MB)
 	@./scripts/tools
 
@@ -52,8 +65,14 @@ build: deps ## Build target/release/ibnet-gen, ibnet-sweep and ibnet-view, witho
 build-full: deps ## Build the same programs with NATS
 	$(BUILD) $(FULL)
 
-dist: deps ## Build the programs for packages into target/dist: with NATS, LTO, no symbols
-	$(RUN) build --profile dist --workspace --bins $(FULL) $(PAGES_FEATURE)
+build-hub: deps-node ## Build target/release/ibnet-hub, without NATS
+	$(BUILD_HUB)
+
+live: build-hub ## Show a simulated fabric live in a browser: prints the address of the page
+	./target/release/ibnet-hub --simulate examples/stria.p
+
+dist: deps-node ## Build the programs for packages into target/dist: with NATS, LTO, no symbols
+	$(RUN) build --profile dist --workspace --bins $(FULL) $(FULL_HUB) $(PAGES_FEATURE)
 
 # `make install` copies the programs of PROGRAMS to DESTDIR; packages set PROGRAMS=target/dist.
 DESTDIR ?=
@@ -97,8 +116,15 @@ install-view:
 	install -D -m 755 -t $(DESTDIR)/usr/bin $(PROGRAMS)/ibnet-view
 	$(call install_pages,ibnet-view)
 
+install-hub: ## Install ibnet-hub and its service (as root, after `make build-hub`)
+	install -D -m 755 -t $(DESTDIR)/usr/bin $(PROGRAMS)/ibnet-hub
+	install -D -m 644 -t $(UNITS) packaging/ibnet-hub.service
+	install -D -m 644 -t $(SHARE)/doc/ibnet ibnet-hub.toml.example
+	[ -e $(DESTDIR)/etc/ibnet/ibnet-hub.toml ] || install -D -m 644 packaging/ibnet-hub.toml $(DESTDIR)/etc/ibnet/ibnet-hub.toml
+	$(call install_pages,ibnet-hub)
+
 test-packages: ## Install, upgrade and remove packages of the programs in target/debug
-	$(RUN) build --workspace --bins --all-features
+	$(RUN) build --workspace --exclude ibnet-hub --bins --all-features
 	./scripts/test-packages target/debug
 
 packages: dist ## Build .deb and .rpm packages into out/packages
@@ -126,7 +152,7 @@ demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a
 	@echo "          $(DEMO)/latency.svg  how fast the devices answer; numbers in latency.txt"
 
 # The tests must leave no file in the checkout.
-test: deps tools ## Run all tests that need no hardware, with the real tools, servers and databases
+test: deps-browser tools ## Run all tests that need no hardware, with the real tools, servers and databases
 	@./scripts/unchanged $(MAKE) --no-print-directory run-tests
 
 # The suite runs once, with all features. The packages are made of its programs. The third line runs
@@ -134,7 +160,7 @@ test: deps tools ## Run all tests that need no hardware, with the real tools, se
 run-tests:
 	IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN_TESTS) $(ALL)
 	./scripts/test-packages target/debug
-	$(RUN) $(if $(NEXTEST),nextest run,test) --workspace --no-default-features --test features
+	$(RUN) $(if $(NEXTEST),nextest run,test) --workspace --exclude ibnet-hub --no-default-features --test features
 	$(RUN) test --doc $(ALL)
 
 # The guests run the programs of `make build`. KERNEL_PROGRAMS=target/debug uses those of `cargo
@@ -164,7 +190,7 @@ TORTURE_PYTHON = $(firstword $(wildcard out/tools/python/bin/python) python3)
 torture: $(if $(filter target/release,$(TORTURE_PROGRAMS)),build-full) $(if $(filter-out 0,$(TORTURE_MINUTES)),tools) ## Attack the programs for five minutes, then TORTURE_MINUTES (0) of random faults
 	$(TORTURE_PYTHON) tests/torture/run --programs $(TORTURE_PROGRAMS) --minutes $(TORTURE_MINUTES) $(TORTURE_ARGS)
 
-lint: deps deny advisories ## Check format, lints, documentation, licences and advisories
+lint: deps-node deny advisories ## Check format, lints, documentation, licences and advisories
 	$(CARGO) fmt --all --check
 	$(RUN) clippy $(ALL) --all-targets -- -D warnings
 	$(RUN) clippy --workspace --all-targets --no-default-features -- -D warnings

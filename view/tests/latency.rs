@@ -141,5 +141,5 @@ fn sweeps_are_reported_as_text_json_and_csv() {
     let csv = run(&dir, &["sweeps", "monday.jsonl", "--format", "csv"]).stdout;
     assert!(csv.starts_with("from_ns,to_ns,sampler,ca,ca_port,slots,missed,complete,lost,duration_ns_min,"), "{csv}");
     let wrong = run(&dir, &["sweeps", "monday.jsonl", "-o", "sweeps.pdf"]);
-    assert!(wrong.code == 1 && wrong.stderr.contains("FILE.svg or FILE.png"), "{}", wrong.stderr);
+    assert!(wrong.code == 2 && wrong.stderr.contains("FILE.svg or FILE.png"), "{}", wrong.stderr);
 }

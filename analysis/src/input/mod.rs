@@ -25,6 +25,7 @@ mod edge;
 pub(crate) mod files;
 mod key;
 pub(crate) mod limits;
+pub mod memory;
 mod merge;
 mod rows;
 mod selection;

@@ -37,7 +37,7 @@ pub(super) struct Run {
 
 #[derive(Debug, Default)]
 struct PortState {
-    merge: PortMerge,
+    merge: PortMerge<Box<[u8]>>,
     edges: Edges,
 }
 
@@ -169,7 +169,9 @@ impl<F: Fold> Shard<F> {
             }
             if let Some(record) = &mut last {
                 let source = Source::Row(&run.of, row);
-                merge.add(record, &source, selection.uses_counters, dropped, &mut |record| put(fold, span, edges, record, selection));
+                merge.add(record, |_| source.line().into(), selection.uses_counters, dropped, &mut |record| {
+                    put(fold, span, edges, record, selection)
+                });
             }
         }
     }
@@ -256,7 +258,8 @@ impl<F: Fold> Shard<F> {
                 }
                 mut record @ Record::Port(_) => {
                     let PortState { merge, edges } = ports.entry(key).or_default();
-                    merge.add(&mut record, &source, selection.uses_counters, dropped, &mut |record| {
+                    let keep = |_: &_| source.line().into();
+                    merge.add(&mut record, keep, selection.uses_counters, dropped, &mut |record| {
                         put(fold, span, edges, record, selection);
                     });
                 }
@@ -267,7 +270,7 @@ impl<F: Fold> Shard<F> {
 }
 
 /// Cuts a record to the selected time and folds it.
-fn put<F: Fold>(fold: &mut F, span: &mut Option<(u64, u64)>, edges: &mut Edges, record: &mut Record<'_>, selection: &Selection) {
+pub(super) fn put<F: Fold>(fold: &mut F, span: &mut Option<(u64, u64)>, edges: &mut Edges, record: &mut Record<'_>, selection: &Selection) {
     let mut add = |record: &mut Record<'_>| {
         let Record::Port(port) = &*record else { return };
         for time in [port.time, port.blocked_time].into_iter().flatten() {
@@ -283,7 +286,7 @@ fn put<F: Fold>(fold: &mut F, span: &mut Option<(u64, u64)>, edges: &mut Edges, 
 }
 
 /// Returns the text by which records of one time are sorted. Copies have equal texts.
-fn identity(record: &Record<'_>) -> String {
+pub(super) fn identity(record: &Record<'_>) -> String {
     match record {
         Record::Port(port) => format!("{} {}", u8::from(port.is_secondary()), port.sampler),
         record => format!("{record:?}"),
@@ -291,7 +294,7 @@ fn identity(record: &Record<'_>) -> String {
 }
 
 /// Returns whether two records of one time and one key are the same record.
-fn is_copy(a: &Record<'_>, b: &Record<'_>) -> bool {
+pub(super) fn is_copy(a: &Record<'_>, b: &Record<'_>) -> bool {
     match (a, b) {
         (Record::Port(a), Record::Port(b)) => a.sampler == b.sampler,
         (a, b) => a == b,

@@ -1,0 +1,111 @@
+//! The addresses of the interface. `docs/hub.md` and `hub/openapi.json` describe them.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use ibnet::http_limits::Visitor;
+
+use super::app::{App, CLIENTS};
+use super::server::Access;
+use super::{access, assets, lists, live, values};
+use crate::query::error::ApiError;
+use crate::state::Hub;
+
+/// Addresses of the interface, without the prefix `/api/v1`.
+#[cfg(test)]
+pub(crate) const ADDRESSES: [&str; 15] = [
+    "/errors",
+    "/events",
+    "/health",
+    "/heat",
+    "/jobs",
+    "/links",
+    "/live",
+    "/port/{guid}/{number}",
+    "/ports",
+    "/samplers",
+    "/series",
+    "/sm",
+    "/timeline",
+    "/topology",
+    "/trees",
+];
+
+/// Returns all routes.
+pub(crate) fn router(hub: Arc<Hub>, access: Access) -> Router {
+    let app = App::new(hub, access);
+    let api = Router::new()
+        .route("/errors", get(lists::errors))
+        .route("/events", get(lists::events))
+        .route("/health", get(values::health))
+        .route("/heat", get(values::heat))
+        .route("/jobs", get(lists::jobs))
+        .route("/links", get(lists::links))
+        .route("/live", get(live))
+        .route("/port/{guid}/{number}", get(values::one_port))
+        .route("/ports", get(lists::ports))
+        .route("/samplers", get(lists::samplers))
+        .route("/series", get(values::series))
+        .route("/sm", get(lists::sm))
+        .route("/timeline", get(values::timeline))
+        .route("/topology", get(values::topology))
+        .route("/trees", get(lists::trees))
+        .fallback(no_such_address);
+    Router::new().nest("/api/v1", api).fallback(page).layer(from_fn_with_state(app.clone(), guard)).with_state(app)
+}
+
+/// Checks each request, and adds the headers of each response.
+async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
+    let refusal = {
+        let secrets = app.access.lock();
+        let authorizes = |given: Option<&str>| secrets.authorizes(given);
+        access::refusal(request.method(), request.headers(), if secrets.has_password() { Some(&authorizes) } else { None })
+    };
+    let response = match refusal {
+        Some(refusal) => refusal,
+        None => {
+            if let Some(visitor) = request.extensions().get::<Visitor>() {
+                visitor.admit();
+            }
+            next.run(request).await
+        }
+    };
+    access::add_headers(response)
+}
+
+async fn live(State(app): State<App>, upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>) -> Response {
+    let Ok(upgrade) = upgrade else {
+        return ApiError { status: StatusCode::UPGRADE_REQUIRED, reason: "connect with a WebSocket".to_owned() }.into_response();
+    };
+    let Ok(permit) = Arc::clone(&app.clients).try_acquire_owned() else {
+        let reason = format!("{CLIENTS} clients receive the stream of slots; close one of them");
+        return ApiError { status: StatusCode::SERVICE_UNAVAILABLE, reason }.into_response();
+    };
+    let hub = Arc::clone(&app.hub);
+    upgrade.max_message_size(live::LONGEST_MESSAGE).on_upgrade(async move |socket| {
+        live::serve(socket, hub).await;
+        drop(permit);
+    })
+}
+
+async fn no_such_address(uri: Uri) -> ApiError {
+    ApiError::missing(format!("there is no address {}; docs/hub.md lists all addresses", ibnet::types::Printable(uri.path())))
+}
+
+/// Returns a file of the page.
+async fn page(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+    let found = assets::find(uri.path(), &headers);
+    let mut response = found.unwrap_or_else(|| ApiError::missing("there is no such file; the page is at /").into_response());
+    if method == Method::HEAD {
+        *response.body_mut() = Body::empty();
+    }
+    response
+}
