@@ -1,0 +1,80 @@
+//! The roots of congestion trees: who waits, for which port, and why.
+
+import type { Rows, TreeRow } from "../../contract/types";
+import { blockedScale, utilizationScale } from "../../draw/scale";
+import type { App } from "../../model/app";
+import type { Poll } from "../../model/poll";
+import { UTILIZATION } from "../../model/state";
+import { portKey, type Topology } from "../../model/topology";
+import { count, duration } from "../../model/units";
+import { h, patch, setText } from "../../parts/dom";
+import { barOf, drawSpark, spark } from "../../parts/meter";
+import { percent } from "../../model/units";
+import { panel } from "../panel";
+
+const MOST = 6;
+const SPARK_SLOTS = 60;
+
+export const CAUSES: Record<string, string> = {
+  full: "the link is full",
+  slow_host: "the host receives too slowly",
+  unclear: "the cause is not clear",
+};
+
+export class Congestion {
+  readonly element: HTMLElement;
+  private readonly list = h("div", { class: "cards" });
+  private readonly note: HTMLElement;
+  private readonly empty = h("p", { class: "empty" });
+
+  constructor(
+    private readonly app: App,
+    private readonly topology: Topology,
+  ) {
+    const frame = panel("Congestion now", "congestion");
+    frame.body.append(this.list, this.empty);
+    this.element = frame.element;
+    this.note = frame.note;
+  }
+
+  update(poll: Poll<Rows<TreeRow>>): void {
+    const rows = poll.answer?.rows ?? [];
+    setText(this.note, rows.length === 0 ? "" : rows.length > MOST ? `${MOST} of ${rows.length} roots` : count(rows.length, "root"));
+    const text = poll.answer === null ? poll.error || "Waiting for the hub…" : "No port waits for another port.";
+    setText(this.empty, rows.length === 0 ? text : "");
+    patch(
+      this.list,
+      rows.slice(0, MOST),
+      (row) => portKey(row.root.guid, row.root.port),
+      (row) => this.card(row),
+      (element, row) => this.fill(element, row),
+    );
+  }
+
+  private card(row: TreeRow): HTMLElement {
+    const key = portKey(row.root.guid, row.root.port);
+    return h(
+      "a",
+      { class: "card" },
+      h("span", { class: "card-title" }, h("b", {}, `${row.root.node} / ${row.root.port}`), h("span", { class: "arrow" }, row.to === null ? "" : ` → ${row.to.node} / ${row.to.port}`)),
+      spark(`Utilization of ${key} in the last minute`),
+      h("span", { class: "card-bar" }),
+      h("span", { class: "card-text" }),
+    );
+  }
+
+  private fill(element: HTMLElement, row: TreeRow): void {
+    const [, sparkline, meter, text] = element.children;
+    element.setAttribute("href", this.app.href({ view: "tree", item: portKey(row.root.guid, row.root.port) }));
+    const slow = row.why === "slow_host";
+    const share = slow ? row.blocked : row.xmit_utilization;
+    barOf(meter as HTMLElement, share, percent(share), slow ? blockedScale : utilizationScale);
+    const victims = row.host_ports + row.switch_ports;
+    setText(
+      text,
+      `${CAUSES[row.why] ?? row.why} for ${duration(row.seconds)}; ${count(victims, "port")} ${victims === 1 ? "waits" : "wait"} (${count(row.host_ports, "host")}); ${duration(row.held_up_seconds)} lost`,
+    );
+    const port = this.topology.indexOf(row.root.guid, row.root.port);
+    if (port >= 0) drawSpark(sparkline as HTMLCanvasElement, this.app.trace(UTILIZATION, port, SPARK_SLOTS), utilizationScale);
+  }
+}
