@@ -41,6 +41,7 @@ export class Topology {
   readonly top: number;
   private readonly byKey = new Map<string, number>();
   private readonly byGuid = new Map<string, number>();
+  private readonly portsOfHost = new Map<string, number>();
 
   constructor(answer: TopologyAnswer) {
     this.generation = answer.generation;
@@ -52,6 +53,9 @@ export class Topology {
     this.ports.forEach((port, index) => {
       this.byKey.set(portKey(port.guid, port.port), index);
       this.portsOf[port.device]?.push(index);
+      if (port.kind === "switch") return;
+      const host = hostName(port.node);
+      this.portsOfHost.set(host, (this.portsOfHost.get(host) ?? 0) + 1);
     });
     for (const ports of this.portsOf) ports.sort((x, y) => this.ports[x].port - this.ports[y].port);
     this.top = this.devices.reduce((top, device) => Math.max(top, device.tier), 0);
@@ -122,6 +126,23 @@ export class Topology {
     const row = this.ports[port];
     if (row.peer_node === null) return "";
     return row.peer_port === null ? row.peer_node : `${row.peer_node} / ${row.peer_port}`;
+  }
+
+  /** Returns a name for narrow places: a host with one port has only its host name. */
+  shortName(port: number): string {
+    const row = this.ports[port];
+    if (row.kind === "switch") return `${row.node} / ${row.port}`;
+    const host = hostName(row.node);
+    if (this.portsOfHost.get(host) === 1) return host;
+    const rest = row.node.slice(host.length).trim();
+    return `${host} ${rest === "" ? `/ ${row.port}` : rest}`;
+  }
+
+  /** Returns the short name of the other end, or `unknown`. */
+  shortPeer(port: number): string {
+    const { peer } = this.ports[port];
+    if (peer !== null && peer !== undefined) return this.shortName(peer);
+    return this.peerNameOf(port) || "unknown";
   }
 
   /** Returns the name of a tier for people. */

@@ -13,7 +13,7 @@ import { clock, dateTime, duration, percent } from "../model/units";
 import { h } from "./dom";
 import { hideTip, showTip, type TipLine } from "./tooltip";
 
-const LEFT = 76;
+const LEFT = 92;
 const RIGHT = 14;
 const MARKS = { top: 4, height: 11 };
 const STRIPS = { top: 18, height: 13, gap: 3 };
@@ -122,7 +122,7 @@ export class TimelineStrip {
     context.textBaseline = "middle";
     context.textAlign = "right";
     context.fillText("Max. use", LEFT - 8, STRIPS.top + STRIPS.height / 2);
-    context.fillText("blocked", LEFT - 8, STRIPS.top + STRIPS.height * 1.5 + STRIPS.gap);
+    context.fillText("Max. blocked", LEFT - 8, STRIPS.top + STRIPS.height * 1.5 + STRIPS.gap);
     this.strips(context, bounds);
     this.axis(context, bounds);
     for (const mark of this.poll.answer?.marks ?? []) this.mark(context, mark, bounds);

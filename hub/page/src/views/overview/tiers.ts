@@ -44,7 +44,7 @@ export class Tiers {
     const frame = panel("Tiers", "tiers", this.metric.element);
     frame.note.textContent = "one tick a link; the triangle is the mean";
     this.strips = stripsOf(topology);
-    frame.body.style.height = `${this.strips.length * ROW + 22}px`;
+    frame.body.style.minHeight = `${this.strips.length * ROW + 22}px`;
     this.element = frame.element;
     this.surface = createSurface(frame.body, "Distribution of the links of each tier", () => this.draw());
   }

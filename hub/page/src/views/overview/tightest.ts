@@ -48,7 +48,7 @@ export class Tightest {
   }
 
   private create(link: Link): HTMLElement {
-    const end = (port: number, side: string) => h("a", { class: `end ${side}` }, this.topology.nameOf(port));
+    const end = (port: number, side: string) => h("a", { class: `end ${side}` }, this.topology.shortName(port));
     const half = (side: string) =>
       h("span", { class: `half ${side}` }, h("i", { class: "half-use" }), h("i", { class: "half-wait" }));
     return h(

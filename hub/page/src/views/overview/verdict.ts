@@ -62,8 +62,8 @@ export class Verdict {
     this.figure("answered", totals === null ? "–" : grouped(totals.answered), totals === null ? "" : `of ${grouped(totals.ports)}${totals.down > 0 ? `, ${totals.down} down` : ""}`);
     this.figure("injected", totals === null ? "–" : scaled(totals.injected * 1e9, "b/s"), "sum of all host ports");
     const fullest = totals === null || totals.fullest === null ? null : totals;
-    this.figure("fullest", percent(fullest?.fullest), fullest === null ? "" : this.topology.nameOf(fullest.fullestPort));
-    this.figure("blocked", totals === null ? "–" : grouped(totals.blocked), "more than 10 % of the time");
+    this.figure("fullest", percent(fullest?.fullest), fullest === null ? "" : this.topology.shortName(fullest.fullestPort));
+    this.figure("blocked", totals === null ? "–" : grouped(totals.blocked), "> 10 % of the time");
     this.say(trees.answer?.rows ?? null, errors.answer?.rows ?? null, errors.error || trees.error);
   }
 

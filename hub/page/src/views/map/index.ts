@@ -1,3 +1,3 @@
-import { h } from "../parts/dom";
-import type { View } from "./view";
+import { h } from "../../parts/dom";
+import type { View } from "../view";
 export function makeMap(): View { return { element: h("p"), update() {}, close() {} }; }
