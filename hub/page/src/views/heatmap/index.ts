@@ -56,7 +56,7 @@ class Heatmap implements View {
     private readonly topology: Topology,
   ) {
     this.source = new ColumnSource(app, () => app.notify("values"));
-    this.metrics = h("select", { id: "heat-metric", on: { change: () => app.go({ metric: this.metrics.value }) } });
+    this.metrics = h("select", { "aria-label": "Metric", on: { change: () => app.go({ metric: this.metrics.value }) } });
     this.controls = [
       choice("Rows", ROW_KINDS.map((kind) => [kind, `${kind.charAt(0).toUpperCase()}${kind.slice(1)}${kind === "switch" ? "es" : "s"}`] as const), () => this.kind, (value) => this.set("by", value, "port")),
       choice("Combination of values", AGGREGATES.map((name) => [name, name] as const), () => this.aggregate, (value) => this.set("agg", value, "max")),
@@ -67,9 +67,9 @@ class Heatmap implements View {
     this.element = h(
       "div",
       { class: "fill" },
-      h("div", { class: "toolbar" }, h("h1", {}, "Heat map"), h("label", { for: "heat-metric" }, "Metric"), this.metrics, ...this.controls.map(({ element }) => element), this.note),
+      h("div", { class: "toolbar" }, h("h1", {}, "Heat map"), this.metrics, ...this.controls.map(({ element }) => element)),
       frame,
-      h("div", { class: "foot" }, this.legend, h("span", { class: "muted" }, "Wheel: zoom the rows. Drag: scroll. Click: open the port.")),
+      h("div", { class: "foot" }, this.legend, this.note),
     );
     this.surface = createSurface(frame, "Heat map", () => this.draw());
     this.listen(frame);
@@ -169,7 +169,7 @@ class Heatmap implements View {
   // --- drawing
 
   private get left(): number {
-    return Math.min(230, Math.max(150, this.surface.width * 0.19));
+    return this.size >= LABEL_ROW || this.rows.length < 50 ? 210 : 120;
   }
 
   private get plot(): { x: number; y: number; width: number; height: number } {
@@ -190,7 +190,8 @@ class Heatmap implements View {
     const row = this.row;
     const visible = height / row;
     this.top = Math.max(0, Math.min(this.top, this.rows.length - visible));
-    const perBin = Math.max(1, Math.floor(1 / row));
+    // A row of pixels shows the maximum of its rows, so that no row is left out.
+    const perBin = Math.max(1, Math.ceil(1 / row));
     const first = Math.floor(this.top / perBin) * perBin;
     const bins: Bins = { first, rows: perBin, count: Math.ceil(Math.min(visible + perBin, this.rows.length - first) / perBin) };
     this.picture.update(window, bins, theme().name, this.order, `${this.orderKey} ${window.aggregate}`, (column) => this.values(column));
@@ -280,7 +281,7 @@ class Heatmap implements View {
     const kind = names[this.kind];
     const rows = count(this.rows.length, kind, kind === "switch" ? "switches" : `${kind}s`);
     const text = this.source.error !== "" ? this.source.error : `${rows}, ${window.step / 1000} s a column`;
-    setText(this.note, text);
+    setText(this.note, `${text}. Wheel: zoom the rows. Drag: scroll. Click: open.`);
     this.surface.canvas.setAttribute("aria-label", `Heat map of ${metricName(window.metric)}: ${rows}. The views Links and Ports have the same values as tables.`);
   }
 

@@ -7,7 +7,9 @@ import { count, duration, grouped, percent } from "../../model/units";
 import { h, patch, setText } from "../../parts/dom";
 import { panel } from "../panel";
 
-const MOST = 10;
+const MOST = 9;
+const MOST_LOW = 6;
+const LOW = 900;
 
 /** Returns the share of the ports of a sampler that answered in its last slot. */
 export function answeredShare(row: SamplerRow): number | null {
@@ -41,7 +43,7 @@ export class Samplers {
     setText(this.note, poll.answer === null ? poll.error : wrong === 0 ? `${count(rows.length, "sampler")}, all on time` : `${wrong} of ${rows.length} late or lost`);
     patch(
       this.list,
-      rows.slice(0, MOST),
+      rows.slice(0, innerHeight < LOW ? MOST_LOW : MOST),
       (row) => `${row.sampler} ${row.role}`,
       () => h("div", { class: "sampler", role: "listitem" }, h("a", {}), h("span", { class: "mini" }, h("i", {})), h("span", { class: "number" }), h("span", { class: "number" }), h("span", { class: "sampler-note" })),
       (element, row) => this.fill(element, row),

@@ -10,6 +10,9 @@ import { h, patch, setText } from "../../parts/dom";
 import { panel } from "../panel";
 
 const MOST = 8;
+/** Rows on a low window, so that the tiers are visible without scrolling. */
+const MOST_LOW = 6;
+const LOW = 900;
 
 interface Row {
   link: Link;
@@ -36,7 +39,7 @@ export class Tightest {
   update(): void {
     const utilization = this.app.values(UTILIZATION);
     const blocked = this.app.values(BLOCKED);
-    const rows = utilization === null ? [] : fullest(this.topology, utilization, blocked);
+    const rows = utilization === null ? [] : fullest(this.topology, utilization, blocked, innerHeight < LOW ? MOST_LOW : MOST);
     setText(this.empty, rows.length === 0 ? "No values for this time." : "");
     patch(
       this.list,
@@ -85,7 +88,7 @@ export class Tightest {
 }
 
 /** Returns the links with the largest utilization, largest first. */
-export function fullest(topology: Topology, utilization: Uint16Array, blocked: Uint16Array | null, most = MOST): Row[] {
+export function fullest(topology: Topology, utilization: Uint16Array, blocked: Uint16Array | null, most: number): Row[] {
   const best: { size: number; link: Link }[] = [];
   const value = (code: number) => (code <= FULL ? code : -1);
   for (const link of topology.links) {
