@@ -97,6 +97,11 @@ export class Table<Row> {
     this.draw();
   }
 
+  /** Shows new values of the same rows. */
+  refresh(): void {
+    this.draw();
+  }
+
   private ordered(rows: Row[]): Row[] {
     const column = this.options.columns.find((c) => c.id === this.sort) ?? this.options.columns[0];
     const sign = this.descending ? -1 : 1;

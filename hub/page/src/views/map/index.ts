@@ -1,5 +1,6 @@
 //! The fabric as rows of switches, or as a matrix.
 
+import { nanoseconds } from "../../contract/api";
 import type { JobListRow, Rows, TreeRow } from "../../contract/types";
 import { scaleOf } from "../../draw/scale";
 import type { App, Change } from "../../model/app";
@@ -32,6 +33,16 @@ export interface MapData {
   found: Set<number>;
 }
 
+/** Trees of a moment are those of the seconds before it: older ones would hide the present. */
+const TREE_SECONDS = 10;
+
+function recent(app: App): { from?: string; to?: string } {
+  const span = app.span;
+  if (span === null) return {};
+  const from = app.state.range === null ? span.to - 1000 * TREE_SECONDS : span.from;
+  return { from: nanoseconds(from), to: nanoseconds(span.to) };
+}
+
 class MapView implements View {
   readonly element: HTMLElement;
   private readonly rowmap: Rowmap;
@@ -50,7 +61,7 @@ class MapView implements View {
     private readonly topology: Topology,
   ) {
     this.switches = topology.devices.filter(({ kind }) => kind === "switch").length;
-    this.trees = new Poll(app, "trees", () => app.spanParams, () => app.notify("values"));
+    this.trees = new Poll(app, "trees", () => recent(app), () => app.notify("values"));
     this.jobs = new Poll(app, "jobs", () => (app.option("job") === "" ? null : { job: app.option("job") }), () => app.notify("values"));
     this.controls = [
       choice("Metric", [[UTILIZATION, "Utilization"], [BLOCKED, "Blocked share"]] as const, () => (app.state.metric === BLOCKED ? BLOCKED : UTILIZATION), (metric) => app.go({ metric })),

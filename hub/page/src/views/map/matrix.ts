@@ -64,7 +64,7 @@ export class Matrix {
     const { rows, columns } = this.grid;
     const width = (this.surface.width - 120 - MARGIN) / Math.max(1, columns.length);
     const height = (this.surface.height - TOP - MARGIN) / Math.max(1, rows.length);
-    return { width: Math.max(2, Math.min(width, 2.4 * LARGEST_CELL)), height: Math.max(3, Math.min(height, LARGEST_CELL)) };
+    return { width: Math.max(2, Math.min(width, 5 * LARGEST_CELL)), height: Math.max(3, Math.min(height, LARGEST_CELL)) };
   }
 
   private draw(): void {
@@ -229,7 +229,7 @@ function triangle(context: CanvasRenderingContext2D, color: string, x1: number, 
 function gridOf(topology: Topology): Grid {
   const cables = topology.cables.filter(({ upper, lower }) => topology.isSwitch(upper) && topology.isSwitch(lower));
   const sorted = (devices: Set<number>) =>
-    [...devices].sort((x, y) => topology.devices[x].tier - topology.devices[y].tier || topology.devices[x].node.localeCompare(topology.devices[y].node, undefined, { numeric: true }));
+    [...devices].sort((x, y) => topology.devices[x].tier - topology.devices[y].tier || x - y);
   const rows = sorted(new Set(cables.map(({ lower }) => lower)));
   const columns = sorted(new Set(cables.map(({ upper }) => upper)));
   const rowOf = new Map(rows.map((device, index) => [device, index]));

@@ -70,8 +70,8 @@ export function fullestPort(links: readonly Link[], values: Uint16Array): number
 }
 
 export function paintMap(painting: Painting): void {
-  paintTitles(painting);
   paintCurves(painting);
+  paintTitles(painting);
   paintBoxes(painting);
   paintPins(painting);
   paintCells(painting);
@@ -79,10 +79,15 @@ export function paintMap(painting: Painting): void {
 
 function paintTitles({ context, layout }: Painting): void {
   context.font = font(12, 600);
-  context.fillStyle = theme().muted;
+  const colors = theme();
   context.textBaseline = "top";
   context.textAlign = "left";
-  for (const { text, y } of layout.titles) context.fillText(text, 14, y);
+  for (const { text, y } of layout.titles) {
+    context.fillStyle = colors.surface;
+    context.fillRect(12, y - 4, context.measureText(text).width + 8, 19);
+    context.fillStyle = colors.muted;
+    context.fillText(text, 14, y);
+  }
 }
 
 function trace(context: CanvasRenderingContext2D, { x1, y1, x2, y2 }: Curve): void {
