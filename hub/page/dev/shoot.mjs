@@ -29,6 +29,9 @@ for (const size of values.size) {
       const name = view.replaceAll(/[^a-z0-9]+/gi, "-");
       await page.screenshot({ path: `${values.out}/${name}-${size}-${theme}.png` });
     }
+    const times = await page.evaluate(() => window.ibnet?.updateTimes ?? []);
+    const sorted = [...times].sort((x, y) => x - y);
+    if (sorted.length > 0) console.log(`${size} ${theme}: p95 of ${sorted.length} updates ${sorted[Math.floor(0.95 * sorted.length)].toFixed(1)} ms`);
     await page.close();
   }
 }

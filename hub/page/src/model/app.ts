@@ -83,7 +83,15 @@ export class App {
       const changes = new Set(this.changes);
       this.changes.clear();
       const start = performance.now();
-      for (const listener of [...this.listeners]) listener(changes);
+      for (const listener of [...this.listeners]) {
+        try {
+          listener(changes);
+        } catch (error) {
+          // A view that fails must not stop the others.
+          console.error(error);
+          this.failure = `the page has an error: ${error}`;
+        }
+      }
       this.updateTimes.push(performance.now() - start);
       if (this.updateTimes.length > 1000) this.updateTimes.shift();
     });

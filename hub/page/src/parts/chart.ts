@@ -100,7 +100,7 @@ export class Chart {
         y: { range: (_plot, _least, most) => [0, share ? 1 : Math.max(most ?? 0, 1e-9) * 1.08] },
       },
       axes: [
-        { ...axis, values: (_plot, splits) => splits.map((value) => clock(1000 * value)), space: 90 },
+        { ...axis, size: 30, values: (_plot, splits) => splits.map((value) => clock(1000 * value)), space: 90 },
         { ...axis, size: 74, values: (_plot, splits) => splits.map((value) => (value === 0 ? "0" : format(value))), space: 28 },
       ],
       series: [

@@ -113,7 +113,7 @@ export function makeLinks(app: App, topology: Topology): View {
       const slot = app.shown ?? 0;
       if (filtered !== app.option("q") || Math.abs(slot - sortedAt) >= SORT_SLOTS || !app.isLive) {
         filtered = app.option("q");
-        sortedAt = slot;
+        sortedAt = utilization === null ? Number.NEGATIVE_INFINITY : slot;
         const shown = rows();
         table.setRows(shown);
         setText(note, shown.length === topology.links.length ? count(shown.length, "link") : `${grouped(shown.length)} of ${count(topology.links.length, "link")}`);

@@ -197,7 +197,7 @@ class PortView implements View {
     const age = detail.ts === null ? null : (Date.now() - detail.ts / 1e6) / 1000;
     const facts: [string, string][] = [
       ["Status", detail.status ?? "no record"],
-      ["Last answer", detail.ts === null ? "none" : `${clock(detail.ts / 1e6)}, ${duration(Math.max(0, age ?? 0))} ago`],
+      ["Last answer", detail.ts === null ? "none" : `${clock(detail.ts / 1e6)}, ${(age ?? 0) < 2 ? "now" : `${duration(Math.round(age ?? 0))} ago`}`],
       ["Link", `${detail.link ?? "unknown"}${detail.gbps === null ? "" : `, ${grouped(detail.gbps)} Gb/s`}${detail.link_source === "file" ? " (from the net file)" : ""}`],
       ["GUID", detail.guid],
       ["LID", detail.lid === null ? "unknown" : String(detail.lid)],

@@ -147,7 +147,7 @@ export function makePorts(app: App, topology: Topology): View {
       const slot = app.shown ?? 0;
       if (filtered !== app.option("q") || Math.abs(slot - sortedAt) >= SORT_SLOTS || !app.isLive) {
         filtered = app.option("q");
-        sortedAt = slot;
+        sortedAt = utilization === null ? Number.NEGATIVE_INFINITY : slot;
         const shown = rows();
         table.setRows(shown);
         const all = topology.ports.length;

@@ -12,12 +12,16 @@ import { legend } from "../parts/meter";
 import { CAUSES } from "./overview/congestion";
 import type { View } from "./view";
 
-/** Branches of one port that are drawn; the others are one branch. */
-const MOST_BRANCHES = 10;
-const ROW = 30;
-const BOX = { width: 190, height: 24 };
-const COLUMN = 300;
+/** Branches of one port that are drawn, by the distance of the port. The others are one branch. */
+const MOST_BRANCHES = [8, 6, 2];
+const ROW = 32;
+const BOX = { width: 176, height: 25 };
+const NARROWEST = 240;
+const WIDEST_COLUMN = 380;
 const MARGIN = 14;
+const HEADING = 26;
+/** Width of the longest duration behind a box. */
+const TIME = 84;
 const WIDEST = 22;
 
 interface Branch {
@@ -27,6 +31,8 @@ interface Branch {
   share: number;
   seconds: number;
   children: Branch[];
+  /** Key of the port whose branches are combined in this one; empty for a single port. */
+  rest: string;
   /** Sum of the waiting times of the branch and of all branches behind it, in seconds. */
   total: number;
   x: number;
@@ -40,7 +46,17 @@ export function makeTree(app: App, topology: Topology): View {
   const text = h("p", { class: "tree-text", role: "status" });
   const picture = h("div", { class: "tree panel" });
   const links = h("span", { class: "toolbar-links" });
+  const open = new Set<string>();
   let drawn: TreeRow | null = null;
+
+  function redraw(row: TreeRow): void {
+    const root = branchesOf(app, topology, row, open);
+    const opened = (branch: Branch) => {
+      open.add(branch.rest);
+      redraw(row);
+    };
+    picture.replaceChildren(draw(root, picture.clientWidth - 30, opened));
+  }
 
   function show(row: TreeRow): void {
     drawn = row;
@@ -50,7 +66,7 @@ export function makeTree(app: App, topology: Topology): View {
       text,
       `The cause: ${CAUSES[row.why] ?? row.why}. The port ${row.to === null ? "" : `to ${row.to.node} / ${row.to.port} `}used ${percent(row.xmit_utilization)} of the link and was blocked for ${percent(row.blocked)} of the time. ${count(victims, "port")} waited, ${count(row.host_ports, "host port")} of them. Duration: ${duration(row.seconds)}. Lost: ${duration(row.held_up_seconds)} in all.`,
     );
-    picture.replaceChildren(draw(app, topology, row));
+    redraw(row);
     links.replaceChildren(
       h("a", { class: "action", href: app.href({ view: "port", item: key }) }, "Open the port"),
       h("a", { class: "action", href: app.href({ view: "map", metric: "xmit_blocked" }) }, "Show on the map"),
@@ -76,7 +92,7 @@ export function makeTree(app: App, topology: Topology): View {
 }
 
 /** Builds the branches from the list of the ports that wait. */
-function branchesOf(app: App, topology: Topology, tree: TreeRow): Branch {
+function branchesOf(app: App, topology: Topology, tree: TreeRow, open: ReadonlySet<string>): Branch {
   const behind = new Map<string, VictimRow[]>();
   for (const victim of tree.victims) {
     const next = portKey(victim.waits_for.guid, victim.waits_for.port);
@@ -85,17 +101,20 @@ function branchesOf(app: App, topology: Topology, tree: TreeRow): Branch {
     else list.push(victim);
   }
   const seen = new Set<string>();
-  const grow = (guid: string, port: number, branch: Branch): Branch => {
+  const grow = (guid: string, port: number, branch: Branch, depth: number): Branch => {
     const key = portKey(guid, port);
     if (seen.has(key)) return branch;
     seen.add(key);
     const victims = [...(behind.get(key) ?? [])].sort((x, y) => y.blocked_seconds - x.blocked_seconds);
-    const children = victims.map((victim) => grow(victim.guid, victim.port, branchOf(app, topology, victim)));
+    const children = victims.map((victim) => grow(victim.guid, victim.port, branchOf(app, topology, victim), depth + 1));
     branch.total = branch.seconds + children.reduce((sum, child) => sum + child.total, 0);
     children.sort((x, y) => y.total - x.total);
-    branch.children = children.slice(0, MOST_BRANCHES);
-    const rest = children.slice(MOST_BRANCHES);
-    if (rest.length > 0) branch.children.push(restOf(rest));
+    const most = open.has(key) ? children.length : MOST_BRANCHES[Math.min(depth, MOST_BRANCHES.length - 1)];
+    // One more branch needs as much room as the branch for the rest.
+    const shown = children.length <= most + 1 ? children.length : most;
+    branch.children = children.slice(0, shown);
+    const rest = children.slice(shown);
+    if (rest.length > 0) branch.children.push(restOf(rest, key));
     return branch;
   };
   const root: Branch = {
@@ -105,11 +124,12 @@ function branchesOf(app: App, topology: Topology, tree: TreeRow): Branch {
     share: tree.blocked,
     seconds: 0,
     children: [],
+    rest: "",
     total: 0,
     x: 0,
     y: 0,
   };
-  return grow(tree.root.guid, tree.root.port, root);
+  return grow(tree.root.guid, tree.root.port, root, 0);
 }
 
 function branchOf(app: App, topology: Topology, victim: VictimRow): Branch {
@@ -121,37 +141,44 @@ function branchOf(app: App, topology: Topology, victim: VictimRow): Branch {
     share: victim.seconds > 0 ? victim.blocked_seconds / victim.seconds : 0,
     seconds: victim.blocked_seconds,
     children: [],
+    rest: "",
     total: victim.blocked_seconds,
     x: 0,
     y: 0,
   };
 }
 
-function restOf(branches: Branch[]): Branch {
+function restOf(branches: Branch[], parent: string): Branch {
   const total = branches.reduce((sum, branch) => sum + branch.total, 0);
   const seconds = branches.reduce((sum, branch) => sum + branch.seconds, 0);
   const mean = branches.reduce((sum, branch) => sum + branch.share, 0) / branches.length;
-  return { name: `${count(branches.length, "more port")}`, to: "", href: "", share: mean, seconds, children: [], total, x: 0, y: 0 };
+  return { name: `${count(branches.length, "more port")}`, to: "", href: "", share: mean, seconds, children: [], rest: parent, total, x: 0, y: 0 };
 }
 
 /** Places leaves one below the other, and each branch at the middle of its children. */
-function place(branch: Branch, depth: number, top: { y: number }): number {
-  branch.x = MARGIN + depth * COLUMN;
+function place(branch: Branch, depth: number, column: number, top: { y: number }): void {
+  branch.x = MARGIN + depth * column;
   if (branch.children.length === 0) {
     branch.y = top.y;
     top.y += ROW;
-    return depth;
+    return;
   }
-  const depths = branch.children.map((child) => place(child, depth + 1, top));
+  for (const child of branch.children) place(child, depth + 1, column, top);
   branch.y = (branch.children[0].y + branch.children[branch.children.length - 1].y) / 2;
-  return Math.max(...depths);
 }
 
-function draw(app: App, topology: Topology, tree: TreeRow): SVGSVGElement {
-  const root = branchesOf(app, topology, tree);
-  const top = { y: MARGIN };
-  const depth = place(root, 0, top);
-  const width = 2 * MARGIN + depth * COLUMN + BOX.width + 90;
+/** Returns the number of links from a branch to its most distant branch. */
+function depthOf(branch: Branch): number {
+  return branch.children.reduce((most, child) => Math.max(most, 1 + depthOf(child)), 0);
+}
+
+function draw(root: Branch, room: number, open: (branch: Branch) => void): SVGSVGElement {
+  const depth = depthOf(root);
+  const fitting = (room - 2 * MARGIN - BOX.width - TIME) / Math.max(1, depth);
+  const column = Math.max(NARROWEST, Math.min(WIDEST_COLUMN, fitting));
+  const top = { y: MARGIN + HEADING };
+  place(root, 0, column, top);
+  const width = 2 * MARGIN + depth * column + BOX.width + TIME;
   const picture = s("svg", { width, height: Math.max(top.y + MARGIN, 80), role: "group", "aria-label": `Congestion tree of ${root.name}` });
   const ribbons = s("g", {});
   const boxes = s("g", {});
@@ -160,9 +187,13 @@ function draw(app: App, topology: Topology, tree: TreeRow): SVGSVGElement {
       ribbons.append(ribbon(branch, child, root.total));
       visit(child);
     }
-    boxes.append(box(branch, branch === root));
+    boxes.append(box(branch, branch === root, open));
   };
   visit(root);
+  for (let links = 0; links <= depth; links++) {
+    const text = links === 0 ? "Root" : `${count(links, "link")} away`;
+    boxes.append(s("text", { class: "tree-heading", x: MARGIN + links * column, y: MARGIN + 8 }, text));
+  }
   picture.append(ribbons, boxes);
   return picture;
 }
@@ -176,9 +207,14 @@ function ribbon(parent: Branch, child: Branch, total: number): SVGPathElement {
   return s("path", { class: "ribbon", d: `M${x1} ${y1} C${middle} ${y1} ${middle} ${y2} ${child.x} ${y2}`, "stroke-width": width, stroke: blockedScale.color(0.35 + 0.45 * child.share) });
 }
 
-function box(branch: Branch, isRoot: boolean): SVGElement {
-  const group = branch.href === "" ? s("g", {}) : s("a", { href: branch.href });
-  group.setAttribute("class", isRoot ? "tree-box root" : "tree-box");
+function box(branch: Branch, isRoot: boolean, open: (branch: Branch) => void): SVGElement {
+  const combined = branch.rest !== "";
+  const group = combined ? s("g", { tabindex: 0, role: "button" }) : s("a", { href: branch.href });
+  if (combined) {
+    group.addEventListener("click", () => open(branch));
+    group.addEventListener("keydown", (event) => (event as KeyboardEvent).key === "Enter" && open(branch));
+  }
+  group.setAttribute("class", isRoot ? "tree-box root" : combined ? "tree-box rest" : "tree-box");
   group.append(
     s("title", {}, `${branch.name} ${branch.to}: blocked for ${duration(branch.seconds)}, ${percent(branch.share)} of the time`),
     s("rect", { x: branch.x, y: branch.y, width: BOX.width, height: BOX.height, rx: 4 }),
