@@ -16,7 +16,10 @@ const { values, positionals } = parseArgs({
   },
 });
 await mkdir(values.out, { recursive: true });
-const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+const browser = await chromium.launch({
+  executablePath: "/usr/bin/chromium",
+  args: ["--no-sandbox"],
+});
 for (const size of values.size) {
   for (const theme of values.theme) {
     const [width, height] = size.split("x").map(Number);
@@ -31,7 +34,10 @@ for (const size of values.size) {
     }
     const times = await page.evaluate(() => window.ibnet?.updateTimes ?? []);
     const sorted = [...times].sort((x, y) => x - y);
-    if (sorted.length > 0) console.log(`${size} ${theme}: p95 of ${sorted.length} updates ${sorted[Math.floor(0.95 * sorted.length)].toFixed(1)} ms`);
+    if (sorted.length > 0)
+      console.log(
+        `${size} ${theme}: p95 of ${sorted.length} updates ${sorted[Math.floor(0.95 * sorted.length)].toFixed(1)} ms`,
+      );
     await page.close();
   }
 }

@@ -33,7 +33,15 @@ const MAKERS: Record<ViewName, MakeView> = {
   samplers: makeSamplers,
 };
 
-const ALL: ReadonlySet<Change> = new Set(["state", "slot", "topology", "connection", "health", "values", "theme"]);
+const ALL: ReadonlySet<Change> = new Set([
+  "state",
+  "slot",
+  "topology",
+  "connection",
+  "health",
+  "values",
+  "theme",
+]);
 
 applyTheme();
 const app = new App();
@@ -47,7 +55,12 @@ app.on((changes) => {
   const topology = app.topology;
   if (topology === null) return;
   const { state } = app;
-  if (shown === null || shown.view !== state.view || shown.item !== state.item || shown.topology !== topology) {
+  if (
+    shown === null ||
+    shown.view !== state.view ||
+    shown.item !== state.item ||
+    shown.topology !== topology
+  ) {
     view?.close();
     shown = { view: state.view, item: state.item, topology };
     view = MAKERS[state.view](app, topology);

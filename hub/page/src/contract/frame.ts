@@ -23,10 +23,10 @@ const HEAT_HEADER = 32;
 export interface Frame {
   generation: number;
   slot: number;
-  /** End of the slot, milliseconds since 1970. */
+  /** Time of the newest record, milliseconds since 1970. */
   time: number;
-  /** Some samplers have not closed the slot. */
-  partial: boolean;
+  /** Frames between this one and the previous one are missing. */
+  gap: boolean;
   /** One array for each metric of the subscription. Its index is the index of the port. */
   values: Uint16Array[];
 }
@@ -77,7 +77,7 @@ export function decodeFrame(message: ArrayBuffer): Frame {
     generation: view.getUint32(4, true),
     slot: Number(view.getBigUint64(8, true)),
     time: Number(view.getBigUint64(16, true)) / 1e6,
-    partial: (view.getUint16(30, true) & 1) !== 0,
+    gap: (view.getUint16(30, true) & 1) !== 0,
     values: arrays(message, FRAME_HEADER, ports, metrics),
   };
 }
@@ -114,7 +114,12 @@ function expectLength(message: ArrayBuffer, expected: number, what: string): voi
 }
 
 /** Typed arrays use the order of the machine. All current browsers run on little endian. */
-function arrays(message: ArrayBuffer, offset: number, length: number, count: number): Uint16Array[] {
+function arrays(
+  message: ArrayBuffer,
+  offset: number,
+  length: number,
+  count: number,
+): Uint16Array[] {
   return Array.from(
     { length: count },
     (_, index) => new Uint16Array(message, offset + 2 * length * index, length),

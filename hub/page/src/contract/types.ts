@@ -27,9 +27,8 @@ export interface Health {
   version: string;
   records: number;
   samplers: number;
-  last_slot: number | null;
-  last_ts: number | null;
-  now_ns?: number;
+  /** 0 before the first slot. */
+  last_slot: number;
   interval_ns: number;
   kept: { from_ns: number | null; to_ns: number | null; octets: number; ports: number };
   metrics?: Metric[];
@@ -39,9 +38,10 @@ export interface Health {
 export interface DeviceRow {
   guid: string;
   node: string;
-  kind: Kind;
-  /** 0 for hosts and for unknown switches, 1 for leaf switches, and so on. */
-  tier: number;
+  /** Null if the hub does not know it. */
+  kind: Kind | null;
+  /** 0 for hosts, 1 for leaf switches, and so on. Null for a switch without a path to a host. */
+  tier: number | null;
   lid?: number | null;
 }
 
@@ -49,7 +49,7 @@ export interface PortRow {
   guid: string;
   port: number;
   node: string;
-  kind: Kind;
+  kind: Kind | null;
   /** Index of the device in `devices`. */
   device: number;
   /** Index of the port at the other end in `ports`; null if the hub does not know it. */
@@ -183,7 +183,13 @@ export interface JobListRow {
   ejected_bytes: number;
   blocked_seconds: number;
   blocked_ns_per_byte: number | null;
-  nodes: { host: string; ports: number; injected_bytes: number; ejected_bytes: number; blocked_seconds: number }[];
+  nodes: {
+    host: string;
+    ports: number;
+    injected_bytes: number;
+    ejected_bytes: number;
+    blocked_seconds: number;
+  }[];
   missing: string[];
   injected_gbps: (number | null)[];
 }
@@ -198,7 +204,8 @@ export interface TimelineMark {
 }
 
 export interface Timeline {
-  step_ns?: number;
+  step_ns: number;
+  /** Start of each column. */
   t: number[];
   utilization_max: (number | null)[];
   blocked_max: (number | null)[];
@@ -236,14 +243,11 @@ export interface Series {
   v: (number | null)[];
 }
 
-export interface SeriesAnswer {
-  series: Series[];
-}
+/** The hub answers a request for one series without the list. */
+export type SeriesAnswer = { series: Series[] } | { t: number[]; v: (number | null)[] };
 
 export interface LiveHello {
   generation: number;
   metrics: string[];
-  scales?: number[];
   interval_ns: number;
-  last_slot?: number | null;
 }

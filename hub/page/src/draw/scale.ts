@@ -123,14 +123,16 @@ export class PixelTable {
   private readonly states: Map<number, number>;
 
   constructor(scale: Scale, theme: "dark" | "light") {
-    this.values = Int32Array.from({ length: STEPS }, (_, step) => pack(scale.rgb(step / (STEPS - 1))));
+    this.values = Int32Array.from({ length: STEPS }, (_, step) =>
+      pack(scale.rgb(step / (STEPS - 1))),
+    );
     this.states = new Map(
       Object.entries(STATE_RGB).map(([code, color]) => [Number(code), pack(color[theme])]),
     );
   }
 
   pixel(code: number): number {
-    if (code <= FULL) return this.values[(code * (STEPS - 1) + FULL / 2) / FULL | 0];
+    if (code <= FULL) return this.values[((code * (STEPS - 1) + FULL / 2) / FULL) | 0];
     return this.states.get(code) ?? this.states.get(NO_DATA)!;
   }
 }

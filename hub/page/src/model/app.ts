@@ -19,8 +19,10 @@ const FIRST_SLOTS = 300;
 const LARGEST_ANSWER = 12_000_000;
 const RETRY = 2000;
 
+/** Metrics of a hub that does not list them. */
 const FALLBACK_METRICS: Metric[] = [
   { name: UTILIZATION, unit: "share", scale: 1 },
+  { name: "rcv_utilization", unit: "share", scale: 1 },
   { name: BLOCKED, unit: "share", scale: 1 },
 ];
 
@@ -31,8 +33,6 @@ export class App {
   connection: Connection = "connecting";
   /** Number of the newest slot; null before the first one. */
   latest: number | null = null;
-  /** Some samplers have not closed the newest slot. */
-  partial = false;
   /** Length of a slot in milliseconds. */
   interval = 1000;
   /** Last failure of a request that the page needs; empty if there is none. */
@@ -147,7 +147,10 @@ export class App {
 
   private wanted(): string[] {
     const metrics = [UTILIZATION, BLOCKED];
-    if (!metrics.includes(this.state.metric)) metrics.push(this.state.metric);
+    const extra = this.state.metric;
+    // The hub refuses a subscription with an unknown name, and an address can contain any text.
+    if (!metrics.includes(extra) && this.metrics.some(({ name }) => name === extra))
+      metrics.push(extra);
     return metrics;
   }
 
@@ -214,7 +217,8 @@ export class App {
     const slot = this.shown;
     if (slot === null) return null;
     const column = this.histories.get(metric)?.get(slot);
-    if (column === undefined && this.state.at !== null) void this.request(metric, slot - 30, slot + 30);
+    if (column === undefined && this.state.at !== null)
+      void this.request(metric, slot - 30, slot + 30);
     return column?.values ?? null;
   }
 
@@ -320,7 +324,7 @@ export class App {
     try {
       this.health = await getJson<Health>("health");
       this.interval = this.health.interval_ns / 1e6 || 1000;
-      this.latest = this.health.last_slot ?? this.latest;
+      this.latest = this.health.last_slot || this.latest;
       await this.loadTopology();
       this.failure = "";
       this.live.open();
@@ -365,17 +369,15 @@ export class App {
       void this.loadTopology()
         .then(() => this.fill())
         .catch((error: unknown) => this.fail(error));
-    } else {
-      void this.fillGap(hello.last_slot ?? null);
     }
   }
 
-  /** Requests the slots that passed while the connection was lost. */
-  private async fillGap(last: number | null): Promise<void> {
-    if (last === null || this.latest === null || last <= this.latest) return;
-    const from = Math.max(this.latest + 1, last - FIRST_SLOTS);
+  /** Requests the slots that passed while the connection was lost or slow. */
+  private async fillGap(first: number, last: number): Promise<void> {
     for (const metric of this.subscription) {
-      await this.fetchSlots(metric, from, last).catch((error: unknown) => this.fail(error));
+      await this.fetchSlots(metric, Math.max(first, last - FIRST_SLOTS), last).catch(
+        (error: unknown) => this.fail(error),
+      );
     }
     this.notify("values");
   }
@@ -388,8 +390,9 @@ export class App {
       if (metric !== undefined) this.store(metric, topology).set(frame.slot, frame.time, values);
     });
     if (this.latest === null || frame.slot >= this.latest) {
+      if (this.latest !== null && frame.slot > this.latest + 1)
+        void this.fillGap(this.latest + 1, frame.slot - 1);
       this.latest = frame.slot;
-      this.partial = frame.partial;
     }
     this.failure = "";
     this.notify("slot");

@@ -6,8 +6,12 @@ import type { Series } from "../contract/types";
 export function seriesCsv(series: Series[]): string {
   const times = [...new Set(series.flatMap(({ t }) => t))].sort((x, y) => x - y);
   const columns = series.map(({ t, v }) => new Map(t.map((time, index) => [time, v[index]])));
-  const head = ["time_ns", ...series.map(({ port, metric }) => cell(`${port} ${metric}`))].join(",");
-  const lines = times.map((time) => [time, ...columns.map((column) => column.get(time) ?? "")].join(","));
+  const head = ["time_ns", ...series.map(({ port, metric }) => cell(`${port} ${metric}`))].join(
+    ",",
+  );
+  const lines = times.map((time) =>
+    [time, ...columns.map((column) => column.get(time) ?? "")].join(","),
+  );
   return `${[head, ...lines].join("\n")}\n`;
 }
 

@@ -27,7 +27,9 @@ export class Poll<Answer> {
   refresh(): void {
     const params = this.params();
     if (params === null) return;
-    const key = this.app.isLive ? JSON.stringify({ ...params, from: 0, to: 0 }) : JSON.stringify(params);
+    const key = this.app.isLive
+      ? JSON.stringify({ ...params, from: 0, to: 0 })
+      : JSON.stringify(params);
     const now = performance.now();
     const old = this.app.isLive && now - this.time >= this.period;
     if (key === this.last && (!old || this.abort !== null)) return;

@@ -64,7 +64,8 @@ export function formatState(state: State): string {
   for (const name of Object.keys(state.options).sort()) {
     if (state.options[name] !== "") query.set(name, state.options[name]);
   }
-  const item = state.item === "" ? "" : `/${state.item.split("/").map(encodeURIComponent).join("/")}`;
+  const item =
+    state.item === "" ? "" : `/${state.item.split("/").map(encodeURIComponent).join("/")}`;
   const text = query.toString().replaceAll("%3A", ":").replaceAll("%2F", "/");
   return `#/${state.view}${item}${text === "" ? "" : `?${text}`}`;
 }

@@ -1,6 +1,22 @@
 //! The fabric: devices, ports and links, with the indices that frames use.
 
-import type { DeviceRow, PortRow, TopologyAnswer } from "../contract/types";
+import type { DeviceRow, Kind, PortRow, TopologyAnswer } from "../contract/types";
+
+/** A device whose kind and tier are known, or assumed. */
+export interface Device extends DeviceRow {
+  kind: Kind;
+  tier: number;
+}
+
+export interface Port extends PortRow {
+  kind: Kind;
+}
+
+/** A device without a known kind is a switch if it has a tier, else a host. */
+function complete(device: DeviceRow): Device {
+  const tier = device.tier ?? 0;
+  return { ...device, tier, kind: device.kind ?? (tier > 0 ? "switch" : "hca") };
+}
 
 /** A link between two ports that the hub has. `a` is the upper end, or the first of equal tiers. */
 export interface Link {
@@ -29,8 +45,8 @@ export function hostName(node: string): string {
 
 export class Topology {
   readonly generation: number;
-  readonly devices: DeviceRow[];
-  readonly ports: PortRow[];
+  readonly devices: Device[];
+  readonly ports: Port[];
   readonly links: Link[] = [];
   readonly cables: Cable[] = [];
   /** Indices of the ports of each device, in the order of their numbers. */
@@ -45,11 +61,11 @@ export class Topology {
 
   constructor(answer: TopologyAnswer) {
     this.generation = answer.generation;
-    this.devices = answer.devices;
-    this.ports = answer.ports;
+    this.devices = answer.devices.map(complete);
+    this.ports = answer.ports.map((port) => ({ ...port, kind: this.devices[port.device].kind }));
     this.portsOf = this.devices.map(() => []);
     this.cablesOf = this.devices.map(() => []);
-    this.devices.forEach((device, index) => this.byGuid.set(device.guid, index));
+    for (const [index, device] of this.devices.entries()) this.byGuid.set(device.guid, index);
     this.ports.forEach((port, index) => {
       this.byKey.set(portKey(port.guid, port.port), index);
       this.portsOf[port.device]?.push(index);

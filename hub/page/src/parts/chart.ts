@@ -36,7 +36,12 @@ export class Chart {
 
   constructor(options: Options) {
     this.options = options;
-    this.element = h("figure", { class: "chart", role: "group", "aria-label": options.title }, h("figcaption", {}, options.title), this.body);
+    this.element = h(
+      "figure",
+      { class: "chart", role: "group", "aria-label": options.title },
+      h("figcaption", {}, options.title),
+      this.body,
+    );
     this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(this.body);
   }
@@ -45,7 +50,10 @@ export class Chart {
   show(curves: Curve[], from: number, to: number): void {
     const width = this.body.clientWidth;
     if (width === 0) return;
-    const shape = JSON.stringify([curves.map(({ label, dashed }) => [label, dashed]), theme().name]);
+    const shape = JSON.stringify([
+      curves.map(({ label, dashed }) => [label, dashed]),
+      theme().name,
+    ]);
     const data = joined(curves);
     if (shape !== this.shape || this.plot === null) {
       this.shape = shape;
@@ -76,13 +84,23 @@ export class Chart {
   private setup(curves: Curve[], width: number): uPlot.Options {
     const colors = theme();
     const share = this.options.unit === "share";
-    const format = (value: number | null) => (share ? percent(value) : scaled(value, this.options.unit));
-    const axis = { stroke: colors.muted, font: font(11), grid: { stroke: colors.line, width: 1 }, ticks: { stroke: colors.line, width: 1, size: 4 } };
+    const format = (value: number | null) =>
+      share ? percent(value) : scaled(value, this.options.unit);
+    const axis = {
+      stroke: colors.muted,
+      font: font(11),
+      grid: { stroke: colors.line, width: 1 },
+      ticks: { stroke: colors.line, width: 1, size: 4 },
+    };
     return {
       width,
       height: this.options.height,
       padding: [8, 12, 0, 0],
-      cursor: { sync: { key: SYNC.key, setSeries: false }, drag: { x: true, y: false, setScale: false }, points: { size: 6 } },
+      cursor: {
+        sync: { key: SYNC.key, setSeries: false },
+        drag: { x: true, y: false, setScale: false },
+        points: { size: 6 },
+      },
       legend: { live: true },
       hooks: {
         setSelect: [
@@ -100,8 +118,18 @@ export class Chart {
         y: { range: (_plot, _least, most) => [0, share ? 1 : Math.max(most ?? 0, 1e-9) * 1.08] },
       },
       axes: [
-        { ...axis, size: 30, values: (_plot, splits) => splits.map((value) => clock(1000 * value)), space: 90 },
-        { ...axis, size: 74, values: (_plot, splits) => splits.map((value) => (value === 0 ? "0" : format(value))), space: 28 },
+        {
+          ...axis,
+          size: 30,
+          values: (_plot, splits) => splits.map((value) => clock(1000 * value)),
+          space: 90,
+        },
+        {
+          ...axis,
+          size: 74,
+          values: (_plot, splits) => splits.map((value) => (value === 0 ? "0" : format(value))),
+          space: 28,
+        },
       ],
       series: [
         { label: "Time", value: (_plot, value) => (value === null ? "–" : clock(1000 * value)) },
@@ -119,12 +147,15 @@ export class Chart {
   }
 }
 
-/** Puts curves on common times. A curve without a value at a time has a gap there. */
+/**
+ * Puts curves on common times. The ports of two curves are read at different times: a curve has
+ * `undefined` at the times of the other one, which is no gap. Null is a gap.
+ */
 function joined(curves: Curve[]): uPlot.AlignedData {
   const times = [...new Set(curves.flatMap(({ t }) => t))].sort((x, y) => x - y);
   const place = new Map(times.map((time, index) => [time, index]));
   const columns = curves.map(({ t, v }) => {
-    const column: (number | null)[] = new Array(times.length).fill(null);
+    const column: (number | null | undefined)[] = new Array(times.length).fill(undefined);
     t.forEach((time, index) => {
       column[place.get(time)!] = v[index];
     });

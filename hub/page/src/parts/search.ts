@@ -33,8 +33,20 @@ export class Search {
       "aria-controls": "search-hits",
       "aria-autocomplete": "list",
     });
-    this.list = h("div", { class: "hits", id: "search-hits", role: "listbox", "aria-label": "Results", hidden: true });
-    this.element = h("div", { class: "search" }, this.input, h("kbd", { "aria-hidden": "true" }, "/"), this.list);
+    this.list = h("div", {
+      class: "hits",
+      id: "search-hits",
+      role: "listbox",
+      "aria-label": "Results",
+      hidden: true,
+    });
+    this.element = h(
+      "div",
+      { class: "search" },
+      this.input,
+      h("kbd", { "aria-hidden": "true" }, "/"),
+      this.list,
+    );
     this.input.addEventListener("input", () => this.find());
     this.input.addEventListener("focus", () => this.find());
     this.input.addEventListener("blur", () => setTimeout(() => this.show(false), 150));
@@ -53,7 +65,14 @@ export class Search {
       ...this.hits.map((hit, index) =>
         h(
           "a",
-          { class: "hit", role: "option", id: `hit-${index}`, href: hit.href, tabindex: -1, on: { click: () => this.show(false) } },
+          {
+            class: "hit",
+            role: "option",
+            id: `hit-${index}`,
+            href: hit.href,
+            tabindex: -1,
+            on: { click: () => this.show(false) },
+          },
           h("b", {}, hit.title),
           h("span", {}, hit.detail),
         ),
@@ -70,7 +89,10 @@ export class Search {
     [...this.list.querySelectorAll(".hit")].forEach((item, index) => {
       item.setAttribute("aria-selected", String(index === this.active));
     });
-    this.input.setAttribute("aria-activedescendant", this.hits.length > 0 ? `hit-${this.active}` : "");
+    this.input.setAttribute(
+      "aria-activedescendant",
+      this.hits.length > 0 ? `hit-${this.active}` : "",
+    );
   }
 
   private show(visible: boolean): void {
@@ -124,7 +146,9 @@ export function searchHits(app: App, text: string): Hit[] {
     const lid = device.lid === undefined || device.lid === null ? "" : `, LID ${device.lid}`;
     hits.push({ title: device.node, detail: `${device.kind}${lid}, ${device.guid}`, href, rank });
   });
-  hits.sort((x, y) => x.rank - y.rank || x.title.localeCompare(y.title, undefined, { numeric: true }));
+  hits.sort(
+    (x, y) => x.rank - y.rank || x.title.localeCompare(y.title, undefined, { numeric: true }),
+  );
   const found = hits.slice(0, MOST);
   if (/^\d+(_\d+)?$/.test(text)) {
     const href = app.href({ view: "job", item: text });

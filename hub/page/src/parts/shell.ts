@@ -1,6 +1,12 @@
 //! The frame of the page: top bar, navigation, content, timeline.
 
-import { darkPreference, applyTheme, setThemeChoice, themeChoice, type ThemeChoice } from "../draw/theme";
+import {
+  darkPreference,
+  applyTheme,
+  setThemeChoice,
+  themeChoice,
+  type ThemeChoice,
+} from "../draw/theme";
 import type { App, Change } from "../model/app";
 import { VIEWS, type ViewName } from "../model/state";
 import { clock, count, dateTime, duration, zone } from "../model/units";
@@ -23,7 +29,11 @@ const TITLES: Record<string, string> = {
 };
 
 /** The entry of the navigation to which a view belongs. */
-const PARENTS: Partial<Record<ViewName, ViewName>> = { port: "ports", tree: "overview", job: "jobs" };
+const PARENTS: Partial<Record<ViewName, ViewName>> = {
+  port: "ports",
+  tree: "overview",
+  job: "jobs",
+};
 /** A slot is late if it is older than this, in intervals. */
 const LATE = 5;
 
@@ -46,7 +56,11 @@ export class Shell {
     this.play = button("Pause (space)", "pause", () => this.togglePlay());
     this.status.addEventListener("click", () => (app.isLive ? app.pause() : this.live()));
     document.body.append(
-      h("a", { class: "skip", href: "#main", on: { click: (event) => this.skip(event) } }, "Skip to the content"),
+      h(
+        "a",
+        { class: "skip", href: "#main", on: { click: (event) => this.skip(event) } },
+        "Skip to the content",
+      ),
       this.top(),
       this.navigation(),
       h("div", { class: "content" }, this.banner, this.main),
@@ -103,7 +117,12 @@ export class Shell {
   private navigation(): HTMLElement {
     const nav = h("nav", { class: "side", "aria-label": "Views" });
     for (const view of VIEWS) {
-      const link = h("a", { class: "nav", title: TITLES[view] }, icon(view), h("span", {}, TITLES[view]));
+      const link = h(
+        "a",
+        { class: "nav", title: TITLES[view] },
+        icon(view),
+        h("span", {}, TITLES[view]),
+      );
       this.links.set(view, link);
       nav.append(link);
     }
@@ -146,7 +165,12 @@ export class Shell {
     const { app } = this;
     const { at, range } = app.state;
     this.status.classList.toggle("on", app.isLive && app.connection === "open");
-    const text = range !== null ? `${clock(range.from)} – ${clock(range.to)}` : at !== null ? `Paused ${clock(at)}` : "Live";
+    const text =
+      range !== null
+        ? `${clock(range.from)} – ${clock(range.to)}`
+        : at !== null
+          ? `Paused ${clock(at)}`
+          : "Live";
     setText(this.status, text);
     this.status.title = app.isLive ? "Pause (space)" : "Return to live (L)";
     this.play.replaceChildren(icon(this.running ? "pause" : "play"));
@@ -163,7 +187,8 @@ export class Shell {
   /** One mark for all samplers: its shape and its text carry the state. */
   private showMark(): void {
     const { app } = this;
-    const values = app.latest === null ? undefined : app.history("xmit_utilization")?.get(app.latest)?.values;
+    const values =
+      app.latest === null ? undefined : app.history("xmit_utilization")?.get(app.latest)?.values;
     let answered = 0;
     let assigned = 0;
     for (const code of values ?? []) {
@@ -171,7 +196,8 @@ export class Shell {
       assigned++;
       if (code !== 65534 && code !== 65535) answered++;
     }
-    const late = app.latest !== null && Date.now() - app.timeOf(app.latest) > LATE * app.interval + 1000;
+    const late =
+      app.latest !== null && Date.now() - app.timeOf(app.latest) > LATE * app.interval + 1000;
     const bad = app.connection !== "open" || late;
     this.mark.classList.toggle("bad", bad);
     this.mark.href = app.href({ view: "samplers" });
@@ -187,8 +213,13 @@ export class Shell {
     const last = app.latest === null ? null : app.timeOf(app.latest);
     const since = last === null ? "" : ` The last slot ended at ${dateTime(last)}.`;
     let text = "";
-    if (app.connection === "lost") text = `The connection to the hub is lost.${since} The page connects again by itself.`;
-    else if (last !== null && app.connection === "open" && Date.now() - last > LATE * app.interval + 1000) {
+    if (app.connection === "lost")
+      text = `The connection to the hub is lost.${since} The page connects again by itself.`;
+    else if (
+      last !== null &&
+      app.connection === "open" &&
+      Date.now() - last > LATE * app.interval + 1000
+    ) {
       text = `No new slot for ${duration((Date.now() - last) / 1000)}.${since}`;
     } else if (app.failure !== "") text = `A request failed: ${app.failure}.`;
     setText(this.banner, text);
@@ -238,16 +269,22 @@ export class Shell {
     if (["INPUT", "SELECT", "TEXTAREA"].includes(target.tagName)) return;
     const digit = Number(event.key);
     if (event.key === "/") this.search.focus();
-    else if (event.key === " " && target.tagName !== "BUTTON" && target.tagName !== "A") this.togglePlay();
+    else if (event.key === " " && target.tagName !== "BUTTON" && target.tagName !== "A")
+      this.togglePlay();
     else if (event.key === "ArrowLeft") this.app.step(event.shiftKey ? -10 : -1);
     else if (event.key === "ArrowRight") this.app.step(event.shiftKey ? 10 : 1);
     else if (event.key === "l" || event.key === "L" || event.key === "Escape") this.live();
-    else if (digit >= 1 && digit <= VIEWS.length) location.hash = this.app.href({ view: VIEWS[digit - 1] });
+    else if (digit >= 1 && digit <= VIEWS.length)
+      location.hash = this.app.href({ view: VIEWS[digit - 1] });
     else return;
     event.preventDefault();
   }
 }
 
 function button(label: string, name: string, click: () => void): HTMLButtonElement {
-  return h("button", { type: "button", class: "tool", title: label, "aria-label": label, on: { click } }, icon(name));
+  return h(
+    "button",
+    { type: "button", class: "tool", title: label, "aria-label": label, on: { click } },
+    icon(name),
+  );
 }

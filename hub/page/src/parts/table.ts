@@ -58,12 +58,21 @@ export class Table<Row> {
     this.sort = options.sort;
     this.descending = options.descending;
     const tracks = options.columns.map((column) => column.width).join(" ");
-    const head = h("div", { class: "table-head", role: "row" }, ...options.columns.map((c) => this.head(c)));
+    const head = h(
+      "div",
+      { class: "table-head", role: "row" },
+      ...options.columns.map((c) => this.head(c)),
+    );
     this.inner = h("div", { class: "table-rows", role: "rowgroup" });
     this.note = h("p", { class: "empty" });
     this.body = h(
       "div",
-      { class: "table-body", tabindex: 0, role: "rowgroup", "aria-label": `Rows: ${options.label}` },
+      {
+        class: "table-body",
+        tabindex: 0,
+        role: "rowgroup",
+        "aria-label": `Rows: ${options.label}`,
+      },
       this.inner,
     );
     this.body.addEventListener("scroll", () => this.draw(), { passive: true });

@@ -38,7 +38,9 @@ export class TimelineStrip {
       "aria-valuemax": 100,
       "aria-valuenow": 100,
     });
-    this.surface = createSurface(this.element, "Maximum of all ports for each slot", () => this.draw());
+    this.surface = createSurface(this.element, "Maximum of all ports for each slot", () =>
+      this.draw(),
+    );
     this.surface.canvas.removeAttribute("role");
     this.surface.canvas.setAttribute("aria-hidden", "true");
     this.poll = new Poll<Timeline>(
@@ -94,7 +96,7 @@ export class TimelineStrip {
     if (latest === null) return null;
     const to = this.app.timeOf(latest);
     const first = this.poll.answer?.t[0];
-    const kept = first === undefined ? to - 60_000 : first / 1e6 - this.app.interval;
+    const kept = first === undefined ? to - 60_000 : first / 1e6;
     return { from: Math.min(kept, to - 60_000), to };
   }
 
@@ -151,9 +153,8 @@ export class TimelineStrip {
     };
     let last = 0;
     answer?.t.forEach((t, index) => {
-      const step = answer.step_ns ?? interval * 1e6;
-      last = t / 1e6;
-      column(last, step / 1e6, answer.utilization_max[index], answer.blocked_max[index]);
+      last = (t + answer.step_ns) / 1e6;
+      column(last, answer.step_ns / 1e6, answer.utilization_max[index], answer.blocked_max[index]);
     });
     for (const { t, utilization, blocked } of this.extra) {
       if (t > last) column(t, interval, utilization, blocked);
@@ -214,7 +215,12 @@ export class TimelineStrip {
       context.fillStyle = colors.surface;
       context.globalAlpha = 0.55;
       context.fillRect(LEFT, STRIPS.top, Math.max(0, from - LEFT), AXIS - STRIPS.top);
-      context.fillRect(to, STRIPS.top, Math.max(0, this.surface.width - RIGHT - to), AXIS - STRIPS.top);
+      context.fillRect(
+        to,
+        STRIPS.top,
+        Math.max(0, this.surface.width - RIGHT - to),
+        AXIS - STRIPS.top,
+      );
       context.globalAlpha = 1;
       context.strokeStyle = colors.accent;
       context.lineWidth = 2;
@@ -260,10 +266,16 @@ export class TimelineStrip {
     const slot = (time: number) => Math.round(time / this.app.interval) * this.app.interval;
     if (Math.abs(drag.now - drag.start) < DRAG) {
       const mark = this.markNear(event.offsetX, event.offsetY);
-      this.app.go({ at: slot(mark === null ? start : mark.ts / 1e6 + this.app.interval), range: null }, true);
+      this.app.go(
+        { at: slot(mark === null ? start : mark.ts / 1e6 + this.app.interval), range: null },
+        true,
+      );
     } else {
       const from = slot(start);
-      this.app.go({ range: { from, to: Math.max(from + this.app.interval, slot(end)) }, at: null }, true);
+      this.app.go(
+        { range: { from, to: Math.max(from + this.app.interval, slot(end)) }, at: null },
+        true,
+      );
     }
   }
 
@@ -284,7 +296,10 @@ export class TimelineStrip {
 
   private tip(event: PointerEvent): void {
     const time = this.time(event.offsetX);
-    if (time === null || event.offsetX < LEFT) return hideTip();
+    if (time === null || event.offsetX < LEFT) {
+      hideTip();
+      return;
+    }
     const lines: TipLine[] = [dateTime(time)];
     if (this.drag !== null && Math.abs(this.drag.now - this.drag.start) >= DRAG) {
       const ends = [this.time(this.drag.start)!, this.time(this.drag.now)!].sort((a, b) => a - b);
@@ -307,7 +322,7 @@ export class TimelineStrip {
     if (extra !== undefined) return extra;
     const answer = this.poll.answer;
     if (answer === null) return null;
-    const index = answer.t.findIndex((t) => t / 1e6 >= time);
+    const index = answer.t.findIndex((t) => (t + answer.step_ns) / 1e6 >= time);
     if (index < 0) return null;
     return { utilization: answer.utilization_max[index], blocked: answer.blocked_max[index] };
   }

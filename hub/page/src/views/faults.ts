@@ -28,7 +28,9 @@ export function isSevere(row: ErrorRow): boolean {
 export function faultText(row: ErrorRow): string {
   const name = NAMES[row.what];
   if (name !== undefined) {
-    return row.devices_behind > 0 ? `${name}; ${count(row.devices_behind, "device")} behind it` : name;
+    return row.devices_behind > 0
+      ? `${name}; ${count(row.devices_behind, "device")} behind it`
+      : name;
   }
   const increase = row.increase === null ? "" : ` +${grouped(row.increase)}`;
   return `${row.is_lower_bound ? "at least" : ""}${increase} ${row.what.replaceAll("_", " ")}`.trim();
@@ -45,9 +47,7 @@ export function bySeverity(x: ErrorRow, y: ErrorRow): number {
     const index = SEVERE.indexOf(row.what);
     return index < 0 ? SEVERE.length + (row.rate === null ? 1 : 0) : index;
   };
-  return (
-    rank(x) - rank(y) || y.devices_behind - x.devices_behind || (y.rate ?? 0) - (x.rate ?? 0)
-  );
+  return rank(x) - rank(y) || y.devices_behind - x.devices_behind || (y.rate ?? 0) - (x.rate ?? 0);
 }
 
 /** Returns the address of the port of a fault. A device opens its only port, or the list of its ports. */

@@ -10,7 +10,8 @@ import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "./view";
 
 export function makeJobs(app: App, _topology: Topology): View {
-  const length = (row: JobListRow) => (row.start_ns === null ? null : ((row.end_ns ?? Date.now() * 1e6) - row.start_ns) / 1e9);
+  const length = (row: JobListRow) =>
+    row.start_ns === null ? null : ((row.end_ns ?? Date.now() * 1e6) - row.start_ns) / 1e9;
   const columns: Column<JobListRow>[] = [
     {
       id: "job",
@@ -24,14 +25,67 @@ export function makeJobs(app: App, _topology: Topology): View {
     },
     { id: "name", title: "Name", width: "minmax(90px, 1fr)", value: (row) => row.name ?? null },
     { id: "user", title: "User", width: "minmax(70px, 0.7fr)", value: (row) => row.user ?? null },
-    { id: "state", title: "State", width: "100px", value: (row) => row.state?.toLowerCase() ?? (row.end_ns === null && row.start_ns !== null ? "running" : "ended") },
+    {
+      id: "state",
+      title: "State",
+      width: "100px",
+      value: (row) =>
+        row.state?.toLowerCase() ??
+        (row.end_ns === null && row.start_ns !== null ? "running" : "ended"),
+    },
     { id: "nodes", title: "Nodes", end: true, width: "60px", value: (row) => row.nodes.length },
-    { id: "start", title: "Start", width: "160px", value: (row) => row.start_ns, text: (row) => (row.start_ns === null ? "–" : dateTime(row.start_ns / 1e6)) },
-    { id: "length", title: "Duration", end: true, width: "100px", value: length, text: (row) => duration(length(row)) },
-    { id: "sent", title: "Sent", hint: "Data that all nodes sent", end: true, width: "90px", value: (row) => row.injected_bytes, text: (row) => scaled(row.injected_bytes, "B") },
-    { id: "received", title: "Received", hint: "Data that all nodes received", end: true, width: "90px", value: (row) => row.ejected_bytes, text: (row) => scaled(row.ejected_bytes, "B") },
-    { id: "blocked", title: "Blocked", hint: "Time for which the ports of the nodes were blocked, summed", end: true, width: "100px", value: (row) => row.blocked_seconds, text: (row) => duration(row.blocked_seconds) },
-    { id: "per-byte", title: "Blocked / B", hint: "Blocked time for each octet that was sent", end: true, width: "100px", value: (row) => row.blocked_ns_per_byte, text: (row) => (row.blocked_ns_per_byte === null ? "–" : duration(row.blocked_ns_per_byte / 1e9)) },
+    {
+      id: "start",
+      title: "Start",
+      width: "160px",
+      value: (row) => row.start_ns,
+      text: (row) => (row.start_ns === null ? "–" : dateTime(row.start_ns / 1e6)),
+    },
+    {
+      id: "length",
+      title: "Duration",
+      end: true,
+      width: "100px",
+      value: length,
+      text: (row) => duration(length(row)),
+    },
+    {
+      id: "sent",
+      title: "Sent",
+      hint: "Data that all nodes sent",
+      end: true,
+      width: "90px",
+      value: (row) => row.injected_bytes,
+      text: (row) => scaled(row.injected_bytes, "B"),
+    },
+    {
+      id: "received",
+      title: "Received",
+      hint: "Data that all nodes received",
+      end: true,
+      width: "90px",
+      value: (row) => row.ejected_bytes,
+      text: (row) => scaled(row.ejected_bytes, "B"),
+    },
+    {
+      id: "blocked",
+      title: "Blocked",
+      hint: "Time for which the ports of the nodes were blocked, summed",
+      end: true,
+      width: "100px",
+      value: (row) => row.blocked_seconds,
+      text: (row) => duration(row.blocked_seconds),
+    },
+    {
+      id: "per-byte",
+      title: "Blocked / B",
+      hint: "Blocked time for each octet that was sent",
+      end: true,
+      width: "100px",
+      value: (row) => row.blocked_ns_per_byte,
+      text: (row) =>
+        row.blocked_ns_per_byte === null ? "–" : duration(row.blocked_ns_per_byte / 1e9),
+    },
   ];
   const table = new Table<JobListRow>({
     label: "Jobs",
@@ -43,10 +97,21 @@ export function makeJobs(app: App, _topology: Topology): View {
     empty: "The hub has no jobs. Its configuration names the source of jobs.",
   });
   const note = h("span", { class: "muted", role: "status" });
-  const poll = new Poll<Rows<JobListRow>>(app, "jobs", () => (app.state.range === null ? {} : app.spanParams), () => app.notify("values"), 5000);
+  const poll = new Poll<Rows<JobListRow>>(
+    app,
+    "jobs",
+    () => (app.state.range === null ? {} : app.spanParams),
+    () => app.notify("values"),
+    5000,
+  );
   let shown: unknown = null;
   return {
-    element: h("div", { class: "fill" }, h("div", { class: "toolbar" }, h("h1", {}, "Jobs"), note), table.element),
+    element: h(
+      "div",
+      { class: "fill" },
+      h("div", { class: "toolbar" }, h("h1", {}, "Jobs"), note),
+      table.element,
+    ),
     update() {
       poll.refresh();
       if (poll.error !== "") setText(note, poll.error);

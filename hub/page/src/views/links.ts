@@ -29,7 +29,8 @@ export function makeLinks(app: App, topology: Topology): View {
   const use = (port: number) => utilization?.[port] ?? NO_DATA;
   const wait = (port: number) => blocked?.[port] ?? NO_DATA;
   const rank = (code: number) => (code <= FULL ? code : null);
-  const errorsOf = ({ a, b }: Link) => errors.get(topology.keyOf(a)) ?? errors.get(topology.keyOf(b)) ?? null;
+  const errorsOf = ({ a, b }: Link) =>
+    errors.get(topology.keyOf(a)) ?? errors.get(topology.keyOf(b)) ?? null;
   const end = (id: string, title: string, port: (link: Link) => number): Column<Link> => ({
     id,
     title,
@@ -37,10 +38,21 @@ export function makeLinks(app: App, topology: Topology): View {
     value: (link) => topology.nameOf(port(link)),
     draw: (cell, link) => {
       const index = port(link);
-      linkCell(cell, topology.shortName(index), app.href({ view: "port", item: topology.keyOf(index) }), topology.nameOf(index));
+      linkCell(
+        cell,
+        topology.shortName(index),
+        app.href({ view: "port", item: topology.keyOf(index) }),
+        topology.nameOf(index),
+      );
     },
   });
-  const meter = (id: string, title: string, hint: string, code: (link: Link) => number, isBlocked: boolean): Column<Link> => ({
+  const meter = (
+    id: string,
+    title: string,
+    hint: string,
+    code: (link: Link) => number,
+    isBlocked: boolean,
+  ): Column<Link> => ({
     id,
     title,
     hint,
@@ -55,7 +67,13 @@ export function makeLinks(app: App, topology: Topology): View {
   const columns: Column<Link>[] = [
     end("a", "Upper end", ({ a }) => a),
     end("b", "Lower end", ({ b }) => b),
-    { id: "link", title: "Link", width: "64px", value: ({ a }) => topology.ports[a].link, text: ({ a }) => topology.ports[a].link ?? "–" },
+    {
+      id: "link",
+      title: "Link",
+      width: "64px",
+      value: ({ a }) => topology.ports[a].link,
+      text: ({ a }) => topology.ports[a].link ?? "–",
+    },
     meter("down", "Use ↓", "Utilization: the upper end sends", ({ a }) => use(a), false),
     meter("up", "Use ↑", "Utilization: the lower end sends", ({ b }) => use(b), false),
     meter("wait-down", "Blocked ↓", "Blocked share of the upper end", ({ a }) => wait(a), true),
@@ -67,11 +85,25 @@ export function makeLinks(app: App, topology: Topology): View {
       width: "minmax(80px, 0.9fr)",
       value: ({ a, b }) => Math.max(rank(use(a)) ?? -1, rank(use(b)) ?? -1),
       draw: (cell, { a, b }) => {
-        const canvas = (cell.firstElementChild as HTMLCanvasElement | null) ?? cell.appendChild(spark("Utilization in the last minute"));
-        drawSpark(canvas, app.trace(UTILIZATION, (rank(use(a)) ?? -1) >= (rank(use(b)) ?? -1) ? a : b, TREND_SLOTS), utilizationScale);
+        const canvas =
+          (cell.firstElementChild as HTMLCanvasElement | null) ??
+          cell.appendChild(spark("Utilization in the last minute"));
+        drawSpark(
+          canvas,
+          app.trace(UTILIZATION, (rank(use(a)) ?? -1) >= (rank(use(b)) ?? -1) ? a : b, TREND_SLOTS),
+          utilizationScale,
+        );
       },
     },
-    { id: "errors", title: "Errors", hint: "Increase of the error counters of both ends", end: true, width: "60px", value: (link) => errorsOf(link), text: (link) => (errorsOf(link) === null ? "–" : grouped(errorsOf(link)!)) },
+    {
+      id: "errors",
+      title: "Errors",
+      hint: "Increase of the error counters of both ends",
+      end: true,
+      width: "60px",
+      value: (link) => errorsOf(link),
+      text: (link) => (errorsOf(link) === null ? "–" : grouped(errorsOf(link)!)),
+    },
   ];
   const table = new Table<Link>({
     label: "Links",
@@ -80,23 +112,46 @@ export function makeLinks(app: App, topology: Topology): View {
     open: ({ a }) => app.go({ view: "port", item: topology.keyOf(a), options: {} }, true),
     sort: app.option("sort") || "trend",
     descending: app.option("order") !== "up",
-    sorted: (id, descending) => app.go({ options: { ...app.state.options, sort: id, order: descending ? "" : "up" } }),
+    sorted: (id, descending) =>
+      app.go({ options: { ...app.state.options, sort: id, order: descending ? "" : "up" } }),
     empty: "No link matches.",
   });
-  const filter = h("input", { class: "field", type: "search", placeholder: "Node name or GUID", "aria-label": "Filter the links by node name or GUID", on: { input: () => app.setOption("q", filter.value) } });
+  const filter = h("input", {
+    class: "field",
+    type: "search",
+    placeholder: "Node name or GUID",
+    "aria-label": "Filter the links by node name or GUID",
+    on: { input: () => app.setOption("q", filter.value) },
+  });
   const note = h("span", { class: "muted", role: "status" });
-  const poll = new Poll<Rows<LinkRow>>(app, "links", () => ({ ...app.spanParams, by: "errors", top: 500 }), () => app.notify("values"), 10_000);
+  const poll = new Poll<Rows<LinkRow>>(
+    app,
+    "links",
+    () => ({ ...app.spanParams, by: "errors", top: 500 }),
+    () => app.notify("values"),
+    10_000,
+  );
   const element = h(
     "div",
     { class: "fill" },
-    h("div", { class: "toolbar" }, h("h1", {}, "Links"), filter, note, h("span", { class: "space" }), legend("both", false)),
+    h(
+      "div",
+      { class: "toolbar" },
+      h("h1", {}, "Links"),
+      filter,
+      note,
+      h("span", { class: "space" }),
+      legend("both", false),
+    ),
     table.element,
   );
 
   function rows(): Link[] {
     const text = app.option("q").trim().toLowerCase();
     if (text === "") return topology.links;
-    return topology.links.filter(({ a, b }) => portMatches(app, a, text) || portMatches(app, b, text));
+    return topology.links.filter(
+      ({ a, b }) => portMatches(app, a, text) || portMatches(app, b, text),
+    );
   }
 
   return {
@@ -107,7 +162,9 @@ export function makeLinks(app: App, topology: Topology): View {
       blocked = app.values(BLOCKED);
       if (poll.answer !== null && poll.answer !== answer) {
         answer = poll.answer;
-        errors = new Map(poll.answer.rows.map((row) => [portKey(row.from.guid, row.from.port), row.errors]));
+        errors = new Map(
+          poll.answer.rows.map((row) => [portKey(row.from.guid, row.from.port), row.errors]),
+        );
       }
       if (document.activeElement !== filter) filter.value = app.option("q");
       const slot = app.shown ?? 0;
@@ -116,7 +173,12 @@ export function makeLinks(app: App, topology: Topology): View {
         sortedAt = utilization === null ? Number.NEGATIVE_INFINITY : slot;
         const shown = rows();
         table.setRows(shown);
-        setText(note, shown.length === topology.links.length ? count(shown.length, "link") : `${grouped(shown.length)} of ${count(topology.links.length, "link")}`);
+        setText(
+          note,
+          shown.length === topology.links.length
+            ? count(shown.length, "link")
+            : `${grouped(shown.length)} of ${count(topology.links.length, "link")}`,
+        );
       } else table.refresh();
     },
     close() {

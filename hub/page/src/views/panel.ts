@@ -16,7 +16,14 @@ export function panel(title: string, className = "", ...tools: Node[]): Panel {
   const element = h(
     "section",
     { class: `panel ${className}`, "aria-labelledby": id },
-    h("header", { class: "panel-head" }, h("h2", { id }, title), note, h("span", { class: "space" }), ...tools),
+    h(
+      "header",
+      { class: "panel-head" },
+      h("h2", { id }, title),
+      note,
+      h("span", { class: "space" }),
+      ...tools,
+    ),
     body,
   );
   return { element, body, note };
@@ -36,7 +43,8 @@ export function choice<Value extends string>(
   });
   const element = h("div", { class: "choice", role: "group", "aria-label": label }, ...buttons);
   const update = () => {
-    for (const each of buttons) each.setAttribute("aria-pressed", String(each.dataset.value === get()));
+    for (const each of buttons)
+      each.setAttribute("aria-pressed", String(each.dataset.value === get()));
   };
   update();
   return { element, update };

@@ -22,6 +22,12 @@ const SHARES = [UTILIZATION, BLOCKED];
 /** Counters in the chart if the URL names none. */
 const STANDARD = "port_xmit_data_bytes";
 
+/** Returns the series of an answer. A single series has no list and no names. */
+function seriesOf(answer: SeriesAnswer | null, port: string, metric: string): Series[] {
+  if (answer === null) return [];
+  return "series" in answer ? answer.series : [{ port, metric, t: answer.t, v: answer.v }];
+}
+
 export function makePort(app: App, topology: Topology): View {
   return new PortView(app, topology);
 }
@@ -51,19 +57,62 @@ class PortView implements View {
     this.port = topology.indexOfKey(this.key);
     const changed = () => app.notify("values");
     this.detail = new Poll(app, `port/${this.key}`, () => ({}), changed, 1000);
-    this.shares = new Poll(app, "series", () => this.range({ port: this.ports(), metric: SHARES }), changed, app.interval);
-    this.counters = new Poll(app, "series", () => this.range({ port: this.ports(), metric: this.chosen(), as: this.as }), changed, app.interval);
+    this.shares = new Poll(
+      app,
+      "series",
+      () => this.range({ port: this.ports(), metric: SHARES }),
+      changed,
+      app.interval,
+    );
+    this.counters = new Poll(
+      app,
+      "series",
+      () => this.range({ port: this.ports(), metric: this.chosen(), as: this.as }),
+      changed,
+      app.interval,
+    );
     const select = (from: number, to: number) => {
       const round = (time: number) => Math.round(time / app.interval) * app.interval;
-      app.go({ range: { from: round(from), to: Math.max(round(from) + app.interval, round(to)) }, at: null }, true);
+      app.go(
+        {
+          range: { from: round(from), to: Math.max(round(from) + app.interval, round(to)) },
+          at: null,
+        },
+        true,
+      );
     };
     this.charts = {
-      utilization: new Chart({ title: "Utilization of each sending end", unit: "share", height: 170, select }),
-      blocked: new Chart({ title: "Blocked share of each sending end", unit: "share", height: 150, select }),
+      utilization: new Chart({
+        title: "Utilization of each sending end",
+        unit: "share",
+        height: 170,
+        select,
+      }),
+      blocked: new Chart({
+        title: "Blocked share of each sending end",
+        unit: "share",
+        height: 150,
+        select,
+      }),
       counters: new Chart({ title: "Counters", unit: "", height: 180, select }),
     };
-    this.mode = choice("Counters as", [["rate", "Rate"], ["total", "Total"]] as const, () => this.as, (value) => app.setOption("as", value === "rate" ? "" : value));
-    this.events = new Table({ label: "Events of this port", columns: eventColumns(app).filter(({ id }) => id !== "subject"), key: (row) => `${row.ts} ${row.event}`, sort: "ts", descending: true, empty: "No events." });
+    this.mode = choice(
+      "Counters as",
+      [
+        ["rate", "Rate"],
+        ["total", "Total"],
+      ] as const,
+      () => this.as,
+      (value) => app.setOption("as", value === "rate" ? "" : value),
+    );
+    this.events = new Table({
+      label: "Events of this port",
+      columns: eventColumns(app).filter(({ id }) => id !== "subject"),
+      key: (row) => `${row.ts} ${row.event}`,
+      sort: "ts",
+      descending: true,
+      empty: "No events.",
+    });
     const counterPanel = panel("Counters", "counters");
     counterPanel.body.append(this.list);
     this.counterNote = counterPanel.note;
@@ -74,9 +123,27 @@ class PortView implements View {
     this.element = h(
       "div",
       { class: "port-page" },
-      h("div", { class: "toolbar" }, h("h1", {}, this.title), this.problem, h("span", { class: "space" }), this.mode.element, h("button", { type: "button", class: "action", on: { click: () => this.export() } }, "Export CSV")),
+      h(
+        "div",
+        { class: "toolbar" },
+        h("h1", {}, this.title),
+        this.problem,
+        h("span", { class: "space" }),
+        this.mode.element,
+        h(
+          "button",
+          { type: "button", class: "action", on: { click: () => this.export() } },
+          "Export CSV",
+        ),
+      ),
       this.ends,
-      h("section", { class: "panel charts", "aria-label": "Charts" }, this.charts.utilization.element, this.charts.blocked.element, this.charts.counters.element),
+      h(
+        "section",
+        { class: "panel charts", "aria-label": "Charts" },
+        this.charts.utilization.element,
+        this.charts.blocked.element,
+        this.charts.counters.element,
+      ),
       h("div", { class: "port-side" }, identity.element, counterPanel.element),
       eventPanel.element,
     );
@@ -93,13 +160,19 @@ class PortView implements View {
   }
 
   private chosen(): string[] {
-    const names = this.app.option("m").split(",").filter((name) => name !== "");
+    const names = this.app
+      .option("m")
+      .split(",")
+      .filter((name) => name !== "");
     return names.length > 0 ? names : [STANDARD];
   }
 
   /** Returns the keys of the port, of its peer, and of the ports to compare with. */
   private ports(): string[] {
-    const others = this.app.option("with").split(",").filter((key) => key !== "");
+    const others = this.app
+      .option("with")
+      .split(",")
+      .filter((key) => key !== "");
     if (others.length > 0) return [this.key, ...others];
     const peer = this.port < 0 ? null : this.topology.ports[this.port].peer;
     return peer === null ? [this.key] : [this.key, this.topology.keyOf(peer)];
@@ -111,9 +184,13 @@ class PortView implements View {
     return { from: span.to - 60_000 * MINUTES, to: span.to };
   }
 
-  private range<Params extends object>(params: Params): (Params & { from: string; to: string }) | null {
+  private range<Params extends object>(
+    params: Params,
+  ): (Params & { from: string; to: string }) | null {
     const span = this.span;
-    return span === null ? null : { ...params, from: nanoseconds(span.from), to: nanoseconds(span.to) };
+    return span === null
+      ? null
+      : { ...params, from: nanoseconds(span.from), to: nanoseconds(span.to) };
   }
 
   update(changes: ReadonlySet<Change>): void {
@@ -144,9 +221,37 @@ class PortView implements View {
       h(
         "section",
         { class: "panel end-card" },
-        h("header", { class: "panel-head" }, h("h2", {}, title), port === null ? h("span", { class: "panel-note" }, this.topology.peerNameOf(this.port) || "not known to the hub") : h("a", { class: "panel-note", href: this.app.href({ view: "port", item: this.topology.keyOf(port) }) }, this.topology.nameOf(port))),
-        h("div", { class: "end-line" }, h("span", {}, "Utilization, sending"), h("span", { class: "row-bar" })),
-        h("div", { class: "end-line" }, h("span", {}, "Blocked share"), h("span", { class: "row-bar" })),
+        h(
+          "header",
+          { class: "panel-head" },
+          h("h2", {}, title),
+          port === null
+            ? h(
+                "span",
+                { class: "panel-note" },
+                this.topology.peerNameOf(this.port) || "not known to the hub",
+              )
+            : h(
+                "a",
+                {
+                  class: "panel-note",
+                  href: this.app.href({ view: "port", item: this.topology.keyOf(port) }),
+                },
+                this.topology.nameOf(port),
+              ),
+        ),
+        h(
+          "div",
+          { class: "end-line" },
+          h("span", {}, "Utilization, sending"),
+          h("span", { class: "row-bar" }),
+        ),
+        h(
+          "div",
+          { class: "end-line" },
+          h("span", {}, "Blocked share"),
+          h("span", { class: "row-bar" }),
+        ),
       );
     this.ends.replaceChildren(end(this.port, "This end"), end(peer, "Other end"));
   }
@@ -156,7 +261,8 @@ class PortView implements View {
     const { peer } = this.topology.ports[this.port];
     [this.port, peer].forEach((port, side) => {
       const bars = this.ends.children[side].querySelectorAll<HTMLElement>(".row-bar");
-      const code = (metric: string) => (port === null ? 65535 : (this.app.values(metric)?.[port] ?? 65535));
+      const code = (metric: string) =>
+        port === null ? 65535 : (this.app.values(metric)?.[port] ?? 65535);
       bar(bars[0], code(UTILIZATION), utilizationScale);
       bar(bars[1], code(BLOCKED), blockedScale);
     });
@@ -171,21 +277,41 @@ class PortView implements View {
         const index = this.topology.indexOfKey(port);
         const name = index < 0 ? port : this.topology.nameOf(index);
         const share = SHARES.includes(metric);
-        return { label: share ? name : `${name} ${metric.replaceAll("_", " ")}`, t: t.map((time) => time / 1e6), v, dashed: port !== this.key && this.app.option("with") === "" };
+        return {
+          label: share ? name : `${name} ${metric.replaceAll("_", " ")}`,
+          t: t.map((time) => time / 1e6),
+          v,
+          dashed: port !== this.key && this.app.option("with") === "",
+        };
       });
   }
 
   private drawCharts(): void {
     const span = this.span;
     if (span === null) return;
-    const shares = this.shares.answer?.series ?? [];
-    this.charts.utilization.show(this.curves(shares, (metric) => metric === UTILIZATION), span.from, span.to);
-    this.charts.blocked.show(this.curves(shares, (metric) => metric === BLOCKED), span.from, span.to);
-    this.charts.counters.show(this.curves(this.counters.answer?.series ?? [], () => true), span.from, span.to);
+    const shares = seriesOf(this.shares.answer, this.key, UTILIZATION);
+    this.charts.utilization.show(
+      this.curves(shares, (metric) => metric === UTILIZATION),
+      span.from,
+      span.to,
+    );
+    this.charts.blocked.show(
+      this.curves(shares, (metric) => metric === BLOCKED),
+      span.from,
+      span.to,
+    );
+    this.charts.counters.show(
+      this.curves(seriesOf(this.counters.answer, this.key, this.chosen()[0]), () => true),
+      span.from,
+      span.to,
+    );
   }
 
   private export(): void {
-    const series = [...(this.shares.answer?.series ?? []), ...(this.counters.answer?.series ?? [])];
+    const series = [
+      ...seriesOf(this.shares.answer, this.key, UTILIZATION),
+      ...seriesOf(this.counters.answer, this.key, this.chosen()[0]),
+    ];
     download(`${this.title.replaceAll(/[^A-Za-z0-9._-]+/g, "-")}.csv`, seriesCsv(series));
   }
 
@@ -197,16 +323,29 @@ class PortView implements View {
     const age = detail.ts === null ? null : (Date.now() - detail.ts / 1e6) / 1000;
     const facts: [string, string][] = [
       ["Status", detail.status ?? "no record"],
-      ["Last answer", detail.ts === null ? "none" : `${clock(detail.ts / 1e6)}, ${(age ?? 0) < 2 ? "now" : `${duration(Math.round(age ?? 0))} ago`}`],
-      ["Link", `${detail.link ?? "unknown"}${detail.gbps === null ? "" : `, ${grouped(detail.gbps)} Gb/s`}${detail.link_source === "file" ? " (from the net file)" : ""}`],
+      [
+        "Last answer",
+        detail.ts === null
+          ? "none"
+          : `${clock(detail.ts / 1e6)}, ${(age ?? 0) < 2 ? "now" : `${duration(Math.round(age ?? 0))} ago`}`,
+      ],
+      [
+        "Link",
+        `${detail.link ?? "unknown"}${detail.gbps === null ? "" : `, ${grouped(detail.gbps)} Gb/s`}${detail.link_source === "file" ? " (from the net file)" : ""}`,
+      ],
       ["GUID", detail.guid],
       ["LID", detail.lid === null ? "unknown" : String(detail.lid)],
       ["Identity", detail.identity ?? "unknown"],
       ["Sampler", detail.sampler ?? "none"],
       ["Round-trip time", detail.rtt_ns === null ? "–" : duration(detail.rtt_ns / 1e9)],
-      ...Object.entries(detail.port_info ?? {}).map(([name, value]): [string, string] => [name.replaceAll("_", " "), String(value ?? "–")]),
+      ...Object.entries(detail.port_info ?? {}).map(([name, value]): [string, string] => [
+        name.replaceAll("_", " "),
+        String(value ?? "–"),
+      ]),
     ];
-    this.facts.replaceChildren(...facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+    this.facts.replaceChildren(
+      ...facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
+    );
     this.drawCounters(detail);
     this.events.setRows(detail.events);
   }
@@ -225,15 +364,25 @@ class PortView implements View {
         (label.firstElementChild as HTMLInputElement).checked = chosen.has(name);
         const full = detail.saturated.includes(name);
         setText(value, `${full ? "at least " : ""}${counterText(detail.counters[name])}`);
-        (value as HTMLElement).title = full ? "The counter is saturated: it stopped at its maximum." : exact(name, detail.counters[name]);
+        (value as HTMLElement).title = full
+          ? "The counter is saturated: it stopped at its maximum."
+          : exact(name, detail.counters[name]);
         value.classList.toggle("alert-text", full);
       },
     );
   }
 
   private counterRow(name: string): HTMLElement {
-    const input = h("input", { type: "checkbox", on: { change: () => this.toggle(name, input.checked) } });
-    return h("div", { class: "counter" }, h("label", {}, input, name.replaceAll("_", " ")), h("span", { class: "number" }));
+    const input = h("input", {
+      type: "checkbox",
+      on: { change: () => this.toggle(name, input.checked) },
+    });
+    return h(
+      "div",
+      { class: "counter" },
+      h("label", {}, input, name.replaceAll("_", " ")),
+      h("span", { class: "number" }),
+    );
   }
 
   private toggle(name: string, on: boolean): void {

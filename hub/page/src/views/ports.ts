@@ -31,7 +31,13 @@ export function makePorts(app: App, topology: Topology): View {
   };
   const rank = (code: number) => (code <= FULL ? code : null);
   const status = (port: number) => (use(port) <= FULL ? "ok" : stateOf(use(port)));
-  const meter = (id: string, title: string, hint: string, code: (port: number) => number, isBlocked: boolean): Column<number> => ({
+  const meter = (
+    id: string,
+    title: string,
+    hint: string,
+    code: (port: number) => number,
+    isBlocked: boolean,
+  ): Column<number> => ({
     id,
     title,
     hint,
@@ -43,7 +49,12 @@ export function makePorts(app: App, topology: Topology): View {
       bar(cell, code(port), isBlocked ? blockedScale : utilizationScale);
     },
   });
-  const compare = h("button", { type: "button", class: "action", hidden: true, on: { click: () => openCompared() } });
+  const compare = h("button", {
+    type: "button",
+    class: "action",
+    hidden: true,
+    on: { click: () => openCompared() },
+  });
   const columns: Column<number>[] = [
     {
       id: "choose",
@@ -54,7 +65,14 @@ export function makePorts(app: App, topology: Topology): View {
       draw: (cell, port) => {
         let box = cell.firstElementChild as HTMLInputElement | null;
         if (box === null) {
-          const input = h("input", { type: "checkbox", tabindex: -1, on: { click: (event) => event.stopPropagation(), change: () => choose(Number(input.dataset.port), input.checked) } });
+          const input = h("input", {
+            type: "checkbox",
+            tabindex: -1,
+            on: {
+              click: (event) => event.stopPropagation(),
+              change: () => choose(Number(input.dataset.port), input.checked),
+            },
+          });
           box = input;
           cell.append(box);
         }
@@ -67,8 +85,15 @@ export function makePorts(app: App, topology: Topology): View {
       id: "port",
       title: "Port",
       width: "minmax(120px, 1.2fr)",
-      value: (port) => `${topology.ports[port].node} ${String(topology.ports[port].port).padStart(4, "0")}`,
-      draw: (cell, port) => linkCell(cell, topology.nameOf(port), app.href({ view: "port", item: topology.keyOf(port) }), topology.ports[port].guid),
+      value: (port) =>
+        `${topology.ports[port].node} ${String(topology.ports[port].port).padStart(4, "0")}`,
+      draw: (cell, port) =>
+        linkCell(
+          cell,
+          topology.nameOf(port),
+          app.href({ view: "port", item: topology.keyOf(port) }),
+          topology.ports[port].guid,
+        ),
     },
     {
       id: "peer",
@@ -78,14 +103,31 @@ export function makePorts(app: App, topology: Topology): View {
       draw: (cell, port) => {
         const { peer } = topology.ports[port];
         if (peer === null) cell.replaceChildren(topology.peerNameOf(port) || "–");
-        else linkCell(cell, topology.nameOf(peer), app.href({ view: "port", item: topology.keyOf(peer) }));
+        else
+          linkCell(
+            cell,
+            topology.nameOf(peer),
+            app.href({ view: "port", item: topology.keyOf(peer) }),
+          );
       },
     },
-    { id: "link", title: "Link", width: "64px", value: (port) => topology.ports[port].link, text: (port) => topology.ports[port].link ?? "–" },
-    { id: "status", title: "State", width: "80px", value: status, draw: (cell, port) => {
-      setText(cell, status(port));
-      cell.classList.toggle("alert-text", ["no answer", "link down"].includes(status(port)));
-    } },
+    {
+      id: "link",
+      title: "Link",
+      width: "64px",
+      value: (port) => topology.ports[port].link,
+      text: (port) => topology.ports[port].link ?? "–",
+    },
+    {
+      id: "status",
+      title: "State",
+      width: "80px",
+      value: status,
+      draw: (cell, port) => {
+        setText(cell, status(port));
+        cell.classList.toggle("alert-text", ["no answer", "link down"].includes(status(port)));
+      },
+    },
     meter("use", "Sends", "Utilization, sending", use, false),
     meter("received", "Receives", "Utilization of the other end, sending", received, false),
     meter("wait", "Blocked", "Blocked share", wait, true),
@@ -95,11 +137,19 @@ export function makePorts(app: App, topology: Topology): View {
       width: "minmax(80px, 0.9fr)",
       value: (port) => rank(use(port)),
       draw: (cell, port) => {
-        const canvas = (cell.firstElementChild as HTMLCanvasElement | null) ?? cell.appendChild(spark("Utilization in the last minute"));
+        const canvas =
+          (cell.firstElementChild as HTMLCanvasElement | null) ??
+          cell.appendChild(spark("Utilization in the last minute"));
         drawSpark(canvas, app.trace(UTILIZATION, port, TREND_SLOTS), utilizationScale);
       },
     },
-    { id: "sampler", title: "Sampler", width: "minmax(70px, 0.6fr)", value: (port) => topology.ports[port].sampler, text: (port) => topology.ports[port].sampler ?? "none" },
+    {
+      id: "sampler",
+      title: "Sampler",
+      width: "minmax(70px, 0.6fr)",
+      value: (port) => topology.ports[port].sampler,
+      text: (port) => topology.ports[port].sampler ?? "none",
+    },
   ];
   const table = new Table<number>({
     label: "Ports",
@@ -108,10 +158,17 @@ export function makePorts(app: App, topology: Topology): View {
     open: (port) => app.go({ view: "port", item: topology.keyOf(port), options: {} }, true),
     sort: app.option("sort") || (app.option("q") === "" ? "use" : "port"),
     descending: app.option("sort") === "" ? app.option("q") === "" : app.option("order") !== "up",
-    sorted: (id, descending) => app.go({ options: { ...app.state.options, sort: id, order: descending ? "" : "up" } }),
+    sorted: (id, descending) =>
+      app.go({ options: { ...app.state.options, sort: id, order: descending ? "" : "up" } }),
     empty: "No port matches.",
   });
-  const filter = h("input", { class: "field", type: "search", placeholder: "Node name or GUID", "aria-label": "Filter the ports by node name or GUID", on: { input: () => app.setOption("q", filter.value) } });
+  const filter = h("input", {
+    class: "field",
+    type: "search",
+    placeholder: "Node name or GUID",
+    "aria-label": "Filter the ports by node name or GUID",
+    on: { input: () => app.setOption("q", filter.value) },
+  });
   const note = h("span", { class: "muted", role: "status" });
 
   function choose(port: number, on: boolean): void {
@@ -119,12 +176,24 @@ export function makePorts(app: App, topology: Topology): View {
     else chosen.delete(port);
     compare.hidden = chosen.size < 2;
     compare.disabled = chosen.size > MOST_COMPARED;
-    setText(compare, chosen.size > MOST_COMPARED ? `At most ${MOST_COMPARED} ports` : `Compare ${chosen.size} ports`);
+    setText(
+      compare,
+      chosen.size > MOST_COMPARED
+        ? `At most ${MOST_COMPARED} ports`
+        : `Compare ${chosen.size} ports`,
+    );
   }
 
   function openCompared(): void {
     const [first, ...others] = chosen;
-    app.go({ view: "port", item: topology.keyOf(first), options: { with: others.map((port) => topology.keyOf(port)).join(",") } }, true);
+    app.go(
+      {
+        view: "port",
+        item: topology.keyOf(first),
+        options: { with: others.map((port) => topology.keyOf(port)).join(",") },
+      },
+      true,
+    );
   }
 
   function rows(): number[] {
@@ -137,7 +206,16 @@ export function makePorts(app: App, topology: Topology): View {
     element: h(
       "div",
       { class: "fill" },
-      h("div", { class: "toolbar" }, h("h1", {}, "Ports"), filter, note, compare, h("span", { class: "space" }), legend("both", false)),
+      h(
+        "div",
+        { class: "toolbar" },
+        h("h1", {}, "Ports"),
+        filter,
+        note,
+        compare,
+        h("span", { class: "space" }),
+        legend("both", false),
+      ),
       table.element,
     ),
     update() {
@@ -151,7 +229,12 @@ export function makePorts(app: App, topology: Topology): View {
         const shown = rows();
         table.setRows(shown);
         const all = topology.ports.length;
-        setText(note, shown.length === all ? count(all, "port") : `${grouped(shown.length)} of ${count(all, "port")}`);
+        setText(
+          note,
+          shown.length === all
+            ? count(all, "port")
+            : `${grouped(shown.length)} of ${count(all, "port")}`,
+        );
       } else table.refresh();
     },
     close() {

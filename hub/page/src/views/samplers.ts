@@ -14,7 +14,14 @@ import { answeredShare, samplerState } from "./overview/samplers";
 import type { View } from "./view";
 
 export function makeSamplers(app: App, _topology: Topology): View {
-  const number = (id: string, title: string, hint: string, value: (row: SamplerRow) => number | null, text: (row: SamplerRow) => string, alert = false): Column<SamplerRow> => ({
+  const number = (
+    id: string,
+    title: string,
+    hint: string,
+    value: (row: SamplerRow) => number | null,
+    text: (row: SamplerRow) => string,
+    alert = false,
+  ): Column<SamplerRow> => ({
     id,
     title,
     hint,
@@ -26,9 +33,18 @@ export function makeSamplers(app: App, _topology: Topology): View {
       if (alert) cell.classList.toggle("alert-text", (value(row) ?? 0) > 0);
     },
   });
-  const age = (row: SamplerRow) => (row.last_slot === null || app.latest === null ? null : ((app.latest - row.last_slot) * app.interval) / 1000);
+  const age = (row: SamplerRow) =>
+    row.last_slot === null || app.latest === null
+      ? null
+      : ((app.latest - row.last_slot) * app.interval) / 1000;
   const columns: Column<SamplerRow>[] = [
-    { id: "sampler", title: "Sampler", width: "minmax(90px, 1fr)", value: (row) => row.sampler, text: (row) => (row.role === "secondary" ? `${row.sampler} (secondary)` : row.sampler) },
+    {
+      id: "sampler",
+      title: "Sampler",
+      width: "minmax(90px, 1fr)",
+      value: (row) => row.sampler,
+      text: (row) => (row.role === "secondary" ? `${row.sampler} (secondary)` : row.sampler),
+    },
     {
       id: "state",
       title: "State",
@@ -52,10 +68,35 @@ export function makeSamplers(app: App, _topology: Topology): View {
         barOf(cell, answeredShare(row), percent(answeredShare(row)), utilizationScale);
       },
     },
-    number("ports", "Ports", "Assigned ports", (row) => row.ports, (row) => grouped(row.ports)),
-    number("timeout", "Timeout", "Ports that timed out", (row) => row.timeout, (row) => grouped(row.timeout)),
-    number("unreachable", "No answer", "Ports of unreachable devices", (row) => row.unreachable, (row) => grouped(row.unreachable), true),
-    number("duration", "Sweep", "Duration of the last sweep", (row) => row.duration_ns, (row) => (row.duration_ns === null ? "–" : duration(row.duration_ns / 1e9))),
+    number(
+      "ports",
+      "Ports",
+      "Assigned ports",
+      (row) => row.ports,
+      (row) => grouped(row.ports),
+    ),
+    number(
+      "timeout",
+      "Timeout",
+      "Ports that timed out",
+      (row) => row.timeout,
+      (row) => grouped(row.timeout),
+    ),
+    number(
+      "unreachable",
+      "No answer",
+      "Ports of unreachable devices",
+      (row) => row.unreachable,
+      (row) => grouped(row.unreachable),
+      true,
+    ),
+    number(
+      "duration",
+      "Sweep",
+      "Duration of the last sweep",
+      (row) => row.duration_ns,
+      (row) => (row.duration_ns === null ? "–" : duration(row.duration_ns / 1e9)),
+    ),
     {
       id: "durations",
       title: "Last minute",
@@ -63,17 +104,51 @@ export function makeSamplers(app: App, _topology: Topology): View {
       width: "minmax(80px, 0.9fr)",
       value: (row) => row.duration_ns,
       draw: (cell, row) => {
-        const canvas = (cell.firstElementChild as HTMLCanvasElement | null) ?? cell.appendChild(spark("Duration of the sweeps"));
+        const canvas =
+          (cell.firstElementChild as HTMLCanvasElement | null) ??
+          cell.appendChild(spark("Duration of the sweeps"));
         const values = row.durations ?? [];
         const most = Math.max(1, ...values.map((value) => value ?? 0));
-        drawSpark(canvas, Uint16Array.from(values, (value) => (value === null ? NO_DATA : (FULL * value) / most)), utilizationScale);
+        drawSpark(
+          canvas,
+          Uint16Array.from(values, (value) => (value === null ? NO_DATA : (FULL * value) / most)),
+          utilizationScale,
+        );
       },
     },
-    number("rtt", "RTT p99", "99th percentile of the round-trip time", (row) => row.rtt_p99_ns, (row) => (row.rtt_p99_ns === null ? "–" : duration(row.rtt_p99_ns / 1e9))),
-    number("age", "Lag", "Age of the last slot against the newest one", age, (row) => duration(age(row))),
-    number("missed", "Missed", "Slots that could not start", (row) => row.slots_missed, (row) => grouped(row.slots_missed), true),
-    number("lost", "Lost", "Records that outputs dropped", (row) => row.lines_lost, (row) => grouped(row.lines_lost), true),
-    { id: "input", title: "Input", width: "minmax(80px, 1fr)", value: (row) => row.input, text: (row) => row.input },
+    number(
+      "rtt",
+      "RTT p99",
+      "99th percentile of the round-trip time",
+      (row) => row.rtt_p99_ns,
+      (row) => (row.rtt_p99_ns === null ? "–" : duration(row.rtt_p99_ns / 1e9)),
+    ),
+    number("age", "Lag", "Age of the last slot against the newest one", age, (row) =>
+      duration(age(row)),
+    ),
+    number(
+      "missed",
+      "Missed",
+      "Slots that could not start",
+      (row) => row.slots_missed,
+      (row) => grouped(row.slots_missed),
+      true,
+    ),
+    number(
+      "lost",
+      "Lost",
+      "Records that outputs dropped",
+      (row) => row.lines_lost,
+      (row) => grouped(row.lines_lost),
+      true,
+    ),
+    {
+      id: "input",
+      title: "Input",
+      width: "minmax(80px, 1fr)",
+      value: (row) => row.input,
+      text: (row) => row.input,
+    },
   ];
   const table = new Table<SamplerRow>({
     label: "Samplers",
@@ -85,19 +160,39 @@ export function makeSamplers(app: App, _topology: Topology): View {
   });
   const note = h("span", { class: "muted", role: "status" });
   const kept = h("p", { class: "muted" });
-  const poll = new Poll<Rows<SamplerRow>>(app, "samplers", () => ({}), () => app.notify("values"));
+  const poll = new Poll<Rows<SamplerRow>>(
+    app,
+    "samplers",
+    () => ({}),
+    () => app.notify("values"),
+  );
   return {
-    element: h("div", { class: "fill" }, h("div", { class: "toolbar" }, h("h1", {}, "Samplers"), note), table.element, kept),
+    element: h(
+      "div",
+      { class: "fill" },
+      h("div", { class: "toolbar" }, h("h1", {}, "Samplers"), note),
+      table.element,
+      kept,
+    ),
     update() {
       poll.refresh();
       const rows = poll.answer?.rows ?? [];
       table.setRows(rows);
       const wrong = rows.filter((row) => samplerState(app, row) !== "ok").length;
-      setText(note, poll.error || (wrong === 0 ? `${count(rows.length, "sampler")}, all on time` : `${wrong} of ${count(rows.length, "sampler")} late or lost`));
+      setText(
+        note,
+        poll.error ||
+          (wrong === 0
+            ? `${count(rows.length, "sampler")}, all on time`
+            : `${wrong} of ${count(rows.length, "sampler")} late or lost`),
+      );
       const { health } = app;
       if (health !== null && health.kept.from_ns !== null && health.kept.to_ns !== null) {
         const seconds = (health.kept.to_ns - health.kept.from_ns) / 1e9;
-        setText(kept, `The hub keeps ${duration(seconds)} of ${count(health.kept.ports, "port")} in ${scaled(health.kept.octets, "B")} of memory. Version ${health.version}.`);
+        setText(
+          kept,
+          `The hub keeps ${duration(seconds)} of ${count(health.kept.ports, "port")} in ${scaled(health.kept.octets, "B")} of memory. Version ${health.version}.`,
+        );
       }
     },
     close() {

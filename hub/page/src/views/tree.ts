@@ -12,16 +12,23 @@ import { legend } from "../parts/meter";
 import { CAUSES } from "./overview/congestion";
 import type { View } from "./view";
 
-/** Branches of one port that are drawn, by the distance of the port. The others are one branch. */
-const MOST_BRANCHES = [8, 6, 2];
+/**
+ * Branches of one port that are drawn, by the distance of the port. The others are one branch. The
+ * first choice whose picture fits is used.
+ */
+const BRANCHES = [
+  [12, 8, 4],
+  [8, 6, 2],
+  [8, 3, 0],
+  [8, 1, 0],
+  [8, 0, 0],
+];
 const ROW = 32;
-const BOX = { width: 176, height: 25 };
+const BOX = { width: 206, height: 25 };
 const NARROWEST = 240;
 const WIDEST_COLUMN = 380;
 const MARGIN = 14;
 const HEADING = 26;
-/** Width of the longest duration behind a box. */
-const TIME = 84;
 const WIDEST = 22;
 
 interface Branch {
@@ -41,7 +48,12 @@ interface Branch {
 
 export function makeTree(app: App, topology: Topology): View {
   const key = app.state.item;
-  const poll = new Poll<Rows<TreeRow>>(app, "trees", () => app.spanParams, () => app.notify("values"));
+  const poll = new Poll<Rows<TreeRow>>(
+    app,
+    "trees",
+    () => app.spanParams,
+    () => app.notify("values"),
+  );
   const title = h("h1", {}, "Congestion tree");
   const text = h("p", { class: "tree-text", role: "status" });
   const picture = h("div", { class: "tree panel" });
@@ -50,7 +62,9 @@ export function makeTree(app: App, topology: Topology): View {
   let drawn: TreeRow | null = null;
 
   function redraw(row: TreeRow): void {
-    const root = branchesOf(app, topology, row, open);
+    const rows = Math.floor((picture.clientHeight - 2 * MARGIN - HEADING - 30) / ROW);
+    const choices = BRANCHES.map((most) => branchesOf(app, topology, row, open, most));
+    const root = choices.find((choice) => leaves(choice) <= rows) ?? choices[choices.length - 1];
     const opened = (branch: Branch) => {
       open.add(branch.rest);
       redraw(row);
@@ -69,20 +83,48 @@ export function makeTree(app: App, topology: Topology): View {
     redraw(row);
     links.replaceChildren(
       h("a", { class: "action", href: app.href({ view: "port", item: key }) }, "Open the port"),
-      h("a", { class: "action", href: app.href({ view: "map", metric: "xmit_blocked" }) }, "Show on the map"),
+      h(
+        "a",
+        { class: "action", href: app.href({ view: "map", metric: "xmit_blocked" }) },
+        "Show on the map",
+      ),
     );
   }
 
   return {
-    element: h("div", { class: "tree-page" }, h("div", { class: "toolbar" }, title, h("span", { class: "space" }), links), text, picture, h("div", { class: "foot" }, legend("blocked", false), h("span", { class: "muted" }, "The width of a branch is the time that its ports waited."))),
+    element: h(
+      "div",
+      { class: "tree-page" },
+      h("div", { class: "toolbar" }, title, h("span", { class: "space" }), links),
+      text,
+      picture,
+      h(
+        "div",
+        { class: "foot" },
+        legend("blocked", false),
+        h("span", { class: "muted" }, "The width of a branch is the time that its ports waited."),
+      ),
+    ),
     update() {
       poll.refresh();
       const row = poll.answer?.rows.find(({ root }) => portKey(root.guid, root.port) === key);
       if (row !== undefined) {
         if (row !== drawn) show(row);
       } else if (poll.answer !== null) {
-        setText(text, drawn === null ? "This port is not the root of a congestion tree at this time." : "The congestion has ended. The picture shows its last state.");
-        if (drawn === null) links.replaceChildren(h("a", { class: "action", href: app.href({ view: "port", item: key }) }, "Open the port"));
+        setText(
+          text,
+          drawn === null
+            ? "This port is not the root of a congestion tree at this time."
+            : "The congestion has ended. The picture shows its last state.",
+        );
+        if (drawn === null)
+          links.replaceChildren(
+            h(
+              "a",
+              { class: "action", href: app.href({ view: "port", item: key }) },
+              "Open the port",
+            ),
+          );
       } else setText(text, poll.error || "Waiting for the hub…");
     },
     close() {
@@ -92,7 +134,13 @@ export function makeTree(app: App, topology: Topology): View {
 }
 
 /** Builds the branches from the list of the ports that wait. */
-function branchesOf(app: App, topology: Topology, tree: TreeRow, open: ReadonlySet<string>): Branch {
+function branchesOf(
+  app: App,
+  topology: Topology,
+  tree: TreeRow,
+  open: ReadonlySet<string>,
+  limits: number[],
+): Branch {
   const behind = new Map<string, VictimRow[]>();
   for (const victim of tree.victims) {
     const next = portKey(victim.waits_for.guid, victim.waits_for.port);
@@ -105,11 +153,15 @@ function branchesOf(app: App, topology: Topology, tree: TreeRow, open: ReadonlyS
     const key = portKey(guid, port);
     if (seen.has(key)) return branch;
     seen.add(key);
-    const victims = [...(behind.get(key) ?? [])].sort((x, y) => y.blocked_seconds - x.blocked_seconds);
-    const children = victims.map((victim) => grow(victim.guid, victim.port, branchOf(app, topology, victim), depth + 1));
+    const victims = [...(behind.get(key) ?? [])].sort(
+      (x, y) => y.blocked_seconds - x.blocked_seconds,
+    );
+    const children = victims.map((victim) =>
+      grow(victim.guid, victim.port, branchOf(app, topology, victim), depth + 1),
+    );
     branch.total = branch.seconds + children.reduce((sum, child) => sum + child.total, 0);
     children.sort((x, y) => y.total - x.total);
-    const most = open.has(key) ? children.length : MOST_BRANCHES[Math.min(depth, MOST_BRANCHES.length - 1)];
+    const most = open.has(key) ? children.length : limits[Math.min(depth, limits.length - 1)];
     // One more branch needs as much room as the branch for the rest.
     const shown = children.length <= most + 1 ? children.length : most;
     branch.children = children.slice(0, shown);
@@ -152,7 +204,18 @@ function restOf(branches: Branch[], parent: string): Branch {
   const total = branches.reduce((sum, branch) => sum + branch.total, 0);
   const seconds = branches.reduce((sum, branch) => sum + branch.seconds, 0);
   const mean = branches.reduce((sum, branch) => sum + branch.share, 0) / branches.length;
-  return { name: `${count(branches.length, "more port")}`, to: "", href: "", share: mean, seconds, children: [], rest: parent, total, x: 0, y: 0 };
+  return {
+    name: count(branches.length, "more port"),
+    to: "",
+    href: "",
+    share: mean,
+    seconds,
+    children: [],
+    rest: parent,
+    total,
+    x: 0,
+    y: 0,
+  };
 }
 
 /** Places leaves one below the other, and each branch at the middle of its children. */
@@ -167,6 +230,13 @@ function place(branch: Branch, depth: number, column: number, top: { y: number }
   branch.y = (branch.children[0].y + branch.children[branch.children.length - 1].y) / 2;
 }
 
+/** Returns the number of branches without children. */
+function leaves(branch: Branch): number {
+  return branch.children.length === 0
+    ? 1
+    : branch.children.reduce((sum, child) => sum + leaves(child), 0);
+}
+
 /** Returns the number of links from a branch to its most distant branch. */
 function depthOf(branch: Branch): number {
   return branch.children.reduce((most, child) => Math.max(most, 1 + depthOf(child)), 0);
@@ -174,12 +244,17 @@ function depthOf(branch: Branch): number {
 
 function draw(root: Branch, room: number, open: (branch: Branch) => void): SVGSVGElement {
   const depth = depthOf(root);
-  const fitting = (room - 2 * MARGIN - BOX.width - TIME) / Math.max(1, depth);
+  const fitting = (room - 2 * MARGIN - BOX.width) / Math.max(1, depth);
   const column = Math.max(NARROWEST, Math.min(WIDEST_COLUMN, fitting));
   const top = { y: MARGIN + HEADING };
   place(root, 0, column, top);
-  const width = 2 * MARGIN + depth * column + BOX.width + TIME;
-  const picture = s("svg", { width, height: Math.max(top.y + MARGIN, 80), role: "group", "aria-label": `Congestion tree of ${root.name}` });
+  const width = 2 * MARGIN + depth * column + BOX.width;
+  const picture = s("svg", {
+    width,
+    height: Math.max(top.y + MARGIN, 80),
+    role: "group",
+    "aria-label": `Congestion tree of ${root.name}`,
+  });
   const ribbons = s("g", {});
   const boxes = s("g", {});
   const visit = (branch: Branch) => {
@@ -192,7 +267,9 @@ function draw(root: Branch, room: number, open: (branch: Branch) => void): SVGSV
   visit(root);
   for (let links = 0; links <= depth; links++) {
     const text = links === 0 ? "Root" : `${count(links, "link")} away`;
-    boxes.append(s("text", { class: "tree-heading", x: MARGIN + links * column, y: MARGIN + 8 }, text));
+    boxes.append(
+      s("text", { class: "tree-heading", x: MARGIN + links * column, y: MARGIN + 8 }, text),
+    );
   }
   picture.append(ribbons, boxes);
   return picture;
@@ -204,7 +281,12 @@ function ribbon(parent: Branch, child: Branch, total: number): SVGPathElement {
   const y2 = child.y + BOX.height / 2;
   const middle = (x1 + child.x) / 2;
   const width = Math.max(1.2, (WIDEST * child.total) / Math.max(total, 1e-9));
-  return s("path", { class: "ribbon", d: `M${x1} ${y1} C${middle} ${y1} ${middle} ${y2} ${child.x} ${y2}`, "stroke-width": width, stroke: blockedScale.color(0.35 + 0.45 * child.share) });
+  return s("path", {
+    class: "ribbon",
+    d: `M${x1} ${y1} C${middle} ${y1} ${middle} ${y2} ${child.x} ${y2}`,
+    "stroke-width": width,
+    stroke: blockedScale.color(0.35 + 0.45 * child.share),
+  });
 }
 
 function box(branch: Branch, isRoot: boolean, open: (branch: Branch) => void): SVGElement {
@@ -212,15 +294,33 @@ function box(branch: Branch, isRoot: boolean, open: (branch: Branch) => void): S
   const group = combined ? s("g", { tabindex: 0, role: "button" }) : s("a", { href: branch.href });
   if (combined) {
     group.addEventListener("click", () => open(branch));
-    group.addEventListener("keydown", (event) => (event as KeyboardEvent).key === "Enter" && open(branch));
+    group.addEventListener(
+      "keydown",
+      (event) => (event as KeyboardEvent).key === "Enter" && open(branch),
+    );
   }
   group.setAttribute("class", isRoot ? "tree-box root" : combined ? "tree-box rest" : "tree-box");
   group.append(
-    s("title", {}, `${branch.name} ${branch.to}: blocked for ${duration(branch.seconds)}, ${percent(branch.share)} of the time`),
+    s(
+      "title",
+      {},
+      `${branch.name} ${branch.to}: blocked for ${duration(branch.seconds)}, ${percent(branch.share)} of the time`,
+    ),
     s("rect", { x: branch.x, y: branch.y, width: BOX.width, height: BOX.height, rx: 4 }),
-    s("rect", { class: "tree-share", x: branch.x, y: branch.y + BOX.height - 4, width: Math.max(0, BOX.width * Math.min(1, branch.share)), height: 4, fill: blockedScale.color(0.35 + 0.5 * branch.share) }),
-    s("text", { x: branch.x + 8, y: branch.y + 15 }, fit(branch.name, 26)),
-    s("text", { class: "tree-time", x: branch.x + BOX.width + 8, y: branch.y + 15 }, isRoot ? "" : duration(branch.seconds)),
+    s("rect", {
+      class: "tree-share",
+      x: branch.x,
+      y: branch.y + BOX.height - 4,
+      width: Math.max(0, BOX.width * Math.min(1, branch.share)),
+      height: 4,
+      fill: blockedScale.color(0.35 + 0.5 * branch.share),
+    }),
+    s("text", { x: branch.x + 8, y: branch.y + 15 }, fit(branch.name, 18)),
+    s(
+      "text",
+      { class: "tree-time", x: branch.x + BOX.width - 8, y: branch.y + 15, "text-anchor": "end" },
+      isRoot ? "" : duration(branch.seconds),
+    ),
   );
   return group;
 }

@@ -15,7 +15,15 @@ import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
 import { choice } from "../panel";
 import type { View } from "../view";
 import { type Bins, HeatPicture } from "./picture";
-import { type Aggregate, AGGREGATES, combine, type HeatRow, ROW_KINDS, type RowKind, rowsOf } from "./rows";
+import {
+  type Aggregate,
+  AGGREGATES,
+  combine,
+  type HeatRow,
+  ROW_KINDS,
+  type RowKind,
+  rowsOf,
+} from "./rows";
 import { ColumnSource, type Window, windowOf } from "./source";
 
 const RIGHT = 16;
@@ -56,18 +64,65 @@ class Heatmap implements View {
     private readonly topology: Topology,
   ) {
     this.source = new ColumnSource(app, () => app.notify("values"));
-    this.metrics = h("select", { "aria-label": "Metric", on: { change: () => app.go({ metric: this.metrics.value }) } });
+    this.metrics = h("select", {
+      "aria-label": "Metric",
+      on: { change: () => app.go({ metric: this.metrics.value }) },
+    });
     this.controls = [
-      choice("Rows", ROW_KINDS.map((kind) => [kind, `${kind.charAt(0).toUpperCase()}${kind.slice(1)}${kind === "switch" ? "es" : "s"}`] as const), () => this.kind, (value) => this.set("by", value, "port")),
-      choice("Combination of values", AGGREGATES.map((name) => [name, name] as const), () => this.aggregate, (value) => this.set("agg", value, "max")),
-      choice("Order", [["topology", "Topology"], ["value", "Largest first"]] as const, () => (this.app.option("order") === "value" ? "value" : "topology"), (value) => this.set("order", value, "topology")),
-      choice("Time", [["2", "2 min"], ["5", "5 min"], ["15", "15 min"]] as const, () => this.minutes, (value) => this.set("min", value, "5")),
+      choice(
+        "Rows",
+        ROW_KINDS.map(
+          (kind) =>
+            [
+              kind,
+              `${kind.charAt(0).toUpperCase()}${kind.slice(1)}${kind === "switch" ? "es" : "s"}`,
+            ] as const,
+        ),
+        () => this.kind,
+        (value) => this.set("by", value, "port"),
+      ),
+      choice(
+        "Combination of values",
+        AGGREGATES.map((name) => [name, name] as const),
+        () => this.aggregate,
+        (value) => this.set("agg", value, "max"),
+      ),
+      choice(
+        "Order",
+        [
+          ["topology", "Topology"],
+          ["value", "Largest first"],
+        ] as const,
+        () => (this.app.option("order") === "value" ? "value" : "topology"),
+        (value) => this.set("order", value, "topology"),
+      ),
+      choice(
+        "Time",
+        [
+          ["2", "2 min"],
+          ["5", "5 min"],
+          ["15", "15 min"],
+        ] as const,
+        () => this.minutes,
+        (value) => this.set("min", value, "5"),
+      ),
     ];
-    const frame = h("div", { class: "picture", tabindex: 0, role: "group", "aria-label": "Heat map. Up and down scroll, plus and minus zoom." });
+    const frame = h("div", {
+      class: "picture",
+      tabindex: 0,
+      role: "group",
+      "aria-label": "Heat map. Up and down scroll, plus and minus zoom.",
+    });
     this.element = h(
       "div",
       { class: "fill" },
-      h("div", { class: "toolbar" }, h("h1", {}, "Heat map"), this.metrics, ...this.controls.map(({ element }) => element)),
+      h(
+        "div",
+        { class: "toolbar" },
+        h("h1", {}, "Heat map"),
+        this.metrics,
+        ...this.controls.map(({ element }) => element),
+      ),
       frame,
       h("div", { class: "foot" }, this.legend, this.note),
     );
@@ -104,10 +159,19 @@ class Heatmap implements View {
     if (slot === null) return;
     const to = range?.to ?? this.app.timeOf(slot);
     const from = range?.from ?? to - 60_000 * Number(this.minutes);
-    this.window = windowOf(this.app, this.topology.ports.length, this.app.state.metric, this.aggregate, from, to);
+    this.window = windowOf(
+      this.app,
+      this.topology.ports.length,
+      this.app.state.metric,
+      this.aggregate,
+      from,
+      to,
+    );
     this.source.want(this.window);
     if (changes.has("state") || changes.has("theme")) {
-      this.legend.replaceChildren(legend(this.app.state.metric === BLOCKED ? "blocked" : "utilization"));
+      this.legend.replaceChildren(
+        legend(this.app.state.metric === BLOCKED ? "blocked" : "utilization"),
+      );
     }
     this.draw();
   }
@@ -121,7 +185,9 @@ class Heatmap implements View {
   private showMetrics(): void {
     const names = this.app.metrics.map(({ name }) => name);
     if (this.metrics.options.length !== names.length) {
-      this.metrics.replaceChildren(...names.map((name) => h("option", { value: name }, metricName(name))));
+      this.metrics.replaceChildren(
+        ...names.map((name) => h("option", { value: name }, metricName(name))),
+      );
     }
     this.metrics.value = this.app.state.metric;
   }
@@ -173,7 +239,12 @@ class Heatmap implements View {
   }
 
   private get plot(): { x: number; y: number; width: number; height: number } {
-    return { x: this.left, y: TOP, width: this.surface.width - this.left - RIGHT, height: this.surface.height - TOP - AXIS };
+    return {
+      x: this.left,
+      y: TOP,
+      width: this.surface.width - this.left - RIGHT,
+      height: this.surface.height - TOP - AXIS,
+    };
   }
 
   /** Height of a row in pixels. */
@@ -193,13 +264,31 @@ class Heatmap implements View {
     // A row of pixels shows the maximum of its rows, so that no row is left out.
     const perBin = Math.max(1, Math.ceil(1 / row));
     const first = Math.floor(this.top / perBin) * perBin;
-    const bins: Bins = { first, rows: perBin, count: Math.ceil(Math.min(visible + perBin, this.rows.length - first) / perBin) };
-    this.picture.update(window, bins, theme().name, this.order, `${this.orderKey} ${window.aggregate}`, (column) => this.values(column));
+    const bins: Bins = {
+      first,
+      rows: perBin,
+      count: Math.ceil(Math.min(visible + perBin, this.rows.length - first) / perBin),
+    };
+    this.picture.update(
+      window,
+      bins,
+      theme().name,
+      this.order,
+      `${this.orderKey} ${window.aggregate}`,
+      (column) => this.values(column),
+    );
     context.save();
     context.beginPath();
     context.rect(x, y, width, Math.min(height, this.rows.length * row));
     context.clip();
-    this.picture.paint(context, window, x, y - (this.top - first) * row, width, bins.count * perBin * row);
+    this.picture.paint(
+      context,
+      window,
+      x,
+      y - (this.top - first) * row,
+      width,
+      bins.count * perBin * row,
+    );
     context.restore();
     this.labels(context, row);
     this.axis(context, window);
@@ -272,7 +361,12 @@ class Heatmap implements View {
     context.fillStyle = theme().ink;
     context.globalAlpha = 0.35;
     context.fillRect(x, Math.round(this.pointer.y), width, 1);
-    context.fillRect(Math.round(this.pointer.x), y, 1, Math.min(height, this.rows.length * this.row));
+    context.fillRect(
+      Math.round(this.pointer.x),
+      y,
+      1,
+      Math.min(height, this.rows.length * this.row),
+    );
     context.globalAlpha = 1;
   }
 
@@ -280,9 +374,13 @@ class Heatmap implements View {
     const names = { port: "port", link: "link", switch: "switch", host: "host" };
     const kind = names[this.kind];
     const rows = count(this.rows.length, kind, kind === "switch" ? "switches" : `${kind}s`);
-    const text = this.source.error !== "" ? this.source.error : `${rows}, ${window.step / 1000} s a column`;
+    const text =
+      this.source.error !== "" ? this.source.error : `${rows}, ${window.step / 1000} s a column`;
     setText(this.note, `${text}. Wheel: zoom the rows. Drag: scroll. Click: open.`);
-    this.surface.canvas.setAttribute("aria-label", `Heat map of ${metricName(window.metric)}: ${rows}. The views Links and Ports have the same values as tables.`);
+    this.surface.canvas.setAttribute(
+      "aria-label",
+      `Heat map of ${metricName(window.metric)}: ${rows}. The views Links and Ports have the same values as tables.`,
+    );
   }
 
   // --- pointer and keys
@@ -294,7 +392,11 @@ class Heatmap implements View {
     const place = Math.floor(this.top + (y - plot.y) / this.row);
     if (place >= this.rows.length || y > plot.y + plot.height) return null;
     const column = window.first + Math.floor((window.columns * (x - plot.x)) / plot.width);
-    return { row: this.rows[this.order[place]], index: this.order[place], column: Math.min(column, window.first + window.columns - 1) };
+    return {
+      row: this.rows[this.order[place]],
+      index: this.order[place],
+      column: Math.min(column, window.first + window.columns - 1),
+    };
   }
 
   private listen(frame: HTMLElement): void {
@@ -342,18 +444,33 @@ class Heatmap implements View {
   private tip({ row, index, column }: { row: HeatRow; index: number; column: number }): TipLine[] {
     const window = this.window!;
     const code = this.values(column)?.[index];
-    const value = code === undefined ? "no data" : code <= FULL ? percent(code / FULL) : stateOf(code);
+    const value =
+      code === undefined ? "no data" : code <= FULL ? percent(code / FULL) : stateOf(code);
     const end = (column + 1) * window.step;
-    const span = window.step > this.app.interval ? `${dateTime(end - window.step)} to ${clock(end)}` : dateTime(end);
-    return [row.label, [metricName(window.metric), value], [window.step > this.app.interval ? "Slots" : "Slot ends", span]];
+    const span =
+      window.step > this.app.interval
+        ? `${dateTime(end - window.step)} to ${clock(end)}`
+        : dateTime(end);
+    return [
+      row.label,
+      [metricName(window.metric), value],
+      [window.step > this.app.interval ? "Slots" : "Slot ends", span],
+    ];
   }
 
   private open(x: number, y: number): void {
     const hit = this.hit(x, y);
     if (hit === null) return;
-    const at = x >= this.plot.x && !this.app.isLive && this.app.state.range === null ? (hit.column + 1) * this.window!.step : this.app.state.at;
+    const at =
+      x >= this.plot.x && !this.app.isLive && this.app.state.range === null
+        ? (hit.column + 1) * this.window!.step
+        : this.app.state.at;
     const single = hit.row.ports.length <= 2;
-    if (single) this.app.go({ view: "port", item: this.topology.keyOf(hit.row.ports[0]), options: {}, at }, true);
+    if (single)
+      this.app.go(
+        { view: "port", item: this.topology.keyOf(hit.row.ports[0]), options: {}, at },
+        true,
+      );
     else this.app.go({ view: "ports", item: "", options: { q: hit.row.label }, at }, true);
   }
 

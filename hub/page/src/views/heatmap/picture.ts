@@ -44,7 +44,10 @@ export class HeatPicture {
     }
     const end = window.first + window.columns;
     for (const column of this.drawn.keys()) if (column < window.first) this.drawn.delete(column);
-    const whole = this.drawn.size === 0 ? this.context.createImageData(window.columns, this.canvas.height) : null;
+    const whole =
+      this.drawn.size === 0
+        ? this.context.createImageData(window.columns, this.canvas.height)
+        : null;
     const one = whole ?? this.context.createImageData(1, this.canvas.height);
     const pixels = new Int32Array(one.data.buffer);
     for (let column = window.first; column < end; column++) {
@@ -87,13 +90,21 @@ export class HeatPicture {
   }
 
   /** Copies the image to a rectangle, oldest column first. */
-  paint(context: CanvasRenderingContext2D, window: Window, x: number, y: number, width: number, height: number): void {
+  paint(
+    context: CanvasRenderingContext2D,
+    window: Window,
+    x: number,
+    y: number,
+    width: number,
+    height: number,
+  ): void {
     const split = window.first % window.columns;
     const cell = width / window.columns;
     context.imageSmoothingEnabled = false;
     const left = window.columns - split;
     const rows = this.canvas.height;
     context.drawImage(this.canvas, split, 0, left, rows, x, y, left * cell, height);
-    if (split > 0) context.drawImage(this.canvas, 0, 0, split, rows, x + left * cell, y, split * cell, height);
+    if (split > 0)
+      context.drawImage(this.canvas, 0, 0, split, rows, x + left * cell, y, split * cell, height);
   }
 }

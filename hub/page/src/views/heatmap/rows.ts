@@ -44,7 +44,13 @@ function portRows(topology: Topology): HeatRow[] {
 function deviceRows(topology: Topology): HeatRow[] {
   return topology.devices.flatMap((device, index) =>
     device.kind === "switch"
-      ? [{ label: device.node, group: topology.tierName(device.tier), ports: topology.portsOf[index] }]
+      ? [
+          {
+            label: device.node,
+            group: topology.tierName(device.tier),
+            ports: topology.portsOf[index],
+          },
+        ]
       : [],
   );
 }
@@ -69,7 +75,11 @@ function hostRows(topology: Topology): HeatRow[] {
 }
 
 /** Combines the values of the ports of each row. States without a value do not count as values. */
-export function combine(rows: readonly HeatRow[], codes: Uint16Array, aggregate: Aggregate): Uint16Array {
+export function combine(
+  rows: readonly HeatRow[],
+  codes: Uint16Array,
+  aggregate: Aggregate,
+): Uint16Array {
   const combined = new Uint16Array(rows.length);
   for (let index = 0; index < rows.length; index++) {
     const { ports } = rows[index];
@@ -79,7 +89,11 @@ export function combine(rows: readonly HeatRow[], codes: Uint16Array, aggregate:
 }
 
 /** Combines some codes. Without any value it returns the state with the smallest code. */
-export function combineCodes(ports: readonly number[], codes: Uint16Array, aggregate: Aggregate): number {
+export function combineCodes(
+  ports: readonly number[],
+  codes: Uint16Array,
+  aggregate: Aggregate,
+): number {
   let most = -1;
   let sum = 0;
   let known = 0;

@@ -18,8 +18,18 @@ export interface Window {
 }
 
 /** Returns the columns for a time range. They begin at multiples of their length. */
-export function windowOf(app: App, ports: number, metric: string, aggregate: string, from: number, to: number): Window {
-  const most = Math.max(20, Math.min(MOST_COLUMNS, Math.floor(LARGEST_ANSWER / Math.max(1, ports))));
+export function windowOf(
+  app: App,
+  ports: number,
+  metric: string,
+  aggregate: string,
+  from: number,
+  to: number,
+): Window {
+  const most = Math.max(
+    20,
+    Math.min(MOST_COLUMNS, Math.floor(LARGEST_ANSWER / Math.max(1, ports))),
+  );
   const slots = Math.max(1, Math.round((to - from) / app.interval));
   const step = Math.ceil(slots / most) * app.interval;
   const first = Math.floor(Math.round(from) / step);
@@ -62,7 +72,15 @@ export class ColumnSource {
     const end = window.first + window.columns;
     let first = window.first;
     while (first < end && this.get(first, window) !== undefined) first++;
-    if (this.loading || first >= end - 2 || (first <= this.requested && first >= window.first && this.requested - first < end - first && this.requested >= end - 2)) return;
+    if (
+      this.loading ||
+      first >= end - 2 ||
+      (first <= this.requested &&
+        first >= window.first &&
+        this.requested - first < end - first &&
+        this.requested >= end - 2)
+    )
+      return;
     void this.load(window, first, end);
   }
 
@@ -72,11 +90,22 @@ export class ColumnSource {
     this.loading = true;
     try {
       const { metric, aggregate, step } = window;
-      const heat = await this.app.matrix(metric, first * step, end * step, step, aggregate, abort.signal);
+      const heat = await this.app.matrix(
+        metric,
+        first * step,
+        end * step,
+        step,
+        aggregate,
+        abort.signal,
+      );
       const start = Math.round(heat.from / heat.step);
       const ports = this.app.topology?.ports.length;
-      if (heat.rows === ports) heat.columns.forEach((values, index) => this.columns.set(start + index, values));
-      for (const number of this.columns.keys()) if (number < window.first) this.columns.delete(number);
+      if (heat.rows === ports) {
+        for (const [index, values] of heat.columns.entries())
+          this.columns.set(start + index, values);
+      }
+      for (const number of this.columns.keys())
+        if (number < window.first) this.columns.delete(number);
       this.requested = end;
       this.error = "";
     } catch (error) {

@@ -61,19 +61,72 @@ class MapView implements View {
     private readonly topology: Topology,
   ) {
     this.switches = topology.devices.filter(({ kind }) => kind === "switch").length;
-    this.trees = new Poll(app, "trees", () => recent(app), () => app.notify("values"));
-    this.jobs = new Poll(app, "jobs", () => (app.option("job") === "" ? null : { job: app.option("job") }), () => app.notify("values"));
+    this.trees = new Poll(
+      app,
+      "trees",
+      () => recent(app),
+      () => app.notify("values"),
+    );
+    this.jobs = new Poll(
+      app,
+      "jobs",
+      () => (app.option("job") === "" ? null : { job: app.option("job") }),
+      () => app.notify("values"),
+    );
     this.controls = [
-      choice("Metric", [[UTILIZATION, "Utilization"], [BLOCKED, "Blocked share"]] as const, () => (app.state.metric === BLOCKED ? BLOCKED : UTILIZATION), (metric) => app.go({ metric })),
-      choice("Picture", [["rows", "Rows"], ["matrix", "Matrix"]] as const, () => this.picture, (value) => app.setOption("as", value)),
-      choice("Congestion trees", [["on", "Trees"], ["off", "No trees"]] as const, () => (app.option("trees") === "off" ? "off" : "on"), (value) => app.setOption("trees", value === "on" ? "" : value)),
+      choice(
+        "Metric",
+        [
+          [UTILIZATION, "Utilization"],
+          [BLOCKED, "Blocked share"],
+        ] as const,
+        () => (app.state.metric === BLOCKED ? BLOCKED : UTILIZATION),
+        (metric) => app.go({ metric }),
+      ),
+      choice(
+        "Picture",
+        [
+          ["rows", "Rows"],
+          ["matrix", "Matrix"],
+        ] as const,
+        () => this.picture,
+        (value) => app.setOption("as", value),
+      ),
+      choice(
+        "Congestion trees",
+        [
+          ["on", "Trees"],
+          ["off", "No trees"],
+        ] as const,
+        () => (app.option("trees") === "off" ? "off" : "on"),
+        (value) => app.setOption("trees", value === "on" ? "" : value),
+      ),
     ];
-    this.filter = h("input", { class: "field", type: "search", placeholder: "Mark nodes", "aria-label": "Mark nodes by name or GUID", on: { input: () => app.setOption("q", this.filter.value.trim()) } });
-    const frame = h("div", { class: "picture map", tabindex: 0, role: "group", "aria-label": "Map of the fabric. Arrow keys move, plus and minus zoom, 0 fits. The views Links and Ports have the same values as tables." });
+    this.filter = h("input", {
+      class: "field",
+      type: "search",
+      placeholder: "Mark nodes",
+      "aria-label": "Mark nodes by name or GUID",
+      on: { input: () => app.setOption("q", this.filter.value.trim()) },
+    });
+    const frame = h("div", {
+      class: "picture map",
+      tabindex: 0,
+      role: "group",
+      "aria-label":
+        "Map of the fabric. Arrow keys move, plus and minus zoom, 0 fits. The views Links and Ports have the same values as tables.",
+    });
     this.element = h(
       "div",
       { class: "fill" },
-      h("div", { class: "toolbar" }, h("h1", {}, "Map"), ...this.controls.map(({ element }) => element), this.filter, this.crumbs),
+      h(
+        "div",
+        { class: "toolbar" },
+        h("h1", {}, "Map"),
+        ...this.controls.map(({ element }) => element),
+        this.filter,
+        this.crumbs,
+      ),
       frame,
       h("div", { class: "foot" }, this.legend, this.note),
     );
@@ -142,7 +195,9 @@ class MapView implements View {
     const hosts = new Set((this.jobs.answer?.rows[0]?.nodes ?? []).map(({ host }) => host));
     if (filter === "" && hosts.size === 0) return found;
     this.topology.devices.forEach((device, index) => {
-      const named = filter !== "" && (device.node.toLowerCase().includes(filter) || device.guid.includes(filter));
+      const named =
+        filter !== "" &&
+        (device.node.toLowerCase().includes(filter) || device.guid.includes(filter));
       if (named || (device.kind !== "switch" && hosts.has(hostName(device.node)))) found.add(index);
     });
     return found;
@@ -154,10 +209,16 @@ class MapView implements View {
     if (this.crumbs.dataset.key === key) return;
     this.crumbs.dataset.key = key;
     if (!rows || open === "" || this.switches <= MOST_SWITCHES) {
-      this.crumbs.replaceChildren(rows && this.switches > MOST_SWITCHES ? "Click a group to open it." : "");
+      this.crumbs.replaceChildren(
+        rows && this.switches > MOST_SWITCHES ? "Click a group to open it." : "",
+      );
       return;
     }
-    const back = h("button", { type: "button", class: "action", on: { click: () => this.app.setOption("open", "") } }, "All groups");
+    const back = h(
+      "button",
+      { type: "button", class: "action", on: { click: () => this.app.setOption("open", "") } },
+      "All groups",
+    );
     this.crumbs.replaceChildren(back);
   }
 }

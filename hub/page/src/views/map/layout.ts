@@ -61,12 +61,17 @@ export function layoutOf(topology: Topology, scene: Scene, width: number, height
   const tiers = [...new Set(scene.units.map(({ tier }) => tier))].sort((x, y) => y - x);
   const hosts = hostsOf(topology, scene);
   const hostRows = Math.max(0, ...[...hosts.values()].map((ports) => ports.length));
-  const rows = tiers.map((tier) => scene.units.flatMap((unit, index) => (unit.tier === tier ? [index] : [])));
+  const rows = tiers.map((tier) =>
+    scene.units.flatMap((unit, index) => (unit.tier === tier ? [index] : [])),
+  );
   const lines = rows.map((row) => Math.ceil(row.length / perLine(row.length, width)));
   const extra = lines.reduce((sum, count) => sum + count - 1, 0) * (BOX + 12);
   const band = hostRows > 0 ? Math.min(0.34 * height, 150) : 16;
   const gaps = Math.max(1, tiers.length - 1);
-  const gap = Math.max(60, (height - 2 * MARGIN - tiers.length * (BOX + TITLE) - extra - band) / gaps);
+  const gap = Math.max(
+    60,
+    (height - 2 * MARGIN - tiers.length * (BOX + TITLE) - extra - band) / gaps,
+  );
 
   const layout: Layout = { width, height, boxes: [], cells: [], pins: [], curves: [], titles: [] };
   let y = MARGIN;
@@ -83,7 +88,11 @@ export function layoutOf(topology: Topology, scene: Scene, width: number, height
   if (hostRows > 0) {
     for (const box of layout.boxes) placeHosts(layout, box, hosts.get(box.unit) ?? [], band);
   }
-  layout.height = Math.max(height, ...layout.cells.map((cell) => cell.y + cell.height + MARGIN), ...layout.boxes.map((box) => box.y + box.height + MARGIN));
+  layout.height = Math.max(
+    height,
+    ...layout.cells.map((cell) => cell.y + cell.height + MARGIN),
+    ...layout.boxes.map((box) => box.y + box.height + MARGIN),
+  );
   placePins(topology, scene, layout);
   placeCurves(scene, layout);
   return layout;
@@ -123,7 +132,10 @@ function hostsOf(topology: Topology, scene: Scene): Map<number, number[]> {
 function placeHosts(layout: Layout, box: Box, ports: number[], band: number): void {
   if (ports.length === 0) return;
   const top = box.y + box.height + 16;
-  const columns = Math.max(1, Math.min(ports.length, Math.round(Math.sqrt((ports.length * box.width) / (band - 20)))));
+  const columns = Math.max(
+    1,
+    Math.min(ports.length, Math.round(Math.sqrt((ports.length * box.width) / (band - 20)))),
+  );
   const rows = Math.ceil(ports.length / columns);
   const size = Math.min(box.width / columns, (band - 20) / rows, 22);
   const shift = (box.width - columns * size) / 2;
@@ -154,7 +166,12 @@ function placePins(topology: Topology, scene: Scene, layout: Layout): void {
     edges.forEach((ports, edge) => {
       const step = box.width / Math.max(1, ports.length);
       ports.forEach((port, index) => {
-        layout.pins.push({ port, x: box.x + index * step, y: edge === 0 ? box.y : box.y + box.height - PIN, width: step });
+        layout.pins.push({
+          port,
+          x: box.x + index * step,
+          y: edge === 0 ? box.y : box.y + box.height - PIN,
+          width: step,
+        });
       });
     });
   }
@@ -175,9 +192,15 @@ function placeCurves(scene: Scene, layout: Layout): void {
     const level = upper.y === lower.y;
     layout.curves.push({
       bundle,
-      x1: middle(bundle.links.map(({ a }) => a), upper),
+      x1: middle(
+        bundle.links.map(({ a }) => a),
+        upper,
+      ),
       y1: upper.y + (level ? 0 : upper.height),
-      x2: middle(bundle.links.map(({ b }) => b), lower),
+      x2: middle(
+        bundle.links.map(({ b }) => b),
+        lower,
+      ),
       y2: lower.y,
     });
   }

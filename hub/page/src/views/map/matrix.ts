@@ -39,7 +39,8 @@ export class Matrix {
     frame: HTMLElement,
   ) {
     this.grid = gridOf(topology);
-    for (const { row, column, cable } of this.grid.cells) this.lookup.set(row * this.grid.columns.length + column, cable);
+    for (const { row, column, cable } of this.grid.cells)
+      this.lookup.set(row * this.grid.columns.length + column, cable);
     this.surface = createSurface(frame, "Matrix of the links between switches", () => this.draw());
     this.surface.canvas.hidden = true;
     this.listen(frame);
@@ -64,7 +65,10 @@ export class Matrix {
     const { rows, columns } = this.grid;
     const width = (this.surface.width - 120 - MARGIN) / Math.max(1, columns.length);
     const height = (this.surface.height - TOP - MARGIN) / Math.max(1, rows.length);
-    return { width: Math.max(2, Math.min(width, 5 * LARGEST_CELL)), height: Math.max(3, Math.min(height, LARGEST_CELL)) };
+    return {
+      width: Math.max(2, Math.min(width, 5 * LARGEST_CELL)),
+      height: Math.max(3, Math.min(height, LARGEST_CELL)),
+    };
   }
 
   private draw(): void {
@@ -89,7 +93,13 @@ export class Matrix {
     this.columnNames(context, width);
   }
 
-  private drawCell(context: CanvasRenderingContext2D, { row, column, cable }: Grid["cells"][number], values: Uint16Array, states: Uint16Array, { scale, roots }: MapData): void {
+  private drawCell(
+    context: CanvasRenderingContext2D,
+    { row, column, cable }: Grid["cells"][number],
+    values: Uint16Array,
+    states: Uint16Array,
+    { scale, roots }: MapData,
+  ): void {
     const colors = theme();
     const { width, height } = this.cell;
     const x = this.left + column * width;
@@ -170,7 +180,13 @@ export class Matrix {
     const { width, height } = this.cell;
     const column = Math.floor((x - this.left) / width);
     const row = Math.floor((y - TOP + this.top) / height);
-    if (x < this.left || y < TOP || column >= this.grid.columns.length || row >= this.grid.rows.length) return null;
+    if (
+      x < this.left ||
+      y < TOP ||
+      column >= this.grid.columns.length ||
+      row >= this.grid.rows.length
+    )
+      return null;
     return this.lookup.get(row * this.grid.columns.length + column) ?? null;
   }
 
@@ -180,34 +196,62 @@ export class Matrix {
       const code = this.data?.values?.[port] ?? 65535;
       return hasValue(code) ? percent(code / FULL) : stateOf(code);
     };
-    frame.addEventListener("pointermove", (event) => {
-      if (this.data === null) return;
-      const cable = this.find(event.offsetX, event.offsetY);
-      if (cable === null) return hideTip();
-      const { devices } = this.topology;
-      showTip(event.clientX, event.clientY, [
-        `${devices[cable.lower].node} – ${devices[cable.upper].node}`,
-        ...cable.links.slice(0, 8).flatMap(({ a, b }): [string, string][] => [
-          [`${this.topology.nameOf(b)} up`, value(b)],
-          [`${this.topology.nameOf(a)} down`, value(a)],
-        ]),
-      ]);
-    }, { signal });
-    frame.addEventListener("click", (event) => {
-      const cable = this.data === null ? null : this.find(event.offsetX, event.offsetY);
-      if (cable !== null) this.app.go({ view: "port", item: this.topology.keyOf(cable.links[0].b), options: {} }, true);
-    }, { signal });
-    frame.addEventListener("wheel", (event) => {
-      if (this.data === null) return;
-      event.preventDefault();
-      this.scroll(event.deltaY);
-    }, { signal, passive: false });
-    frame.addEventListener("keydown", (event) => {
-      const moves: Record<string, number> = { ArrowDown: 40, ArrowUp: -40, PageDown: 400, PageUp: -400 };
-      if (this.data === null || !(event.key in moves)) return;
-      this.scroll(moves[event.key]);
-      event.preventDefault();
-    }, { signal });
+    frame.addEventListener(
+      "pointermove",
+      (event) => {
+        if (this.data === null) return;
+        const cable = this.find(event.offsetX, event.offsetY);
+        if (cable === null) {
+          hideTip();
+          return;
+        }
+        const { devices } = this.topology;
+        showTip(event.clientX, event.clientY, [
+          `${devices[cable.lower].node} – ${devices[cable.upper].node}`,
+          ...cable.links.slice(0, 8).flatMap(({ a, b }): [string, string][] => [
+            [`${this.topology.nameOf(b)} up`, value(b)],
+            [`${this.topology.nameOf(a)} down`, value(a)],
+          ]),
+        ]);
+      },
+      { signal },
+    );
+    frame.addEventListener(
+      "click",
+      (event) => {
+        const cable = this.data === null ? null : this.find(event.offsetX, event.offsetY);
+        if (cable !== null)
+          this.app.go(
+            { view: "port", item: this.topology.keyOf(cable.links[0].b), options: {} },
+            true,
+          );
+      },
+      { signal },
+    );
+    frame.addEventListener(
+      "wheel",
+      (event) => {
+        if (this.data === null) return;
+        event.preventDefault();
+        this.scroll(event.deltaY);
+      },
+      { signal, passive: false },
+    );
+    frame.addEventListener(
+      "keydown",
+      (event) => {
+        const moves: Record<string, number> = {
+          ArrowDown: 40,
+          ArrowUp: -40,
+          PageDown: 400,
+          PageUp: -400,
+        };
+        if (this.data === null || !(event.key in moves)) return;
+        this.scroll(moves[event.key]);
+        event.preventDefault();
+      },
+      { signal },
+    );
   }
 
   private scroll(by: number): void {
@@ -216,7 +260,16 @@ export class Matrix {
   }
 }
 
-function triangle(context: CanvasRenderingContext2D, color: string, x1: number, y1: number, x2: number, y2: number, x3: number, y3: number): void {
+function triangle(
+  context: CanvasRenderingContext2D,
+  color: string,
+  x1: number,
+  y1: number,
+  x2: number,
+  y2: number,
+  x3: number,
+  y3: number,
+): void {
   context.fillStyle = color;
   context.beginPath();
   context.moveTo(x1, y1);
@@ -227,7 +280,9 @@ function triangle(context: CanvasRenderingContext2D, color: string, x1: number, 
 
 /** Rows are the switches with a link to a higher switch; columns are the higher ends. */
 function gridOf(topology: Topology): Grid {
-  const cables = topology.cables.filter(({ upper, lower }) => topology.isSwitch(upper) && topology.isSwitch(lower));
+  const cables = topology.cables.filter(
+    ({ upper, lower }) => topology.isSwitch(upper) && topology.isSwitch(lower),
+  );
   const sorted = (devices: Set<number>) =>
     [...devices].sort((x, y) => topology.devices[x].tier - topology.devices[y].tier || x - y);
   const rows = sorted(new Set(cables.map(({ lower }) => lower)));
@@ -237,6 +292,10 @@ function gridOf(topology: Topology): Grid {
   return {
     rows,
     columns,
-    cells: cables.map((cable) => ({ row: rowOf.get(cable.lower)!, column: columnOf.get(cable.upper)!, cable })),
+    cells: cables.map((cable) => ({
+      row: rowOf.get(cable.lower)!,
+      column: columnOf.get(cable.upper)!,
+      cable,
+    })),
   };
 }

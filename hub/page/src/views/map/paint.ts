@@ -126,7 +126,13 @@ function paintCurves(painting: Painting): void {
   levels.forEach((curves, level) => {
     const share = level / STEPS;
     const alpha = Math.min(1, (0.3 + 1.1 * share) * (share < 0.5 ? few : 1));
-    stroke(context, curves, scale.color(0.1 + 0.9 * share), THIN + (THICK - THIN) * share ** 1.6, alpha * dim);
+    stroke(
+      context,
+      curves,
+      scale.color(0.1 + 0.9 * share),
+      THIN + (THICK - THIN) * share ** 1.6,
+      alpha * dim,
+    );
   });
   paintTrees(painting);
   context.setLineDash([7, 5]);
@@ -136,16 +142,33 @@ function paintCurves(painting: Painting): void {
     const code = worst(curve.bundle.links, values);
     const share = hasValue(code) ? code / FULL : 0;
     stroke(context, [curve], colors.ink, 2.4 + (THICK - THIN) * share, 0.9);
-    stroke(context, [curve], hasValue(code) ? scale.color(share) : colors.faint, 1 + (THICK - THIN) * share, 1);
+    stroke(
+      context,
+      [curve],
+      hasValue(code) ? scale.color(share) : colors.faint,
+      1 + (THICK - THIN) * share,
+      1,
+    );
   }
 }
 
 function isDown({ states, topology }: Painting, a: number, b: number): boolean {
   const down = states[a] === LINK_DOWN || states[b] === LINK_DOWN;
-  return down && states[a] !== NO_ANSWER && states[b] !== NO_ANSWER && topology.isSwitch(topology.ports[a].device);
+  return (
+    down &&
+    states[a] !== NO_ANSWER &&
+    states[b] !== NO_ANSWER &&
+    topology.isSwitch(topology.ports[a].device)
+  );
 }
 
-function stroke(context: CanvasRenderingContext2D, curves: Curve[], color: string, width: number, alpha: number): void {
+function stroke(
+  context: CanvasRenderingContext2D,
+  curves: Curve[],
+  color: string,
+  width: number,
+  alpha: number,
+): void {
   if (curves.length === 0) return;
   context.strokeStyle = color;
   context.lineWidth = width;
@@ -160,7 +183,9 @@ function stroke(context: CanvasRenderingContext2D, curves: Curve[], color: strin
 function paintTrees({ context, layout, marks }: Painting): void {
   if (marks.waiting.size === 0) return;
   const colors = theme();
-  const waiting = layout.curves.filter(({ bundle }) => bundle.links.some(({ a, b }) => marks.waiting.has(a) || marks.waiting.has(b)));
+  const waiting = layout.curves.filter(({ bundle }) =>
+    bundle.links.some(({ a, b }) => marks.waiting.has(a) || marks.waiting.has(b)),
+  );
   context.setLineDash([2, 6]);
   stroke(context, waiting, colors.ink, 1.6, 0.95);
   context.setLineDash([]);
@@ -186,7 +211,11 @@ function paintBoxes(painting: Painting): void {
   }
 }
 
-function ring(context: CanvasRenderingContext2D, box: { x: number; y: number; width: number; height: number }, color: string): void {
+function ring(
+  context: CanvasRenderingContext2D,
+  box: { x: number; y: number; width: number; height: number },
+  color: string,
+): void {
   context.strokeStyle = color;
   context.lineWidth = 2.5;
   context.strokeRect(box.x - 3, box.y - 3, box.width + 6, box.height + 6);
@@ -212,11 +241,17 @@ function paintName({ context, zoom }: Painting, box: Box, name: string, dead: bo
 }
 
 /** The switches of a group as small squares: the colour is the fullest port. */
-function paintMembers({ context, scene, topology, values, states, scale }: Painting, box: Box): void {
+function paintMembers(
+  { context, scene, topology, values, states, scale }: Painting,
+  box: Box,
+): void {
   const colors = theme();
   const { switches, name } = scene.units[box.unit];
   const top = box.y + 15;
-  const columns = Math.min(switches.length, Math.max(1, Math.floor(box.width / Math.max(4, Math.sqrt((box.width * 20) / switches.length)))));
+  const columns = Math.min(
+    switches.length,
+    Math.max(1, Math.floor(box.width / Math.max(4, Math.sqrt((box.width * 20) / switches.length)))),
+  );
   const rows = Math.ceil(switches.length / columns);
   const width = (box.width - 6) / columns;
   const height = Math.min(11, 20 / rows);
@@ -227,10 +262,20 @@ function paintMembers({ context, scene, topology, values, states, scale }: Paint
   context.fillText(name, box.x + box.width / 2, box.y + 8, box.width - 4);
   switches.forEach((device, index) => {
     let most = -1;
-    for (const port of topology.portsOf[device]) if (values[port] <= FULL && values[port] > most) most = values[port];
+    for (const port of topology.portsOf[device])
+      if (values[port] <= FULL && values[port] > most) most = values[port];
     const silent = isSilent(topology, device, states);
-    context.fillStyle = silent ? hatch(context, colors.alert, colors.surface) : most < 0 ? colors.line : scale.color(most / FULL);
-    context.fillRect(box.x + 3 + (index % columns) * width, top + Math.floor(index / columns) * height, Math.max(1, width - 1), Math.max(1, height - 1));
+    context.fillStyle = silent
+      ? hatch(context, colors.alert, colors.surface)
+      : most < 0
+        ? colors.line
+        : scale.color(most / FULL);
+    context.fillRect(
+      box.x + 3 + (index % columns) * width,
+      top + Math.floor(index / columns) * height,
+      Math.max(1, width - 1),
+      Math.max(1, height - 1),
+    );
   });
 }
 
@@ -245,8 +290,13 @@ function paintPins({ context, layout, values, scale, marks, zoom }: Painting): v
   for (const pin of layout.pins) {
     const code = values[pin.port];
     const gap = pin.width * zoom > 4 ? 1 : 0;
-    context.fillStyle = hasValue(code) ? scale.color(code / FULL) : code === LINK_DOWN ? colors.alert : colors.faint;
-    if (code !== NO_ANSWER) context.fillRect(pin.x + gap / 2, pin.y, Math.max(0.5, pin.width - gap), 6);
+    context.fillStyle = hasValue(code)
+      ? scale.color(code / FULL)
+      : code === LINK_DOWN
+        ? colors.alert
+        : colors.faint;
+    if (code !== NO_ANSWER)
+      context.fillRect(pin.x + gap / 2, pin.y, Math.max(0.5, pin.width - gap), 6);
     if (marks.roots.has(pin.port)) {
       const x = pin.x + pin.width / 2;
       context.strokeStyle = colors.ink;
@@ -277,11 +327,22 @@ function paintCells(painting: Painting): void {
     }
     half(context, values[port], scale, x, y + height, x + width, y + height, x + width, y);
     half(context, into, scale, x, y, x + width, y, x, y + height);
-    if (marks.found.has(row.device) || marks.device === row.device) ring(context, { x: x + 2, y: y + 2, width: width - 4, height: height - 4 }, colors.accent);
+    if (marks.found.has(row.device) || marks.device === row.device)
+      ring(context, { x: x + 2, y: y + 2, width: width - 4, height: height - 4 }, colors.accent);
   }
 }
 
-function half(context: CanvasRenderingContext2D, code: number, scale: Scale, x1: number, y1: number, x2: number, y2: number, x3: number, y3: number): void {
+function half(
+  context: CanvasRenderingContext2D,
+  code: number,
+  scale: Scale,
+  x1: number,
+  y1: number,
+  x2: number,
+  y2: number,
+  x3: number,
+  y3: number,
+): void {
   context.fillStyle = hasValue(code) ? scale.color(code / FULL) : theme().line;
   context.beginPath();
   context.moveTo(x1, y1);

@@ -15,7 +15,11 @@ const LARGEST_ZOOM = 12;
 /** Distance at which the pointer is on a link, in pixels. */
 const NEAR = 6;
 
-type Hit = { kind: "cell"; port: number } | { kind: "pin"; port: number } | { kind: "box"; unit: number } | { kind: "curve"; curve: Curve };
+type Hit =
+  | { kind: "cell"; port: number }
+  | { kind: "pin"; port: number }
+  | { kind: "box"; unit: number }
+  | { kind: "curve"; curve: Curve };
 
 export class Rowmap {
   private readonly surface: Surface & { close(): void };
@@ -79,7 +83,14 @@ export class Rowmap {
       return;
     }
     const scale = Math.min(1, surface.height / this.layout.height) * this.zoom;
-    context.setTransform(surface.ratio * scale, 0, 0, surface.ratio * scale, -this.left * surface.ratio, -this.top * surface.ratio);
+    context.setTransform(
+      surface.ratio * scale,
+      0,
+      0,
+      surface.ratio * scale,
+      -this.left * surface.ratio,
+      -this.top * surface.ratio,
+    );
     paintMap({
       context,
       topology: this.topology,
@@ -101,7 +112,8 @@ export class Rowmap {
     const hit = this.hit;
     let device = -1;
     if (hit?.kind === "box") device = this.scene.units[hit.unit].switches[0];
-    else if (hit?.kind === "cell" || hit?.kind === "pin") device = this.topology.ports[hit.port].device;
+    else if (hit?.kind === "cell" || hit?.kind === "pin")
+      device = this.topology.ports[hit.port].device;
     return { device, curve: hit?.kind === "curve" ? hit.curve : null, waiting, roots, found };
   }
 
@@ -111,31 +123,57 @@ export class Rowmap {
     const { frame } = this;
     const { signal } = this.abort;
     const active = () => this.data !== null;
-    frame.addEventListener("pointerdown", (event) => {
-      if (!active() || event.button !== 0) return;
-      frame.setPointerCapture(event.pointerId);
-      this.drag = { x: event.offsetX, y: event.offsetY, left: this.left, top: this.top, moved: false };
-    }, { signal });
+    frame.addEventListener(
+      "pointerdown",
+      (event) => {
+        if (!active() || event.button !== 0) return;
+        frame.setPointerCapture(event.pointerId);
+        this.drag = {
+          x: event.offsetX,
+          y: event.offsetY,
+          left: this.left,
+          top: this.top,
+          moved: false,
+        };
+      },
+      { signal },
+    );
     frame.addEventListener("pointermove", (event) => active() && this.move(event), { signal });
-    frame.addEventListener("pointerup", () => {
-      const clicked = this.drag !== null && !this.drag.moved;
-      this.drag = null;
-      if (active() && clicked) this.click();
-    }, { signal });
-    frame.addEventListener("pointerleave", () => {
-      this.hit = null;
-      hideTip();
-      this.draw();
-    }, { signal });
-    frame.addEventListener("wheel", (event) => {
-      if (!active()) return;
-      event.preventDefault();
-      this.zoomAt(event.offsetX, event.offsetY, event.deltaY < 0 ? 1.2 : 1 / 1.2);
-    }, { signal, passive: false });
-    frame.addEventListener("dblclick", () => {
-      this.fit();
-      this.draw();
-    }, { signal });
+    frame.addEventListener(
+      "pointerup",
+      () => {
+        const clicked = this.drag !== null && !this.drag.moved;
+        this.drag = null;
+        if (active() && clicked) this.click();
+      },
+      { signal },
+    );
+    frame.addEventListener(
+      "pointerleave",
+      () => {
+        this.hit = null;
+        hideTip();
+        this.draw();
+      },
+      { signal },
+    );
+    frame.addEventListener(
+      "wheel",
+      (event) => {
+        if (!active()) return;
+        event.preventDefault();
+        this.zoomAt(event.offsetX, event.offsetY, event.deltaY < 0 ? 1.2 : 1 / 1.2);
+      },
+      { signal, passive: false },
+    );
+    frame.addEventListener(
+      "dblclick",
+      () => {
+        this.fit();
+        this.draw();
+      },
+      { signal },
+    );
     frame.addEventListener("keydown", (event) => active() && this.key(event), { signal });
   }
 
@@ -190,7 +228,12 @@ export class Rowmap {
     let best: Curve | null = null;
     let distance = NEAR / this.scale;
     for (const curve of layout.curves) {
-      if (y < Math.min(curve.y1, curve.y2) || y > Math.max(curve.y1, curve.y2) || curve.y1 === curve.y2) continue;
+      if (
+        y < Math.min(curve.y1, curve.y2) ||
+        y > Math.max(curve.y1, curve.y2) ||
+        curve.y1 === curve.y2
+      )
+        continue;
       const apart = Math.abs(curveX(curve, y) - x);
       if (apart < distance) {
         distance = apart;
@@ -211,7 +254,10 @@ export class Rowmap {
     if (hit.kind === "curve") {
       const { links } = hit.curve.bundle;
       const { units } = this.scene;
-      const lines: TipLine[] = [`${units[hit.curve.bundle.upper].name} – ${units[hit.curve.bundle.lower].name}`, ["Cables", String(links.length)]];
+      const lines: TipLine[] = [
+        `${units[hit.curve.bundle.upper].name} – ${units[hit.curve.bundle.lower].name}`,
+        ["Cables", String(links.length)],
+      ];
       if (this.data?.values) {
         const port = fullestPort(links, this.data.values);
         lines.push(["Fullest", `${topology.nameOf(port)}: ${this.value(port)}`]);
@@ -219,7 +265,10 @@ export class Rowmap {
       return lines;
     }
     const { peer } = topology.ports[hit.port];
-    const lines: TipLine[] = [`${topology.nameOf(hit.port)} → ${topology.peerNameOf(hit.port)}`, ["Sends", this.value(hit.port)]];
+    const lines: TipLine[] = [
+      `${topology.nameOf(hit.port)} → ${topology.peerNameOf(hit.port)}`,
+      ["Sends", this.value(hit.port)],
+    ];
     if (peer !== null) lines.push(["Receives", this.value(peer)]);
     const share = this.data?.waiting.get(hit.port);
     if (share !== undefined) lines.push(["Waits in a congestion tree", percent(share)]);
@@ -230,14 +279,21 @@ export class Rowmap {
   private boxTip(index: number): TipLine[] {
     const unit = this.scene.units[index];
     const states = this.data?.states;
-    if (unit.switches.length > 1) return [unit.name, ["Switches", String(unit.switches.length)], ["Click", "opens the group"]];
+    if (unit.switches.length > 1)
+      return [unit.name, ["Switches", String(unit.switches.length)], ["Click", "opens the group"]];
     const [device] = unit.switches;
     const ports = this.topology.portsOf[device];
-    const silent = states !== null && states !== undefined && isSilent(this.topology, device, states);
+    const silent =
+      states !== null && states !== undefined && isSilent(this.topology, device, states);
     const values = this.data?.values;
     let most = -1;
-    for (const port of ports) if (values && hasValue(values[port])) most = Math.max(most, values[port]);
-    return [unit.name, ["Ports", count(ports.length, "linked port")], ["Largest value", silent ? "no answer" : most < 0 ? "no data" : percent(most / FULL)]];
+    for (const port of ports)
+      if (values && hasValue(values[port])) most = Math.max(most, values[port]);
+    return [
+      unit.name,
+      ["Ports", count(ports.length, "linked port")],
+      ["Largest value", silent ? "no answer" : most < 0 ? "no data" : percent(most / FULL)],
+    ];
   }
 
   private click(): void {
@@ -251,11 +307,17 @@ export class Rowmap {
     }
     if (hit.kind === "curve" && hit.curve.bundle.links.length > 2) {
       const { upper, lower } = hit.curve.bundle;
-      const q = this.scene.units[lower].switches.length === 1 ? this.scene.units[lower].name : this.scene.units[upper].name;
+      const q =
+        this.scene.units[lower].switches.length === 1
+          ? this.scene.units[lower].name
+          : this.scene.units[upper].name;
       this.app.go({ view: "links", item: "", options: { q } }, true);
       return;
     }
-    const port = hit.kind === "curve" ? fullestPort(hit.curve.bundle.links, this.data?.values ?? new Uint16Array()) : hit.port;
+    const port =
+      hit.kind === "curve"
+        ? fullestPort(hit.curve.bundle.links, this.data?.values ?? new Uint16Array())
+        : hit.port;
     this.app.go({ view: "port", item: this.topology.keyOf(port), options: {} }, true);
   }
 

@@ -32,7 +32,9 @@ export interface Scene {
 
 /** Returns the boxes of a fabric. `open` is the group whose switches are shown; empty shows all. */
 export function sceneOf(topology: Topology, open: string): Scene {
-  const switches = topology.devices.flatMap((device, index) => (device.kind === "switch" ? [index] : []));
+  const switches = topology.devices.flatMap((device, index) =>
+    device.kind === "switch" ? [index] : [],
+  );
   const small = switches.length <= MOST_SWITCHES;
   const all = small ? switches.map((index) => single(topology, index)) : groups(topology, switches);
   const opened = all.find(({ id }) => id === open && !small);
@@ -55,9 +57,12 @@ function openedUnits(topology: Topology, all: Unit[], opened: Unit): Unit[] {
       near.add(topology.cables[cable].lower);
     }
   }
-  const around = all.filter((unit) => unit !== opened && unit.switches.some((index) => near.has(index)));
+  const around = all.filter(
+    (unit) => unit !== opened && unit.switches.some((index) => near.has(index)),
+  );
   return [...opened.switches.map((index) => single(topology, index)), ...around].filter(
-    (unit) => unit.switches.length > 1 || inside.has(unit.switches[0]) || near.has(unit.switches[0]),
+    (unit) =>
+      unit.switches.length > 1 || inside.has(unit.switches[0]) || near.has(unit.switches[0]),
   );
 }
 
@@ -114,7 +119,8 @@ function blocks(topology: Topology, members: number[]): number[][] {
   const result: number[][] = [];
   for (const index of members) {
     const block = result.at(-1);
-    if (block !== undefined && block.length < CHUNK && prefix(block[0]) === prefix(index)) block.push(index);
+    if (block !== undefined && block.length < CHUNK && prefix(block[0]) === prefix(index))
+      block.push(index);
     else result.push([index]);
   }
   return result;

@@ -34,7 +34,15 @@ export class Broken {
       this.list,
       rows.slice(0, MOST),
       (row) => `${portKey(row.guid, row.port)} ${row.what}`,
-      () => h("a", { class: "fault" }, h("span", { class: "fault-mark" }), h("b", {}), h("span", { class: "fault-text" }), h("span", { class: "fault-since" })),
+      () =>
+        h(
+          "a",
+          { class: "fault" },
+          h("span", { class: "fault-mark" }),
+          h("b", {}),
+          h("span", { class: "fault-text" }),
+          h("span", { class: "fault-since" }),
+        ),
       (element, row) => this.fill(element, row),
     );
   }
@@ -44,7 +52,8 @@ export class Broken {
     element.setAttribute("href", faultHref(this.app, row));
     const severe = isSevere(row);
     element.classList.toggle("severe", severe);
-    if (mark.childElementCount === 0) mark.append(icon(row.what === "link_down" ? "down" : severe ? "alert" : "samplers"));
+    if (mark.childElementCount === 0)
+      mark.append(icon(row.what === "link_down" ? "down" : severe ? "alert" : "samplers"));
     const isDevice = row.link === null && row.increase === null;
     setText(name, isDevice ? row.node : `${row.node} / ${row.port}`);
     setText(text, faultText(row));

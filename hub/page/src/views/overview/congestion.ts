@@ -43,8 +43,18 @@ export class Congestion {
 
   update(poll: Poll<Rows<TreeRow>>): void {
     const rows = poll.answer?.rows ?? [];
-    setText(this.note, rows.length === 0 ? "" : rows.length > MOST ? `${MOST} of ${rows.length} roots` : count(rows.length, "root"));
-    const text = poll.answer === null ? poll.error || "Waiting for the hub…" : "No port waits for another port.";
+    setText(
+      this.note,
+      rows.length === 0
+        ? ""
+        : rows.length > MOST
+          ? `${MOST} of ${rows.length} roots`
+          : count(rows.length, "root"),
+    );
+    const text =
+      poll.answer === null
+        ? poll.error || "Waiting for the hub…"
+        : "No port waits for another port.";
     setText(this.empty, rows.length === 0 ? text : "");
     this.cards = rows.length;
     patch(
@@ -74,9 +84,22 @@ export class Congestion {
       ([depth]) => String(depth),
       () => h("span", { class: "step" }, h("b", {}), h("span", {})),
       (step, [, nodes]) => {
-        const names = [...nodes.keys()].sort((x, y) => x.localeCompare(y, undefined, { numeric: true }));
-        setText(step.children[0], `← ${count([...nodes.values()].reduce((sum, each) => sum + each, 0), "port")}`);
-        setText(step.children[1], names.length > 4 ? `${names.slice(0, 3).join(", ")} and ${names.length - 3} more` : names.join(", "));
+        const names = [...nodes.keys()].sort((x, y) =>
+          x.localeCompare(y, undefined, { numeric: true }),
+        );
+        setText(
+          step.children[0],
+          `← ${count(
+            [...nodes.values()].reduce((sum, each) => sum + each, 0),
+            "port",
+          )}`,
+        );
+        setText(
+          step.children[1],
+          names.length > 4
+            ? `${names.slice(0, 3).join(", ")} and ${names.length - 3} more`
+            : names.join(", "),
+        );
       },
     );
   }
@@ -86,7 +109,12 @@ export class Congestion {
     return h(
       "a",
       { class: "card" },
-      h("span", { class: "card-title" }, h("b", {}, `${row.root.node} / ${row.root.port}`), h("span", { class: "arrow" }, row.to === null ? "" : ` → ${row.to.node} / ${row.to.port}`)),
+      h(
+        "span",
+        { class: "card-title" },
+        h("b", {}, `${row.root.node} / ${row.root.port}`),
+        h("span", { class: "arrow" }, row.to === null ? "" : ` → ${row.to.node} / ${row.to.port}`),
+      ),
       spark(`Utilization of ${key} in the last minute`),
       h("span", { class: "card-bar" }),
       h("span", { class: "card-text" }),
@@ -96,7 +124,10 @@ export class Congestion {
 
   private fill(element: HTMLElement, row: TreeRow): void {
     const [, sparkline, meter, text, steps] = element.children;
-    element.setAttribute("href", this.app.href({ view: "tree", item: portKey(row.root.guid, row.root.port) }));
+    element.setAttribute(
+      "href",
+      this.app.href({ view: "tree", item: portKey(row.root.guid, row.root.port) }),
+    );
     const slow = row.why === "slow_host";
     const share = slow ? row.blocked : row.xmit_utilization;
     barOf(meter as HTMLElement, share, percent(share), slow ? blockedScale : utilizationScale);
@@ -107,6 +138,11 @@ export class Congestion {
     );
     this.chain(steps as HTMLElement, row);
     const port = this.topology.indexOf(row.root.guid, row.root.port);
-    if (port >= 0) drawSpark(sparkline as HTMLCanvasElement, this.app.trace(UTILIZATION, port, SPARK_SLOTS), utilizationScale);
+    if (port >= 0)
+      drawSpark(
+        sparkline as HTMLCanvasElement,
+        this.app.trace(UTILIZATION, port, SPARK_SLOTS),
+        utilizationScale,
+      );
   }
 }

@@ -38,14 +38,34 @@ export class Samplers {
   update(poll: Poll<Rows<SamplerRow>>): void {
     const order = { lost: 0, late: 1, ok: 2 };
     const all = poll.answer?.rows ?? [];
-    const rows = [...all].sort((x, y) => order[samplerState(this.app, x)] - order[samplerState(this.app, y)] || x.sampler.localeCompare(y.sampler, undefined, { numeric: true }));
+    const rows = [...all].sort(
+      (x, y) =>
+        order[samplerState(this.app, x)] - order[samplerState(this.app, y)] ||
+        x.sampler.localeCompare(y.sampler, undefined, { numeric: true }),
+    );
     const wrong = rows.filter((row) => samplerState(this.app, row) !== "ok").length;
-    setText(this.note, poll.answer === null ? poll.error : wrong === 0 ? `${count(rows.length, "sampler")}, all on time` : `${wrong} of ${rows.length} late or lost`);
+    setText(
+      this.note,
+      poll.answer === null
+        ? poll.error
+        : wrong === 0
+          ? `${count(rows.length, "sampler")}, all on time`
+          : `${wrong} of ${rows.length} late or lost`,
+    );
     patch(
       this.list,
       rows.slice(0, innerHeight < LOW ? MOST_LOW : MOST),
       (row) => `${row.sampler} ${row.role}`,
-      () => h("div", { class: "sampler", role: "listitem" }, h("a", {}), h("span", { class: "mini" }, h("i", {})), h("span", { class: "number" }), h("span", { class: "number" }), h("span", { class: "sampler-note" })),
+      () =>
+        h(
+          "div",
+          { class: "sampler", role: "listitem" },
+          h("a", {}),
+          h("span", { class: "mini" }, h("i", {})),
+          h("span", { class: "number" }),
+          h("span", { class: "number" }),
+          h("span", { class: "sampler-note" }),
+        ),
       (element, row) => this.fill(element, row),
     );
   }

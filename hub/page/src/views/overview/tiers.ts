@@ -12,8 +12,8 @@ import { count, percent } from "../../model/units";
 import { choice, panel } from "../panel";
 
 const ROW = 30;
-const LEFT = 212;
-const RIGHT = 150;
+const LEFT = 150;
+const RIGHT = 172;
 
 interface Strip {
   name: string;
@@ -46,7 +46,9 @@ export class Tiers {
     this.strips = stripsOf(topology);
     frame.body.style.minHeight = `${this.strips.length * ROW + 22}px`;
     this.element = frame.element;
-    this.surface = createSurface(frame.body, "Distribution of the links of each tier", () => this.draw());
+    this.surface = createSurface(frame.body, "Distribution of the links of each tier", () =>
+      this.draw(),
+    );
   }
 
   private get shownMetric(): typeof UTILIZATION | typeof BLOCKED {
@@ -83,7 +85,13 @@ export class Tiers {
     this.surface.canvas.setAttribute("aria-label", this.summary(values));
   }
 
-  private strip(context: CanvasRenderingContext2D, strip: Strip, values: Uint16Array, top: number, width: number): void {
+  private strip(
+    context: CanvasRenderingContext2D,
+    strip: Strip,
+    values: Uint16Array,
+    top: number,
+    width: number,
+  ): void {
     const colors = theme();
     const scale = scaleOf(this.shownMetric);
     let sum = 0;
@@ -160,7 +168,8 @@ function stripsOf(topology: Topology): Strip[] {
       const key = `${Math.min(from, to)} ${Math.max(from, to)} ${from > to ? 1 : 0}`;
       let strip = strips.get(key);
       if (strip === undefined) {
-        const short = (tier: number) => topology.tierName(tier).replace(" switches", "").toLowerCase();
+        const short = (tier: number) =>
+          topology.tierName(tier).replace(" switches", "").toLowerCase();
         const name = `${topology.tierName(from).replace(" switches", "")} → ${short(to)}`;
         strip = { name, links: 0, ports: [] };
         strips.set(key, strip);

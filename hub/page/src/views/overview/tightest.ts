@@ -39,7 +39,10 @@ export class Tightest {
   update(): void {
     const utilization = this.app.values(UTILIZATION);
     const blocked = this.app.values(BLOCKED);
-    const rows = utilization === null ? [] : fullest(this.topology, utilization, blocked, innerHeight < LOW ? MOST_LOW : MOST);
+    const rows =
+      utilization === null
+        ? []
+        : fullest(this.topology, utilization, blocked, innerHeight < LOW ? MOST_LOW : MOST);
     setText(this.empty, rows.length === 0 ? "No values for this time." : "");
     patch(
       this.list,
@@ -51,9 +54,15 @@ export class Tightest {
   }
 
   private create(link: Link): HTMLElement {
-    const end = (port: number, side: string) => h("a", { class: `end ${side}` }, this.topology.shortName(port));
+    const end = (port: number, side: string) =>
+      h("a", { class: `end ${side}` }, this.topology.shortName(port));
     const half = (side: string) =>
-      h("span", { class: `half ${side}` }, h("i", { class: "half-use" }), h("i", { class: "half-wait" }));
+      h(
+        "span",
+        { class: `half ${side}` },
+        h("i", { class: "half-use" }),
+        h("i", { class: "half-wait" }),
+      );
     return h(
       "div",
       { class: "tight" },
@@ -71,11 +80,17 @@ export class Tightest {
     const ends = [row.link.a, row.link.b];
     [0, 1].forEach((side) => {
       const anchor = children[side === 0 ? 0 : 5] as HTMLAnchorElement;
-      anchor.setAttribute("href", this.app.href({ view: "port", item: this.topology.keyOf(ends[side]) }));
+      anchor.setAttribute(
+        "href",
+        this.app.href({ view: "port", item: this.topology.keyOf(ends[side]) }),
+      );
       const code = row.utilization[side];
       const share = code <= FULL ? code / FULL : null;
       setText(children[side === 0 ? 1 : 4], percent(share));
-      const [use, wait] = (children[side === 0 ? 2 : 3] as HTMLElement).children as unknown as [HTMLElement, HTMLElement];
+      const [use, wait] = (children[side === 0 ? 2 : 3] as HTMLElement).children as unknown as [
+        HTMLElement,
+        HTMLElement,
+      ];
       use.style.width = `${100 * Math.min(1, share ?? 0)}%`;
       use.style.backgroundColor = utilizationScale.color(share ?? 0);
       const waits = row.blocked[side] <= FULL ? row.blocked[side] / FULL : 0;
@@ -88,7 +103,12 @@ export class Tightest {
 }
 
 /** Returns the links with the largest utilization, largest first. */
-export function fullest(topology: Topology, utilization: Uint16Array, blocked: Uint16Array | null, most: number): Row[] {
+export function fullest(
+  topology: Topology,
+  utilization: Uint16Array,
+  blocked: Uint16Array | null,
+  most: number,
+): Row[] {
   const best: { size: number; link: Link }[] = [];
   const value = (code: number) => (code <= FULL ? code : -1);
   for (const link of topology.links) {

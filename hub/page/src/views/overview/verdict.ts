@@ -59,10 +59,24 @@ export class Verdict {
 
   update(trees: Poll<Rows<TreeRow>>, errors: Poll<Rows<ErrorRow>>): void {
     const totals = this.totals();
-    this.figure("answered", totals === null ? "–" : grouped(totals.answered), totals === null ? "" : `of ${grouped(totals.ports)}${totals.down > 0 ? `, ${totals.down} down` : ""}`);
-    this.figure("injected", totals === null ? "–" : scaled(totals.injected * 1e9, "b/s"), "sum of all host ports");
+    this.figure(
+      "answered",
+      totals === null ? "–" : grouped(totals.answered),
+      totals === null
+        ? ""
+        : `of ${grouped(totals.ports)}${totals.down > 0 ? `, ${totals.down} down` : ""}`,
+    );
+    this.figure(
+      "injected",
+      totals === null ? "–" : scaled(totals.injected * 1e9, "b/s"),
+      "sum of all host ports",
+    );
     const fullest = totals === null || totals.fullest === null ? null : totals;
-    this.figure("fullest", percent(fullest?.fullest), fullest === null ? "" : this.topology.shortName(fullest.fullestPort));
+    this.figure(
+      "fullest",
+      percent(fullest?.fullest),
+      fullest === null ? "" : this.topology.shortName(fullest.fullestPort),
+    );
     this.figure("blocked", totals === null ? "–" : grouped(totals.blocked), "> 10 % of the time");
     this.say(trees.answer?.rows ?? null, errors.answer?.rows ?? null, errors.error || trees.error);
   }
@@ -75,20 +89,32 @@ export class Verdict {
 
   private say(trees: TreeRow[] | null, errors: ErrorRow[] | null, failure: string): void {
     if (trees === null || errors === null) {
-      this.show("wait", failure === "" ? "Waiting for the first answer of the hub…" : `The hub does not answer: ${failure}.`);
+      this.show(
+        "wait",
+        failure === ""
+          ? "Waiting for the first answer of the hub…"
+          : `The hub does not answer: ${failure}.`,
+      );
       return;
     }
     const severe = errors.filter(isSevere);
-    const devices = severe.filter((row) => ["unreachable", "wrong_device"].includes(row.what)).length;
+    const devices = severe.filter((row) =>
+      ["unreachable", "wrong_device"].includes(row.what),
+    ).length;
     const links = severe.length - devices;
     const counters = errors.filter((row) => row.increase !== null).length;
     const parts: string[] = [];
-    if (devices > 0) parts.push(`${count(devices, "device")} ${devices === 1 ? "does" : "do"} not answer`);
-    if (links > 0) parts.push(`${count(links, "link")} ${links === 1 ? "is" : "are"} down, unstable or degraded`);
+    if (devices > 0)
+      parts.push(`${count(devices, "device")} ${devices === 1 ? "does" : "do"} not answer`);
+    if (links > 0)
+      parts.push(
+        `${count(links, "link")} ${links === 1 ? "is" : "are"} down, unstable or degraded`,
+      );
     if (trees.length > 0) parts.push(`congestion at ${count(trees.length, "port")}`);
     if (counters > 0) parts.push(`${count(counters, "error counter")} grew`);
     const when = this.when();
-    if (parts.length === 0) this.show("ok", `All is well ${when}: every device answers, no congestion, no faults.`);
+    if (parts.length === 0)
+      this.show("ok", `All is well ${when}: every device answers, no congestion, no faults.`);
     else this.show(severe.length > 0 ? "alert" : "note", `${upper(parts.join(", "))} ${when}.`);
   }
 
@@ -109,7 +135,15 @@ export class Verdict {
     const utilization = this.app.values(UTILIZATION);
     const blocked = this.app.values(BLOCKED);
     if (utilization === null) return null;
-    const totals: Totals = { ports: 0, answered: 0, down: 0, injected: 0, fullest: null, fullestPort: 0, blocked: 0 };
+    const totals: Totals = {
+      ports: 0,
+      answered: 0,
+      down: 0,
+      injected: 0,
+      fullest: null,
+      fullestPort: 0,
+      blocked: 0,
+    };
     const { ports, devices } = this.topology;
     for (let port = 0; port < ports.length; port++) {
       const code = utilization[port];
@@ -123,9 +157,11 @@ export class Verdict {
           totals.fullest = share;
           totals.fullestPort = port;
         }
-        if (devices[ports[port].device].kind !== "switch") totals.injected += share * (ports[port].gbps ?? 0);
+        if (devices[ports[port].device].kind !== "switch")
+          totals.injected += share * (ports[port].gbps ?? 0);
       }
-      if (blocked !== null && blocked[port] <= FULL && blocked[port] > BLOCKED_LIMIT * FULL) totals.blocked++;
+      if (blocked !== null && blocked[port] <= FULL && blocked[port] > BLOCKED_LIMIT * FULL)
+        totals.blocked++;
     }
     return totals;
   }
