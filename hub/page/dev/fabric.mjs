@@ -114,7 +114,13 @@ export class Fabric {
     this.dead = new Set([leaf[this.deadLeaf], ...host[this.deadLeaf]]);
     this.byKey = new Map(this.ports.map((each, index) => [`${each.guid}/${each.port}`, index]));
     // The root of the incast is the port of the last storage switch to its third host.
-    this.root = this.ports[this.find(this.devices[host[this.leaves - 1][2]].guid, 1)].peer;
+    this.root =
+      this.ports[
+        this.find(
+          this.devices[host[this.leaves - 1][Math.min(2, host[this.leaves - 1].length - 1)]].guid,
+          1,
+        )
+      ].peer;
     this.senders = new Set(leaf.slice(0, 4));
     this.target = leaf[this.leaves - 1];
     this.flapping = this.ports.findIndex(

@@ -1,13 +1,18 @@
-//! A canvas that fills its parent, sharp on every screen.
+//! A canvas that fills its parent, sharp on every screen. Its unit is a pixel of a laptop screen: on a
+//! wall screen all lengths grow with the root font.
+
+import { zoom } from "./theme";
 
 export interface Surface {
   canvas: HTMLCanvasElement;
   context: CanvasRenderingContext2D;
-  /** Size in CSS pixels. */
+  /** Size in units. */
   width: number;
   height: number;
-  /** Device pixels for each CSS pixel. */
+  /** Device pixels for each unit. */
   ratio: number;
+  /** Returns the place of a pointer in units. */
+  at(event: { offsetX: number; offsetY: number }): { x: number; y: number };
 }
 
 /** Creates a canvas in `parent` and calls `resized` after each change of size. */
@@ -16,6 +21,7 @@ export function createSurface(
   label: string,
   resized: (surface: Surface) => void,
 ): Surface & { close(): void } {
+  const factor = zoom();
   const canvas = document.createElement("canvas");
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", label);
@@ -26,25 +32,31 @@ export function createSurface(
     width: 0,
     height: 0,
     ratio: 1,
+    at: (event: { offsetX: number; offsetY: number }) => ({
+      x: event.offsetX / factor,
+      y: event.offsetY / factor,
+    }),
     close: () => observer.disconnect(),
   };
   const observer = new ResizeObserver(() => {
-    const { width, height } = parent.getBoundingClientRect();
-    const ratio = window.devicePixelRatio || 1;
+    const box = { width: parent.clientWidth, height: parent.clientHeight };
+    const width = box.width / factor;
+    const height = box.height / factor;
+    const ratio = factor * (window.devicePixelRatio || 1);
     if (width === 0 || height === 0) return;
     if (width === surface.width && height === surface.height && ratio === surface.ratio) return;
     Object.assign(surface, { width, height, ratio });
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
-    canvas.style.width = `${width}px`;
-    canvas.style.height = `${height}px`;
+    canvas.style.width = `${box.width}px`;
+    canvas.style.height = `${box.height}px`;
     resized(surface);
   });
   observer.observe(parent);
   return surface;
 }
 
-/** Clears a surface and sets CSS pixels as the unit. */
+/** Clears a surface and sets its unit. */
 export function clear(surface: Surface): CanvasRenderingContext2D {
   const { context, ratio } = surface;
   context.setTransform(ratio, 0, 0, ratio, 0, 0);

@@ -63,6 +63,14 @@ export function theme(): Theme {
   return current;
 }
 
+/** Size of the root font for which lengths in pixels are written. */
+const BASE_FONT = 14;
+
+/** Returns the factor of a wall screen: the style sheet sets a larger root font there. */
+export function zoom(): number {
+  return Number.parseFloat(getComputedStyle(document.documentElement).fontSize) / BASE_FONT || 1;
+}
+
 let family = "";
 
 /** Returns the font of canvas text. */

@@ -1,6 +1,7 @@
 //! Numbers and times for people: units, three significant digits.
 
-const SPACE = " ";
+/** Between a number and its unit: it does not break a line. */
+const SPACE = "\u00a0";
 
 /** Formats a share of 1 in percent. */
 export function percent(share: number | null | undefined): string {
@@ -21,7 +22,7 @@ export function significant(value: number): string {
 
 /** Formats a whole number with narrow spaces between thousands. */
 export function grouped(value: number | string | bigint): string {
-  return String(value).replace(/\B(?=(\d{3})+(?!\d))/g, " ");
+  return String(value).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
 }
 
 const PREFIXES = ["", "k", "M", "G", "T", "P", "E"];

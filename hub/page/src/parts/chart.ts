@@ -2,7 +2,7 @@
 
 import uPlot from "uplot";
 import { LINES } from "../draw/lines";
-import { font, theme } from "../draw/theme";
+import { font, theme, zoom } from "../draw/theme";
 import { clock, percent, scaled } from "../model/units";
 import { h } from "./dom";
 
@@ -88,7 +88,7 @@ export class Chart {
       share ? percent(value) : scaled(value, this.options.unit);
     const axis = {
       stroke: colors.muted,
-      font: font(11),
+      font: font(11 * zoom()),
       grid: { stroke: colors.line, width: 1 },
       ticks: { stroke: colors.line, width: 1, size: 4 },
     };
@@ -120,13 +120,13 @@ export class Chart {
       axes: [
         {
           ...axis,
-          size: 30,
+          size: 30 * zoom(),
           values: (_plot, splits) => splits.map((value) => clock(1000 * value)),
           space: 90,
         },
         {
           ...axis,
-          size: 74,
+          size: 74 * zoom(),
           values: (_plot, splits) => splits.map((value) => (value === 0 ? "0" : format(value))),
           space: 28,
         },

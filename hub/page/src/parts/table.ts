@@ -1,5 +1,6 @@
 //! A table that sorts, and that stays fast with 40,000 rows: only visible rows are elements.
 
+import { zoom } from "../draw/theme";
 import { h, setStyle, setText } from "./dom";
 
 export interface Column<Row> {
@@ -54,7 +55,7 @@ export class Table<Row> {
   private readonly observer: ResizeObserver;
 
   constructor(private readonly options: Options<Row>) {
-    this.height = options.height ?? 32;
+    this.height = Math.round((options.height ?? 32) * zoom());
     this.sort = options.sort;
     this.descending = options.descending;
     const tracks = options.columns.map((column) => column.width).join(" ");

@@ -240,13 +240,13 @@ export class TimelineStrip {
   private listen(): void {
     const { element } = this;
     element.addEventListener("pointerdown", (event) => {
-      if (event.button !== 0 || event.offsetX < LEFT - 4) return;
+      if (event.button !== 0 || this.place(event)[0] < LEFT - 4) return;
       element.setPointerCapture(event.pointerId);
-      this.drag = { start: event.offsetX, now: event.offsetX };
+      this.drag = { start: this.place(event)[0], now: this.place(event)[0] };
     });
     element.addEventListener("pointermove", (event) => {
       if (this.drag !== null) {
-        this.drag.now = event.offsetX;
+        this.drag.now = this.place(event)[0];
         this.draw();
       }
       this.tip(event);
@@ -265,7 +265,7 @@ export class TimelineStrip {
     if (start === null || end === null) return;
     const slot = (time: number) => Math.round(time / this.app.interval) * this.app.interval;
     if (Math.abs(drag.now - drag.start) < DRAG) {
-      const mark = this.markNear(event.offsetX, event.offsetY);
+      const mark = this.markNear(...this.place(event));
       this.app.go(
         { at: slot(mark === null ? start : mark.ts / 1e6 + this.app.interval), range: null },
         true,
@@ -294,9 +294,15 @@ export class TimelineStrip {
     return best;
   }
 
+  /** Returns the place of a pointer on the picture. */
+  private place(event: MouseEvent): [number, number] {
+    const { x, y } = this.surface.at(event);
+    return [x, y];
+  }
+
   private tip(event: PointerEvent): void {
-    const time = this.time(event.offsetX);
-    if (time === null || event.offsetX < LEFT) {
+    const time = this.time(this.place(event)[0]);
+    if (time === null || this.place(event)[0] < LEFT) {
       hideTip();
       return;
     }
@@ -306,7 +312,7 @@ export class TimelineStrip {
       lines[0] = `${clock(ends[0])} to ${clock(ends[1])}`;
       lines.push(["Selected", duration((ends[1] - ends[0]) / 1000)]);
     } else {
-      const mark = this.markNear(event.offsetX, event.offsetY);
+      const mark = this.markNear(...this.place(event));
       if (mark !== null) lines.push(["Event", mark.text]);
       const values = this.valuesAt(time);
       if (values !== null) {

@@ -3,6 +3,7 @@
 import { nanoseconds } from "../contract/api";
 import type { CounterValue, PortDetail, Series, SeriesAnswer } from "../contract/types";
 import { blockedScale, utilizationScale } from "../draw/scale";
+import { zoom } from "../draw/theme";
 import type { App, Change } from "../model/app";
 import { download, seriesCsv } from "../model/csv";
 import { Poll } from "../model/poll";
@@ -85,16 +86,16 @@ class PortView implements View {
       utilization: new Chart({
         title: "Utilization of each sending end",
         unit: "share",
-        height: 170,
+        height: 170 * zoom(),
         select,
       }),
       blocked: new Chart({
         title: "Blocked share of each sending end",
         unit: "share",
-        height: 150,
+        height: 150 * zoom(),
         select,
       }),
-      counters: new Chart({ title: "Counters", unit: "", height: 180, select }),
+      counters: new Chart({ title: "Counters", unit: "", height: 180 * zoom(), select }),
     };
     this.mode = choice(
       "Counters as",

@@ -3,6 +3,7 @@
 
 import type { Rows, TreeRow, VictimRow } from "../contract/types";
 import { blockedScale } from "../draw/scale";
+import { zoom } from "../draw/theme";
 import type { App } from "../model/app";
 import { Poll } from "../model/poll";
 import { portKey, type Topology } from "../model/topology";
@@ -62,14 +63,14 @@ export function makeTree(app: App, topology: Topology): View {
   let drawn: TreeRow | null = null;
 
   function redraw(row: TreeRow): void {
-    const rows = Math.floor((picture.clientHeight - 2 * MARGIN - HEADING - 30) / ROW);
+    const rows = Math.floor((picture.clientHeight / zoom() - 2 * MARGIN - HEADING - 30) / ROW);
     const choices = BRANCHES.map((most) => branchesOf(app, topology, row, open, most));
     const root = choices.find((choice) => leaves(choice) <= rows) ?? choices[choices.length - 1];
     const opened = (branch: Branch) => {
       open.add(branch.rest);
       redraw(row);
     };
-    picture.replaceChildren(draw(root, picture.clientWidth - 30, opened));
+    picture.replaceChildren(draw(root, picture.clientWidth / zoom() - 30, opened));
   }
 
   function show(row: TreeRow): void {
@@ -249,9 +250,11 @@ function draw(root: Branch, room: number, open: (branch: Branch) => void): SVGSV
   const top = { y: MARGIN + HEADING };
   place(root, 0, column, top);
   const width = 2 * MARGIN + depth * column + BOX.width;
+  const height = Math.max(top.y + MARGIN, 80);
   const picture = s("svg", {
-    width,
-    height: Math.max(top.y + MARGIN, 80),
+    width: width * zoom(),
+    height: height * zoom(),
+    viewBox: `0 0 ${width} ${height}`,
     role: "group",
     "aria-label": `Congestion tree of ${root.name}`,
   });

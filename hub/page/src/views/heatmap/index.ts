@@ -408,19 +408,19 @@ class Heatmap implements View {
     });
     frame.addEventListener("pointerdown", (event) => {
       frame.setPointerCapture(event.pointerId);
-      this.drag = { y: event.offsetY, top: this.top, moved: false };
+      this.drag = { y: this.place(event)[1], top: this.top, moved: false };
     });
     frame.addEventListener("pointerup", (event) => {
       const moved = this.drag?.moved ?? true;
       this.drag = null;
-      if (!moved) this.open(event.offsetX, event.offsetY);
+      if (!moved) this.open(...this.place(event));
     });
     frame.addEventListener(
       "wheel",
       (event) => {
         event.preventDefault();
         if (event.shiftKey) this.scroll(event.deltaY / this.row);
-        else this.zoom(event.deltaY < 0 ? 1.25 : 0.8, event.offsetY);
+        else this.zoom(event.deltaY < 0 ? 1.25 : 0.8, this.place(event)[1]);
       },
       { passive: false },
     );
@@ -429,14 +429,14 @@ class Heatmap implements View {
 
   private move(event: PointerEvent): void {
     if (this.drag !== null) {
-      const by = event.offsetY - this.drag.y;
+      const by = this.place(event)[1] - this.drag.y;
       if (Math.abs(by) > 3) this.drag.moved = true;
       if (this.drag.moved) this.top = this.drag.top - by / this.row;
     }
-    const inside = event.offsetX >= this.plot.x;
-    this.pointer = inside ? { x: event.offsetX, y: event.offsetY } : null;
+    const inside = this.place(event)[0] >= this.plot.x;
+    this.pointer = inside ? { x: this.place(event)[0], y: this.place(event)[1] } : null;
     this.draw();
-    const hit = this.hit(event.offsetX, event.offsetY);
+    const hit = this.hit(...this.place(event));
     if (hit === null || !inside) hideTip();
     else showTip(event.clientX, event.clientY, this.tip(hit));
   }
@@ -483,6 +483,12 @@ class Heatmap implements View {
     this.size = size <= fit * 1.001 ? 0 : size;
     this.top = row - (y - plot.y) / this.row;
     this.draw();
+  }
+
+  /** Returns the place of a pointer on the picture. */
+  private place(event: MouseEvent): [number, number] {
+    const { x, y } = this.surface.at(event);
+    return [x, y];
   }
 
   private scroll(rows: number): void {

@@ -200,7 +200,7 @@ export class Matrix {
       "pointermove",
       (event) => {
         if (this.data === null) return;
-        const cable = this.find(event.offsetX, event.offsetY);
+        const cable = this.find(...this.place(event));
         if (cable === null) {
           hideTip();
           return;
@@ -219,7 +219,7 @@ export class Matrix {
     frame.addEventListener(
       "click",
       (event) => {
-        const cable = this.data === null ? null : this.find(event.offsetX, event.offsetY);
+        const cable = this.data === null ? null : this.find(...this.place(event));
         if (cable !== null)
           this.app.go(
             { view: "port", item: this.topology.keyOf(cable.links[0].b), options: {} },
@@ -252,6 +252,12 @@ export class Matrix {
       },
       { signal },
     );
+  }
+
+  /** Returns the place of a pointer on the picture. */
+  private place(event: MouseEvent): [number, number] {
+    const { x, y } = this.surface.at(event);
+    return [x, y];
   }
 
   private scroll(by: number): void {

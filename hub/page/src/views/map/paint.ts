@@ -118,7 +118,7 @@ function paintCurves(painting: Painting): void {
     else silent.push(curve);
   }
   const dim = strong.length > 0 ? 0.35 : 1;
-  const few = layout.curves.length < 300 ? 1 : 0.55;
+  const few = (layout.curves.length < 300 ? 1 : 0.55) * (colors.name === "light" ? 0.6 : 1);
   context.lineCap = "round";
   context.setLineDash([2, 4]);
   stroke(context, silent, colors.faint, 0.8, 0.5 * dim);
@@ -307,8 +307,10 @@ function paintPins({ context, layout, values, scale, marks, zoom }: Painting): v
       context.font = font(11, 700);
       context.textAlign = "left";
       context.textBaseline = "middle";
+      context.fillStyle = colors.surface;
+      context.fillRect(x + 9, pin.y + 5, 30, 15);
       context.fillStyle = colors.ink;
-      context.fillText("root", x + 12, pin.y + 9);
+      context.fillText("root", x + 12, pin.y + 13);
     }
   }
 }

@@ -129,8 +129,8 @@ export class Rowmap {
         if (!active() || event.button !== 0) return;
         frame.setPointerCapture(event.pointerId);
         this.drag = {
-          x: event.offsetX,
-          y: event.offsetY,
+          x: this.place(event)[0],
+          y: this.place(event)[1],
           left: this.left,
           top: this.top,
           moved: false,
@@ -162,7 +162,7 @@ export class Rowmap {
       (event) => {
         if (!active()) return;
         event.preventDefault();
-        this.zoomAt(event.offsetX, event.offsetY, event.deltaY < 0 ? 1.2 : 1 / 1.2);
+        this.zoomAt(...this.place(event), event.deltaY < 0 ? 1.2 : 1 / 1.2);
       },
       { signal, passive: false },
     );
@@ -180,8 +180,8 @@ export class Rowmap {
   private move(event: PointerEvent): void {
     const { drag } = this;
     if (drag !== null) {
-      const dx = event.offsetX - drag.x;
-      const dy = event.offsetY - drag.y;
+      const dx = this.place(event)[0] - drag.x;
+      const dy = this.place(event)[1] - drag.y;
       if (Math.hypot(dx, dy) > 4) drag.moved = true;
       if (drag.moved) {
         this.left = drag.left - dx;
@@ -191,7 +191,7 @@ export class Rowmap {
         return;
       }
     }
-    const hit = this.find(event.offsetX, event.offsetY);
+    const hit = this.find(...this.place(event));
     const changed = JSON.stringify(plain(hit)) !== JSON.stringify(plain(this.hit));
     this.hit = hit;
     if (changed) this.draw();
@@ -246,6 +246,12 @@ export class Rowmap {
   private value(port: number): string {
     const code = this.data?.values?.[port] ?? 65535;
     return hasValue(code) ? percent(code / FULL) : stateOf(code);
+  }
+
+  /** Returns the place of a pointer on the picture. */
+  private place(event: MouseEvent): [number, number] {
+    const { x, y } = this.surface.at(event);
+    return [x, y];
   }
 
   private tip(hit: Hit): TipLine[] {

@@ -4,7 +4,7 @@
 import { FULL } from "../../contract/frame";
 import { clear, createSurface, type Surface } from "../../draw/canvas";
 import { scaleOf } from "../../draw/scale";
-import { font, theme } from "../../draw/theme";
+import { font, theme, zoom } from "../../draw/theme";
 import type { App } from "../../model/app";
 import { BLOCKED, UTILIZATION } from "../../model/state";
 import type { Topology } from "../../model/topology";
@@ -44,7 +44,7 @@ export class Tiers {
     const frame = panel("Tiers", "tiers", this.metric.element);
     frame.note.textContent = "one tick a link; the triangle is the mean";
     this.strips = stripsOf(topology);
-    frame.body.style.minHeight = `${this.strips.length * ROW + 22}px`;
+    frame.body.style.minHeight = `${(this.strips.length * ROW + 22) * zoom()}px`;
     this.element = frame.element;
     this.surface = createSurface(frame.body, "Distribution of the links of each tier", () =>
       this.draw(),
