@@ -325,19 +325,21 @@ function answer(path, query) {
       if (wanted === null) return rows(query, list);
       const job = list.find((each) => each.job === wanted);
       if (job === undefined) return null;
-      const uplinks = fabric.ports.flatMap((row, index) =>
-        row.node === "leaf01" && row.peer_node?.startsWith("core")
-          ? [
-              {
-                from: fabric.name(index),
-                to: fabric.name(row.peer),
-                job_bytes: 1e9 * noiseOf(index),
-                bytes: 3e9,
-                blocked_seconds: 3 * noiseOf(index),
-              },
-            ]
-          : [],
-      );
+      const uplinks = fabric.ports.flatMap((row, index) => {
+        if (row.node !== "leaf01" || !row.peer_node?.startsWith("core")) return [];
+        const up = 40 * noiseOf(index);
+        const rate = {
+          up_gbps: up,
+          down_gbps: up / 2,
+          job_up_gbps: up * 0.8,
+          job_down_gbps: up * 0.3,
+        };
+        const end = {
+          port: `${row.node} / ${row.port}`,
+          to: `${row.peer_node} / ${row.peer_port}`,
+        };
+        return [{ ...end, ...rate, used: up / 100, blocked: 0.3 * noiseOf(index + 1) }];
+      });
       return rows(query, [{ ...job, uplinks, leaves: [], steps: [], into: [] }]);
     }
     case "timeline":

@@ -6,6 +6,7 @@
 
 import { FULL, LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED } from "../contract/frame";
 import { BLOCKED } from "../model/state";
+import { theme } from "./theme";
 
 type Rgb = readonly [number, number, number];
 
@@ -88,6 +89,12 @@ function mix(anchors: Rgb[], share: number): Rgb {
 
 export const utilizationScale = new Scale(VIRIDIS);
 export const blockedScale = new Scale(MAGENTA);
+
+/** What gives a share its colour. */
+export type Painter = Pick<Scale, "color">;
+
+/** One colour for shares that are neither utilization nor blocked share. */
+export const plainPainter: Painter = { color: () => theme().accent };
 
 /** Returns the scale of a metric. */
 export function scaleOf(metric: string): Scale {

@@ -44,6 +44,7 @@ export function scaled(value: number | null | undefined, unit: string): string {
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || Number.isNaN(seconds)) return "–";
   const size = Math.abs(seconds);
+  if (size === 0) return `0${SPACE}s`;
   if (size < 1e-6) return `${significant(seconds * 1e9)}${SPACE}ns`;
   if (size < 1e-3) return `${significant(seconds * 1e6)}${SPACE}µs`;
   if (size < 1) return `${significant(seconds * 1e3)}${SPACE}ms`;

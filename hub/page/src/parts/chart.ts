@@ -47,10 +47,11 @@ export class Chart {
   }
 
   /** Shows curves over a time range. Curves can have different times. */
-  show(curves: Curve[], from: number, to: number): void {
+  show(curves: Curve[], from: number, to: number, unit = this.options.unit): void {
     const width = this.body.clientWidth;
     if (width === 0) return;
     const shape = JSON.stringify([
+      unit,
       curves.map(({ label, dashed }) => [label, dashed]),
       theme().name,
     ]);
@@ -58,7 +59,7 @@ export class Chart {
     if (shape !== this.shape || this.plot === null) {
       this.shape = shape;
       this.plot?.destroy();
-      this.plot = new uPlot(this.setup(curves, width), data, this.body);
+      this.plot = new uPlot(this.setup(curves, width, unit), data, this.body);
     } else this.plot.setData(data, false);
     this.plot.setScale("x", { min: from / 1000, max: to / 1000 });
   }
@@ -81,11 +82,10 @@ export class Chart {
     }
   }
 
-  private setup(curves: Curve[], width: number): uPlot.Options {
+  private setup(curves: Curve[], width: number, unit: string): uPlot.Options {
     const colors = theme();
-    const share = this.options.unit === "share";
-    const format = (value: number | null) =>
-      share ? percent(value) : scaled(value, this.options.unit);
+    const share = unit === "share";
+    const format = (value: number | null) => (share ? percent(value) : scaled(value, unit));
     const axis = {
       stroke: colors.muted,
       font: font(11 * zoom()),

@@ -1,20 +1,20 @@
 //! Small pictures of values inside text: bars, sparklines and marks.
 
 import { FULL, hasValue, shareOf, stateOf } from "../contract/frame";
-import type { Scale } from "../draw/scale";
+import type { Painter, Scale } from "../draw/scale";
 import { blockedScale, utilizationScale } from "../draw/scale";
 import { theme } from "../draw/theme";
 import { percent } from "../model/units";
 import { h, setText } from "./dom";
 
 /** Draws a value as a bar with its number. A state without a value is a text on a hatched bar. */
-export function bar(cell: HTMLElement, code: number, scale: Scale): void {
+export function bar(cell: HTMLElement, code: number, scale: Painter): void {
   const share = shareOf(code);
   barOf(cell, share, share === null ? stateOf(code) : percent(share), scale);
 }
 
 /** Draws a share as a bar with a text. */
-export function barOf(cell: HTMLElement, share: number | null, text: string, scale: Scale): void {
+export function barOf(cell: HTMLElement, share: number | null, text: string, scale: Painter): void {
   let track = cell.firstElementChild as HTMLElement | null;
   if (track === null) {
     track = h("span", { class: "bar" }, h("span", { class: "bar-fill" }));
@@ -32,7 +32,7 @@ export function spark(label: string): HTMLCanvasElement {
   return h("canvas", { class: "spark", role: "img", "aria-label": label, width: 120, height: 24 });
 }
 
-export function drawSpark(canvas: HTMLCanvasElement, codes: Uint16Array, scale: Scale): void {
+export function drawSpark(canvas: HTMLCanvasElement, codes: Uint16Array, scale: Painter): void {
   const ratio = window.devicePixelRatio || 1;
   const width = Math.round((canvas.clientWidth || 120) * ratio);
   const height = Math.round((canvas.clientHeight || 24) * ratio);

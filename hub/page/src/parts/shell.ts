@@ -163,6 +163,9 @@ export class Shell {
 
   private showStatus(): void {
     const { app } = this;
+    // The numbers of the newest and of the shown slot, for tests and for scripts.
+    document.documentElement.dataset.slot = String(app.latest ?? "");
+    document.documentElement.dataset.shown = String(app.shown ?? "");
     const { at, range } = app.state;
     this.status.classList.toggle("on", app.isLive && app.connection === "open");
     const text =

@@ -37,6 +37,14 @@ interface Line {
   cells: HTMLElement[];
 }
 
+/** Space between two columns, in pixels. */
+const GAP = 14;
+
+/** Returns the smallest width of a track such as `90px` or `minmax(90px, 1fr)`, in pixels. */
+function leastWidth(track: string): number {
+  return Number(/(\d+)px/.exec(track)?.[1] ?? 0);
+}
+
 /** Rows above and below the visible ones that are elements too. */
 const MARGIN = 6;
 
@@ -86,7 +94,12 @@ export class Table<Row> {
       this.body,
       this.note,
     );
-    setStyle(this.element, { "--tracks": tracks, "--row": `${this.height}px` });
+    const least = options.columns.reduce((sum, { width }) => sum + leastWidth(width) + GAP, GAP);
+    setStyle(this.element, {
+      "--least": `${least}px`,
+      "--tracks": tracks,
+      "--row": `${this.height}px`,
+    });
     this.observer = new ResizeObserver(() => this.draw());
     this.observer.observe(this.body);
     this.marks();

@@ -305,7 +305,14 @@ class PortView implements View {
       this.curves(seriesOf(this.counters.answer, this.key, this.chosen()[0]), () => true),
       span.from,
       span.to,
+      this.unit,
     );
+  }
+
+  /** Unit of the chosen counters. Different units have no common name. */
+  private get unit(): string {
+    const bytes = this.chosen().every((name) => name.endsWith("_bytes"));
+    return `${bytes ? "B" : ""}${this.as === "rate" ? "/s" : ""}`;
   }
 
   private export(): void {

@@ -2,7 +2,7 @@
 
 import { FULL, NO_DATA } from "../contract/frame";
 import type { Rows, SamplerRow } from "../contract/types";
-import { utilizationScale } from "../draw/scale";
+import { plainPainter } from "../draw/scale";
 import type { App } from "../model/app";
 import { Poll } from "../model/poll";
 import type { Topology } from "../model/topology";
@@ -26,7 +26,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
     title,
     hint,
     end: true,
-    width: "minmax(56px, 0.7fr)",
+    width: "minmax(52px, 0.7fr)",
     value,
     draw: (cell, row) => {
       setText(cell, text(row));
@@ -48,7 +48,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
     {
       id: "state",
       title: "State",
-      width: "110px",
+      width: "96px",
       value: (row) => samplerState(app, row),
       draw: (cell, row) => {
         const state = samplerState(app, row);
@@ -61,11 +61,11 @@ export function makeSamplers(app: App, _topology: Topology): View {
       title: "Answered",
       hint: "Share of the ports that answered in the last slot",
       end: true,
-      width: "minmax(120px, 1.2fr)",
+      width: "minmax(104px, 1.2fr)",
       value: answeredShare,
       draw: (cell, row) => {
         cell.classList.add("cell-bar");
-        barOf(cell, answeredShare(row), percent(answeredShare(row)), utilizationScale);
+        barOf(cell, answeredShare(row), percent(answeredShare(row)), plainPainter);
       },
     },
     number(
@@ -84,7 +84,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
     ),
     number(
       "unreachable",
-      "No answer",
+      "Silent",
       "Ports of unreachable devices",
       (row) => row.unreachable,
       (row) => grouped(row.unreachable),
@@ -101,7 +101,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
       id: "durations",
       title: "Last minute",
       hint: "Duration of the sweeps, relative to the interval",
-      width: "minmax(80px, 0.9fr)",
+      width: "minmax(60px, 0.9fr)",
       value: (row) => row.duration_ns,
       draw: (cell, row) => {
         const canvas =
@@ -112,7 +112,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
         drawSpark(
           canvas,
           Uint16Array.from(values, (value) => (value === null ? NO_DATA : (FULL * value) / most)),
-          utilizationScale,
+          plainPainter,
         );
       },
     },

@@ -40,6 +40,9 @@ export interface Painting {
 const THIN = 0.7;
 const THICK = 4.2;
 const STEPS = 24;
+/** Links of a large picture that are drawn strongly, and the opacity of the others. */
+const MOST_STRONG = 200;
+const FAINT = 0.13;
 
 /** Returns the largest code of both directions of some links, or the state of the worst one. */
 export function worst(links: readonly Link[], values: Uint16Array): number {
@@ -123,16 +126,13 @@ function paintCurves(painting: Painting): void {
   context.setLineDash([2, 4]);
   stroke(context, silent, colors.faint, 0.8, 0.5 * dim);
   context.setLineDash([]);
+  const hot = hotLevel(levels);
   levels.forEach((curves, level) => {
     const share = level / STEPS;
-    const alpha = Math.min(1, (0.3 + 1.1 * share) * (share < 0.5 ? few : 1));
-    stroke(
-      context,
-      curves,
-      scale.color(0.1 + 0.9 * share),
-      THIN + (THICK - THIN) * share ** 1.6,
-      alpha * dim,
-    );
+    const isHot = level >= hot;
+    const alpha = isHot ? Math.min(1, (0.3 + 1.1 * share) * (share < 0.5 ? few : 1)) : FAINT;
+    const width = isHot ? THIN + (THICK - THIN) * share ** 1.6 : THIN;
+    stroke(context, curves, scale.color(0.1 + 0.9 * share), width, alpha * dim);
   });
   paintTrees(painting);
   context.setLineDash([7, 5]);
@@ -150,6 +150,22 @@ function paintCurves(painting: Painting): void {
       1,
     );
   }
+}
+
+/**
+ * Returns the level from which links are drawn strongly. All are in a picture of few links; in a
+ * picture of many links only the fullest ones are.
+ */
+function hotLevel(levels: Curve[][]): number {
+  const total = levels.reduce((sum, curves) => sum + curves.length, 0);
+  if (total <= MOST_STRONG) return 0;
+  let strong = 0;
+  let level = levels.length;
+  while (level > 0 && strong + levels[level - 1].length <= MOST_STRONG) {
+    level--;
+    strong += levels[level].length;
+  }
+  return level;
 }
 
 function isDown({ states, topology }: Painting, a: number, b: number): boolean {
@@ -259,7 +275,9 @@ function paintMembers(
   context.textAlign = "center";
   context.textBaseline = "middle";
   context.fillStyle = colors.ink;
-  context.fillText(name, box.x + box.width / 2, box.y + 8, box.width - 4);
+  const fits = context.measureText(name).width <= box.width - 4;
+  const short = name.replaceAll(/[A-Za-z_-]+(?=\d)/g, "");
+  context.fillText(fits ? name : short, box.x + box.width / 2, box.y + 8, box.width - 4);
   switches.forEach((device, index) => {
     let most = -1;
     for (const port of topology.portsOf[device])

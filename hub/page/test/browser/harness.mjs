@@ -1,0 +1,151 @@
+// Starts a hub and Chromium for the browser tests.
+//
+// `IBNET_HUB` names the program ibnet-hub, and `IBNET_NET` a net file for `--simulate`. Without
+// them the tests use the generated fabric of `dev/`. `IBNET_OUT` is the folder for pictures.
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import { createServer } from "node:net";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const browsers = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+
+export const pictures = process.env.IBNET_OUT ?? `${root}../../out/hub`;
+export const isSimulated = process.env.IBNET_HUB !== undefined;
+/** Path of Chromium, or undefined if it is not installed. */
+export const browserPath = process.env.IBNET_CHROMIUM ?? browsers.find((path) => existsSync(path));
+/** Reason to skip the tests, or false. */
+export const skip = browserPath === undefined ? "SKIPPED: Chromium is not installed" : false;
+
+/** Views without an item. */
+export const VIEWS = [
+  "overview",
+  "map",
+  "map?as=matrix",
+  "heatmap",
+  "links",
+  "ports",
+  "jobs",
+  "events",
+  "samplers",
+];
+
+async function freePort() {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+/** A hub that can stop and start again at the same address. */
+export class TestHub {
+  async start() {
+    this.port ??= await freePort();
+    const [program, ...args] = isSimulated
+      ? [
+          process.env.IBNET_HUB,
+          "--simulate",
+          process.env.IBNET_NET,
+          "--listen",
+          `127.0.0.1:${this.port}`,
+        ]
+      : [process.execPath, `${root}dev/fake-hub.mjs`, "--port", String(this.port)];
+    this.process = spawn(program, args, { stdio: ["ignore", "ignore", "inherit"] });
+    this.exit = new Promise((resolve) => {
+      this.process.once("exit", resolve);
+    });
+    await this.until(async () => (await this.json("health")).last_slot > 0);
+  }
+
+  async stop() {
+    this.process.kill("SIGTERM");
+    await this.exit;
+  }
+
+  get url() {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  async fetch(path) {
+    const response = await fetch(`${this.url}/api/v1/${path}`);
+    if (!response.ok) throw new Error(`${path}: status ${response.status}`);
+    return response;
+  }
+
+  async json(path) {
+    return (await this.fetch(path)).json();
+  }
+
+  /** Returns the codes of all ports in one slot, from the interface. */
+  async codes(metric, slot, interval) {
+    const query = `heat?metric=${metric}&by=port&agg=max&from=${slot * interval}&to=${(slot + 1) * interval}&step=${interval}`;
+    const message = await (await this.fetch(query)).arrayBuffer();
+    return new Uint16Array(message, 32, (message.byteLength - 32) / 2);
+  }
+
+  /** Waits until a condition is true. Failures of the condition count as false. */
+  async until(condition, seconds = 60) {
+    const end = Date.now() + 1000 * seconds;
+    for (;;) {
+      try {
+        if (await condition()) return;
+      } catch (error) {
+        if (Date.now() > end) throw error;
+      }
+      if (Date.now() > end) throw new Error(`nothing happened in ${seconds} s: ${condition}`);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+}
+
+export async function openBrowser() {
+  await mkdir(pictures, { recursive: true });
+  return chromium.launch({ executablePath: browserPath, args: ["--no-sandbox"] });
+}
+
+/** Opens a page that collects its faults: errors, refused content, requests to other origins. */
+export async function openPage(browser, hub, options = {}) {
+  const page = await browser.newPage({
+    viewport: { width: 1280, height: 800 },
+    colorScheme: "dark",
+    ...options,
+  });
+  const faults = [];
+  page.on("pageerror", (error) => faults.push(String(error.stack)));
+  page.on("console", (message) => {
+    const isNetwork = message.text().includes("net::ERR") || message.text().includes("WebSocket");
+    if (message.type() === "error" && !isNetwork) faults.push(message.text());
+  });
+  page.on("request", (request) => {
+    const { protocol, host } = new URL(request.url());
+    const isOwn = protocol === "data:" || protocol === "blob:" || host === new URL(hub.url).host;
+    if (!isOwn) faults.push(`request to another origin: ${request.url()}`);
+  });
+  await page.addInitScript(() => {
+    document.addEventListener("securitypolicyviolation", (event) => {
+      console.error(
+        `content policy: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`,
+      );
+    });
+  });
+  return { page, faults };
+}
+
+/** Opens a view and waits until it shows a slot. */
+export async function show(page, hub, view) {
+  await page.goto(`${hub.url}/#/${view}`);
+  await page.waitForFunction(
+    () => document.documentElement.dataset.slot > 0 && document.querySelector("main h1") !== null,
+  );
+  await page.waitForTimeout(1200);
+}
+
+/** Returns the slot that the page shows. */
+export async function shownSlot(page) {
+  return Number(await page.evaluate(() => document.documentElement.dataset.shown));
+}
