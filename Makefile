@@ -1,6 +1,6 @@
 # The two commands for a first look: `make demo` and `make test`. `make help` lists all targets.
 
-.PHONY: help deps tools build build-full dist install demo test test-kernel soak lint deny advisories bench fuzz clean
+.PHONY: help deps deps-node deps-browser tools build build-full build-hub live dist install demo test test-kernel soak lint deny advisories bench fuzz clean
 
 CARGO ?= cargo
 # zstd's C code takes a minute of CPU time to compile: the library of the system is used where it is
@@ -9,14 +9,21 @@ CARGO ?= cargo
 ZSTD = $(shell pkg-config --exists 'libzstd >= 1.4' 2>/dev/null && echo ZSTD_SYS_USE_PKG_CONFIG=1)
 RUN = env $(ZSTD) $(CARGO)
 # `make build` and `make demo` use the same command line, so that the second compiles nothing.
-BUILD = $(RUN) build --release --workspace --bins
+# ibnet-hub is left out, because its page needs Node.
+BUILD = $(RUN) build --release --workspace --exclude ibnet-hub --bins
+BUILD_HUB = $(RUN) build --release -p ibnet-hub
 # With records to NATS: needs about 75 more crates.
 FULL = --features ibnet/nats
+FULL_HUB = --features ibnet-hub/nats
 
 # Debian packages: the first line is needed to build. The second line is needed to test with the
 # real tools and with programs that read the records.
 PACKAGES = libibumad-dev libibmad-dev libclang-dev libzstd-dev pkg-config \
            ibsim-utils libumad2sim0 infiniband-diags opensm openssl python3-venv jq
+
+# Needed to bundle the page of ibnet-hub, and to test it in a browser.
+NODE_PACKAGES = nodejs npm
+BROWSER_PACKAGES = chromium
 
 # The samplers of the demo: the first host of each of eight leaf switches.
 SAMPLERS = node[00001,00025,00049,00073,00097,00121,00145,00169]
@@ -41,6 +48,12 @@ help: ## Print this list
 deps: ## Install the missing Debian packages
 	@./scripts/deps $(PACKAGES)
 
+deps-node: deps
+	@command -v npm >/dev/null 2>&1 || ./scripts/deps $(NODE_PACKAGES)
+
+deps-browser: deps-node
+	@command -v chromium >/dev/null 2>&1 || ./scripts/deps $(BROWSER_PACKAGES)
+
 tools: deps ## Download the programs that the tests compare with, into out/tools (700 MB)
 	@./scripts/tools
 
@@ -50,8 +63,14 @@ build: deps ## Build target/release/ibnet-gen, ibnet-sweep and ibnet-view, witho
 build-full: deps ## Build the same programs with NATS
 	$(BUILD) $(FULL)
 
-dist: deps ## Build the programs for packages into target/dist: with NATS, LTO, no symbols
-	$(RUN) build --profile dist --workspace --bins $(FULL)
+build-hub: deps-node ## Build target/release/ibnet-hub, without NATS
+	$(BUILD_HUB)
+
+live: build-hub ## Show a simulated fabric live in a browser: prints the address of the page
+	./target/release/ibnet-hub --simulate examples/stria.p
+
+dist: deps-node ## Build the programs for packages into target/dist: with NATS, LTO, no symbols
+	$(RUN) build --profile dist --workspace --bins $(FULL) $(FULL_HUB)
 
 # `make install` copies the programs of PROGRAMS to DESTDIR; packages set PROGRAMS=target/dist.
 DESTDIR ?=
@@ -61,6 +80,13 @@ UNITS = $(DESTDIR)/usr/lib/systemd/system
 install: ## Install the programs and the service (as root, after `make build`)
 	install -D -m 755 -t $(DESTDIR)/usr/bin $(PROGRAMS)/ibnet-gen $(PROGRAMS)/ibnet-sweep $(PROGRAMS)/ibnet-view
 	install -D -m 644 -t $(UNITS) packaging/ibnet-sweep.service packaging/ibnet-sweep@.service
+	@# The hub is installed where it was built.
+	if [ -e $(PROGRAMS)/ibnet-hub ]; then \
+	    install -D -m 755 -t $(DESTDIR)/usr/bin $(PROGRAMS)/ibnet-hub && \
+	    install -D -m 644 -t $(UNITS) packaging/ibnet-hub.service && \
+	    install -D -m 644 -t $(DESTDIR)/usr/share/doc/ibnet ibnet-hub.toml.example && \
+	    { [ -e $(DESTDIR)/etc/ibnet/ibnet-hub.toml ] || install -D -m 644 packaging/ibnet-hub.toml $(DESTDIR)/etc/ibnet/ibnet-hub.toml; }; \
+	fi
 	install -D -m 644 packaging/ibnet.sysusers $(DESTDIR)/usr/lib/sysusers.d/ibnet.conf
 	install -D -m 644 packaging/ibnet.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/ibnet.conf
 	install -D -m 644 -t $(DESTDIR)/usr/lib/udev/rules.d packaging/60-ibnet-umad.rules
@@ -91,9 +117,9 @@ demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a
 	@echo "          $(DEMO)/latency.svg  how fast the devices answer; numbers in latency.txt"
 
 # The suite runs once, with all features. The second line runs only what differs in a smaller build.
-test: deps tools ## Run all tests that need no hardware, with the real tools, servers and databases
+test: deps-browser tools ## Run all tests that need no hardware, with the real tools, servers and databases
 	IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN_TESTS) $(ALL)
-	$(RUN) $(if $(NEXTEST),nextest run,test) --workspace --no-default-features --test features
+	$(RUN) $(if $(NEXTEST),nextest run,test) --workspace --exclude ibnet-hub --no-default-features --test features
 	$(RUN) test --doc $(ALL)
 
 # The guests run the programs of `make build`. KERNEL_PROGRAMS=target/debug uses those of `cargo
@@ -114,7 +140,7 @@ soak: deps tools ## Repeat the tests of real processes SOAK_RUNS (20) times: abo
 	    IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN) $(if $(NEXTEST),nextest run,test) -p ibnet --all-features $(SOAK) || exit 1; \
 	done
 
-lint: deps deny advisories ## Check format, lints, documentation, licences and advisories
+lint: deps-node deny advisories ## Check format, lints, documentation, licences and advisories
 	$(CARGO) fmt --all --check
 	$(RUN) clippy $(ALL) --all-targets -- -D warnings
 	$(RUN) clippy --workspace --all-targets --no-default-features -- -D warnings

@@ -39,7 +39,7 @@ use prometheus_client::registry::Registry;
 use self::snapshot::Snapshot;
 use crate::types::{Guid, Lid, NodeKind};
 
-pub use self::secrets::{SecretFile, SecretsError};
+pub use self::secrets::{SecretFile, Secrets, SecretsError};
 pub use self::server::{Server, ServerError};
 pub use self::settings::{Raw, Settings, SettingsError};
 pub use self::snapshot::WorkerMetrics;

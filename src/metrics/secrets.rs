@@ -2,6 +2,7 @@
 //!
 //! The certificate, the key and the password are files. A file is read again when it has changed.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -42,8 +43,8 @@ pub enum SecretFile {
     Password,
 }
 
-impl std::fmt::Display for SecretFile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for SecretFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Certificate => "metrics.tls_cert",
             Self::Key => "metrics.tls_key",
@@ -94,7 +95,7 @@ pub enum SecretsError {
 }
 
 /// Contents of the certificate, key and password files, from their last successful reading.
-pub(super) struct Secrets {
+pub struct Secrets {
     settings: Settings,
     stamps: Vec<Option<(SystemTime, u64)>>,
     tls: Option<TlsAcceptor>,
@@ -103,8 +104,19 @@ pub(super) struct Secrets {
     is_failing: bool,
 }
 
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The password must not reach a log.
+        f.debug_struct("Secrets").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
 impl Secrets {
-    pub(super) fn read(settings: &Settings) -> Result<Self, SecretsError> {
+    /// Reads all files.
+    ///
+    /// # Errors
+    /// Returns an error for the first file that cannot be used.
+    pub fn read(settings: &Settings) -> Result<Self, SecretsError> {
         let stamps = stamps(settings);
         let tls = settings.tls.as_ref().map(|(cert, key)| acceptor(cert, key)).transpose()?;
         let password = settings.password_file.as_deref().map(password).transpose()?;
@@ -112,35 +124,37 @@ impl Secrets {
     }
 
     /// Reads changed files again. If a file cannot be used, all previous contents stay in use.
-    pub(super) fn refresh(&mut self) {
+    pub fn refresh(&mut self) {
         if stamps(&self.settings) == self.stamps {
             return;
         }
         match Self::read(&self.settings) {
             Ok(fresh) => {
                 *self = fresh;
-                tracing::info!("certificate and password of the metrics reloaded");
+                tracing::info!("certificate and password reloaded");
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.is_failing, true) {
-                    tracing::warn!(%error, "cannot reload certificate and password of the metrics, keeping the previous ones");
+                    tracing::warn!(%error, "cannot reload certificate and password, keeping the previous ones");
                 }
             }
         }
     }
 
-    pub(super) fn tls(&self) -> Option<TlsAcceptor> {
+    /// Returns the TLS settings with the certificate, or `None` without a certificate.
+    pub fn tls(&self) -> Option<TlsAcceptor> {
         self.tls.clone()
     }
 
-    pub(super) fn has_password(&self) -> bool {
+    /// Returns whether requests need a password.
+    pub fn has_password(&self) -> bool {
         self.password.is_some()
     }
 
     /// Returns whether the value of an `Authorization` header grants access: `Bearer` with the
     /// password, or `Basic` with `ibnet:password`. Without a configured password every value grants
     /// access.
-    pub(super) fn authorizes(&self, authorization: Option<&str>) -> bool {
+    pub fn authorizes(&self, authorization: Option<&str>) -> bool {
         let Some(password) = &self.password else { return true };
         let Some((scheme, given)) = authorization.and_then(|value| value.split_once(' ')) else { return false };
         let given = given.trim();

@@ -210,7 +210,7 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
 
 /// Returns the distance of each switch to the nearest host. It is 1 for a leaf switch, and
 /// `u32::MAX` if no host can be reached.
-fn tiers(ports: &[&PortAndPeer]) -> BTreeMap<Guid, u32> {
+pub fn tiers(ports: &[&PortAndPeer]) -> BTreeMap<Guid, u32> {
     let mut switches: BTreeSet<Guid> = ports.iter().filter(|port| port.kind == Some(NodeKind::Switch)).map(|port| port.guid).collect();
     // A device without records is a switch if several of its ports are peers of other ports.
     let mut seen_as_peer: BTreeMap<Guid, BTreeSet<PortNum>> = BTreeMap::new();

@@ -27,17 +27,47 @@ pub(super) struct Dropped {
     pub(super) covered: u64,
 }
 
+/// A record that can be read again later.
+pub(super) trait Kept {
+    /// Reads the record. Returns `None` if this is not possible.
+    fn port(&self, with_counters: bool) -> Option<Port<'_>>;
+}
+
+/// The line of a record. The reader of files keeps only the lines of records that wait.
+impl Kept for Box<[u8]> {
+    fn port(&self, with_counters: bool) -> Option<Port<'_>> {
+        let record = if with_counters { Record::parse(self, Type::Port) } else { Record::parse_without_counters(self) };
+        match record {
+            Ok(Record::Port(port)) => Some(port),
+            _ => None,
+        }
+    }
+}
+
+/// A record whose texts are in memory for long enough.
+impl Kept for Port<'_> {
+    fn port(&self, _: bool) -> Option<Port<'_>> {
+        Some(self.clone())
+    }
+}
+
 /// The records of a port so far.
-#[derive(Debug, Default)]
-pub(super) struct PortMerge {
+#[derive(Debug)]
+pub(super) struct PortMerge<K> {
     /// Two times: until the first one, earlier records describe the data rates. Until the second
     /// one, they describe the blocked share.
     covered: [u64; 2],
     last: Option<Last>,
     /// Time of the last record of a primary, and the time between its last two records.
     primary: Option<(u64, u64)>,
-    /// Records of a secondary that wait, as lines.
-    held: VecDeque<Held>,
+    /// Records of a secondary that wait.
+    held: VecDeque<Held<K>>,
+}
+
+impl<K> Default for PortMerge<K> {
+    fn default() -> Self {
+        Self { covered: [0; 2], last: None, primary: None, held: VecDeque::new() }
+    }
 }
 
 /// The last record that was used.
@@ -49,8 +79,8 @@ struct Last {
 }
 
 #[derive(Debug)]
-struct Held {
-    line: Box<[u8]>,
+struct Held<K> {
+    record: K,
     ts: u64,
     length_ns: u64,
 }
@@ -58,23 +88,22 @@ struct Held {
 /// Assumed time between two records of a primary until there are two of them.
 const USUAL_STEP_NS: u64 = 1_000_000_000;
 
-/// Parses a line again that was already parsed once.
-fn port(line: &[u8], with_counters: bool) -> Option<Port<'_>> {
-    let record = if with_counters { Record::parse(line, Type::Port) } else { Record::parse_without_counters(line) };
-    match record {
-        Ok(Record::Port(port)) => Some(port),
-        _ => None,
-    }
-}
-
-impl PortMerge {
+impl<K: Kept> PortMerge<K> {
     /// Adds a record. Calls `put` for each record that is now final: it waits for no other record.
-    pub(super) fn add(&mut self, record: Port<'_>, line: &[u8], with_counters: bool, dropped: &mut Dropped, put: &mut dyn FnMut(Port<'_>)) {
+    /// `keep` returns the record in a form that can be read again later.
+    pub(super) fn add<'a>(
+        &mut self,
+        record: Port<'a>,
+        keep: impl FnOnce(&Port<'a>) -> K,
+        with_counters: bool,
+        dropped: &mut Dropped,
+        put: &mut dyn FnMut(Port<'_>),
+    ) {
         if record.is_secondary() {
             let now = record.ts;
-            self.held.push_back(Held { line: line.into(), ts: now, length_ns: record.time.map_or(0, Interval::length_ns) });
+            self.held.push_back(Held { record: keep(&record), ts: now, length_ns: record.time.map_or(0, Interval::length_ns) });
             // The primary has not answered for two intervals, or has no records at all.
-            let is_due = |held: &Held| held.ts.saturating_add(2 * held.length_ns) < now;
+            let is_due = |held: &Held<K>| held.ts.saturating_add(2 * held.length_ns) < now;
             while self.held.front().is_some_and(is_due) || self.held.len() > limits::HELD {
                 self.release_first([u64::MAX; 2], with_counters, dropped, put);
             }
@@ -99,7 +128,7 @@ impl PortMerge {
     /// Uses the first waiting record, for the time before `ends`.
     fn release_first(&mut self, ends: [u64; 2], with_counters: bool, dropped: &mut Dropped, put: &mut dyn FnMut(Port<'_>)) {
         let Some(held) = self.held.pop_front() else { return };
-        let Some(record) = port(&held.line, with_counters) else { return };
+        let Some(record) = held.record.port(with_counters) else { return };
         // While the primary answers, a record of a secondary without rates is not needed.
         let is_idle = record.time.is_none() && record.blocked_time.is_none();
         if is_idle && self.primary.is_some_and(|(ts, step)| ts.saturating_add(2 * step) >= record.ts) {

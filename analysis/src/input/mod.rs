@@ -20,6 +20,7 @@ use crate::record::{Record, Type};
 mod edge;
 pub(crate) mod files;
 pub(crate) mod limits;
+pub mod memory;
 mod merge;
 mod selection;
 mod shard;

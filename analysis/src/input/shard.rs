@@ -20,7 +20,7 @@ pub(super) struct Shard<F> {
 
 #[derive(Debug, Default)]
 struct PortState {
-    merge: PortMerge,
+    merge: PortMerge<Box<[u8]>>,
     edges: Edges,
 }
 
@@ -123,7 +123,7 @@ impl<F: Fold> Shard<F> {
                 }
                 Record::Port(port) => {
                     let PortState { merge, edges } = ports.entry(lines[0].key).or_default();
-                    merge.add(port, text, selection.uses_counters, dropped, &mut |port| put(fold, span, edges, port, selection));
+                    merge.add(port, |_| text.into(), selection.uses_counters, dropped, &mut |port| put(fold, span, edges, port, selection));
                 }
                 record => fold.add(&record),
             }
@@ -132,7 +132,7 @@ impl<F: Fold> Shard<F> {
 }
 
 /// Cuts a record to the selected time and folds it.
-fn put<F: Fold>(fold: &mut F, span: &mut Option<(u64, u64)>, edges: &mut Edges, port: Port<'_>, selection: &Selection) {
+pub(super) fn put<F: Fold>(fold: &mut F, span: &mut Option<(u64, u64)>, edges: &mut Edges, port: Port<'_>, selection: &Selection) {
     let mut add = |port: Port<'_>| {
         for time in [port.time, port.blocked_time].into_iter().flatten() {
             *span = joined(*span, Some((time.from(), time.to())));
@@ -147,7 +147,7 @@ fn put<F: Fold>(fold: &mut F, span: &mut Option<(u64, u64)>, edges: &mut Edges, 
 }
 
 /// Returns the text by which records of one time are sorted. Copies have equal texts.
-fn identity(record: &Record<'_>) -> String {
+pub(super) fn identity(record: &Record<'_>) -> String {
     match record {
         Record::Port(port) => format!("{} {}", u8::from(port.is_secondary()), port.sampler),
         record => format!("{record:?}"),
@@ -155,7 +155,7 @@ fn identity(record: &Record<'_>) -> String {
 }
 
 /// Returns whether two records of one time and one key are the same record.
-fn is_copy(a: &Record<'_>, b: &Record<'_>) -> bool {
+pub(super) fn is_copy(a: &Record<'_>, b: &Record<'_>) -> bool {
     match (a, b) {
         (Record::Port(a), Record::Port(b)) => a.sampler == b.sampler,
         (a, b) => a == b,

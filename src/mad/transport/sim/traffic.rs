@@ -183,6 +183,8 @@ pub struct Incast {
     pub start: Instant,
     /// Length of the incast.
     pub length: Duration,
+    /// Time from one start to the next. `None` if the incast happens once.
+    pub every: Option<Duration>,
 }
 
 impl Incast {
@@ -201,7 +203,7 @@ impl Incast {
         let to = by_switch.values().last()?.last().copied()?;
         let mut from: Vec<_> = by_switch.values().flat_map(|hosts| hosts.iter().take(OF_EACH)).filter(|id| **id != to).copied().collect();
         from.truncate(hosts);
-        (from.len() == hosts).then_some(Self { from, to, start, length })
+        (from.len() == hosts).then_some(Self { from, to, start, length, every: None })
     }
 }
 
@@ -233,10 +235,14 @@ impl Demand {
         wanted
     }
 
-    fn incast(fabric: &Fabric, Incast { from, to, start, length }: &Incast) -> Vec<Self> {
+    fn incast(fabric: &Fabric, Incast { from, to, start, length, every }: &Incast) -> Vec<Self> {
         let as_fast_as_it_can = |from: &DeviceId| {
             let port = fabric.device(*from).linked().next().map_or(PortNum(1), |(port, _)| port.num);
-            Flow::once(capacity(fabric, (*from, port)), *start, *length)
+            let octets_per_second = capacity(fabric, (*from, port));
+            match every {
+                Some(every) => Flow::repeated(octets_per_second, *start, *length, *every),
+                None => Flow::once(octets_per_second, *start, *length),
+            }
         };
         from.iter().filter(|from| *from != to).map(|from| Self { from: *from, to: *to, flow: as_fast_as_it_can(from) }).collect()
     }
@@ -325,6 +331,14 @@ impl Flow {
         let period_ns = rng.u64(5_000_000_000..40_000_000_000);
         let on_ns = period_ns / 3 + rng.u64(..period_ns * 2 / 3);
         Self { octets_per_second: (rate * 1e9) as u64, period_ns, on_ns, phase_ns: rng.u64(..period_ns) }
+    }
+
+    /// Returns a flow that is active from `start` on, and again after each period.
+    fn repeated(octets_per_second: f64, start: Instant, length: Duration, every: Duration) -> Self {
+        let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 4);
+        let period_ns = nanos(every).max(1);
+        let phase_ns = period_ns - start.as_nanos() % period_ns;
+        Self { octets_per_second: octets_per_second as u64, period_ns, on_ns: nanos(length).min(period_ns), phase_ns }
     }
 
     /// Returns a flow that is active once.

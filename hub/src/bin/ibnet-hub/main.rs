@@ -1,0 +1,87 @@
+//! `ibnet-hub`: the live view of a fabric in a browser.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use ibnet::cli;
+use ibnet_hub::config::Raw;
+use ibnet_hub::program::{self, HubError};
+
+/// Show a fabric live in a browser: congestion, links, errors, the last minutes and hours
+#[derive(Debug, Parser)]
+#[command(name = "ibnet-hub", version, after_help = EXAMPLES)]
+struct Args {
+    /// Configuration file
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Source of records, any number of times: tcp://host:port, unix:///path, file:PATTERN,
+    /// nats://host:port/subject, or - for standard input
+    #[arg(long, value_name = "URL")]
+    input: Vec<String>,
+    /// Net file of the fabric: also show ports that no sampler queries
+    #[arg(long, value_name = "FILE")]
+    net: Option<String>,
+    /// Address of the page [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Time for which all records are kept in memory [default: 15m]
+    #[arg(long, value_name = "TIME")]
+    recent: Option<String>,
+    /// Simulate the fabric of a net file and its samplers in this process
+    #[arg(long, value_name = "FILE")]
+    simulate: Option<String>,
+    /// Traffic of the simulated fabric: jobs or incast [default: incast]
+    #[arg(long, value_name = "NAME", requires = "simulate")]
+    scenario: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ibnet-hub --simulate fabric.p
+  ibnet-hub --input tcp://node00001:9331 --input tcp://node00025:9331
+  ibnet-hub --input 'file:/var/log/ibnet/lines*.jsonl*' --net fabric.p
+  ibnet-sweep --net fabric.p | ibnet-hub --input -
+  ibnet-hub -c /etc/ibnet/ibnet-hub.toml
+
+The address of the page goes to standard output, the log to standard error.
+docs/hub.md describes the page and the interface for programs.
+
+Exit codes:
+  0  stopped by SIGINT or SIGTERM
+  1  the input or the environment is wrong
+  2  the arguments are wrong";
+
+fn main() -> ExitCode {
+    let args: Args = match cli::arguments() {
+        Ok(args) => args,
+        Err(code) => return code,
+    };
+    cli::log_to_stderr();
+    match run(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => cli::fail(&error),
+    }
+}
+
+fn run(args: Args) -> Result<(), HubError> {
+    let mut raw = args.config.as_deref().map(Raw::read).transpose()?.unwrap_or_default();
+    raw.inputs.extend(args.input);
+    let flags = [
+        (&mut raw.net, args.net),
+        (&mut raw.listen, args.listen),
+        (&mut raw.recent, args.recent),
+        (&mut raw.simulate, args.simulate),
+        (&mut raw.simulated.scenario, args.scenario),
+    ];
+    for (key, flag) in flags {
+        if let Some(value) = flag {
+            *key = value;
+        }
+    }
+    program::run(&raw.check()?, |url| {
+        tracing::info!(%url, "serving");
+        // If standard output is closed, the log still has the address.
+        let _ = cli::print_line(url);
+    })
+}

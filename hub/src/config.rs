@@ -1,0 +1,280 @@
+//! The configuration: `ibnet-hub.toml`. [`Raw`] has the values as in the file.
+//!
+//! `ibnet-hub.toml.example` lists every key with its unit and default. A test compares this file with
+//! [`Raw::default`]. A flag of the program overrides the key of the same name.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ibnet::config::{Scenario, Simulated};
+use ibnet::metrics;
+use ibnet::types::Printable;
+use miette::Diagnostic;
+use serde::{Deserialize, Serialize};
+
+/// The configuration as in the file. An empty string means "not set".
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Raw {
+    /// URLs of the inputs.
+    pub inputs: Vec<String>,
+    /// Path of a net file.
+    pub net: String,
+    /// Name of the fabric on the page.
+    pub fabric: String,
+    /// Address and port of the page.
+    pub listen: String,
+    /// Path of the certificate chain, PEM.
+    pub tls_cert: String,
+    /// Path of the private key of the certificate, PEM.
+    pub tls_key: String,
+    /// Path of the password file.
+    pub password_file: String,
+    /// Time for which all records are kept in memory.
+    pub recent: String,
+    /// Largest size of these records.
+    pub recent_max: String,
+    /// Time for which the means of minutes are kept in memory.
+    pub history: String,
+    /// Largest size of these means.
+    pub history_max: String,
+    /// Path of the net file of a simulated fabric.
+    pub simulate: String,
+    /// Behaviour of the simulated fabric.
+    pub simulated: Simulated,
+}
+
+impl Default for Raw {
+    fn default() -> Self {
+        Self {
+            inputs: Vec::new(),
+            net: String::new(),
+            fabric: String::new(),
+            listen: "127.0.0.1:8080".to_owned(),
+            tls_cert: String::new(),
+            tls_key: String::new(),
+            password_file: String::new(),
+            recent: "15m".to_owned(),
+            recent_max: "1GiB".to_owned(),
+            history: "24h".to_owned(),
+            history_max: "256MiB".to_owned(),
+            simulate: String::new(),
+            simulated: Simulated {
+                scenario: Scenario::Incast.as_str().to_owned(),
+                scenario_start: "10s".to_owned(),
+                scenario_length: "20s".to_owned(),
+                ..Simulated::default()
+            },
+        }
+    }
+}
+
+/// A configuration that cannot be used.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read {}", path.display())]
+    #[diagnostic(help("give the path of a file that you may read"))]
+    Io {
+        /// Path of the file.
+        path: PathBuf,
+        /// Error of the operating system.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is not valid TOML, has an unknown key, or a value of another type.
+    #[error("{}:{line}: cannot read this line: {}", path.display(), Printable(message))]
+    #[diagnostic(help("ibnet-hub.toml.example has every key with its default; text needs quotes"))]
+    Syntax {
+        /// Path of the file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// The error of the parser.
+        message: String,
+    },
+    /// A value is not valid.
+    #[error("cannot use {key}: expected {expected} (found {found:?})")]
+    #[diagnostic(help("correct the value in the configuration or the flag --{key}; ibnet-hub.toml.example explains every key"))]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// The value.
+        found: String,
+        /// Description of valid values.
+        expected: &'static str,
+    },
+    /// Other hosts can reach the address, and access control is not complete.
+    #[error("cannot use listen: other hosts can reach the address, and these keys are not set: {missing} (found {listen})")]
+    #[diagnostic(help(
+        "the page discloses host names and traffic: set tls_cert, tls_key and password_file, or listen on 127.0.0.1 and use an SSH tunnel"
+    ))]
+    Open {
+        /// The address.
+        listen: SocketAddr,
+        /// Keys that are not set, separated by commas.
+        missing: String,
+    },
+    /// Either the certificate or the key is set, but not both.
+    #[error("cannot use {there}: {missing} is not set")]
+    #[diagnostic(help("set both keys: TLS needs a certificate and its private key, both as PEM files"))]
+    Half {
+        /// Key that is set.
+        there: &'static str,
+        /// Key that is not set.
+        missing: &'static str,
+    },
+}
+
+/// A checked configuration.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Config {
+    /// URLs of the inputs.
+    pub inputs: Vec<String>,
+    /// Path of a net file.
+    pub net: Option<PathBuf>,
+    /// Name of the fabric on the page. Without one, it is the name of the net file.
+    pub fabric: String,
+    /// Address and access control of the page.
+    pub access: metrics::Settings,
+    /// Time for which all records are kept.
+    pub recent: Duration,
+    /// Largest size of these records in octets.
+    pub recent_max: usize,
+    /// Time for which the means of minutes are kept.
+    pub history: Duration,
+    /// Largest size of these means in octets.
+    pub history_max: usize,
+    /// Net file of a simulated fabric, and its behaviour.
+    pub simulate: Option<(PathBuf, Simulated)>,
+}
+
+impl Raw {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read, is not valid TOML, or has an unknown key.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
+        toml::from_str(&text).map_err(|error| {
+            let start = error.span().map_or(0, |span| span.start);
+            let line = text.bytes().take(start).filter(|octet| *octet == b'\n').count() + 1;
+            ConfigError::Syntax { path: path.to_owned(), line, message: error.message().to_owned() }
+        })
+    }
+
+    /// Checks all values.
+    ///
+    /// # Errors
+    /// Returns an error for the first invalid value.
+    pub fn check(&self) -> Result<Config, ConfigError> {
+        let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
+        let stem = |path: &PathBuf| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let (net, simulate) = (path(&self.net), path(&self.simulate));
+        let fabric = if self.fabric.is_empty() {
+            net.as_ref().or(simulate.as_ref()).and_then(stem).unwrap_or_default()
+        } else {
+            self.fabric.clone()
+        };
+        const MINUTE: Duration = Duration::from_secs(60);
+        const DAY: Duration = Duration::from_secs(86_400);
+        Ok(Config {
+            inputs: self.inputs.clone(),
+            net,
+            fabric,
+            access: self.access()?,
+            recent: duration("recent", &self.recent, (MINUTE, 7 * DAY), "a duration from 1m to 7days, such as 15m")?,
+            recent_max: size("recent_max", &self.recent_max)?,
+            history: duration("history", &self.history, (MINUTE, 366 * DAY), "a duration from 1m to 1year, such as 24h")?,
+            history_max: size("history_max", &self.history_max)?,
+            simulate: simulate.map(|net| (net, self.simulated.clone())),
+        })
+    }
+
+    fn access(&self) -> Result<metrics::Settings, ConfigError> {
+        let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
+        let wrong =
+            || ConfigError::Value { key: "listen", found: self.listen.clone(), expected: "an address and a port, such as 127.0.0.1:8080" };
+        let listen: SocketAddr = self.listen.parse().map_err(|_| wrong())?;
+        let tls = match (path(&self.tls_cert), path(&self.tls_key)) {
+            (Some(cert), Some(key)) => Some((cert, key)),
+            (None, None) => None,
+            (Some(_), None) => return Err(ConfigError::Half { there: "tls_cert", missing: "tls_key" }),
+            (None, Some(_)) => return Err(ConfigError::Half { there: "tls_key", missing: "tls_cert" }),
+        };
+        let keys = [("tls_cert", &self.tls_cert), ("tls_key", &self.tls_key), ("password_file", &self.password_file)];
+        let missing: Vec<&str> = keys.iter().filter(|(_, value)| value.is_empty()).map(|(key, _)| *key).collect();
+        if !listen.ip().to_canonical().is_loopback() && !missing.is_empty() {
+            return Err(ConfigError::Open { listen, missing: missing.join(", ") });
+        }
+        Ok(metrics::Settings { listen, tls, password_file: path(&self.password_file), secondary: false })
+    }
+}
+
+fn duration(key: &'static str, text: &str, (least, most): (Duration, Duration), expected: &'static str) -> Result<Duration, ConfigError> {
+    let wrong = || ConfigError::Value { key, found: text.to_owned(), expected };
+    let parsed = humantime::parse_duration(text).map_err(|_| wrong())?;
+    if (least..=most).contains(&parsed) { Ok(parsed) } else { Err(wrong()) }
+}
+
+/// Parses a size such as `1GiB`.
+fn size(key: &'static str, text: &str) -> Result<usize, ConfigError> {
+    const UNITS: [(&str, usize); 3] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+    let parsed = UNITS.iter().find_map(|(unit, octets)| text.strip_suffix(unit)?.trim().parse::<usize>().ok()?.checked_mul(*octets));
+    let wrong = || ConfigError::Value { key, found: text.to_owned(), expected: "a size of at least 16MiB, such as 256MiB or 1GiB" };
+    parsed.filter(|octets| *octets >= 16 << 20).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXAMPLE: &str = include_str!("../../ibnet-hub.toml.example");
+
+    fn refused(change: impl FnOnce(&mut Raw)) -> String {
+        let mut raw = Raw::default();
+        change(&mut raw);
+        raw.check().expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn example_has_the_default_of_every_key() {
+        let example: Raw = toml::from_str(EXAMPLE).expect("it parses");
+        assert_eq!(example, Raw::default());
+        let (example, defaults): (toml::Table, _) =
+            (toml::from_str(EXAMPLE).expect("it parses"), toml::Table::try_from(Raw::default()).expect("a table"));
+        let keys = |table: &toml::Table| table.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(keys(&example), keys(&defaults));
+        assert_eq!(example["simulated"].as_table().map(keys), defaults["simulated"].as_table().map(keys));
+    }
+
+    #[test]
+    fn reachable_address_requires_tls_and_a_password() {
+        for listen in ["0.0.0.0:8080", "[::]:8080", "10.0.0.1:80", "[::ffff:10.0.0.1]:80"] {
+            let error = refused(|raw| raw.listen = listen.to_owned());
+            assert!(error.contains("tls_cert, tls_key, password_file"), "{error}");
+            let error = refused(|raw| (raw.listen, raw.tls_cert, raw.tls_key) = (listen.to_owned(), "c".to_owned(), "k".to_owned()));
+            assert!(error.contains("not set: password_file"), "{error}");
+        }
+        assert!(refused(|raw| raw.tls_cert = "c".to_owned()).contains("tls_key is not set"));
+        let config = Raw { listen: "[::1]:0".to_owned(), ..Raw::default() }.check().expect("loopback");
+        assert_eq!((config.access.tls, config.access.password_file), (None, None));
+    }
+
+    #[test]
+    fn wrong_values_are_named() {
+        assert_eq!(
+            refused(|raw| raw.listen = "8080".to_owned()),
+            "cannot use listen: expected an address and a port, such as 127.0.0.1:8080 (found \"8080\")"
+        );
+        assert!(refused(|raw| raw.recent = "1s".to_owned()).starts_with("cannot use recent:"));
+        assert!(refused(|raw| raw.recent_max = "1GB".to_owned()).starts_with("cannot use recent_max:"));
+        assert!(refused(|raw| raw.history_max = "1MiB".to_owned()).starts_with("cannot use history_max:"));
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("hub.toml");
+        std::fs::write(&path, "recent = \"15m\"\nrecnt = \"1m\"\n").expect("written");
+        let error = Raw::read(&path).expect_err("refused").to_string();
+        assert!(error.contains("hub.toml:2: ") && error.contains("unknown field `recnt`"), "{error}");
+    }
+}

@@ -1,0 +1,175 @@
+//! The events of the samplers and of the hub.
+
+use std::collections::VecDeque;
+
+use ibnet::types::{Guid, PortNum};
+use ibnet_analysis::record::{Event, Record};
+use serde::Serialize;
+
+/// Largest number of events.
+const MOST: usize = 100_000;
+
+/// Number of the last events among which a copy is searched. Two inputs can carry the same event.
+const COPIES: usize = 256;
+
+/// An event in the answer of the interface.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct EventRow {
+    /// Time in nanoseconds since 1970.
+    pub(crate) ts: u64,
+    /// Slot of the sampler. 0 for an event of the hub.
+    pub(crate) slot: u64,
+    /// Name of the sampler, or `hub`.
+    pub(crate) sampler: String,
+    /// Role of the sampler.
+    pub(crate) role: String,
+    /// Name of the event.
+    pub(crate) event: String,
+    /// Port GUID of the device. `None` for an event of the sampler.
+    pub(crate) guid: Option<Guid>,
+    /// Port number. `None` except for an event of a port.
+    pub(crate) port: Option<PortNum>,
+    /// Node description, if the topology has the device.
+    pub(crate) node: Option<String>,
+    /// Details as text.
+    pub(crate) detail: String,
+    /// Whether somebody should look at it.
+    pub(crate) severe: bool,
+}
+
+/// Events that show a fault.
+const SEVERE: [&str; 9] =
+    ["input_lost", "key_demanded", "lines_lost", "link_down", "sampler_silent", "send_error", "umad_lost", "unreachable", "wrong_device"];
+
+/// All events, in the order of their arrival.
+#[derive(Debug, Default)]
+pub(crate) struct Events(VecDeque<EventRow>);
+
+/// Events that are selected.
+#[derive(Clone, Debug)]
+pub(crate) struct Filter {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// Names of events. All events if it is empty.
+    pub(crate) names: Vec<String>,
+    pub(crate) guid: Option<Guid>,
+    pub(crate) port: Option<PortNum>,
+    pub(crate) limit: usize,
+}
+
+impl EventRow {
+    /// Creates the row of an event record.
+    pub(crate) fn of(event: &Event<'_>) -> Self {
+        Self {
+            ts: event.ts,
+            slot: event.slot,
+            sampler: event.sampler.to_string(),
+            role: event.role.to_string(),
+            event: event.event.to_string(),
+            guid: event.guid,
+            port: event.port,
+            node: None,
+            detail: event.detail.to_string(),
+            severe: SEVERE.contains(&&*event.event),
+        }
+    }
+
+    /// Creates the row of an event of the hub itself.
+    pub(crate) fn of_hub(ts: u64, event: &str, detail: String) -> Self {
+        Self {
+            ts,
+            slot: 0,
+            sampler: "hub".to_owned(),
+            role: String::new(),
+            event: event.to_owned(),
+            guid: None,
+            port: None,
+            node: None,
+            detail,
+            severe: SEVERE.contains(&event),
+        }
+    }
+
+    /// Returns the record of the event, for a fold.
+    fn record(&self) -> Record<'_> {
+        Record::Event(Event {
+            ts: self.ts,
+            slot: self.slot,
+            sampler: self.sampler.as_str().into(),
+            role: self.role.as_str().into(),
+            event: self.event.as_str().into(),
+            guid: self.guid,
+            port: self.port,
+            detail: self.detail.as_str().into(),
+            ..Event::default()
+        })
+    }
+}
+
+impl Events {
+    /// Adds an event, unless it is a copy.
+    pub(crate) fn add(&mut self, row: EventRow) {
+        if self.0.iter().rev().take(COPIES).any(|known| *known == row) {
+            return;
+        }
+        if self.0.len() == MOST {
+            self.0.pop_front();
+        }
+        self.0.push_back(row);
+    }
+
+    /// Drops the events before a time.
+    pub(crate) fn drop_before(&mut self, before: u64) {
+        while self.0.front().is_some_and(|row| row.ts < before) {
+            self.0.pop_front();
+        }
+    }
+
+    /// Returns the selected events, newest first.
+    pub(crate) fn select(&self, filter: &Filter) -> Vec<EventRow> {
+        let is_selected = |row: &&EventRow| {
+            (filter.from..=filter.to).contains(&row.ts)
+                && (filter.names.is_empty() || filter.names.contains(&row.event))
+                && filter.guid.is_none_or(|guid| row.guid == Some(guid))
+                && (filter.port.is_none() || row.port.is_none() || row.port == filter.port)
+        };
+        let mut rows: Vec<EventRow> = self.0.iter().filter(is_selected).cloned().collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.ts));
+        rows.truncate(filter.limit);
+        rows
+    }
+}
+
+/// Returns whether a record is an event of a whole device.
+pub(crate) fn is_of_device(record: &Record<'_>) -> bool {
+    matches!(record, Record::Event(event) if event.guid.is_some() && event.port.is_none())
+}
+
+/// Returns the records of events, for a fold.
+pub(crate) fn records(rows: &[EventRow]) -> impl Iterator<Item = Record<'_>> {
+    rows.iter().filter(|row| row.guid.is_some()).map(EventRow::record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(ts: u64, event: &str, guid: u64) -> EventRow {
+        EventRow { guid: Some(Guid(guid)), ..EventRow::of_hub(ts, event, String::new()) }
+    }
+
+    #[test]
+    fn copies_are_dropped_and_the_newest_come_first() {
+        let mut events = Events::default();
+        for (ts, event) in [(1, "link_down"), (3, "link_up"), (1, "link_down"), (2, "reset")] {
+            events.add(row(ts, event, 7));
+        }
+        let filter = Filter { from: 0, to: u64::MAX, names: Vec::new(), guid: None, port: None, limit: 2 };
+        let names = |filter: &Filter| events.select(filter).iter().map(|row| row.event.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&filter), ["link_up", "reset"]);
+        assert_eq!(names(&Filter { names: vec!["link_down".to_owned()], ..filter.clone() }), ["link_down"]);
+        assert!(names(&Filter { guid: Some(Guid(8)), ..filter.clone() }).is_empty());
+        assert!(names(&Filter { from: 4, ..filter }).is_empty());
+        assert!(events.select(&Filter { from: 0, to: 1, names: Vec::new(), guid: None, port: None, limit: 9 })[0].severe);
+    }
+}

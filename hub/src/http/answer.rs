@@ -1,0 +1,116 @@
+//! Answers of the interface: JSON, octets, and errors with a reason.
+
+use std::io::Write;
+
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde::Serialize;
+
+/// A smaller answer is not compressed.
+const COMPRESSED_FROM: usize = 2048;
+
+/// An error of a request. The answer is JSON with a reason.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ApiError {
+    pub(crate) status: StatusCode,
+    pub(crate) reason: String,
+}
+
+impl ApiError {
+    /// The request is wrong.
+    pub(crate) fn wrong(reason: impl Into<String>) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, reason: reason.into() }
+    }
+
+    /// What the request is about does not exist.
+    pub(crate) fn missing(reason: impl Into<String>) -> Self {
+        Self { status: StatusCode::NOT_FOUND, reason: reason.into() }
+    }
+
+    /// The hub failed.
+    pub(crate) fn failed(reason: impl Into<String>) -> Self {
+        Self { status: StatusCode::INTERNAL_SERVER_ERROR, reason: reason.into() }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        #[derive(Serialize)]
+        struct Reason {
+            error: String,
+        }
+        let text = serde_json::to_vec(&Reason { error: self.reason }).unwrap_or_default();
+        (self.status, [(CONTENT_TYPE, "application/json")], text).into_response()
+    }
+}
+
+/// A successful answer that is not compressed yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    content_type: &'static str,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    /// Makes JSON.
+    pub(crate) fn json(value: &impl Serialize) -> Result<Self, ApiError> {
+        let body = serde_json::to_vec(value).map_err(|error| ApiError::failed(format!("cannot write the answer: {error}")))?;
+        Ok(Self { content_type: "application/json", body })
+    }
+
+    /// Makes an answer of octets.
+    pub(crate) const fn octets(body: Vec<u8>) -> Self {
+        Self { content_type: "application/octet-stream", body }
+    }
+
+    /// Makes a response. Compresses it if the client accepts this.
+    pub(crate) fn respond(self, headers: &HeaderMap) -> Response {
+        let is_compressed = self.body.len() >= COMPRESSED_FROM && accepts_gzip(headers);
+        let body = if is_compressed { gzip(&self.body, Compression::fast()) } else { self.body };
+        let mut response = Response::new(Body::from(body));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+        if is_compressed {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        response
+    }
+}
+
+/// Returns whether the client accepts gzip.
+pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accepted.split(',').any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        parts.next() == Some("gzip") && parts.all(|part| part != "q=0")
+    })
+}
+
+/// Compresses octets.
+pub(crate) fn gzip(octets: &[u8], level: Compression) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), level);
+    // Writing to a Vec cannot fail.
+    let _ = encoder.write_all(octets);
+    encoder.finish().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compression_is_used_if_it_is_accepted() {
+        for (accepted, expected) in [("gzip, deflate, br", true), ("br;q=1.0, gzip;q=0.8", true), ("identity", false), ("gzip;q=0", false)]
+        {
+            let headers = HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(accepted))]);
+            assert_eq!(accepts_gzip(&headers), expected, "{accepted}");
+        }
+        assert!(!accepts_gzip(&HeaderMap::new()));
+    }
+}

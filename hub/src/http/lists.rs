@@ -1,0 +1,167 @@
+//! Lists of rows: `{"from_ns", "to_ns", "rows": [...]}`.
+
+use axum::extract::{RawQuery, State};
+use axum::http::HeaderMap;
+use ibnet::types::{Guid, PortNum};
+use ibnet_analysis::errors::Thresholds;
+use ibnet_analysis::links::LinkOrder;
+use ibnet_analysis::trees::Limits;
+use serde::Serialize;
+
+use super::answer::{Answer, ApiError};
+use super::params::{Params, wrong};
+use super::routes::{Answered, App};
+use super::values::kept_range;
+use crate::events::Filter;
+use crate::query::ports::{self, Search};
+use crate::state::Hub;
+
+/// Time range of links, trees and errors if a request has none.
+const USUAL_NS: u64 = 60_000_000_000;
+
+/// Number of rows of events and ports if a request has no limit, and the largest limit.
+const USUAL_LIMIT: usize = 500;
+const MOST_ROWS: usize = 100_000;
+
+#[derive(Serialize)]
+struct Rows<R> {
+    from_ns: u64,
+    to_ns: u64,
+    rows: Vec<R>,
+    /// Why the list is empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+}
+
+fn rows<R: Serialize>((from_ns, to_ns): (u64, u64), rows: Vec<R>) -> Result<Answer, ApiError> {
+    Answer::json(&Rows { from_ns, to_ns, rows, reason: None })
+}
+
+/// Returns the time range of links, trees and errors. It ends with the newest complete slot.
+fn range(hub: &Hub, params: &Params) -> Result<(u64, u64), ApiError> {
+    let state = hub.read();
+    let interval_ns = state.samplers.interval_ns().max(1);
+    let last = state.store.last_ts() / interval_ns * interval_ns;
+    drop(state);
+    let (from, to) = params.range((last.saturating_sub(USUAL_NS), last))?;
+    // Without `from`, the range has the usual length also if it ends earlier.
+    let from = if params.one("from")?.is_none() { to.saturating_sub(USUAL_NS) } else { from };
+    Ok((from, to))
+}
+
+fn top(params: &Params) -> Result<usize, ApiError> {
+    Ok(params.parsed::<usize>("top", "a number of rows, 0 for all")?.unwrap_or(0))
+}
+
+pub(crate) async fn links(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+    let params = Params::parse(query.as_deref(), &["by", "top", "from", "to"])?;
+    let order = match params.one("by")? {
+        None | Some("utilization") => LinkOrder::Utilization,
+        Some("blocked") => LinkOrder::Blocked,
+        Some("errors") => LinkOrder::Errors,
+        Some(other) => return Err(wrong("by", other, "utilization, blocked or errors")),
+    };
+    let top = top(&params)?;
+    let evaluations = app.evaluations.clone();
+    app.compute(headers, move |hub| {
+        let found = evaluations.find(hub, range(hub, &params)?)?;
+        rows(found.range, found.links(order, top))
+    })
+    .await
+}
+
+pub(crate) async fn trees(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+    let params = Params::parse(query.as_deref(), &["top", "waits", "full", "from", "to"])?;
+    let share = |name: &str, default: f64| -> Result<f64, ApiError> {
+        let expected = "a share from 0 to 1";
+        let found = params.parsed::<f64>(name, expected)?.unwrap_or(default);
+        if (0.0..=1.0).contains(&found) { Ok(found) } else { Err(wrong(name, &found.to_string(), expected)) }
+    };
+    let limits = Limits { waits: share("waits", Limits::default().waits)?, full: share("full", Limits::default().full)? };
+    let top = top(&params)?;
+    let evaluations = app.evaluations.clone();
+    app.compute(headers, move |hub| {
+        let found = evaluations.find(hub, range(hub, &params)?)?;
+        rows(found.range, found.trees(limits, top))
+    })
+    .await
+}
+
+pub(crate) async fn errors(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+    let params = Params::parse(query.as_deref(), &["threshold", "from", "to"])?;
+    let mut thresholds = Thresholds::default();
+    for text in params.all("threshold") {
+        thresholds.set(text).map_err(|error| ApiError::wrong(error.to_string()))?;
+    }
+    let evaluations = app.evaluations.clone();
+    app.compute(headers, move |hub| {
+        let found = evaluations.find(hub, range(hub, &params)?)?;
+        rows(found.range, found.errors(&thresholds))
+    })
+    .await
+}
+
+pub(crate) async fn events(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+    let params = Params::parse(query.as_deref(), &["type", "guid", "port", "limit", "from", "to"])?;
+    let names = params.all("type").flat_map(|names| names.split(',')).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let guid = params.parsed::<Guid>("guid", "a GUID: 0x and 16 hexadecimal digits")?;
+    let port = params.parsed::<u8>("port", "a port number")?.map(PortNum);
+    let limit = limit(&params)?;
+    app.compute(headers, move |hub| {
+        // Events of the hub have the time of its own clock, so the end is open.
+        let range = params.range((0, u64::MAX))?;
+        let filter = Filter { from: range.0, to: range.1, names, guid, port, limit };
+        let found = hub.read().events(&filter);
+        let shown = (found.last().map_or(range.0, |row| row.ts), found.first().map_or(range.0, |row| row.ts));
+        rows(shown, found)
+    })
+    .await
+}
+
+fn limit(params: &Params) -> Result<usize, ApiError> {
+    let expected = "a number of rows up to 100000";
+    let limit = params.parsed::<usize>("limit", expected)?.unwrap_or(USUAL_LIMIT);
+    if limit <= MOST_ROWS { Ok(limit) } else { Err(wrong("limit", &limit.to_string(), expected)) }
+}
+
+pub(crate) async fn ports(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+    let params = Params::parse(query.as_deref(), &["q", "node", "guid", "limit"])?;
+    let search = Search {
+        text: params.one("q")?.unwrap_or_default().to_owned(),
+        node: params.one("node")?.map(str::to_owned),
+        guid: params.parsed("guid", "a GUID: 0x and 16 hexadecimal digits")?,
+        limit: limit(&params)?,
+    };
+    app.compute(headers, move |hub| {
+        let topology = hub.read().topology.clone();
+        let frame = hub.frame();
+        let ts = frame.as_ref().map_or(0, |frame| frame.ts);
+        rows((ts, ts), ports::find(&topology, frame.as_deref(), &search))
+    })
+    .await
+}
+
+pub(crate) async fn samplers(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+    Params::parse(query.as_deref(), &["from", "to"])?;
+    app.compute(headers, |hub| {
+        let range = kept_range(hub);
+        let found = hub.read().samplers.rows();
+        rows(range, found)
+    })
+    .await
+}
+
+pub(crate) async fn jobs(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+    Params::parse(query.as_deref(), &["job", "from", "to"])?;
+    empty(&app, &headers, "this version receives no jobs; ibnet-view job evaluates the jobs of a recording")
+}
+
+pub(crate) async fn sm(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+    Params::parse(query.as_deref(), &["from", "to"])?;
+    empty(&app, &headers, "this version of the records has nothing about the subnet manager")
+}
+
+fn empty(app: &App, headers: &HeaderMap, reason: &'static str) -> Answered {
+    let (from_ns, to_ns) = kept_range(&app.hub);
+    Ok(Answer::json(&Rows::<()> { from_ns, to_ns, rows: Vec::new(), reason: Some(reason) })?.respond(headers))
+}

@@ -1,0 +1,135 @@
+//! The addresses of the interface. `docs/hub.md` and `hub/openapi.json` describe them.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::sync::Semaphore;
+
+use super::answer::{Answer, ApiError};
+use super::server::Access;
+use super::{access, assets, lists, live, values};
+use crate::query::evaluated::Evaluations;
+use crate::state::Hub;
+
+/// Number of queries that are computed at the same time. Further queries wait.
+const QUERIES: usize = 2;
+
+/// State of all handlers.
+#[derive(Clone)]
+pub(crate) struct App {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) evaluations: Arc<Evaluations>,
+    queries: Arc<Semaphore>,
+    access: Access,
+}
+
+/// Addresses of the interface, without the prefix `/api/v1`.
+pub(crate) const ADDRESSES: [&str; 15] = [
+    "/errors",
+    "/events",
+    "/health",
+    "/heat",
+    "/jobs",
+    "/links",
+    "/live",
+    "/port/{guid}/{number}",
+    "/ports",
+    "/samplers",
+    "/series",
+    "/sm",
+    "/timeline",
+    "/topology",
+    "/trees",
+];
+
+/// Returns all routes.
+pub(crate) fn router(hub: Arc<Hub>, access: Access) -> Router {
+    let app = App { hub, evaluations: Arc::default(), queries: Arc::new(Semaphore::new(QUERIES)), access };
+    let api = Router::new()
+        .route("/errors", get(lists::errors))
+        .route("/events", get(lists::events))
+        .route("/health", get(values::health))
+        .route("/heat", get(values::heat))
+        .route("/jobs", get(lists::jobs))
+        .route("/links", get(lists::links))
+        .route("/live", get(live))
+        .route("/port/{guid}/{number}", get(values::one_port))
+        .route("/ports", get(lists::ports))
+        .route("/samplers", get(lists::samplers))
+        .route("/series", get(values::series))
+        .route("/sm", get(lists::sm))
+        .route("/timeline", get(values::timeline))
+        .route("/topology", get(values::topology))
+        .route("/trees", get(lists::trees))
+        .fallback(no_such_address);
+    Router::new().nest("/api/v1", api).fallback(page).layer(from_fn_with_state(app.clone(), guard)).with_state(app)
+}
+
+/// Checks each request, and adds the headers of each response.
+async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
+    let checked = {
+        let secrets = app.access.lock();
+        let authorizes = |given: Option<&str>| secrets.authorizes(given);
+        access::check(request.method(), request.headers(), if secrets.has_password() { Some(&authorizes) } else { None })
+    };
+    let response = match checked {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal,
+    };
+    access::add_headers(response)
+}
+
+pub(crate) type Answered = Result<Response, ApiError>;
+
+impl App {
+    /// Computes an answer on a thread for blocking work.
+    pub(crate) async fn compute(
+        &self,
+        headers: HeaderMap,
+        work: impl FnOnce(&Hub) -> Result<Answer, ApiError> + Send + 'static,
+    ) -> Answered {
+        // The semaphore is never closed.
+        let permit = Arc::clone(&self.queries).acquire_owned().await;
+        let hub = Arc::clone(&self.hub);
+        let computed = tokio::task::spawn_blocking(move || {
+            let answer = work(&hub).map(|answer| answer.respond(&headers));
+            drop(permit);
+            answer
+        });
+        computed.await.unwrap_or_else(|_| Err(ApiError::failed("the query failed; the log of the hub has the reason")))
+    }
+}
+
+async fn live(
+    State(app): State<App>,
+    upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
+) -> Response {
+    match upgrade {
+        Ok(upgrade) => {
+            let hub = Arc::clone(&app.hub);
+            upgrade.max_message_size(live::LONGEST_MESSAGE).on_upgrade(move |socket| live::serve(socket, hub))
+        }
+        Err(_) => ApiError { status: StatusCode::UPGRADE_REQUIRED, reason: "connect with a WebSocket".to_owned() }.into_response(),
+    }
+}
+
+async fn no_such_address(uri: Uri) -> ApiError {
+    ApiError::missing(format!("there is no address {}; docs/hub.md lists all addresses", ibnet::types::Printable(uri.path())))
+}
+
+/// Returns a file of the page.
+async fn page(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+    let found = assets::find(uri.path(), &headers);
+    let mut response = found.unwrap_or_else(|| ApiError::missing("there is no such file; the page is at /").into_response());
+    if method == Method::HEAD {
+        *response.body_mut() = Body::empty();
+    }
+    response
+}

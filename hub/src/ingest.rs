@@ -1,0 +1,131 @@
+//! Parses the lines of all inputs and adds the records to the state.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use ibnet_analysis::record::{Head, Record};
+
+use crate::events::EventRow;
+use crate::input::{Message, What};
+use crate::state::{Hub, Now};
+
+/// Time between two looks at what is due without a record.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Number of records that are added with one lock.
+const AT_ONCE: usize = 256;
+
+/// A clock for the arrival of records.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock(Instant);
+
+impl Clock {
+    #[expect(clippy::disallowed_methods, reason = "the hub shows when records arrive")]
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the hub compares the records with its own clock")]
+    pub(crate) fn now(self) -> Now {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Now { monotonic: self.0.elapsed(), wall_ns: u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX) }
+    }
+}
+
+/// Adds the records of all inputs until all inputs have ended.
+pub(crate) fn run(hub: &Hub, messages: &Receiver<Message>, clock: Clock) {
+    let mut ticked = Duration::ZERO;
+    loop {
+        match messages.recv_timeout(TICK) {
+            Ok(message) => handle(hub, message, clock),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(TICK),
+        }
+        let now = clock.now();
+        if now.monotonic.saturating_sub(ticked) >= TICK {
+            ticked = now.monotonic;
+            hub.tick(now);
+        }
+    }
+}
+
+/// Handles a report of an input.
+pub(crate) fn handle(hub: &Hub, message: Message, clock: Clock) {
+    let input = message.input;
+    match message.what {
+        What::Lines(lines) => add_lines(hub, input, &lines, clock),
+        What::TooLong => count(hub, input, 1, 1, Some("the line is longer than 1 MiB".to_owned())),
+        What::Connected => {
+            let wall_ns = clock.now().wall_ns;
+            let mut state = hub.write();
+            let Some(status) = state.inputs.get_mut(input) else { return };
+            let (was_lost, name) = (status.connections > 0 || status.error.is_some(), Arc::clone(&status.input));
+            (status.connected, status.connections, status.error) = (true, status.connections + 1, None);
+            if was_lost {
+                state.events.add(EventRow::of_hub(wall_ns, "input_back", format!("input {name} is connected")));
+            }
+            tracing::info!(input = %name, "connected");
+        }
+        What::Lost(reason) => disconnected(hub, input, reason, true, clock),
+        What::Failed(reason) => disconnected(hub, input, reason, false, clock),
+        What::Ended => {
+            if let Some(status) = hub.write().inputs.get_mut(input) {
+                status.connected = false;
+                tracing::info!(input = %status.input, "ended");
+            }
+        }
+    }
+}
+
+fn disconnected(hub: &Hub, input: usize, reason: String, was_connected: bool, clock: Clock) {
+    let wall_ns = clock.now().wall_ns;
+    let mut state = hub.write();
+    let Some(status) = state.inputs.get_mut(input) else { return };
+    status.lost += u64::from(was_connected);
+    status.connected = false;
+    // The first failure of a row of failures is reported.
+    let is_new = status.error.replace(reason.clone()).is_none();
+    if is_new {
+        let name = Arc::clone(&status.input);
+        tracing::warn!(input = %name, error = ?reason, "cannot read, trying again");
+        state.events.add(EventRow::of_hub(wall_ns, "input_lost", format!("input {name}: {reason}")));
+    }
+}
+
+fn add_lines(hub: &Hub, input: usize, lines: &[u8], clock: Clock) {
+    let (mut total, mut malformed, mut first) = (0, 0, None);
+    let mut records = Vec::with_capacity(AT_ONCE);
+    for line in lines.split(|octet| *octet == b'\n') {
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            continue;
+        }
+        total += 1;
+        let parsed = Head::of(line).and_then(|head| head.kind.map(|kind| Record::parse(line, kind)).transpose());
+        match parsed {
+            Ok(record) => records.extend(record),
+            Err(error) => {
+                malformed += 1;
+                first.get_or_insert_with(|| error.to_string());
+            }
+        }
+        if records.len() == AT_ONCE {
+            hub.add(input, &records, clock.now());
+            records.clear();
+        }
+    }
+    hub.add(input, &records, clock.now());
+    count(hub, input, total, malformed, first);
+}
+
+fn count(hub: &Hub, input: usize, lines: u64, malformed: u64, first: Option<String>) {
+    let mut state = hub.write();
+    let Some(status) = state.inputs.get_mut(input) else { return };
+    status.lines += lines;
+    status.malformed += malformed;
+    if status.first_malformed.is_none() && first.is_some() {
+        tracing::warn!(input = %status.input, error = ?first, "a line is not a record, skipping it");
+        status.first_malformed = first;
+    }
+}

@@ -1,0 +1,145 @@
+//! Records from a NATS server, as the NATS output of `ibnet-sweep` publishes them: one message for
+//! each record.
+//!
+//! With core NATS, the hub receives the records from now on. With a JetStream stream, an ephemeral
+//! consumer first delivers the records of the time `recent`, and then the new ones. The server
+//! forgets this consumer when the hub ends. The client connects again after a loss, and an ordered
+//! consumer then continues behind its last message.
+
+use std::time::{Duration, SystemTime};
+
+use async_nats::jetstream::consumer::DeliverPolicy;
+use async_nats::jetstream::consumer::pull::OrderedConfig;
+use async_nats::{Client, ConnectOptions, Event};
+use futures_util::{FutureExt, StreamExt};
+
+use super::{NatsInput, READ, Sender, Stopped, What};
+
+/// Pause before another attempt to subscribe.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Interval of pings. Two missing replies end the connection.
+const PING: Duration = Duration::from_secs(10);
+
+/// Reads until the hub stops.
+pub(crate) fn read(input: &NatsInput, recent: Duration, sender: &Sender) -> Result<(), Stopped> {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return sender.send(What::Failed(error.to_string())),
+    };
+    runtime.block_on(async {
+        let client = loop {
+            match connect(input, sender).await {
+                Ok(client) => break client,
+                Err(reason) => sender.send(What::Failed(reason))?,
+            }
+            tokio::time::sleep(PAUSE).await;
+        };
+        loop {
+            let reason = match &input.stream {
+                None => subscribed(&client, input, sender).await?,
+                Some(stream) => consumed(&client, input, stream, recent, sender).await?,
+            };
+            sender.send(What::Lost(reason))?;
+            tokio::time::sleep(PAUSE).await;
+        }
+    })
+}
+
+async fn connect(input: &NatsInput, sender: &Sender) -> Result<Client, String> {
+    let reports = sender.clone();
+    let options = ConnectOptions::new().name("ibnet-hub").ping_interval(PING).retry_on_initial_connect().event_callback(move |event| {
+        let what = match event {
+            Event::Connected => What::Connected,
+            Event::Disconnected => What::Lost("the server closed the connection".to_owned()),
+            Event::ServerError(error) => What::Failed(error.to_string()),
+            Event::ClientError(error) => What::Failed(error.to_string()),
+            _ => return std::future::ready(()),
+        };
+        // If the hub stops, nobody reads the report.
+        let _ = reports.send(what);
+        std::future::ready(())
+    });
+    options.connect(input.server.as_str()).await.map_err(|error| error.to_string())
+}
+
+/// Reads new records. Returns the reason of the end.
+async fn subscribed(client: &Client, input: &NatsInput, sender: &Sender) -> Result<String, Stopped> {
+    let mut messages = match client.subscribe(input.subject.clone()).await {
+        Ok(messages) => messages,
+        Err(error) => return Ok(error.to_string()),
+    };
+    while let Some(message) = messages.next().await {
+        let mut batch = Batch::default();
+        batch.add(&message.payload);
+        while let Some(Some(message)) = messages.next().now_or_never() {
+            if batch.add(&message.payload) {
+                break;
+            }
+        }
+        sender.send(What::Lines(batch.0))?;
+    }
+    Ok("the subscription ended".to_owned())
+}
+
+/// Reads the recent records and then new ones. Returns the reason of the end.
+async fn consumed(client: &Client, input: &NatsInput, stream: &str, recent: Duration, sender: &Sender) -> Result<String, Stopped> {
+    let opened = async {
+        let stream = async_nats::jetstream::new(client.clone()).get_stream(stream).await.map_err(|error| error.to_string())?;
+        let config = OrderedConfig {
+            filter_subject: input.subject.clone(),
+            deliver_policy: DeliverPolicy::ByStartTime { start_time: start(recent).into() },
+            ..OrderedConfig::default()
+        };
+        let consumer = stream.create_consumer(config).await.map_err(|error| error.to_string())?;
+        consumer.messages().await.map_err(|error| error.to_string())
+    };
+    let mut messages = match opened.await {
+        Ok(messages) => messages,
+        Err(reason) => return Ok(reason),
+    };
+    loop {
+        let mut batch = Batch::default();
+        match messages.next().await {
+            Some(Ok(message)) => drop(batch.add(&message.payload)),
+            Some(Err(error)) => return Ok(error.to_string()),
+            None => return Ok("the stream ended".to_owned()),
+        }
+        let mut end = None;
+        while let Some(Some(message)) = messages.next().now_or_never() {
+            match message {
+                Ok(message) => {
+                    if batch.add(&message.payload) {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    end = Some(error.to_string());
+                    break;
+                }
+            }
+        }
+        sender.send(What::Lines(batch.0))?;
+        if let Some(reason) = end {
+            return Ok(reason);
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "records are read from a time before now")]
+fn start(recent: Duration) -> SystemTime {
+    SystemTime::now().checked_sub(recent).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// Lines of several messages.
+#[derive(Default)]
+struct Batch(Vec<u8>);
+
+impl Batch {
+    /// Adds a record. Returns whether the batch is full.
+    fn add(&mut self, payload: &[u8]) -> bool {
+        self.0.extend_from_slice(payload);
+        self.0.push(b'\n');
+        self.0.len() >= READ
+    }
+}

@@ -1,0 +1,34 @@
+//! The live view of a fabric: receives the records of all samplers, keeps the recent past in memory,
+//! and serves a page and an interface for programs.
+//!
+//! ```text
+//! inputs -> lines -> records -> state (store, newest slot, events, samplers) -> queries -> HTTP
+//! ```
+//!
+//! | module | contents |
+//! |---|---|
+//! | `input` | sockets, files, standard input, NATS |
+//! | `ingest` | parses lines and adds the records to the state |
+//! | `state` | everything that the hub knows |
+//! | `store` | the recent records in compact form |
+//! | `live` | the newest slot, the topology, the timeline |
+//! | `samplers`, `events` | the condition of the samplers, and what happened |
+//! | `query` | answers from the records |
+//! | `http` | the server |
+//! | `simulate` | a simulated fabric with its samplers |
+//! | [`config`], [`program`] | the configuration, the start and the end |
+
+mod events;
+mod http;
+mod ingest;
+mod input;
+mod live;
+mod query;
+mod samplers;
+mod shared;
+mod simulate;
+mod state;
+mod store;
+
+pub mod config;
+pub mod program;

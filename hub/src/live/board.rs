@@ -1,0 +1,205 @@
+//! The newest values of each port.
+//!
+//! The frame of a slot has the values of the primary sampler in this slot. If the primary did not
+//! reach the port, the frame has the value of the secondary sampler. A value that a sampler reads
+//! only every few slots is held until the next reading is due. A port about which nothing arrived
+//! has no value: an old value is never shown as a new one.
+
+use ibnet_analysis::ports::PortKey;
+use ibnet_analysis::record::Port;
+use rustc_hash::FxHashMap;
+
+use super::COUNT;
+use super::frame::{LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED, quantized};
+
+/// What a record shows about its port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum State {
+    /// The port answered. Its values are known, unless its device does not have the counter.
+    Answered,
+    /// The port answered that its link is down.
+    Down,
+    #[default]
+    NoAnswer,
+}
+
+/// The record of one slot.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reading {
+    slot: u64,
+    /// Last slot for which the record is valid. It is `slot` if the sampler has the interval of the
+    /// frames.
+    until: u64,
+    ts: u64,
+    state: State,
+    values: [u16; COUNT],
+    /// Last slot for which each value is valid.
+    valid_until: [u64; COUNT],
+}
+
+/// The last two slots of both roles, because records of the next slot can arrive before the frame
+/// of a slot is complete.
+type PortReadings = [[Reading; 2]; 2];
+
+/// The newest values of all ports.
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    ids: FxHashMap<PortKey, u32>,
+    ports: Vec<PortReadings>,
+}
+
+/// The slots that a record describes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlotTime {
+    /// Slot number, in slots of the frames.
+    pub(crate) slot: u64,
+    /// Number of slots until the next record of the port.
+    pub(crate) every: u64,
+    /// Length of a slot of the frames in nanoseconds.
+    pub(crate) interval_ns: u64,
+}
+
+impl Board {
+    /// Adds a record. Returns the values of the metrics in it.
+    pub(crate) fn add(&mut self, port: &Port<'_>, at: SlotTime) -> [u16; COUNT] {
+        let next = self.ports.len() as u32;
+        let id = *self.ids.entry(port.key()).or_insert(next);
+        if id == next {
+            self.ports.push(PortReadings::default());
+        }
+        let readings = &mut self.ports[id as usize][usize::from(port.is_secondary())];
+        let before = readings[usize::from(at.slot % 2 == 0)];
+        let place = usize::from(at.slot % 2 == 1);
+        let state = match &*port.status {
+            "ok" | "late" => State::Answered,
+            "down" => State::Down,
+            _ => State::NoAnswer,
+        };
+        let mut reading =
+            Reading { slot: at.slot, until: at.slot + at.every - 1, ts: port.ts, state, values: [NO_DATA; COUNT], valid_until: [0; COUNT] };
+        let slots = |dt_ns: Option<u64>| (dt_ns.unwrap_or(0) + at.interval_ns / 2) / at.interval_ns.max(1);
+        let values = [
+            (port.xmit_utilization, port.dt_ns),
+            (port.rcv_utilization, port.dt_ns),
+            (port.xmit_blocked, port.xmit_blocked_dt_ns.or(port.dt_ns)),
+        ];
+        let mut new = [NO_DATA; COUNT];
+        for (metric, (value, dt_ns)) in values.into_iter().enumerate() {
+            match value {
+                Some(value) => {
+                    new[metric] = quantized(value);
+                    reading.values[metric] = new[metric];
+                    // After a gap, `dt_ns` is long. This does not mean that the next reading is far.
+                    reading.valid_until[metric] = at.slot + slots(dt_ns).clamp(at.every, at.every.max(MOST_HELD)) - 1;
+                }
+                None if state == State::Answered && before.slot < at.slot && before.valid_until[metric] >= at.slot => {
+                    (reading.values[metric], reading.valid_until[metric]) = (before.values[metric], before.valid_until[metric]);
+                }
+                None => {}
+            }
+        }
+        readings[place] = reading;
+        new
+    }
+
+    /// Removes the ports that are not in the list.
+    pub(crate) fn retain(&mut self, keys: &[PortKey]) {
+        if keys.len() < self.ports.len() {
+            let kept: Vec<_> = keys.iter().filter_map(|key| Some((*key, self.ports[*self.ids.get(key)? as usize]))).collect();
+            self.ids = kept.iter().zip(0..).map(|((key, _), id)| (*key, id)).collect();
+            self.ports = kept.into_iter().map(|(_, readings)| readings).collect();
+        }
+    }
+
+    /// Returns the values of a port in a slot, and the time of its record.
+    pub(crate) fn values(&self, key: PortKey, slot: u64) -> ([u16; COUNT], u64) {
+        let Some(id) = self.ids.get(&key) else { return ([NOT_ASSIGNED; COUNT], 0) };
+        let [primary, secondary] = &self.ports[*id as usize];
+        // The secondary reads a port half an interval after the primary, so its newest record may
+        // belong to the slot before.
+        let valid = |readings: &[Reading; 2], also: u64| {
+            let found = readings.iter().filter(|reading| reading.slot <= slot && reading.until + also >= slot && reading.slot > 0);
+            found.max_by_key(|reading| reading.slot).copied()
+        };
+        let (primary, secondary) = (valid(primary, 0), valid(secondary, 1));
+        let answered = |reading: &Option<Reading>| reading.filter(|reading| reading.state == State::Answered);
+        match answered(&primary).or(answered(&secondary)).or(primary).or(secondary) {
+            None => ([NO_DATA; COUNT], 0),
+            Some(Reading { state: State::Answered, values, ts, .. }) => (values, ts),
+            Some(Reading { state: State::Down, ts, .. }) => ([LINK_DOWN; COUNT], ts),
+            Some(Reading { state: State::NoAnswer, .. }) => ([NO_ANSWER; COUNT], 0),
+        }
+    }
+}
+
+/// Largest number of slots for which a value is held.
+const MOST_HELD: u64 = 60;
+
+#[cfg(test)]
+mod tests {
+    use ibnet::types::{Guid, PortNum};
+    use ibnet_analysis::record::{Record, Type};
+
+    use super::*;
+
+    const KEY: PortKey = (Guid(1), PortNum(1));
+    const SECOND: u64 = 1_000_000_000;
+
+    fn add(board: &mut Board, role: &str, slot: u64, rest: &str) {
+        let line = format!(
+            r#"{{"type":"port","ts":{},"slot":{slot},"sampler":"s","role":"{role}","guid":"{}","port":1,{rest}}}"#,
+            slot * SECOND,
+            Guid(1)
+        );
+        let Ok(Record::Port(port)) = Record::parse(line.as_bytes(), Type::Port) else { panic!("a port record: {line}") };
+        board.add(&port, SlotTime { slot, every: 1, interval_ns: SECOND });
+    }
+
+    fn ok(xmit: &str, blocked: &str, blocked_dt: &str) -> String {
+        format!(r#""status":"ok","dt_ns":1000000000,"xmit_utilization":{xmit},"rcv_utilization":0.25,"xmit_blocked":{blocked}{blocked_dt}"#)
+    }
+
+    fn first(board: &Board, slot: u64) -> u16 {
+        board.values(KEY, slot).0[0]
+    }
+
+    #[test]
+    fn value_of_the_slot_is_shown_and_an_old_one_is_not() {
+        let mut board = Board::default();
+        assert_eq!(first(&board, 10), NOT_ASSIGNED);
+        add(&mut board, "primary", 10, &ok("0.5", "0.1", ""));
+        add(&mut board, "primary", 11, &ok("0.75", "0.1", ""));
+        assert_eq!((first(&board, 10), first(&board, 11), first(&board, 12), first(&board, 9)), (32_000, 48_000, NO_DATA, NO_DATA));
+        assert_eq!(board.values(KEY, 10), ([32_000, 16_000, 6_400], 10 * SECOND));
+    }
+
+    #[test]
+    fn states_without_values_have_their_own_numbers() {
+        let mut board = Board::default();
+        add(&mut board, "primary", 10, r#""status":"timeout""#);
+        add(&mut board, "primary", 11, r#""status":"down""#);
+        assert_eq!((first(&board, 10), first(&board, 11)), (NO_ANSWER, LINK_DOWN));
+    }
+
+    #[test]
+    fn secondary_fills_in_for_a_primary_without_an_answer() {
+        let mut board = Board::default();
+        add(&mut board, "primary", 10, r#""status":"unreachable""#);
+        add(&mut board, "secondary", 9, &ok("0.5", "0.1", ""));
+        assert_eq!(first(&board, 10), 32_000, "the newest record of the secondary");
+        add(&mut board, "primary", 11, &ok("0.25", "0.1", ""));
+        add(&mut board, "secondary", 11, &ok("0.5", "0.1", ""));
+        assert_eq!(first(&board, 11), 16_000, "the primary wins");
+    }
+
+    #[test]
+    fn value_that_is_read_seldom_is_held_until_the_next_reading() {
+        let mut board = Board::default();
+        add(&mut board, "primary", 10, &ok("0.5", "0.5", r#","xmit_blocked_dt_ns":5000000000"#));
+        for slot in 11..20 {
+            add(&mut board, "primary", slot, &ok("0.5", "null", ""));
+            let expected = if slot < 15 { 32_000 } else { NO_DATA };
+            assert_eq!(board.values(KEY, slot).0[2], expected, "slot {slot}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Starts and stops the hub.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use ibnet::cli::Signals;
+use ibnet::metrics::{Secrets, SecretsError};
+use ibnet::partition::PlanError;
+use ibnet::topology::{NetFileError, net_file};
+use ibnet::types::Printable;
+use miette::Diagnostic;
+
+use crate::config::{Config, ConfigError};
+use crate::http::{routes, server};
+use crate::ingest::{self, Clock};
+use crate::input::{self, Input};
+use crate::simulate::Prepared;
+use crate::state::Hub;
+use crate::store::Limits;
+
+/// Why the hub cannot run.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub enum HubError {
+    /// The configuration is wrong.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Config(#[from] ConfigError),
+    /// The URL of an input is wrong.
+    #[error("cannot use the input {found:?}: expected {expected}")]
+    #[diagnostic(help("give `--input` once for each input, for example --input tcp://node00001:9331"))]
+    Input {
+        /// The URL.
+        found: String,
+        /// The forms of URLs.
+        expected: &'static str,
+    },
+    /// There is no input.
+    #[error("cannot start: there is no input")]
+    #[diagnostic(help("give `--input URL` or `--simulate FILE`, or set `inputs` in the configuration"))]
+    NoInput,
+    /// An input needs a feature that the program does not have.
+    #[error("cannot use the input {input}: this program was built without NATS")]
+    #[diagnostic(help("build it with `cargo build --release -p ibnet-hub --features nats`, or use the packages"))]
+    NoNats {
+        /// The URL.
+        input: String,
+    },
+    /// The net file cannot be used.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Net(#[from] NetFileError),
+    /// The table `[simulated]` is wrong.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Simulated(#[from] ibnet::config::ConfigError),
+    /// The simulated fabric has nothing to read.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Plan(#[from] PlanError),
+    /// `simulated.dead` names a device that does not exist.
+    #[error("cannot use simulated.dead: there is no device {} in {}", Printable(name), net.display())]
+    #[diagnostic(help("give a node description or its first word, as in the net file"))]
+    NoSuchDevice {
+        /// The name.
+        name: String,
+        /// The net file.
+        net: PathBuf,
+    },
+    /// Certificate, key or password cannot be used.
+    #[error("cannot use the certificate, the key or the password of the page")]
+    #[diagnostic(help("the keys are tls_cert, tls_key and password_file; key and password need mode 0600 or 0640"))]
+    Secrets(#[source] Box<SecretsError>),
+    /// The address cannot be bound.
+    #[error("cannot listen on {listen}")]
+    #[diagnostic(help(
+        "another program may use the address (see `ss -ltnp`), or the address does not belong to this host; give a free address with `--listen`"
+    ))]
+    Listen {
+        /// The address.
+        listen: SocketAddr,
+        /// Error of the operating system.
+        #[source]
+        source: io::Error,
+    },
+    /// A thread or the runtime cannot be started.
+    #[error("cannot start a thread")]
+    #[diagnostic(help("check the limits of the user: `ulimit -u`, TasksMax= of the unit"))]
+    Thread(#[source] io::Error),
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Runs the hub until a signal stops it. Calls `ready` with the URL of the page.
+///
+/// # Errors
+/// Returns an error if the hub cannot start.
+pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
+    let inputs = config.inputs.iter().map(|text| parse_input(text)).collect::<Result<Vec<_>, _>>()?;
+    let simulated = config.simulate.as_ref().map(|(net, simulated)| Prepared::read(net, simulated, "1s")).transpose()?;
+    if inputs.is_empty() && simulated.is_none() {
+        return Err(HubError::NoInput);
+    }
+    let limits = Limits {
+        recent_ns: nanos(config.recent),
+        recent_max: config.recent_max,
+        minutes_ns: nanos(config.history),
+        minutes_max: config.history_max,
+    };
+    let secrets = Secrets::read(&config.access).map_err(|error| HubError::Secrets(Box::new(error)))?;
+    let scheme = if secrets.tls().is_some() { "https" } else { "http" };
+    let mut names: Vec<Arc<str>> = inputs.iter().map(|input| input.to_string().into()).collect();
+    if let Some(simulated) = &simulated {
+        tracing::info!(samplers = simulated.samplers().count(), "simulating a fabric");
+        names.push("simulated".into());
+    }
+    let hub = Arc::new(Hub::new(config.fabric.clone(), simulated.is_some(), limits, &names));
+    if let Some(net) = &config.net {
+        hub.write().add_fabric(&net_file::read(net)?.fabric);
+    }
+    let listen = config.access.listen;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(HubError::Thread)?;
+    let server = runtime.block_on(server::Server::bind(listen, secrets)).map_err(|source| HubError::Listen { listen, source })?;
+    let (mut senders, messages) = input::queue(names.len());
+    let clock = Clock::start();
+    let of_thread = Arc::clone(&hub);
+    thread::Builder::new().name("records".to_owned()).spawn(move || ingest::run(&of_thread, &messages, clock)).map_err(HubError::Thread)?;
+    if let Some((simulated, sender)) = simulated.and_then(|simulated| Some((simulated, senders.pop()?))) {
+        simulated.start(sender).map_err(HubError::Thread)?;
+    }
+    for (input, sender) in inputs.into_iter().zip(senders) {
+        input::start(input, sender, input::Options { recent: config.recent }).map_err(HubError::Thread)?;
+    }
+    ready(&format!("{scheme}://{}", server.address()));
+    runtime.block_on(async {
+        let mut signals = Signals::new().map_err(HubError::Thread)?;
+        let access = server.access();
+        tokio::select! {
+            () = server.serve(routes::router(hub, access)) => {}
+            signal = signals.next() => tracing::info!(signal, "stopping"),
+        }
+        Ok(())
+    })
+}
+
+fn parse_input(text: &str) -> Result<Input, HubError> {
+    let input = text.parse().map_err(|error: ibnet::types::ParseError| HubError::Input { found: error.found, expected: error.expected })?;
+    match input {
+        Input::Nats(_) if cfg!(not(feature = "nats")) => Err(HubError::NoNats { input: Input::to_string(&input) }),
+        input => Ok(input),
+    }
+}

@@ -1,0 +1,122 @@
+//! Links, congestion trees and errors over a time range: the rows of `ibnet-view --format json`.
+//!
+//! The three answers come from one pass over the records. The last passes are kept, so the overview
+//! of fifty clients costs one pass for each slot.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ibnet_analysis::devices::Devices;
+use ibnet_analysis::errors::{Errors, Thresholds};
+use ibnet_analysis::input::Fold;
+use ibnet_analysis::input::memory::{REACH_NS, fold_port};
+use ibnet_analysis::links::{self, LinkOrder, LinkRow};
+use ibnet_analysis::ports::{ERRORS, PortKey, PortSummary, Ports};
+use ibnet_analysis::stat::Stat;
+use ibnet_analysis::trees::{Limits, TreeRow, Trees};
+
+use crate::events::{self, Filter};
+use crate::http::answer::ApiError;
+use crate::state::Hub;
+use crate::store::chunk::Wanted;
+
+/// Number of time intervals in which congestion trees are searched, as in `ibnet-view`.
+const INTERVALS: usize = 64;
+
+/// Number of passes that are kept.
+const KEPT: usize = 4;
+
+/// Largest number of records of a pass.
+const MOST_RECORDS: u64 = 10_000_000;
+
+/// Number of ports whose records are read at a time, to bound the memory.
+const PORTS_AT_ONCE: usize = 4096;
+
+/// Counters that the evaluation needs, besides the errors.
+const DATA: [&str; 2] = ["port_xmit_data_bytes", "port_rcv_data_bytes"];
+
+/// The result of one pass.
+#[derive(Debug)]
+pub(crate) struct Evaluated {
+    /// Start and end of the time range in nanoseconds since 1970.
+    pub(crate) range: (u64, u64),
+    ports: BTreeMap<PortKey, PortSummary>,
+    devices: Devices,
+}
+
+/// The last passes.
+#[derive(Debug, Default)]
+pub(crate) struct Evaluations(Mutex<VecDeque<Arc<Evaluated>>>);
+
+impl Evaluations {
+    /// Returns the pass over a time range. A second request for the same range waits for the first.
+    pub(crate) fn find(&self, hub: &Hub, range: (u64, u64)) -> Result<Arc<Evaluated>, ApiError> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = kept.iter().find(|known| known.range == range) {
+            return Ok(Arc::clone(known));
+        }
+        let new = Arc::new(evaluate(hub, range)?);
+        if kept.len() == KEPT {
+            kept.pop_front();
+        }
+        kept.push_back(Arc::clone(&new));
+        Ok(new)
+    }
+}
+
+fn evaluate(hub: &Hub, range: (u64, u64)) -> Result<Evaluated, ApiError> {
+    let (from, to) = range;
+    let (keys, interval_ns, events) = {
+        let state = hub.read();
+        // The end of a time range is exclusive, as in `ibnet-view`.
+        let filter = Filter { from, to: to.saturating_sub(1), names: Vec::new(), guid: None, port: None, limit: usize::MAX };
+        (state.store.keys(), state.samplers.interval_ns().max(1), state.events.select(&filter))
+    };
+    if (to - from) / interval_ns * keys.len() as u64 > MOST_RECORDS {
+        return Err(ApiError::wrong(format!("the time range has more than {MOST_RECORDS} records; give a shorter one")));
+    }
+    let wanted = Wanted::Named(ERRORS.iter().chain(&DATA).map(ToString::to_string).collect());
+    let mut fold = (Ports::with_bins(INTERVALS), Devices::default());
+    let mut events_of: BTreeMap<PortKey, Vec<usize>> = BTreeMap::new();
+    for (place, event) in events.iter().enumerate() {
+        if let (Some(guid), Some(port)) = (event.guid, event.port) {
+            events_of.entry((guid, port)).or_default().push(place);
+        }
+    }
+    // Events of devices belong to no port.
+    events::records(&events).filter(|record| events::is_of_device(record)).for_each(|record| fold.add(&record));
+    for keys in keys.chunks(PORTS_AT_ONCE) {
+        let chunks: Vec<_> = {
+            let state = hub.read();
+            keys.iter().filter_map(|key| state.store.chunks(*key, from.saturating_sub(REACH_NS), to.saturating_add(REACH_NS))).collect()
+        };
+        for chunks in &chunks {
+            let mut records = chunks.records(&wanted);
+            let of_port = events_of.get(&chunks.key).into_iter().flatten().filter_map(|place| events.get(*place..=*place));
+            records.extend(of_port.flat_map(events::records));
+            fold_port(records, Some(from), Some(to), &mut fold);
+        }
+    }
+    let (ports, devices) = fold;
+    Ok(Evaluated { range, ports: ports.finish(), devices })
+}
+
+impl Evaluated {
+    /// Returns the links in an order, the first ones only. `top` 0 means all.
+    pub(crate) fn links(&self, order: LinkOrder, top: usize) -> Vec<LinkRow> {
+        let links = links::find(&self.ports);
+        let sorted = links::sorted(&links, order);
+        sorted.iter().take(if top == 0 { usize::MAX } else { top }).map(|link| link.row(Stat::Mean)).collect()
+    }
+
+    /// Returns the congestion trees.
+    pub(crate) fn trees(&self, limits: Limits, top: usize) -> Vec<TreeRow> {
+        let rows = Trees::find(&self.ports, limits).rows().into_iter();
+        rows.take(if top == 0 { usize::MAX } else { top }).collect()
+    }
+
+    /// Returns the faults.
+    pub(crate) fn errors(&self, thresholds: &Thresholds) -> Vec<ibnet_analysis::errors::ErrorRow> {
+        Errors::find(&self.ports, &self.devices, thresholds).rows()
+    }
+}

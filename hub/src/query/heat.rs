@@ -1,0 +1,285 @@
+//! The values of all ports over time, as a matrix of 16-bit numbers.
+//!
+//! All numbers are little endian: [`MAGIC`] (4 octets), generation of the topology (4), start of the
+//! first column in nanoseconds since 1970 (8), length of a column in nanoseconds (8), number of rows
+//! (4), number of columns (4), then the columns one after the other. A column has one number for
+//! each port of the topology, with the meaning that it has in a frame.
+
+use std::sync::Arc;
+
+use ibnet_analysis::input::Fold;
+use ibnet_analysis::input::memory::{REACH_NS, fold_port};
+use ibnet_analysis::metric::{Metric, Reading};
+use ibnet_analysis::record::{Interval, Record, Type};
+
+use crate::http::answer::ApiError;
+use crate::live::frame::{FULL, LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED};
+use crate::state::Hub;
+use crate::store::chunk::Wanted;
+use crate::store::minutes::{self, MINUTE_NS};
+
+/// First octets of a matrix: `IBH1`.
+const MAGIC: u32 = 0x3148_4249;
+
+/// Largest number of columns.
+pub(crate) const MOST_COLUMNS: u64 = 2000;
+
+/// Number of columns if the request has no step.
+pub(crate) const USUAL_COLUMNS: u64 = 600;
+
+/// Largest number of values in a matrix.
+const MOST_VALUES: u64 = 50_000_000;
+
+/// Number of ports whose records are read at a time, to bound the memory.
+const PORTS_AT_ONCE: usize = 1024;
+
+/// A metric of the heat map.
+#[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
+pub(crate) struct HeatMetric {
+    pub(crate) name: &'static str,
+    pub(crate) unit: &'static str,
+    /// Value of the number 64000. Larger values look the same.
+    pub(crate) scale: f64,
+    /// Whether frames have the metric too.
+    pub(crate) live: bool,
+}
+
+const fn metric(name: &'static str, unit: &'static str, scale: f64, live: bool) -> HeatMetric {
+    HeatMetric { name, unit, scale, live }
+}
+
+/// The metrics of the heat map.
+pub(crate) const METRICS: [HeatMetric; 7] = [
+    metric("xmit_utilization", "share", 1.0, true),
+    metric("rcv_utilization", "share", 1.0, true),
+    metric("xmit_blocked", "share", 1.0, true),
+    metric("xmit_gbps", "Gb/s", 1000.0, false),
+    metric("rcv_gbps", "Gb/s", 1000.0, false),
+    metric("errors", "1/s", 6400.0, false),
+    metric("rtt_ns", "ns", 10e6, false),
+];
+
+/// How the values of a column are joined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Join {
+    Max,
+    Mean,
+    /// 95th percentile of the slots.
+    P95,
+}
+
+/// A request for a matrix.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) metric: HeatMetric,
+    pub(crate) join: Join,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// Length of a column in nanoseconds. `None` for a length that gives at most
+    /// [`USUAL_COLUMNS`].
+    pub(crate) step: Option<u64>,
+}
+
+/// The values of one port in one column.
+#[derive(Clone, Debug, Default)]
+struct Cell {
+    sum: f64,
+    time_ns: u64,
+    max: Option<f64>,
+    /// Values of the slots, for percentiles.
+    all: Vec<f64>,
+    is_down: bool,
+    is_silent: bool,
+}
+
+/// The columns of one port.
+#[derive(Clone)]
+struct Row {
+    metric: Metric,
+    keeps_all: bool,
+    from: u64,
+    step: u64,
+    cells: Vec<Cell>,
+    last: Option<Reading>,
+    last_ts: Option<u64>,
+}
+
+/// Returns the matrix.
+pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
+    let (topology, interval_ns) = {
+        let state = hub.read();
+        (Arc::clone(&state.topology), state.samplers.interval_ns().max(1))
+    };
+    let usual = (request.to - request.from).div_ceil(USUAL_COLUMNS).div_ceil(interval_ns).max(1) * interval_ns;
+    let step = request.step.map_or(usual, |step| step.div_ceil(interval_ns).max(1).saturating_mul(interval_ns));
+    let from = request.from / step * step;
+    let columns = (request.to.saturating_sub(from)).div_ceil(step).max(1);
+    if columns > MOST_COLUMNS || columns * topology.ports.len() as u64 > MOST_VALUES {
+        return Err(ApiError::wrong(format!("the matrix has too many columns (found {columns}); give a longer step or a shorter range")));
+    }
+    let metric: Metric = request.metric.name.parse().map_err(|error: ibnet::types::ParseError| ApiError::failed(error.to_string()))?;
+    let wanted = Wanted::Named(metric.counters().to_vec());
+    let empty = Row {
+        metric,
+        keeps_all: request.join == Join::P95,
+        from,
+        step,
+        cells: vec![Cell::default(); columns as usize],
+        last: None,
+        last_ts: None,
+    };
+    let old = minutes::METRICS.iter().position(|name| *name == request.metric.name);
+    let rows = topology.ports.len();
+    let mut values = vec![NO_DATA; rows * columns as usize];
+    for (batch, ports) in topology.ports.chunks(PORTS_AT_ONCE).enumerate() {
+        let taken: Vec<_> = {
+            let state = hub.read();
+            let take = |key| {
+                let chunks = state.store.chunks(key, from.saturating_sub(REACH_NS), request.to.saturating_add(REACH_NS));
+                let first = state.store.first_ts_of(key).unwrap_or(u64::MAX);
+                let minutes =
+                    if old.is_some() && from < first { state.store.minutes(key, from, first.min(request.to)) } else { Vec::new() };
+                (chunks, minutes, first)
+            };
+            ports.iter().map(|port| take((port.guid, port.port))).collect()
+        };
+        for (place, (chunks, minutes, first)) in taken.into_iter().enumerate() {
+            let mut row = empty.clone();
+            let none = if chunks.is_none() { NOT_ASSIGNED } else { NO_DATA };
+            for minute in &minutes {
+                let time = Interval::new(minute.number * MINUTE_NS, (minute.number + 1) * MINUTE_NS).filter(|time| time.to() <= first);
+                if let (Some(time), Some((mean, max))) = (time, old.and_then(|old| minute.values[old])) {
+                    row.add(time, mean, max);
+                }
+            }
+            if let Some(chunks) = &chunks {
+                fold_port(chunks.records(&wanted), None, None, &mut row);
+            }
+            let index = batch * PORTS_AT_ONCE + place;
+            for (column, cell) in row.cells.iter_mut().enumerate() {
+                values[column * rows + index] = cell.number(request.join, request.metric.scale, none);
+            }
+        }
+    }
+    let mut octets = Vec::with_capacity(32 + 2 * values.len());
+    octets.extend(MAGIC.to_le_bytes());
+    octets.extend(topology.generation.to_le_bytes());
+    octets.extend(from.to_le_bytes());
+    octets.extend(step.to_le_bytes());
+    octets.extend((rows as u32).to_le_bytes());
+    octets.extend((columns as u32).to_le_bytes());
+    octets.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    Ok(octets)
+}
+
+impl Row {
+    /// Adds a value to the columns that its time overlaps.
+    fn add(&mut self, time: Interval, mean: f64, max: f64) {
+        let end = self.from.saturating_add(self.step.saturating_mul(self.cells.len() as u64));
+        let Some(time) = time.within(self.from, end) else { return };
+        let Some(time) = Interval::new(time.from() - self.from, time.to() - self.from) else { return };
+        let (whole, step) = (time.length_ns(), self.step);
+        for (column, part) in time.split(step) {
+            let Some(cell) = self.cells.get_mut(column as usize) else { continue };
+            cell.sum += mean * part.length_ns() as f64;
+            cell.time_ns += part.length_ns();
+            // A sliver of an interval at the border of a column says little about the column.
+            if part.length_ns() * 4 >= whole.min(step) {
+                cell.max = Some(cell.max.map_or(max, |known| known.max(max)));
+                if self.keeps_all {
+                    cell.all.push(max);
+                }
+            }
+        }
+    }
+
+    fn cell_at(&mut self, ts: u64) -> Option<&mut Cell> {
+        // A reply belongs to the column in which its slot began.
+        let column = ts.checked_sub(self.from)? / self.step;
+        self.cells.get_mut(column as usize)
+    }
+}
+
+impl Fold for Row {
+    fn uses(&self, kind: Type) -> bool {
+        kind == Type::Port
+    }
+
+    fn uses_counters(&self) -> bool {
+        !self.metric.counters().is_empty()
+    }
+
+    fn add(&mut self, record: &Record<'_>) {
+        let Record::Port(port) = record else { return };
+        let (time, value) = if self.uses_counters() {
+            let reading = Reading::new(port, &self.metric);
+            let value = self.last.as_ref().and_then(|last| reading.rate_since(last));
+            let has_counters = self.metric.counters().iter().any(|name| port.value(name).is_some());
+            if has_counters {
+                self.last = Some(reading);
+            }
+            (Interval::ending_at(port.ts, port.dt_ns), value)
+        } else {
+            let silent =
+                self.last_ts.and_then(|last| Interval::new(last, port.ts)).or_else(|| Interval::new(port.ts.saturating_sub(1), port.ts));
+            (silent.and_then(|silent| self.metric.time(port, silent)), self.metric.value(port))
+        };
+        self.last_ts = Some(port.ts);
+        match (time, value) {
+            (Some(time), Some(value)) => self.add(time, value, value),
+            _ => {
+                let (is_down, is_silent) = (&*port.status == "down", !port.answered() && &*port.status != "down");
+                if let Some(cell) = self.cell_at(port.ts) {
+                    cell.is_down |= is_down;
+                    cell.is_silent |= is_silent;
+                }
+            }
+        }
+    }
+
+    fn merge(&mut self, _: Self) {}
+}
+
+impl Cell {
+    fn number(&mut self, join: Join, scale: f64, none: u16) -> u16 {
+        let value = match join {
+            Join::Mean => (self.time_ns > 0).then(|| self.sum / self.time_ns as f64),
+            Join::Max => self.max,
+            Join::P95 => percentile(&mut self.all),
+        };
+        match value {
+            Some(value) => ((value / scale).clamp(0.0, 1.0) * f64::from(FULL)).round() as u16,
+            None if self.is_down => LINK_DOWN,
+            None if self.is_silent => NO_ANSWER,
+            None => none,
+        }
+    }
+}
+
+/// Returns the smallest value that at least 95 % of the values do not exceed.
+fn percentile(values: &mut [f64]) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let rank = (values.len() * 95).div_ceil(100);
+    values.get(rank.checked_sub(1)?).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentile_is_a_value_of_the_list() {
+        let mut values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        assert_eq!(percentile(&mut values), Some(95.0));
+        assert_eq!((percentile(&mut [7.0]), percentile(&mut [])), (Some(7.0), None));
+    }
+
+    #[test]
+    fn cell_without_a_value_has_a_state() {
+        let number = |mut cell: Cell| cell.number(Join::Max, 1.0, NO_DATA);
+        assert_eq!(number(Cell { max: Some(0.5), is_silent: true, ..Cell::default() }), 32_000);
+        assert_eq!(number(Cell { is_silent: true, ..Cell::default() }), NO_ANSWER);
+        assert_eq!(number(Cell { is_down: true, is_silent: true, ..Cell::default() }), LINK_DOWN);
+        assert_eq!(number(Cell::default()), NO_DATA);
+    }
+}

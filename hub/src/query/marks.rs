@@ -1,0 +1,67 @@
+//! The marks of the timeline: what happened, and when.
+
+use ibnet::types::{Guid, PortNum};
+use serde::Serialize;
+
+use crate::events::EventRow;
+
+/// Largest number of marks. The severe ones and the newest ones are kept.
+const MOST: usize = 500;
+
+/// Events that are no marks, because they are frequent and show no change of the fabric.
+const HIDDEN: [&str; 4] = ["group_unsupported", "window_halved", "window_restored", "implausible"];
+
+/// A mark of the timeline.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Mark {
+    /// Time in nanoseconds since 1970.
+    pub(crate) ts: u64,
+    /// `link`, `device`, `sampler` or `event`.
+    pub(crate) kind: &'static str,
+    /// Name of the event and details.
+    pub(crate) text: String,
+    pub(crate) guid: Option<Guid>,
+    pub(crate) port: Option<PortNum>,
+    /// Whether somebody should look at it.
+    pub(crate) severe: bool,
+}
+
+/// Returns the marks of events, oldest first.
+pub(crate) fn of(events: Vec<EventRow>) -> Vec<Mark> {
+    let mut marks: Vec<Mark> = events.into_iter().filter(|event| !HIDDEN.contains(&event.event.as_str())).map(Mark::of).collect();
+    marks.sort_by_key(|mark| (std::cmp::Reverse(mark.severe), std::cmp::Reverse(mark.ts)));
+    marks.truncate(MOST);
+    marks.sort_by_key(|mark| mark.ts);
+    marks
+}
+
+impl Mark {
+    fn of(event: EventRow) -> Self {
+        let kind = match event.event.as_str() {
+            "link_down" | "link_up" | "link_change" => "link",
+            "unreachable" | "reachable" | "wrong_device" | "right_device" | "lid_change" | "redirected" | "key_demanded" => "device",
+            "sampler_silent" | "sampler_back" | "input_lost" | "input_back" | "reload" | "lines_lost" | "slot_missed" | "umad_lost"
+            | "umad_back" | "send_error" | "clock_step" | "local_change" | "socket_restored" => "sampler",
+            _ => "event",
+        };
+        let node = event.node.as_deref().map(|node| format!(" {node}")).unwrap_or_default();
+        let port = event.port.map(|port| format!(" port {port}")).unwrap_or_default();
+        let detail = if event.detail.is_empty() { String::new() } else { format!(": {}", event.detail) };
+        let text = format!("{}{node}{port}{detail}", event.event);
+        Self { ts: event.ts, kind, text, guid: event.guid, port: event.port, severe: event.severe }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn severe_marks_are_kept() {
+        let mut events: Vec<_> = (0..MOST as u64 + 100).map(|ts| EventRow::of_hub(ts, "reset", String::new())).collect();
+        events[0] = EventRow { node: Some("leaf".to_owned()), port: Some(PortNum(7)), ..EventRow::of_hub(0, "link_down", "x".to_owned()) };
+        events[1].event = "window_halved".to_owned();
+        let marks = of(events);
+        assert_eq!((marks.len(), marks[0].kind, marks[0].text.as_str(), marks[1].ts), (MOST, "link", "link_down leaf port 7: x", 101));
+    }
+}

@@ -1,0 +1,21 @@
+//! Answers from the records in memory. All numbers come from [`ibnet_analysis`], so they are those of
+//! `ibnet-view` for the same records.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`series`] | the values of a port over time |
+//! | [`heat`] | the values of all ports over time |
+//! | [`evaluated`] | links, congestion trees and errors |
+//! | [`port`] | the last record of a port |
+//! | [`ports`] | the newest values of ports that match a text |
+//! | [`marks`] | the marks of the timeline |
+
+pub(crate) mod evaluated;
+pub(crate) mod heat;
+pub(crate) mod marks;
+pub(crate) mod port;
+pub(crate) mod ports;
+pub(crate) mod series;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,251 @@
+//! The values of a port over time.
+//!
+//! A value has the time of the end of its interval. A record without the value gives a null, so a
+//! gap stays a gap. With a step, the values of a step are joined: the mean of a rate or a share,
+//! weighted by time, and the last value of a counter. For the time before the oldest record, the
+//! means of the minutes are used.
+
+use ibnet_analysis::input::Fold;
+use ibnet_analysis::input::memory::{REACH_NS, fold_port};
+use ibnet_analysis::metric::{Metric, Reading};
+use ibnet_analysis::ports::PortKey;
+use ibnet_analysis::record::{Interval, Port, Record, Type, Value};
+use serde::Serialize;
+
+use crate::http::answer::ApiError;
+use crate::http::params::wrong;
+use crate::state::Hub;
+use crate::store::chunk::Wanted;
+use crate::store::minutes::{self, MINUTE_NS};
+
+/// Largest number of values in an answer.
+pub(crate) const MOST_VALUES: usize = 1_000_000;
+
+/// Form in which a counter is returned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum As {
+    /// The value of the counter.
+    #[default]
+    Total,
+    /// The increase per second between two readings.
+    Rate,
+}
+
+/// A metric with its form.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Wish {
+    metric: Metric,
+    form: As,
+}
+
+impl Wish {
+    /// Parses the name of a metric: a rate or share of the records, a counter, or an element of an
+    /// array of counters.
+    pub(crate) fn parse(name: &str, form: As) -> Result<Self, ApiError> {
+        let metric: Metric = name.parse().map_err(|error: ibnet::types::ParseError| wrong("metric", name, error.expected))?;
+        Ok(Self { metric, form })
+    }
+
+    /// Returns the counters that the metric needs.
+    pub(crate) fn counters(&self) -> &[String] {
+        self.metric.counters()
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.metric.name()
+    }
+}
+
+/// The values of one port and one metric.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub(crate) struct Series {
+    /// Ends of the intervals in nanoseconds since 1970.
+    pub(crate) t: Vec<u64>,
+    /// Values. `None` if there is no value.
+    pub(crate) v: Vec<Option<Number>>,
+    /// Largest value of each step. Absent without a step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max: Option<Vec<Option<Number>>>,
+}
+
+/// A counter or a rate. A counter keeps all of its digits.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Number {
+    Counter(u64),
+    Real(f64),
+}
+
+impl Number {
+    fn value(self) -> f64 {
+        match self {
+            Self::Counter(value) => value as f64,
+            Self::Real(value) => value,
+        }
+    }
+}
+
+/// A value with the time that it describes. For a counter, it is the time before the reading.
+type Sample = (Interval, Option<Number>);
+
+/// Returns the values from `from` to `to` for each metric.
+pub(crate) fn find(hub: &Hub, key: PortKey, wishes: &[Wish], range: (u64, u64), step: Option<u64>) -> Result<Vec<Series>, ApiError> {
+    let (from, to) = range;
+    let (chunks, minutes, first) = {
+        let state = hub.read();
+        let chunks = state.store.chunks(key, from.saturating_sub(REACH_NS), to.saturating_add(REACH_NS));
+        let first = chunks.as_ref().and_then(|_| state.store.first_ts_of(key)).unwrap_or(u64::MAX);
+        let minutes = if from < first { state.store.minutes(key, from, to.min(first)) } else { Vec::new() };
+        (chunks, minutes, first)
+    };
+    let Some(chunks) = chunks else {
+        return Err(ApiError::missing(format!("there is no port {}/{} in the records; /api/v1/topology lists all ports", key.0, key.1)));
+    };
+    let mut fold =
+        Samples { wishes: wishes.iter().map(|wish| (wish.clone(), None)).collect(), samples: vec![Vec::new(); wishes.len()], range };
+    let wanted = Wanted::Named(wishes.iter().flat_map(Wish::counters).cloned().collect());
+    fold_port(chunks.records(&wanted), None, None, &mut fold);
+    let joined = |(wish, samples): (&Wish, Vec<Sample>)| {
+        let index = minutes::METRICS.iter().position(|name| *name == wish.name());
+        let old = minutes.iter().filter_map(|minute| {
+            let interval = Interval::new(minute.number * MINUTE_NS, (minute.number + 1) * MINUTE_NS)?;
+            let value = minute.values[index?];
+            (interval.to() <= first).then_some((interval, value))
+        });
+        let old: Vec<_> = old.collect();
+        series(&old, &samples, wish, step, range)
+    };
+    wishes.iter().zip(fold.samples).map(joined).collect()
+}
+
+/// Makes the answer from the means of minutes and the values of records.
+fn series(
+    old: &[(Interval, Option<(f64, f64)>)],
+    samples: &[Sample],
+    wish: &Wish,
+    step: Option<u64>,
+    (from, to): (u64, u64),
+) -> Result<Series, ApiError> {
+    let is_counter = !wish.counters().is_empty() && wish.form == As::Total;
+    let Some(step) = step else {
+        if old.len() + samples.len() > MOST_VALUES {
+            return Err(ApiError::wrong(format!("the answer has more than {MOST_VALUES} values; give a step or a shorter range")));
+        }
+        let real = |value: &Option<(f64, f64)>| value.map(|(mean, _)| Number::Real(mean));
+        let all = old.iter().map(|(time, value)| (time.to(), real(value))).chain(samples.iter().map(|(time, value)| (time.to(), *value)));
+        let (t, v) = all.unzip();
+        return Ok(Series { t, v, max: None });
+    };
+    let count = (to - from).div_ceil(step.max(1)) as usize;
+    if count > MOST_VALUES {
+        return Err(ApiError::wrong(format!("the answer has more than {MOST_VALUES} steps; give a longer step or a shorter range")));
+    }
+    let mut bins = vec![StepBin::default(); count];
+    let olds = old.iter().filter_map(|(time, value)| value.map(|(mean, max)| (*time, mean, max, None)));
+    let news = samples.iter().filter_map(|(time, value)| value.map(|value| (*time, value.value(), value.value(), Some(value))));
+    for (time, mean, max, number) in olds.chain(news) {
+        // Bins begin at `from`.
+        let Some(time) = time.within(from, to) else { continue };
+        let Some(time) = Interval::new(time.from() - from, time.to() - from) else { continue };
+        for (bin, part) in time.split(step) {
+            if let Some(bin) = bins.get_mut(bin as usize) {
+                bin.sum += mean * part.length_ns() as f64;
+                bin.time_ns += part.length_ns();
+                bin.max = Some(bin.max.map_or(max, |known| known.max(max)));
+            }
+        }
+        if let Some(bin) = bins.get_mut(((time.to() - 1) / step) as usize) {
+            bin.last = number;
+        }
+    }
+    let mean = |bin: &StepBin| if is_counter { bin.last } else { (bin.time_ns > 0).then(|| Number::Real(bin.sum / bin.time_ns as f64)) };
+    Ok(Series {
+        t: (1..=count as u64).map(|number| (from + number * step).min(to)).collect(),
+        v: bins.iter().map(mean).collect(),
+        max: (!is_counter).then(|| bins.iter().map(|bin| bin.max.map(Number::Real)).collect()),
+    })
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct StepBin {
+    sum: f64,
+    time_ns: u64,
+    max: Option<f64>,
+    last: Option<Number>,
+}
+
+/// Collects the values of a port.
+#[derive(Clone)]
+struct Samples {
+    /// Metrics, each with its last reading.
+    wishes: Vec<(Wish, Option<Reading>)>,
+    samples: Vec<Vec<Sample>>,
+    range: (u64, u64),
+}
+
+impl Fold for Samples {
+    fn uses(&self, kind: Type) -> bool {
+        kind == Type::Port
+    }
+
+    fn uses_counters(&self) -> bool {
+        self.wishes.iter().any(|(wish, _)| !wish.counters().is_empty())
+    }
+
+    fn add(&mut self, record: &Record<'_>) {
+        let Record::Port(port) = record else { return };
+        for ((wish, last), samples) in self.wishes.iter_mut().zip(&mut self.samples) {
+            let (time, value) = wish.sample(last, port);
+            let Some(time) = time.or_else(|| Interval::new(port.ts.saturating_sub(1), port.ts)) else { continue };
+            if (self.range.0..=self.range.1).contains(&time.to()) {
+                samples.push((time, value));
+            }
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.samples.iter_mut().zip(other.samples).for_each(|(samples, other)| samples.extend(other));
+    }
+}
+
+impl Wish {
+    /// Returns the value of a record, and the time that it describes.
+    fn sample(&self, last: &mut Option<Reading>, port: &Port<'_>) -> (Option<Interval>, Option<Number>) {
+        if self.counters().is_empty() {
+            let silent = Interval::ending_at(port.ts, Some(port.rtt_ns.max(1)));
+            let time = silent.and_then(|silent| self.metric.time(port, silent));
+            return (time, self.metric.value(port).map(Number::Real));
+        }
+        if self.form == As::Total {
+            return (None, self.total(port).map(Number::Counter));
+        }
+        let reading = Reading::new(port, &self.metric);
+        let since = Interval::ending_at(port.ts, port.dt_ns);
+        let rate = last.as_ref().and_then(|last| reading.rate_since(last));
+        if self.counters().iter().any(|name| port.value(name).is_some()) {
+            *last = Some(reading);
+        }
+        (since, rate.map(Number::Real))
+    }
+
+    /// Returns the sum of the counters.
+    fn total(&self, port: &Port<'_>) -> Option<u64> {
+        let element = self.metric.name().strip_suffix(']').and_then(|name| name.rsplit_once('[')).and_then(|(_, index)| index.parse().ok());
+        let values = self.counters().iter().filter_map(|name| match (port.value(name)?, element) {
+            (Value::One(value), None) => Some(*value),
+            (Value::Many(values), None) => Some(values.iter().fold(0_u64, |sum, value| sum.saturating_add(*value))),
+            (Value::Many(values), Some(index)) => values.get::<usize>(index).copied(),
+            _ => None,
+        });
+        values.reduce(u64::saturating_add)
+    }
+}
+
+/// Returns the form of a counter from the parameter `as`.
+pub(crate) fn form(text: Option<&str>) -> Result<As, ApiError> {
+    match text {
+        None | Some("total") => Ok(As::Total),
+        Some("rate") => Ok(As::Rate),
+        Some(other) => Err(wrong("as", other, "total or rate")),
+    }
+}

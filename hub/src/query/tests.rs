@@ -1,0 +1,288 @@
+//! Compares the answers of the hub with those of `ibnet_analysis` for the same records in files.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ibnet::types::{Guid, PortNum};
+use ibnet_analysis::devices::Devices;
+use ibnet_analysis::errors::{Errors, Thresholds};
+use ibnet_analysis::input::{self, Inputs};
+use ibnet_analysis::links::{self, LinkOrder};
+use ibnet_analysis::ports::Ports;
+use ibnet_analysis::stat::Stat;
+use ibnet_analysis::trees::{Limits as TreeLimits, Trees};
+use serde_json::{Value as Json, json};
+
+use super::evaluated::Evaluations;
+use super::heat::{self, Join, Request};
+use super::series::{self, As, Wish};
+use crate::ingest::{self, Clock};
+use crate::input::{Message, What};
+use crate::live::frame::{FULL, NO_ANSWER, NO_DATA};
+use crate::state::Hub;
+use crate::store::Limits;
+
+const SECOND: u64 = 1_000_000_000;
+const START: u64 = 1_700_000_000;
+const SLOTS: u64 = 200;
+
+/// Switches and hosts: two leaf switches with two hosts each, and a spine switch.
+const LINKS: [((u64, u8), (u64, u8)); 6] =
+    [((1, 1), (0x101, 1)), ((1, 2), (0x102, 1)), ((2, 1), (0x103, 1)), ((2, 2), (0x104, 1)), ((1, 3), (9, 1)), ((2, 3), (9, 2))];
+
+fn node(guid: u64) -> String {
+    if guid >= 0x100 { format!("node{guid:03x} mlx5_0") } else { format!("switch{guid}") }
+}
+
+/// Returns the record of a port in a slot. `number` distinguishes the ports.
+fn record(number: u64, (guid, port): (u64, u8), peer: (u64, u8), slot: u64, is_secondary: bool) -> Option<String> {
+    let late = if is_secondary { SECOND / 2 } else { 7_000_003 * number };
+    let ts = slot * SECOND + late;
+    let passed = slot - START + u64::from(is_secondary);
+    // Port 3 is not reached for a while, and port 5 has a gap.
+    let is_silent = number == 3 && (50..70).contains(&passed) && !is_secondary;
+    if number == 5 && (90..95).contains(&passed) {
+        return None;
+    }
+    let mut line = json!({
+        "type": "port", "ts": ts, "slot": slot, "sampler": if is_secondary { "s2" } else { "s1" }, "guid": Guid(guid).to_string(), "port": port,
+        "lid": guid, "node": node(guid), "kind": if guid >= 0x100 { "hca" } else { "switch" }, "hops": 1,
+        "peer_guid": Guid(peer.0).to_string(), "peer_port": peer.1, "peer": node(peer.0), "link": "4xEDR", "link_source": "live",
+        "status": if is_silent { "timeout" } else { "ok" }, "rtt_ns": 40_000 + 100 * number, "rtt_min_ns": 30_000, "mads": 2, "identity": "ok",
+        "dt_ns": null, "xmit_gbps": null, "rcv_gbps": null, "xmit_utilization": null, "rcv_utilization": null, "xmit_blocked": null,
+    });
+    if is_secondary {
+        line["role"] = json!("secondary");
+    }
+    if is_silent {
+        return Some(line.to_string());
+    }
+    // A congestion for some time: the port to host 0x104 is full, and the ports before it wait.
+    let is_congested = (100..150).contains(&passed);
+    let full = if is_congested && number == 7 { 0.97 } else { 0.1 + number as f64 / 40.0 };
+    let blocked = if is_congested && [9, 10, 11].contains(&number) { 0.5 } else { 0.001 * number as f64 };
+    line["port_xmit_data_bytes"] = json!(passed * 1000 * (number + 1));
+    line["port_rcv_data_bytes"] = json!(passed * 999 * (number + 2));
+    // A reset after 120 slots.
+    let counted = if passed >= 120 { passed - 120 } else { passed };
+    line["symbol_error_counter"] = json!(if number == 4 { counted / 10 } else { 0 });
+    line["port_rcv_errors"] = json!(if number == 2 { passed / 7 } else { 3 });
+    if passed > 0 {
+        line["dt_ns"] = json!(SECOND);
+        for (name, value) in [
+            ("xmit_gbps", 100.0 * full),
+            ("rcv_gbps", 50.0),
+            ("xmit_utilization", full),
+            ("rcv_utilization", 0.5),
+            ("xmit_blocked", blocked),
+        ] {
+            line[name] = json!((value * 1e6_f64).round() / 1e6);
+        }
+    }
+    Some(line.to_string())
+}
+
+/// Returns the lines of all samplers. The secondary reads three ports.
+fn lines() -> Vec<String> {
+    let ends: Vec<_> = LINKS.iter().flat_map(|(a, b)| [(*a, *b), (*b, *a)]).collect();
+    let mut lines = Vec::new();
+    for sampler in ["s1", "s2"] {
+        lines.push(
+            json!({"type": "start", "ts": START * SECOND, "slot": START, "sampler": sampler, "schema": 1, "version": "x", "pid": 1,
+            "ca": "sim", "ca_port": 1, "role": if sampler == "s1" { "primary" } else { "secondary" }, "interval_ns": SECOND, "ports": 12})
+            .to_string(),
+        );
+    }
+    for slot in START..START + SLOTS {
+        for (number, (key, peer)) in (0..).zip(&ends) {
+            lines.extend(record(number, *key, *peer, slot, false));
+            if (2..5).contains(&number) {
+                lines.extend(record(number, *key, *peer, slot, true));
+            }
+        }
+        let passed = slot - START;
+        let mut event = |name: &str, guid: u64, port: Option<u8>, detail: &str| {
+            lines.push(json!({"type": "event", "ts": slot * SECOND + 1, "slot": slot, "sampler": "s1", "ca": "sim", "ca_port": 1, "role": "primary", "event": name, "guid": Guid(guid).to_string(), "port": port, "lid": guid, "detail": detail}).to_string());
+        };
+        match passed {
+            60 => event("unreachable", 0x103, None, "x"),
+            80 => event("reachable", 0x103, None, "x"),
+            130 => event("link_down", 1, Some(2), ""),
+            140 => event("link_change", 2, Some(1), "4xEDR to 1xEDR"),
+            _ => {}
+        }
+        lines.push(json!({"type": "sweep", "ts": slot * SECOND + SECOND / 4, "slot": slot, "sampler": "s1", "ca": "sim", "ca_port": 1, "role": "primary", "duration_ns": 1000, "ports": 12, "ok": 12}).to_string());
+    }
+    lines
+}
+
+fn hub(batches: &[String]) -> Hub {
+    let limits = Limits { recent_ns: 3600 * SECOND, recent_max: usize::MAX, minutes_ns: 86_400 * SECOND, minutes_max: usize::MAX };
+    let hub = Hub::new("test".to_owned(), false, limits, &[Arc::from("a")]);
+    let clock = Clock::start();
+    for batch in batches {
+        ingest::handle(&hub, Message { input: 0, what: What::Lines(batch.clone().into_bytes()) }, clock);
+    }
+    hub
+}
+
+/// Late and repeated lines: the order differs from that of the files.
+fn shuffled(lines: &[String]) -> Vec<String> {
+    let mut rng = 7_u64;
+    let mut order: Vec<usize> = (0..lines.len()).collect();
+    for place in 0..order.len() {
+        rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let other = (place + (rng >> 33) as usize % 40).min(order.len() - 1);
+        order.swap(place, other);
+    }
+    let again = order.iter().skip(3).step_by(11).copied();
+    let mut all: Vec<usize> = order.clone();
+    all.extend(again);
+    all.iter().map(|place| lines[*place].clone() + "\n").collect()
+}
+
+#[test]
+fn rows_equal_those_of_the_analysis_of_files() {
+    let lines = lines();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("lines.jsonl");
+    fs::write(&path, lines.join("\n")).expect("written");
+    let hub = hub(&shuffled(&lines));
+    for (from, to) in [(0, SLOTS), (95, 155), (40, 75), (118, 126), (199, 200)] {
+        let range = ((START + from) * SECOND + SECOND / 3, (START + to) * SECOND + SECOND / 3);
+        let inputs = Inputs { files: vec![path.clone()], from: Some(range.0), to: Some(range.1) };
+        let ((ports, devices), _) = input::read(&inputs, &(Ports::with_bins(64), Devices::default())).expect("read");
+        let ports = ports.finish();
+        let found = Evaluations::default().find(&hub, range).expect("evaluated");
+        let json = |rows: &dyn erased::Rows| rows.json();
+        for order in [LinkOrder::Utilization, LinkOrder::Blocked, LinkOrder::Errors] {
+            let expected: Vec<_> = links::sorted(&links::find(&ports), order).iter().map(|link| link.row(Stat::Mean)).collect();
+            assert_eq!(json(&found.links(order, 0)), json(&expected), "links from {from} to {to}");
+            assert_eq!(expected.len(), 6);
+        }
+        let trees = Trees::find(&ports, TreeLimits::default()).rows();
+        assert_eq!(json(&found.trees(TreeLimits::default(), 0)), json(&trees), "trees from {from} to {to}");
+        let errors = Errors::find(&ports, &devices, &Thresholds::default()).rows();
+        assert_eq!(json(&found.errors(&Thresholds::default())), json(&errors), "errors from {from} to {to}");
+        if from == 95 {
+            assert!(!trees.is_empty() && !errors.is_empty(), "the records contain congestion and errors");
+        }
+    }
+}
+
+/// Rows of any type as JSON.
+mod erased {
+    pub(super) trait Rows {
+        fn json(&self) -> serde_json::Value;
+    }
+
+    impl<R: serde::Serialize> Rows for Vec<R> {
+        fn json(&self) -> serde_json::Value {
+            serde_json::to_value(self).expect("JSON")
+        }
+    }
+}
+
+/// Returns time and value of a field in the records of a port, without those of the secondary.
+fn raw(lines: &[String], (guid, port): (u64, u8), field: &str) -> Vec<(u64, Json)> {
+    let all = lines.iter().map(|line| serde_json::from_str::<Json>(line).expect("JSON"));
+    let of_port = all
+        .filter(|line| line["type"] == "port" && line["guid"] == Guid(guid).to_string() && line["port"] == port && line["role"].is_null());
+    of_port.map(|line| (line["ts"].as_u64().expect("a time"), line[field].clone())).collect()
+}
+
+fn find(hub: &Hub, key: (u64, u8), metric: &str, form: As, step: Option<u64>) -> Json {
+    let range = (START * SECOND, (START + SLOTS) * SECOND);
+    let found = series::find(hub, (Guid(key.0), PortNum(key.1)), &[Wish::parse(metric, form).expect("a metric")], range, step);
+    serde_json::to_value(&found.expect("found")[0]).expect("JSON")
+}
+
+#[test]
+fn series_equal_the_records() {
+    let lines = lines();
+    let hub = hub(&shuffled(&lines));
+    for key in [(0x104, 1), (2, 2), (1, 1)] {
+        for field in ["xmit_gbps", "rcv_gbps", "xmit_utilization", "xmit_blocked", "port_xmit_data_bytes", "port_rcv_errors"] {
+            let (t, v): (Vec<u64>, Vec<Json>) = raw(&lines, key, field).into_iter().unzip();
+            let found = find(&hub, key, field, As::Total, None);
+            assert_eq!((&found["t"], &found["v"]), (&json!(t), &json!(v)), "{field}");
+        }
+    }
+    let rates = find(&hub, (0x104, 1), "port_xmit_data_bytes", As::Rate, None);
+    assert_eq!((&rates["v"][0], rates["v"][1].as_f64(), rates["v"][199].as_f64()), (&Json::Null, Some(8000.0), Some(8000.0)));
+}
+
+#[test]
+fn secondary_fills_the_gap_in_a_series() {
+    let lines = lines();
+    let hub = hub(&shuffled(&lines));
+    // The fourth port: the primary does not answer from slot 50 to 69.
+    let found = find(&hub, (0x102, 1), "xmit_utilization", As::Total, Some(SECOND));
+    let missing = found["v"].as_array().expect("values").iter().filter(|value| value.is_null()).count();
+    assert_eq!(missing, 0, "{found}");
+}
+
+#[test]
+fn steps_have_means_and_maxima() {
+    let hub = hub(&shuffled(&lines()));
+    let found = find(&hub, (2, 2), "xmit_utilization", As::Total, Some(50 * SECOND));
+    let values = |name: &str| {
+        found[name].as_array().expect("values").iter().map(|value| value.as_f64().map(|value| (value * 1000.0).round())).collect::<Vec<_>>()
+    };
+    assert_eq!((found["t"][0].as_u64(), values("max")), (Some((START + 50) * SECOND), vec![Some(250.0); 4]));
+    let total = find(&hub, (2, 2), "port_xmit_data_bytes", As::Total, Some(100 * SECOND));
+    assert_eq!(total["v"].as_array().map(Vec::len), Some(2));
+    assert!(total["max"].is_null());
+}
+
+#[test]
+fn matrix_has_the_values_of_the_frames() {
+    let hub = hub(&[lines().join("\n") + "\n"]);
+    // Time passes, so the topology is sent.
+    hub.tick(Clock::start().now());
+    let frame = hub.frame().expect("a frame");
+    assert_eq!(frame.topology.ports.len(), 12);
+    let metric = heat::METRICS[0];
+    let (from, to) = ((START + SLOTS - 10) * SECOND, (START + SLOTS) * SECOND);
+    let octets = heat::find(&hub, Request { metric, join: Join::Max, from, to, step: Some(SECOND) }).expect("a matrix");
+    let number = |at: usize| u16::from_le_bytes([octets[at], octets[at + 1]]);
+    assert_eq!((&octets[..4], octets.len()), (&b"IBH1"[..], 32 + 2 * 12 * 10));
+    for port in 0..12 {
+        assert_eq!(number(32 + 2 * (9 * 12 + port)), frame.values[0][port], "port {port}");
+    }
+    let index = frame.topology.find((Guid(0x102), PortNum(1))).expect("a port");
+    let (from, to) = ((START + 40) * SECOND, (START + 80) * SECOND);
+    let octets = heat::find(&hub, Request { metric, join: Join::Mean, from, to, step: None }).expect("a matrix");
+    let columns = u32::from_le_bytes([octets[28], octets[29], octets[30], octets[31]]);
+    let at = |column: usize| u16::from_le_bytes([octets[32 + 2 * (column * 12 + index)], octets[33 + 2 * (column * 12 + index)]]);
+    assert_eq!(columns, 40);
+    assert!((0..40).all(|column| at(column) <= FULL), "the secondary fills the gap");
+    let gap = frame.topology.find((Guid(0x103), PortNum(1))).expect("a port");
+    let (from, to) = ((START + 90) * SECOND, (START + 95) * SECOND);
+    let octets = heat::find(&hub, Request { metric, join: Join::Max, from, to, step: None }).expect("a matrix");
+    let value = u16::from_le_bytes([octets[32 + 2 * (2 * 12 + gap)], octets[33 + 2 * (2 * 12 + gap)]]);
+    assert!([NO_DATA, NO_ANSWER].contains(&value), "{value}");
+}
+
+#[test]
+fn malformed_lines_are_counted_and_skipped() {
+    let hub = hub(&[format!("nonsense\n{}\n{{\"type\":\"port\"}}\n{{\"type\":\"weather\",\"ts\":1}}\n\n", lines()[2])]);
+    let state = hub.read();
+    assert_eq!((state.inputs[0].lines, state.inputs[0].malformed, state.store.counts().added), (4, 2, 1));
+    assert!(state.inputs[0].first_malformed.is_some());
+}
+
+#[test]
+fn sampler_that_disappears_is_reported_and_its_ports_have_no_data() {
+    let hub = hub(&[lines().join("\n") + "\n"]);
+    let clock = Clock::start();
+    let mut now = clock.now();
+    now.monotonic = Duration::from_secs(3600);
+    hub.tick(now);
+    let state = hub.read();
+    assert_eq!(state.samplers.counts(), (2, 0));
+    let filter =
+        crate::events::Filter { from: 0, to: u64::MAX, names: vec!["sampler_silent".to_owned()], guid: None, port: None, limit: 9 };
+    assert_eq!(state.events(&filter).len(), 2);
+}

@@ -1,0 +1,306 @@
+//! The samplers that send records, and their condition.
+//!
+//! A sampler with several HCA ports has one entry for each of them. A sampler is *silent* if no
+//! record of it arrived for three intervals, and for two seconds at least.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ibnet::types::PortNum;
+use ibnet_analysis::record::{Start, Sweep};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+/// Largest number of entries. An input can invent samplers, so there must be a limit.
+const MOST: usize = 4096;
+
+/// Number of slots whose durations are kept.
+const SLOTS: usize = 60;
+
+/// Interval of a sampler until its `start` record arrives.
+const USUAL_INTERVAL_NS: u64 = 1_000_000_000;
+
+/// Shortest time after which a sampler is silent.
+const SHORTEST_SILENCE: Duration = Duration::from_secs(2);
+
+/// One HCA port of a sampler, in the answer of the interface.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Sampler {
+    /// Name of the sampler.
+    #[serde(serialize_with = "crate::shared::text")]
+    pub(crate) sampler: Arc<str>,
+    /// Name of the HCA that sends.
+    pub(crate) ca: String,
+    /// Port of this HCA.
+    pub(crate) ca_port: PortNum,
+    /// `primary` or `secondary`.
+    pub(crate) role: String,
+    /// Whether records arrived recently.
+    pub(crate) connected: bool,
+    /// Input from which the last record came.
+    #[serde(serialize_with = "crate::shared::text")]
+    pub(crate) input: Arc<str>,
+    /// Version of the program.
+    pub(crate) version: String,
+    /// Time between two slots.
+    pub(crate) interval_ns: u64,
+    /// Number of the last slot.
+    pub(crate) last_slot: u64,
+    /// Time of the last `sweep` record, in nanoseconds since 1970.
+    pub(crate) last_ts: u64,
+    /// Number of assigned ports.
+    pub(crate) ports: u64,
+    /// Ports of the last slot by their status.
+    pub(crate) ok: u32,
+    pub(crate) late: u32,
+    pub(crate) timeout: u32,
+    pub(crate) unreachable: u32,
+    pub(crate) skipped: u32,
+    pub(crate) down: u32,
+    pub(crate) errors: u32,
+    /// Duration of the last slot.
+    pub(crate) duration_ns: u64,
+    pub(crate) rtt_p50_ns: Option<u64>,
+    pub(crate) rtt_p99_ns: Option<u64>,
+    /// Sum of the slots that the sampler missed.
+    pub(crate) slots_missed: u64,
+    /// Sum of the records that the output of the sampler dropped.
+    pub(crate) lines_lost: u64,
+    /// Number of slots whose `sweep` record did not arrive, although the sampler did not miss them.
+    pub(crate) slots_lost: u64,
+    /// Number of starts after the first one.
+    pub(crate) restarts: u64,
+    /// Share of the ports that answered, for the last slots, oldest first.
+    pub(crate) answered: VecDeque<f64>,
+    /// Durations of the last slots, oldest first.
+    pub(crate) durations: VecDeque<u64>,
+    /// Boot and process of the last `start` record.
+    #[serde(skip)]
+    process: Option<(String, u32)>,
+    /// Arrival of the last record, as a time that does not decrease.
+    #[serde(skip)]
+    heard: Duration,
+}
+
+/// A change that the hub reports as an event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Change {
+    pub(crate) sampler: Arc<str>,
+    pub(crate) role: String,
+    pub(crate) is_back: bool,
+}
+
+/// All samplers.
+#[derive(Debug, Default)]
+pub(crate) struct Samplers {
+    all: Vec<Sampler>,
+    ids: FxHashMap<(Arc<str>, String, u8, String), usize>,
+    names: FxHashMap<Arc<str>, u64>,
+    changes: Vec<Change>,
+}
+
+/// Place and time of a record's arrival.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival<'a> {
+    pub(crate) input: &'a Arc<str>,
+    pub(crate) at: Duration,
+}
+
+impl Samplers {
+    /// Returns the shared name of a sampler, and its interval.
+    pub(crate) fn name(&mut self, name: &str) -> (Arc<str>, u64) {
+        match self.names.get_key_value(name) {
+            Some((name, interval_ns)) => (Arc::clone(name), *interval_ns),
+            None if self.names.len() < MOST => {
+                let name: Arc<str> = name.into();
+                self.names.insert(Arc::clone(&name), USUAL_INTERVAL_NS);
+                (name, USUAL_INTERVAL_NS)
+            }
+            None => (name.into(), USUAL_INTERVAL_NS),
+        }
+    }
+
+    /// Adds a `start` record.
+    pub(crate) fn start(&mut self, start: &Start<'_>, arrival: Arrival<'_>) {
+        let (name, _) = self.name(&start.sampler);
+        if start.interval_ns > 0 && self.names.contains_key(&name) {
+            self.names.insert(Arc::clone(&name), start.interval_ns);
+        }
+        let Some(id) = self.id(name, (&start.ca, start.ca_port), &start.role, arrival) else { return };
+        let sampler = &mut self.all[id];
+        (sampler.version, sampler.ports) = (start.version.to_string(), start.ports as u64);
+        sampler.interval_ns = start.interval_ns.max(1);
+        let process = (start.boot_id.to_string(), start.pid);
+        if sampler.process.as_ref().is_some_and(|known| *known != process) {
+            sampler.restarts += 1;
+        }
+        sampler.process = Some(process);
+    }
+
+    /// Adds a `sweep` record. Returns the number of the entry.
+    pub(crate) fn sweep(&mut self, sweep: &Sweep<'_>, arrival: Arrival<'_>) -> Option<usize> {
+        let (name, _) = self.name(&sweep.sampler);
+        let id = self.id(name, (&sweep.ca, sweep.ca_port), &sweep.role, arrival)?;
+        let sampler = &mut self.all[id];
+        let is_next = sampler.last_slot > 0 && sweep.slot > sampler.last_slot;
+        if sweep.slot == sampler.last_slot && sweep.ts == sampler.last_ts {
+            return Some(id);
+        }
+        if is_next && sampler.process.is_some() {
+            sampler.slots_lost += (sweep.slot - sampler.last_slot - 1).saturating_sub(sweep.slots_missed).min(86_400);
+        }
+        (sampler.last_slot, sampler.last_ts, sampler.duration_ns) = (sweep.slot, sweep.ts, sweep.duration_ns);
+        (sampler.ok, sampler.late, sampler.timeout, sampler.unreachable) = (sweep.ok, sweep.late, sweep.timeout, sweep.unreachable);
+        (sampler.skipped, sampler.down, sampler.errors, sampler.ports) = (sweep.skipped, sweep.down, sweep.errors, sweep.ports.into());
+        (sampler.rtt_p50_ns, sampler.rtt_p99_ns) = (sweep.rtt_p50_ns, sweep.rtt_p99_ns);
+        sampler.slots_missed = sampler.slots_missed.saturating_add(sweep.slots_missed);
+        sampler.lines_lost = sampler.lines_lost.saturating_add(sweep.lines_lost);
+        let answered = f64::from(sweep.ok.saturating_add(sweep.late).saturating_add(sweep.down)) / f64::from(sweep.ports.max(1));
+        push(&mut sampler.answered, answered);
+        push(&mut sampler.durations, sweep.duration_ns);
+        Some(id)
+    }
+
+    fn id(&mut self, name: Arc<str>, (ca, ca_port): (&str, PortNum), role: &str, arrival: Arrival<'_>) -> Option<usize> {
+        let key = (name, ca.to_owned(), ca_port.0, role.to_owned());
+        let id = match self.ids.get(&key) {
+            Some(id) => *id,
+            None if self.all.len() < MOST => {
+                self.all.push(Sampler::new(&key, arrival));
+                self.ids.insert(key, self.all.len() - 1);
+                self.all.len() - 1
+            }
+            None => return None,
+        };
+        let sampler = &mut self.all[id];
+        sampler.heard = arrival.at;
+        if sampler.input != *arrival.input {
+            sampler.input = Arc::clone(arrival.input);
+        }
+        if !std::mem::replace(&mut sampler.connected, true) {
+            self.changes.push(Change { sampler: Arc::clone(&sampler.sampler), role: sampler.role.clone(), is_back: true });
+        }
+        Some(id)
+    }
+
+    /// Marks silent samplers. Returns the changes since the last call.
+    pub(crate) fn check(&mut self, now: Duration) -> Vec<Change> {
+        for sampler in self.all.iter_mut().filter(|sampler| sampler.connected) {
+            let silence = Duration::from_nanos(sampler.interval_ns.saturating_mul(3)).max(SHORTEST_SILENCE);
+            if now.saturating_sub(sampler.heard) >= silence {
+                sampler.connected = false;
+                self.changes.push(Change { sampler: Arc::clone(&sampler.sampler), role: sampler.role.clone(), is_back: false });
+            }
+        }
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Returns the shortest interval of a sampler that is not silent, or else of any sampler.
+    pub(crate) fn interval_ns(&self) -> u64 {
+        let shortest =
+            |connected: bool| self.all.iter().filter(|sampler| sampler.connected || !connected).map(|sampler| sampler.interval_ns).min();
+        shortest(true).or_else(|| shortest(false)).unwrap_or(USUAL_INTERVAL_NS)
+    }
+
+    /// Returns all samplers in the order of their names.
+    pub(crate) fn rows(&self) -> Vec<Sampler> {
+        let mut rows = self.all.clone();
+        rows.sort_by(|a, b| (&a.sampler, &a.role, &a.ca, a.ca_port).cmp(&(&b.sampler, &b.role, &b.ca, b.ca_port)));
+        rows
+    }
+
+    /// Returns the number of samplers, and the number of those that are not silent.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.all.len(), self.all.iter().filter(|sampler| sampler.connected).count())
+    }
+
+    /// Number of an entry's role: 0 for the primary, 1 for the secondary.
+    pub(crate) fn is_secondary(&self, id: usize) -> bool {
+        self.all.get(id).is_some_and(|sampler| sampler.role == "secondary")
+    }
+}
+
+impl Sampler {
+    fn new((name, ca, ca_port, role): &(Arc<str>, String, u8, String), arrival: Arrival<'_>) -> Self {
+        Self {
+            sampler: Arc::clone(name),
+            ca: ca.clone(),
+            ca_port: PortNum(*ca_port),
+            role: role.clone(),
+            connected: true,
+            input: Arc::clone(arrival.input),
+            version: String::new(),
+            interval_ns: USUAL_INTERVAL_NS,
+            last_slot: 0,
+            last_ts: 0,
+            ports: 0,
+            ok: 0,
+            late: 0,
+            timeout: 0,
+            unreachable: 0,
+            skipped: 0,
+            down: 0,
+            errors: 0,
+            duration_ns: 0,
+            rtt_p50_ns: None,
+            rtt_p99_ns: None,
+            slots_missed: 0,
+            lines_lost: 0,
+            slots_lost: 0,
+            restarts: 0,
+            answered: VecDeque::new(),
+            durations: VecDeque::new(),
+            process: None,
+            heard: arrival.at,
+        }
+    }
+}
+
+fn push<V>(values: &mut VecDeque<V>, value: V) {
+    if values.len() == SLOTS {
+        values.pop_front();
+    }
+    values.push_back(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(pid: u32) -> Start<'static> {
+        Start { sampler: "s".into(), interval_ns: 1_000_000_000, pid, role: "primary".into(), ..Start::default() }
+    }
+
+    fn sweep(slot: u64, missed: u64) -> Sweep<'static> {
+        Sweep { sampler: "s".into(), role: "primary".into(), slot, ts: slot, slots_missed: missed, ports: 4, ok: 3, ..Sweep::default() }
+    }
+
+    #[test]
+    fn lost_slots_and_restarts_are_counted() {
+        let (mut samplers, input) = (Samplers::default(), "x".into());
+        let at = |seconds| Arrival { input: &input, at: Duration::from_secs(seconds) };
+        samplers.start(&start(1), at(0));
+        for (slot, missed) in [(10, 0), (11, 0), (11, 0), (14, 2), (20, 2)] {
+            samplers.sweep(&sweep(slot, missed), at(slot));
+        }
+        samplers.start(&start(1), at(21));
+        samplers.start(&start(2), at(22));
+        samplers.sweep(&sweep(3, 0), at(23));
+        let [row] = &samplers.rows()[..] else { panic!("one row") };
+        assert_eq!((row.slots_missed, row.slots_lost, row.restarts, row.last_slot), (4, 3, 1, 3));
+        assert_eq!((row.answered.len(), row.answered[0]), (5, 0.75));
+    }
+
+    #[test]
+    fn silence_and_return_are_changes() {
+        let (mut samplers, input) = (Samplers::default(), "x".into());
+        let at = |seconds| Arrival { input: &input, at: Duration::from_secs(seconds) };
+        samplers.start(&start(1), at(0));
+        assert_eq!(samplers.check(Duration::from_millis(2999)), []);
+        let changes = samplers.check(Duration::from_secs(3));
+        assert_eq!((changes.len(), changes[0].is_back, samplers.counts()), (1, false, (1, 0)));
+        samplers.sweep(&sweep(1, 0), at(9));
+        assert_eq!(samplers.check(Duration::from_secs(9)).iter().map(|change| change.is_back).collect::<Vec<_>>(), [true]);
+    }
+}

@@ -1,0 +1,18 @@
+//! Writes shared texts into JSON.
+
+use std::sync::Arc;
+
+use serde::Serializer;
+
+/// Writes a shared text.
+pub(crate) fn text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
+}
+
+/// Writes a shared text, or null.
+pub(crate) fn optional<S: Serializer>(text: &Option<Arc<str>>, serializer: S) -> Result<S::Ok, S::Error> {
+    match text {
+        Some(text) => serializer.serialize_some(&**text),
+        None => serializer.serialize_none(),
+    }
+}

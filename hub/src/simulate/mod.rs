@@ -1,0 +1,225 @@
+//! A simulated fabric with its samplers, in this process. The samplers are those of `ibnet-sweep`.
+//!
+//! Hosts that can cover the fabric become samplers. A thread changes the fabric from time to time:
+//! two hosts are dead, a link goes down and comes back, an incast happens every minute, and a
+//! sampler fails for a while.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use ibnet::assignments::Sampler;
+use ibnet::cli;
+use ibnet::config::{Raw, Scenario, Simulated, Simulation, WideCounters};
+use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
+use ibnet::mad::transport::sim::{self, SimFabric, SimTransport};
+use ibnet::output::{Destination, Lines, Outlet};
+use ibnet::partition;
+use ibnet::partition::report::suggest::{SuggestOptions, suggest};
+use ibnet::sweep::driver::{Control, Driver, DriverSettings, SystemClock};
+use ibnet::sweep::engine;
+use ibnet::sweep::plan::SweepPlan;
+use ibnet::time::Instant;
+use ibnet::topology::{DeviceId, Fabric, net_file};
+use ibnet::types::{NodeKind, PortNum};
+
+use self::changes::Changes;
+use crate::input::{Sender, What};
+use crate::program::HubError;
+
+mod changes;
+
+/// Largest number of ports of a sampler, as in `ibnet-gen`.
+const CAP: u32 = 150;
+
+/// Time between two looks at the records of the samplers.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Time between two incasts, and the largest number of senders.
+const INCAST_EVERY: Duration = Duration::from_secs(60);
+const INCAST_SENDERS: usize = 32;
+
+/// A fabric that the threads of all samplers share.
+pub(crate) type SharedFabric = Arc<Mutex<SimFabric>>;
+
+/// A fabric with its samplers, not started yet.
+pub(crate) struct Prepared {
+    fabric: SharedFabric,
+    blocks: Vec<Sampler>,
+    engine: engine::Config,
+    interval: Duration,
+    dead: Vec<DeviceId>,
+    has_own_dead: bool,
+}
+
+/// A sampler that can be stopped and started again.
+pub(crate) struct RunningSampler {
+    block: Sampler,
+    settings: DriverSettings,
+    fabric: SharedFabric,
+    clock: SystemClock,
+    outlet: Outlet,
+    running: Option<(Arc<Control>, JoinHandle<()>)>,
+}
+
+impl Prepared {
+    /// Reads the net file and plans the samplers.
+    pub(crate) fn read(net: &Path, simulated: &Simulated, interval: &str) -> Result<Self, HubError> {
+        let raw =
+            Raw { simulate: net.display().to_string(), simulated: simulated.clone(), interval: interval.to_owned(), ..Raw::default() };
+        let config = raw.check()?;
+        let simulation = config.simulation.ok_or(HubError::NoInput)?;
+        let fabric = net_file::read(net)?.fabric;
+        let blocks = samplers(&fabric)?;
+        let options = sim::Options {
+            loss: simulation.loss,
+            wide_switches: simulation.wide_counters != WideCounters::None,
+            wide_adapters: simulation.wide_counters == WideCounters::All,
+            seed: simulation.seed,
+            ..sim::Options::default()
+        };
+        let traffic = traffic(&fabric, &simulation);
+        let mut dead = Vec::new();
+        for name in &simulation.dead {
+            let of_name = |(_, device): &(DeviceId, &ibnet::topology::Device)| device.name == *name || device.host() == name;
+            let found: Vec<_> = fabric.iter().filter(of_name).map(|(id, _)| id).collect();
+            if found.is_empty() {
+                return Err(HubError::NoSuchDevice { name: name.clone(), net: PathBuf::from(net) });
+            }
+            dead.extend(found);
+        }
+        let fabric = Arc::new(Mutex::new(SimFabric::with_traffic(fabric, options, traffic)));
+        let has_own_dead = !dead.is_empty();
+        Ok(Self { fabric, blocks, engine: config.engine, interval: config.interval, dead, has_own_dead })
+    }
+
+    /// Returns the names of the samplers.
+    pub(crate) fn samplers(&self) -> impl Iterator<Item = &str> {
+        self.blocks.iter().map(|block| block.host.as_str())
+    }
+
+    /// Starts the samplers and the changes of the fabric. All records go to `sender`.
+    pub(crate) fn start(self, sender: Sender) -> std::io::Result<()> {
+        let clock = SystemClock::start();
+        let (mut samplers, mut outlets) = (Vec::new(), Vec::new());
+        for block in self.blocks {
+            let (outlet, lines) = Destination::memory();
+            let settings = DriverSettings {
+                sampler: block.host.clone(),
+                ca: "sim".to_owned(),
+                ca_port: PortNum(1),
+                is_secondary: block.is_secondary(),
+                interval: self.interval,
+                offset: self.interval.mul_f64(block.offset.unwrap_or(0.0)),
+                aligned: true,
+                sweeps: None,
+                assignments_sha256: None,
+                engine: self.engine.clone(),
+            };
+            let (fabric, clock) = (Arc::clone(&self.fabric), clock.clone());
+            let mut sampler = RunningSampler { block, settings, fabric, clock, outlet, running: None };
+            sampler.start()?;
+            samplers.push(sampler);
+            outlets.push(lines);
+        }
+        let changes = Changes::new(&lock(&self.fabric), samplers.iter().map(RunningSampler::name), self.dead, self.has_own_dead);
+        let fabric = self.fabric;
+        thread::Builder::new().name("scenario".to_owned()).spawn(move || changes.run(&fabric, &mut samplers))?;
+        thread::Builder::new().name("simulated".to_owned()).spawn(move || forward(&outlets, &sender)).map(drop)
+    }
+}
+
+/// Sends the records of the samplers until the hub stops.
+fn forward(outlets: &[Lines], sender: &Sender) {
+    if sender.send(What::Connected).is_err() {
+        return;
+    }
+    loop {
+        for lines in outlets {
+            let text = lines.text();
+            if !text.is_empty() && sender.send(What::Lines(text.into_bytes())).is_err() {
+                return;
+            }
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+impl RunningSampler {
+    /// Returns the name of the sampler.
+    pub(crate) fn name(&self) -> &str {
+        &self.settings.sampler
+    }
+
+    /// Starts the sampler.
+    pub(crate) fn start(&mut self) -> std::io::Result<()> {
+        let control = Arc::new(Control::default());
+        let driver = Driver::new(
+            SweepPlan::new(&self.block),
+            self.settings.clone(),
+            SimTransport::new(Arc::clone(&self.fabric)),
+            self.clock.clone(),
+            self.outlet.clone(),
+            cli::random_seed(),
+        );
+        let of_thread = Arc::clone(&control);
+        let work = move || {
+            if let Err(error) = driver.run(&of_thread, |_| {}) {
+                tracing::error!(%error, "a simulated sampler has stopped");
+            }
+        };
+        let handle = thread::Builder::new().name("sampler".to_owned()).spawn(work)?;
+        self.running = Some((control, handle));
+        Ok(())
+    }
+
+    /// Stops the sampler and waits for its end.
+    pub(crate) fn stop(&mut self) {
+        if let Some((control, handle)) = self.running.take() {
+            control.stop();
+            // A panic of the thread was reported when it happened.
+            let _ = handle.join();
+        }
+    }
+}
+
+/// Returns the share of each sampler. If no hosts can cover the fabric, one sampler reads all ports.
+fn samplers(fabric: &Fabric) -> Result<Vec<Sampler>, HubError> {
+    partition::something_to_sample(fabric)?;
+    match suggest(fabric, &SuggestOptions { cap: CAP, count: None, among: None }) {
+        Ok(suggested) => Ok(partition::assignments_of(&suggested.plan, fabric).samplers),
+        Err(error) => {
+            tracing::info!(%error, "one simulated sampler reads the whole fabric");
+            Ok(vec![partition::whole_fabric(fabric, "simulated").0])
+        }
+    }
+}
+
+/// Returns the traffic of the scenario. The incast is repeated every minute.
+fn traffic(fabric: &Fabric, simulation: &Simulation) -> Traffic {
+    let incast = || {
+        let start = Instant::ZERO + simulation.start;
+        let senders = std::iter::successors(Some(INCAST_SENDERS), |senders| Some(senders / 2)).take_while(|senders| *senders > 1);
+        let found = senders.filter_map(|senders| Incast::onto_last_server(fabric, senders, start, simulation.length)).next();
+        found.map(|incast| Incast { every: Some(INCAST_EVERY.max(simulation.length)), ..incast })
+    };
+    match simulation.scenario {
+        Scenario::Jobs => Traffic::jobs(fabric, simulation.seed),
+        // A fabric with two hosts has no incast.
+        Scenario::Incast => {
+            incast().map_or_else(|| Traffic::jobs(fabric, simulation.seed), |incast| Traffic::incast(fabric, simulation.seed, &incast))
+        }
+    }
+}
+
+/// Locks the fabric. The simulation stays valid if a thread panics.
+pub(crate) fn lock(fabric: &SharedFabric) -> std::sync::MutexGuard<'_, SimFabric> {
+    fabric.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns whether a device is the port of a host.
+pub(crate) fn is_host(fabric: &Fabric, id: DeviceId) -> bool {
+    let device = fabric.device(id);
+    device.kind == NodeKind::Hca && device.linked_ports() > 0
+}

@@ -1,0 +1,271 @@
+//! Everything that the hub knows, and the rules by which records change it.
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+use ibnet::topology::Fabric;
+use ibnet_analysis::record::{Port, Record};
+use serde::Serialize;
+use tokio::sync::watch;
+
+use crate::events::{EventRow, Events, Filter};
+use crate::live::COUNT;
+use crate::live::board::{Board, SlotTime};
+use crate::live::frame::{Frame, NO_DATA};
+use crate::live::rounds::{Due, Rounds};
+use crate::live::timeline::{Sample, Timeline};
+use crate::live::topology::{Collector, Topology};
+use crate::samplers::{Arrival, Samplers};
+use crate::store::{Limits, Store};
+
+/// A record this far ahead of the wall clock is refused: its sampler has a wrong clock, and all
+/// other records would look old.
+const MOST_AHEAD_NS: u64 = 3_600_000_000_000;
+
+/// Time between two removals of old data, and the shortest time between two topologies.
+const TRIM_EVERY: Duration = Duration::from_secs(5);
+const TOPOLOGY_EVERY: Duration = Duration::from_secs(1);
+
+/// The condition of an input.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct InputState {
+    /// URL of the input as configured, without a password.
+    #[serde(serialize_with = "crate::shared::text")]
+    pub(crate) input: Arc<str>,
+    /// Whether records can arrive.
+    pub(crate) connected: bool,
+    /// Number of successful connections, or of opened files.
+    pub(crate) connections: u64,
+    /// Number of times that a connection was lost.
+    pub(crate) lost: u64,
+    /// Reason of the last loss, or of the last failed attempt.
+    pub(crate) error: Option<String>,
+    /// Number of lines.
+    pub(crate) lines: u64,
+    /// Number of lines that are not records.
+    pub(crate) malformed: u64,
+    /// Reason why the first of them is not a record.
+    pub(crate) first_malformed: Option<String>,
+}
+
+/// Everything that the hub knows.
+pub(crate) struct State {
+    pub(crate) store: Store,
+    pub(crate) topology: Arc<Topology>,
+    pub(crate) timeline: Timeline,
+    pub(crate) samplers: Samplers,
+    pub(crate) events: Events,
+    pub(crate) inputs: Vec<InputState>,
+    limits: Limits,
+    collector: Collector,
+    board: Board,
+    rounds: Rounds,
+    trimmed: Duration,
+    drawn: Option<Duration>,
+    last_slot: u64,
+}
+
+/// The state, shared by the input and the clients.
+pub(crate) struct Hub {
+    state: RwLock<State>,
+    frames: watch::Sender<Option<Arc<Frame>>>,
+    /// Name of the fabric on the page.
+    pub(crate) fabric: String,
+    /// Whether the hub simulates the fabric.
+    pub(crate) is_simulated: bool,
+}
+
+/// The moment in which records arrive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    /// Time that does not decrease.
+    pub(crate) monotonic: Duration,
+    /// Wall clock in nanoseconds since 1970.
+    pub(crate) wall_ns: u64,
+}
+
+impl Hub {
+    pub(crate) fn new(fabric: String, is_simulated: bool, limits: Limits, inputs: &[Arc<str>]) -> Self {
+        let input = |input: &Arc<str>| InputState {
+            input: Arc::clone(input),
+            connected: false,
+            connections: 0,
+            lost: 0,
+            error: None,
+            lines: 0,
+            malformed: 0,
+            first_malformed: None,
+        };
+        let state = State {
+            store: Store::new(limits),
+            topology: Arc::default(),
+            timeline: Timeline::default(),
+            samplers: Samplers::default(),
+            events: Events::default(),
+            inputs: inputs.iter().map(input).collect(),
+            limits,
+            collector: Collector::default(),
+            board: Board::default(),
+            rounds: Rounds::default(),
+            trimmed: Duration::ZERO,
+            drawn: None,
+            last_slot: 0,
+        };
+        Self { state: RwLock::new(state), frames: watch::Sender::new(None), fabric, is_simulated }
+    }
+
+    /// Locks the state for reading.
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, State> {
+        // A panic while the state was locked is reported where it happened. The state stays usable.
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the state for changes.
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the newest frame.
+    pub(crate) fn frame(&self) -> Option<Arc<Frame>> {
+        self.frames.borrow().clone()
+    }
+
+    /// Returns a receiver that always has the newest frame.
+    pub(crate) fn frames(&self) -> watch::Receiver<Option<Arc<Frame>>> {
+        self.frames.subscribe()
+    }
+
+    /// Adds parsed lines of an input.
+    pub(crate) fn add(&self, input: usize, records: &[Record<'_>], now: Now) {
+        let mut state = self.write();
+        let Some(name) = state.inputs.get(input).map(|input| Arc::clone(&input.input)) else { return };
+        for record in records {
+            state.add(record, Arrival { input: &name, at: now.monotonic }, now.wall_ns);
+            if matches!(record, Record::Sweep(_)) {
+                self.publish(&mut state, now);
+            }
+        }
+    }
+
+    /// Does what is due without a record.
+    pub(crate) fn tick(&self, now: Now) {
+        let mut state = self.write();
+        self.publish(&mut state, now);
+        for change in state.samplers.check(now.monotonic) {
+            let (event, what) =
+                if change.is_back { ("sampler_back", "sends records again") } else { ("sampler_silent", "sends no records") };
+            let detail = format!("sampler {} ({}) {what}", change.sampler, change.role);
+            state.events.add(EventRow::of_hub(now.wall_ns, event, detail));
+        }
+        if now.monotonic.saturating_sub(state.trimmed) >= TRIM_EVERY {
+            state.trimmed = now.monotonic;
+            state.trim();
+        }
+    }
+
+    /// Sends the frame that is due.
+    fn publish(&self, state: &mut State, now: Now) {
+        let interval = Duration::from_nanos(state.samplers.interval_ns());
+        let Some(due) = state.rounds.due(now.monotonic, interval) else { return };
+        state.last_slot = due.slot;
+        if state.drawn.is_none_or(|drawn| now.monotonic.saturating_sub(drawn) >= TOPOLOGY_EVERY)
+            && let Some(topology) = state.collector.take_change()
+        {
+            state.drawn = Some(now.monotonic);
+            state.topology = Arc::new(topology);
+        }
+        self.frames.send_replace(Some(Arc::new(state.frame(due))));
+    }
+}
+
+impl State {
+    /// Adds the ports of a net file.
+    pub(crate) fn add_fabric(&mut self, fabric: &Fabric) {
+        self.collector.add_fabric(fabric);
+        if let Some(topology) = self.collector.take_change() {
+            self.topology = Arc::new(topology);
+        }
+    }
+
+    fn add(&mut self, record: &Record<'_>, arrival: Arrival<'_>, wall_ns: u64) {
+        match record {
+            Record::Port(port) => self.add_port(port, wall_ns),
+            Record::Sweep(sweep) => {
+                if let Some(id) = self.samplers.sweep(sweep, arrival)
+                    && !self.samplers.is_secondary(id)
+                {
+                    let (_, interval_ns) = self.samplers.name(&sweep.sampler);
+                    let slot = self.slot_time(sweep.slot, interval_ns).slot;
+                    self.rounds.end(id, slot, arrival.at);
+                }
+            }
+            Record::Start(start) => self.samplers.start(start, arrival),
+            Record::Event(event) => self.events.add(EventRow::of(event)),
+            Record::Histogram(_) => {}
+        }
+    }
+
+    fn add_port(&mut self, port: &Port<'_>, wall_ns: u64) {
+        let (sampler, interval_ns) = self.samplers.name(&port.sampler);
+        if port.ts > wall_ns.saturating_add(MOST_AHEAD_NS) {
+            self.store.refuse();
+            return;
+        }
+        if !self.store.add(port, &sampler) {
+            return;
+        }
+        self.collector.add(port, &sampler);
+        let at = self.slot_time(port.slot, interval_ns);
+        let values = self.board.add(port, at);
+        let answered = !matches!(&*port.status, "timeout" | "unreachable" | "skipped" | "send_error" | "wrong_device");
+        let from_ns = at.slot.saturating_mul(at.interval_ns);
+        self.timeline.add(Sample { from_ns, values, answered, is_secondary: port.is_secondary() });
+    }
+
+    /// Converts a slot of a sampler to slots of the frames.
+    fn slot_time(&self, slot: u64, sampler_ns: u64) -> SlotTime {
+        let interval_ns = self.samplers.interval_ns().max(1);
+        let start_ns = slot.saturating_mul(sampler_ns);
+        SlotTime { slot: start_ns / interval_ns, every: (sampler_ns / interval_ns).max(1), interval_ns }
+    }
+
+    /// Returns the values of all ports in a slot.
+    fn frame(&self, Due { slot, is_partial }: Due) -> Frame {
+        let ports = &self.topology.ports;
+        let mut values: [Vec<u16>; COUNT] = std::array::from_fn(|_| vec![NO_DATA; ports.len()]);
+        let mut last = 0;
+        for (place, port) in ports.iter().enumerate() {
+            let (of_port, ts) = self.board.values((port.guid, port.port), slot);
+            last = last.max(ts);
+            for (array, value) in values.iter_mut().zip(of_port) {
+                array[place] = value;
+            }
+        }
+        Frame { topology: Arc::clone(&self.topology), slot, ts: last, is_partial, values }
+    }
+
+    fn trim(&mut self) {
+        self.store.trim();
+        let last = self.store.last_ts();
+        let before = last.saturating_sub(self.limits.minutes_ns);
+        self.events.drop_before(before);
+        self.timeline.trim(last.saturating_sub(self.limits.recent_ns), before);
+        let keys = self.store.keys();
+        self.collector.retain(&keys);
+        self.board.retain(&keys);
+    }
+
+    /// Returns events with the names of their devices.
+    pub(crate) fn events(&self, filter: &Filter) -> Vec<EventRow> {
+        let mut rows = self.events.select(filter);
+        for row in &mut rows {
+            row.node = row.guid.and_then(|guid| self.topology.node(guid)).map(str::to_owned);
+        }
+        rows
+    }
+
+    /// Number of the newest slot with a frame.
+    pub(crate) const fn last_slot(&self) -> u64 {
+        self.last_slot
+    }
+}

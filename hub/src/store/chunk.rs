@@ -1,0 +1,402 @@
+//! The records of one sampler about one port, in compact form and back.
+//!
+//! A chunk has the columns of up to [`ROWS`] records. What seldom changes, such as the name of the
+//! node and its peer, is in the chunk only once. If it changes, a new chunk begins. A record that is
+//! read back is equal to the record that was added, except for fields that are not numbers, arrays
+//! of numbers or known fields.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use ibnet::types::{Guid, Lid, NodeKind, PortNum};
+use ibnet_analysis::record::{Port, ReadPort, Value};
+
+use super::column::{Order, Values, code_of, value_of};
+use super::names::Names;
+use super::table::{Key, Packed, Table};
+
+/// Largest number of records in a chunk.
+pub(crate) const ROWS: u32 = 60;
+
+const TS: Key = Key::field(0);
+const SLOT: Key = Key::field(1);
+const STATUS: Key = Key::field(2);
+const RTT: Key = Key::field(3);
+const RTT_MIN: Key = Key::field(4);
+const MADS: Key = Key::field(5);
+const MAD_STATUS: Key = Key::field(6);
+const ERRNO: Key = Key::field(7);
+const SATURATED: Key = Key::field(8);
+/// `dt_ns` minus the time since the previous record. It is usually 0.
+const DT: Key = Key::field(9);
+const XMIT_GBPS: Key = Key::field(10);
+const RCV_GBPS: Key = Key::field(11);
+const XMIT_UTILIZATION: Key = Key::field(12);
+const RCV_UTILIZATION: Key = Key::field(13);
+const XMIT_BLOCKED: Key = Key::field(14);
+const BLOCKED_DT: Key = Key::field(15);
+
+/// Number of fields.
+const FIELDS: usize = 16;
+
+fn order(key: Key) -> Order {
+    if key == TS || key == SLOT { Order::Even } else { Order::Same }
+}
+
+/// Fields that seldom change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Identity {
+    pub(crate) node: Box<str>,
+    pub(crate) kind: Option<NodeKind>,
+    pub(crate) lid: Lid,
+    pub(crate) hops: Option<u16>,
+    pub(crate) peer_guid: Option<Guid>,
+    pub(crate) peer_port: Option<PortNum>,
+    pub(crate) peer: Option<Box<str>>,
+    pub(crate) link: Box<str>,
+    pub(crate) link_source: Box<str>,
+    pub(crate) identity: Box<str>,
+}
+
+impl Identity {
+    pub(crate) fn of(port: &ReadPort<'_>) -> Self {
+        Self {
+            node: (*port.node).into(),
+            kind: port.kind,
+            lid: port.lid,
+            hops: port.hops,
+            peer_guid: port.peer_guid,
+            peer_port: port.peer_port,
+            peer: port.peer.as_deref().map(Into::into),
+            link: (*port.link).into(),
+            link_source: (*port.link_source).into(),
+            identity: (*port.identity).into(),
+        }
+    }
+
+    /// Returns whether a record has these fields.
+    pub(crate) fn is_of(&self, port: &ReadPort<'_>) -> bool {
+        *self.node == *port.node
+            && (self.kind, self.lid, self.hops) == (port.kind, port.lid, port.hops)
+            && (self.peer_guid, self.peer_port) == (port.peer_guid, port.peer_port)
+            && self.peer.as_deref() == port.peer.as_deref()
+            && *self.link == *port.link
+            && *self.link_source == *port.link_source
+            && *self.identity == *port.identity
+    }
+
+    fn octets(&self) -> usize {
+        size_of::<Self>() + self.node.len() + self.peer.as_ref().map_or(0, |peer| peer.len()) + self.link.len() + 16
+    }
+}
+
+/// Records that are not compact yet.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenChunk {
+    pub(crate) identity: Arc<Identity>,
+    table: Table,
+    span: Option<(u64, u64)>,
+    last_ts: u64,
+}
+
+/// Compact records.
+#[derive(Clone, Debug)]
+pub(crate) struct Chunk {
+    identity: Arc<Identity>,
+    packed: Packed,
+    /// Smallest and largest `ts`.
+    pub(crate) span: (u64, u64),
+}
+
+/// Counters that are read back.
+#[derive(Clone, Debug)]
+pub(crate) enum Wanted {
+    /// All counters.
+    All,
+    /// The counters with these names.
+    Named(Vec<String>),
+}
+
+impl OpenChunk {
+    pub(crate) fn new(port: &ReadPort<'_>) -> Self {
+        Self { identity: Arc::new(Identity::of(port)), table: Table::default(), span: None, last_ts: 0 }
+    }
+
+    /// Returns the number of records.
+    pub(crate) const fn rows(&self) -> u32 {
+        self.table.rows()
+    }
+
+    pub(crate) fn octets(&self) -> usize {
+        self.table.octets()
+    }
+
+    /// Smallest and largest `ts`.
+    pub(crate) const fn span(&self) -> Option<(u64, u64)> {
+        self.span
+    }
+
+    /// Adds a record. Its identity must be the one of the chunk. Counters are left out if there are
+    /// too many names.
+    pub(crate) fn add(&mut self, port: &ReadPort<'_>, names: &mut Arc<Names>) {
+        let since = port.ts.wrapping_sub(self.last_ts);
+        let rate = |value: Option<f64>| value.map(code_of);
+        let saturated = if port.saturated.is_empty() { None } else { Names::number(names, &port.saturated.join(",")).map(u64::from) };
+        let fields: [(Key, Option<u64>); FIELDS] = [
+            (TS, Some(port.ts)),
+            (SLOT, Some(port.slot)),
+            (STATUS, Names::number(names, &port.status).map(u64::from)),
+            (RTT, Some(port.rtt_ns)),
+            (RTT_MIN, port.rtt_min_ns),
+            (MADS, Some(port.mads)),
+            (MAD_STATUS, port.mad_status.map(u64::from)),
+            (ERRNO, port.errno.map(|errno| u64::from(errno.cast_unsigned()))),
+            (SATURATED, saturated),
+            (DT, port.dt_ns.map(|dt_ns| dt_ns.wrapping_sub(since))),
+            (XMIT_GBPS, rate(port.xmit_gbps)),
+            (RCV_GBPS, rate(port.rcv_gbps)),
+            (XMIT_UTILIZATION, rate(port.xmit_utilization)),
+            (RCV_UTILIZATION, rate(port.rcv_utilization)),
+            (XMIT_BLOCKED, rate(port.xmit_blocked)),
+            (BLOCKED_DT, port.xmit_blocked_dt_ns),
+        ];
+        for (place, (key, value)) in fields.into_iter().enumerate() {
+            self.table.put(place, key, order(key), value);
+        }
+        let mut hint = FIELDS;
+        for (name, value) in &port.counters {
+            // The counters of a port come in the same order in each record.
+            let expected = self.table.key(hint).and_then(Key::as_counter).map(|(number, _)| number);
+            let number = match expected.filter(|number| names.text(*number) == *name) {
+                Some(number) => number,
+                None => match Names::number(names, name) {
+                    Some(number) => number,
+                    None => continue,
+                },
+            };
+            match value {
+                Value::One(value) => hint = self.table.put(hint, Key::counter(number, None), Order::Same, Some(*value)) + 1,
+                Value::Many(values) => {
+                    for (element, value) in (0..u16::MAX).zip(values) {
+                        hint = self.table.put(hint, Key::counter(number, Some(element)), Order::Same, Some(*value)) + 1;
+                    }
+                }
+                Value::Real(_) | Value::Other => {}
+            }
+        }
+        self.table.end_row();
+        self.last_ts = port.ts;
+        let (from, to) = self.span.unwrap_or((port.ts, port.ts));
+        self.span = Some((from.min(port.ts), to.max(port.ts)));
+    }
+
+    /// Returns the compact form. Returns `None` without records.
+    pub(crate) fn pack(&self) -> Option<Chunk> {
+        Some(Chunk { identity: Arc::clone(&self.identity), packed: self.table.pack(), span: self.span? })
+    }
+
+    /// Returns the compact form and removes the records. Keeps the memory and the columns. Returns
+    /// `None` without records.
+    pub(crate) fn close(&mut self) -> Option<Chunk> {
+        let span = self.span.take()?;
+        self.last_ts = 0;
+        Some(Chunk { identity: Arc::clone(&self.identity), packed: self.table.close(), span })
+    }
+}
+
+impl Chunk {
+    /// Returns the octets on the heap. The chunks of a port usually share the identity, so it does
+    /// not count.
+    pub(crate) fn octets(&self) -> usize {
+        size_of::<Self>() + self.packed.octets() + self.identity.octets() / 8
+    }
+
+    /// Appends the records to a list.
+    pub(crate) fn read<'a>(&'a self, of: Of<'a>, names: &'a Names, wanted: &Wanted, to: &mut Vec<Port<'a>>) {
+        let is_wanted = |key: Key| match (key.as_counter(), wanted) {
+            (None, _) | (_, Wanted::All) => true,
+            (Some((name, _)), Wanted::Named(wanted)) => wanted.iter().any(|wanted| *wanted == names.text(name)),
+        };
+        let mut columns = self.packed.columns(order, is_wanted);
+        // The fields are always the first columns, in their order.
+        if columns.len() < FIELDS {
+            return;
+        }
+        let mut counters = columns.split_off(FIELDS);
+        let mut last_ts = 0_u64;
+        for _ in 0..self.packed.rows {
+            let fields: Vec<Option<u64>> = columns.iter_mut().map(|(_, values)| values.next_value()).collect();
+            let [
+                ts,
+                slot,
+                status,
+                rtt_ns,
+                rtt_min_ns,
+                mads,
+                mad_status,
+                errno,
+                saturated,
+                dt,
+                xmit,
+                rcv,
+                xmit_share,
+                rcv_share,
+                blocked,
+                blocked_dt,
+            ] = fields[..]
+            else {
+                return;
+            };
+            let ts = ts.unwrap_or_default();
+            let since = ts.wrapping_sub(last_ts);
+            last_ts = ts;
+            let text = |number: Option<u64>| number.and_then(|number| u16::try_from(number).ok()).map_or("", |number| names.text(number));
+            let identity = &*self.identity;
+            let port = ReadPort {
+                ts,
+                slot: slot.unwrap_or_default(),
+                sampler: Cow::Borrowed(of.sampler),
+                role: of.is_secondary.then_some(Cow::Borrowed("secondary")),
+                guid: of.guid,
+                port: of.port,
+                lid: identity.lid,
+                node: Cow::Borrowed(&identity.node),
+                kind: identity.kind,
+                hops: identity.hops,
+                peer_guid: identity.peer_guid,
+                peer_port: identity.peer_port,
+                peer: identity.peer.as_deref().map(Cow::Borrowed),
+                link: Cow::Borrowed(&identity.link),
+                link_source: Cow::Borrowed(&identity.link_source),
+                status: Cow::Borrowed(text(status)),
+                rtt_ns: rtt_ns.unwrap_or_default(),
+                rtt_min_ns,
+                mads: mads.unwrap_or_default(),
+                mad_status: mad_status.and_then(|status| u16::try_from(status).ok()),
+                errno: errno.map(|errno| (errno as u32).cast_signed()),
+                identity: Cow::Borrowed(&identity.identity),
+                counters: read_counters(&mut counters, names),
+                saturated: text(saturated).split(',').filter(|name| !name.is_empty()).map(Cow::Borrowed).collect(),
+                dt_ns: dt.map(|dt| dt.wrapping_add(since)),
+                xmit_gbps: xmit.map(value_of),
+                rcv_gbps: rcv.map(value_of),
+                xmit_utilization: xmit_share.map(value_of),
+                rcv_utilization: rcv_share.map(value_of),
+                xmit_blocked: blocked.map(value_of),
+                xmit_blocked_dt_ns: blocked_dt,
+            };
+            // The values were checked before they were added.
+            to.extend(Port::new(port));
+        }
+    }
+}
+
+/// Reads the counters of the next record.
+fn read_counters<'a>(columns: &mut [(Key, Values<'_>)], names: &'a Names) -> Vec<(&'a str, Value)> {
+    let mut counters: Vec<(&str, Value)> = Vec::with_capacity(columns.len().min(64));
+    for (key, values) in columns {
+        let (Some(value), Some((name, element))) = (values.next_value(), key.as_counter()) else { continue };
+        let name = names.text(name);
+        if element.is_none() {
+            counters.push((name, Value::One(value)));
+            continue;
+        }
+        match counters.iter_mut().rev().find(|(known, _)| *known == name) {
+            Some((_, Value::Many(values))) => values.push(value),
+            _ => counters.push((name, Value::Many(vec![value]))),
+        }
+    }
+    counters
+}
+
+/// Fields that all chunks of a sampler and a port share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Of<'a> {
+    pub(crate) sampler: &'a str,
+    pub(crate) is_secondary: bool,
+    pub(crate) guid: Guid,
+    pub(crate) port: PortNum,
+}
+
+#[cfg(test)]
+mod tests {
+    use ibnet_analysis::record::{Record, Type};
+
+    use super::*;
+
+    const LINE: &str = r#"{"type":"port","ts":TS,"slot":SLOT,"sampler":"s1","role":"secondary","guid":"0x00000000000000ab","port":2,"lid":9,"node":"n\u001b","kind":"switch","hops":3,"peer_guid":"0x0000000000000001","peer_port":4,"peer":"p","link":"4xEDR","link_source":"live","status":"ok","rtt_ns":51234,"rtt_min_ns":40000,"mads":3,"mad_status":28,"errno":-5,"identity":"ok","port_xmit_data_bytes":BYTES,"port_xmit_pkts":18446744073709551615,"port_vl_op_packets":[1,2,BYTES],"saturated":["port_xmit_pkts","port_rcv_errors"],"dt_ns":1000000123,"xmit_gbps":1.234567,"rcv_gbps":0,"xmit_utilization":0.012346,"rcv_utilization":null,"xmit_blocked":0.333333333333,"xmit_blocked_dt_ns":5000000000}"#;
+
+    fn line(number: u64) -> String {
+        let ts = 1_700_000_000_000_000_000 + number * 1_000_000_123;
+        LINE.replace("TS", &ts.to_string())
+            .replace("SLOT", &(1_700_000_000 + number).to_string())
+            .replace("BYTES", &(number * 7).to_string())
+    }
+
+    fn parsed(line: &str) -> Port<'_> {
+        let Ok(Record::Port(port)) = Record::parse(line.as_bytes(), Type::Port) else { panic!("a port record") };
+        port
+    }
+
+    fn read_back(lines: &[String], wanted: &Wanted, check: impl FnOnce(Vec<Port<'_>>)) -> usize {
+        let mut names = Arc::default();
+        let mut open = OpenChunk::new(&parsed(&lines[0]));
+        lines.iter().for_each(|line| open.add(&parsed(line), &mut names));
+        let chunk = open.pack().expect("records");
+        let mut read = Vec::new();
+        chunk.read(Of { sampler: "s1", is_secondary: true, guid: Guid(0xab), port: PortNum(2) }, &names, wanted, &mut read);
+        check(read);
+        chunk.octets()
+    }
+
+    #[test]
+    fn records_are_read_as_they_were_added() {
+        let mut lines: Vec<String> = (0..30).map(line).collect();
+        // A reset, a record without an answer, a new counter, and a shorter array.
+        lines.push(line(2));
+        lines.push(line(40).replace(r#""dt_ns":1000000123"#, r#""dt_ns":null"#).replace(r#""status":"ok""#, r#""status":"timeout""#));
+        lines.push(line(41).replace(r#""saturated":["#, r#""port_rcv_errors":3,"saturated":["#));
+        lines.push(line(42).replace("[1,2,", "[").replace(r#""port_xmit_data_bytes":294,"#, ""));
+        let octets = read_back(&lines, &Wanted::All, |read| {
+            let expected: Vec<_> = lines.iter().map(|line| parsed(line)).collect();
+            for (read, expected) in read.iter().zip(&expected) {
+                let mut counters = read.counters.clone();
+                counters.sort_by_key(|(name, _)| *name);
+                let mut wanted = expected.counters.clone();
+                wanted.sort_by_key(|(name, _)| *name);
+                assert_eq!(counters, wanted);
+                let without = |port: &Port<'_>| {
+                    let mut port = format!("{port:?}");
+                    let at = port.find("counters").expect("a field");
+                    port.truncate(at);
+                    port
+                };
+                assert_eq!(without(read), without(expected));
+                let rest = |port: &Port<'_>| {
+                    (
+                        port.saturated.join(","),
+                        port.dt_ns,
+                        port.xmit_gbps,
+                        port.rcv_gbps,
+                        port.xmit_utilization,
+                        port.xmit_blocked,
+                        port.xmit_blocked_dt_ns,
+                    )
+                };
+                assert_eq!(rest(read), rest(expected));
+                assert_eq!((read.time, read.blocked_time), (expected.time, expected.blocked_time));
+            }
+            assert_eq!(read.len(), expected.len());
+        });
+        assert!(octets < lines.iter().map(String::len).sum::<usize>() / 20, "{octets}");
+    }
+
+    #[test]
+    fn counters_that_are_not_wanted_are_left_out() {
+        let lines: Vec<String> = (0..3).map(line).collect();
+        read_back(&lines, &Wanted::Named(vec!["port_vl_op_packets".to_owned()]), |read| {
+            assert_eq!(read[2].counters, [("port_vl_op_packets", Value::Many(vec![1, 2, 14]))]);
+        });
+        read_back(&lines, &Wanted::Named(Vec::new()), |read| assert!(read.iter().all(|port| port.counters.is_empty())));
+    }
+}

@@ -1,0 +1,304 @@
+//! The recent records in memory.
+//!
+//! The store keeps each record of the last minutes with all of its fields, in compact chunks. For
+//! the time before, it keeps the mean and the maximum of each minute. Both have a limit in octets.
+//! The oldest data is dropped first.
+//!
+//! 1. **Records are kept as they came.** The records of two samplers of a port are kept apart. They
+//!    are merged when they are read, by the rules of [`ibnet_analysis::input`]: the primary sampler
+//!    wins, and the secondary fills its gaps.
+//! 2. **A late record is kept.** Its place in time is found when it is read. A record of a slot that
+//!    is already there is a copy, and is dropped.
+//! 3. **Reading does not stop the input.** A reader takes the chunks and reads them without a lock.
+
+use std::sync::Arc;
+
+use ibnet::types::{Guid, PortNum};
+use ibnet_analysis::ports::PortKey;
+use ibnet_analysis::record::{Port, Record};
+use rustc_hash::FxHashMap;
+
+use self::chunk::{Chunk, Of, Wanted};
+use self::minutes::{Minute, Minutes};
+use self::names::Names;
+use self::track::{Added, Track};
+
+pub(crate) mod chunk;
+mod column;
+pub(crate) mod minutes;
+mod names;
+mod table;
+mod track;
+
+/// Largest number of ports. An input can invent ports, so there must be a limit.
+pub(crate) const MOST_PORTS: usize = 262_144;
+
+/// Largest number of samplers of one port.
+const MOST_TRACKS: usize = 8;
+
+/// Limits of the store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Limits {
+    /// Time for which records are kept, in nanoseconds.
+    pub(crate) recent_ns: u64,
+    /// Largest size of all records in octets.
+    pub(crate) recent_max: usize,
+    /// Time for which minutes are kept, in nanoseconds.
+    pub(crate) minutes_ns: u64,
+    /// Largest size of all minutes in octets.
+    pub(crate) minutes_max: usize,
+}
+
+/// Counts of the records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
+pub(crate) struct Counts {
+    /// Records that were added.
+    pub(crate) added: u64,
+    /// Records that are older than another record of the same sampler and port.
+    pub(crate) late: u64,
+    /// Records that were there already.
+    pub(crate) copies: u64,
+    /// Records that were refused, because there are too many ports or samplers.
+    pub(crate) refused: u64,
+}
+
+/// What is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
+pub(crate) struct Kept {
+    /// Time of the oldest record, in nanoseconds since 1970.
+    pub(crate) from_ns: Option<u64>,
+    /// Time of the newest record, in nanoseconds since 1970.
+    pub(crate) to_ns: Option<u64>,
+    /// Start of the oldest minute, in nanoseconds since 1970.
+    pub(crate) minutes_from_ns: Option<u64>,
+    /// Size of all records and minutes in octets.
+    pub(crate) octets: usize,
+    /// Number of ports.
+    pub(crate) ports: usize,
+}
+
+/// The records of all ports.
+#[derive(Debug)]
+pub(crate) struct Store {
+    limits: Limits,
+    names: Arc<Names>,
+    ids: FxHashMap<PortKey, u32>,
+    ports: Vec<Tracks>,
+    /// Octets of the compact chunks.
+    octets: usize,
+    /// Octets of the compact minutes.
+    minute_octets: usize,
+    counts: Counts,
+    last_ts: u64,
+}
+
+/// The records of one port.
+#[derive(Debug)]
+struct Tracks {
+    key: PortKey,
+    tracks: Vec<Track>,
+    minutes: Minutes,
+}
+
+/// The chunks of one port, taken out of the store.
+#[derive(Debug)]
+pub(crate) struct PortChunks {
+    pub(crate) key: PortKey,
+    names: Arc<Names>,
+    tracks: Vec<(Arc<str>, bool, Vec<Arc<Chunk>>)>,
+}
+
+impl Store {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            names: Arc::default(),
+            ids: FxHashMap::default(),
+            ports: Vec::new(),
+            octets: 0,
+            minute_octets: 0,
+            counts: Counts::default(),
+            last_ts: 0,
+        }
+    }
+
+    /// Adds a record. Returns false if the record is a copy or was refused.
+    pub(crate) fn add(&mut self, port: &Port<'_>, sampler: &Arc<str>) -> bool {
+        let Some(added) = self.try_add(port, sampler) else {
+            self.counts.refused += 1;
+            return false;
+        };
+        self.last_ts = self.last_ts.max(port.ts);
+        match added {
+            Added::Copy => {
+                self.counts.copies += 1;
+                return false;
+            }
+            Added::Late => self.counts.late += 1,
+            Added::Newest => {}
+        }
+        self.counts.added += 1;
+        true
+    }
+
+    fn try_add(&mut self, port: &Port<'_>, sampler: &Arc<str>) -> Option<Added> {
+        let id = match self.ids.get(&port.key()) {
+            Some(id) => *id as usize,
+            None if self.ports.len() < MOST_PORTS => {
+                let id = self.ports.len();
+                self.ids.insert(port.key(), id as u32);
+                self.ports.push(Tracks { key: port.key(), tracks: Vec::new(), minutes: Minutes::default() });
+                id
+            }
+            None => return None,
+        };
+        let Tracks { tracks, minutes, .. } = &mut self.ports[id];
+        let is_secondary = port.is_secondary();
+        let place = match tracks.iter().position(|track| track.is_secondary == is_secondary && *track.sampler == **sampler) {
+            Some(place) => place,
+            None if tracks.len() < MOST_TRACKS => {
+                tracks.push(Track::new(port, Arc::clone(sampler), is_secondary));
+                tracks.len() - 1
+            }
+            None => return None,
+        };
+        let added = tracks[place].add(port, &mut self.names, &mut self.octets);
+        if added != Added::Copy {
+            self.minute_octets += minutes.add(port);
+        }
+        Some(added)
+    }
+
+    /// Counts a record that the caller refused.
+    pub(crate) const fn refuse(&mut self) {
+        self.counts.refused += 1;
+    }
+
+    /// Drops the data that is older than the limits, and the oldest data if there is too much.
+    pub(crate) fn trim(&mut self) {
+        self.drop_records_before(self.last_ts.saturating_sub(self.limits.recent_ns));
+        let open: usize = self.ports.iter().flat_map(|port| &port.tracks).map(Track::open_octets).sum();
+        let most = self.limits.recent_max.saturating_sub(open);
+        if self.octets > most {
+            let mut ends: Vec<(u64, usize)> = self.ports.iter().flat_map(|port| &port.tracks).flat_map(Track::ends).collect();
+            ends.sort_unstable();
+            let mut excess = self.octets - most;
+            let first_kept = ends.iter().find(|(_, octets)| {
+                let is_kept = excess == 0;
+                excess = excess.saturating_sub(*octets);
+                is_kept
+            });
+            self.drop_records_before(first_kept.map_or(u64::MAX, |(end, _)| *end));
+        }
+        let mut before = self.last_ts.saturating_sub(self.limits.minutes_ns);
+        loop {
+            let dropped: usize = self.ports.iter_mut().map(|port| port.minutes.drop_before(before)).sum();
+            self.minute_octets -= dropped;
+            let oldest = self.ports.iter().filter_map(|port| port.minutes.first_ns()).min();
+            let Some(oldest) = oldest.filter(|_| self.minute_octets > self.limits.minutes_max) else { break };
+            // An hour more, until the limit is kept. The current hour is not compact yet.
+            before = before.max(oldest).saturating_add(60 * minutes::MINUTE_NS);
+        }
+        self.forget_silent_ports();
+    }
+
+    fn drop_records_before(&mut self, before: u64) {
+        let dropped: usize = self.ports.iter_mut().flat_map(|port| &mut port.tracks).map(|track| track.drop_before(before)).sum();
+        self.octets -= dropped;
+        for port in &mut self.ports {
+            // A sampler that no longer reads the port.
+            port.tracks.retain(|track| track.last_ts() >= before.min(self.last_ts));
+        }
+    }
+
+    /// Removes ports without any data.
+    fn forget_silent_ports(&mut self) {
+        let before = self.ports.len();
+        self.ports.retain(|port| !port.tracks.is_empty() || port.minutes.first_ns().is_some());
+        if self.ports.len() < before {
+            self.ids = self.ports.iter().zip(0..).map(|(port, id)| (port.key, id)).collect();
+        }
+    }
+
+    /// Returns the keys of all ports.
+    pub(crate) fn keys(&self) -> Vec<PortKey> {
+        self.ports.iter().map(|port| port.key).collect()
+    }
+
+    /// Takes the chunks of a port with records from `from` to `to`, in nanoseconds since 1970.
+    pub(crate) fn chunks(&self, key: PortKey, from: u64, to: u64) -> Option<PortChunks> {
+        Some(self.take(self.tracks(key)?, |track| track.chunks(from, to)))
+    }
+
+    /// Takes the last chunk of a port.
+    pub(crate) fn last_chunk(&self, key: PortKey) -> Option<PortChunks> {
+        Some(self.take(self.tracks(key)?, |track| track.last_chunk().into_iter().collect()))
+    }
+
+    fn take(&self, port: &Tracks, chunks: impl Fn(&Track) -> Vec<Arc<Chunk>>) -> PortChunks {
+        let tracks = port.tracks.iter().map(|track| (Arc::clone(&track.sampler), track.is_secondary, chunks(track))).collect();
+        PortChunks { key: port.key, names: Arc::clone(&self.names), tracks }
+    }
+
+    fn tracks(&self, key: PortKey) -> Option<&Tracks> {
+        self.ports.get(*self.ids.get(&key)? as usize)
+    }
+
+    /// Returns the minutes of a port.
+    pub(crate) fn minutes(&self, key: PortKey, from: u64, to: u64) -> Vec<Minute> {
+        self.tracks(key).map(|port| port.minutes.read(from, to)).unwrap_or_default()
+    }
+
+    pub(crate) const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Time of the newest record.
+    pub(crate) const fn last_ts(&self) -> u64 {
+        self.last_ts
+    }
+
+    /// Returns the time of the oldest record.
+    pub(crate) fn first_ts(&self) -> Option<u64> {
+        self.ports.iter().flat_map(|port| &port.tracks).filter_map(Track::first_ts).min()
+    }
+
+    /// Returns the time of the oldest record of a port.
+    pub(crate) fn first_ts_of(&self, key: PortKey) -> Option<u64> {
+        self.tracks(key)?.tracks.iter().filter_map(Track::first_ts).min()
+    }
+
+    /// Returns what is kept.
+    pub(crate) fn kept(&self) -> Kept {
+        let tracks = || self.ports.iter().flat_map(|port| &port.tracks);
+        let open: usize = tracks().map(Track::open_octets).sum();
+        Kept {
+            from_ns: self.first_ts(),
+            to_ns: (self.last_ts > 0).then_some(self.last_ts),
+            minutes_from_ns: self.ports.iter().filter_map(|port| port.minutes.first_ns()).min(),
+            octets: self.octets + self.minute_octets + open,
+            ports: self.ports.len(),
+        }
+    }
+}
+
+impl PortChunks {
+    /// Reads the records, in any order.
+    pub(crate) fn read(&self, wanted: &Wanted) -> Vec<Port<'_>> {
+        let (guid, port): (Guid, PortNum) = self.key;
+        let mut records = Vec::new();
+        for (sampler, is_secondary, chunks) in &self.tracks {
+            let of = Of { sampler, is_secondary: *is_secondary, guid, port };
+            chunks.iter().for_each(|chunk| chunk.read(of, &self.names, wanted, &mut records));
+        }
+        records
+    }
+
+    /// Reads the records for a fold.
+    pub(crate) fn records(&self, wanted: &Wanted) -> Vec<Record<'_>> {
+        self.read(wanted).into_iter().map(Record::Port).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

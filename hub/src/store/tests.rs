@@ -1,0 +1,92 @@
+use ibnet_analysis::record::Type;
+
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+const UNLIMITED: Limits = Limits { recent_ns: 3600 * SECOND, recent_max: usize::MAX, minutes_ns: 86_400 * SECOND, minutes_max: usize::MAX };
+
+/// Adds a record of a second. Returns whether it was new.
+fn add(store: &mut Store, sampler: &str, guid: u64, second: u64) -> bool {
+    let line = format!(
+        r#"{{"type":"port","ts":{},"slot":{second},"sampler":"{sampler}","guid":"{}","port":1,"node":"n","status":"ok","port_xmit_pkts":{second},"dt_ns":{SECOND},"xmit_gbps":1.5}}"#,
+        second * SECOND,
+        Guid(guid)
+    );
+    let Ok(Record::Port(port)) = Record::parse(line.as_bytes(), Type::Port) else { panic!("a port record") };
+    store.add(&port, &sampler.into())
+}
+
+fn times(store: &Store, guid: u64) -> Vec<u64> {
+    let Some(chunks) = store.chunks((Guid(guid), PortNum(1)), 0, u64::MAX) else { return Vec::new() };
+    let mut times: Vec<u64> = chunks.read(&Wanted::Named(Vec::new())).iter().map(|port| port.ts / SECOND).collect();
+    times.sort_unstable();
+    times
+}
+
+#[test]
+fn late_records_are_kept_and_copies_are_dropped() {
+    let mut store = Store::new(UNLIMITED);
+    for second in [100, 101, 103, 102, 103, 100, 104] {
+        add(&mut store, "s", 1, second);
+    }
+    assert_eq!(times(&store, 1), [100, 101, 102, 103, 104]);
+    assert_eq!(store.counts(), Counts { added: 5, late: 1, copies: 2, refused: 0 });
+}
+
+#[test]
+fn restarted_sampler_with_lower_slots_is_kept() {
+    let mut store = Store::new(UNLIMITED);
+    (1000..1100).for_each(|second| assert!(add(&mut store, "s", 1, second)));
+    (500..520).for_each(|second| assert!(add(&mut store, "s", 1, second)));
+    assert_eq!(times(&store, 1).len(), 120);
+}
+
+#[test]
+fn records_of_two_samplers_are_kept_apart() {
+    let mut store = Store::new(UNLIMITED);
+    assert!(add(&mut store, "a", 1, 100) && add(&mut store, "b", 1, 100) && !add(&mut store, "a", 1, 100));
+    assert_eq!(times(&store, 1), [100, 100]);
+}
+
+#[test]
+fn records_are_dropped_after_the_time_and_minutes_stay() {
+    let mut store = Store::new(Limits { recent_ns: 300 * SECOND, ..UNLIMITED });
+    (1..=1000).for_each(|second| {
+        add(&mut store, "s", 1, second);
+    });
+    store.trim();
+    let kept = times(&store, 1);
+    // A chunk of 60 records is dropped as a whole.
+    assert!((301..=360).contains(&kept.len()) && kept.last() == Some(&1000), "{}", kept.len());
+    let minutes = store.minutes((Guid(1), PortNum(1)), 0, u64::MAX);
+    assert_eq!((minutes.len(), minutes[3].values[0]), (17, Some((1.5, 1.5))));
+    assert_eq!((store.kept().minutes_from_ns, store.kept().ports), (Some(0), 1));
+}
+
+#[test]
+fn oldest_records_are_dropped_at_the_limit_of_octets() {
+    let mut store = Store::new(UNLIMITED);
+    (1..=3000).for_each(|second| {
+        add(&mut store, "s", 1, second);
+        add(&mut store, "s", 2, second);
+    });
+    let (octets, open) = (store.octets, store.kept().octets - store.octets - store.minute_octets);
+    store.limits.recent_max = octets / 2 + open;
+    store.trim();
+    assert!(store.octets <= octets / 2 && store.octets > octets / 3, "{} of {octets}", store.octets);
+    let (one, two) = (times(&store, 1), times(&store, 2));
+    assert!(one.last() == Some(&3000) && one.first() > Some(&1000) && one.first() == two.first(), "{:?}", one.first());
+}
+
+#[test]
+fn port_without_records_is_forgotten() {
+    let mut store = Store::new(Limits { recent_ns: 60 * SECOND, minutes_ns: 3600 * SECOND, ..UNLIMITED });
+    add(&mut store, "s", 1, 1);
+    (1..=10_000).for_each(|second| {
+        add(&mut store, "s", 2, second);
+    });
+    store.trim();
+    assert_eq!((store.keys(), times(&store, 1).len()), (vec![(Guid(2), PortNum(1))], 0));
+    assert!(add(&mut store, "s", 1, 10_001), "the port comes back");
+}
