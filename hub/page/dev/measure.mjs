@@ -31,6 +31,15 @@ const browser = await chromium.launch({
   args: ["--no-sandbox", "--disable-gpu"],
 });
 const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+// The CPU time of the page's thread does not depend on what else runs on the machine.
+const session = await page.context().newCDPSession(page);
+await session.send("Performance.enable", { timeDomain: "threadTicks" });
+
+async function cpu() {
+  const { metrics } = await session.send("Performance.getMetrics");
+  return Object.fromEntries(metrics.map(({ name, value }) => [name, 1000 * value]));
+}
+
 const requests = [];
 page.on("response", async (response) => {
   const size = await response
@@ -56,9 +65,15 @@ for (const view of positionals) {
   await page.evaluate(() => {
     window.ibnet.updateTimes.length = 0;
   });
+  const first = await cpu();
   await page.waitForTimeout(1000 * seconds);
+  const last = await cpu();
   const updates = await page.evaluate(() => [...window.ibnet.updateTimes]);
   console.log(`${view}: updates ${show(updates)}`);
+  const mean = (name) => ((last[name] - first[name]) / seconds).toFixed(1);
+  console.log(
+    `${view}: CPU ms a second: script ${mean("ScriptDuration")}, style ${mean("RecalcStyleDuration")}, layout ${mean("LayoutDuration")}, all tasks ${mean("TaskDuration")}`,
+  );
   const picture = await page.$(".picture");
   if (picture === null) continue;
   // Handlers run in the tasks of pointer events: their durations are measured around the handlers.

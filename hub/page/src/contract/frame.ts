@@ -25,8 +25,8 @@ export interface Frame {
   slot: number;
   /** Time of the newest record, milliseconds since 1970. */
   time: number;
-  /** Frames between this one and the previous one are missing. */
-  gap: boolean;
+  /** A sampler has not closed the slot. The frame comes again when it has. */
+  partial: boolean;
   /** One array for each metric of the subscription. Its index is the index of the port. */
   values: Uint16Array[];
 }
@@ -77,7 +77,7 @@ export function decodeFrame(message: ArrayBuffer): Frame {
     generation: view.getUint32(4, true),
     slot: Number(view.getBigUint64(8, true)),
     time: Number(view.getBigUint64(16, true)) / 1e6,
-    gap: (view.getUint16(30, true) & 1) !== 0,
+    partial: (view.getUint16(30, true) & 1) !== 0,
     values: arrays(message, FRAME_HEADER, ports, metrics),
   };
 }

@@ -19,6 +19,8 @@ export interface Metric {
   unit: string;
   /** Value of the code 64000. */
   scale: number;
+  /** Whether frames can have the metric. Matrices have all metrics. */
+  live?: boolean;
 }
 
 export interface Health {
@@ -75,6 +77,8 @@ export interface Rows<Row> {
   from_ns: number;
   to_ns: number;
   rows: Row[];
+  /** Why there are no rows. */
+  reason?: string;
 }
 
 export interface LinkRow {

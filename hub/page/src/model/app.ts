@@ -145,12 +145,18 @@ export class App {
     this.notify("state");
   }
 
+  /**
+   * Returns whether frames can have a metric. The hub refuses a subscription with another name, and
+   * an address can contain any text.
+   */
+  isStreamed(name: string): boolean {
+    return this.metrics.some((metric) => metric.name === name && metric.live !== false);
+  }
+
   private wanted(): string[] {
     const metrics = [UTILIZATION, BLOCKED];
     const extra = this.state.metric;
-    // The hub refuses a subscription with an unknown name, and an address can contain any text.
-    if (!metrics.includes(extra) && this.metrics.some(({ name }) => name === extra))
-      metrics.push(extra);
+    if (!metrics.includes(extra) && this.isStreamed(extra)) metrics.push(extra);
     return metrics;
   }
 
@@ -185,7 +191,10 @@ export class App {
   /** Returns the parameters `from` and `to` of a request for the shown range. */
   get spanParams(): { from?: string; to?: string } {
     const span = this.span;
-    return span === null ? {} : { from: nanoseconds(span.from), to: nanoseconds(span.to) };
+    // The hub computes its last minute once for all clients.
+    return span === null || this.isLive
+      ? {}
+      : { from: nanoseconds(span.from), to: nanoseconds(span.to) };
   }
 
   pause(): void {

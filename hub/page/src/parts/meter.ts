@@ -32,12 +32,34 @@ export function spark(label: string): HTMLCanvasElement {
   return h("canvas", { class: "spark", role: "img", "aria-label": label, width: 120, height: 24 });
 }
 
+interface Size {
+  width: number;
+  height: number;
+}
+
+/** Sizes of sparklines. Reading a size after a change makes the browser compute the layout. */
+let sizes = new WeakMap<HTMLCanvasElement, Size>();
+window.addEventListener("resize", () => {
+  sizes = new WeakMap();
+});
+
+function sizeOf(canvas: HTMLCanvasElement, ratio: number): Size {
+  const known = sizes.get(canvas);
+  if (known !== undefined) return known;
+  const { clientWidth, clientHeight } = canvas;
+  const size = {
+    width: Math.round((clientWidth || 120) * ratio),
+    height: Math.round((clientHeight || 24) * ratio),
+  };
+  canvas.width = size.width;
+  canvas.height = size.height;
+  if (clientWidth > 0) sizes.set(canvas, size);
+  return size;
+}
+
 export function drawSpark(canvas: HTMLCanvasElement, codes: Uint16Array, scale: Painter): void {
   const ratio = window.devicePixelRatio || 1;
-  const width = Math.round((canvas.clientWidth || 120) * ratio);
-  const height = Math.round((canvas.clientHeight || 24) * ratio);
-  if (canvas.width !== width) canvas.width = width;
-  if (canvas.height !== height) canvas.height = height;
+  const { width, height } = sizeOf(canvas, ratio);
   const context = canvas.getContext("2d")!;
   context.clearRect(0, 0, width, height);
   context.fillStyle = theme().line;
@@ -53,22 +75,25 @@ export function drawSpark(canvas: HTMLCanvasElement, codes: Uint16Array, scale: 
   }
 }
 
-/** The legend of a scale, with the marks of states without a value. */
-export function legend(metric: "utilization" | "blocked" | "both", states = true): HTMLElement {
-  const scales: [string, Scale][] = [];
-  if (metric !== "blocked") scales.push(["Utilization", utilizationScale]);
-  if (metric !== "utilization") scales.push(["Blocked share", blockedScale]);
+/** A scale of a legend: its name, its colours and its largest value. */
+export type LegendScale = readonly [string, Scale, string];
+
+export const UTILIZATION_LEGEND: LegendScale = ["Utilization", utilizationScale, "100 %"];
+export const BLOCKED_LEGEND: LegendScale = ["Blocked share", blockedScale, "100 %"];
+
+/** The legend of scales, with the marks of states without a value. */
+export function legend(scales: readonly LegendScale[], states = true): HTMLElement {
   return h(
     "div",
     { class: "legend" },
-    ...scales.map(([name, scale]) =>
+    ...scales.map(([name, scale, most]) =>
       h(
         "span",
         { class: "legend-scale" },
         h("span", {}, name),
         h("span", { class: "legend-number" }, "0"),
         h("span", { class: "legend-ramp", style: { background: scale.gradient() } }),
-        h("span", { class: "legend-number" }, "100 %"),
+        h("span", { class: "legend-number" }, most),
       ),
     ),
     ...(states

@@ -120,6 +120,11 @@ export class Table<Row> {
     this.draw();
   }
 
+  /** Sets the text that an empty table shows. */
+  setEmpty(text: string): void {
+    this.options.empty = text;
+  }
+
   /** Shows new values of the same rows. */
   refresh(): void {
     this.draw();

@@ -117,6 +117,7 @@ export function makeJobs(app: App, _topology: Topology): View {
       if (poll.error !== "") setText(note, poll.error);
       if (poll.answer === null || poll.answer === shown) return;
       shown = poll.answer;
+      if (poll.answer.reason !== undefined) table.setEmpty(`${poll.answer.reason}.`);
       table.setRows(poll.answer.rows);
       setText(note, count(poll.answer.rows.length, "job"));
     },

@@ -7,7 +7,7 @@ import { BLOCKED, UTILIZATION } from "../model/state";
 import type { Topology } from "../model/topology";
 import { count, grouped } from "../model/units";
 import { h, setText } from "../parts/dom";
-import { bar, drawSpark, legend, spark } from "../parts/meter";
+import { BLOCKED_LEGEND, bar, drawSpark, legend, spark, UTILIZATION_LEGEND } from "../parts/meter";
 import { portMatches } from "../parts/search";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "./view";
@@ -214,7 +214,7 @@ export function makePorts(app: App, topology: Topology): View {
         note,
         compare,
         h("span", { class: "space" }),
-        legend("both", false),
+        legend([UTILIZATION_LEGEND, BLOCKED_LEGEND], false),
       ),
       table.element,
     ),

@@ -9,7 +9,7 @@ import { Poll } from "../model/poll";
 import { portKey, type Topology } from "../model/topology";
 import { count, duration, percent } from "../model/units";
 import { h, s, setText } from "../parts/dom";
-import { legend } from "../parts/meter";
+import { BLOCKED_LEGEND, legend } from "../parts/meter";
 import { CAUSES } from "./overview/congestion";
 import type { View } from "./view";
 
@@ -102,7 +102,7 @@ export function makeTree(app: App, topology: Topology): View {
       h(
         "div",
         { class: "foot" },
-        legend("blocked", false),
+        legend([BLOCKED_LEGEND], false),
         h("span", { class: "muted" }, "The width of a branch is the time that its ports waited."),
       ),
     ),

@@ -34,7 +34,7 @@ test("frame_has_the_values_of_each_metric", () => {
   );
   assert.equal(frame.generation, 7);
   assert.equal(frame.slot, 1_800_000_000);
-  assert.equal(frame.gap, true);
+  assert.equal(frame.partial, true);
   assert.deepEqual([...frame.values[0]].map(frames.shareOf), [0, 1]);
   assert.deepEqual([...frame.values[1]].map(frames.shareOf), [null, null]);
   assert.deepEqual([...frame.values[1]].map(frames.stateOf), ["no data", "no answer"]);

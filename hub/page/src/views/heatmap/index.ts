@@ -1,14 +1,14 @@
 //! Rows over time. New slots come in at the right.
 
-import { FULL, stateOf } from "../../contract/frame";
+import { FULL, NO_DATA } from "../../contract/frame";
 import { clear, createSurface, type Surface } from "../../draw/canvas";
-import { metricName } from "../../draw/scale";
+import { metricName, scaleOf } from "../../draw/scale";
 import { font, theme } from "../../draw/theme";
 import { timeTicks } from "../../draw/ticks";
 import type { App, Change } from "../../model/app";
-import { BLOCKED } from "../../model/state";
+import { codeText, valueText } from "../../model/metric";
 import type { Topology } from "../../model/topology";
-import { clock, count, dateTime, percent } from "../../model/units";
+import { clock, count, dateTime } from "../../model/units";
 import { h, setText } from "../../parts/dom";
 import { legend } from "../../parts/meter";
 import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
@@ -169,8 +169,9 @@ class Heatmap implements View {
     );
     this.source.want(this.window);
     if (changes.has("state") || changes.has("theme")) {
+      const metric = this.app.metric(this.app.state.metric);
       this.legend.replaceChildren(
-        legend(this.app.state.metric === BLOCKED ? "blocked" : "utilization"),
+        legend([[metricName(metric.name), scaleOf(metric.name), valueText(metric, metric.scale)]]),
       );
     }
     this.draw();
@@ -444,8 +445,7 @@ class Heatmap implements View {
   private tip({ row, index, column }: { row: HeatRow; index: number; column: number }): TipLine[] {
     const window = this.window!;
     const code = this.values(column)?.[index];
-    const value =
-      code === undefined ? "no data" : code <= FULL ? percent(code / FULL) : stateOf(code);
+    const value = codeText(this.app.metric(window.metric), code ?? NO_DATA);
     const end = (column + 1) * window.step;
     const span =
       window.step > this.app.interval

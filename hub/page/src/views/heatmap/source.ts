@@ -7,6 +7,11 @@ const MOST_COLUMNS = 900;
 /** Values that one answer has at most. */
 const LARGEST_ANSWER = 16_000_000;
 
+/** Columns at the end of a window that can still change. */
+const RECENT = 3;
+/** Least time between two requests for new columns, in milliseconds. */
+const PERIOD = 3000;
+
 export interface Window {
   metric: string;
   aggregate: string;
@@ -42,7 +47,10 @@ export class ColumnSource {
   private readonly columns = new Map<number, Uint16Array>();
   private key = "";
   private abort: AbortController | null = null;
-  private requested = Number.NEGATIVE_INFINITY;
+  /** Columns that the hub was asked for. */
+  private asked = { from: 0, to: 0 };
+  /** Earliest time of the next request. */
+  private next = 0;
   error = "";
   loading = false;
 
@@ -66,22 +74,25 @@ export class ColumnSource {
     if (key !== this.key) {
       this.key = key;
       this.columns.clear();
-      this.requested = Number.NEGATIVE_INFINITY;
+      this.asked = { from: 0, to: 0 };
+      this.next = 0;
       this.abort?.abort();
     }
     const end = window.first + window.columns;
     let first = window.first;
-    while (first < end && this.get(first, window) !== undefined) first++;
-    if (
-      this.loading ||
-      first >= end - 2 ||
-      (first <= this.requested &&
-        first >= window.first &&
-        this.requested - first < end - first &&
-        this.requested >= end - 2)
-    )
-      return;
+    while (first < end && (this.isAsked(first) || this.get(first, window) !== undefined)) first++;
+    const isStreamed = window.step === this.app.interval && this.app.isStreamed(window.metric);
+    // New slots come as frames; a request for each of them would be a waste.
+    const isRecent = end - first <= RECENT;
+    const now = performance.now();
+    if (first === end || this.loading || now < this.next || (isRecent && isStreamed)) return;
+    this.next = now + (isRecent ? PERIOD : 0);
     void this.load(window, first, end);
+  }
+
+  /** Returns whether the hub has answered a request for a column. It has no more than it sent. */
+  private isAsked(number: number): boolean {
+    return number >= this.asked.from && number < this.asked.to;
   }
 
   private async load(window: Window, first: number, end: number): Promise<void> {
@@ -104,14 +115,15 @@ export class ColumnSource {
         for (const [index, values] of heat.columns.entries())
           this.columns.set(start + index, values);
       }
+      const isNext = first <= this.asked.to && first >= this.asked.from;
+      this.asked = { from: isNext ? this.asked.from : first, to: end - RECENT };
       for (const number of this.columns.keys())
         if (number < window.first) this.columns.delete(number);
-      this.requested = end;
       this.error = "";
     } catch (error) {
       if (error instanceof DOMException) return;
       this.error = error instanceof Error ? error.message : String(error);
-      this.requested = end;
+      this.next = performance.now() + PERIOD;
     } finally {
       this.loading = false;
       this.loaded();

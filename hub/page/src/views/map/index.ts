@@ -9,7 +9,7 @@ import { BLOCKED, UTILIZATION } from "../../model/state";
 import { hostName, type Topology } from "../../model/topology";
 import { count } from "../../model/units";
 import { h, setText } from "../../parts/dom";
-import { legend } from "../../parts/meter";
+import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../../parts/meter";
 import { choice } from "../panel";
 import type { View } from "../view";
 import { Matrix } from "./matrix";
@@ -35,10 +35,12 @@ export interface MapData {
 
 /** Trees of a moment are those of the seconds before it: older ones would hide the present. */
 const TREE_SECONDS = 10;
+/** For a larger fabric the hub computes only the trees that all clients share. */
+const MOST_PORTS = 5000;
 
 function recent(app: App): { from?: string; to?: string } {
   const span = app.span;
-  if (span === null) return {};
+  if (span === null || (app.topology?.ports.length ?? 0) > MOST_PORTS) return app.spanParams;
   const from = app.state.range === null ? span.to - 1000 * TREE_SECONDS : span.from;
   return { from: nanoseconds(from), to: nanoseconds(span.to) };
 }
@@ -151,7 +153,7 @@ class MapView implements View {
     const rows = this.picture === "rows";
     this.rowmap.show(rows ? data : null);
     this.matrix.show(rows ? null : data);
-    this.legend.replaceChildren(legend(metric === BLOCKED ? "blocked" : "utilization"));
+    this.legend.replaceChildren(legend([metric === BLOCKED ? BLOCKED_LEGEND : UTILIZATION_LEGEND]));
     this.showCrumbs(rows);
     const text = rows
       ? `${count(this.switches, "switch", "switches")}, ${count(this.topology.links.length, "link")}. The upper left of a host is data to it, the lower right is data from it.`

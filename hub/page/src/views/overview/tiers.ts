@@ -12,6 +12,8 @@ import { count, percent } from "../../model/units";
 import { choice, panel } from "../panel";
 
 const ROW = 30;
+/** Width of a tick. */
+const TICK = 2;
 const LEFT = 150;
 const RIGHT = 172;
 
@@ -97,21 +99,24 @@ export class Tiers {
     let sum = 0;
     let known = 0;
     let most = 0;
-    context.globalAlpha = Math.max(0.25, Math.min(0.9, 40 / strip.ports.length));
-    const shares: number[] = [];
+    // Links of equal value are one tick: the more links, the stronger it is.
+    const ticks = new Uint16Array(Math.max(1, Math.floor(width / TICK)));
     for (const port of strip.ports) {
       if (values[port] > FULL) continue;
       const share = values[port] / FULL;
-      shares.push(share);
+      ticks[Math.min(ticks.length - 1, Math.floor(share * ticks.length))]++;
       sum += share;
       known++;
       most = Math.max(most, share);
     }
-    shares.sort((x, y) => x - y);
-    for (const share of shares) {
+    const weak = Math.max(0.25, Math.min(0.9, 40 / strip.ports.length));
+    ticks.forEach((links, index) => {
+      if (links === 0) return;
+      const share = index / ticks.length;
+      context.globalAlpha = 1 - (1 - weak) ** links;
       context.fillStyle = scale.color(0.15 + 0.85 * share);
-      context.fillRect(LEFT + share * (width - 2), top + 2, 2, ROW - 12);
-    }
+      context.fillRect(LEFT + share * width, top + 2, TICK, ROW - 12);
+    });
     context.globalAlpha = 1;
     context.font = font(12);
     context.fillStyle = colors.muted;
