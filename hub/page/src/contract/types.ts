@@ -64,6 +64,8 @@ export interface PortRow {
   /** Data rate of the link in Gb/s. */
   gbps: number | null;
   sampler: string | null;
+  /** Name of the block of neighbouring rows, such as the leaf switch. */
+  group?: string;
 }
 
 export interface TopologyAnswer {

@@ -14,7 +14,7 @@ export type Change = "state" | "slot" | "topology" | "connection" | "health" | "
 export type Listener = (changes: ReadonlySet<Change>) => void;
 
 /** Slots that are requested at the start, at most. */
-const FIRST_SLOTS = 300;
+const FIRST_SLOTS = 90;
 /** Values that one request may return. */
 const LARGEST_ANSWER = 12_000_000;
 const RETRY = 2000;
@@ -46,6 +46,10 @@ export class App {
   private readonly listeners = new Set<Listener>();
   private readonly changes = new Set<Change>();
   private scheduled = false;
+  private wasLost = false;
+  /** Frames are dropped until the page has the topology to which they belong. */
+  private isReloading = false;
+  private signature = "";
   private live: Live;
   private subscription: string[];
 
@@ -346,8 +350,16 @@ export class App {
   }
 
   private async loadTopology(): Promise<void> {
-    const answer = await getJson<TopologyAnswer>("topology");
-    this.topology = new Topology(answer);
+    this.isReloading = true;
+    try {
+      const answer = await getJson<TopologyAnswer>("topology");
+      const signature = signatureOf(answer);
+      if (signature === this.signature) return;
+      this.signature = signature;
+      this.topology = new Topology(answer);
+    } finally {
+      this.isReloading = false;
+    }
     this.histories = new Map();
     this.aggregates = new Map();
     this.notify("topology");
@@ -374,7 +386,9 @@ export class App {
   private hello(hello: LiveHello): void {
     this.interval = hello.interval_ns / 1e6 || this.interval;
     this.subscription = hello.metrics;
-    if (this.topology !== null && hello.generation !== this.topology.generation) {
+    // After a restart the hub counts generations anew, so an equal number proves nothing.
+    if (this.wasLost || hello.generation !== this.topology?.generation) {
+      this.wasLost = false;
       void this.loadTopology()
         .then(() => this.fill())
         .catch((error: unknown) => this.fail(error));
@@ -393,7 +407,9 @@ export class App {
 
   private frame(frame: Frame): void {
     const topology = this.topology;
-    if (topology === null || frame.generation !== topology.generation) return;
+    if (topology === null || this.isReloading) return;
+    const ports = topology.ports.length;
+    if (frame.generation !== topology.generation || frame.values[0]?.length !== ports) return;
     frame.values.forEach((values, index) => {
       const metric = this.subscription[index];
       if (metric !== undefined) this.store(metric, topology).set(frame.slot, frame.time, values);
@@ -410,6 +426,7 @@ export class App {
   private setConnection(connection: Connection): void {
     if (connection === this.connection) return;
     this.connection = connection;
+    if (connection === "lost") this.wasLost = true;
     this.notify("connection");
   }
 
@@ -418,4 +435,11 @@ export class App {
     this.failure = error instanceof Error ? error.message : String(error);
     this.notify("connection");
   }
+}
+
+/** Returns a text that differs for topologies with other ports, another order or other links. */
+function signatureOf({ generation, ports }: TopologyAnswer): string {
+  const port = ({ guid, port: number, node, peer, link }: TopologyAnswer["ports"][number]) =>
+    `${guid}/${number} ${node} ${peer} ${link}`;
+  return `${generation}\n${ports.map(port).join("\n")}`;
 }

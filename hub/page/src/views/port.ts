@@ -360,7 +360,11 @@ class PortView implements View {
 
   private drawCounters(detail: PortDetail): void {
     const chosen = new Set(this.chosen());
-    const names = Object.keys(detail.counters);
+    // Counters that counted something come first.
+    const isZero = (name: string) => counterText(detail.counters[name]) === "0";
+    const names = Object.keys(detail.counters).sort(
+      (x, y) => Number(isZero(x)) - Number(isZero(y)),
+    );
     setText(this.counterNote, `${count(names.length, "counter")}; choose those of the chart`);
     patch(
       this.list,

@@ -26,7 +26,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
     title,
     hint,
     end: true,
-    width: "minmax(52px, 0.7fr)",
+    width: "minmax(64px, 0.7fr)",
     value,
     draw: (cell, row) => {
       setText(cell, text(row));
@@ -61,7 +61,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
       title: "Answered",
       hint: "Share of the ports that answered in the last slot",
       end: true,
-      width: "minmax(104px, 1.2fr)",
+      width: "minmax(124px, 1.2fr)",
       value: answeredShare,
       draw: (cell, row) => {
         cell.classList.add("cell-bar");
@@ -76,18 +76,11 @@ export function makeSamplers(app: App, _topology: Topology): View {
       (row) => grouped(row.ports),
     ),
     number(
-      "timeout",
-      "Timeout",
-      "Ports that timed out",
-      (row) => row.timeout,
-      (row) => grouped(row.timeout),
-    ),
-    number(
-      "unreachable",
+      "silent",
       "Silent",
-      "Ports of unreachable devices",
-      (row) => row.unreachable,
-      (row) => grouped(row.unreachable),
+      "Ports without an answer: timeouts, and ports of unreachable devices",
+      (row) => row.timeout + row.unreachable,
+      (row) => grouped(row.timeout + row.unreachable),
       true,
     ),
     number(
@@ -100,7 +93,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
     {
       id: "durations",
       title: "Last minute",
-      hint: "Duration of the sweeps, relative to the interval",
+      hint: "Durations of the sweeps; the longest one has the full height",
       width: "minmax(60px, 0.9fr)",
       value: (row) => row.duration_ns,
       draw: (cell, row) => {

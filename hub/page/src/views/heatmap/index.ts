@@ -32,6 +32,8 @@ const AXIS = 24;
 const LARGEST_ROW = 22;
 /** Rows of at least this height have labels. */
 const LABEL_ROW = 11;
+/** Shortest time that a picture shows, in milliseconds. */
+const SHORTEST = 30_000;
 
 export function makeHeatmap(app: App, topology: Topology): View {
   return new Heatmap(app, topology);
@@ -158,7 +160,7 @@ class Heatmap implements View {
     const slot = this.app.shown;
     if (slot === null) return;
     const to = range?.to ?? this.app.timeOf(slot);
-    const from = range?.from ?? to - 60_000 * Number(this.minutes);
+    const from = range?.from ?? Math.max(to - 60_000 * Number(this.minutes), this.oldest(to));
     this.window = windowOf(
       this.app,
       this.topology.ports.length,
@@ -231,6 +233,12 @@ class Heatmap implements View {
     const combined = this.kind === "port" ? codes : combine(this.rows, codes, this.aggregate);
     this.combined.set(column, { codes, combined });
     return combined;
+  }
+
+  /** Returns the start of what the hub keeps, so that the picture does not begin with emptiness. */
+  private oldest(to: number): number {
+    const kept = this.app.health?.kept.from_ns;
+    return Math.min(kept === null || kept === undefined ? 0 : kept / 1e6, to - SHORTEST);
   }
 
   // --- drawing

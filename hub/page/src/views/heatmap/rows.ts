@@ -36,7 +36,7 @@ export function rowsOf(topology: Topology, kind: RowKind): HeatRow[] {
 function portRows(topology: Topology): HeatRow[] {
   return topology.ports.map((row, port) => ({
     label: `${topology.shortName(port)} → ${topology.shortPeer(port)}`,
-    group: topology.devices[row.device].kind === "switch" ? row.node : "Hosts",
+    group: row.group ?? row.node,
     ports: [port],
   }));
 }
