@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { WebSocketServer } from "ws";
 import { Fabric, INTERVAL } from "./fabric.mjs";
+import { policy } from "./policy.mjs";
 
 const options = Object.fromEntries(
   ["port", "leaves", "hosts", "spines", "cables"].map((name) => [name, { type: "string" }]),
@@ -27,9 +28,6 @@ const types = {
   css: "text/css",
   svg: "image/svg+xml",
 };
-const policy =
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
-  "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 const lastSlot = () => Math.floor(Date.now() / 1000) - 1;
 const metrics = ["xmit_utilization", "rcv_utilization", "xmit_blocked"].map((name) => ({

@@ -6,6 +6,7 @@ import { readFile } from "node:fs/promises";
 import { createServer, request } from "node:http";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { policy } from "./policy.mjs";
 
 const { values } = parseArgs({
   options: {
@@ -44,7 +45,7 @@ const server = createServer(async (incoming, response) => {
   try {
     const body = await readFile(dist + name);
     response.setHeader("content-type", types[name.split(".").at(-1)] ?? "application/octet-stream");
-    response.setHeader("content-security-policy", "default-src 'self'");
+    response.setHeader("content-security-policy", policy);
     response.end(body);
   } catch {
     response.writeHead(404).end();

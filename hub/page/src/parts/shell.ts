@@ -1,11 +1,11 @@
 //! The frame of the page: top bar, navigation, content, timeline.
 
 import {
-  darkPreference,
   applyTheme,
+  darkPreference,
   setThemeChoice,
-  themeChoice,
   type ThemeChoice,
+  themeChoice,
 } from "../draw/theme";
 import type { App, Change } from "../model/app";
 import { VIEWS, type ViewName } from "../model/state";

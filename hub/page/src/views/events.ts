@@ -1,15 +1,15 @@
 //! The stream of events, with filters.
 
-import type { EventRow, Rows } from "../contract/types";
 import { nanoseconds } from "../contract/api";
+import type { EventRow, Rows } from "../contract/types";
 import type { App } from "../model/app";
 import { Poll } from "../model/poll";
 import { portKey, type Topology } from "../model/topology";
 import { count, dateTime } from "../model/units";
 import { h, setText } from "../parts/dom";
 import { type Column, linkCell, Table } from "../parts/table";
-import { choice } from "./panel";
 import { faultHref } from "./faults";
+import { choice } from "./panel";
 import type { View } from "./view";
 
 const KINDS: Record<string, readonly string[]> = {

@@ -1,7 +1,8 @@
 // Starts a hub and Chromium for the browser tests.
 //
 // `IBNET_HUB` names the program ibnet-hub, and `IBNET_NET` a net file for `--simulate`. Without
-// them the tests use the generated fabric of `dev/`. `IBNET_OUT` is the folder for pictures.
+// them the tests use the generated fabric of `dev/`. With `IBNET_PROXY` the tests use the page in
+// `dist/` and only the interface of the hub. `IBNET_OUT` is the folder for pictures.
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
@@ -46,20 +47,35 @@ async function freePort() {
 export class TestHub {
   async start() {
     this.port ??= await freePort();
+    if (process.env.IBNET_PROXY !== undefined) await this.startProxy();
+    const port = this.hubPort ?? this.port;
     const [program, ...args] = isSimulated
       ? [
           process.env.IBNET_HUB,
           "--simulate",
           process.env.IBNET_NET,
           "--listen",
-          `127.0.0.1:${this.port}`,
+          `127.0.0.1:${port}`,
         ]
-      : [process.execPath, `${root}dev/fake-hub.mjs`, "--port", String(this.port)];
+      : [process.execPath, `${root}dev/fake-hub.mjs`, "--port", String(port)];
     this.process = spawn(program, args, { stdio: ["ignore", "ignore", "inherit"] });
     this.exit = new Promise((resolve) => {
       this.process.once("exit", resolve);
     });
     await this.until(async () => (await this.json("health")).last_slot > 0);
+  }
+
+  async startProxy() {
+    if (this.proxy !== undefined) return;
+    this.hubPort = await freePort();
+    const args = ["--port", String(this.port), "--hub", `127.0.0.1:${this.hubPort}`];
+    this.proxy = spawn(process.execPath, [`${root}dev/proxy.mjs`, ...args], { stdio: "ignore" });
+  }
+
+  /** Stops the hub, and the proxy too if there is one. */
+  async end() {
+    await this.stop();
+    this.proxy?.kill();
   }
 
   async stop() {

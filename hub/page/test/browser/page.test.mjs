@@ -35,7 +35,7 @@ before(async () => {
 after(async () => {
   if (skip) return;
   await browser.close();
-  await hub.stop();
+  await hub.end();
 });
 
 /** Returns the share of a text such as `12.3 %`, and half a unit of its last digit. */

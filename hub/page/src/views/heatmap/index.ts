@@ -16,8 +16,8 @@ import { choice } from "../panel";
 import type { View } from "../view";
 import { type Bins, HeatPicture } from "./picture";
 import {
-  type Aggregate,
   AGGREGATES,
+  type Aggregate,
   combine,
   type HeatRow,
   ROW_KINDS,

@@ -6,10 +6,9 @@ import type { App } from "../../model/app";
 import type { Poll } from "../../model/poll";
 import { UTILIZATION } from "../../model/state";
 import { hostName, portKey, type Topology } from "../../model/topology";
-import { count, duration } from "../../model/units";
+import { count, duration, percent } from "../../model/units";
 import { h, patch, setText } from "../../parts/dom";
 import { barOf, drawSpark, spark } from "../../parts/meter";
-import { percent } from "../../model/units";
 import { panel } from "../panel";
 
 const MOST = 6;
