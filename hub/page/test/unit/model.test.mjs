@@ -68,3 +68,74 @@ test("csv_has_empty_cells_for_gaps_and_escapes_formulas", () => {
   ]);
   assert.equal(text, `time_ns,"'=1+1 a""b",0x1/1 m\n1,0.5,\n2,,3\n`);
 });
+
+/** Returns a topology of switches and the links between them, with one host at each leaf switch. */
+function fabricOf(switches, links) {
+  const devices = [];
+  const ports = [];
+  const add = (node, kind, tier) =>
+    devices.push({ guid: `0x${devices.length}`, node, kind, tier }) - 1;
+  const port = (device) => {
+    const number = ports.filter((each) => each.device === device).length + 1;
+    const { guid, node, kind } = devices[device];
+    return ports.push({ guid, port: number, node, kind, device, peer: null }) - 1;
+  };
+  const join = (x, y) => {
+    const a = port(x);
+    const b = port(y);
+    ports[a].peer = b;
+    ports[b].peer = a;
+  };
+  for (const [node, tier] of switches) add(node, "switch", tier);
+  for (const [x, y] of links) join(x, y);
+  switches.forEach(([node, tier], index) => {
+    if (tier === 1) join(index, add(`host-${node}`, "hca", 0));
+  });
+  return new Topology({ generation: 1, devices, ports });
+}
+
+test("torus_is_drawn_as_a_ring_with_every_link", () => {
+  const size = 9;
+  const links = [];
+  for (let x = 0; x < size; x++) {
+    for (let y = 0; y < size; y++) {
+      links.push(
+        [x * size + y, ((x + 1) % size) * size + y],
+        [x * size + y, x * size + ((y + 1) % size)],
+      );
+    }
+  }
+  const names = Array.from({ length: size * size }, (_, index) => [`sw${index}`, 1]);
+  const topology = fabricOf(names, links);
+  const scene = sceneOf(topology, "");
+  const layout = layoutOf(topology, scene, 1200, 600);
+  assert.equal(layout.boxes.length, size * size);
+  assert.equal(
+    layout.curves.reduce((sum, { bundle }) => sum + bundle.links.length, 0),
+    links.length,
+  );
+  for (const { x, y, width, height } of layout.boxes) {
+    assert.ok(x >= 0 && x + width <= 1200 && y >= 0 && y + height <= 600);
+  }
+});
+
+test("groups_of_a_dragonfly_plus_are_its_islands", () => {
+  const islands = 12;
+  const switches = [];
+  const links = [];
+  for (let island = 0; island < islands; island++) {
+    const base = island * 8;
+    for (let index = 0; index < 8; index++)
+      switches.push([`i${island}s${index}`, index < 4 ? 1 : 2]);
+    for (let leaf = 0; leaf < 4; leaf++)
+      for (let spine = 4; spine < 8; spine++) links.push([base + spine, base + leaf]);
+  }
+  for (let x = 0; x < islands; x++)
+    for (let y = x + 1; y < islands; y++) links.push([x * 8 + 4, y * 8 + 5]);
+  const scene = sceneOf(fabricOf(switches, links), "");
+  assert.deepEqual(
+    scene.units.map(({ switches: members }) => members.length),
+    new Array(islands).fill(8),
+  );
+  assert.equal(scene.bundles.length, (islands * (islands - 1)) / 2);
+});

@@ -12,6 +12,7 @@ import { h, setText } from "../../parts/dom";
 import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../../parts/meter";
 import { choice } from "../panel";
 import type { View } from "../view";
+import type { MapData } from "./data";
 import { Matrix } from "./matrix";
 import { Rowmap } from "./rowmap";
 import { MOST_SWITCHES } from "./units";
@@ -21,16 +22,6 @@ const MATRIX_FROM = 200;
 
 export function makeMap(app: App, topology: Topology): View {
   return new MapView(app, topology);
-}
-
-/** What both pictures need for one drawing. */
-export interface MapData {
-  values: Uint16Array | null;
-  states: Uint16Array | null;
-  scale: ReturnType<typeof scaleOf>;
-  waiting: Map<number, number>;
-  roots: Set<number>;
-  found: Set<number>;
 }
 
 /** Trees of a moment are those of the seconds before it: older ones would hide the present. */

@@ -1,53 +1,9 @@
 //! Places of boxes, ports and hosts. The unit is one pixel at zoom 1.
 
 import type { Topology } from "../../model/topology";
-import type { Bundle, Scene } from "./units";
-
-export interface Box {
-  unit: number;
-  x: number;
-  y: number;
-  width: number;
-  height: number;
-}
-
-/** A host port below its leaf switch. */
-export interface Cell {
-  /** Index of the HCA port. */
-  port: number;
-  x: number;
-  y: number;
-  width: number;
-  height: number;
-}
-
-/** A port of a switch on the edge of its box. */
-export interface Pin {
-  port: number;
-  x: number;
-  y: number;
-  width: number;
-}
-
-/** A bundle as a curve between two boxes. */
-export interface Curve {
-  bundle: Bundle;
-  x1: number;
-  y1: number;
-  x2: number;
-  y2: number;
-}
-
-export interface Layout {
-  width: number;
-  height: number;
-  boxes: Box[];
-  cells: Cell[];
-  pins: Pin[];
-  curves: Curve[];
-  /** Title of each row and its place. */
-  titles: { text: string; y: number }[];
-}
+import { isFlat, ringLayout } from "./ring";
+import type { Box, Layout } from "./shapes";
+import type { Scene } from "./units";
 
 const MARGIN = 14;
 const TITLE = 22;
@@ -55,9 +11,14 @@ const BOX = 38;
 const PIN = 6;
 const MOST_BOXES = 34;
 const HOST_CELLS = 3000;
+/** How far curves leave a row of switches before they turn, as a share of the distance of the rows. */
+const BEND = 0.42;
+/** Height of a curve between two boxes of one row. */
+const ARC = 40;
 
 /** Places a scene in a rectangle. */
 export function layoutOf(topology: Topology, scene: Scene, width: number, height: number): Layout {
+  if (isFlat(scene)) return ringLayout(scene, width, height);
   const tiers = [...new Set(scene.units.map(({ tier }) => tier))].sort((x, y) => y - x);
   const hosts = hostsOf(topology, scene);
   const hostRows = Math.max(0, ...[...hosts.values()].map((ports) => ports.length));
@@ -189,18 +150,26 @@ function placeCurves(scene: Scene, layout: Layout): void {
       if (pins.length === 0) return box.x + box.width / 2;
       return pins.reduce((sum, pin) => sum + pin.x + pin.width / 2, 0) / pins.length;
     };
+    const x1 = middle(
+      bundle.links.map(({ a }) => a),
+      upper,
+    );
+    const x2 = middle(
+      bundle.links.map(({ b }) => b),
+      lower,
+    );
     const level = upper.y === lower.y;
+    const y1 = upper.y + (level ? 0 : upper.height);
+    const bend = level ? -ARC : (lower.y - y1) * BEND;
     layout.curves.push({
       bundle,
-      x1: middle(
-        bundle.links.map(({ a }) => a),
-        upper,
-      ),
-      y1: upper.y + (level ? 0 : upper.height),
-      x2: middle(
-        bundle.links.map(({ b }) => b),
-        lower,
-      ),
+      x1,
+      y1,
+      bendX1: x1,
+      bendY1: y1 + bend,
+      bendX2: x2,
+      bendY2: lower.y - (level ? ARC : bend),
+      x2,
       y2: lower.y,
     });
   }

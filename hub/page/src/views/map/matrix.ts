@@ -8,7 +8,7 @@ import type { App } from "../../model/app";
 import type { Cable, Topology } from "../../model/topology";
 import { percent } from "../../model/units";
 import { hideTip, showTip } from "../../parts/tooltip";
-import type { MapData } from "./index";
+import type { MapData } from "./data";
 import { isSilent } from "./paint";
 
 const TOP = 74;

@@ -5,7 +5,7 @@ import { hatch } from "../../draw/canvas";
 import type { Scale } from "../../draw/scale";
 import { font, theme } from "../../draw/theme";
 import type { Link, Topology } from "../../model/topology";
-import type { Box, Curve, Layout } from "./layout";
+import type { Box, Curve, Layout } from "./shapes";
 import type { Scene } from "./units";
 
 /** What the map marks. */
@@ -93,10 +93,10 @@ function paintTitles({ context, layout }: Painting): void {
   }
 }
 
-function trace(context: CanvasRenderingContext2D, { x1, y1, x2, y2 }: Curve): void {
-  const bend = y1 === y2 ? -40 : (y2 - y1) * 0.42;
+function trace(context: CanvasRenderingContext2D, curve: Curve): void {
+  const { x1, y1, bendX1, bendY1, bendX2, bendY2, x2, y2 } = curve;
   context.moveTo(x1, y1);
-  context.bezierCurveTo(x1, y1 + bend, x2, y2 - (y1 === y2 ? 40 : bend), x2, y2);
+  context.bezierCurveTo(bendX1, bendY1, bendX2, bendY2, x2, y2);
 }
 
 /** Returns whether a curve belongs to the selected device. */

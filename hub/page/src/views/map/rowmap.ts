@@ -6,14 +6,17 @@ import type { App } from "../../model/app";
 import type { Topology } from "../../model/topology";
 import { count, percent } from "../../model/units";
 import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
-import type { MapData } from "./index";
-import { type Curve, type Layout, layoutOf } from "./layout";
+import type { MapData } from "./data";
+import { layoutOf } from "./layout";
 import { fullestPort, isSilent, type Marks, paintMap } from "./paint";
+import type { Curve, Layout } from "./shapes";
 import { type Scene, sceneOf } from "./units";
 
 const LARGEST_ZOOM = 12;
 /** Distance at which the pointer is on a link, in pixels. */
 const NEAR = 6;
+/** Straight pieces that stand for a curve when the pointer is compared with it. */
+const PIECES = 12;
 
 type Hit =
   | { kind: "cell"; port: number }
@@ -228,13 +231,7 @@ export class Rowmap {
     let best: Curve | null = null;
     let distance = NEAR / this.scale;
     for (const curve of layout.curves) {
-      if (
-        y < Math.min(curve.y1, curve.y2) ||
-        y > Math.max(curve.y1, curve.y2) ||
-        curve.y1 === curve.y2
-      )
-        continue;
-      const apart = Math.abs(curveX(curve, y) - x);
+      const apart = distanceTo(curve, x, y, distance);
       if (apart < distance) {
         distance = apart;
         best = curve;
@@ -349,18 +346,44 @@ function plain(hit: Hit | null): unknown {
   return hit?.kind === "curve" ? [hit.curve.bundle.upper, hit.curve.bundle.lower] : hit;
 }
 
-/** Returns the horizontal place of a curve at a height. */
-function curveX({ x1, y1, x2, y2 }: Curve, y: number): number {
-  let from = 0;
-  let to = 1;
-  const bend = (y2 - y1) * 0.42;
-  for (let step = 0; step < 12; step++) {
-    const t = (from + to) / 2;
-    const at = bezier(t, y1, y1 + bend, y2 - bend, y2);
-    if (at < y) from = t;
-    else to = t;
+/** Returns the distance of a point to a curve, or infinity if it is larger than `most`. */
+function distanceTo(curve: Curve, x: number, y: number, most: number): number {
+  const { x1, y1, bendX1, bendY1, bendX2, bendY2, x2, y2 } = curve;
+  // A Bezier curve is inside the box of its four points.
+  if (x < Math.min(x1, bendX1, bendX2, x2) - most || x > Math.max(x1, bendX1, bendX2, x2) + most) {
+    return Number.POSITIVE_INFINITY;
   }
-  return bezier((from + to) / 2, x1, x1, x2, x2);
+  if (y < Math.min(y1, bendY1, bendY2, y2) - most || y > Math.max(y1, bendY1, bendY2, y2) + most) {
+    return Number.POSITIVE_INFINITY;
+  }
+  let best = Number.POSITIVE_INFINITY;
+  let fromX = x1;
+  let fromY = y1;
+  for (let step = 1; step <= PIECES; step++) {
+    const t = step / PIECES;
+    const toX = bezier(t, x1, bendX1, bendX2, x2);
+    const toY = bezier(t, y1, bendY1, bendY2, y2);
+    best = Math.min(best, distanceToPiece(x, y, fromX, fromY, toX, toY));
+    fromX = toX;
+    fromY = toY;
+  }
+  return best;
+}
+
+function distanceToPiece(
+  x: number,
+  y: number,
+  x1: number,
+  y1: number,
+  x2: number,
+  y2: number,
+): number {
+  const dx = x2 - x1;
+  const dy = y2 - y1;
+  const length = dx * dx + dy * dy;
+  const along =
+    length === 0 ? 0 : Math.max(0, Math.min(1, ((x - x1) * dx + (y - y1) * dy) / length));
+  return Math.hypot(x - x1 - along * dx, y - y1 - along * dy);
 }
 
 function bezier(t: number, a: number, b: number, c: number, d: number): number {

@@ -107,8 +107,15 @@ function components(topology: Topology, switches: number[]): Map<number, number>
     parent.set(index, root);
     return root;
   };
+  const tier = (device: number) => topology.devices[device].tier;
+  // Switches of the top tier that are cabled to each other have no tier above: the groups of a
+  // Dragonfly+ are cabled so. A link within such a group connects two tiers.
+  const isFlat = topology.cables.some(
+    ({ upper, lower }) =>
+      parent.has(lower) && tier(upper) === topology.top && tier(lower) === topology.top,
+  );
   for (const { upper, lower } of topology.cables) {
-    const inner = topology.devices[upper].tier < topology.top || topology.top < 2;
+    const inner = isFlat ? tier(upper) !== tier(lower) : tier(upper) < topology.top;
     if (inner && parent.has(upper) && parent.has(lower)) parent.set(find(upper), find(lower));
   }
   return new Map(switches.map((index) => [index, find(index)]));
