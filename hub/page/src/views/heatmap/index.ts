@@ -3,8 +3,7 @@
 import { FULL, NO_DATA } from "../../contract/frame";
 import { clear, createSurface, type Surface } from "../../draw/canvas";
 import { metricName, scaleOf } from "../../draw/scale";
-import { font, theme } from "../../draw/theme";
-import { timeTicks } from "../../draw/ticks";
+import { theme } from "../../draw/theme";
 import type { App, Change } from "../../model/app";
 import { codeText, valueText } from "../../model/metric";
 import type { Topology } from "../../model/topology";
@@ -14,6 +13,7 @@ import { legend } from "../../parts/meter";
 import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
 import { choice } from "../panel";
 import type { View } from "../view";
+import { drawGroups, drawRowNames, drawTimes, type Plot } from "./axes";
 import { type Bins, HeatPicture } from "./picture";
 import {
   AGGREGATES,
@@ -247,7 +247,7 @@ class Heatmap implements View {
     return this.size >= LABEL_ROW || this.rows.length < 50 ? 210 : 120;
   }
 
-  private get plot(): { x: number; y: number; width: number; height: number } {
+  private get plot(): Plot {
     return {
       x: this.left,
       y: TOP,
@@ -264,7 +264,7 @@ class Heatmap implements View {
 
   private draw(): void {
     const window = this.window;
-    if (window === null || this.surface.width === 0) return;
+    if (window === null || this.surface.width === 0 || this.rows.length === 0) return;
     const context = clear(this.surface);
     const { x, y, width, height } = this.plot;
     const row = this.row;
@@ -299,69 +299,16 @@ class Heatmap implements View {
       bins.count * perBin * row,
     );
     context.restore();
-    this.labels(context, row);
-    this.axis(context, window);
-    this.cross(context);
-    this.describe(window);
-  }
-
-  private labels(context: CanvasRenderingContext2D, row: number): void {
-    const { x, y, height } = this.plot;
-    const colors = theme();
-    const first = Math.floor(this.top);
-    const last = Math.min(this.rows.length, Math.ceil(this.top + height / row));
-    context.textBaseline = "middle";
-    context.textAlign = "right";
-    if (row >= LABEL_ROW) {
-      context.font = font(Math.min(12, row));
-      context.fillStyle = colors.muted;
-      for (let index = first; index < last; index++) {
-        const middle = y + (index - this.top + 0.5) * row;
-        if (middle < y || middle > y + height) continue;
-        context.fillText(this.rows[this.order[index]].label, x - 8, middle, x - 12);
-      }
-      return;
-    }
-    if (this.app.option("order") === "value") return;
-    context.font = font(12);
-    let start = first;
-    let free = y - 20;
-    for (let index = first; index <= last; index++) {
-      const group = index < last ? this.rows[this.order[index]].group : null;
-      if (index < last && group === this.rows[this.order[start]].group) continue;
-      const from = y + Math.max(0, start - this.top) * row;
-      const to = Math.min(y + height, y + (index - this.top) * row);
-      context.fillStyle = colors.line;
-      context.fillRect(x - 4, from, 2, Math.max(1, to - from - 1));
-      const middle = (from + to) / 2;
-      if (middle - free >= 14) {
-        context.fillStyle = colors.muted;
-        context.fillText(this.rows[this.order[start]].group, x - 10, middle, x - 14);
-        free = middle;
-      }
-      start = index;
-    }
-  }
-
-  private axis(context: CanvasRenderingContext2D, window: Window): void {
-    const { x, y, width, height } = this.plot;
-    const colors = theme();
-    const bottom = y + Math.min(height, this.rows.length * this.row);
-    const from = window.first * window.step;
-    const to = from + window.columns * window.step;
-    context.font = font(12);
-    context.textAlign = "center";
-    context.textBaseline = "top";
-    for (const { time, label } of timeTicks(from, to, Math.max(2, width / 110))) {
-      const at = x + (width * (time - from)) / (to - from);
-      context.fillStyle = colors.line;
-      context.fillRect(Math.round(at), bottom, 1, 5);
-      context.fillStyle = colors.muted;
-      context.fillText(label, Math.min(at, x + width - 20), bottom + 8);
-    }
+    const shown = { rows: this.rows, order: this.order, top: this.top, height: row };
+    if (row >= LABEL_ROW) drawRowNames(context, this.plot, shown);
+    else if (this.app.option("order") !== "value") drawGroups(context, this.plot, shown);
+    const bottom = y + Math.min(height, this.rows.length * row);
+    drawTimes(context, this.plot, bottom, window);
     if (this.source.loading && this.source.get(window.first, window) === undefined) {
       context.fillText("Older slots are loading…", x + width / 2, y + 8);
     }
+    this.cross(context);
+    this.describe(window);
   }
 
   private cross(context: CanvasRenderingContext2D): void {
