@@ -74,7 +74,8 @@ function heat(query) {
   const slots = Math.max(1, Math.round(step / INTERVAL));
   for (let column = 0; column < columns; column++) {
     const into = new Uint16Array(message, 32 + 2 * ports * column, ports);
-    const first = Math.round(from / INTERVAL) + column * slots;
+    // The values of a slot describe the interval before it.
+    const first = Math.round(from / INTERVAL) + column * slots + 1;
     if (first > lastSlot() || first < fabric.start) into.fill(65535);
     else
       for (let s = 0; s < Math.min(slots, 8); s++) {

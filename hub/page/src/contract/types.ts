@@ -211,7 +211,7 @@ export interface TimelineMark {
 
 export interface Timeline {
   step_ns: number;
-  /** Start of each column. */
+  /** Start of each column: of the slots in which the values were read. */
   t: number[];
   utilization_max: (number | null)[];
   blocked_max: (number | null)[];

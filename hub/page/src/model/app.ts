@@ -166,14 +166,17 @@ export class App {
 
   // --- time
 
-  /** Returns the end of a slot, milliseconds since 1970. */
+  /**
+   * Returns the time at which the values of a slot end, milliseconds since 1970. A slot begins with
+   * the reading of the counters, so its values describe the interval before it.
+   */
   timeOf(slot: number): number {
-    return (slot + 1) * this.interval;
+    return slot * this.interval;
   }
 
-  /** Returns the slot that ends at or before a time. */
+  /** Returns the slot whose values end at a time. */
   slotAt(time: number): number {
-    return Math.round(time / this.interval) - 1;
+    return Math.round(time / this.interval);
   }
 
   /** Returns the slot that the page shows; null before the first one. */
@@ -317,7 +320,7 @@ export class App {
     if (heat.generation !== topology.generation || this.topology !== topology) return;
     const store = this.store(metric, topology);
     heat.columns.forEach((values, index) => {
-      const slot = Math.round((heat.from + index * heat.step) / this.interval);
+      const slot = this.slotAt(heat.from + (index + 1) * heat.step);
       if (!store.has(slot)) store.set(slot, this.timeOf(slot), values);
     });
   }

@@ -96,7 +96,7 @@ export class TimelineStrip {
     if (latest === null) return null;
     const to = this.app.timeOf(latest);
     const first = this.poll.answer?.t[0];
-    const kept = first === undefined ? to - 60_000 : first / 1e6;
+    const kept = first === undefined ? to - 60_000 : first / 1e6 - this.app.interval;
     return { from: Math.min(kept, to - 60_000), to };
   }
 
@@ -153,7 +153,7 @@ export class TimelineStrip {
     };
     let last = 0;
     answer?.t.forEach((t, index) => {
-      last = (t + answer.step_ns) / 1e6;
+      last = (t + answer.step_ns) / 1e6 - interval;
       column(last, answer.step_ns / 1e6, answer.utilization_max[index], answer.blocked_max[index]);
     });
     for (const { t, utilization, blocked } of this.extra) {
@@ -328,7 +328,8 @@ export class TimelineStrip {
     if (extra !== undefined) return extra;
     const answer = this.poll.answer;
     if (answer === null) return null;
-    const index = answer.t.findIndex((t) => (t + answer.step_ns) / 1e6 >= time);
+    const end = 1e6 * (time + this.app.interval) - answer.step_ns;
+    const index = answer.t.findIndex((t) => t >= end);
     if (index < 0) return null;
     return { utilization: answer.utilization_max[index], blocked: answer.blocked_max[index] };
   }

@@ -97,11 +97,13 @@ export class TestHub {
     return (await this.fetch(path)).json();
   }
 
-  /** Returns the codes of all ports in one slot, from the interface. */
-  async codes(metric, slot, interval) {
-    const query = `heat?metric=${metric}&by=port&agg=max&from=${slot * interval}&to=${(slot + 1) * interval}&step=${interval}`;
-    const message = await (await this.fetch(query)).arrayBuffer();
-    return new Uint16Array(message, 32, (message.byteLength - 32) / 2);
+  /** Returns the value of a port that was read in a slot, from the records; undefined without one. */
+  async value(port, metric, slot, interval) {
+    const range = `from=${slot * interval}&to=${(slot + 1) * interval}`;
+    const { series } = await this.json(`series?port=${port}&metric=${metric}&${range}`);
+    const { t, v } = series[0];
+    const index = t.findIndex((time) => Math.floor(time / interval) === slot);
+    return index < 0 ? undefined : v[index];
   }
 
   /** Waits until a condition is true. Failures of the condition count as false. */
@@ -125,12 +127,14 @@ export async function openBrowser() {
 }
 
 /** Opens a page that collects its faults: errors, refused content, requests to other origins. */
-export async function openPage(browser, hub, options = {}) {
+export async function openPage(context, browser, hub, options = {}) {
   const page = await browser.newPage({
     viewport: { width: 1280, height: 800 },
     colorScheme: "dark",
     ...options,
   });
+  context.after(() => page.close());
+  page.setDefaultTimeout(90_000);
   const faults = [];
   page.on("pageerror", (error) => faults.push(String(error.stack)));
   page.on("console", (message) => {

@@ -45,33 +45,31 @@ function parseShare(text) {
   return { share: Number(number) / 100, tolerance: (0.51 * 10 ** -digits) / 100 };
 }
 
-test("every_view_opens_without_faults_and_its_picture_is_kept", { skip }, async () => {
-  const { page, faults } = await openPage(browser, hub);
+test("every_view_opens_without_faults_and_its_picture_is_kept", { skip }, async (context) => {
+  const { page, faults } = await openPage(context, browser, hub);
   for (const view of VIEWS) {
     await show(page, hub, view);
     await page.screenshot({ path: `${pictures}/${view.replaceAll(/[^a-z]+/g, "-")}.png` });
     assert.deepEqual(faults, [], view);
     assert.ok((await page.textContent("main")).length > 0, view);
   }
-  await page.close();
 });
 
-test("answer_has_the_content_policy", { skip }, async () => {
+test("answer_has_the_content_policy", { skip }, async (context) => {
   const response = await fetch(hub.url);
   const policy = response.headers.get("content-security-policy");
   assert.match(policy, /default-src 'none'/);
   assert.doesNotMatch(policy, /unsafe/);
 });
 
-test("value_on_the_page_equals_the_value_of_the_interface", { skip }, async () => {
-  const { page, faults } = await openPage(browser, hub);
+test("value_on_the_page_equals_the_value_of_the_interface", { skip }, async (context) => {
+  const { page, faults } = await openPage(context, browser, hub);
   const ports = topology.ports.filter(({ kind }) => kind === "switch").slice(0, 40);
   const node = ports[0].node;
   await show(page, hub, `ports?q=${node}&sort=port&order=up`);
   await page.keyboard.press("ArrowLeft");
   await page.waitForTimeout(1500);
   const slot = await shownSlot(page);
-  const codes = await hub.codes("xmit_utilization", slot, interval);
   const rows = await page.$$eval(".table-row:not([hidden])", (elements) =>
     elements.map((row) => ({
       key: row.dataset.id,
@@ -80,23 +78,21 @@ test("value_on_the_page_equals_the_value_of_the_interface", { skip }, async () =
   );
   assert.ok(rows.length > 3);
   let compared = 0;
-  for (const { key, text } of rows) {
-    const index = topology.ports.findIndex(({ guid, port }) => `${guid}/${port}` === key);
-    if (codes[index] > 64000 || text.includes("<")) continue;
+  for (const { key, text } of rows.slice(0, 12)) {
+    const value = await hub.value(key, "xmit_utilization", slot, interval);
+    if (value === undefined || value === null || !/^\d/.test(text)) continue;
     const { share, tolerance } = parseShare(text);
-    assert.ok(
-      Math.abs(share - codes[index] / 64000) <= tolerance,
-      `${key}: ${text}, code ${codes[index]}`,
-    );
+    // A frame has steps of 1/64000.
+    const difference = Math.abs(share - Math.min(1, value));
+    assert.ok(difference <= tolerance + 1 / 64000, `${key}: ${text}, record ${value}`);
     compared++;
   }
   assert.ok(compared > 3);
   assert.deepEqual(faults, []);
-  await page.close();
 });
 
-test("page_of_a_port_shows_the_counters_of_its_last_record", { skip }, async () => {
-  const { page, faults } = await openPage(browser, hub);
+test("page_of_a_port_shows_the_counters_of_its_last_record", { skip }, async (context) => {
+  const { page, faults } = await openPage(context, browser, hub);
   const port = topology.ports.find(({ kind, sampler }) => kind === "switch" && sampler !== null);
   const key = `${port.guid}/${port.port}`;
   await show(page, hub, `port/${key}`);
@@ -114,11 +110,12 @@ test("page_of_a_port_shows_the_counters_of_its_last_record", { skip }, async () 
   assert.equal(await page.textContent("h1"), `${port.node} / ${port.port}`);
   assert.deepEqual(faults, []);
   await page.screenshot({ path: `${pictures}/port.png` });
-  await page.close();
 });
 
-test("live_page_shows_a_slot_at_most_two_intervals_after_the_hub_has_it", { skip }, async () => {
-  const { page } = await openPage(browser, hub);
+test("live_page_shows_a_slot_at_most_two_intervals_after_the_hub_has_it", {
+  skip,
+}, async (context) => {
+  const { page } = await openPage(context, browser, hub);
   await show(page, hub, "overview");
   for (let round = 0; round < 3; round++) {
     const { last_slot } = await hub.json("health");
@@ -131,31 +128,28 @@ test("live_page_shows_a_slot_at_most_two_intervals_after_the_hub_has_it", { skip
     assert.ok(now - shown <= 2, `the hub has slot ${now}, the page shows ${shown}`);
     await page.waitForTimeout(1000);
   }
-  await page.close();
 });
 
-test("url_opens_the_same_view_again", { skip }, async () => {
-  const { page } = await openPage(browser, hub);
+test("url_opens_the_same_view_again", { skip }, async (context) => {
+  const { page } = await openPage(context, browser, hub);
   await show(page, hub, "heatmap?metric=xmit_blocked&by=switch&agg=mean");
   await page.keyboard.press("ArrowLeft");
   const url = page.url();
   assert.match(url, /at=/);
   const slot = await shownSlot(page);
-  const other = await openPage(browser, hub);
+  const other = await openPage(context, browser, hub);
   await other.page.goto(url);
-  await other.page.waitForFunction(() => document.documentElement.dataset.shown > 0);
+  await other.page.waitForSelector(".toolbar select");
   assert.equal(await shownSlot(other.page), slot);
   assert.equal(await other.page.$eval(".toolbar select", (select) => select.value), "xmit_blocked");
   const pressed = await other.page.$$eval('[aria-pressed="true"]', (all) =>
     all.map((each) => each.textContent),
   );
   assert.ok(pressed.includes("Switches") && pressed.includes("mean"), pressed.join());
-  await other.page.close();
-  await page.close();
 });
 
-test("keyboard_alone_reaches_views_search_rows_and_time", { skip }, async () => {
-  const { page, faults } = await openPage(browser, hub);
+test("keyboard_alone_reaches_views_search_rows_and_time", { skip }, async (context) => {
+  const { page, faults } = await openPage(context, browser, hub);
   await show(page, hub, "overview");
   await page.keyboard.press("Tab");
   assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
@@ -183,12 +177,11 @@ test("keyboard_alone_reaches_views_search_rows_and_time", { skip }, async () => 
   await page.keyboard.press("l");
   assert.equal(await page.textContent(".live"), "Live");
   assert.deepEqual(faults, []);
-  await page.close();
 });
 
-test("views_have_no_serious_accessibility_fault", { skip }, async () => {
+test("views_have_no_serious_accessibility_fault", { skip }, async (context) => {
   for (const colorScheme of ["dark", "light"]) {
-    const { page } = await openPage(browser, hub, { colorScheme });
+    const { page } = await openPage(context, browser, hub, { colorScheme });
     const port = topology.ports[0];
     for (const view of [...VIEWS, `port/${port.guid}/${port.port}`]) {
       await show(page, hub, view);
@@ -208,12 +201,11 @@ test("views_have_no_serious_accessibility_fault", { skip }, async () => {
         );
       assert.deepEqual(serious, [], `${view}, ${colorScheme}`);
     }
-    await page.close();
   }
 });
 
-test("narrow_window_at_double_zoom_has_no_horizontal_scrolling", { skip }, async () => {
-  const { page } = await openPage(browser, hub, { viewport: { width: 640, height: 400 } });
+test("narrow_window_at_double_zoom_has_no_horizontal_scrolling", { skip }, async (context) => {
+  const { page } = await openPage(context, browser, hub, { viewport: { width: 640, height: 400 } });
   for (const view of ["overview", "map", "heatmap", "links", "events"]) {
     await show(page, hub, view);
     const wide = await page.evaluate(
@@ -221,11 +213,10 @@ test("narrow_window_at_double_zoom_has_no_horizontal_scrolling", { skip }, async
     );
     assert.ok(wide <= 1, `${view}: ${wide} pixels too wide`);
   }
-  await page.close();
 });
 
-test("page_connects_again_after_the_hub_restarts", { skip }, async () => {
-  const { page } = await openPage(browser, hub);
+test("page_connects_again_after_the_hub_restarts", { skip }, async (context) => {
+  const { page } = await openPage(context, browser, hub);
   await show(page, hub, "overview");
   await hub.stop();
   await page.waitForSelector(".banner:not([hidden])");
@@ -239,14 +230,13 @@ test("page_connects_again_after_the_hub_restarts", { skip }, async () => {
     { timeout: 60_000 },
   );
   await page.waitForSelector(".banner", { state: "hidden" });
-  await page.close();
 });
 
 // The generated fabric of `dev/` has known faults: the operator's questions have known answers.
 const faulty = isSimulated ? "the fabric of the hub has other faults" : skip;
 
-test("overview_names_the_root_and_puts_the_dead_leaf_first", { skip: faulty }, async () => {
-  const { page, faults } = await openPage(browser, hub);
+test("overview_names_the_root_and_puts_the_dead_leaf_first", { skip: faulty }, async (context) => {
+  const { page, faults } = await openPage(context, browser, hub);
   await show(page, hub, "overview");
   const trees = (await hub.json("trees")).rows;
   if (trees.length > 0) {
@@ -258,11 +248,10 @@ test("overview_names_the_root_and_puts_the_dead_leaf_first", { skip: faulty }, a
   await page.waitForSelector(".port-page");
   assert.match(await page.textContent("h1"), /leaf02/);
   assert.deepEqual(faults, []);
-  await page.close();
 });
 
-test("hostile_names_are_only_text", { skip: faulty }, async () => {
-  const { page, faults } = await openPage(browser, hub);
+test("hostile_names_are_only_text", { skip: faulty }, async (context) => {
+  const { page, faults } = await openPage(context, browser, hub);
   const index = topology.ports.findIndex(({ node }) => node.includes("<img"));
   const port = topology.ports[index];
   for (const view of [
@@ -285,5 +274,4 @@ test("hostile_names_are_only_text", { skip: faulty }, async () => {
     faults.filter((text) => !text.includes("404")),
     [],
   );
-  await page.close();
 });

@@ -62,7 +62,8 @@ export class ColumnSource {
   /** Returns a column, or undefined if it is not here. */
   get(number: number, window: Window): Uint16Array | undefined {
     if (window.step === this.app.interval) {
-      const column = this.app.history(window.metric)?.get(number);
+      // The values of a slot describe the interval before it.
+      const column = this.app.history(window.metric)?.get(number + 1);
       if (column !== undefined) return column.values;
     }
     return this.columns.get(number);
