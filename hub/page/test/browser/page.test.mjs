@@ -55,7 +55,7 @@ test("every_view_opens_without_faults_and_its_picture_is_kept", { skip }, async 
   }
 });
 
-test("answer_has_the_content_policy", { skip }, async (context) => {
+test("answer_has_the_content_policy", { skip }, async () => {
   const response = await fetch(hub.url);
   const policy = response.headers.get("content-security-policy");
   assert.match(policy, /default-src 'none'/);
