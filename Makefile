@@ -1,6 +1,6 @@
 # The two commands for a first look: `make demo` and `make test`. `make help` lists all targets.
 
-.PHONY: help deps deps-node deps-browser tools build build-full build-hub live dist install demo test test-kernel soak lint deny advisories bench fuzz clean
+.PHONY: help deps deps-node deps-browser tools build build-full build-hub live dist install install-sampler install-view install-hub packages test-packages demo test test-kernel soak lint deny advisories bench fuzz clean
 
 CARGO ?= cargo
 # zstd's C code takes a minute of CPU time to compile: the library of the system is used where it is
@@ -15,11 +15,13 @@ BUILD_HUB = $(RUN) build --release -p ibnet-hub
 # With records to NATS: needs about 75 more crates.
 FULL = --features ibnet/nats
 FULL_HUB = --features ibnet-hub/nats
+# Manual pages and completions, written by the programs themselves.
+PAGES_FEATURE = --features ibnet/pages
 
 # Debian packages: the first line is needed to build. The second line is needed to test with the
 # real tools and with programs that read the records.
 PACKAGES = libibumad-dev libibmad-dev libclang-dev libzstd-dev pkg-config \
-           ibsim-utils libumad2sim0 infiniband-diags opensm openssl python3-venv jq
+           ibsim-utils libumad2sim0 infiniband-diags opensm openssl python3-venv jq rpm lintian
 
 # Needed to bundle the page of ibnet-hub, and to test it in a browser.
 NODE_PACKAGES = nodejs npm
@@ -70,30 +72,60 @@ live: build-hub ## Show a simulated fabric live in a browser: prints the address
 	./target/release/ibnet-hub --simulate examples/stria.p
 
 dist: deps-node ## Build the programs for packages into target/dist: with NATS, LTO, no symbols
-	$(RUN) build --profile dist --workspace --bins $(FULL) $(FULL_HUB)
+	$(RUN) build --profile dist --workspace --bins $(FULL) $(FULL_HUB) $(PAGES_FEATURE)
 
 # `make install` copies the programs of PROGRAMS to DESTDIR; packages set PROGRAMS=target/dist.
 DESTDIR ?=
 PROGRAMS ?= target/release
 UNITS = $(DESTDIR)/usr/lib/systemd/system
 
-install: ## Install the programs and the service (as root, after `make build`)
-	install -D -m 755 -t $(DESTDIR)/usr/bin $(PROGRAMS)/ibnet-gen $(PROGRAMS)/ibnet-sweep $(PROGRAMS)/ibnet-view
+# Pages and completions that `--write-pages` has written: scripts/packages sets PAGES. Without PAGES
+# they are not installed.
+PAGES ?=
+SHARE = $(DESTDIR)/usr/share
+# $(call install_pages,PROGRAM): the manual pages and the completions of one program.
+define install_pages
+	@[ -z "$(PAGES)" ] || { \
+	    install -D -m 644 -t $(SHARE)/man/man8 $(PAGES)/man/$(1)*.8 && \
+	    install -D -m 644 $(PAGES)/bash/$(1) $(SHARE)/bash-completion/completions/$(1) && \
+	    install -D -m 644 $(PAGES)/zsh/_$(1) $(SHARE)/zsh/vendor-completions/_$(1) && \
+	    install -D -m 644 $(PAGES)/fish/$(1).fish $(SHARE)/fish/vendor_completions.d/$(1).fish; }
+endef
+
+install: install-sampler install-view ## Install the programs and the service (as root, after `make build`)
+	@[ -n "$(DESTDIR)" ] || ./scripts/installed
+
+install-sampler:
+	install -D -m 755 -t $(DESTDIR)/usr/bin $(PROGRAMS)/ibnet-gen $(PROGRAMS)/ibnet-sweep
 	install -D -m 644 -t $(UNITS) packaging/ibnet-sweep.service packaging/ibnet-sweep@.service
-	@# The hub is installed where it was built.
-	if [ -e $(PROGRAMS)/ibnet-hub ]; then \
-	    install -D -m 755 -t $(DESTDIR)/usr/bin $(PROGRAMS)/ibnet-hub && \
-	    install -D -m 644 -t $(UNITS) packaging/ibnet-hub.service && \
-	    install -D -m 644 -t $(DESTDIR)/usr/share/doc/ibnet ibnet-hub.toml.example && \
-	    { [ -e $(DESTDIR)/etc/ibnet/ibnet-hub.toml ] || install -D -m 644 packaging/ibnet-hub.toml $(DESTDIR)/etc/ibnet/ibnet-hub.toml; }; \
-	fi
 	install -D -m 644 packaging/ibnet.sysusers $(DESTDIR)/usr/lib/sysusers.d/ibnet.conf
 	install -D -m 644 packaging/ibnet.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/ibnet.conf
 	install -D -m 644 -t $(DESTDIR)/usr/lib/udev/rules.d packaging/60-ibnet-umad.rules
-	install -D -m 644 -t $(DESTDIR)/usr/share/doc/ibnet README.md SECURITY.md ibnet.toml.example
-	install -D -m 644 -t $(DESTDIR)/usr/share/doc/ibnet/docs docs/*.md docs/*.svg
+	install -D -m 644 -t $(SHARE)/doc/ibnet README.md SECURITY.md CHANGELOG.md ibnet.toml.example
+	install -D -m 644 -t $(SHARE)/doc/ibnet/docs docs/*.md docs/*.svg
+	install -D -m 644 -t $(SHARE)/doc/ibnet/packaging/grafana packaging/grafana/*
+	install -D -m 644 -t $(SHARE)/doc/ibnet/packaging/prometheus packaging/prometheus/*
 	[ -e $(DESTDIR)/etc/ibnet/ibnet.toml ] || install -D -m 644 packaging/ibnet.toml $(DESTDIR)/etc/ibnet/ibnet.toml
-	@[ -n "$(DESTDIR)" ] || ./scripts/installed
+	$(call install_pages,ibnet-gen)
+	$(call install_pages,ibnet-sweep)
+
+install-view:
+	install -D -m 755 -t $(DESTDIR)/usr/bin $(PROGRAMS)/ibnet-view
+	$(call install_pages,ibnet-view)
+
+install-hub: ## Install ibnet-hub and its service (as root, after `make build-hub`)
+	install -D -m 755 -t $(DESTDIR)/usr/bin $(PROGRAMS)/ibnet-hub
+	install -D -m 644 -t $(UNITS) packaging/ibnet-hub.service
+	install -D -m 644 -t $(SHARE)/doc/ibnet ibnet-hub.toml.example
+	[ -e $(DESTDIR)/etc/ibnet/ibnet-hub.toml ] || install -D -m 644 packaging/ibnet-hub.toml $(DESTDIR)/etc/ibnet/ibnet-hub.toml
+	$(call install_pages,ibnet-hub)
+
+test-packages: ## Install, upgrade and remove packages of the programs in target/debug
+	$(RUN) build --workspace --exclude ibnet-hub --bins --all-features
+	./scripts/test-packages target/debug
+
+packages: dist ## Build .deb and .rpm packages into out/packages
+	./scripts/packages target/dist
 
 demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a minute after the build
 	@mkdir -p $(DEMO)
@@ -116,9 +148,11 @@ demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a
 	@echo "          $(DEMO)/job.svg      the traffic of 16 hosts; numbers in job.txt"
 	@echo "          $(DEMO)/latency.svg  how fast the devices answer; numbers in latency.txt"
 
-# The suite runs once, with all features. The second line runs only what differs in a smaller build.
+# The suite runs once, with all features. The packages are made of its programs. The third line runs
+# only what differs in a smaller build.
 test: deps-browser tools ## Run all tests that need no hardware, with the real tools, servers and databases
 	IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN_TESTS) $(ALL)
+	./scripts/test-packages target/debug
 	$(RUN) $(if $(NEXTEST),nextest run,test) --workspace --exclude ibnet-hub --no-default-features --test features
 	$(RUN) test --doc $(ALL)
 

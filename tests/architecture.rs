@@ -63,7 +63,7 @@ fn imports_follow_the_rules() {
 
 #[test]
 fn no_files_import_each_other_in_a_cycle() {
-    for root in ["src", "analysis/src", "view/src"] {
+    for root in ["src", "analysis/src", "view/src", "hub/src"] {
         let cycles = cycles(&sources(root), root);
         assert!(cycles.is_empty(), "cycles of imports in {root}: {cycles:?}");
     }
@@ -94,7 +94,7 @@ fn every_rule_names_existing_modules() {
 
 #[test]
 fn no_file_is_longer_than_the_limit() {
-    let all = ["src", "analysis/src", "view/src"].into_iter().flat_map(sources);
+    let all = ["src", "analysis/src", "view/src", "hub/src"].into_iter().flat_map(sources);
     let long: Vec<_> = all.map(|(path, code)| (path, code.lines().count())).filter(|(_, lines)| *lines > MAX_LINES).collect();
     assert!(long.is_empty(), "longer than {MAX_LINES} lines: {long:?}");
 }

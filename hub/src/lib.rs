@@ -31,4 +31,5 @@ mod state;
 mod store;
 
 pub mod config;
+pub mod error;
 pub mod program;

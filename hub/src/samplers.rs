@@ -21,6 +21,9 @@ const SLOTS: usize = 60;
 /// Interval of a sampler until its `start` record arrives.
 const USUAL_INTERVAL_NS: u64 = 1_000_000_000;
 
+/// Shortest and longest interval. Other values cannot come from a sampler.
+const LIMITS_NS: (u64, u64) = (1_000_000, 86_400_000_000_000);
+
 /// Shortest time after which a sampler is silent.
 const SHORTEST_SILENCE: Duration = Duration::from_secs(2);
 
@@ -98,6 +101,8 @@ pub(crate) struct Samplers {
     ids: FxHashMap<(Arc<str>, String, u8, String), usize>,
     names: FxHashMap<Arc<str>, u64>,
     changes: Vec<Change>,
+    /// Shortest interval of the samplers that are not silent. It is needed for each record.
+    shortest_ns: Option<u64>,
 }
 
 /// Place and time of a record's arrival.
@@ -124,18 +129,20 @@ impl Samplers {
     /// Adds a `start` record.
     pub(crate) fn start(&mut self, start: &Start<'_>, arrival: Arrival<'_>) {
         let (name, _) = self.name(&start.sampler);
-        if start.interval_ns > 0 && self.names.contains_key(&name) {
-            self.names.insert(Arc::clone(&name), start.interval_ns);
+        let interval_ns = start.interval_ns.clamp(LIMITS_NS.0, LIMITS_NS.1);
+        if self.names.contains_key(&name) {
+            self.names.insert(Arc::clone(&name), interval_ns);
         }
         let Some(id) = self.id(name, (&start.ca, start.ca_port), &start.role, arrival) else { return };
         let sampler = &mut self.all[id];
         (sampler.version, sampler.ports) = (start.version.to_string(), start.ports as u64);
-        sampler.interval_ns = start.interval_ns.max(1);
+        sampler.interval_ns = interval_ns;
         let process = (start.boot_id.to_string(), start.pid);
         if sampler.process.as_ref().is_some_and(|known| *known != process) {
             sampler.restarts += 1;
         }
         sampler.process = Some(process);
+        self.update_interval();
     }
 
     /// Adds a `sweep` record. Returns the number of the entry.
@@ -193,14 +200,21 @@ impl Samplers {
                 self.changes.push(Change { sampler: Arc::clone(&sampler.sampler), role: sampler.role.clone(), is_back: false });
             }
         }
+        if !self.changes.is_empty() {
+            self.update_interval();
+        }
         std::mem::take(&mut self.changes)
     }
 
-    /// Returns the shortest interval of a sampler that is not silent, or else of any sampler.
+    /// Returns the shortest interval of the samplers that are not silent.
     pub(crate) fn interval_ns(&self) -> u64 {
-        let shortest =
-            |connected: bool| self.all.iter().filter(|sampler| sampler.connected || !connected).map(|sampler| sampler.interval_ns).min();
-        shortest(true).or_else(|| shortest(false)).unwrap_or(USUAL_INTERVAL_NS)
+        self.shortest_ns.unwrap_or(USUAL_INTERVAL_NS)
+    }
+
+    /// Computes the shortest interval again. If all samplers are silent, the last one stays.
+    fn update_interval(&mut self) {
+        let connected = self.all.iter().filter(|sampler| sampler.connected);
+        self.shortest_ns = connected.map(|sampler| sampler.interval_ns).min().or(self.shortest_ns);
     }
 
     /// Returns all samplers in the order of their names.

@@ -7,6 +7,8 @@ mod files;
 mod host;
 mod log;
 mod messages;
+#[cfg(feature = "pages")]
+mod pages;
 mod progress;
 mod signals;
 mod staged;

@@ -1,7 +1,7 @@
 //! A real Prometheus scrapes two samplers, one without and one with TLS and a password, and answers
 //! the queries of the dashboards.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,6 +15,9 @@ use ibnet::record::strict::{self, Line};
 use serde_json::Value;
 
 use super::tools::{self, SWEEP, TIMEOUT};
+
+/// Alert rules for Prometheus.
+const RULES: &str = include_str!("../../packaging/prometheus/ibnet.rules.yml");
 
 const DASHBOARD: &str = include_str!("../../packaging/grafana/ibnet.json");
 
@@ -171,6 +174,9 @@ fn prometheus_scrapes_samplers_and_answers_every_query_of_the_dashboards() {
         let expression = expression.replace("instance=~\".*\"", "job=\"plain\"").replace("_uplink_info{", "_uplink_info{job=\"plain\",");
         prometheus.wait(&expression, |series| series.iter().any(|(_, value)| value.is_finite()));
     }
+    for metric in metrics_of_the_rules() {
+        prometheus.wait(&format!("count({metric}{{job='plain'}})"), |series| series.len() == 1);
+    }
     check_values_against_records(&prometheus, dir.path());
     let log = fs::read_to_string(dir.path().join("prometheus.log")).unwrap();
     assert!(!log.contains("ingest"), "Prometheus dropped samples: {log}");
@@ -182,6 +188,33 @@ fn expressions() -> Vec<String> {
     let panels = dashboard["panels"].as_array().unwrap().iter();
     let targets = panels.filter_map(|panel| panel["targets"].as_array()).flatten();
     targets.map(|target| target["expr"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Returns the metrics of ibnet that the alert rules use.
+fn metrics_of_the_rules() -> BTreeSet<String> {
+    let words = RULES.split(|one: char| !one.is_ascii_alphanumeric() && one != '_');
+    let metrics = words.filter(|word| word.starts_with("ibnet_") || word.starts_with("infiniband_"));
+    let metrics: BTreeSet<_> = metrics.map(str::to_owned).collect();
+    assert!(metrics.len() > 10, "{metrics:?}");
+    metrics
+}
+
+#[test]
+fn alert_rules_fire_on_each_fault_and_on_no_healthy_fabric() {
+    let Some(promtool) = tools::promtool() else { return };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/prometheus");
+    let run = |args: &[&str]| {
+        let output = Command::new(&promtool).current_dir(&folder).args(args).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
+    };
+    run(&["check", "rules", "ibnet.rules.yml"]);
+    run(&["test", "rules", "ibnet.rules.test.yml"]);
+    // Each alert has a test.
+    let tests = fs::read_to_string(folder.join("ibnet.rules.test.yml")).unwrap();
+    for alert in RULES.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {
+        assert!(tests.contains(&format!("alertname=\"{alert}\"")), "{alert} has no test");
+    }
 }
 
 /// Checks that every scraped value is in a record of its port.

@@ -26,6 +26,11 @@ pub(crate) fn prometheus() -> Option<PathBuf> {
     find("prometheus", "prometheus")
 }
 
+/// Returns the path of promtool; `None` with a notice if it is not installed.
+pub(crate) fn promtool() -> Option<PathBuf> {
+    find("promtool", "promtool")
+}
+
 /// Returns the path of a Python with DuckDB and ClickHouse; `None` with a notice if it is not
 /// installed.
 pub(crate) fn python() -> Option<PathBuf> {

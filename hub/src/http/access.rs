@@ -17,7 +17,7 @@ use axum::http::header::{
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 
-use super::answer::ApiError;
+use crate::query::error::ApiError;
 
 /// Everything comes from the hub itself, and no other page can contain this page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; \

@@ -4,38 +4,16 @@ use std::io::Write;
 
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::Serialize;
 
+use crate::query::error::ApiError;
+
 /// A smaller answer is not compressed.
 const COMPRESSED_FROM: usize = 2048;
-
-/// An error of a request. The answer is JSON with a reason.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct ApiError {
-    pub(crate) status: StatusCode,
-    pub(crate) reason: String,
-}
-
-impl ApiError {
-    /// The request is wrong.
-    pub(crate) fn wrong(reason: impl Into<String>) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, reason: reason.into() }
-    }
-
-    /// What the request is about does not exist.
-    pub(crate) fn missing(reason: impl Into<String>) -> Self {
-        Self { status: StatusCode::NOT_FOUND, reason: reason.into() }
-    }
-
-    /// The hub failed.
-    pub(crate) fn failed(reason: impl Into<String>) -> Self {
-        Self { status: StatusCode::INTERNAL_SERVER_ERROR, reason: reason.into() }
-    }
-}
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {

@@ -8,11 +8,12 @@ use ibnet_analysis::links::LinkOrder;
 use ibnet_analysis::trees::Limits;
 use serde::Serialize;
 
-use super::answer::{Answer, ApiError};
-use super::params::{Params, wrong};
+use super::answer::Answer;
+use super::params::Params;
 use super::routes::{Answered, App};
 use super::values::kept_range;
 use crate::events::Filter;
+use crate::query::error::{ApiError, wrong};
 use crate::query::ports::{self, Search};
 use crate::state::Hub;
 

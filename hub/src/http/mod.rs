@@ -20,4 +20,6 @@ pub(crate) mod live;
 pub(crate) mod params;
 pub(crate) mod routes;
 pub(crate) mod server;
+#[cfg(test)]
+mod tests;
 pub(crate) mod values;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use ibnet::types::{Guid, PortNum, Printable};
 use ibnet_analysis::ports::PortKey;
 
-use super::answer::ApiError;
+use crate::query::error::{ApiError, wrong};
 
 /// Largest length of a query in octets.
 const LONGEST: usize = 8192;
@@ -56,11 +56,6 @@ impl Params {
         }
         Ok((from, to))
     }
-}
-
-/// Returns the error for a value.
-pub(crate) fn wrong(name: &str, found: &str, expected: &str) -> ApiError {
-    ApiError::wrong(format!("cannot use the parameter {name}: expected {expected} (found {})", Printable(found)))
 }
 
 /// Parses a port: `0xGUID/NUM`.

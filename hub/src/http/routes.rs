@@ -12,9 +12,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::sync::Semaphore;
 
-use super::answer::{Answer, ApiError};
+use super::answer::Answer;
 use super::server::Access;
 use super::{access, assets, lists, live, values};
+use crate::query::error::ApiError;
 use crate::query::evaluated::Evaluations;
 use crate::state::Hub;
 
@@ -31,6 +32,7 @@ pub(crate) struct App {
 }
 
 /// Addresses of the interface, without the prefix `/api/v1`.
+#[cfg(test)]
 pub(crate) const ADDRESSES: [&str; 15] = [
     "/errors",
     "/events",

@@ -116,3 +116,75 @@ async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static
     // Clients that disconnect are not logged.
     let _ = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)).with_upgrades().await;
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    use ibnet::metrics::Settings;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio_rustls::TlsConnector;
+    use tokio_rustls::rustls::crypto::ring;
+    use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+    use super::*;
+    use crate::http::routes::router;
+    use crate::query::tests::hub;
+
+    const PASSWORD: &str = "a-password-of-the-test";
+
+    fn file(folder: &Path, name: &str, text: &str) -> std::path::PathBuf {
+        let path = folder.join(name);
+        fs::write(&path, text).expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("mode is set");
+        path
+    }
+
+    /// Returns the status of an answer.
+    async fn status(mut stream: impl AsyncRead + AsyncWrite + Unpin, authorization: &str) -> Option<u16> {
+        let request = format!("GET /api/v1/health HTTP/1.1\r\nHost: hub.example\r\n{authorization}Connection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut answer = Vec::new();
+        // A server may close a TLS connection without a closing message.
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8_lossy(&answer).split(' ').nth(1)?.parse().ok()
+    }
+
+    #[test]
+    fn other_hosts_need_tls_and_the_password() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        let settings = Settings {
+            listen: ([127, 0, 0, 1], 0).into(),
+            tls: Some((file(folder.path(), "cert", &own.cert.pem()), file(folder.path(), "key", &own.signing_key.serialize_pem()))),
+            password_file: Some(file(folder.path(), "password", PASSWORD)),
+            secondary: false,
+        };
+        let mut roots = RootCertStore::empty();
+        roots.add(own.cert.der().clone()).expect("a root");
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider())).with_safe_default_protocol_versions();
+        let config = config.expect("versions").with_root_certificates(roots).with_no_client_auth();
+        let connector = TlsConnector::from(Arc::new(config));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let server = Server::bind(settings.listen, Secrets::read(&settings).expect("valid files")).await.expect("bound");
+            let address = server.address();
+            let router = router(Arc::new(hub(&[])), server.access());
+            tokio::spawn(server.serve(router));
+            for (authorization, expected) in [
+                (String::new(), Some(401)),
+                (format!("Authorization: Bearer {PASSWORD}\r\n"), Some(200)),
+                (format!("Authorization: Bearer {PASSWORD}x\r\n"), Some(401)),
+                ("Authorization: Basic aWJuZXQ6YS1wYXNzd29yZC1vZi10aGUtdGVzdA==\r\n".to_owned(), Some(200)),
+            ] {
+                let stream = TcpStream::connect(address).await.expect("connected");
+                let stream = connector.connect("localhost".try_into().expect("a name"), stream).await.expect("TLS");
+                assert_eq!(status(stream, &authorization).await, expected, "{authorization}");
+            }
+            let plain = TcpStream::connect(address).await.expect("connected");
+            assert_eq!(status(plain, "").await, None, "HTTP without TLS");
+        });
+    }
+}

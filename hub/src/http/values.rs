@@ -7,11 +7,12 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use serde::Serialize;
 
-use super::answer::{Answer, ApiError};
-use super::params::{Params, port_key, wrong};
+use super::answer::Answer;
+use super::params::{Params, port_key};
 use super::routes::{Answered, App};
 use crate::events::Filter;
 use crate::live::timeline::Columns;
+use crate::query::error::{ApiError, wrong};
 use crate::query::heat::{self, HeatMetric, Join};
 use crate::query::marks::{self, Mark};
 use crate::query::{port, series};

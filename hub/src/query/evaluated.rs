@@ -16,7 +16,7 @@ use ibnet_analysis::stat::Stat;
 use ibnet_analysis::trees::{Limits, TreeRow, Trees};
 
 use crate::events::{self, Filter};
-use crate::http::answer::ApiError;
+use crate::query::error::ApiError;
 use crate::state::Hub;
 use crate::store::chunk::Wanted;
 

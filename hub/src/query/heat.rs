@@ -4,16 +4,19 @@
 //! first column in nanoseconds since 1970 (8), length of a column in nanoseconds (8), number of rows
 //! (4), number of columns (4), then the columns one after the other. A column has one number for
 //! each port of the topology, with the meaning that it has in a frame.
+//!
+//! The column of a slot has the values that were read in this slot, so it equals the frame of the
+//! slot. The values describe the interval that ended when they were read.
 
 use std::sync::Arc;
 
 use ibnet_analysis::input::Fold;
 use ibnet_analysis::input::memory::{REACH_NS, fold_port};
 use ibnet_analysis::metric::{Metric, Reading};
-use ibnet_analysis::record::{Interval, Record, Type};
+use ibnet_analysis::record::{Interval, Port, Record, Type};
 
-use crate::http::answer::ApiError;
 use crate::live::frame::{FULL, LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED};
+use crate::query::error::ApiError;
 use crate::state::Hub;
 use crate::store::chunk::Wanted;
 use crate::store::minutes::{self, MINUTE_NS};
@@ -99,9 +102,9 @@ struct Row {
     keeps_all: bool,
     from: u64,
     step: u64,
+    interval_ns: u64,
     cells: Vec<Cell>,
     last: Option<Reading>,
-    last_ts: Option<u64>,
 }
 
 /// Returns the matrix.
@@ -124,9 +127,9 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
         keeps_all: request.join == Join::P95,
         from,
         step,
+        interval_ns,
         cells: vec![Cell::default(); columns as usize],
         last: None,
-        last_ts: None,
     };
     let old = minutes::METRICS.iter().position(|name| *name == request.metric.name);
     let rows = topology.ports.len();
@@ -178,24 +181,34 @@ impl Row {
         let end = self.from.saturating_add(self.step.saturating_mul(self.cells.len() as u64));
         let Some(time) = time.within(self.from, end) else { return };
         let Some(time) = Interval::new(time.from() - self.from, time.to() - self.from) else { return };
-        let (whole, step) = (time.length_ns(), self.step);
-        for (column, part) in time.split(step) {
+        for (column, part) in time.split(self.step) {
             let Some(cell) = self.cells.get_mut(column as usize) else { continue };
             cell.sum += mean * part.length_ns() as f64;
             cell.time_ns += part.length_ns();
-            // A sliver of an interval at the border of a column says little about the column.
-            if part.length_ns() * 4 >= whole.min(step) {
-                cell.max = Some(cell.max.map_or(max, |known| known.max(max)));
-                if self.keeps_all {
-                    cell.all.push(max);
-                }
+            cell.max = Some(cell.max.map_or(max, |known| known.max(max)));
+            if self.keeps_all {
+                cell.all.push(max);
             }
         }
     }
 
-    fn cell_at(&mut self, ts: u64) -> Option<&mut Cell> {
-        // A reply belongs to the column in which its slot began.
-        let column = ts.checked_sub(self.from)? / self.step;
+    /// Returns the start of the slot in which a record was read.
+    fn slot_start(&self, port: &Port<'_>) -> u64 {
+        let by_slot = port.slot.saturating_mul(self.interval_ns);
+        // A sampler with another interval has other slot numbers.
+        if by_slot.abs_diff(port.ts) < 2 * self.interval_ns { by_slot } else { port.ts / self.interval_ns * self.interval_ns }
+    }
+
+    /// Returns the slots that a value describes: the one in which it was read, and slots before it
+    /// if it describes a longer time.
+    fn slots(&self, start: u64, length_ns: u64) -> Option<Interval> {
+        let slots = ((length_ns + self.interval_ns / 2) / self.interval_ns).max(1);
+        let end = start.saturating_add(self.interval_ns);
+        Interval::new(end.saturating_sub(slots.saturating_mul(self.interval_ns)), end)
+    }
+
+    fn cell_at(&mut self, start: u64) -> Option<&mut Cell> {
+        let column = start.checked_sub(self.from)? / self.step;
         self.cells.get_mut(column as usize)
     }
 }
@@ -220,16 +233,15 @@ impl Fold for Row {
             }
             (Interval::ending_at(port.ts, port.dt_ns), value)
         } else {
-            let silent =
-                self.last_ts.and_then(|last| Interval::new(last, port.ts)).or_else(|| Interval::new(port.ts.saturating_sub(1), port.ts));
-            (silent.and_then(|silent| self.metric.time(port, silent)), self.metric.value(port))
+            let round_trip = Interval::ending_at(port.ts, Some(port.rtt_ns.max(1)));
+            (round_trip.and_then(|round_trip| self.metric.time(port, round_trip)), self.metric.value(port))
         };
-        self.last_ts = Some(port.ts);
-        match (time, value) {
+        let start = self.slot_start(port);
+        match (time.and_then(|time| self.slots(start, time.length_ns())), value) {
             (Some(time), Some(value)) => self.add(time, value, value),
             _ => {
                 let (is_down, is_silent) = (&*port.status == "down", !port.answered() && &*port.status != "down");
-                if let Some(cell) = self.cell_at(port.ts) {
+                if let Some(cell) = self.cell_at(start) {
                     cell.is_down |= is_down;
                     cell.is_silent |= is_silent;
                 }

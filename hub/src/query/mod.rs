@@ -6,10 +6,12 @@
 //! | [`series`] | the values of a port over time |
 //! | [`heat`] | the values of all ports over time |
 //! | [`evaluated`] | links, congestion trees and errors |
+//! | [`error`] | the errors of a query |
 //! | [`port`] | the last record of a port |
 //! | [`ports`] | the newest values of ports that match a text |
 //! | [`marks`] | the marks of the timeline |
 
+pub(crate) mod error;
 pub(crate) mod evaluated;
 pub(crate) mod heat;
 pub(crate) mod marks;
@@ -18,4 +20,4 @@ pub(crate) mod ports;
 pub(crate) mod series;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -8,7 +8,7 @@ use ibnet_analysis::record::{Port, Value};
 use serde::Serialize;
 
 use crate::events::{EventRow, Filter};
-use crate::http::answer::ApiError;
+use crate::query::error::ApiError;
 use crate::state::Hub;
 use crate::store::chunk::Wanted;
 

@@ -12,8 +12,7 @@ use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::record::{Interval, Port, Record, Type, Value};
 use serde::Serialize;
 
-use crate::http::answer::ApiError;
-use crate::http::params::wrong;
+use crate::query::error::{ApiError, wrong};
 use crate::state::Hub;
 use crate::store::chunk::Wanted;
 use crate::store::minutes::{self, MINUTE_NS};

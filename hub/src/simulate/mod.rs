@@ -25,8 +25,8 @@ use ibnet::topology::{DeviceId, Fabric, net_file};
 use ibnet::types::{NodeKind, PortNum};
 
 use self::changes::Changes;
+use crate::error::HubError;
 use crate::input::{Sender, What};
-use crate::program::HubError;
 
 mod changes;
 

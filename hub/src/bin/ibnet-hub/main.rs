@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use ibnet::cli;
 use ibnet_hub::config::Raw;
-use ibnet_hub::program::{self, HubError};
+use ibnet_hub::error::HubError;
+use ibnet_hub::program;
 
 /// Show a fabric live in a browser: congestion, links, errors, the last minutes and hours
 #[derive(Debug, Parser)]

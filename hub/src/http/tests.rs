@@ -1,0 +1,198 @@
+//! Compares the answers with `openapi.json`.
+
+use std::sync::Arc;
+
+use axum::body::{Body, to_bytes};
+use axum::http::Request;
+use ibnet::metrics::{Secrets, Settings};
+use serde_json::Value as Json;
+use tower::ServiceExt;
+
+use super::routes::{ADDRESSES, router};
+use super::server::Access;
+use crate::query::tests::{hub, lines};
+use crate::state::Hub;
+
+const OPEN_API: &str = include_str!("../../openapi.json");
+
+fn access() -> Access {
+    let settings = Settings { listen: ([127, 0, 0, 1], 0).into(), tls: None, password_file: None, secondary: false };
+    Access::new(Secrets::read(&settings).expect("no files"))
+}
+
+/// Returns status and content of an answer.
+fn get(hub: &Arc<Hub>, path: &str) -> (u16, Vec<u8>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let request = Request::get(format!("/api/v1{path}")).header("host", "localhost").body(Body::empty()).expect("a request");
+        let response = router(Arc::clone(hub), access()).oneshot(request).await.expect("infallible");
+        let status = response.status().as_u16();
+        assert!(response.headers().contains_key("content-security-policy"));
+        (status, to_bytes(response.into_body(), usize::MAX).await.expect("a body").to_vec())
+    })
+}
+
+fn filled() -> Arc<Hub> {
+    let hub = hub(&[lines().join("\n") + "\n"]);
+    hub.tick(crate::ingest::Clock::start().now());
+    Arc::new(hub)
+}
+
+/// Returns the faults of a value: what the schema does not allow or what is missing.
+fn faults(api: &Json, schema: &Json, value: &Json, place: &str) -> Vec<String> {
+    if let Some(name) = schema["$ref"].as_str() {
+        let name = name.trim_start_matches("#/components/schemas/");
+        return faults(api, &api["components"]["schemas"][name], value, place);
+    }
+    if let Some(any) = schema["anyOf"].as_array() {
+        let all: Vec<_> = any.iter().map(|schema| faults(api, schema, value, place)).collect();
+        return if all.iter().any(Vec::is_empty) { Vec::new() } else { all.concat() };
+    }
+    let types: Vec<&str> = match &schema["type"] {
+        Json::String(one) => vec![one],
+        Json::Array(many) => many.iter().filter_map(Json::as_str).collect(),
+        _ => return Vec::new(),
+    };
+    let is = |name: &str| match value {
+        Json::Null => name == "null",
+        Json::Bool(_) => name == "boolean",
+        Json::Number(number) => name == "number" || (name == "integer" && number.is_u64()),
+        Json::String(_) => name == "string",
+        Json::Array(_) => name == "array",
+        Json::Object(_) => name == "object",
+    };
+    if !types.iter().any(|name| is(name)) {
+        return vec![format!("{place}: {value} is not {types:?}")];
+    }
+    let mut found = Vec::new();
+    if let Some(allowed) = schema["enum"].as_array()
+        && !allowed.contains(value)
+    {
+        found.push(format!("{place}: {value} is not one of {allowed:?}"));
+    }
+    if let (Some(items), Some(values)) = (schema.get("items"), value.as_array()) {
+        found.extend(values.iter().flat_map(|value| faults(api, items, value, &format!("{place}[]"))));
+    }
+    if let (Some(properties), Some(fields)) = (schema["properties"].as_object(), value.as_object()) {
+        let required = schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str);
+        found.extend(required.filter(|name| !fields.contains_key(*name)).map(|name| format!("{place}.{name} is missing")));
+        for (name, value) in fields {
+            match properties.get(name) {
+                Some(schema) => found.extend(faults(api, schema, value, &format!("{place}.{name}"))),
+                None => found.push(format!("{place}.{name} is not described")),
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn answers_have_the_described_form() {
+    let api: Json = serde_json::from_str(OPEN_API).expect("JSON");
+    let hub = filled();
+    let range = "from=1700000095000000000&to=1700000155000000000";
+    for (path, query) in [
+        ("/health", String::new()),
+        ("/topology", String::new()),
+        ("/ports", "q=node".to_owned()),
+        ("/port/{guid}/{number}", String::new()),
+        ("/series", "port=0x0000000000000001/1&metric=xmit_gbps".to_owned()),
+        (
+            "/series",
+            "port=0x0000000000000001/1&port=0x0000000000000001/2&metric=xmit_gbps&metric=port_rcv_errors&step=5000000000".to_owned(),
+        ),
+        ("/timeline", String::new()),
+        ("/links", range.to_owned()),
+        ("/trees", range.to_owned()),
+        ("/errors", range.to_owned()),
+        ("/events", String::new()),
+        ("/samplers", String::new()),
+        ("/jobs", String::new()),
+        ("/sm", String::new()),
+    ] {
+        let url = path.replace("{guid}", "0x0000000000000001").replace("{number}", "1");
+        let (status, body) = get(&hub, &format!("{url}?{query}"));
+        let text = String::from_utf8_lossy(&body);
+        assert_eq!(status, 200, "{path}: {text}");
+        let value: Json = serde_json::from_slice(&body).expect("JSON");
+        let schema = &api["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"];
+        assert!(schema.is_object(), "{path} is not described");
+        assert_eq!(faults(&api, schema, &value, path), Vec::<String>::new());
+        if let Some(rows) = value["rows"].as_array() {
+            assert_eq!(rows.is_empty(), ["/jobs", "/sm"].contains(&path), "{path}");
+        }
+    }
+}
+
+#[test]
+fn every_address_is_described() {
+    let api: Json = serde_json::from_str(OPEN_API).expect("JSON");
+    let described: Vec<&str> = api["paths"].as_object().expect("paths").keys().map(String::as_str).collect();
+    assert_eq!(described, ADDRESSES);
+    let (hub, mut wrong) = (filled(), Vec::new());
+    for path in ADDRESSES {
+        // Each described parameter is known to the address, and no other one is.
+        let parameters = api["paths"][path]["get"]["parameters"].as_array().cloned().unwrap_or_default();
+        for parameter in parameters.iter().filter(|parameter| parameter["in"] == "query") {
+            let url = path.replace("{guid}", "0x0000000000000001").replace("{number}", "1");
+            let name = parameter["name"].as_str().expect("a name");
+            let text = String::from_utf8(get(&hub, &format!("{url}?{name}=")).1).unwrap_or_default();
+            if text.contains("there is no parameter") {
+                wrong.push(format!("{path}: {name}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn wrong_requests_get_a_reason() {
+    let hub = filled();
+    for (path, status, reason) in [
+        ("/nothing", 404, "there is no address"),
+        ("/health?x=1", 400, "there is no parameter x"),
+        ("/series", 400, "give port="),
+        ("/series?port=0x1/1&metric=xmit_gbps", 400, "cannot use the parameter port"),
+        ("/series?port=0x0000000000000001/1&metric=X", 400, "cannot use the parameter metric"),
+        ("/series?port=0x00000000000000ff/1&metric=xmit_gbps", 404, "there is no port 0x00000000000000ff/1"),
+        ("/series?port=0x0000000000000001/1&metric=xmit_gbps&from=9&to=1", 400, "the time range is empty"),
+        ("/series?port=0x0000000000000001/1&metric=xmit_gbps&from=1&step=1", 400, "more than 1000000 steps"),
+        ("/heat?metric=port_xmit_pkts", 400, "cannot use the parameter metric"),
+        ("/heat?by=switch", 400, "cannot use the parameter by"),
+        ("/heat?from=1&step=1", 400, "too many columns"),
+        ("/links?by=size", 400, "cannot use the parameter by"),
+        ("/links?from=1&to=1700000155000000000", 400, "more than 10000000 records"),
+        ("/trees?waits=2", 400, "cannot use the parameter waits"),
+        ("/errors?threshold=x", 400, "cannot read the threshold"),
+        ("/events?limit=1000000", 400, "cannot use the parameter limit"),
+        ("/port/0x00000000000000ff/1", 404, "there is no port"),
+        ("/live", 426, "connect with a WebSocket"),
+    ] {
+        let (found, body) = get(&hub, path);
+        let body: Json = serde_json::from_slice(&body).expect("JSON");
+        let text = body["error"].as_str().unwrap_or_default();
+        assert!(found == status && text.contains(reason), "{path}: {found} {text}");
+    }
+}
+
+#[test]
+fn page_is_served() {
+    let hub = filled();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let respond = |path: &str, etag: Option<String>| {
+        let mut request = Request::get(path).header("host", "127.0.0.1:8080");
+        if let Some(etag) = etag {
+            request = request.header("if-none-match", etag);
+        }
+        let request = request.body(Body::empty()).expect("a request");
+        runtime.block_on(router(Arc::clone(&hub), access()).oneshot(request)).expect("infallible")
+    };
+    let response = respond("/", None);
+    let etag = response.headers()["etag"].to_str().expect("text").to_owned();
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()["content-type"]),
+        (200, &"text/html; charset=utf-8".parse().expect("a value"))
+    );
+    assert_eq!(respond("/", Some(etag)).status().as_u16(), 304);
+    assert_eq!((respond("/app.js", None).status().as_u16(), respond("/no.js", None).status().as_u16()), (200, 404));
+}

@@ -1,0 +1,33 @@
+//! The errors of a query, with the status of the HTTP response.
+
+use axum::http::StatusCode;
+use ibnet::types::Printable;
+
+/// An error of a request. The answer is JSON with a reason.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ApiError {
+    pub(crate) status: StatusCode,
+    pub(crate) reason: String,
+}
+
+impl ApiError {
+    /// The request is wrong.
+    pub(crate) fn wrong(reason: impl Into<String>) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, reason: reason.into() }
+    }
+
+    /// What the request is about does not exist.
+    pub(crate) fn missing(reason: impl Into<String>) -> Self {
+        Self { status: StatusCode::NOT_FOUND, reason: reason.into() }
+    }
+
+    /// The hub failed.
+    pub(crate) fn failed(reason: impl Into<String>) -> Self {
+        Self { status: StatusCode::INTERNAL_SERVER_ERROR, reason: reason.into() }
+    }
+}
+
+/// Returns the error for a value.
+pub(crate) fn wrong(name: &str, found: &str, expected: &str) -> ApiError {
+    ApiError::wrong(format!("cannot use the parameter {name}: expected {expected} (found {})", Printable(found)))
+}

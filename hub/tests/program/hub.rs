@@ -1,0 +1,92 @@
+//! A running hub and its clients.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Time after which a test gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running hub.
+pub(super) struct Hub {
+    child: Child,
+    pub(super) address: String,
+}
+
+impl Hub {
+    pub(super) fn start(arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ibnet-hub"));
+        command.args(arguments).args(["--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("http://").unwrap().to_owned();
+        Self { child, address }
+    }
+
+    /// Returns status and content of an answer.
+    pub(super) fn request(&self, path: &str, headers: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let host = if headers.contains("Host:") { String::new() } else { format!("Host: {}\r\n", self.address) };
+        write!(stream, "GET {path} HTTP/1.1\r\n{host}{headers}Connection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    pub(super) fn get(&self, path: &str) -> Value {
+        let (status, body) = self.request(&format!("/api/v1/{path}"), "");
+        assert_eq!(status, 200, "{path}: {body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    /// Asks until the answer is as expected.
+    pub(super) fn wait_for(&self, path: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
+        let end = deadline();
+        loop {
+            let found = self.get(path);
+            if is_expected(&found) {
+                return found;
+            }
+            assert!(Instant::now() < end, "{path}: {found}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    pub(super) fn live(&self) -> tungstenite::WebSocket<TcpStream> {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        tungstenite::client(format!("ws://{}/api/v1/live", self.address), stream).unwrap().0
+    }
+
+    /// Stops the hub with SIGTERM and returns its exit code.
+    pub(super) fn stop(mut self) -> Option<i32> {
+        Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        let end = deadline();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(Instant::now() < end, "the hub does not stop");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test that hangs must fail")]
+fn deadline() -> Instant {
+    Instant::now() + PATIENCE
+}

@@ -1,0 +1,186 @@
+//! The program `ibnet-hub` as a whole: it simulates a fabric, reads sockets and files, and serves
+//! clients.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tungstenite::Message;
+
+use self::hub::Hub;
+
+mod hub;
+#[cfg(feature = "nats")]
+mod nats;
+
+fn number(octets: &[u8], at: usize, length: usize) -> u64 {
+    octets[at..at + length].iter().rev().fold(0, |number, octet| number << 8 | u64::from(*octet))
+}
+
+/// Returns the text of the last record of a port, and of the sums of its slot.
+fn lines(sampler: &str, slot: u64, utilization: f64) -> String {
+    const SECOND: u64 = 1_000_000_000;
+    let port = json!({
+        "type": "port", "ts": slot * SECOND + 1000, "slot": slot, "sampler": sampler, "guid": "0x0000000000000001", "port": 1, "lid": 1,
+        "node": "<b>leaf</b>", "kind": "switch", "peer_guid": "0x0000000000000101", "peer_port": 1, "peer": "n1", "link": "4xEDR",
+        "link_source": "live", "status": "ok", "rtt_ns": 5, "mads": 1, "identity": "ok", "port_xmit_pkts": slot,
+        "dt_ns": SECOND, "xmit_gbps": 100.0 * utilization, "rcv_gbps": 0.0, "xmit_utilization": utilization, "rcv_utilization": 0.0, "xmit_blocked": 0.0,
+    });
+    let sweep = json!({"type": "sweep", "ts": slot * SECOND + 2000, "slot": slot, "sampler": sampler, "ca": "x", "ca_port": 1, "role": "primary", "duration_ns": 2000, "ports": 1, "ok": 1});
+    format!("{port}\n{sweep}\n")
+}
+
+fn start_line(sampler: &str, pid: u32) -> String {
+    json!({"type": "start", "ts": 1, "slot": 1, "sampler": sampler, "schema": 1, "version": "x", "boot_id": "b", "pid": pid, "ca": "x", "ca_port": 1, "role": "primary", "interval_ns": 1_000_000_000_u64, "ports": 1}).to_string() + "\n"
+}
+
+/// Net file of two hosts at one switch.
+const NET: &str = "\
+CA    2  1 0x0000000000000101 4x EDR - SW    1  1 0x0000000000000001 ( 'n1 mlx5_0' - 'leaf' )
+CA    3  1 0x0000000000000102 4x EDR - SW    1  2 0x0000000000000001 ( 'n2 mlx5_0' - 'leaf' )
+SW    1  1 0x0000000000000001 4x EDR - CA    2  1 0x0000000000000101 ( 'leaf' - 'n1 mlx5_0' )
+SW    1  2 0x0000000000000001 4x EDR - CA    3  1 0x0000000000000102 ( 'leaf' - 'n2 mlx5_0' )
+";
+
+#[test]
+fn simulated_fabric_is_shown_live() {
+    let folder = tempfile::tempdir().unwrap();
+    let net = folder.path().join("net.p");
+    fs::write(&net, NET).unwrap();
+    let hub = Hub::start(&["--simulate", net.to_str().unwrap()]);
+    let mut live = hub.live();
+    live.send(Message::text(r#"{"metrics":["xmit_utilization","xmit_blocked"]}"#)).unwrap();
+    let (mut generation, mut frames) = (0, Vec::new());
+    while frames.len() < 3 {
+        match live.read().unwrap() {
+            Message::Text(text) => {
+                let head: Value = serde_json::from_str(&text).unwrap();
+                assert_eq!((&head["metrics"], &head["interval_ns"]), (&json!(["xmit_utilization", "xmit_blocked"]), &json!(1_000_000_000)));
+                generation = head["generation"].as_u64().unwrap();
+                frames.clear();
+            }
+            Message::Binary(frame) => frames.push(frame),
+            other => panic!("{other}"),
+        }
+    }
+    let topology = hub.wait_for("topology", |topology| topology["generation"] == generation);
+    let ports = topology["ports"].as_array().unwrap();
+    assert_eq!((ports.len(), &ports[0]["node"], &ports[1]["node"]), (4, &json!("leaf"), &json!("n1 mlx5_0")));
+    for frame in &frames {
+        assert_eq!((&frame[..4], number(frame, 4, 4), number(frame, 24, 4), frame.len()), (&b"IBB1"[..], generation, 4, 32 + 2 * 2 * 4));
+    }
+    assert_eq!(number(&frames[2], 8, 8), number(&frames[1], 8, 8) + 1, "one frame for each slot");
+    // The value in the last frame is the value of the series at the time of this slot.
+    let slot = number(&frames[2], 8, 8);
+    let last = hub.get("series?port=0x0000000000000001/1&metric=xmit_utilization");
+    let times = last["t"].as_array().unwrap();
+    let place = times.iter().position(|t| t.as_u64().unwrap() / 1_000_000_000 == slot).unwrap();
+    let expected = (last["v"][place].as_f64().unwrap() * 64_000.0).round() as u64;
+    assert_eq!(number(&frames[2], 32, 2), expected);
+    assert_eq!(hub.get("health")["simulated"], true);
+    assert_eq!(hub.stop(), Some(0));
+}
+
+#[test]
+fn lost_connection_of_a_sampler_is_counted_and_opened_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let input = format!("tcp://{}", listener.local_addr().unwrap());
+    let hub = Hub::start(&["--input", &input]);
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.write_all((start_line("s", 1) + &lines("s", 100, 0.5) + &lines("s", 101, 0.5)).as_bytes()).unwrap();
+    hub.wait_for("health", |health| health["last_slot"] == 101);
+    drop(stream);
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.write_all((start_line("s", 1) + &lines("s", 105, 0.25)).as_bytes()).unwrap();
+    let health = hub.wait_for("health", |health| health["last_slot"] == 105);
+    assert_eq!((&health["inputs"][0]["lost"], &health["inputs"][0]["connections"], &health["records"]), (&json!(1), &json!(2), &json!(3)));
+    let samplers = hub.get("samplers");
+    assert_eq!((&samplers["rows"][0]["slots_lost"], &samplers["rows"][0]["restarts"]), (&json!(3), &json!(0)));
+    let names: Vec<_> = hub.get("events")["rows"].as_array().unwrap().iter().map(|row| row["event"].clone()).collect();
+    assert!(names.contains(&json!("input_lost")) && names.contains(&json!("input_back")), "{names:?}");
+    let series = hub.get("series?port=0x0000000000000001/1&metric=port_xmit_pkts");
+    assert_eq!(series["v"], json!([100, 101, 105]));
+    // Names are data: the page escapes them, the interface does not change them.
+    assert_eq!(hub.get("port/0x0000000000000001/1")["node"], "<b>leaf</b>");
+}
+
+#[test]
+fn files_are_read_again_after_a_restart_of_the_hub() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lines.jsonl");
+    let pattern = format!("file:{}/lines*.jsonl", folder.path().display());
+    fs::write(&path, start_line("s", 1) + &lines("s", 100, 0.5)).unwrap();
+    let count = |hub: &Hub, records: u64| hub.wait_for("health", |health| health["records"] == records);
+    let hub = Hub::start(&["--input", &pattern, "--recent", "7days"]);
+    count(&hub, 1);
+    append(&path, &lines("s", 101, 0.5));
+    count(&hub, 2);
+    fs::rename(&path, folder.path().join("lines-1.jsonl")).unwrap();
+    append(&path, &(start_line("s", 1) + &lines("s", 102, 0.5)));
+    let health = count(&hub, 3);
+    assert_eq!((&health["counts"]["copies"], &health["inputs"][0]["malformed"]), (&json!(0), &json!(0)));
+    assert_eq!(hub.stop(), Some(0));
+    // The file times are of now, the records are old: files are chosen by their times.
+    let again = Hub::start(&["--input", &pattern, "--input", &pattern]);
+    let health = again.wait_for("health", |health| health["counts"]["copies"] == 3);
+    assert_eq!(health["records"], 3, "two inputs with the same records");
+}
+
+fn append(path: &Path, text: &str) {
+    fs::File::options().append(true).create(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
+}
+
+#[test]
+fn foreign_hosts_and_sites_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let hub = Hub::start(&["--input", &format!("file:{}/none", folder.path().display())]);
+    let path = "/api/v1/health";
+    assert_eq!(hub.request(path, "").0, 200);
+    assert_eq!(hub.request(path, "Host: evil.example\r\n").0, 421);
+    assert_eq!(hub.request(path, "Origin: http://evil.example\r\n").0, 403);
+    assert_eq!(hub.request("/", "Host: evil.example:80\r\n").0, 421);
+    let stream = TcpStream::connect(&hub.address).unwrap();
+    let request = tungstenite::http::Request::get(format!("ws://{}/api/v1/live", hub.address))
+        .header("Host", &hub.address)
+        .header("Origin", "http://evil.example")
+        .header("Connection", "Upgrade")
+        .header("Upgrade", "websocket")
+        .header("Sec-WebSocket-Version", "13")
+        .header("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
+        .body(())
+        .unwrap();
+    assert!(tungstenite::client(request, stream).is_err(), "a WebSocket of another site");
+    // The hub closes the connection of a large request, at the latest after its answer.
+    let mut stream = TcpStream::connect(&hub.address).unwrap();
+    let _ = write!(stream, "GET / HTTP/1.1\r\nHost: {}\r\nX: {}\r\n\r\n", hub.address, "x".repeat(100_000));
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP/1.1 200"), "a large request");
+}
+
+#[test]
+fn wrong_arguments_are_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("hub.toml");
+    fs::write(&file, "lisen = \"x\"\n").unwrap();
+    let refused = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_ibnet-hub")).args(arguments).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for (arguments, expected) in [
+        (&[][..], "there is no input"),
+        (&["--input", "ftp://x"], "cannot use the input \"ftp://x\""),
+        (&["--input", "-", "--listen", "0.0.0.0:8080"], "tls_cert, tls_key, password_file"),
+        (&["--input", "-", "--recent", "soon"], "cannot use recent"),
+        (&["-c", file.to_str().unwrap()], "hub.toml:1: "),
+        (&["--simulate", "/nonexistent"], "cannot read /nonexistent"),
+    ] {
+        let (code, text) = refused(arguments);
+        assert!(code == Some(1) && text.contains(expected), "{arguments:?}: {text}");
+    }
+    assert_eq!(refused(&["--no-such-flag"]).0, Some(2));
+}

@@ -1,0 +1,102 @@
+//! Input from a real NATS server with JetStream.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::hub::Hub;
+use super::{lines, start_line};
+
+/// Returns the path of the server; `None` with a notice if it is not installed.
+fn available() -> Option<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    // `make tools` unpacks the server there.
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../out/tools");
+    let folders = std::iter::once(ours).chain(std::env::split_paths(&path));
+    let found = folders.map(|folder| folder.join("nats-server")).find(|file| file.exists());
+    if found.is_none() {
+        assert!(std::env::var_os("IBNET_REQUIRE_NATS").is_none(), "nats-server is not installed: run `make tools`");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: nats-server is not installed; `make tools` fetches it");
+    }
+    found
+}
+
+/// A server, which is killed on drop.
+struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Server {
+    fn start(program: &Path, folder: &Path, port: u16) -> Self {
+        let text = format!("listen: \"127.0.0.1:{port}\"\njetstream {{ store_dir: \"{}\" }}\n", folder.join("store").display());
+        fs::write(folder.join("nats.conf"), text).unwrap();
+        let mut command = Command::new(program);
+        command.args(["-js", "-c"]).arg(folder.join("nats.conf")).stdout(Stdio::null()).stderr(Stdio::null());
+        Self { child: command.spawn().unwrap(), port }
+    }
+
+    /// Publishes records, one message for each, to a stream that has all of them.
+    fn publish(&self, text: &str) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let options = async_nats::ConnectOptions::new().retry_on_initial_connect();
+            let client = options.connect(format!("nats://127.0.0.1:{}", self.port)).await.unwrap();
+            let jetstream = async_nats::jetstream::new(client);
+            let config = || async_nats::jetstream::stream::Config {
+                name: "IBNET".to_owned(),
+                subjects: vec!["ibnet.>".to_owned()],
+                ..Default::default()
+            };
+            // JetStream may need a moment after the first connection.
+            while jetstream.get_or_create_stream(config()).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            for line in text.lines() {
+                jetstream.publish("ibnet.test.s.port", line.to_owned().into()).await.unwrap().await.unwrap();
+            }
+        });
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn records_of_a_stream_are_read_from_the_past_on() {
+    let Some(program) = available() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let server = Server::start(&program, folder.path(), port);
+    server.publish(&(start_line("s", 1) + &lines("s", 100, 0.5)));
+    let url = format!("nats://127.0.0.1:{port}/ibnet.test.>");
+    let hub = Hub::start(&["--input", &format!("{url}?stream=IBNET"), "--input", &url]);
+    let health = hub.wait_for("health", |health| health["records"] == 1 && health["inputs"][1]["connected"] == true);
+    assert_eq!(health["inputs"][1]["lines"], 0, "core NATS has no past");
+    // The subscription of the second input may not be complete, so records are sent until they
+    // arrive over both inputs.
+    let mut slot = 101;
+    hub.wait_for("health", |health| {
+        server.publish(&lines("s", slot, 0.5));
+        slot += 1;
+        health["counts"]["copies"].as_u64().unwrap() > 0 && health["inputs"][1]["lines"].as_u64().unwrap() > 0
+    });
+    drop(server);
+    hub.wait_for("health", |health| health["inputs"][0]["connected"] == false);
+    let server = Server::start(&program, folder.path(), port);
+    server.publish(&lines("s", 1000, 0.25));
+    hub.wait_for("health", |health| health["last_slot"] == 1000);
+    let health = hub.get("health");
+    assert!(health["inputs"][0]["lost"].as_u64() >= Some(1), "{health}");
+    let series = hub.get("series?port=0x0000000000000001/1&metric=port_xmit_pkts");
+    assert_eq!(series["v"].as_array().and_then(|values| values.last()), Some(&json!(1000)));
+}
