@@ -6,6 +6,7 @@ import type { ViewName } from "./model/state";
 import type { Topology } from "./model/topology";
 import { h } from "./parts/dom";
 import { Shell } from "./parts/shell";
+import type { MakeView, View } from "./parts/view";
 import { makeEvents } from "./views/events";
 import { makeHeatmap } from "./views/heatmap";
 import { makeJob } from "./views/job";
@@ -17,7 +18,6 @@ import { makePort } from "./views/port";
 import { makePorts } from "./views/ports";
 import { makeSamplers } from "./views/samplers";
 import { makeTree } from "./views/tree";
-import type { MakeView, View } from "./views/view";
 
 const MAKERS: Record<ViewName, MakeView> = {
   overview: makeOverview,

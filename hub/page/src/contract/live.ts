@@ -31,7 +31,15 @@ export class Live {
     const socket = new WebSocket(`${scheme}//${location.host}/api/v1/live`);
     socket.binaryType = "arraybuffer";
     socket.onopen = () => this.subscribe(this.metrics);
-    socket.onmessage = (message: MessageEvent<unknown>) => this.receive(message.data);
+    socket.onmessage = (message: MessageEvent<unknown>) => {
+      try {
+        this.receive(message.data);
+      } catch (error) {
+        // A damaged message: a new connection starts with a whole one.
+        console.error(error);
+        socket.close();
+      }
+    };
     socket.onclose = () => this.closed(socket);
     this.socket = socket;
   }

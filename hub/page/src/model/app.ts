@@ -18,6 +18,8 @@ const FIRST_SLOTS = 90;
 /** Values that one request may return. */
 const LARGEST_ANSWER = 12_000_000;
 const RETRY = 2000;
+/** Time between two requests for the condition of the hub, in milliseconds. */
+const HEALTH_PERIOD = 30_000;
 
 /** Metrics of a hub that does not list them. */
 const FALLBACK_METRICS: Metric[] = [
@@ -47,6 +49,7 @@ export class App {
   private readonly changes = new Set<Change>();
   private scheduled = false;
   private wasLost = false;
+  private healthTime = 0;
   /** Frames are dropped until the page has the topology to which they belong. */
   private isReloading = false;
   private signature = "";
@@ -339,6 +342,7 @@ export class App {
   private async load(): Promise<void> {
     try {
       this.health = await getJson<Health>("health");
+      this.healthTime = performance.now();
       this.interval = this.health.interval_ns / 1e6 || 1000;
       this.latest = this.health.last_slot || this.latest;
       await this.loadTopology();
@@ -424,6 +428,17 @@ export class App {
     }
     this.failure = "";
     this.notify("slot");
+    if (performance.now() - this.healthTime > HEALTH_PERIOD) void this.loadHealth();
+  }
+
+  private async loadHealth(): Promise<void> {
+    this.healthTime = performance.now();
+    try {
+      this.health = await getJson<Health>("health");
+      this.notify("health");
+    } catch (error) {
+      this.fail(error);
+    }
   }
 
   private setConnection(connection: Connection): void {

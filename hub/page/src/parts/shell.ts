@@ -9,13 +9,13 @@ import {
 } from "../draw/theme";
 import type { App, Change } from "../model/app";
 import { VIEWS, type ViewName } from "../model/state";
-import { clock, count, dateTime, duration, zone } from "../model/units";
-import type { View } from "../views/view";
+import { clock, count, dateTime, zone } from "../model/units";
 import { h, setText } from "./dom";
 import { icon } from "./icons";
 import { Search } from "./search";
 import { TimelineStrip } from "./timeline";
 import { hideTip } from "./tooltip";
+import type { View } from "./view";
 
 const TITLES: Record<string, string> = {
   overview: "Overview",
@@ -223,7 +223,7 @@ export class Shell {
       app.connection === "open" &&
       Date.now() - last > LATE * app.interval + 1000
     ) {
-      text = `No new slot for ${duration((Date.now() - last) / 1000)}.${since}`;
+      text = `The hub has no new slot.${since}`;
     } else if (app.failure !== "") text = `A request failed: ${app.failure}.`;
     setText(this.banner, text);
     this.banner.hidden = text === "";

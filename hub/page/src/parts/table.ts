@@ -72,7 +72,7 @@ export class Table<Row> {
       { class: "table-head", role: "row" },
       ...options.columns.map((c) => this.head(c)),
     );
-    this.inner = h("div", { class: "table-rows", role: "rowgroup" });
+    this.inner = h("div", { class: "table-rows" });
     this.note = h("p", { class: "empty" });
     this.body = h(
       "div",
@@ -86,7 +86,6 @@ export class Table<Row> {
     );
     this.body.addEventListener("scroll", () => this.draw(), { passive: true });
     this.body.addEventListener("keydown", (event) => this.key(event));
-    this.inner.removeAttribute("role");
     this.element = h(
       "div",
       { class: "table", role: "grid", "aria-label": options.label },

@@ -8,9 +8,9 @@ import { portKey, type Topology } from "../model/topology";
 import { count, dateTime } from "../model/units";
 import { h, setText } from "../parts/dom";
 import { type Column, linkCell, Table } from "../parts/table";
+import type { View } from "../parts/view";
 import { faultHref } from "./faults";
 import { choice } from "./panel";
-import type { View } from "./view";
 
 const KINDS: Record<string, readonly string[]> = {
   all: [],

@@ -9,8 +9,8 @@ import { count, dateTime, duration, percent, scaled } from "../model/units";
 import { h, setText } from "../parts/dom";
 import { barOf } from "../parts/meter";
 import { type Column, linkCell, Table } from "../parts/table";
+import type { View } from "../parts/view";
 import { panel } from "./panel";
-import type { View } from "./view";
 
 interface Uplink {
   port: string;

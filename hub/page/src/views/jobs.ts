@@ -7,7 +7,7 @@ import type { Topology } from "../model/topology";
 import { count, dateTime, duration, scaled } from "../model/units";
 import { h, setText } from "../parts/dom";
 import { type Column, linkCell, Table } from "../parts/table";
-import type { View } from "./view";
+import type { View } from "../parts/view";
 
 export function makeJobs(app: App, _topology: Topology): View {
   const length = (row: JobListRow) =>

@@ -12,7 +12,7 @@ import { h, setText } from "../parts/dom";
 import { BLOCKED_LEGEND, bar, drawSpark, legend, spark, UTILIZATION_LEGEND } from "../parts/meter";
 import { portMatches } from "../parts/search";
 import { type Column, linkCell, Table } from "../parts/table";
-import type { View } from "./view";
+import type { View } from "../parts/view";
 
 const TREND_SLOTS = 60;
 /** Rows are sorted again after this many slots, so that they can be read. */

@@ -14,9 +14,9 @@ import { Chart, type Curve } from "../parts/chart";
 import { h, patch, setText } from "../parts/dom";
 import { bar } from "../parts/meter";
 import { Table } from "../parts/table";
+import type { View } from "../parts/view";
 import { eventColumns } from "./events";
 import { choice, panel } from "./panel";
-import type { View } from "./view";
 
 const MINUTES = 5;
 const SHARES = [UTILIZATION, BLOCKED];

@@ -10,8 +10,8 @@ import { count, duration, grouped, percent, scaled } from "../model/units";
 import { h, setText } from "../parts/dom";
 import { barOf, drawSpark, spark } from "../parts/meter";
 import { type Column, Table } from "../parts/table";
+import type { View } from "../parts/view";
 import { answeredShare, samplerState } from "./overview/samplers";
-import type { View } from "./view";
 
 export function makeSamplers(app: App, _topology: Topology): View {
   const number = (

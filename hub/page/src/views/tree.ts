@@ -10,8 +10,8 @@ import { portKey, type Topology } from "../model/topology";
 import { count, duration, percent } from "../model/units";
 import { h, s, setText } from "../parts/dom";
 import { BLOCKED_LEGEND, legend } from "../parts/meter";
+import type { View } from "../parts/view";
 import { CAUSES } from "./overview/congestion";
-import type { View } from "./view";
 
 /**
  * Branches of one port that are drawn, by the distance of the port. The others are one branch. The

@@ -11,8 +11,8 @@ import { clock, count, dateTime } from "../../model/units";
 import { h, setText } from "../../parts/dom";
 import { legend } from "../../parts/meter";
 import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
+import type { View } from "../../parts/view";
 import { choice } from "../panel";
-import type { View } from "../view";
 import { drawGroups, drawRowNames, drawTimes, type Plot } from "./axes";
 import { type Bins, HeatPicture } from "./picture";
 import {
@@ -169,6 +169,9 @@ class Heatmap implements View {
       from,
       to,
     );
+    for (const column of this.combined.keys()) {
+      if (column < this.window.first) this.combined.delete(column);
+    }
     this.source.want(this.window);
     if (changes.has("state") || changes.has("theme")) {
       const metric = this.app.metric(this.app.state.metric);

@@ -5,7 +5,7 @@ import type { App, Change } from "../../model/app";
 import { Poll } from "../../model/poll";
 import type { Topology } from "../../model/topology";
 import { h } from "../../parts/dom";
-import type { View } from "../view";
+import type { View } from "../../parts/view";
 import { Broken } from "./broken";
 import { Congestion } from "./congestion";
 import { Samplers } from "./samplers";
