@@ -98,7 +98,7 @@ const range = (query) => ({
 const rows = (query, list) => ({ ...range(query), rows: list });
 const slotOf = (query) => Math.round(range(query).to_ns / INTERVAL) - 1;
 
-function timeline() {
+function timeline(query) {
   const answer = {
     step_ns: INTERVAL,
     t: [],
@@ -107,7 +107,8 @@ function timeline() {
     answered: [],
     marks: [],
   };
-  for (let slot = fabric.start; slot <= lastSlot(); slot++) {
+  const first = Math.max(fabric.start, Math.round(Number(query.get("from") ?? 0) / INTERVAL));
+  for (let slot = first; slot <= lastSlot(); slot++) {
     const gap = slot % 311 < 4;
     answer.t.push(slot * INTERVAL);
     const background = 0.45 + 0.3 * Math.abs(Math.sin(slot / 40));
@@ -342,7 +343,7 @@ function answer(path, query) {
       return rows(query, [{ ...job, uplinks, leaves: [], steps: [], into: [] }]);
     }
     case "timeline":
-      return timeline();
+      return timeline(query);
     case "series":
       return series(query);
     case "sm":

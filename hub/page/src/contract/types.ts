@@ -32,7 +32,14 @@ export interface Health {
   /** 0 before the first slot. */
   last_slot: number;
   interval_ns: number;
-  kept: { from_ns: number | null; to_ns: number | null; octets: number; ports: number };
+  kept: {
+    from_ns: number | null;
+    to_ns: number | null;
+    /** Start of the older time, of which the means of minutes are kept. */
+    minutes_from_ns?: number | null;
+    octets: number;
+    ports: number;
+  };
   metrics?: Metric[];
   simulated?: boolean;
 }

@@ -54,6 +54,11 @@ export class Poll<Answer> {
       });
   }
 
+  /** Makes the next `refresh` request the list, whatever its age is. */
+  expire(): void {
+    this.last = "";
+  }
+
   close(): void {
     this.abort?.abort();
   }

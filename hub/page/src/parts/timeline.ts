@@ -1,5 +1,6 @@
 //! The strip at the bottom: the maximum of all ports for each slot that is kept, with marks.
 
+import { nanoseconds } from "../contract/api";
 import { NO_DATA } from "../contract/frame";
 import type { Timeline, TimelineMark } from "../contract/types";
 import { clear, createSurface, hatch, type Surface } from "../draw/canvas";
@@ -18,6 +19,12 @@ const RIGHT = 14;
 const MARKS = { top: 4, height: 11 };
 const STRIPS = { top: 18, height: 13, gap: 3 };
 const AXIS = STRIPS.top + 2 * STRIPS.height + STRIPS.gap;
+/** Time that the strip shows at first, and at least, in milliseconds. */
+const USUAL = 900_000;
+const SHORTEST = 60_000;
+/** Time before an older selection that is shown too, as a share of its age. */
+const MARGIN = 0.1;
+const ZOOM = 1.4;
 /** Pointer movement that makes a click a selection, in pixels. */
 const DRAG = 4;
 
@@ -26,6 +33,8 @@ export class TimelineStrip {
   private readonly surface: Surface;
   private readonly poll: Poll<Timeline>;
   private drag: { start: number; now: number } | null = null;
+  /** Time that the strip shows, in milliseconds. */
+  private length = USUAL;
   private extra: { t: number; utilization: number | null; blocked: number | null }[] = [];
 
   constructor(private readonly app: App) {
@@ -46,7 +55,10 @@ export class TimelineStrip {
     this.poll = new Poll<Timeline>(
       app,
       "timeline",
-      () => ({}),
+      () => {
+        const bounds = this.bounds();
+        return bounds === null ? null : { from: nanoseconds(bounds.from) };
+      },
       () => {
         this.extra = [];
         this.draw();
@@ -91,13 +103,21 @@ export class TimelineStrip {
     } else this.element.setAttribute("aria-valuenow", "100");
   }
 
+  /** Returns the time of the strip: up to the newest slot, and at least what the page shows. */
   private bounds(): { from: number; to: number } | null {
     const latest = this.app.latest;
     if (latest === null) return null;
+    const { range, at } = this.app.state;
     const to = this.app.timeOf(latest);
-    const first = this.poll.answer?.t[0];
-    const kept = first === undefined ? to - 60_000 : first / 1e6 - this.app.interval;
-    return { from: Math.min(kept, to - 60_000), to };
+    const shown = range?.from ?? at ?? to;
+    const wanted = Math.min(to - this.length, shown - MARGIN * (to - shown));
+    return { from: Math.min(to - SHORTEST, Math.max(this.oldest, wanted)), to };
+  }
+
+  /** Returns the start of what the hub keeps. */
+  private get oldest(): number {
+    const kept = this.app.health?.kept;
+    return (kept?.minutes_from_ns ?? kept?.from_ns ?? 0) / 1e6;
   }
 
   private x(time: number, bounds: { from: number; to: number }): number {
@@ -142,6 +162,7 @@ export class TimelineStrip {
     const answer = this.poll.answer;
     const interval = this.app.interval;
     const column = (t: number, step: number, u: number | null, b: number | null) => {
+      if (t <= bounds.from) return;
       const start = Math.max(LEFT, this.x(t - step, bounds));
       const size = Math.max(1, this.x(t, bounds) - start) + 0.3;
       const paint = (share: number | null, top: number, scale: Scale) => {
@@ -254,6 +275,25 @@ export class TimelineStrip {
     element.addEventListener("pointerup", (event) => this.release(event));
     element.addEventListener("pointerleave", hideTip);
     element.addEventListener("dblclick", () => this.app.resume());
+    element.addEventListener(
+      "wheel",
+      (event) => {
+        event.preventDefault();
+        this.zoom(event.deltaY > 0 ? ZOOM : 1 / ZOOM);
+      },
+      { passive: false },
+    );
+  }
+
+  /** Shows more or less of the past. */
+  private zoom(factor: number): void {
+    const bounds = this.bounds();
+    if (bounds === null) return;
+    const most = Math.max(SHORTEST, bounds.to - this.oldest);
+    this.length = Math.max(SHORTEST, Math.min(most, this.length * factor));
+    this.poll.expire();
+    this.poll.refresh();
+    this.draw();
   }
 
   private release(event: PointerEvent): void {
