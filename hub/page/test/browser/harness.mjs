@@ -20,6 +20,20 @@ export const browserPath = process.env.IBNET_CHROMIUM ?? browsers.find((path) =>
 /** Reason to skip the tests, or false. */
 export const skip = browserPath === undefined ? "SKIPPED: Chromium is not installed" : false;
 
+/** Programs that run. They end with the tests, also if a signal ends the tests. */
+const running = new Set();
+process.on("exit", () => {
+  for (const child of running) child.kill("SIGKILL");
+});
+for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, () => process.exit(1));
+
+function run(program, args, options) {
+  const child = spawn(program, args, options);
+  running.add(child);
+  child.once("exit", () => running.delete(child));
+  return child;
+}
+
 /** Views without an item. */
 export const VIEWS = [
   "overview",
@@ -58,7 +72,7 @@ export class TestHub {
           `127.0.0.1:${port}`,
         ]
       : [process.execPath, `${root}dev/fake-hub.mjs`, "--port", String(port)];
-    this.process = spawn(program, args, { stdio: ["ignore", "ignore", "inherit"] });
+    this.process = run(program, args, { stdio: ["ignore", "ignore", "inherit"] });
     this.exit = new Promise((resolve) => {
       this.process.once("exit", resolve);
     });
@@ -69,7 +83,7 @@ export class TestHub {
     if (this.proxy !== undefined) return;
     this.hubPort = await freePort();
     const args = ["--port", String(this.port), "--hub", `127.0.0.1:${this.hubPort}`];
-    this.proxy = spawn(process.execPath, [`${root}dev/proxy.mjs`, ...args], { stdio: "ignore" });
+    this.proxy = run(process.execPath, [`${root}dev/proxy.mjs`, ...args], { stdio: "ignore" });
   }
 
   /** Stops the hub, and the proxy too if there is one. */
