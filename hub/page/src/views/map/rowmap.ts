@@ -123,7 +123,7 @@ export class Rowmap {
   // --- pointer and keys
 
   private listen(): void {
-    const { frame } = this;
+    const frame = this.frame;
     const { signal } = this.abort;
     const active = () => this.data !== null;
     frame.addEventListener(
