@@ -33,7 +33,7 @@ pub(crate) struct EventRow {
     pub(crate) node: Option<String>,
     /// Details as text.
     pub(crate) detail: String,
-    /// Whether somebody should look at it.
+    /// Whether the event shows a fault.
     pub(crate) severe: bool,
 }
 

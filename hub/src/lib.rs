@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `input` | sockets, files, standard input, NATS |
 //! | `ingest` | parses lines and adds the records to the state |
-//! | `state` | everything that the hub knows |
+//! | `state` | records, newest slot, samplers, events, inputs |
 //! | `store` | the recent records in compact form |
 //! | `live` | the newest slot, the topology, the timeline |
 //! | `samplers`, `events` | the condition of the samplers, and what happened |

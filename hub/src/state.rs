@@ -1,4 +1,4 @@
-//! Everything that the hub knows, and the rules by which records change it.
+//! The state of the hub, and the rules by which records change it.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub(crate) struct InputState {
     pub(crate) first_malformed: Option<String>,
 }
 
-/// Everything that the hub knows.
+/// The state of the hub: records, newest slot, samplers, events, inputs.
 pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) topology: Arc<Topology>,

@@ -73,7 +73,7 @@ fn units_are_valid() {
 #[test]
 fn units_have_the_exposure_level_of_the_documentation() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    for name in ["ibnet-sweep.service", "ibnet-sweep@.service"] {
+    for name in ["ibnet-sweep.service", "ibnet-sweep@.service", "ibnet-hub.service"] {
         let unit = folder.join("packaging").join(name).display().to_string();
         let Some(output) = analyze(&["security", "--offline=true", "--no-pager", &unit]) else { return };
         let text = String::from_utf8(output.stdout).unwrap();

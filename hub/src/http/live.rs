@@ -21,7 +21,7 @@ const SEND: Duration = Duration::from_secs(30);
 /// Largest message of a client in octets.
 pub(crate) const LONGEST_MESSAGE: usize = 4096;
 
-/// What a client wants to receive.
+/// Request of a client for metrics.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Subscription {

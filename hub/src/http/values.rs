@@ -125,17 +125,17 @@ pub(crate) async fn series(State(app): State<App>, headers: HeaderMap, RawQuery(
         let step = params.parsed::<u64>("step", "a time in nanoseconds")?.filter(|step| *step > 0);
         let form = series::form(params.one("as")?)?;
         let ports = params.all("port").map(|text| Ok((text, port_key(text)?))).collect::<Result<Vec<_>, ApiError>>()?;
-        let wishes = params.all("metric").map(|name| series::Wish::parse(name, form)).collect::<Result<Vec<_>, ApiError>>()?;
-        if ports.is_empty() || wishes.is_empty() {
+        let metrics = params.all("metric").map(|name| series::SeriesMetric::parse(name, form)).collect::<Result<Vec<_>, ApiError>>()?;
+        if ports.is_empty() || metrics.is_empty() {
             return Err(ApiError::wrong("give port=0xGUID/NUM and metric=NAME, each once or several times"));
         }
-        if ports.len() * wishes.len() > MOST_SERIES {
+        if ports.len() * metrics.len() > MOST_SERIES {
             return Err(ApiError::wrong(format!("the answer has more than {MOST_SERIES} series; ask for fewer ports or metrics")));
         }
-        let mut all = Vec::with_capacity(ports.len() * wishes.len());
+        let mut all = Vec::with_capacity(ports.len() * metrics.len());
         for (text, key) in &ports {
-            for (wish, series) in wishes.iter().zip(series::find(hub, *key, &wishes, range, step)?) {
-                all.push(NamedSeries { port: (*text).to_owned(), metric: wish.name().to_owned(), series });
+            for (metric, series) in metrics.iter().zip(series::find(hub, *key, &metrics, range, step)?) {
+                all.push(NamedSeries { port: (*text).to_owned(), metric: metric.name().to_owned(), series });
             }
         }
         let single = if let [one] = &all[..] { Some((one.series.t.clone(), one.series.v.clone())) } else { None };

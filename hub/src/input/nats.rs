@@ -56,7 +56,7 @@ async fn connect(input: &NatsInput, sender: &Sender) -> Result<Client, String> {
             Event::ClientError(error) => What::Failed(error.to_string()),
             _ => return std::future::ready(()),
         };
-        // If the hub stops, nobody reads the report.
+        // The report is not needed if the hub stops.
         let _ = reports.send(what);
         std::future::ready(())
     });

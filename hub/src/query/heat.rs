@@ -5,8 +5,9 @@
 //! (4), number of columns (4), then the columns one after the other. A column has one number for
 //! each port of the topology, with the meaning that it has in a frame.
 //!
-//! The column of a slot has the values that were read in this slot, so it equals the frame of the
-//! slot. The values describe the interval that ended when they were read.
+//! A column has the values that describe its time. The counters are read at the start of a slot, so
+//! the values of a slot are in the column before it: a column of one interval equals the frame of
+//! the slot that begins at its end. The jitter of the replies is removed.
 
 use std::sync::Arc;
 
@@ -199,16 +200,15 @@ impl Row {
         if by_slot.abs_diff(port.ts) < 2 * self.interval_ns { by_slot } else { port.ts / self.interval_ns * self.interval_ns }
     }
 
-    /// Returns the slots that a value describes: the one in which it was read, and slots before it
-    /// if it describes a longer time.
-    fn slots(&self, start: u64, length_ns: u64) -> Option<Interval> {
-        let slots = ((length_ns + self.interval_ns / 2) / self.interval_ns).max(1);
-        let end = start.saturating_add(self.interval_ns);
-        Interval::new(end.saturating_sub(slots.saturating_mul(self.interval_ns)), end)
+    /// Returns the whole intervals that a value describes. They end at the start of the slot in
+    /// which it was read.
+    fn described(&self, start: u64, length_ns: u64) -> Option<Interval> {
+        let intervals = ((length_ns + self.interval_ns / 2) / self.interval_ns).max(1);
+        Interval::new(start.saturating_sub(intervals.saturating_mul(self.interval_ns)), start)
     }
 
     fn cell_at(&mut self, start: u64) -> Option<&mut Cell> {
-        let column = start.checked_sub(self.from)? / self.step;
+        let column = start.checked_sub(self.interval_ns)?.checked_sub(self.from)? / self.step;
         self.cells.get_mut(column as usize)
     }
 }
@@ -237,7 +237,7 @@ impl Fold for Row {
             (round_trip.and_then(|round_trip| self.metric.time(port, round_trip)), self.metric.value(port))
         };
         let start = self.slot_start(port);
-        match (time.and_then(|time| self.slots(start, time.length_ns())), value) {
+        match (time.and_then(|time| self.described(start, time.length_ns())), value) {
             (Some(time), Some(value)) => self.add(time, value, value),
             _ => {
                 let (is_down, is_silent) = (&*port.status == "down", !port.answered() && &*port.status != "down");

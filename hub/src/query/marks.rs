@@ -22,7 +22,7 @@ pub(crate) struct Mark {
     pub(crate) text: String,
     pub(crate) guid: Option<Guid>,
     pub(crate) port: Option<PortNum>,
-    /// Whether somebody should look at it.
+    /// Whether the event shows a fault.
     pub(crate) severe: bool,
 }
 

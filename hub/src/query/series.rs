@@ -32,12 +32,12 @@ pub(crate) enum As {
 
 /// A metric with its form.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct SeriesMetric {
     metric: Metric,
     form: As,
 }
 
-impl Wish {
+impl SeriesMetric {
     /// Parses the name of a metric: a rate or share of the records, a counter, or an element of an
     /// array of counters.
     pub(crate) fn parse(name: &str, form: As) -> Result<Self, ApiError> {
@@ -88,7 +88,7 @@ impl Number {
 type Sample = (Interval, Option<Number>);
 
 /// Returns the values from `from` to `to` for each metric.
-pub(crate) fn find(hub: &Hub, key: PortKey, wishes: &[Wish], range: (u64, u64), step: Option<u64>) -> Result<Vec<Series>, ApiError> {
+pub(crate) fn find(hub: &Hub, key: PortKey, metrics: &[SeriesMetric], range: (u64, u64), step: Option<u64>) -> Result<Vec<Series>, ApiError> {
     let (from, to) = range;
     let (chunks, minutes, first) = {
         let state = hub.read();
@@ -101,31 +101,31 @@ pub(crate) fn find(hub: &Hub, key: PortKey, wishes: &[Wish], range: (u64, u64), 
         return Err(ApiError::missing(format!("there is no port {}/{} in the records; /api/v1/topology lists all ports", key.0, key.1)));
     };
     let mut fold =
-        Samples { wishes: wishes.iter().map(|wish| (wish.clone(), None)).collect(), samples: vec![Vec::new(); wishes.len()], range };
-    let wanted = Wanted::Named(wishes.iter().flat_map(Wish::counters).cloned().collect());
+        Samples { metrics: metrics.iter().map(|metric| (metric.clone(), None)).collect(), samples: vec![Vec::new(); metrics.len()], range };
+    let wanted = Wanted::Named(metrics.iter().flat_map(SeriesMetric::counters).cloned().collect());
     fold_port(chunks.records(&wanted), None, None, &mut fold);
-    let joined = |(wish, samples): (&Wish, Vec<Sample>)| {
-        let index = minutes::METRICS.iter().position(|name| *name == wish.name());
+    let joined = |(metric, samples): (&SeriesMetric, Vec<Sample>)| {
+        let index = minutes::METRICS.iter().position(|name| *name == metric.name());
         let old = minutes.iter().filter_map(|minute| {
             let interval = Interval::new(minute.number * MINUTE_NS, (minute.number + 1) * MINUTE_NS)?;
             let value = minute.values[index?];
             (interval.to() <= first).then_some((interval, value))
         });
         let old: Vec<_> = old.collect();
-        series(&old, &samples, wish, step, range)
+        series(&old, &samples, metric, step, range)
     };
-    wishes.iter().zip(fold.samples).map(joined).collect()
+    metrics.iter().zip(fold.samples).map(joined).collect()
 }
 
 /// Makes the answer from the means of minutes and the values of records.
 fn series(
     old: &[(Interval, Option<(f64, f64)>)],
     samples: &[Sample],
-    wish: &Wish,
+    metric: &SeriesMetric,
     step: Option<u64>,
     (from, to): (u64, u64),
 ) -> Result<Series, ApiError> {
-    let is_counter = !wish.counters().is_empty() && wish.form == As::Total;
+    let is_counter = !metric.counters().is_empty() && metric.form == As::Total;
     let Some(step) = step else {
         if old.len() + samples.len() > MOST_VALUES {
             return Err(ApiError::wrong(format!("the answer has more than {MOST_VALUES} values; give a step or a shorter range")));
@@ -177,7 +177,7 @@ struct StepBin {
 #[derive(Clone)]
 struct Samples {
     /// Metrics, each with its last reading.
-    wishes: Vec<(Wish, Option<Reading>)>,
+    metrics: Vec<(SeriesMetric, Option<Reading>)>,
     samples: Vec<Vec<Sample>>,
     range: (u64, u64),
 }
@@ -188,13 +188,13 @@ impl Fold for Samples {
     }
 
     fn uses_counters(&self) -> bool {
-        self.wishes.iter().any(|(wish, _)| !wish.counters().is_empty())
+        self.metrics.iter().any(|(metric, _)| !metric.counters().is_empty())
     }
 
     fn add(&mut self, record: &Record<'_>) {
         let Record::Port(port) = record else { return };
-        for ((wish, last), samples) in self.wishes.iter_mut().zip(&mut self.samples) {
-            let (time, value) = wish.sample(last, port);
+        for ((metric, last), samples) in self.metrics.iter_mut().zip(&mut self.samples) {
+            let (time, value) = metric.sample(last, port);
             let Some(time) = time.or_else(|| Interval::new(port.ts.saturating_sub(1), port.ts)) else { continue };
             if (self.range.0..=self.range.1).contains(&time.to()) {
                 samples.push((time, value));
@@ -207,7 +207,7 @@ impl Fold for Samples {
     }
 }
 
-impl Wish {
+impl SeriesMetric {
     /// Returns the value of a record, and the time that it describes.
     fn sample(&self, last: &mut Option<Reading>, port: &Port<'_>) -> (Option<Interval>, Option<Number>) {
         if self.counters().is_empty() {

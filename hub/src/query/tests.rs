@@ -16,7 +16,7 @@ use serde_json::{Value as Json, json};
 
 use super::evaluated::Evaluations;
 use super::heat::{self, Join, Request};
-use super::series::{self, As, Wish};
+use super::series::{self, As, SeriesMetric};
 use crate::ingest::{self, Clock};
 use crate::input::{Message, What};
 use crate::live::frame::{FULL, NO_ANSWER, NO_DATA};
@@ -194,7 +194,7 @@ fn raw(lines: &[String], (guid, port): (u64, u8), field: &str) -> Vec<(u64, Json
 
 fn find(hub: &Hub, key: (u64, u8), metric: &str, form: As, step: Option<u64>) -> Json {
     let range = (START * SECOND, (START + SLOTS) * SECOND);
-    let found = series::find(hub, (Guid(key.0), PortNum(key.1)), &[Wish::parse(metric, form).expect("a metric")], range, step);
+    let found = series::find(hub, (Guid(key.0), PortNum(key.1)), &[SeriesMetric::parse(metric, form).expect("a metric")], range, step);
     serde_json::to_value(&found.expect("found")[0]).expect("JSON")
 }
 
@@ -249,7 +249,8 @@ fn matrix_has_the_values_of_the_frames() {
     let number = |at: usize| u16::from_le_bytes([octets[at], octets[at + 1]]);
     assert_eq!((&octets[..4], octets.len()), (&b"IBH1"[..], 32 + 2 * 12 * 10));
     for port in 0..12 {
-        assert_eq!(number(32 + 2 * (9 * 12 + port)), frame.values[0][port], "port {port}");
+        // The last slot begins at the end of the ninth column.
+        assert_eq!(number(32 + 2 * (8 * 12 + port)), frame.values[0][port], "port {port}");
     }
     let index = frame.topology.find((Guid(0x102), PortNum(1))).expect("a port");
     let (from, to) = ((START + 40) * SECOND, (START + 80) * SECOND);
