@@ -276,7 +276,7 @@ function series(query) {
       const t = [];
       const v = [];
       for (let slot = from; slot < Math.round(span.to_ns / INTERVAL); slot++) {
-        t.push((slot + 1) * INTERVAL);
+        t.push(slot * INTERVAL + 3e6);
         const code =
           index === undefined || slot % 311 < 4 ? 65535 : fabric.code(index, slot, metric);
         const size = metric.includes("bytes") ? 12.5e9 : metric.includes("gbps") ? 100 : 1;
