@@ -1,6 +1,6 @@
 # The two commands for a first look: `make demo` and `make test`. `make help` lists all targets.
 
-.PHONY: help deps deps-node deps-browser tools build build-full build-hub live dist install install-sampler install-view install-hub packages test-packages demo test test-kernel soak lint deny advisories bench fuzz clean
+.PHONY: help deps deps-node deps-browser tools build build-full build-hub live dist install install-sampler install-view install-hub packages test-packages demo test test-kernel soak lint deny advisories bench fuzz run-tests torture clean
 
 CARGO ?= cargo
 # zstd's C code takes a minute of CPU time to compile: the library of the system is used where it is
@@ -98,6 +98,8 @@ install: install-sampler install-view ## Install the programs and the service (a
 install-sampler:
 	install -D -m 755 -t $(DESTDIR)/usr/bin $(PROGRAMS)/ibnet-gen $(PROGRAMS)/ibnet-sweep
 	install -D -m 644 -t $(UNITS) packaging/ibnet-sweep.service packaging/ibnet-sweep@.service
+	install -D -m 644 -t $(UNITS) packaging/ibnet-topology.service packaging/ibnet-topology.timer
+	install -D -m 755 -t $(DESTDIR)/usr/lib/ibnet packaging/ibnet-topology
 	install -D -m 644 packaging/ibnet.sysusers $(DESTDIR)/usr/lib/sysusers.d/ibnet.conf
 	install -D -m 644 packaging/ibnet.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/ibnet.conf
 	install -D -m 644 -t $(DESTDIR)/usr/lib/udev/rules.d packaging/60-ibnet-umad.rules
@@ -148,9 +150,13 @@ demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a
 	@echo "          $(DEMO)/job.svg      the traffic of 16 hosts; numbers in job.txt"
 	@echo "          $(DEMO)/latency.svg  how fast the devices answer; numbers in latency.txt"
 
+# The tests must leave no file in the checkout.
+test: deps-browser tools ## Run all tests that need no hardware, with the real tools, servers and databases
+	@./scripts/unchanged $(MAKE) --no-print-directory run-tests
+
 # The suite runs once, with all features. The packages are made of its programs. The third line runs
 # only what differs in a smaller build.
-test: deps-browser tools ## Run all tests that need no hardware, with the real tools, servers and databases
+run-tests:
 	IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN_TESTS) $(ALL)
 	./scripts/test-packages target/debug
 	$(RUN) $(if $(NEXTEST),nextest run,test) --workspace --exclude ibnet-hub --no-default-features --test features
@@ -173,6 +179,14 @@ soak: deps tools ## Repeat the tests of real processes SOAK_RUNS (20) times: abo
 	    echo "soak: run $$run of $(SOAK_RUNS)"; \
 	    IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN) $(if $(NEXTEST),nextest run,test) -p ibnet --all-features $(SOAK) || exit 1; \
 	done
+
+# TORTURE_PROGRAMS=/usr/bin attacks the installed programs. Root is needed for full disks.
+TORTURE_MINUTES ?= 0
+TORTURE_PROGRAMS ?= target/release
+TORTURE_PYTHON = $(firstword $(wildcard out/tools/python/bin/python) python3)
+
+torture: $(if $(filter target/release,$(TORTURE_PROGRAMS)),build-full) $(if $(filter-out 0,$(TORTURE_MINUTES)),tools) ## Attack the programs for five minutes, then TORTURE_MINUTES (0) of random faults
+	$(TORTURE_PYTHON) tests/torture/run --programs $(TORTURE_PROGRAMS) --minutes $(TORTURE_MINUTES) $(TORTURE_ARGS)
 
 lint: deps-node deny advisories ## Check format, lints, documentation, licences and advisories
 	$(CARGO) fmt --all --check

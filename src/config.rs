@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::error::value;
+use crate::limits;
 use crate::metrics;
 use crate::output::Output;
 use crate::sweep::cadence::Cadence;
@@ -178,7 +179,7 @@ impl Raw {
     /// # Errors
     /// Returns an error if the file cannot be read, is not valid TOML, or has an unknown key.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
+        let text = limits::read_text(path, limits::CONFIG).map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
         toml::from_str(&text).map_err(|error| {
             let (path, line) = (path.to_owned(), error.span().map_or(1, |span| keys::line_at(&text, span.start)));
             match keys::unknown(error.message()) {

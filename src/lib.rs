@@ -22,6 +22,7 @@
 //! |---|---|
 //! | [`types`] | GUIDs, LIDs, port numbers, link rates |
 //! | [`time`] | monotonic time as a number; reads no clock |
+//! | [`limits`] | limits of the sizes of inputs |
 //! | [`topology`] | the fabric, read from `ibnetdiscover`; tiers and hops; synthetic fabrics |
 //! | [`hostlist`] | host lists in the notation of Slurm and ClusterShell |
 //! | [`drawing`] | switches and links as SVG |
@@ -31,6 +32,7 @@
 //! | [`sweep`] | the engine, which decides which port is queried next, and the driver, which runs the engine |
 //! | [`record`] | the JSON records: writer and readers |
 //! | [`output`] | the destinations of records: files, sockets, NATS |
+//! | [`http_limits`] | limits of the connections of an HTTP server |
 //! | [`metrics`] | the results of the last interval as Prometheus metrics over HTTP |
 //! | [`config`] | the configuration file `ibnet.toml` |
 //! | [`cli`] | functions that the programs share: error messages, input, output |
@@ -43,6 +45,8 @@ pub mod cli;
 pub mod config;
 pub mod drawing;
 pub mod hostlist;
+pub mod http_limits;
+pub mod limits;
 pub mod mad;
 pub mod metrics;
 pub mod output;

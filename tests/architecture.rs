@@ -27,11 +27,13 @@ const fn rule(module: &'static str, may_import: &'static [&'static str], must_no
 const RULES: &[Rule] = &[
     rule("types", &[], &[]),
     rule("time", &[], &[]),
+    rule("limits", &[], &[]),
     rule("hostlist", &["types"], &[]),
-    rule("topology", &["types"], &[]),
+    rule("http_limits", &[], &[]),
+    rule("topology", &["limits", "types"], &[]),
     rule("drawing", &["types"], &[]),
-    rule("assignments", &["hostlist", "types"], &[]),
-    rule("partition", &["assignments", "drawing", "hostlist", "record::reader", "record::text", "topology", "types"], &[]),
+    rule("assignments", &["hostlist", "limits", "types"], &[]),
+    rule("partition", &["assignments", "drawing", "hostlist", "limits", "record::reader", "record::text", "topology", "types"], &[]),
     rule("mad", &["time", "types"], &["mad::transport"]),
     rule("mad::libibmad", &["types"], &["mad::transport::sim"]),
     rule("mad::transport", &["time", "types"], &[]),
@@ -46,10 +48,10 @@ const RULES: &[Rule] = &[
     rule("record", &["mad::pma", "sweep::counter", "sweep::sample", "types"], &[]),
     rule("record::reader", &["types"], &[]),
     rule("record::text", &["types"], &[]),
-    rule("output", &["record", "types"], &[]),
-    rule("metrics", &["mad::pma", "record", "sweep", "types"], &[]),
-    rule("config", &["mad::pma", "metrics", "output", "sweep::cadence", "sweep::engine", "types"], &[]),
-    rule("cli", &["types"], &[]),
+    rule("output", &["limits", "record", "types"], &[]),
+    rule("metrics", &["http_limits", "limits", "mad::pma", "record", "sweep", "types"], &[]),
+    rule("config", &["limits", "mad::pma", "metrics", "output", "sweep::cadence", "sweep::engine", "types"], &[]),
+    rule("cli", &["limits", "types"], &[]),
 ];
 
 /// Largest number of lines of a file.

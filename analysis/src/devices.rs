@@ -152,6 +152,17 @@ impl Devices {
         self.by_guid.get(&guid).is_some_and(|evidence| evidence.is_unreachable())
     }
 
+    /// Returns the time in which the device did not answer, in nanoseconds since 1970: the first and
+    /// the last evidence. The time has no end if the device does not answer at the end of the time
+    /// range. Returns `None` if the device always answered.
+    pub fn away(&self, guid: Guid) -> Option<(u64, u64)> {
+        let evidence = self.by_guid.get(&guid)?;
+        if evidence.is_unreachable() {
+            return evidence.fault(guid).map(|fault| (fault.since_ns, u64::MAX));
+        }
+        evidence.ports.values().map(|port| port.unreachable).fold(evidence.lost, joined)
+    }
+
     /// Returns the time since which PortInfo reports that the link of a port is down, in
     /// nanoseconds since 1970. Returns `None` if the last record reports another state.
     pub fn down_since(&self, (guid, number): PortKey) -> Option<u64> {

@@ -80,3 +80,62 @@ pub(crate) fn map_lines() -> Vec<String> {
     }
     lines
 }
+
+/// Returns the records of ten seconds of a leaf switch: port 1 has errors, port 2 is down, port 3 is
+/// degraded, port 4 has no fault, port 5 flaps, port 6 counts relay errors, port 7 never answers.
+pub(crate) fn error_lines() -> Vec<String> {
+    let mut lines = Vec::new();
+    for slot in [10, 15, 20] {
+        let one = |number, rest: &[(&str, serde_json::Value)]| {
+            port(slot, (1, number), "leaf", (0x100 + u64::from(number), 1, "n\u{1b}[2J"), rest)
+        };
+        lines.push(one(
+            1,
+            &[
+                ("symbol_error_counter", (slot * 3).into()),
+                ("port_xmit_discards", (slot * 100).into()),
+                ("port_sw_hoq_lifetime_limit_discards", (slot * 50).into()),
+            ],
+        ));
+        lines.push(one(2, &[("symbol_error_counter", 65535.into()), ("saturated", ["symbol_error_counter"].into())]));
+        lines.push(one(3, &[("link", if slot < 15 { "4xEDR" } else { "1xEDR" }.into())]));
+        lines.push(one(4, &[("port_rcv_errors", 7.into())]));
+        lines.push(one(5, &[("link_downed_counter", (slot / 5).into())]));
+        lines.push(one(7, &[("status", "timeout".into())]));
+        lines.push(one(6, &[("port_rcv_switch_relay_errors", slot.into())]));
+    }
+    lines.extend([event(12, (1, 2), "link_down", "down"), event(13, (1, 5), "link_down", "down"), event(14, (1, 5), "link_up", "active")]);
+    lines
+}
+
+/// GUIDs of the switches and of the server of [`incast_lines`].
+pub(crate) const LEAF: u64 = 1;
+pub(crate) const CORE: u64 = 2;
+pub(crate) const SERVER: u64 = 0x200;
+
+/// Returns records of both ends of a link in a slot, with utilization and blocked share of each
+/// direction.
+pub(crate) fn link(slot: u64, one: (u64, u8, &str), other: (u64, u8, &str), out: (f64, f64), back: (f64, f64)) -> [String; 2] {
+    let rest = |sent: (f64, f64), received: (f64, f64)| {
+        [("xmit_utilization", sent.0.into()), ("rcv_utilization", received.0.into()), ("xmit_blocked", sent.1.into())]
+    };
+    [port(slot, (one.0, one.1), one.2, other, &rest(out, back)), port(slot, (other.0, other.1), other.2, one, &rest(back, out))]
+}
+
+/// Returns the records of a small fabric. A leaf switch has two hosts. A core switch is linked to the
+/// leaf switch, a server and a third host. In slots 1 and 2 the server gets more traffic than its
+/// link carries.
+pub(crate) fn incast_lines() -> Vec<String> {
+    let idle = (0.0, 0.0);
+    let mut lines = Vec::new();
+    for slot in 1..=4 {
+        let when = |load: (f64, f64)| if slot <= 2 { load } else { (0.3, 0.0) };
+        for host in 1..=2 {
+            lines.extend(link(slot, (0x100 + host, 1, "n mlx5_0"), (LEAF, host as u8, "leaf"), when((0.25, 0.75)), idle));
+        }
+        lines.extend(link(slot, (LEAF, 9, "leaf"), (CORE, 1, "core"), when((0.5, 0.5)), idle));
+        lines.extend(link(slot, (0x103, 1, "far mlx5_0"), (CORE, 3, "core"), (0.97, 0.0), idle));
+        lines.extend(link(slot, (CORE, 2, "core"), (SERVER, 1, "oss1\u{1b} mlx5_0"), when((0.99, 0.0)), idle));
+    }
+    lines
+}

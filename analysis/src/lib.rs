@@ -7,6 +7,7 @@
 //! | [`when`] | parses and formats points in time |
 //! | [`hosts`] | parses host lists |
 //! | [`heat`] | the values of heat maps |
+//! | [`rates`] | the rates of counters: over which time, and when they are not known |
 //! | [`latency`] | distributions of round-trip times |
 //! | [`ports`] | a summary of each port, which the next five modules use |
 //! | [`errors`] | devices that do not answer, faults of links, and increases of error counters |
@@ -37,6 +38,7 @@ pub mod metric;
 mod pair;
 mod path;
 pub mod ports;
+pub mod rates;
 pub mod replay;
 pub mod rows;
 pub mod shares;

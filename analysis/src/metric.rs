@@ -98,6 +98,14 @@ impl Metric {
         }
     }
 
+    /// Returns the index of the element, if the metric is one element of an array of counters.
+    pub const fn index(&self) -> Option<usize> {
+        match &self.source {
+            Source::Rate { element, .. } => *element,
+            Source::Derived(_) => None,
+        }
+    }
+
     /// Returns the metric of one element of an array of counters. Returns `None` if the metric is
     /// not the rate of a single counter.
     pub fn element(&self, index: usize) -> Option<Self> {
@@ -275,80 +283,9 @@ impl fmt::Display for Element {
     }
 }
 
-/// The counters of a metric in one record. They are kept until the next record of the port.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Reading {
-    slot: u64,
-    ts: u64,
-    /// Values in the order of the counters and of the elements of an array. `None` for a missing or
-    /// saturated value.
-    values: Vec<Option<u64>>,
-}
-
-impl Reading {
-    /// Reads the counters of a metric from a record.
-    pub fn new(port: &Port<'_>, metric: &Metric) -> Self {
-        let element = if let Source::Rate { element, .. } = &metric.source { *element } else { None };
-        let mut values = Vec::with_capacity(metric.counters().len());
-        for name in metric.counters() {
-            let is_saturated = port.is_saturated(name);
-            match (port.value(name), element) {
-                (Some(Value::One(value)), None) => values.push((!is_saturated).then_some(*value)),
-                (Some(Value::Many(all)), element) => {
-                    // All bits of a saturated value are set, so it is the largest value of the
-                    // array.
-                    let limit = if is_saturated { all.iter().max() } else { None };
-                    let read = |value: &u64| Some(*value).filter(|value| Some(value) != limit);
-                    match element {
-                        Some(index) => values.push(all.get(index).and_then(read)),
-                        None => values.extend(all.iter().map(read)),
-                    }
-                }
-                _ => values.push(None),
-            }
-        }
-        Self { slot: port.slot, ts: port.ts, values }
-    }
-
-    /// Returns the increase per second since the previous slot, summed over the counters that both
-    /// readings have. Returns `None` if the readings have no counter in common, if their slots are
-    /// not consecutive, or if a counter decreased because it was reset.
-    pub fn rate_since(&self, before: &Self) -> Option<f64> {
-        let seconds = self.ts.checked_sub(before.ts).filter(|ns| *ns > 0)? as f64 / 1e9;
-        if self.slot.checked_sub(before.slot) != Some(1) {
-            return None;
-        }
-        let pairs: Vec<_> = self.values.iter().zip(&before.values).filter_map(|(now, then)| Some(((*now)?, (*then)?))).collect();
-        let grown = pairs.iter().map(|(now, then)| now.checked_sub(*then).map(|more| more as f64)).sum::<Option<f64>>()?;
-        (!pairs.is_empty()).then_some(grown / seconds)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Record, Type};
-
-    fn reading(slot: u64, values: &[Option<u64>]) -> Reading {
-        Reading { slot, ts: slot * 500_000_000, values: values.to_vec() }
-    }
-
-    #[test]
-    fn rate_is_the_increase_per_second() {
-        let first = reading(1, &[Some(10), Some(5), None]);
-        assert_eq!(reading(2, &[Some(13), Some(6), Some(9)]).rate_since(&first), Some(8.0), "4 more in half a second");
-        assert_eq!(reading(2, &[Some(10), None, None]).rate_since(&first), Some(0.0));
-    }
-
-    #[test]
-    fn gap_or_reset_gives_no_rate() {
-        let first = reading(1, &[Some(10), None]);
-        assert_eq!(reading(2, &[Some(9), None]).rate_since(&first), None, "the counter was reset");
-        assert_eq!(reading(3, &[Some(12), None]).rate_since(&first), None, "a slot is missing");
-        assert_eq!(reading(2, &[None, Some(1)]).rate_since(&first), None, "nothing in common");
-        assert_eq!(reading(1, &[Some(10), None]).rate_since(&first), None, "the same slot");
-        assert_eq!(first.rate_since(&reading(2, &[Some(1), None])), None, "time runs back");
-    }
 
     #[test]
     fn names_parse_as_metrics() {
@@ -357,29 +294,6 @@ mod tests {
         let counter: Metric = "port_xmit_data_bytes".parse().unwrap();
         assert_eq!((counter.unit(), counter.counters()), (Unit::OctetsPerSecond, &["port_xmit_data_bytes".to_owned()][..]));
         assert!("".parse::<Metric>().is_err() && "Xmit".parse::<Metric>().is_err() && "a\u{1b}".parse::<Metric>().is_err());
-    }
-
-    fn read(line: &str, metric: &str) -> Reading {
-        let line = format!(r#"{{"type":"port","ts":1,"slot":1,"sampler":"s","guid":"0x0000000000000001","port":1,"status":"ok",{line}}}"#);
-        let Record::Port(port) = Record::parse(line.as_bytes(), Type::Port).unwrap() else { panic!("a port") };
-        Reading::new(&port, &metric.parse().unwrap())
-    }
-
-    #[test]
-    fn array_is_read_as_an_element_or_as_the_sum() {
-        let line = r#""port_xmit_data_sl_bytes":[5,0,7],"port_xmit_pkts":9"#;
-        assert_eq!(read(line, "port_xmit_data_sl_bytes[2]").values, [Some(7)]);
-        assert_eq!(read(line, "port_xmit_data_sl_bytes[3]").values, [None]);
-        assert_eq!(read(line, "port_xmit_data_sl_bytes").values, [Some(5), Some(0), Some(7)]);
-        assert_eq!(read(line, "port_xmit_pkts").values, [Some(9)]);
-        assert_eq!(read(line, "port_xmit_pkts[0]").values, [None], "a single value has no elements");
-    }
-
-    #[test]
-    fn other_elements_of_a_saturated_array_are_known() {
-        let line = r#""port_vl_op_packets":[65535,3,0],"saturated":["port_vl_op_packets"]"#;
-        assert_eq!(read(line, "port_vl_op_packets").values, [None, Some(3), Some(0)]);
-        assert_eq!(read(line, "port_vl_op_packets[1]").values, [Some(3)]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::{Assignments, AssignmentsError, Loaded, VERSION, sha256_hex};
+use crate::limits;
 use crate::types::{Guid, Lid, PortNum, Printable};
 
 impl Assignments {
@@ -14,7 +15,7 @@ impl Assignments {
     /// # Errors
     /// Returns the errors of [`Assignments::parse`], and [`AssignmentsError::Io`].
     pub fn read(path: &Path) -> Result<Loaded, AssignmentsError> {
-        let bytes = std::fs::read(path).map_err(|source| AssignmentsError::Io { path: path.to_owned(), source })?;
+        let bytes = limits::read_file(path, limits::PLAN).map_err(|source| AssignmentsError::Io { path: path.to_owned(), source })?;
         let name = path.display().to_string();
         let text = std::str::from_utf8(&bytes).map_err(|error| {
             let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();

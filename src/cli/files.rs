@@ -1,15 +1,17 @@
 //! Reads input files; `-` is standard input.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use miette::Diagnostic;
 
+use crate::limits;
+
 /// Error of an input file that cannot be read.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("cannot read {}", name_of(path))]
-#[diagnostic(help("give the path of a file that you may read, or `-` for standard input"))]
+#[diagnostic(help("{}", remedy(source)))]
 pub struct InputError {
     /// Path of the file.
     pub path: PathBuf,
@@ -40,16 +42,18 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead>, InputError> {
     Ok(Box::new(BufReader::new(opened)))
 }
 
-/// Reads a whole file, or standard input for `-`.
+/// Reads a whole file, or standard input for `-`. `most` is the largest number of octets.
 ///
 /// # Errors
-/// Returns the error of the operating system.
-pub fn read(path: &Path) -> Result<Vec<u8>, InputError> {
-    let mut bytes = Vec::new();
-    let done = if is_dash(path) {
-        io::stdin().lock().read_to_end(&mut bytes)
-    } else {
-        File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
-    };
-    done.map(|_| bytes).map_err(|source| InputError { path: path.to_owned(), source })
+/// Returns the error of the operating system, and an error if the file has more octets.
+pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, InputError> {
+    let read = if is_dash(path) { limits::read(io::stdin().lock(), most) } else { limits::read_file(path, most) };
+    read.map_err(|source| InputError { path: path.to_owned(), source })
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::FileTooLarge => "check the path: the file is larger than any real file of its kind",
+        _ => "give the path of a file that you may read, or `-` for standard input",
+    }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use miette::Diagnostic;
 
 use super::keys;
+use crate::limits;
 use crate::metrics;
 use crate::types::Printable;
 
@@ -104,7 +105,7 @@ impl ConfigError {
     /// Adds the line of `path` that has the value. A value that the file does not set has no line.
     #[must_use]
     pub fn placed(mut self, path: &Path) -> Self {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let text = limits::read_text(path, limits::CONFIG).unwrap_or_default();
         let at = |line: Option<usize>| line.map(|line| format!("{}:{line}: ", path.display())).unwrap_or_default();
         match &mut self {
             Self::Value { place, key, table, found, .. } => {

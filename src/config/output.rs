@@ -49,6 +49,12 @@ pub struct Table {
     /// Number of closed files that are kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep: Option<usize>,
+    /// Age at which a closed file is removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_age: Option<String>,
+    /// Largest size of all closed files together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_total: Option<String>,
     /// Address and port of a TCP socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
@@ -85,7 +91,7 @@ const OF_ALL: [&str; 2] = ["type", "buffer_mib"];
 /// The types. Beside each type are its keys, without the keys that every type has.
 const TYPES: [(&str, &[&str]); 5] = [
     ("stdout", &[]),
-    ("file", &["path", "rotate_mib", "rotate_every", "compress", "keep"]),
+    ("file", &["path", "rotate_mib", "rotate_every", "compress", "keep", "keep_age", "keep_total"]),
     ("unix", &["path", "readers"]),
     ("tcp", &["listen", "readers"]),
     ("nats", &["server", "fabric", "credentials", "ca_file", "cert_file", "key_file"]),
@@ -203,6 +209,8 @@ impl Table {
         let every = text(self.rotate_every.as_ref());
         let rotate_every =
             every.map(|text| duration("output.rotate_every", text, Duration::from_secs(1), Duration::from_secs(400 * 86400)));
+        let keep_age = text(self.keep_age.as_ref())
+            .map(|text| duration("output.keep_age", text, Duration::from_secs(1), Duration::from_secs(4000 * 86400)));
         let rotate_octets = self.rotate_mib.filter(|mib| *mib > 0);
         if rotate_octets.is_some_and(|mib| mib > u64::MAX / MIB) {
             return Err(value("output.rotate_mib", &rotate_octets.unwrap_or(0), "a smaller number of MiB"));
@@ -213,6 +221,8 @@ impl Table {
             rotate_every: rotate_every.transpose()?,
             compress: self.compress.unwrap_or(false),
             keep: self.keep.filter(|keep| *keep > 0),
+            keep_age: keep_age.transpose()?,
+            keep_total: text(self.keep_total.as_ref()).map(keep_total).transpose()?,
         })
     }
 
@@ -266,6 +276,12 @@ impl Table {
             certificate,
         })
     }
+}
+
+/// Parses a size such as `50GiB`. Returns octets.
+fn keep_total(size: &str) -> Result<u64, ConfigError> {
+    let octets = parse_size::Config::new().with_binary().parse_size(size).ok().filter(|octets| *octets >= MIB);
+    octets.ok_or_else(|| value("output.keep_total", &size, "a size of 1MiB or more, such as \"500MiB\" or \"50GiB\""))
 }
 
 /// Returns the text of a key. An empty string means "not set".
@@ -394,6 +410,21 @@ mod tests {
         std::fs::write(&path, "[[output]]\ntype = \"unix\"\npath = \"a\"\nkeep = 2\n").expect("written");
         let error = wrong.output.check().expect_err("refused").placed(&path).to_string();
         assert!(error.contains("ibnet.toml:4: cannot use output: "), "{error}");
+    }
+
+    #[test]
+    fn limits_of_closed_files_have_units() {
+        let file = |keys: &str| {
+            let raw: Table = toml::from_str(&format!("type = \"file\"\npath = \"a\"\n{keys}")).expect("it parses");
+            raw.file()
+        };
+        let options = file("keep_age = \"14d\"\nkeep_total = \"50GiB\"").expect("valid");
+        assert_eq!((options.keep_age, options.keep_total), (Some(Duration::from_secs(14 * 86_400)), Some(50 << 30)));
+        assert_eq!(file("keep_age = \"\"\nkeep_total = \"\"").expect("valid"), file("").expect("valid"));
+        for size in ["50", "1KiB", "fifty"] {
+            let error = file(&format!("keep_total = \"{size}\"")).expect_err("refused").to_string();
+            assert!(error.contains("keep_total") && error.contains("50GiB") && error.contains(size), "{error}");
+        }
     }
 
     #[test]

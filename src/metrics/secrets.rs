@@ -4,8 +4,7 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -13,6 +12,7 @@ use std::time::SystemTime;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use miette::Diagnostic;
+use rustix::fs::OFlags;
 use subtle::ConstantTimeEq;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -21,13 +21,11 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::Settings;
+use crate::limits;
 
 /// Smallest number of characters of a password. The server does not delay replies to wrong
 /// passwords. So the password must be long: a short one can be guessed.
 const SHORTEST_PASSWORD: usize = 16;
-
-/// Largest size of each of these files in octets.
-const LONGEST_FILE: u64 = 1 << 20;
 
 /// User name of HTTP basic authentication.
 const USER: &str = "ibnet";
@@ -179,14 +177,17 @@ fn stamps(settings: &Settings) -> Vec<Option<(SystemTime, u64)>> {
 /// Reads a file. Key and password files must not be accessible to other users.
 fn read(which: SecretFile, path: &Path) -> Result<Vec<u8>, SecretsError> {
     let failed = |source| SecretsError::Io { file: which, path: path.to_owned(), source };
-    let mut file = File::open(path).map_err(failed)?;
-    let mode = file.metadata().map_err(failed)?.mode() & 0o7777;
+    // Opening a named pipe would wait for its other end, and so stop the server.
+    let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(SecretsError::Content { file: which, path: path.to_owned(), found: "it is not a regular file".to_owned() });
+    }
+    let mode = metadata.mode() & 0o7777;
     if which != SecretFile::Certificate && mode & 0o037 != 0 {
         return Err(SecretsError::Mode { file: which, path: path.to_owned(), mode });
     }
-    let mut octets = Vec::new();
-    file.by_ref().take(LONGEST_FILE).read_to_end(&mut octets).map_err(failed)?;
-    Ok(octets)
+    limits::read(file, limits::SECRET).map_err(failed)
 }
 
 fn password(path: &Path) -> Result<String, SecretsError> {
@@ -259,6 +260,15 @@ mod tests {
             let (_folder, path) = file(text, 0o600);
             assert_eq!(password(&path).expect("the password is valid"), "sixteen-letters!");
         }
+    }
+
+    #[test]
+    fn named_pipe_is_rejected_without_waiting() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).expect("a named pipe");
+        let error = password(&path).expect_err("it is not a file");
+        assert!(error.to_string().contains("it is not a regular file"), "{error}");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The HTTP server for `/metrics` and `/healthz`. It runs on its own thread.
 //!
-//! Each connection serves one request. Three numbers have limits: the connections at one time, the
-//! size of a request, and the duration of a connection.
+//! Each connection serves one request. [`http_limits`](crate::http_limits) bounds the number and the
+//! duration of connections: a connection whose request has no valid password never uses a place of
+//! one whose request has it. The size of a request is bounded too.
 
 use std::convert::Infallible;
 use std::io;
@@ -20,16 +21,10 @@ use hyper_util::rt::TokioIo;
 use miette::Diagnostic;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime;
-use tokio::sync::Semaphore;
 
 use super::secrets::{Secrets, SecretsError};
 use super::{Metrics, Settings, lock};
-
-/// Largest number of simultaneous connections. Further connections wait in the queue of the kernel.
-const MOST_CONNECTIONS: usize = 16;
-
-/// Time limit of a connection, from accepting it to the end of the response.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+use crate::http_limits::{Gate, Limits, Visitor};
 
 /// Largest size of a request in octets.
 const LONGEST_REQUEST: usize = 16 << 10;
@@ -115,56 +110,59 @@ impl Server {
     async fn serve(self, metrics: Arc<Metrics>) -> io::Result<()> {
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
         let endpoint = Arc::new(Endpoint { metrics, secrets: Mutex::new(self.secrets) });
-        let permits = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let gate = Gate::new(Limits::default());
         loop {
-            // The semaphore is never closed.
-            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return Ok(()) };
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
+            let (stream, peer) = match listener.accept().await {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::debug!(%error, "cannot accept a connection for metrics");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             };
-            let endpoint = Arc::clone(&endpoint);
-            tokio::spawn(async move {
-                // Clients that are too slow or do not use TLS are dropped without a log message.
-                let _ = tokio::time::timeout(CONNECTION_TIMEOUT, endpoint.handle_connection(stream)).await;
-                drop(permit);
-            });
+            let connection = gate.connect(peer.ip());
+            let work = Arc::clone(&endpoint).handle_connection(stream, connection.visitor());
+            // Clients that are too slow or do not use TLS are dropped without a log message.
+            tokio::spawn(connection.run(work));
+            gate.pause().await;
         }
     }
 }
 
 impl Endpoint {
-    async fn handle_connection(self: Arc<Self>, stream: tokio::net::TcpStream) {
+    async fn handle_connection(self: Arc<Self>, stream: tokio::net::TcpStream, visitor: Visitor) {
         let tls = {
             let mut secrets = lock(&self.secrets);
             secrets.refresh();
             secrets.tls()
         };
         match tls {
-            None => self.serve_http(stream).await,
+            None => self.serve_http(stream, visitor).await,
             Some(tls) => {
                 if let Ok(stream) = tls.accept(stream).await {
-                    self.serve_http(stream).await;
+                    self.serve_http(stream, visitor).await;
                 }
             }
         }
     }
 
-    async fn serve_http(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin) {
+    async fn serve_http(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin, visitor: Visitor) {
         let service = service_fn(move |request| {
-            let endpoint = Arc::clone(&self);
-            async move { Ok::<_, Infallible>(endpoint.answer(&request)) }
+            let (endpoint, visitor) = (Arc::clone(&self), visitor.clone());
+            async move { Ok::<_, Infallible>(endpoint.answer(&request, &visitor)) }
         });
         let mut http = http1::Builder::new();
         let _ = http.keep_alive(false).max_buf_size(LONGEST_REQUEST).serve_connection(TokioIo::new(stream), service).await;
     }
 
-    fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-        let answer = self.answer_to(request.method(), request.uri().path(), request.headers());
+    fn answer(&self, request: &Request<Incoming>, visitor: &Visitor) -> Response<Full<Bytes>> {
+        let answer = match self.refusal(request.headers()) {
+            Some(refusal) => refusal,
+            None => {
+                visitor.admit();
+                self.answer_to(request.method(), request.uri().path())
+            }
+        };
         let mut response = Response::new(Full::new(answer.body));
         *response.status_mut() = answer.status;
         let headers = response.headers_mut();
@@ -179,19 +177,21 @@ impl Endpoint {
         response
     }
 
-    fn answer_to(&self, method: &Method, path: &str, headers: &HeaderMap) -> Answer {
-        let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    /// Returns the answer to a request that may not read the metrics, or `None` for other requests.
+    fn refusal(&self, headers: &HeaderMap) -> Option<Answer> {
         let secrets = lock(&self.secrets);
-        if !secrets.has_password() && !text(header::HOST).is_none_or(is_loopback_host) {
+        if !secrets.has_password() && !headers.get_all(header::HOST).iter().all(is_loopback_host) {
             // Protects against DNS rebinding: a hostile web site can make its own name resolve to
             // the loopback address. Then a browser on this host sends the requests of this site to
             // this server, but their `Host` header has the name of the site.
-            return Answer::plain(StatusCode::MISDIRECTED_REQUEST, "use localhost or a loopback address as the host name\n");
+            return Some(Answer::plain(StatusCode::MISDIRECTED_REQUEST, "use localhost or a loopback address as the host name\n"));
         }
-        if !secrets.authorizes(text(header::AUTHORIZATION)) {
-            return Answer::plain(StatusCode::UNAUTHORIZED, "a password is required\n");
-        }
-        drop(secrets);
+        let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let is_authorized = secrets.authorizes(authorization);
+        (!is_authorized).then(|| Answer::plain(StatusCode::UNAUTHORIZED, "a password is required\n"))
+    }
+
+    fn answer_to(&self, method: &Method, path: &str) -> Answer {
         match (method, path) {
             (&Method::GET | &Method::HEAD, "/metrics") => {
                 Answer { status: StatusCode::OK, content: OPEN_METRICS, body: self.metrics.text() }
@@ -219,8 +219,9 @@ impl Answer {
     }
 }
 
-/// Returns whether a `Host` header is `localhost` or a loopback address.
-fn is_loopback_host(host: &str) -> bool {
+/// Returns whether the value of a `Host` header is `localhost` or a loopback address.
+fn is_loopback_host(host: &HeaderValue) -> bool {
+    let Ok(host) = host.to_str() else { return false };
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
         _ => host,
@@ -236,7 +237,7 @@ mod tests {
     #[test]
     fn only_loopback_names_are_accepted_as_host() {
         for host in ["localhost", "localhost:9315", "LocalHost:1", "127.0.0.1", "127.0.0.1:9315", "127.9.9.9:1", "[::1]", "[::1]:9315"] {
-            assert!(is_loopback_host(host), "{host}");
+            assert!(is_loopback_host(&HeaderValue::from_static(host)), "{host}");
         }
         for host in [
             "",
@@ -248,7 +249,9 @@ mod tests {
             "0.0.0.0",
             "@127.0.0.1",
         ] {
-            assert!(!is_loopback_host(host), "{host}");
+            assert!(!is_loopback_host(&HeaderValue::from_static(host)), "{host}");
         }
+        let foreign = HeaderValue::from_bytes(b"localhost\xff").expect("a header value");
+        assert!(!is_loopback_host(&foreign), "a name that is not ASCII");
     }
 }

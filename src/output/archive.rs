@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::options::FileOptions;
+use super::retention::{Limits, Rotated};
 
 /// Default level of zstd. It compresses records to about one tenth of their size. The speed is some
 /// hundred megabytes per second.
@@ -30,40 +31,79 @@ const PARTIAL: &str = ".zst.part";
 /// The rotated files of an output file.
 #[derive(Debug)]
 pub(super) struct Archive {
+    files: Files,
+    compress: bool,
+    /// Queue of the compressing thread: files, and the time of the rotation. `None` before the first
+    /// rotation.
+    compressor: Option<Sender<(PathBuf, Option<u64>)>>,
+}
+
+/// The folder with the rotated files, and their limits.
+#[derive(Clone, Debug)]
+struct Files {
     path: PathBuf,
     folder: PathBuf,
-    keep: Option<usize>,
-    compress: bool,
-    /// Queue of the compressing thread. `None` before the first rotation.
-    compressor: Option<Sender<PathBuf>>,
+    limits: Limits,
 }
 
 impl Archive {
     pub(super) fn new(options: &FileOptions) -> Self {
-        let FileOptions { path, keep, compress, .. } = options.clone();
+        let FileOptions { path, compress, keep, keep_age, keep_total, .. } = options.clone();
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new(".")).to_owned();
-        Self { path, folder, keep, compress, compressor: None }
+        let limits = Limits { count: keep, age: keep_age, total: keep_total };
+        Self { files: Files { path, folder, limits }, compress, compressor: None }
     }
 
     /// Compresses rotated files that an earlier run left uncompressed.
     pub(super) fn resume(&mut self) {
         if self.compress {
-            self.rotated().into_iter().filter(|name| !name.ends_with(COMPRESSED)).for_each(|name| self.compress(self.folder.join(name)));
+            let names = self.files.rotated();
+            names.into_iter().filter(|name| !name.ends_with(COMPRESSED)).for_each(|name| self.compress(self.files.folder.join(name), None));
         }
     }
 
     /// Renames the file. The new name contains the time `ts`, in nanoseconds since 1970 (UTC).
     pub(super) fn rotate(&mut self, ts: u64) -> io::Result<()> {
-        let to = self.folder.join(self.free_name(ts));
-        fs::rename(&self.path, &to)?;
+        let to = self.files.folder.join(self.files.free_name(ts));
+        fs::rename(&self.files.path, &to)?;
         tracing::debug!(to = %to.display(), "rotated the file");
         if self.compress {
-            self.compress(to);
+            self.compress(to, Some(ts));
         }
-        self.remove_oldest();
+        self.files.remove_outdated(ts);
         Ok(())
     }
 
+    fn compress(&mut self, path: PathBuf, ts: Option<u64>) {
+        if self.compressor.is_none() {
+            let (sender, queue) = channel::<(PathBuf, Option<u64>)>();
+            let files = self.files.clone();
+            let work = move || {
+                // Compression must not delay the threads that send MADs. On Linux the nice value
+                // applies to this thread only. A failure is harmless.
+                let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LEAST_PRIORITY);
+                for (path, ts) in queue {
+                    if let Err(error) = compress(&path) {
+                        tracing::warn!(path = %path.display(), %error, "cannot compress a rotated file");
+                    }
+                    if let Some(ts) = ts {
+                        files.remove_outdated(ts);
+                    }
+                }
+            };
+            if let Err(error) = thread::Builder::new().name("compressor".to_owned()).spawn(work) {
+                tracing::warn!(%error, "cannot start the thread that compresses rotated files");
+                return;
+            }
+            self.compressor = Some(sender);
+        }
+        if let Some(compressor) = &self.compressor {
+            let _ = compressor.send((path, ts));
+        }
+    }
+}
+
+impl Files {
     /// Returns a name that no rotated file has.
     fn free_name(&self, ts: u64) -> String {
         let (stem, extension) = self.name_parts();
@@ -101,37 +141,22 @@ impl Archive {
         names
     }
 
-    fn remove_oldest(&self) {
-        let Some(keep) = self.keep else { return };
-        let rotated = self.rotated();
-        for name in &rotated[..rotated.len().saturating_sub(keep)] {
-            if let Err(error) = fs::remove_file(self.folder.join(name)) {
-                tracing::warn!(%name, %error, "cannot remove an old file");
-            }
-        }
-    }
-
-    fn compress(&mut self, path: PathBuf) {
-        if self.compressor.is_none() {
-            let (sender, files) = channel::<PathBuf>();
-            let work = move || {
-                // Compression must not delay the threads that send MADs. On Linux the nice value
-                // applies to this thread only. A failure is harmless.
-                let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LEAST_PRIORITY);
-                for path in files {
-                    if let Err(error) = compress(&path) {
-                        tracing::warn!(path = %path.display(), %error, "cannot compress a rotated file");
-                    }
+    /// Removes the files beyond the limits. `ts` is the present time, in nanoseconds since 1970.
+    fn remove_outdated(&self, ts: u64) {
+        let facts = |name: String| {
+            let path = self.folder.join(name);
+            let facts = fs::metadata(&path).ok()?;
+            Some((path, Rotated { octets: facts.len(), modified: facts.modified().ok()? }))
+        };
+        let (paths, files): (Vec<_>, Vec<_>) = self.rotated().into_iter().filter_map(facts).unzip();
+        for path in &paths[..self.limits.outdated(&files, ts)] {
+            match fs::remove_file(path) {
+                // The compressing thread removes files too.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    tracing::warn!(path = %path.display(), %error, "cannot remove an old file");
                 }
-            };
-            if let Err(error) = thread::Builder::new().name("compressor".to_owned()).spawn(work) {
-                tracing::warn!(%error, "cannot start the thread that compresses rotated files");
-                return;
+                _ => {}
             }
-            self.compressor = Some(sender);
-        }
-        if let Some(compressor) = &self.compressor {
-            let _ = compressor.send(path);
         }
     }
 }
@@ -210,7 +235,7 @@ mod tests {
         ];
         names.iter().for_each(|name| fs::write(folder.path().join(name), "").expect("written"));
         let options = FileOptions { path: folder.path().join("lines.jsonl"), keep: Some(1), ..FileOptions::default() };
-        Archive::new(&options).remove_oldest();
+        Archive::new(&options).files.remove_outdated(0);
         let mut left: Vec<_> = fs::read_dir(folder.path())
             .expect("read")
             .map(|entry| entry.expect("an entry").file_name().into_string().expect("text"))
@@ -229,6 +254,24 @@ mod tests {
     }
 
     #[test]
+    fn compressed_files_count_against_the_total_size() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let options = FileOptions { path: folder.path().join("lines"), keep_total: Some(3000), ..FileOptions::default() };
+        let mut archive = Archive::new(&options);
+        for (at, octets) in [(1, 2000), (2, 2000), (3, 900)] {
+            fs::write(&options.path, vec![b' '; octets]).expect("written");
+            archive.rotate(1_795_261_017_000_000_000 + at * 1_000_000_000).expect("renamed");
+        }
+        // The second and the third file have 2900 octets together.
+        assert_eq!(archive.files.rotated(), ["lines-20261121T113659Z", "lines-20261121T113700Z"]);
+        let last = folder.path().join("lines-20261121T113700Z.zst");
+        fs::write(&last, vec![b' '; 1100]).expect("written");
+        fs::remove_file(folder.path().join("lines-20261121T113700Z")).expect("removed");
+        archive.files.remove_outdated(0);
+        assert_eq!(archive.files.rotated(), ["lines-20261121T113700Z.zst"]);
+    }
+
+    #[test]
     fn two_rotations_in_one_second_get_different_names() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let options = FileOptions { path: folder.path().join("lines"), ..FileOptions::default() };
@@ -238,8 +281,8 @@ mod tests {
             archive.rotate(1_795_261_017_000_000_000).expect("renamed");
         }
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("read");
-        assert_eq!(archive.rotated(), ["lines-20261121T113657Z", "lines-20261121T113657Z-001", "lines-20261121T113657Z-002"]);
-        assert_eq!(archive.rotated().iter().map(|name| read(name)).collect::<String>(), "abc");
+        assert_eq!(archive.files.rotated(), ["lines-20261121T113657Z", "lines-20261121T113657Z-001", "lines-20261121T113657Z-002"]);
+        assert_eq!(archive.files.rotated().iter().map(|name| read(name)).collect::<String>(), "abc");
     }
 
     #[test]

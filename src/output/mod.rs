@@ -44,10 +44,13 @@ pub mod finish;
 mod lock;
 #[cfg(feature = "nats")]
 mod nats;
+#[cfg(feature = "nats")]
+mod nats_guard;
 mod notices;
 pub mod options;
 mod queue;
 mod result;
+mod retention;
 mod socket;
 mod stdout;
 mod stream;

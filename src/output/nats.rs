@@ -9,6 +9,9 @@
 //! `Nats-Msg-Id`. The stream at the server then stores the record only once, if its duplicate
 //! window is long enough (two minutes by default). The administrator creates this stream, and sets
 //! its subjects, limits and storage.
+//!
+//! If the server sends more than a client can expect, or makes the client stop, the output replaces
+//! the client (`nats_guard`). No record is dropped by this.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -16,6 +19,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use async_nats::client::FlushErrorKind;
 use async_nats::connection::State;
 use async_nats::jetstream::context::{Context, ContextBuilder, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
@@ -24,10 +28,12 @@ use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 
 use super::error::OutputError;
+use super::nats_guard::{MAX_FRAME, oversized_frame};
 use super::options::NatsOptions;
 use super::queue::{Inbox, Message};
 use super::stream::Stream;
 use super::subject::subject;
+use crate::limits;
 use crate::types::Printable;
 
 /// Number of messages in flight without an acknowledgement.
@@ -48,9 +54,10 @@ const PING: Duration = Duration::from_secs(10);
 /// Error text that is used before the server has reported an error.
 const NOT_CONNECTED: &str = "not connected";
 
-/// A connection to a server.
+/// The output of a server.
 #[derive(Debug)]
 pub(super) struct NatsOutput {
+    options: NatsOptions,
     runtime: Runtime,
     publisher: Publisher,
 }
@@ -59,18 +66,38 @@ pub(super) struct NatsOutput {
 struct Publisher {
     server: String,
     fabric: String,
-    client: Client,
-    context: Context,
-    connection: Arc<Connection>,
+    session: Session,
     stream: Stream,
     /// Whether the last attempt failed and was logged.
     is_failing: bool,
+    /// Reason of the last replacement of the client since the last success.
+    replaced: Option<Ending>,
     /// Random number of this process, part of the message identifiers.
     nonce: u64,
     /// Number of the next message.
     next: u64,
     /// Messages without an acknowledgement.
     pending: VecDeque<Pending>,
+}
+
+/// A client, which connects to the server again whenever the connection ends. Its tasks run in one
+/// runtime.
+#[derive(Debug)]
+struct Session {
+    client: Client,
+    context: Context,
+    connection: Arc<Connection>,
+}
+
+/// Reason why a client is not used any longer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ending {
+    /// Every record is acknowledged, or the drain time of a stop has ended.
+    Complete,
+    /// The server sent too many octets without a message.
+    OversizedFrame,
+    /// The tasks of the client have ended.
+    ClientStopped,
 }
 
 /// State of the connection, as reported by the client's events.
@@ -95,7 +122,72 @@ impl NatsOutput {
     /// Prepares the connection. An unreachable server is not an error, because the client keeps
     /// trying.
     pub(super) fn open(options: &NatsOptions) -> Result<Self, OutputError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(OutputError::Runtime)?;
+        let runtime = new_runtime()?;
+        let session = Session::open(options, &runtime)?;
+        let publisher = Publisher {
+            server: options.shown_server(),
+            fabric: options.fabric.clone(),
+            session,
+            stream: Stream::default(),
+            is_failing: false,
+            replaced: None,
+            nonce: RandomState::new().hash_one(std::process::id()),
+            next: 0,
+            pending: VecDeque::new(),
+        };
+        Ok(Self { options: options.clone(), runtime, publisher })
+    }
+
+    /// Publishes until all outlets are dropped and every record is acknowledged, or until the drain
+    /// time of a stop ends.
+    pub(super) fn run(self, mut inbox: Inbox) {
+        let Self { options, mut runtime, mut publisher } = self;
+        let stopper = inbox.stopper();
+        loop {
+            let statistics = publisher.session.client.statistics();
+            let ending = runtime.block_on(async {
+                tokio::select! {
+                    ending = publisher.publish_all(&mut inbox) => ending,
+                    () = stopper.abandoned() => Ending::Complete,
+                    () = oversized_frame(&statistics) => Ending::OversizedFrame,
+                }
+            });
+            if ending == Ending::Complete {
+                break;
+            }
+            publisher.log_replacement(ending);
+            // The tasks of the client end with their runtime, and their memory is freed.
+            runtime.shutdown_background();
+            runtime = match new_runtime() {
+                Ok(runtime) => runtime,
+                Err(error) => {
+                    tracing::error!(output = ?publisher.server, %error, "the output has ended");
+                    return inbox.set_unreported(publisher.unacknowledged());
+                }
+            };
+            let is_abandoned = runtime.block_on(async {
+                tokio::select! {
+                    () = tokio::time::sleep(LONGEST_PAUSE) => false,
+                    () = stopper.abandoned() => true,
+                }
+            });
+            if is_abandoned {
+                break;
+            }
+            match Session::open(&options, &runtime) {
+                Ok(session) => publisher.session = session,
+                // The old client has ended, so the next attempt follows.
+                Err(error) => publisher.log_failure(&error.to_string()),
+            }
+        }
+        inbox.set_unreported(publisher.unacknowledged());
+        runtime.shutdown_background();
+    }
+}
+
+impl Session {
+    /// Starts a client, whose tasks run in `runtime`.
+    fn open(options: &NatsOptions, runtime: &Runtime) -> Result<Self, OutputError> {
         let server = options.shown_server();
         let invalid = || OutputError::NatsServer { server: server.clone() };
         let addresses: Vec<ServerAddr> =
@@ -109,41 +201,26 @@ impl NatsOutput {
         let guard = runtime.enter();
         let context =
             ContextBuilder::new().timeout(ACK_TIMEOUT).ack_timeout(ACK_TIMEOUT).max_ack_inflight(4 * WINDOW).backpressure_on_inflight(true);
-        let publisher = Publisher {
-            server: server.clone(),
-            fabric: options.fabric.clone(),
-            context: context.build(client.clone()),
-            client,
-            connection,
-            stream: Stream::default(),
-            is_failing: false,
-            nonce: RandomState::new().hash_one(std::process::id()),
-            next: 0,
-            pending: VecDeque::new(),
-        };
+        let context = context.build(client.clone());
         drop(guard);
-        Ok(Self { runtime, publisher })
+        Ok(Self { client, context, connection })
     }
 
-    /// Publishes until all outlets are dropped and every record is acknowledged, or until the drain
-    /// time of a stop ends.
-    pub(super) fn run(self, mut inbox: Inbox) {
-        let Self { runtime, mut publisher } = self;
-        let stopper = inbox.stopper();
-        runtime.block_on(async {
-            tokio::select! {
-                () = publisher.publish_all(&mut inbox) => {}
-                () = stopper.abandoned() => {}
-            }
-        });
-        inbox.set_unreported(publisher.unacknowledged());
+    /// Returns whether the tasks of the client have ended, for example by a panic.
+    async fn has_ended(&self) -> bool {
+        let flushed = tokio::time::timeout(FIRST_PAUSE, self.client.flush()).await;
+        matches!(flushed, Ok(Err(error)) if error.kind() == FlushErrorKind::SendError)
     }
+}
+
+fn new_runtime() -> Result<Runtime, OutputError> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(OutputError::Runtime)
 }
 
 /// Returns the options that do not depend on the server's state.
 fn connect_options(options: &NatsOptions, connection: &Arc<Connection>) -> Result<ConnectOptions, OutputError> {
     let failed = |path: &Path, source| OutputError::NatsFile { path: path.to_owned(), server: options.shown_server(), source };
-    let readable = |path: &Path| std::fs::read_to_string(path).map_err(|source| failed(path, source));
+    let readable = |path: &Path| limits::read_text(path, limits::SECRET).map_err(|source| failed(path, source));
     let mut connect = ConnectOptions::new();
     if let Some(path) = &options.credentials {
         connect = connect.credentials(&readable(path)?).map_err(|source| failed(path, source))?;
@@ -203,13 +280,15 @@ impl Connection {
 }
 
 impl Publisher {
-    async fn publish_all(&mut self, inbox: &mut Inbox) {
+    /// Publishes the pending messages and those of the inbox. If this future is dropped, no record
+    /// is dropped: a message stays pending until it is acknowledged.
+    async fn publish_all(&mut self, inbox: &mut Inbox) -> Ending {
         let mut pause = FIRST_PAUSE;
-        while let Some(message) = inbox.next().await {
-            self.take(&message);
-            inbox.settle(&message, self.unacknowledged());
+        loop {
             while !self.pending.is_empty() {
-                self.wait_for_server().await;
+                if !self.wait_for_server().await {
+                    return Ending::ClientStopped;
+                }
                 let error = self.publish_some().await;
                 self.pending.retain(|message| !message.is_acknowledged);
                 inbox.set_unreported(self.unacknowledged());
@@ -218,6 +297,7 @@ impl Publisher {
                         self.log_success();
                         pause = FIRST_PAUSE;
                     }
+                    Some(_) if self.session.has_ended().await => return Ending::ClientStopped,
                     Some(error) => {
                         self.log_failure(&error);
                         // Do not add load to a server that rejects messages.
@@ -226,6 +306,9 @@ impl Publisher {
                     }
                 }
             }
+            let Some(message) = inbox.next().await else { return Ending::Complete };
+            self.take(&message);
+            inbox.settle(&message, self.unacknowledged());
         }
     }
 
@@ -254,13 +337,18 @@ impl Publisher {
         self.stream.wrote(usize::MAX);
     }
 
-    async fn wait_for_server(&mut self) {
-        while self.client.connection_state() != State::Connected {
-            let error = self.connection.error().clone();
+    /// Waits for a connection. Returns false if the client has ended.
+    async fn wait_for_server(&mut self) -> bool {
+        while self.session.client.connection_state() != State::Connected {
+            let error = self.session.connection.error().clone();
             self.log_failure(error.as_deref().unwrap_or(NOT_CONNECTED));
             // The timeout is needed because the client drops events if its queue of events is full.
-            let _ = tokio::time::timeout(LONGEST_PAUSE, self.connection.connected.notified()).await;
+            let waited = tokio::time::timeout(LONGEST_PAUSE, self.session.connection.connected.notified()).await;
+            if waited.is_err() && self.session.has_ended().await {
+                return false;
+            }
         }
+        true
     }
 
     /// Sends up to [`WINDOW`] messages and waits for the acknowledgements. Returns the first error.
@@ -269,7 +357,7 @@ impl Publisher {
         let mut acknowledgements = Vec::new();
         for message in self.pending.iter().take(WINDOW) {
             let publish = PublishMessage::build().payload(message.text.clone().into()).message_id(&message.id);
-            match self.context.send_publish(message.subject.clone(), publish).await {
+            match self.session.context.send_publish(message.subject.clone(), publish).await {
                 Ok(acknowledgement) => acknowledgements.push(acknowledgement),
                 Err(failed) => {
                     error = Some(failed.to_string());
@@ -298,7 +386,20 @@ impl Publisher {
         error
     }
 
+    /// Logs that the client is replaced, once for each reason until the next success.
+    fn log_replacement(&mut self, ending: Ending) {
+        let error = match ending {
+            Ending::Complete => return,
+            Ending::OversizedFrame => format!("the server sent more than {} MiB without a complete message", MAX_FRAME >> 20),
+            Ending::ClientStopped => "the client cannot process a message of the server".to_owned(),
+        };
+        if self.replaced.replace(ending) != Some(ending) {
+            tracing::warn!(output = ?self.server, %error, "disconnected from the server, buffering records");
+        }
+    }
+
     fn log_success(&mut self) {
+        self.replaced = None;
         if std::mem::take(&mut self.is_failing) {
             tracing::info!(output = ?self.server, "publishing again");
         }

@@ -57,6 +57,10 @@ pub struct FileOptions {
     pub compress: bool,
     /// Number of rotated files to keep. `None` keeps all files.
     pub keep: Option<usize>,
+    /// Age at which a rotated file is removed. `None` keeps files of any age.
+    pub keep_age: Option<Duration>,
+    /// Largest size in octets of all rotated files together. `None` means no limit.
+    pub keep_total: Option<u64>,
 }
 
 /// Settings of a socket.

@@ -51,6 +51,9 @@ pub struct Port<'a> {
     /// Whether the record was computed for an edge of the selected time range. Such a record has
     /// only counters, which are interpolated. It does not count as a record of the port.
     pub is_edge: bool,
+    /// For a record at an edge: whether a reply was lost between the two readings from which its
+    /// counters were computed. Their rate is then not known. False for other records.
+    pub has_gap: bool,
 }
 
 /// A `sweep` record.
@@ -280,6 +283,7 @@ impl<'a> Port<'a> {
             time: Interval::ending_at(fields.ts, fields.dt_ns),
             blocked_time: Interval::ending_at(fields.ts, blocked_dt_ns),
             is_edge: false,
+            has_gap: false,
             fields,
         })
     }

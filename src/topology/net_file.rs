@@ -21,6 +21,7 @@ use miette::Diagnostic;
 
 use super::lines::{Draft, End, Key, Line, assemble};
 use super::{Fabric, LinePosition, Remark, ports_lines, topology_report};
+use crate::limits;
 use crate::types::{Guid, Lid};
 
 /// The net files of one subnet.
@@ -79,6 +80,15 @@ pub enum NetFileError {
         /// Number of lines.
         lines: usize,
     },
+    /// The file has more lines than any fabric.
+    #[error("cannot use {name} as a net file: it has more than {} lines (found {lines})", limits::NET_FILE_LINES)]
+    #[diagnostic(help("give one output of `ibnetdiscover`: the file of the largest possible fabric has about 600,000 lines"))]
+    TooLong {
+        /// The file.
+        name: String,
+        /// Number of lines.
+        lines: usize,
+    },
     /// Two files contradict each other.
     #[error("cannot merge {name} with {earlier}: {} of both have other LIDs in each file, and none has the same", ports(*count))]
     #[diagnostic(help(
@@ -114,7 +124,7 @@ pub(super) enum Format {
 /// # Errors
 /// Returns the errors of [`parse`], and an error if the file cannot be read.
 pub fn read(path: &Path) -> Result<NetFile, NetFileError> {
-    let bytes = std::fs::read(path).map_err(|source| NetFileError::Io { path: path.to_owned(), source })?;
+    let bytes = limits::read_file(path, limits::NET_FILE).map_err(|source| NetFileError::Io { path: path.to_owned(), source })?;
     parse(&bytes, &path.display().to_string())
 }
 
@@ -272,6 +282,11 @@ impl Format {
         let name = name.to_owned();
         if text.trim().is_empty() {
             return Err(NetFileError::Empty { name });
+        }
+        // A line needs about five times its length in memory.
+        let lines = memchr::memchr_iter(b'\n', text.as_bytes()).count();
+        if lines > limits::NET_FILE_LINES {
+            return Err(NetFileError::TooLong { name, lines });
         }
         let draft = match self {
             Self::PortsReport => ports_lines::draft(text, file),

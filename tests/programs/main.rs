@@ -1,10 +1,12 @@
 //! Tests that start the programs, and compare their files and pages. They are one test program,
 //! because each test program links the whole library.
 
+mod bounds;
 mod check;
 mod explain;
 mod ibnet_gen;
 mod metrics;
+mod metrics_attacks;
 mod names;
 mod packaging;
 mod plan;

@@ -464,26 +464,26 @@ fn uplink_info_describes_the_peer_as_in_the_plan() {
 }
 
 /// Sends a request and returns the whole answer.
-fn ask(address: SocketAddr, request: &str) -> String {
+pub(crate) fn ask(address: SocketAddr, request: impl AsRef<[u8]>) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(HANG_TIMEOUT)).unwrap();
     // The server may close the connection before the request is complete.
-    let _ = stream.write_all(request.as_bytes());
+    let _ = stream.write_all(request.as_ref());
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     String::from_utf8_lossy(&answer).into_owned()
 }
 
 fn get(address: SocketAddr, path: &str, headers: &str) -> String {
-    ask(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n"))
+    ask(address, format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n"))
 }
 
-fn status(answer: &str) -> &str {
+pub(crate) fn status(answer: &str) -> &str {
     answer.split(' ').nth(1).unwrap_or_default()
 }
 
 /// Serves metrics without workers. Returns the address, and the folder of the secret files.
-fn serve(tls: Option<(&str, &str)>, password: Option<&str>) -> (SocketAddr, tempfile::TempDir) {
+pub(crate) fn serve(tls: Option<(&str, &str)>, password: Option<&str>) -> (SocketAddr, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -512,9 +512,12 @@ fn unknown_paths_methods_and_hosts_are_rejected() {
     assert!(!metrics.to_lowercase().contains("access-control"));
     assert_eq!(status(&get(address, "/healthz", "")), "503", "no slot has ended");
     assert_eq!(status(&get(address, "/../../etc/passwd", "")), "404");
-    assert_eq!(status(&ask(address, &format!("POST /metrics HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\n\r\n"))), "405");
-    assert_eq!(status(&ask(address, "GET /metrics HTTP/1.1\r\nHost: rebound.example\r\n\r\n")), "421");
-    assert_eq!(status(&ask(address, &format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nX: {}\r\n\r\n", "x".repeat(1 << 20)))), "431");
+    assert_eq!(status(&ask(address, format!("POST /metrics HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\n\r\n"))), "405");
+    for host in [&b"rebound.example"[..], b"localhost\xff", b"\xff", b"localhost\r\nHost: rebound.example"] {
+        let request = [b"GET /metrics HTTP/1.1\r\nHost: ", host, b"\r\n\r\n"].concat();
+        assert_eq!(status(&ask(address, &request)), "421", "{}", String::from_utf8_lossy(host));
+    }
+    assert_eq!(status(&ask(address, format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nX: {}\r\n\r\n", "x".repeat(1 << 20)))), "431");
     assert_eq!(status(&ask(address, "\0\u{1}\u{2}\r\n\r\n")), "400");
     assert_eq!(status(&get(address, "/metrics", "")), "200", "the server still answers");
 }

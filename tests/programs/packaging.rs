@@ -42,7 +42,7 @@ fn installed_program_runs_with_the_installed_configuration() {
     let config = root.path().join("etc/ibnet/ibnet.toml");
     let printed = Command::new(root.path().join("usr/bin/ibnet-sweep")).arg("-c").arg(&config).arg("--print-config").output().unwrap();
     let text = String::from_utf8(printed.stdout).unwrap();
-    assert!(printed.status.success() && text.contains("output = \"/var/log/ibnet/lines.jsonl\""), "{text}");
+    assert!(printed.status.success() && text.contains("path = \"/var/log/ibnet/lines.jsonl\""), "{text}");
     // An existing configuration is not replaced.
     fs::write(&config, "# mine\n").unwrap();
     install(root.path());
@@ -124,4 +124,61 @@ fn udev_rule_equals_the_rule_of_the_messages_and_covers_umad_devices_only() {
         assert!(UNIT.contains(line), "{line}");
     }
     assert!(!UNIT.lines().any(|line| line.starts_with("DeviceAllow=") && !line.contains("/umad")));
+}
+
+/// Runs the script of `ibnet-topology.service` in a folder. The net file is a file instead of the
+/// output of `ibnetdiscover`.
+fn topology(folder: &Path, discover: &str) -> Output {
+    let here = folder.display();
+    let conf = format!("SAMPLERS_FILE={here}/samplers\nPLAN={here}/plan.toml\nNET={here}/state/fabric.p\nDISCOVER=\"{discover}\"\n");
+    let conf = conf + &format!("DISTRIBUTE=\"cp {here}/plan.toml {here}/distributed\"\n");
+    fs::write(folder.join("topology.conf"), conf).unwrap();
+    let programs = Path::new(env!("CARGO_BIN_EXE_ibnet-gen")).parent().unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/ibnet-topology");
+    Command::new(script).arg(folder.join("topology.conf")).env("PATH", path).output().unwrap()
+}
+
+#[test]
+fn topology_timer_replaces_the_plan_only_by_a_valid_and_different_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let read = |name: &str| fs::read_to_string(at(name)).unwrap();
+    let net = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/stria.p")).unwrap();
+    let discover = format!("cat {}", at("net").display());
+    fs::write(at("net"), &net).unwrap();
+
+    // Without samplers there is no plan.
+    assert!(!topology(folder.path(), &discover).status.success());
+    fs::write(at("samplers"), "node[00001,00025,00049,00073,00097,00121,00145,00169]\n").unwrap();
+    let first = topology(folder.path(), &discover);
+    assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
+    let plan = read("plan.toml");
+    assert_eq!(read("distributed"), plan);
+
+    // The same fabric: nothing changes.
+    fs::remove_file(at("distributed")).unwrap();
+    assert!(String::from_utf8_lossy(&topology(folder.path(), &discover).stdout).contains("the plan has not changed"));
+    assert_eq!(read("plan.toml"), plan);
+    assert!(!at("distributed").exists());
+
+    // A discovery that fails, that finds nothing, or that finds no sampler changes nothing.
+    for wrong in ["false", "true", "echo broken"] {
+        let output = topology(folder.path(), wrong);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && text.contains("the plan stays as it is"), "{wrong}: {text}");
+        assert_eq!(read("plan.toml"), plan);
+    }
+
+    // A host without its link: the plan changes, and the journal names the lost lines.
+    let fewer: String = net.lines().filter(|line| !line.contains("node00002 ")).map(|line| format!("{line}\n")).collect();
+    assert_ne!(fewer, net);
+    fs::write(at("net"), &fewer).unwrap();
+    let output = topology(folder.path(), &discover);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.lines().any(|line| line.starts_with("< ") && line.contains("node00002 ")), "{text}");
+    assert_ne!(read("plan.toml"), plan);
+    assert_eq!(read("distributed"), read("plan.toml"));
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with(".topology")), "{left:?}");
 }

@@ -46,7 +46,17 @@ fn recipes(section: &str) -> Vec<Recipe> {
     fenced.map(recipe).collect()
 }
 
-/// A recording: a directory with `lines.jsonl`, and its records.
+/// Adds incomplete records: one in the middle, as after a crash and a new start, and one at the end
+/// without a line feed, as in a file that is being written.
+fn torn(text: &str) -> String {
+    let middle = text[..text.len() / 2].rfind('\n').unwrap() + 1;
+    let line = text.lines().find(|line| line.starts_with("{\"type\":\"port\"") && line.contains("xmit_blocked")).unwrap();
+    let event = text.lines().find(|line| line.starts_with("{\"type\":\"event\"")).unwrap();
+    let half = |line: &str| line[..line.len() / 2].to_owned();
+    format!("{}{}\n{}{}", &text[..middle], half(line), &text[middle..], half(event))
+}
+
+/// A recording: a directory with `lines.jsonl`, and its records. The file also has torn lines.
 struct Recorded {
     dir: TempDir,
     text: String,
@@ -65,7 +75,7 @@ impl Recorded {
         let (before, rest) = text.rsplit_once("\"port_rcv_data_bytes\":").unwrap();
         let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
         let text = format!("{before}\"port_rcv_data_bytes\":{}{after}", u64::MAX);
-        fs::write(dir.path().join("lines.jsonl"), &text).unwrap();
+        fs::write(dir.path().join("lines.jsonl"), torn(&text)).unwrap();
         let lines = text.lines().map(|text| strict::parse(text).unwrap()).collect();
         Self { dir, text, lines }
     }

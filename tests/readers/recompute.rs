@@ -1,29 +1,33 @@
 //! Recomputes every number of `ibnet-view` from the raw records by a script that shares no code with
 //! it (Python with DuckDB), and compares.
 //!
-//! The recording has an incast, a leaf switch that does not answer, two samplers for each port, a
-//! gap of the primaries, a change of the plan, a restart of all counters, and copies of lines.
+//! The first recording has an incast, a leaf switch that does not answer, two samplers for each
+//! port, a gap of the primaries, a change of the plan, a restart of all counters, and copies of
+//! lines. The second one has counter groups with a cadence and faults of links. It is used at 10 Hz,
+//! 1 Hz and 0.2 Hz: its times are stretched.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, UNIX_EPOCH};
 
 use ibnet::topology::synthetic::FatTree;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::tools::{self, SWEEP, TIMEOUT};
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/readers/recompute.py");
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/readers/recompute");
 
 /// 16 hosts on 4 leaf switches, 2 spines.
 const TREE: FatTree = FatTree { leaves: 4, hosts: 4, spines: 2, trunk: 2, radix: 10 };
 
-const CONFIG: &str = r#"
+const DISTURBED: &str = r#"
 simulate = "net.p"
 sampler = "all"
 interval = "250ms"
+groups = ["extended", "base", "xmtdisc", "rcverr", "xmtsl"]
 [simulated]
 scenario = "incast"
 scenario_start = "1s"
@@ -32,26 +36,43 @@ dead = ["leaf03"]
 loss = 0.001
 "#;
 
+const CADENCE: &str = r#"
+simulate = "net.p"
+sampler = "all"
+interval = "100ms"
+groups = ["extended", "base/10", "xmtdisc/10", "rcverr/3", "xmtsl/2", "vlxmitcounters"]
+[simulated]
+scenario = "incast"
+scenario_start = "1s"
+scenario_length = "1s"
+dead = ["node00007"]
+loss = 0.002
+seed = 7
+"#;
+
 const HOSTS: &str = "node00001,node00002,node00005,node00016";
 
-/// Slots of a run.
+/// Slots of a run of the first recording.
 const SLOTS: usize = 13;
+
+/// Metrics of the heat maps.
+const METRICS: &str = "xmit_gbps,rcv_utilization,xmit_blocked,rtt_ns,rtt_mean_ns,port_rcv_data_bytes";
 
 fn run(program: &str, dir: &Path, args: &[&str]) {
     assert_cmd::Command::new(program).current_dir(dir).args(args).timeout(TIMEOUT).assert().success();
 }
 
-/// Records two runs with different samplers.
-fn recorded() -> TempDir {
+/// Records a run in a folder with this name.
+fn record(dir: &Path, name: &str, config: &str, plan: &[&str], sweeps: usize) {
+    let (plan_file, config_file, folder) = (format!("{name}-plan.toml"), format!("{name}.toml"), format!("{name}/"));
+    fs::write(dir.join(&config_file), config).unwrap();
+    run(env!("CARGO_BIN_EXE_ibnet-gen"), dir, &[&["--net", "net.p", "-o", &plan_file], plan].concat());
+    run(SWEEP, dir, &["-c", &config_file, "--assignments", &plan_file, "--sweeps", &sweeps.to_string(), "-o", &folder]);
+}
+
+fn fabric() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("net.p"), TREE.blueprint().ports_report()).unwrap();
-    fs::write(dir.path().join("ibnet.toml"), CONFIG).unwrap();
-    for (run_name, samplers) in [("one", "node00001,node00005"), ("two", "node00002,node00013")] {
-        let plan = format!("{run_name}.toml");
-        run(env!("CARGO_BIN_EXE_ibnet-gen"), dir.path(), &["--net", "net.p", "--samplers", samplers, "--redundancy", "2", "-o", &plan]);
-        let (sweeps, folder) = (SLOTS.to_string(), format!("{run_name}/"));
-        run(SWEEP, dir.path(), &["-c", "ibnet.toml", "--assignments", &plan, "--sweeps", &sweeps, "-o", &folder]);
-    }
     dir
 }
 
@@ -84,7 +105,7 @@ fn with_errors(line: String, from: u64) -> String {
 /// Damages the recording as operators do: the records of a primary end in the middle and continue
 /// under the name of another sampler, those of another have a gap, and some lines stand twice.
 fn disturbed(dir: &Path) {
-    let all = files(dir);
+    let all = files(dir, &["one", "two"]);
     let from = all.iter().filter_map(|file| Some(value(lines(file).first()?)["ts"].as_u64().unwrap())).min().unwrap();
     for file in all {
         fs::write(&file, lines(&file).into_iter().map(|line| with_errors(line, from)).collect::<String>()).unwrap();
@@ -109,11 +130,93 @@ fn disturbed(dir: &Path) {
     fs::write(dir.join("one/copies.jsonl"), copies).unwrap();
 }
 
-fn files(dir: &Path) -> Vec<PathBuf> {
+/// Gives the ports of a leaf switch to its hosts faults: port 1 gets slower, the link of port 2 is
+/// down at the end, port 3 flaps, and port 4 was down once.
+fn with_link_faults(lines: Vec<String>) -> Vec<String> {
+    let all = slots(&lines);
+    let (early, middle, late) = (all[all.len() / 4], all[all.len() / 2], all[all.len() / 4 * 3]);
+    let mut faulty = Vec::new();
+    for line in lines {
+        let mut record = value(&line);
+        let slot = record["slot"].as_u64().unwrap();
+        if record["type"] == "port" && record["node"].as_str().unwrap().starts_with("leaf01") {
+            let event = |event: &str, detail: &str| {
+                let mut of_port = json!({"type": "event", "event": event, "detail": detail, "ca": "sim", "ca_port": 1});
+                for field in ["ts", "slot", "sampler", "guid", "port", "lid"] {
+                    of_port[field] = record[field].clone();
+                }
+                format!("{of_port}\n")
+            };
+            let events = match (record["port"].as_u64().unwrap(), slot) {
+                (1, slot) if slot == middle => vec![event("link_change", "4xEDR to 1xEDR")],
+                (2, slot) if slot == late => vec![event("link_down", "down")],
+                (3, slot) if slot == early || slot == late => vec![event("link_down", "down"), event("link_up", "active")],
+                (4, slot) if slot == middle => vec![event("link_down", "down"), event("link_up", "active")],
+                _ => Vec::new(),
+            };
+            faulty.extend(events);
+            if record["port"] == 1 && slot >= middle {
+                record["link"] = "1xEDR".into();
+            }
+            if record["port"] == 2 && slot >= late {
+                record["status"] = "down".into();
+                let fields = record.as_object_mut().unwrap();
+                let is_kept = |name: &str| {
+                    !name.starts_with("port_") && !name.ends_with("_counter") && !name.contains("xmit") && !name.contains("rcv")
+                };
+                fields.retain(|name, _| name != "dt_ns" && is_kept(name));
+            }
+        }
+        faulty.push(format!("{record}\n"));
+    }
+    faulty
+}
+
+/// Makes the time between two slots longer by this factor. Slots keep their places in the new time.
+fn stretched(lines: &[String], factor: u64) -> String {
+    const INTERVAL: u64 = 100_000_000;
+    let skipped = slots(lines)[0] - 1_500_000_000_000_000_000 / (INTERVAL * factor);
+    let stretch = |line: &String| {
+        let mut record = value(line);
+        record["ts"] = ((record["ts"].as_u64().unwrap() - skipped * INTERVAL) * factor).into();
+        record["slot"] = (record["slot"].as_u64().unwrap() - skipped).into();
+        for field in ["dt_ns", "xmit_blocked_dt_ns", "interval_ns"] {
+            if let Some(length) = record[field].as_u64() {
+                record[field] = (length * factor).into();
+            }
+        }
+        format!("{record}\n")
+    };
+    lines.iter().map(stretch).collect()
+}
+
+fn files(dir: &Path, folders: &[&str]) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> =
-        ["one", "two"].iter().flat_map(|run| fs::read_dir(dir.join(run)).unwrap()).map(|file| file.unwrap().path()).collect();
+        folders.iter().flat_map(|run| fs::read_dir(dir.join(run)).unwrap()).map(|file| file.unwrap().path()).collect();
     files.sort();
     files
+}
+
+/// Writes a file of Slurm with two jobs that share a host, and returns its path. Jobs start and end
+/// within slots.
+fn slurm(dir: &Path, from: u64, to: u64) -> PathBuf {
+    let time = |share: u64| humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(from + (to - from) / 100 * share));
+    let text = format!(
+        "JobID|State|Start|End|NodeList\n71|COMPLETED|{}|{}|node00001,node00002,gone1\n72|COMPLETED|{}|{}|node00002,node00016\n",
+        time(10),
+        time(70),
+        time(40),
+        time(95),
+    );
+    let path = dir.join("jobs.txt");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// Returns the first and the last time of some files.
+fn times(files: &[PathBuf]) -> (u64, u64) {
+    let times: Vec<u64> = files.iter().flat_map(|file| lines(file)).map(|line| value(&line)["ts"].as_u64().unwrap()).collect();
+    (*times.iter().min().unwrap(), *times.iter().max().unwrap())
 }
 
 /// Returns the path of `ibnet-view`, which is in another package; `None` with a notice if it was not
@@ -123,31 +226,85 @@ fn view() -> Option<PathBuf> {
     tools::built(path)
 }
 
-fn recompute(python: &Path, view: &Path, window: [&str; 2], files: &[PathBuf]) -> Output {
-    Command::new(python).arg(SCRIPT).arg(view).arg(HOSTS).args(window).args(files).env("TZ", "UTC").output().unwrap()
+fn recompute(python: &Path, view: &Path, options: &[String], files: &[PathBuf]) -> Output {
+    Command::new(python)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .arg(SCRIPT)
+        .arg(view)
+        .args(options)
+        .args(files)
+        .env("TZ", "UTC")
+        .output()
+        .unwrap()
+}
+
+/// Asserts that the script finds no difference.
+fn assert_equal(python: &Path, view: &Path, options: &[String], files: &[PathBuf]) {
+    let done = recompute(python, view, options, files);
+    let report = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && report.contains("differences: 0;"), "{options:?}: {report}");
+}
+
+fn option(name: &str, value: impl std::fmt::Display) -> String {
+    format!("--{name}={value}")
+}
+
+/// Asserts that the script finds a difference in each view if these fields begin with another digit.
+fn assert_script_detects_wrong_numbers(python: &Path, view: &Path, dir: &Path, files: &[PathBuf]) {
+    const FIELDS: [&str; 8] = ["blocked_seconds", "xmit_utilization", "since_ns", "p50_ns", "mean", "value", "injected_bytes", "depth"];
+    let wrong = dir.join("wrong-view");
+    let edits: Vec<String> = FIELDS.iter().map(|field| format!("s/\"{field}\":\\([0-9]\\)/\"{field}\":1\\1/")).collect();
+    fs::write(&wrong, format!("#!/bin/sh\n'{}' \"$@\" | sed '{}'\n", view.display(), edits.join(";"))).unwrap();
+    fs::set_permissions(&wrong, fs::Permissions::from_mode(0o755)).unwrap();
+    let options = [option("hosts", HOSTS), option("jobs", dir.join("jobs.txt").display()), option("heat", "xmit_gbps/switch")];
+    let failed = recompute(python, &wrong, &options, files);
+    let report = String::from_utf8_lossy(&failed.stdout);
+    let views = "in: ['errors', 'heatmap --by switch', 'job', 'job --all', 'latency', 'links', 'map', 'sweeps', 'trees'];";
+    assert!(failed.status.code() == Some(1) && report.contains(views), "{report}");
 }
 
 #[test]
 fn every_number_of_the_viewer_is_recomputed_from_the_records() {
     let (Some(python), Some(view)) = (tools::python(), view()) else { return };
-    let dir = recorded();
-    disturbed(dir.path());
-    let files = files(dir.path());
-    let times: Vec<u64> = files.iter().flat_map(|file| lines(file)).map(|line| value(&line)["ts"].as_u64().unwrap()).collect();
-    let (first, last) = (times.iter().min().unwrap(), times.iter().max().unwrap());
-    // The second window begins and ends within slots.
-    let part = [(first + 1_310_000_000).to_string(), (last - 1_470_000_001).to_string()];
-    for window in [["-", "-"], [&*part[0], &*part[1]], [&*part[0], "-"]] {
-        let done = recompute(&python, &view, window, &files);
-        let report = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success() && report.contains("differences: 0;"), "{window:?}: {report}");
+    let fabric = fabric();
+    let dir = fabric.path();
+    for (name, samplers) in [("one", "node00001,node00005"), ("two", "node00002,node00013")] {
+        record(dir, name, DISTURBED, &["--samplers", samplers, "--redundancy", "2"], SLOTS);
     }
-    // The script detects a wrong number.
-    let wrong = dir.path().join("wrong-view");
-    let pipe = format!("#!/bin/sh\n'{}' \"$@\" | sed 's/\"blocked_seconds\":/&1/'\n", view.display());
-    fs::write(&wrong, pipe).unwrap();
-    fs::set_permissions(&wrong, fs::Permissions::from_mode(0o755)).unwrap();
-    let failed = recompute(&python, &wrong, ["-", "-"], &files);
-    let report = String::from_utf8_lossy(&failed.stdout);
-    assert!(failed.status.code() == Some(1) && report.contains("job: ") && report.contains("blocked_seconds: shown"), "{report}");
+    disturbed(dir);
+    let files = files(dir, &["one", "two"]);
+    let (first, last) = times(&files);
+    // The second window begins and ends within slots.
+    let (from, to) = (first + 1_310_000_000, last - 1_470_000_001);
+    let mut options = vec![option("hosts", HOSTS), option("jobs", slurm(dir, first, last).display())];
+    options.extend(["-,-", &format!("{from},{to}")].map(|window| option("window", window)));
+    options.extend(["port", "link", "switch", "host"].map(|by| option("heat", format!("{METRICS},errors/{by}"))));
+    assert_equal(&python, &view, &options, &files);
+    assert_script_detects_wrong_numbers(&python, &view, dir, &files);
+}
+
+#[test]
+fn numbers_of_counters_with_a_cadence_are_recomputed_at_several_rates() {
+    let (Some(python), Some(view)) = (tools::python(), view()) else { return };
+    let fabric = fabric();
+    let dir = fabric.path();
+    record(dir, "cadence", CADENCE, &["--samplers", "node00001,node00013"], 31);
+    let all: Vec<String> = files(dir, &["cadence"]).iter().flat_map(|file| lines(file)).collect();
+    let all = with_link_faults(all);
+    for factor in [1, 10, 50] {
+        let file = dir.join(format!("{factor}.jsonl"));
+        fs::write(&file, stretched(&all, factor)).unwrap();
+        let (first, last) = times(std::slice::from_ref(&file));
+        let mut options = vec![option("hosts", HOSTS), option("jobs", slurm(dir, first, last).display()), option("window", "-,-")];
+        let heats = match factor {
+            1 => ["port_vl_xmit_wait_ticks/vl".to_owned(), "xmit_gbps,port_xmit_wait_ticks/host".to_owned()],
+            _ => [format!("{METRICS},port_xmit_data_sl_bytes[3],errors/port"), "port_xmit_data_sl_bytes/sl".to_owned()],
+        };
+        options.extend(heats.map(|heat| option("heat", heat)));
+        if factor == 10 {
+            options.push(option("compare", dir.join("1.jsonl").display()));
+            options.push(option("window", format!("{},{}", first + (last - first) / 5 * 2 + 1, last - (last - first) / 7)));
+        }
+        assert_equal(&python, &view, &options, std::slice::from_ref(&file));
+    }
 }

@@ -5,6 +5,7 @@ As `clickhouse-client --query`, with CLICKHOUSE_FOLDER in the environment, it in
 
 import json
 import os
+import re
 import sys
 import tempfile
 
@@ -38,7 +39,7 @@ def main():
             lines.write(sys.stdin.buffer.read())
             lines.flush()
             run = clickhouse(os.environ["CLICKHOUSE_FOLDER"])
-            run(sys.argv[2].replace(" FORMAT ", f" FROM INFILE '{lines.name}' FORMAT "))
+            run(re.sub(r"INTO (\w+)", rf"INTO \1 FROM INFILE '{lines.name}'", sys.argv[2]))
         return
     run = {"duckdb": duckdb, "clickhouse": clickhouse}[sys.argv[1]](sys.argv[2])
     for line in sys.stdin:

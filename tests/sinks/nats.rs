@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -39,7 +40,10 @@ struct Server<'a> {
 
 impl<'a> Server<'a> {
     fn start(program: PathBuf, sampler: &'a Sampler, config: &str) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        Self::start_at(TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port(), program, sampler, config)
+    }
+
+    fn start_at(port: u16, program: PathBuf, sampler: &'a Sampler, config: &str) -> Self {
         let folder = sampler.folder();
         let child = Self::spawn(&program, folder, port, config);
         Self { program, folder, port, config: config.to_owned(), child }
@@ -227,6 +231,68 @@ fn restarted_server_has_every_record_once() {
     }
     let received = same(messages, &Received::of(&sampler.read("lines")), dropped_at_the_end(&run));
     assert_eq!(received.lost, 0);
+}
+
+/// Accepts one connection as a NATS server does, and sends `attack`. Then sends zeros until the
+/// client closes the connection, or until `most` octets are sent. Returns the number of octets.
+fn attack(listener: &TcpListener, attack: &[u8], most: u64) -> u64 {
+    let (mut stream, _) = listener.accept().unwrap();
+    let info = format!(
+        "INFO {{\"server_id\":\"X\",\"server_name\":\"X\",\"version\":\"2.10.0\",\"go\":\"go1\",\"host\":\"127.0.0.1\",\"port\":{},\
+         \"max_payload\":1048576,\"proto\":1,\"client_id\":1,\"headers\":true}}\r\n",
+        listener.local_addr().unwrap().port()
+    );
+    stream.write_all(info.as_bytes()).unwrap();
+    let mut received = Vec::new();
+    while !received.windows(4).any(|window| window == b"PING") {
+        let mut octets = [0; 4096];
+        let read = stream.read(&mut octets).unwrap();
+        assert!(read > 0, "the client closed the connection");
+        received.extend_from_slice(&octets[..read]);
+    }
+    stream.write_all(b"PONG\r\n").unwrap();
+    let mut sent = 0;
+    let zeros = vec![0; 1 << 20];
+    if stream.write_all(attack).is_ok() {
+        while sent < most && stream.write_all(&zeros).is_ok() {
+            sent += zeros.len() as u64;
+        }
+    }
+    sent
+}
+
+/// A server announces messages of impossible sizes. The memory of the process stays bounded, and
+/// the server that follows at the same address has every record once.
+#[test]
+fn hostile_server_neither_fills_the_memory_nor_stops_the_output() {
+    /// The server never sends more, so that a failed test does not fill the memory of the machine.
+    const MOST: u64 = 1 << 30;
+    let Some(program) = available() else { return };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let sampler = Sampler::new(&format!(
+        "interval = \"20ms\"
+        [[output]]
+        type = \"file\"
+        path = \"lines\"
+        [[output]]
+        type = \"nats\"
+        server = \"nats://127.0.0.1:{port}\""
+    ));
+    let running = sampler.start();
+    for message in ["MSG x 1 99999999999\r\n", "HMSG x 1 10 99999999999\r\n", "no line feed ", "MSG x 1 18446744073709551615\r\n"] {
+        let sent = attack(&listener, message.as_bytes(), MOST);
+        assert!(sent < MOST, "{message:?}: the client received {sent} octets");
+    }
+    drop(listener);
+    let mut server = Server::start_at(port, program, &sampler, "");
+    server.add_stream(ConnectOptions::new, "nats");
+    wait_for("messages", || server.count() > 300);
+    let run = running.stop("TERM");
+    assert!(run.stderr.contains("the server sent more than 16 MiB without a complete message"), "{}", run.stderr);
+    let received = same(server.messages(ConnectOptions::new, "nats"), &Received::of(&sampler.read("lines")), dropped_at_the_end(&run));
+    assert_eq!(received.lost, 0);
+    server.kill();
 }
 
 #[test]

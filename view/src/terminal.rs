@@ -42,7 +42,7 @@ pub fn show(grid: &Grid, range: &Range, zone: &Zone, size: TerminalSize) -> Stri
     let end = grid.end_ns();
     let (from, to) = (zone.format(grid.start_ns, "%Y-%m-%d %H:%M:%S"), zone.format(end, "%H:%M:%S"));
     text += &format!(
-        "{from} to {to} ({}), {} per column; x no answer, ? unknown\n",
+        "{from} to {to} ({}), {} per column; x no answer, - link down, ? unknown\n",
         zone.name(grid.start_ns),
         axis::nanos(grid.step_ns as f64)
     );
@@ -85,6 +85,7 @@ fn letter(cell: Cell) -> Option<char> {
     match cell {
         Cell::Value(_) => None,
         Cell::NoAnswer => Some('x'),
+        Cell::Down => Some('-'),
         Cell::Unknown => Some('?'),
         Cell::NoRecord => Some(' '),
     }
@@ -97,12 +98,16 @@ pub fn summary(panel: &Panel, grid: &Grid, range: &Range, zone: &Zone) -> String
     let values = panel.count(Cell::Value(0.0));
     let mean = panel.values().sum::<f64>() / values.max(1) as f64;
     let share = |like| 100.0 * panel.count(like) as f64 / cells as f64;
+    let down = match panel.count(Cell::Down) {
+        0 => String::new(),
+        _ => format!(" {:.1} % link down,", share(Cell::Down)),
+    };
     let largest = panel.largest().map_or_else(String::new, |(value, row, column)| {
         let when = zone.format(grid.start_ns + column as u64 * grid.step_ns, "%Y-%m-%d %H:%M:%S");
         format!(", largest {} at {}, {when}", axis::quantity(value, unit), grid.rows[row].row)
     });
     format!(
-        "{}{}: mean {}{largest}; {}; of {cells} cells {:.1} % no answer, {:.1} % unknown, {:.1} % no record\n",
+        "{}{}: mean {}{largest}; {}; of {cells} cells {:.1} % no answer,{down} {:.1} % unknown, {:.1} % no record\n",
         panel.metric.name(),
         summed(panel),
         axis::quantity(mean, unit),

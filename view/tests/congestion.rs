@@ -62,9 +62,12 @@ struct Setup {
 
 impl Setup {
     fn new() -> Self {
+        Self::with_start(Duration::from_secs(3))
+    }
+
+    fn with_start(start: Duration) -> Self {
         let fabric = fabric();
-        let at = |second| Instant::ZERO + Duration::from_secs(second);
-        let incast = Incast::onto_last_server(&fabric, 32, at(3), Duration::from_secs(4)).unwrap();
+        let incast = Incast::onto_last_server(&fabric, 32, Instant::ZERO + start, Duration::from_secs(4)).unwrap();
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("lines.jsonl"), lines(&fabric, &Traffic::incast(&fabric, 1, &incast))).unwrap();
         Self { folder, fabric, incast }
@@ -109,6 +112,22 @@ fn tree_of_an_incast_has_its_root_and_its_victims() {
         "{text}"
     );
     assert!(text.contains("Victims: 32 host ports and "), "{text}");
+}
+
+#[test]
+fn incast_that_begins_within_a_second_is_one_tree() {
+    for start in [3100, 3500, 3900] {
+        let setup = Setup::with_start(Duration::from_millis(start));
+        let trees: Value = serde_json::from_str(&setup.view(&["links", "--tree", "--format", "json"])).unwrap();
+        let rows = trees["rows"].as_array().unwrap();
+        let root = &rows[0]["root"];
+        assert_eq!(
+            (rows.len(), format!("{} port {}", root["node"].as_str().unwrap(), root["port"])),
+            (1, setup.root()),
+            "{start}: {trees}"
+        );
+        assert_eq!((&rows[0]["why"], &rows[0]["host_ports"]), (&"full".into(), &32.into()), "{start}");
+    }
 }
 
 #[test]
@@ -171,11 +190,19 @@ fn errors_are_the_increases_of_counters() {
 #[test]
 fn wrong_arguments_are_reported() {
     let setup = Setup::new();
+    fs::write(setup.path("jobs"), "JobID|State|Start|End|NodeList\n7|COMPLETED|2026-11-21T12:00:00|2026-11-21T12:01:00|n[1-\n").unwrap();
     for (args, code, reason) in [
         (&["errors", "lines.jsonl", "--threshold", "x=1"][..], 2, "cannot set a threshold for `x`"),
         (&["job", "lines.jsonl", "--nodes", "n[1-"], 2, "n[1-"),
         (&["job", "lines.jsonl", "--slurm", "7"], 2, "--slurm-file"),
         (&["job", "lines.jsonl"], 2, "--nodes"),
+        (
+            &["job", "lines.jsonl", "--slurm", "7", "--slurm-file", "jobs"],
+            1,
+            "cannot read the job at jobs:2: the list of nodes is malformed",
+        ),
+        (&["links", "lines.jsonl", "--slurm", "7", "--slurm-file", "jobs"], 1, "jobs:2"),
+        (&["job", "lines.jsonl", "--all", "--slurm-file", "jobs"], 1, "jobs:2"),
         (&["links", "lines.jsonl", "--tree", "--waits", "2"], 2, "from 0 to 1"),
         (&["map", "nothing.jsonl", "-o", "map.svg"], 1, "nothing.jsonl"),
     ] {

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use assert_cmd::Command;
 use ibnet_analysis::errors::ErrorRow;
+use ibnet_analysis::heat::rows::HeatRow;
 use ibnet_analysis::job::all::JobTotal;
 use ibnet_analysis::job::row::JobRow;
 use ibnet_analysis::latency::LatencyRow;
@@ -107,6 +108,13 @@ fn dead_switch_is_named_first_and_fails_the_check() {
 }
 
 #[test]
+fn slurm_file_without_an_end_is_refused() {
+    let folder = recorded();
+    let (code, _, message) = run(folder.path(), &["job", "--slurm", "1", "--slurm-file", "/dev/zero", "-o", "job.svg"]);
+    assert!(code == 1 && message.contains("it has more than 256 MiB"), "{code} {message}");
+}
+
+#[test]
 fn table_and_json_have_the_same_links() {
     let folder = recorded();
     for (stat, used) in [("mean", "35.0 %"), ("peak", "60.0 %"), ("p50", "30.0 %")] {
@@ -153,6 +161,56 @@ fn csv_has_the_values_of_json() {
 }
 
 #[test]
+fn csv_of_a_heat_map_has_a_line_for_each_cell() {
+    let folder = recorded();
+    for (by, rows) in [("port", 12), ("link", 6), ("switch", 3), ("host", 4)] {
+        let args = ["heatmap", "-m", "xmit_utilization,symbol_error_counter", "--by", by];
+        let document = json(folder.path(), &args);
+        let (_, text, _) = run(folder.path(), &[&args[..], &["--format", "csv"]].concat());
+        assert_eq!(document["rows"].as_array().map(Vec::len), Some(2 * rows), "{by}");
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let header = reader.headers().unwrap().clone();
+        let mut lines = reader.records().map(Result::unwrap);
+        for row in document["rows"].as_array().unwrap() {
+            assert_eq!((&row["by"], row["cells"].as_array().map(Vec::len)), (&by.into(), Some(SECONDS as usize)));
+            for cell in row["cells"].as_array().unwrap() {
+                for (column, shown) in header.iter().zip(&lines.next().unwrap()) {
+                    let value = match (column.strip_prefix("cells_"), column.strip_prefix("peer_")) {
+                        (Some(field), _) => &cell[field],
+                        (_, Some(field)) => &row["peer"][field],
+                        _ => row.get(column).unwrap_or_else(|| &document[column]),
+                    };
+                    let expected =
+                        value.as_str().map_or_else(|| if value.is_null() { String::new() } else { value.to_string() }, str::to_owned);
+                    assert_eq!(shown, expected, "{by}: {column} of {row}");
+                }
+            }
+        }
+        assert_eq!(lines.count(), 0);
+    }
+}
+
+#[test]
+fn heat_map_of_json_has_the_values_and_states_of_the_records() {
+    let folder = recorded();
+    let document = json(folder.path(), &["heatmap", "-m", "xmit_utilization", "--by", "host"]);
+    let cells = |node: &str| {
+        let row = document["rows"].as_array().unwrap().iter().find(|row| row["node"] == node).unwrap();
+        let state =
+            |cell: &Value| cell["value"].as_f64().map_or_else(|| cell["state"].as_str().unwrap().to_owned(), |value| value.to_string());
+        row["cells"].as_array().unwrap().iter().map(state).collect::<Vec<_>>()
+    };
+    assert_eq!(cells("n11"), ["0.1", "0.2", "0.3", "0.4", "0.5", "0.6"]);
+    assert_eq!(cells("n12"), ["0", "0", "no_answer", "no_answer", "no_answer", "no_answer"]);
+    assert_eq!(document["rows"][0]["cells"][0]["start_ns"], START * 1_000_000_000);
+    let top = json(folder.path(), &["heatmap", "-m", "xmit_utilization", "--top", "1"]);
+    assert_eq!((top["rows"].as_array().map(Vec::len), &top["rows"][0]["node"]), (Some(1), &"n11 mlx5_0".into()));
+    let (code, _, _) = run(folder.path(), &["heatmap", "--format", "json", "-o", "heat.json"]);
+    let written: Value = serde_json::from_str(&fs::read_to_string(folder.path().join("heat.json")).unwrap()).unwrap();
+    assert!(code == 0 && written["rows"].as_array().map(Vec::len) == Some(12));
+}
+
+#[test]
 fn hosts_and_jobs_select_links() {
     let folder = recorded();
     let nodes = |document: &Value| {
@@ -174,6 +232,23 @@ fn hosts_and_jobs_select_links() {
 }
 
 #[test]
+fn hosts_select_faults() {
+    let folder = recorded();
+    let found = |nodes: &str| {
+        let rows = json(folder.path(), &["errors", "--nodes", nodes])["rows"].clone();
+        let name = |row: &Value| format!("{} {}", row["node"].as_str().unwrap(), row["what"].as_str().unwrap());
+        rows.as_array().unwrap().iter().map(name).collect::<Vec<_>>()
+    };
+    assert_eq!(found("n11"), ["leaf1 symbol_error_counter"]);
+    assert_eq!(found("n21"), ["leaf2 unreachable"], "the host is behind the switch");
+    assert_eq!(found("core"), ["leaf2 unreachable"], "the switch is next to the dead one");
+    let (code, text, _) = run(folder.path(), &["errors", "--nodes", "core", "--check"]);
+    assert!(code == 3 && text.contains("4 ports; ports with errors: 0"), "{text}");
+    let (code, _, stderr) = run(folder.path(), &["errors", "--nodes", "n99"]);
+    assert!(code == 1 && stderr.contains("no record of a port of n99"), "{stderr}");
+}
+
+#[test]
 fn wrong_arguments_have_their_exit_code_and_a_remedy() {
     let folder = recorded();
     for (args, code, reason) in [
@@ -184,6 +259,11 @@ fn wrong_arguments_have_their_exit_code_and_a_remedy() {
         (&["links", "--format", "csv", "-o", "lines.jsonl"], 1, "also an input"),
         (&["map", "-o", "map.png"], 2, ".svg"),
         (&["map"], 2, "--output"),
+        (&["heatmap"], 2, "--output"),
+        (&["heatmap", "--format", "text"], 2, "--output"),
+        (&["heatmap", "--format", "json", "-o", "x.png"], 2, "name of a picture"),
+        (&["heatmap", "--format", "json", "--terminal"], 2, "--terminal"),
+        (&["latency", "-o", "x.gif"], 2, ".svg or .png"),
         (&["errors", "--threshold", "RcvErr=1"], 2, "did you mean `port_rcv_errors`"),
         (&["errors", "--threshold", "symbol_error_counter=x"], 2, "NAME=N"),
         (&["errors", "--from", "noon"], 2, "as a time"),
@@ -210,8 +290,16 @@ fn every_field_is_documented() {
         let inner = |name: &String| column.strip_prefix(name.as_str())?.strip_prefix('_');
         names.contains(column) || names.iter().filter_map(inner).any(|inner| is_documented(inner, names))
     }
-    let all =
-        [LinkRow::COLUMNS, ErrorRow::COLUMNS, TreeRow::COLUMNS, JobRow::COLUMNS, JobTotal::COLUMNS, LatencyRow::COLUMNS, SweepRow::COLUMNS];
+    let all = [
+        HeatRow::COLUMNS,
+        LinkRow::COLUMNS,
+        ErrorRow::COLUMNS,
+        TreeRow::COLUMNS,
+        JobRow::COLUMNS,
+        JobTotal::COLUMNS,
+        LatencyRow::COLUMNS,
+        SweepRow::COLUMNS,
+    ];
     let missing: Vec<_> = all.concat().into_iter().filter(|column| !is_documented(column, &names)).collect();
     assert_eq!(missing, [""; 0], "in docs/viewing.md");
 }

@@ -5,9 +5,11 @@
 
 use std::collections::BTreeMap;
 
+use ibnet::types::PortNum;
 use serde::Serialize;
 
 use crate::devices::{Devices, FaultyDevice};
+use crate::hosts::Hosts;
 use crate::ports::change::CounterChange;
 use crate::ports::{ERRORS, PortKey, PortName, PortSummary};
 use crate::rows::Row;
@@ -80,7 +82,7 @@ pub struct Errors<'a> {
     pub devices: Vec<FaultyDevice>,
     /// Ports with link faults by severity, then ports by their number of errors.
     pub faulty: Vec<FaultyPort<'a>>,
-    /// Number of all ports.
+    /// Number of evaluated ports.
     pub ports: usize,
     /// Number of ports whose error counters increased, but no counter exceeds its threshold.
     pub below: usize,
@@ -150,12 +152,21 @@ impl Row for ErrorRow {
 }
 
 impl<'a> Errors<'a> {
-    /// Finds the faults of all devices and ports.
-    pub fn find(ports: &'a BTreeMap<PortKey, PortSummary>, devices: &Devices, thresholds: &Thresholds) -> Self {
-        let found_devices = devices.faults();
+    /// Finds the faults of all devices and ports. If `hosts` is given: only the faults of these
+    /// hosts, of the devices and links next to them, and of devices that separate them from the
+    /// fabric.
+    pub fn find(ports: &'a BTreeMap<PortKey, PortSummary>, devices: &Devices, thresholds: &Thresholds, hosts: Option<&Hosts>) -> Self {
+        let contains = |node: &str| hosts.is_none_or(|hosts| hosts.contains_node(node));
+        let is_selected = |port: &PortSummary| contains(&port.node) || contains(&port.peer_name);
+        let is_near = |device: &FaultyDevice| {
+            let mut ports = ports.range((device.port.guid, PortNum(0))..=(device.port.guid, PortNum(u8::MAX)));
+            contains(&device.port.node) || ports.any(|(_, port)| is_selected(port)) || device.behind.iter().any(|port| contains(&port.node))
+        };
         let mut found =
-            Self { devices: found_devices, faulty: Vec::new(), ports: ports.len(), below: 0, saturated: 0, silent: 0, at_unreachable: 0 };
-        for (key, summary) in ports {
+            Self { devices: devices.faults(), faulty: Vec::new(), ports: 0, below: 0, saturated: 0, silent: 0, at_unreachable: 0 };
+        found.devices.retain(is_near);
+        for (key, summary) in ports.iter().filter(|(_, port)| is_selected(port)) {
+            found.ports += 1;
             let is_unreachable = devices.is_unreachable(key.0);
             let is_at_unreachable = is_unreachable || summary.peer.is_some_and(|peer| devices.is_unreachable(peer.0));
             let increase = |index: &usize| summary.errors[*index].map_or(0, |change| change.increase);
@@ -264,42 +275,11 @@ impl FaultyPort<'_> {
 
 #[cfg(test)]
 mod tests {
-    use ibnet::types::{Guid, PortNum};
+    use ibnet::types::Guid;
 
     use super::*;
-    use crate::fixtures::{event, fold, port};
+    use crate::fixtures::{error_lines, event, fold, port};
     use crate::ports::Ports;
-
-    /// Ten seconds of a leaf switch: port 1 has errors, port 2 is down, port 3 is degraded, port 4
-    /// has no fault, port 5 flaps, port 6 counts relay errors, port 7 never answers.
-    fn lines() -> Vec<String> {
-        let mut lines = Vec::new();
-        for slot in [10, 15, 20] {
-            let one = |number, rest: &[(&str, serde_json::Value)]| {
-                port(slot, (1, number), "leaf", (0x100 + u64::from(number), 1, "n\u{1b}[2J"), rest)
-            };
-            lines.push(one(
-                1,
-                &[
-                    ("symbol_error_counter", (slot * 3).into()),
-                    ("port_xmit_discards", (slot * 100).into()),
-                    ("port_sw_hoq_lifetime_limit_discards", (slot * 50).into()),
-                ],
-            ));
-            lines.push(one(2, &[("symbol_error_counter", 65535.into()), ("saturated", ["symbol_error_counter"].into())]));
-            lines.push(one(3, &[("link", if slot < 15 { "4xEDR" } else { "1xEDR" }.into())]));
-            lines.push(one(4, &[("port_rcv_errors", 7.into())]));
-            lines.push(one(5, &[("link_downed_counter", (slot / 5).into())]));
-            lines.push(one(7, &[("status", "timeout".into())]));
-            lines.push(one(6, &[("port_rcv_switch_relay_errors", slot.into())]));
-        }
-        lines.extend([
-            event(12, (1, 2), "link_down", "down"),
-            event(13, (1, 5), "link_down", "down"),
-            event(14, (1, 5), "link_up", "active"),
-        ]);
-        lines
-    }
 
     fn read(lines: &[String]) -> (BTreeMap<PortKey, PortSummary>, Devices) {
         let (ports, devices) = fold((Ports::with_bins(1), Devices::default()), lines);
@@ -308,8 +288,8 @@ mod tests {
 
     #[test]
     fn link_faults_come_before_error_counters() {
-        let (ports, devices) = read(&lines());
-        let errors = Errors::find(&ports, &devices, &Thresholds::default());
+        let (ports, devices) = read(&error_lines());
+        let errors = Errors::find(&ports, &devices, &Thresholds::default(), None);
         let found: Vec<_> = errors.faulty.iter().map(|port| (port.key.1.0, port.fault)).collect();
         assert_eq!(found, [(2, Some(LinkFault::Down)), (5, Some(LinkFault::Flapping)), (3, Some(LinkFault::Degraded)), (1, None)]);
         assert_eq!((errors.ports, errors.below, errors.saturated, errors.silent), (7, 1, 1, 1));
@@ -318,8 +298,8 @@ mod tests {
 
     #[test]
     fn rows_have_one_fault_each() {
-        let (ports, devices) = read(&lines());
-        let rows = Errors::find(&ports, &devices, &Thresholds::default()).rows();
+        let (ports, devices) = read(&error_lines());
+        let rows = Errors::find(&ports, &devices, &Thresholds::default(), None).rows();
         let whats: Vec<_> = rows.iter().map(|row| (row.port.port.0, row.what, row.increase)).collect();
         assert_eq!(
             whats,
@@ -342,16 +322,16 @@ mod tests {
 
     #[test]
     fn counter_within_its_threshold_is_not_a_fault() {
-        let (ports, devices) = read(&lines());
+        let (ports, devices) = read(&error_lines());
         let mut thresholds = Thresholds::default();
         for text in ["symbol_error_counter=30", "port_xmit_discards=1000", "port_sw_hoq_lifetime_limit_discards=500"] {
             thresholds.set(text).expect("a counter");
         }
-        let errors = Errors::find(&ports, &devices, &thresholds);
+        let errors = Errors::find(&ports, &devices, &thresholds, None);
         assert!(errors.faulty.iter().all(|port| port.fault.is_some()), "30 is not more than 30");
         assert_eq!(errors.below, 2);
         thresholds.set("all=0").expect("all of them");
-        assert_eq!(Errors::find(&ports, &devices, &thresholds).below, 0);
+        assert_eq!(Errors::find(&ports, &devices, &thresholds, None).below, 0);
     }
 
     /// A host on a leaf switch that dies: the link of the host goes down, and the host is not
@@ -359,7 +339,7 @@ mod tests {
     #[test]
     fn dead_device_is_first_and_its_links_are_only_counted() {
         let (leaf, core, host) = (0x1, 0x2, 0x900);
-        let mut lines = lines();
+        let mut lines = error_lines();
         for slot in 1..=4_u64 {
             let dies = [("status", if slot < 3 { "ok" } else { "unreachable" }.into())];
             let downs = [("link_downed_counter", u64::from(slot > 2).into()), ("symbol_error_counter", (slot * 2).into())];
@@ -371,7 +351,7 @@ mod tests {
         }
         lines.push(event(3, (core, 9), "link_down", "down"));
         let (ports, devices) = read(&lines);
-        let errors = Errors::find(&ports, &devices, &Thresholds::default());
+        let errors = Errors::find(&ports, &devices, &Thresholds::default(), None);
         assert_eq!((errors.at_unreachable, errors.silent), (1, 1), "the core's port; port 7 of the leaf switch");
         let rows = errors.rows();
         assert_eq!((rows[0].what, &*rows[0].port.node, rows[0].since_ns), ("unreachable", "dead", 3_000_000_000));
@@ -382,10 +362,32 @@ mod tests {
     }
 
     #[test]
+    fn faults_are_selected_by_their_hosts() {
+        let dead = |slot: u64| [("status", if slot == 1 { "ok" } else { "unreachable" }.into())];
+        let mut lines = error_lines();
+        for slot in 1..=3 {
+            lines.push(port(slot, (0x20, 1), "dead", (0x900, 1, "n9"), &dead(slot)));
+            lines.push(port(slot, (0x900, 1), "n9", (0x20, 1, "dead"), &dead(slot)));
+            lines.push(port(slot, (0x20, 9), "dead", (2, 9, "core"), &dead(slot)));
+            lines.push(port(slot, (2, 9), "core", (0x20, 9, "dead"), &[]));
+            lines.push(port(slot, (0x800, 1), "n8 mlx5_0", (1, 8, "leaf"), &[("port_rcv_errors", slot.into())]));
+        }
+        let (ports, devices) = read(&lines);
+        for (hosts, count, devices_found, faulty) in
+            [("n8", 1, &[][..], 1), ("n9", 2, &["dead"][..], 0), ("leaf", 8, &[], 5), ("n1", 0, &[], 0)]
+        {
+            let hosts = Hosts::parse(hosts).expect("a host list");
+            let errors = Errors::find(&ports, &devices, &Thresholds::default(), Some(&hosts));
+            let names: Vec<_> = errors.devices.iter().map(|device| &*device.port.node).collect();
+            assert_eq!((errors.ports, &names[..], errors.faulty.len()), (count, devices_found, faulty), "{hosts:?}");
+        }
+    }
+
+    #[test]
     fn link_that_is_down_in_the_records_is_a_fault() {
         let status = |slot, status: &str| port(slot, (1, 1), "leaf", (0x101, 1, "n1"), &[("status", status.into())]);
         let (ports, devices) = read(&[status(1, "ok"), status(2, "down"), status(3, "down")]);
-        let rows = Errors::find(&ports, &devices, &Thresholds::default()).rows();
+        let rows = Errors::find(&ports, &devices, &Thresholds::default(), None).rows();
         assert_eq!((rows.len(), rows[0].what, rows[0].since_ns), (1, "link_down", 2_000_000_000));
     }
 
@@ -394,7 +396,7 @@ mod tests {
         let lines =
             [port(1, (1, 1), "leaf", (0x101, 1, "n1"), &[("link", "4xQDR".into())]), port(1, (0x101, 1), "n1", (1, 1, "leaf"), &[])];
         let (ports, devices) = read(&lines);
-        let errors = Errors::find(&ports, &devices, &Thresholds::default());
+        let errors = Errors::find(&ports, &devices, &Thresholds::default(), None);
         assert_eq!(
             errors.faulty.iter().map(|port| (port.key, port.fault)).collect::<Vec<_>>(),
             [((Guid(1), PortNum(1)), Some(LinkFault::Mismatch))]

@@ -8,10 +8,12 @@ use crate::metric::Metric;
 pub enum Cell {
     /// Mean of the values.
     Value(f64),
-    /// The port was queried and did not answer.
+    /// The device did not answer, or another device answered at its LID.
     NoAnswer,
-    /// The port answered, but the value is not known. Reasons: a gap, a reset, or a device without
-    /// the counter.
+    /// The link of the port is down, so the port was not queried.
+    Down,
+    /// The value is not known. Reasons: a gap, a reset, a device without the counter, an answer with
+    /// an error, or a query that the sampler could not send.
     Unknown,
     /// There is no record.
     NoRecord,
@@ -103,6 +105,7 @@ impl Cell {
             // If one port of the row answered, the row counts as answered.
             (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
             (Self::NoAnswer, _) | (_, Self::NoAnswer) => Self::NoAnswer,
+            (Self::Down, _) | (_, Self::Down) => Self::Down,
             (Self::NoRecord, Self::NoRecord) => Self::NoRecord,
         }
     }
@@ -163,7 +166,7 @@ impl Grid {
             [name] => name.clone(),
             [first, .., last] => {
                 let hosts = names.iter().flat_map(|name| name.hosts.iter().cloned()).collect();
-                RowLabel { row: format!("{} … {}", first.row, last.row), block: first.block.clone(), hosts }
+                RowLabel { block: first.block.clone(), hosts, ..RowLabel::new(format!("{} … {}", first.row, last.row)) }
             }
             [] => RowLabel::new(""),
         });

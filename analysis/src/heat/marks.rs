@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use super::grid::Grid;
-use crate::hosts::Hosts;
 use crate::job::slurm::SlurmJob;
 
 /// The outline of a job: its rows and times.
@@ -17,16 +16,14 @@ pub struct JobMark {
     pub columns: (f64, f64),
 }
 
-/// Returns the marks of the jobs that have rows in the heat map and ran in its time. Jobs with a
-/// malformed list of nodes are left out.
+/// Returns the marks of the jobs that have rows in the heat map and ran in its time.
 pub fn marks(grid: &Grid, jobs: &[SlurmJob]) -> Vec<JobMark> {
     let column = |ns: u64| (ns.saturating_sub(grid.start_ns) as f64 / grid.step_ns.max(1) as f64).min(grid.columns as f64);
     let mark = |job: &SlurmJob| {
-        let hosts = Hosts::parse(&job.nodes).ok()?;
         let columns = (job.from.map_or(0.0, column), job.to.map_or(grid.columns as f64, column));
         let mut rows: Vec<Range<usize>> = Vec::new();
         for (row, label) in grid.rows.iter().enumerate() {
-            if !label.hosts.iter().any(|host| hosts.contains_node(host)) {
+            if !label.hosts.iter().any(|host| job.hosts.contains_node(host)) {
                 continue;
             }
             match rows.last_mut() {
@@ -49,13 +46,12 @@ mod tests {
         let row = |hosts: &[&str]| RowLabel { hosts: hosts.iter().map(|host| (*host).to_owned()).collect(), ..RowLabel::new("row") };
         let rows = vec![row(&["n1"]), row(&["n1", "n2"]), row(&[]), row(&["n2"]), row(&["n3"])];
         let grid = Grid { start_ns: 1000, step_ns: 100, columns: 10, by: RowKind::Port, rows, panels: Vec::new() };
-        let job = |id: &str, nodes: &str, from, to| SlurmJob { id: id.to_owned(), nodes: nodes.to_owned(), from, to };
+        let job = |id: &str, nodes: &str, from, to| SlurmJob::new(id, nodes, from, to).unwrap();
         let jobs = [
             job("1", "n[1-2]", Some(1150), Some(1300)),
             job("2", "n3", Some(0), None),
             job("3", "n9", None, None),
             job("4", "n3", Some(0), Some(1000)),
-            job("5", "n[", None, None),
         ];
         let mark = |job: &str, rows: &[(usize, usize)], columns| JobMark {
             job: job.to_owned(),

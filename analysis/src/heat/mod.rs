@@ -4,8 +4,8 @@
 //! the metric of one port over one column. Columns are short at first. If the recording is long,
 //! neighbouring columns are joined. So each possible length of a column is a multiple of the
 //! shorter lengths. The memory depends on the size of the picture, not on the number of records. A
-//! cell has a value or one of these states: the port did not answer, the value is not known, or
-//! there is no record.
+//! cell has a value or one of these states: the port did not answer, its link is down, the value is
+//! not known, or there is no record.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,8 +16,9 @@ use rustc_hash::FxHashMap;
 use crate::error::AnalysisError;
 use crate::hosts::Hosts;
 use crate::input::Fold;
-use crate::metric::{Element, Metric, Reading};
+use crate::metric::{Element, Metric};
 use crate::ports::PortKey;
+use crate::rates::{Rate, Readings, Slots};
 use crate::record::{Interval, Port, Record, Type};
 use crate::suggest;
 
@@ -25,10 +26,11 @@ pub mod grid;
 pub mod marks;
 pub mod order;
 pub mod range;
+pub mod rows;
 mod track;
 
 use grid::{Grid, Panel};
-use order::{PortAndPeer, RowGroup, RowKind, RowLabel};
+use order::{PortAndPeer, RowGroup, RowId, RowKind, RowLabel};
 use track::{State, Track};
 
 /// Possible lengths of a column in milliseconds. Each length is a multiple of the one before.
@@ -98,16 +100,9 @@ struct Row {
     tracks: Vec<Track>,
     /// Time of the last record.
     last_ts: Option<u64>,
-    /// Counters of the last record.
-    last: Option<CounterReading>,
-}
-
-/// The counters of one record.
-#[derive(Clone, Debug)]
-struct CounterReading {
-    ts: u64,
-    /// Counters of the metrics that are rates, in the order of the metrics.
-    readings: Vec<Reading>,
+    slots: Slots,
+    /// Last readings of the counters of each metric. They are empty for a derived value.
+    readings: Vec<Readings>,
 }
 
 impl HeatMap {
@@ -199,8 +194,11 @@ impl HeatMap {
             let metric = metrics[0].whole();
             Panel { metric, summed: 1, full: None, cells: elements.into_iter().flat_map(|panel| panel.cells).collect() }
         };
-        let names = (0..rows).map(|index| RowLabel::new(format!("{} {index}", by.to_string().to_uppercase())));
-        (names.collect(), self.metrics.chunks(self.elements).enumerate().map(panel).collect())
+        let name = |index: usize| RowLabel {
+            id: RowId { index: Some(index), ..RowId::default() },
+            ..RowLabel::new(format!("{} {index}", by.to_string().to_uppercase()))
+        };
+        ((0..rows).map(name).collect(), self.metrics.chunks(self.elements).enumerate().map(panel).collect())
     }
 
     /// Returns the error for a metric that no record has.
@@ -240,8 +238,8 @@ impl HeatMap {
 
     fn row(&mut self, port: &Port<'_>) -> usize {
         *self.by_key.entry((port.guid, port.port)).or_insert_with(|| {
-            let tracks = vec![Track::default(); self.metrics.len()];
-            self.rows.push(Row { port: PortAndPeer::of(port), tracks, last_ts: None, last: None });
+            let (tracks, readings) = (vec![Track::default(); self.metrics.len()], vec![Readings::default(); self.metrics.len()]);
+            self.rows.push(Row { port: PortAndPeer::of(port), tracks, last_ts: None, slots: Slots::default(), readings });
             self.rows.len() - 1
         })
     }
@@ -273,8 +271,9 @@ impl HeatMap {
         let (from, to) = self.recorded.unwrap_or_else(|| (time.from(), time.to()));
         self.recorded = Some((from.min(time.from()), to.max(time.to())));
         self.extend((time.from() / step_ns, (time.to() - 1) / step_ns));
-        for (column, part) in time.split(self.step_ns()) {
-            self.rows[row].tracks[metric].at(column).put(state, part, time);
+        let step_ns = self.step_ns();
+        for (column, part) in time.split(step_ns) {
+            self.rows[row].tracks[metric].at(column).put(state, part, time.length_ns().min(step_ns));
         }
     }
 
@@ -295,26 +294,26 @@ impl HeatMap {
         }
     }
 
-    /// Adds the rates of the counters since the previous record of the port.
+    /// Adds the rates of the counters since their last readings.
     fn put_rates(&mut self, row: usize, port: &Port<'_>, silent: Interval) {
         let metrics = Arc::clone(&self.metrics);
-        let rates = || metrics.iter().enumerate().filter(|(_, metric)| !metric.counters().is_empty());
-        let reading = CounterReading { ts: port.ts, readings: rates().map(|(_, metric)| Reading::new(port, metric)).collect() };
-        let before = self.rows[row].last.take();
-        for ((index, metric), (number, counters)) in rates().zip(reading.readings.iter().enumerate()) {
+        if !port.is_edge {
+            self.rows[row].slots.add(port);
+        }
+        for (index, metric) in metrics.iter().enumerate().filter(|(_, metric)| !metric.counters().is_empty()) {
             if self.seen[index] == 0 {
                 self.seen[index] = metric.width(port);
             }
-            let rate = before
-                .as_ref()
-                .and_then(|before| Some((Interval::new(before.ts, port.ts)?, counters.rate_since(before.readings.get(number)?)?)));
-            match rate {
-                Some((time, rate)) => self.put(row, index, time, State::Value(rate)),
-                None if port.is_edge => {}
-                None => self.put(row, index, silent, State::without_value(port)),
+            let Row { slots, readings, .. } = &mut self.rows[row];
+            let rates = readings[index].add(port, metric, slots);
+            if rates.is_empty() && !port.is_edge {
+                // If the counter is read later, its rate replaces this state.
+                self.put(row, index, silent, State::without_value(port));
+            }
+            for Rate { time, per_second, is_addition } in rates {
+                self.put(row, index, time, if is_addition { State::Addition(per_second) } else { State::Value(per_second) });
             }
         }
-        self.rows[row].last = Some(reading);
     }
 
     /// Returns the time to which a record without a value refers. Usually this is the time since
@@ -345,7 +344,9 @@ impl Fold for HeatMap {
             return;
         }
         let interval_ns = slot_interval(port);
-        self.fit(interval_ns);
+        if !port.is_edge {
+            self.fit(interval_ns);
+        }
         let row = self.row(port);
         let Some(silent) = self.silent_time(row, port, interval_ns) else { return };
         if !port.is_edge {
@@ -403,7 +404,9 @@ fn slot_interval(port: &Port<'_>) -> u64 {
         .map_or(1_000_000_000, |(_, unit)| *unit);
     let interval = (about + unit / 2) / unit * unit;
     let start = port.slot.saturating_mul(interval);
-    let is_sound = (1_000_000..=DAY).contains(&interval) && port.slot > 2000 && port.ts.abs_diff(start) < 2 * interval;
+    // At the end of a time range, `ts` is earlier by up to the time that the record describes.
+    let described = port.xmit_blocked_dt_ns.max(port.dt_ns).unwrap_or(0).min(DAY);
+    let is_sound = (1_000_000..=DAY).contains(&interval) && port.slot > 2000 && port.ts.abs_diff(start) < 2 * interval + described;
     if is_sound { interval } else { port.dt_ns.unwrap_or(0).min(DAY) }
 }
 

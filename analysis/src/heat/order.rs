@@ -12,6 +12,7 @@ use std::str::FromStr;
 use ibnet::types::{Guid, LinkRate, NodeKind, ParseError, PortNum, Printable};
 
 use crate::hosts::host_of;
+use crate::ports::PortName;
 use crate::record::Port;
 
 /// Kind of a row.
@@ -82,12 +83,45 @@ pub struct RowLabel {
     pub block: String,
     /// Names of the hosts whose ports are in this row, or are linked to a port of this row.
     pub hosts: Vec<String>,
+    /// The port, switch, host, service level or virtual lane of the row.
+    pub id: RowId,
+}
+
+/// The port, switch, host, service level or virtual lane of a row, not escaped. Only the fields that
+/// belong to the kind of the row have a value.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RowId {
+    /// GUID of the device of a port, of the first end of a link, or of a switch.
+    pub guid: Option<Guid>,
+    /// Number of a port, or of the port at the first end of a link.
+    pub port: Option<PortNum>,
+    /// Node description of this device, or the name of a host.
+    pub node: Option<String>,
+    /// The other end of the link of a port or of a link.
+    pub peer: Option<PortName>,
+    /// Number of a service level or of a virtual lane.
+    pub index: Option<usize>,
 }
 
 impl RowLabel {
     /// Creates a label of a row without a block and without hosts.
     pub fn new(row: impl Into<String>) -> Self {
-        Self { row: row.into(), block: String::new(), hosts: Vec::new() }
+        Self { row: row.into(), block: String::new(), hosts: Vec::new(), id: RowId::default() }
+    }
+}
+
+impl RowId {
+    /// Identifies the row of this port. `name` returns the name of a device with records.
+    fn of<'a>(port: &PortAndPeer, by: RowKind, name: impl Fn(Guid) -> Option<&'a str>) -> Self {
+        let peer = || port.peer.as_ref().map(|(guid, number, node)| PortName::new(name(*guid).unwrap_or(node), (*guid, *number)));
+        match by {
+            RowKind::Port | RowKind::Link => {
+                Self { guid: Some(port.guid), port: Some(port.port), node: Some(port.node.clone()), peer: peer(), index: None }
+            }
+            RowKind::Switch => Self { guid: Some(port.guid), node: Some(port.node.clone()), ..Self::default() },
+            RowKind::Host => Self { node: Some(host_of(&port.node).to_owned()), ..Self::default() },
+            RowKind::Sl | RowKind::Vl => Self::default(),
+        }
     }
 }
 
@@ -203,7 +237,8 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
         let mut hosts: Vec<String> = members.iter().filter_map(|member| host(ports[*member])).collect();
         hosts.sort();
         hosts.dedup();
-        Some(RowGroup { name: RowLabel { row, block: block(rank, port), hosts }, members })
+        let id = RowId::of(port, by, |guid| names.get(&guid).copied());
+        Some(RowGroup { name: RowLabel { row, block: block(rank, port), hosts, id }, members })
     };
     rows.into_iter().filter_map(group).collect()
 }

@@ -14,7 +14,7 @@ fn line(slot: u64, port: u8, status: &str, rest: &str) -> String {
     )
 }
 
-fn heat(metrics: &[&str], lines: &[String]) -> HeatMap {
+pub(super) fn heat(metrics: &[&str], lines: &[String]) -> HeatMap {
     let mut heat = HeatMap::new(metrics.iter().map(|name| name.parse().unwrap()).collect(), None);
     for line in lines {
         heat.add(&Record::parse(line.as_bytes(), Type::Port).unwrap());
@@ -28,7 +28,7 @@ fn cells(heat: HeatMap) -> Vec<Vec<Vec<grid::Cell>>> {
 
 /// Returns records of five slots of two ports, for the five seconds from `SLOT - 1`: rates, a
 /// counter reset, a port that does not answer, a slot without a record.
-fn records() -> Vec<String> {
+pub(super) fn records() -> Vec<String> {
     let gbps =
         |slot, port, gbps: f64, count: u64| line(SLOT + slot, port, "ok", &format!(r#","port_rcv_errors":{count},"xmit_gbps":{gbps}"#));
     vec![
@@ -139,12 +139,86 @@ fn time_between_slots_follows_from_the_slot_number() {
 }
 
 #[test]
+fn end_of_the_selected_time_in_a_gap_does_not_make_columns_longer() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lines");
+    let after =
+        line(SLOT + 9, 2, "ok", r#","xmit_gbps":2.0"#).replace(&format!("\"dt_ns\":{SECOND}"), &format!("\"dt_ns\":{}", 7 * SECOND));
+    let lines = [line(SLOT + 1, 2, "ok", r#","xmit_gbps":1.0"#), line(SLOT + 2, 2, "ok", r#","xmit_gbps":1.0"#), after];
+    std::fs::write(&path, lines.join("\n")).unwrap();
+    let inputs = crate::input::Inputs { files: vec![path], from: None, to: Some((SLOT + 5) * SECOND) };
+    let empty = HeatMap::new(vec!["xmit_gbps".parse().unwrap()], None);
+    let grid = crate::input::read(&inputs, &empty).unwrap().0.finish(RowKind::Port).unwrap();
+    assert_eq!((grid.step_ns, grid.panels[0].cells[0].clone()), (SECOND, [1.0, 1.0, 2.0, 2.0, 2.0].map(Value).to_vec()));
+}
+
+#[test]
+fn counter_with_a_cadence_does_not_make_columns_longer() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lines");
+    let count = |slot: u64| if slot.is_multiple_of(10) { format!(r#","port_rcv_errors":{slot}"#) } else { String::new() };
+    let dt = |text: String| text.replace(&format!("\"dt_ns\":{SECOND}"), &format!("\"dt_ns\":{}", SECOND + 1));
+    let lines: Vec<_> = (0..=20).map(|slot| dt(line(SLOT + slot, 2, "ok", &count(slot)))).collect();
+    std::fs::write(&path, lines.join("\n")).unwrap();
+    let inputs = crate::input::Inputs { files: vec![path], from: Some((SLOT + 7) * SECOND), to: None };
+    let empty = HeatMap::new(vec!["port_rcv_errors".parse().unwrap()], None);
+    assert_eq!(crate::input::read(&inputs, &empty).unwrap().0.finish(RowKind::Port).unwrap().step_ns, SECOND);
+}
+
+#[test]
 fn rate_continues_over_a_change_of_the_sampler() {
     let lines = (0..4).map(|slot| {
         let text = line(SLOT + slot, 2, "ok", &format!(r#","port_rcv_errors":{}"#, 10 * slot));
         if slot < 2 { text } else { text.replace("\"sampler\":\"s\"", "\"sampler\":\"t\"") }
     });
     assert_eq!(cells(heat(&["port_rcv_errors"], &lines.collect::<Vec<_>>()))[0], [[Value(10.0), Value(10.0), Value(10.0)]]);
+}
+
+/// Returns records of one port for slots 0 to 25. A counter that grows by 3 a second is read in
+/// slots 0, 10 and 20, and the blocked time in the same slots.
+fn with_cadence() -> Vec<String> {
+    let rest = |slot: u64| match slot {
+        0 => r#","symbol_error_counter":7"#.to_owned(),
+        10 | 20 => format!(r#","symbol_error_counter":{},"xmit_blocked":0.25,"xmit_blocked_dt_ns":{}"#, 7 + 3 * slot, 10 * SECOND),
+        _ => String::new(),
+    };
+    (0..26).map(|slot| line(SLOT + slot, 2, "ok", &rest(slot))).collect()
+}
+
+#[test]
+fn value_with_a_cadence_is_drawn_over_its_cadence() {
+    for (metric, value) in [("symbol_error_counter", 3.0), ("errors", 3.0), ("xmit_blocked", 0.25)] {
+        let cells = cells(heat(&[metric], &with_cadence()))[0][0].clone();
+        let (known, rest) = cells.split_at(cells.len() - 5);
+        assert_eq!(known[known.len() - 20..], vec![Value(value); 20], "{metric}");
+        assert_eq!(rest, vec![Unknown; 5], "{metric}: the next reading is not recorded");
+    }
+}
+
+#[test]
+fn lost_reading_of_a_counter_with_a_cadence_is_unknown() {
+    let mut lines = with_cadence();
+    lines[20] = line(SLOT + 20, 2, "timeout", "");
+    lines[21] = line(SLOT + 21, 2, "ok", r#","symbol_error_counter":70"#);
+    let cells = cells(heat(&["symbol_error_counter"], &lines))[0][0].clone();
+    assert_eq!(cells[cells.len() - 15..], [vec![Unknown; 9], vec![NoAnswer], vec![Unknown; 5]].concat());
+}
+
+#[test]
+fn parts_of_a_time_range_have_the_values_of_the_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lines");
+    // The intervals of records are slightly longer than a slot.
+    std::fs::write(&path, with_cadence().join("\n").replace("\"dt_ns\":1000000000", "\"dt_ns\":1004000000")).unwrap();
+    let empty = HeatMap::new(vec!["symbol_error_counter".parse().unwrap()], None);
+    for (from, to) in [(0, 20), (3, 7), (3, 13), (7, 19)] {
+        let at = |slot: u64| Some((SLOT + slot) * SECOND);
+        let inputs = crate::input::Inputs { files: vec![path.clone()], from: at(from), to: at(to) };
+        let grid = crate::input::read(&inputs, &empty).unwrap().0.finish(RowKind::Port).unwrap();
+        assert_eq!((grid.step_ns, grid.columns as u64), (SECOND, to - from), "{from} to {to}");
+        let sum: f64 = grid.panels[0].values().sum();
+        assert!((sum - 3.0 * (to - from) as f64).abs() < 1.0, "{from} to {to}: {:?}", grid.panels[0].cells);
+    }
 }
 
 #[test]
@@ -192,12 +266,16 @@ fn array_is_drawn_as_its_sum_or_as_an_element() {
     assert_eq!(grid.panels.iter().map(|panel| (panel.summed, panel.full)).collect::<Vec<_>>(), [(4, Some(12.5e9)), (1, Some(12.5e9))]);
 }
 
+/// Returns the heat map of these records by service level.
+pub(super) fn by_level() -> Grid {
+    let mut heat = HeatMap::by_element(&["port_xmit_data_sl_bytes".parse().unwrap()], None, RowKind::Sl).unwrap();
+    levels().iter().for_each(|line| heat.add(&Record::parse(line.as_bytes(), Type::Port).unwrap()));
+    heat.finish(RowKind::Sl).unwrap()
+}
+
 #[test]
 fn elements_are_rows_that_sum_all_ports() {
-    let metrics = ["port_xmit_data_sl_bytes".parse().unwrap()];
-    let mut heat = HeatMap::by_element(&metrics, None, RowKind::Sl).unwrap();
-    levels().iter().for_each(|line| heat.add(&Record::parse(line.as_bytes(), Type::Port).unwrap()));
-    let grid = heat.finish(RowKind::Sl).unwrap();
+    let grid = by_level();
     assert_eq!(grid.rows.iter().map(|row| &*row.row).collect::<Vec<_>>(), ["SL 0", "SL 1", "SL 2", "SL 3"]);
     assert_eq!(grid.panels[0].cells[0], [Value(6.0), Value(0.0)]);
     assert_eq!(grid.panels[0].cells[1], [Value(0.0), Value(0.0)]);

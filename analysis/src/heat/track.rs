@@ -14,15 +14,19 @@ pub(super) struct Track {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum State {
     Value(f64),
-    /// The port answered, and the value is not known.
+    /// A part of a value. Another part of the value was added for the same time.
+    Addition(f64),
+    /// The value is not known: the port answered without it, or was not queried.
     Unknown,
+    /// The link of the port is down.
+    Down,
     NoAnswer,
 }
 
 /// A column shows the state of a record only if it contains at least this share of the record's
-/// time. Slots rarely begin exactly where a column begins. So a slot can end shortly after the
-/// start of a column. If the port did not answer in the rest of the column, the column must not get
-/// the value of this slot.
+/// time, or of the length of a column if that is shorter. Slots rarely begin exactly where a column
+/// begins. So a slot can end shortly after the start of a column. If the port did not answer in the
+/// rest of the column, the column must not get the value of this slot.
 const LEAST_SHARE: f64 = 0.125;
 
 /// Sum of the values in the time of a column.
@@ -34,13 +38,20 @@ pub(super) struct Sum {
     value_ns: u64,
     has_value: bool,
     has_unknown: bool,
+    has_down: bool,
     has_no_answer: bool,
 }
 
 impl State {
     /// Returns the state of a record that has no value of the metric.
     pub(super) fn without_value(port: &Port<'_>) -> Self {
-        if port.answered() { Self::Unknown } else { Self::NoAnswer }
+        match &*port.status {
+            "timeout" | "unreachable" | "wrong_device" => Self::NoAnswer,
+            "down" => Self::Down,
+            // The device answered, or the sampler could not query it: these records do not show
+            // that the device is silent.
+            _ => Self::Unknown,
+        }
     }
 }
 
@@ -81,16 +92,18 @@ impl Track {
 }
 
 impl Sum {
-    /// Adds a part of the time of a record.
-    pub(super) fn put(&mut self, state: State, part: Interval, whole: Interval) {
-        let is_shown = part.length_ns() as f64 >= whole.length_ns() as f64 * LEAST_SHARE;
+    /// Adds a part of the time of a record. `most_ns` is the longest part that a column can contain.
+    pub(super) fn put(&mut self, state: State, part: Interval, most_ns: u64) {
+        let is_shown = part.length_ns() as f64 >= most_ns as f64 * LEAST_SHARE;
         match state {
             State::Value(value) => {
                 self.sum += value * part.length_ns() as f64;
                 self.value_ns = self.value_ns.saturating_add(part.length_ns());
                 self.has_value |= is_shown;
             }
+            State::Addition(value) => self.sum += value * part.length_ns() as f64,
             State::Unknown => self.has_unknown |= is_shown,
+            State::Down => self.has_down |= is_shown,
             State::NoAnswer => self.has_no_answer |= is_shown,
         }
     }
@@ -100,6 +113,7 @@ impl Sum {
         self.value_ns = self.value_ns.saturating_add(other.value_ns);
         self.has_value |= other.has_value;
         self.has_unknown |= other.has_unknown;
+        self.has_down |= other.has_down;
         self.has_no_answer |= other.has_no_answer;
     }
 
@@ -108,6 +122,7 @@ impl Sum {
         match self {
             Self { has_value: true, .. } => Cell::Value(self.sum / self.value_ns as f64),
             Self { has_no_answer: true, .. } => Cell::NoAnswer,
+            Self { has_down: true, .. } => Cell::Down,
             Self { has_unknown: true, .. } => Cell::Unknown,
             _ => Cell::NoRecord,
         }

@@ -7,9 +7,9 @@
 //! If the counter was reset between the two readings, the value at the edge is that of the earlier
 //! reading.
 
-use crate::record::{Interval, Port, Value};
-
 use super::selection::Selection;
+use crate::rates::{LastReading, Slots};
+use crate::record::{Interval, Port, Value};
 
 /// Last readings of the counters of a port before an edge.
 #[derive(Debug, Default)]
@@ -18,13 +18,13 @@ pub(super) struct Edges {
     from: Vec<Reading>,
     /// Last readings before the end of the time range.
     to: Vec<Reading>,
+    slots: Slots,
 }
 
 #[derive(Debug)]
 struct Reading {
     name: Box<str>,
-    ts: u64,
-    slot: u64,
+    last: LastReading,
     is_saturated: bool,
     value: Value,
 }
@@ -36,18 +36,19 @@ impl Edges {
         let Selection { from, to, .. } = *selection;
         let ts = record.ts;
         let had_time = record.time.or(record.blocked_time).is_some();
+        self.slots.add(&record);
         if !record.counters.is_empty() {
             if ts >= from {
-                at_edge(&mut self.from, from, &record, true, put);
+                at_edge(&mut self.from, from, &record, &self.slots, put);
             }
             if !selection.contains(ts) && ts >= to {
-                at_edge(&mut self.to, to, &record, false, put);
+                at_edge(&mut self.to, to, &record, &self.slots, put);
             }
             if ts < from {
-                remember(&mut self.from, &record);
+                remember(&mut self.from, &record, &self.slots);
             }
             if ts < to && selection.is_near_end(ts) {
-                remember(&mut self.to, &record);
+                remember(&mut self.to, &record, &self.slots);
             }
         }
         record.time = record.time.and_then(|time| time.within(from, to));
@@ -67,46 +68,48 @@ impl Edges {
     }
 }
 
-fn remember(readings: &mut Vec<Reading>, record: &Port<'_>) {
+fn remember(readings: &mut Vec<Reading>, record: &Port<'_>, slots: &Slots) {
     for (name, value) in &record.counters {
-        let reading = || Reading {
+        let known = readings.iter().position(|reading| *reading.name == **name);
+        let reading = Reading {
             name: (*name).into(),
-            ts: record.ts,
-            slot: record.slot,
+            last: LastReading::new(record, slots, known.map(|index| &readings[index].last)),
             is_saturated: record.is_saturated(name),
             value: value.clone(),
         };
-        match readings.iter_mut().find(|reading| *reading.name == **name) {
-            Some(known) => *known = reading(),
-            None => readings.push(reading()),
+        match known {
+            Some(index) => readings[index] = reading,
+            None => readings.push(reading),
         }
     }
 }
 
 /// Computes the values at an edge for the counters of this record that were also read before the
-/// edge, and calls `put` with them. It removes these counters from `readings`, so each counter is
-/// used once. A rate needs two readings of consecutive slots. So an edge at the start of the range
-/// gets the slot of the earlier reading, and an edge at the end gets the slot of the later reading.
-fn at_edge(readings: &mut Vec<Reading>, edge: u64, record: &Port<'_>, is_start: bool, put: &mut dyn FnMut(Port<'_>)) {
+/// edge, and calls `put` with them: first the counters without a gap between the two readings, then
+/// the others. It removes these counters from `readings`, so each counter is used once.
+fn at_edge(readings: &mut Vec<Reading>, edge: u64, record: &Port<'_>, slots: &Slots, put: &mut dyn FnMut(Port<'_>)) {
     if readings.is_empty() {
         return;
     }
-    let mut at_edge = record.clone();
-    at_edge.counters.clear();
-    at_edge.saturated.clear();
-    (at_edge.ts, at_edge.time, at_edge.blocked_time, at_edge.is_edge) = (edge, None, None, true);
-    for (name, value) in &record.counters {
-        let Some(index) = readings.iter().position(|reading| *reading.name == **name) else { continue };
-        let reading = readings.swap_remove(index);
-        let Some(interval) = Interval::new(reading.ts, record.ts) else { continue };
-        at_edge.counters.push((name, between(&reading.value, value, interval, edge)));
-        if reading.is_saturated {
-            at_edge.saturated.push((*name).into());
+    for has_gap in [false, true] {
+        let (mut counters, mut saturated) = (Vec::new(), Vec::new());
+        for (name, value) in &record.counters {
+            let is_found = |reading: &Reading| *reading.name == **name && slots.has_gap(&reading.last, record.slot) == has_gap;
+            let Some(index) = readings.iter().position(is_found) else { continue };
+            let reading = readings.swap_remove(index);
+            let Some(interval) = Interval::new(reading.last.ts, record.ts) else { continue };
+            counters.push((*name, between(&reading.value, value, interval, edge)));
+            if reading.is_saturated {
+                saturated.push((*name).into());
+            }
         }
-        at_edge.slot = if is_start { reading.slot } else { record.slot };
-    }
-    if !at_edge.counters.is_empty() {
-        put(at_edge);
+        if !counters.is_empty() {
+            let mut at_edge = record.clone();
+            (at_edge.counters, at_edge.saturated) = (counters, saturated);
+            (at_edge.ts, at_edge.time, at_edge.blocked_time) = (edge, None, None);
+            (at_edge.is_edge, at_edge.has_gap) = (true, has_gap);
+            put(at_edge);
+        }
     }
 }
 

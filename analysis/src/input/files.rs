@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ibnet::limits::read_line;
+
 use super::limits;
 use crate::error::AnalysisError;
 use crate::path;
@@ -110,48 +112,14 @@ impl Lines {
     }
 
     /// Reads the next line without its line feed. Returns false at the end of the file. A line that
-    /// is longer than [`limits::LINE`] is cut to that length, and the remainder is skipped.
+    /// is longer than [`LINE`](ibnet::limits::LINE) is cut to that length, and the remainder is skipped.
     pub(crate) fn read(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
-        line.clear();
-        let mut read = match self.text.by_ref().take(limits::LINE as u64).read_until(b'\n', line) {
+        match read_line(&mut self.text, line) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 self.is_cut = true;
-                return Ok(false);
+                Ok(false)
             }
-            read => read?,
-        };
-        if read == 0 {
-            return Ok(false);
+            read => read,
         }
-        let mut is_whole = line.ends_with(b"\n");
-        while !is_whole && read > 0 {
-            let buffer = self.text.fill_buf()?;
-            read = buffer.len();
-            let end = memchr::memchr(b'\n', buffer);
-            is_whole = end.is_some();
-            let used = end.map_or(read, |end| end + 1);
-            self.text.consume(used);
-        }
-        if line.ends_with(b"\n") {
-            line.pop();
-        }
-        Ok(true)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_line_is_cut_and_the_next_line_is_read() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a");
-        fs::write(&path, [vec![b'x'; 3 * limits::LINE], b"\nnext\n\nlast".to_vec()].concat()).unwrap();
-        let (mut lines, mut line, mut all) = (Lines::open(&path).unwrap(), Vec::new(), Vec::new());
-        while lines.read(&mut line).unwrap() {
-            all.push((line.len(), line.first().copied()));
-        }
-        assert_eq!(all, [(limits::LINE, Some(b'x')), (4, Some(b'n')), (0, None), (4, Some(b'l'))]);
     }
 }

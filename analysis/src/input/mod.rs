@@ -17,6 +17,7 @@ use crate::error::AnalysisError;
 use crate::path;
 use crate::record::{Record, Type};
 
+mod bounds;
 mod edge;
 pub(crate) mod files;
 pub(crate) mod limits;

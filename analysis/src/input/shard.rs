@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::Fold;
+use super::bounds::Bounds;
 use super::edge::Edges;
 use super::merge::{Dropped, PortMerge};
 use super::selection::Selection;
@@ -15,6 +16,7 @@ pub(super) struct Shard<F> {
     /// Lines that are not folded yet.
     waiting: Vec<LineRef>,
     ports: FxHashMap<Key, PortState>,
+    bounds: Bounds,
     pub(super) counts: ShardCounts,
 }
 
@@ -62,7 +64,7 @@ impl Chunks {
 
 impl<F: Fold> Shard<F> {
     pub(super) fn new(fold: F) -> Self {
-        Self { fold, waiting: Vec::new(), ports: FxHashMap::default(), counts: ShardCounts::default() }
+        Self { fold, waiting: Vec::new(), ports: FxHashMap::default(), bounds: Bounds::default(), counts: ShardCounts::default() }
     }
 
     pub(super) fn put(&mut self, line: LineRef) {
@@ -99,7 +101,10 @@ impl<F: Fold> Shard<F> {
             let Some((chunk, text)) = chunks.line(line) else { continue };
             let is_brief = line.kind == Type::Port && !selection.uses_counters;
             match if is_brief { Record::parse_without_counters(text) } else { Record::parse(text, line.kind) } {
-                Ok(record) => records.push((record, text)),
+                Ok(record) => match self.bounds.check(line.key, &record) {
+                    Ok(()) => records.push((record, text)),
+                    Err(limit) => self.counts.add_invalid(chunk.file, chunk.number(line), &limit),
+                },
                 Err(error) => self.counts.add_invalid(chunk.file, chunk.number(line), &error),
             }
         }
@@ -163,7 +168,7 @@ pub(super) fn is_copy(a: &Record<'_>, b: &Record<'_>) -> bool {
 }
 
 impl ShardCounts {
-    fn add_invalid(&mut self, file: usize, number: u64, error: &serde_json::Error) {
+    fn add_invalid(&mut self, file: usize, number: u64, error: &dyn std::fmt::Display) {
         let (count, first, why) = self.invalid.entry(file).or_insert_with(|| (0, number, error.to_string()));
         *count += 1;
         if number < *first {

@@ -8,8 +8,8 @@ use std::hash::BuildHasher;
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::files::{self, FirstLines, Text};
 use super::limits;
@@ -26,6 +26,8 @@ pub(super) struct Chunk {
     first_line: u64,
     /// Start and number of each line of a sorted file. Empty for a file in the order of time.
     numbers: Vec<(u32, u32)>,
+    /// Number of line feeds before each block of [`Self::BLOCK`] octets. Made at the first use.
+    line_feeds: OnceLock<Vec<u64>>,
     /// Latest time of the lines that were selected.
     pub(super) latest: u64,
 }
@@ -115,6 +117,16 @@ impl Key {
         (rustc_hash::FxBuildHasher.hash_one(self.guid) % limits::SHARDS as u64) as usize
     }
 
+    /// Returns the GUID of the device, or 0 without a device.
+    pub(super) fn device(self) -> u64 {
+        self.guid
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_device(guid: u64) -> Self {
+        Self { guid, port: 0 }
+    }
+
     fn of(line: &[u8], kind: Type) -> Result<Self, serde_json::Error> {
         match kind {
             Type::Port => {
@@ -133,6 +145,8 @@ impl Key {
 }
 
 impl Chunk {
+    const BLOCK: usize = 4096;
+
     /// Returns a line without its line feed.
     pub(super) fn line(&self, line: &LineRef) -> &[u8] {
         &self.bytes[line.start as usize..][..line.length as usize]
@@ -141,8 +155,23 @@ impl Chunk {
     /// Returns the number of a line in its file, from 1.
     pub(super) fn number(&self, line: &LineRef) -> u64 {
         match self.numbers.partition_point(|(start, _)| *start <= line.start) {
-            0 => self.first_line + memchr::memchr_iter(b'\n', &self.bytes[..line.start as usize]).count() as u64,
+            0 => self.first_line + self.line_feeds_before(line.start as usize),
             after => u64::from(self.numbers[after - 1].1),
+        }
+    }
+
+    /// Returns the number of line feeds before an octet. The time does not depend on the size of the
+    /// chunk, because a chunk can consist of invalid lines.
+    fn line_feeds_before(&self, end: usize) -> u64 {
+        let count = |octets: &[u8]| memchr::memchr_iter(b'\n', octets).count() as u64;
+        let before = self.line_feeds.get_or_init(|| {
+            let sum = |sum: &mut u64, block: &[u8]| Some(std::mem::replace(sum, *sum + count(block)));
+            self.bytes.chunks(Self::BLOCK).scan(0, sum).collect()
+        });
+        let block = end / Self::BLOCK;
+        match before.get(block) {
+            Some(before) => before + count(&self.bytes[block * Self::BLOCK..end]),
+            None => count(&self.bytes[..end]),
         }
     }
 }

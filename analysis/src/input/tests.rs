@@ -6,7 +6,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::limits::{CHUNK, LINE};
+use super::limits::{CHUNK, KINDS, LINE, PORTS, SAMPLERS};
 use super::*;
 use crate::ports::{PortKey, PortSummary, Ports};
 
@@ -82,6 +82,76 @@ fn invalid_lines_are_counted_and_the_first_is_reported() {
     assert_eq!((times, summary.lines, summary.invalid), (vec![1, 2, 3], 8, 3));
     let invalid = summary.first_invalid.unwrap();
     assert!(invalid.file.ends_with("/a") && invalid.line == 3, "{invalid:?}");
+}
+
+/// Counts the names of samplers.
+#[derive(Clone, Default)]
+struct Names(std::collections::BTreeSet<String>);
+
+impl Fold for Names {
+    fn add(&mut self, record: &Record<'_>) {
+        if let Record::Start(start) = record {
+            self.0.insert(start.sampler.to_string());
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+}
+
+#[test]
+fn records_of_more_samplers_than_the_limit_are_invalid() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = |name: usize| format!("{{\"type\":\"start\",\"ts\":{},\"sampler\":\"s{name}\",\"interval_ns\":1}}\n", name + 1);
+    let text: String = (0..SAMPLERS + 500).map(start).chain([start(0)]).collect();
+    let inputs = Inputs::new(&[file(dir.path(), "a", text.as_bytes())]).unwrap();
+    let (names, summary) = read(&inputs, &Names::default()).unwrap();
+    assert_eq!((names.0.len(), summary.invalid), (SAMPLERS, 500));
+    let first = summary.first_invalid.unwrap();
+    assert_eq!((first.line, first.why), (SAMPLERS as u64 + 1, format!("the input has more than {SAMPLERS} names of samplers")));
+}
+
+#[test]
+fn records_of_more_kinds_than_the_limit_are_invalid() {
+    let dir = tempfile::tempdir().unwrap();
+    let histogram = |number: usize| {
+        format!(
+            "{{\"type\":\"histogram\",\"ts\":{},\"slot\":1,\"sampler\":\"a\",\"kind\":\"rtt\",\"device_kind\":\"k{number}\",\"guid\":null,\
+             \"count\":1,\"v2\":\"\"}}\n",
+            number + 1
+        )
+    };
+    let text: String = (0..KINDS + 7).map(histogram).collect();
+    let inputs = Inputs::new(&[file(dir.path(), "a", text.as_bytes())]).unwrap();
+    let (_, summary) = read(&inputs, &Names::default()).unwrap();
+    assert_eq!((summary.invalid, summary.first_invalid.unwrap().why), (7, "the input has more than 16 kinds of devices".to_owned()));
+}
+
+#[test]
+fn records_of_more_ports_than_the_limit_are_invalid() {
+    let dir = tempfile::tempdir().unwrap();
+    // All ports of a device are in one part, and each device has 256 ports.
+    let part_of_first = (0..).filter(|guid: &u64| stream::Key::of_device(*guid).shard() == 0);
+    let ports = part_of_first.take(PORTS / 256 + 2).flat_map(|guid| (0..256).map(move |port| (guid, port)));
+    let line = |(ts, (guid, port)): (usize, (u64, u16))| {
+        format!("{{\"type\":\"port\",\"ts\":{},\"guid\":\"0x{guid:016x}\",\"port\":{port}}}\n", ts + 1)
+    };
+    let text: String = ports.enumerate().map(line).collect();
+    let inputs = Inputs::new(&[file(dir.path(), "a", text.as_bytes())]).unwrap();
+    let (times, summary) = times(&inputs).unwrap();
+    assert_eq!((times.len(), summary.invalid), (PORTS, 512));
+    assert!(summary.first_invalid.unwrap().why.contains("65536 ports in a part of the fabric"));
+}
+
+#[test]
+fn number_of_an_invalid_line_is_exact_anywhere_in_a_chunk() {
+    let dir = tempfile::tempdir().unwrap();
+    for valid in [0, 1, 90, 91, 92, 3000] {
+        let text: String = (1..=valid).map(port).chain(["nonsense\n".to_owned(), port(9999), "more\n".to_owned()]).collect();
+        let (_, summary) = times(&Inputs::new(&[file(dir.path(), "a", text.as_bytes())]).unwrap()).unwrap();
+        assert_eq!((summary.invalid, summary.first_invalid.unwrap().line), (2, valid + 1));
+    }
 }
 
 #[test]

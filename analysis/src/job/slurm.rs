@@ -10,6 +10,8 @@
 use ibnet::types::Printable;
 use miette::Diagnostic;
 
+use crate::error::AnalysisError;
+use crate::hosts::Hosts;
 use crate::when::Zone;
 
 /// Nodes and times of a job.
@@ -17,12 +19,24 @@ use crate::when::Zone;
 pub struct SlurmJob {
     /// Job ID, such as `4711` or `4711_3`.
     pub id: String,
-    /// Host list.
+    /// Host list as Slurm has it.
     pub nodes: String,
+    /// The hosts of the list.
+    pub hosts: Hosts,
     /// Start in nanoseconds since 1970.
     pub from: Option<u64>,
     /// End in nanoseconds since 1970. `None` while the job runs.
     pub to: Option<u64>,
+}
+
+impl SlurmJob {
+    /// Creates a job on the hosts of a list, with its start and end in nanoseconds since 1970.
+    ///
+    /// # Errors
+    /// Returns an error if the host list is malformed.
+    pub fn new(id: &str, nodes: &str, from: Option<u64>, to: Option<u64>) -> Result<Self, AnalysisError> {
+        Ok(Self { id: id.to_owned(), nodes: nodes.to_owned(), hosts: Hosts::parse(nodes)?, from, to })
+    }
 }
 
 /// Reason why a job cannot be read.
@@ -183,7 +197,8 @@ impl Line<'_> {
             Some(text) => zone.parse(text, 0).map(Some).map_err(|_| self.wrong("expected a time such as 2026-11-21T12:00:00", text)),
         };
         let (from, to) = (time(self.columns.start)?, time(self.columns.end)?);
-        Ok(Some(SlurmJob { id: self.id().unwrap_or_default().to_owned(), nodes: nodes.to_owned(), from, to }))
+        let job = SlurmJob::new(self.id().unwrap_or_default(), nodes, from, to);
+        job.map(Some).map_err(|_| self.wrong("the list of nodes is malformed", nodes))
     }
 }
 
@@ -199,7 +214,7 @@ mod tests {
 
     #[test]
     fn jobs_are_found_in_the_output_of_slurm() {
-        let whole = SlurmJob { id: "7".to_owned(), nodes: "n[1-2,7]".to_owned(), from: Some(NOON), to: Some(NOON + 60_000_000_000) };
+        let whole = SlurmJob::new("7", "n[1-2,7]", Some(NOON), Some(NOON + 60_000_000_000)).unwrap();
         let running = SlurmJob { to: None, ..whole.clone() };
         let sacct = "JobID|State|Start|End|NodeList\n6|COMPLETED|Unknown|Unknown|n9\n7|COMPLETED|2026-11-21T12:00:00|2026-11-21T12:01:00|n[1-2,7]\n";
         assert_eq!(found(sacct, "7"), Ok(whole.clone()));
@@ -215,6 +230,7 @@ mod tests {
         assert_eq!(found("", "7"), Err(SlurmError::NoJob { name: "jobs".to_owned(), id: "7".to_owned() }));
         for (text, what) in [
             ("JobID|NodeList\n7|n[1-2+\n", "the list of nodes is truncated"),
+            ("JobID|NodeList\n7|n[1-\n", "the list of nodes is malformed"),
             ("JobID|NodeList\n7|None assigned\n", "the job has no nodes yet"),
             ("JobID|NodeList|Start\n7|n1|yesterday\n", "expected a time such as 2026-11-21T12:00:00"),
             ("JobID|NodeList\n7\n", "the list of nodes is missing"),

@@ -33,13 +33,14 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// Checks a request. `authorizes` is the check of the password, or `None` without a password.
-///
-/// # Errors
-/// Returns the response to a request that is refused.
-pub(crate) fn check(method: &Method, headers: &HeaderMap, authorizes: Option<&dyn Fn(Option<&str>) -> bool>) -> Result<(), Response> {
+/// Returns whether the value of an `Authorization` header has the password.
+pub(crate) type Authorizes<'a> = &'a dyn Fn(Option<&str>) -> bool;
+
+/// Returns the response to a request that is refused, or `None` for other requests. `authorizes` is
+/// `None` without a password.
+pub(crate) fn refusal(method: &Method, headers: &HeaderMap, authorizes: Option<Authorizes<'_>>) -> Option<Response> {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let refuse = |status, reason: &str| Err(ApiError { status, reason: reason.to_owned() }.into_response());
+    let refuse = |status, reason: &str| Some(ApiError { status, reason: reason.to_owned() }.into_response());
     let mut hosts = headers.get_all(HOST).iter().map(|host| host.to_str().unwrap_or("?"));
     let host = hosts.next();
     if hosts.next().is_some() {
@@ -52,7 +53,7 @@ pub(crate) fn check(method: &Method, headers: &HeaderMap, authorizes: Option<&dy
         Some(authorizes) if !authorizes(text(AUTHORIZATION)) => {
             let mut response = ApiError { status: StatusCode::UNAUTHORIZED, reason: "a password is required".to_owned() }.into_response();
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"ibnet-hub\", charset=\"UTF-8\""));
-            return Err(response);
+            return Some(response);
         }
         _ => {}
     }
@@ -64,9 +65,9 @@ pub(crate) fn check(method: &Method, headers: &HeaderMap, authorizes: Option<&dy
     if method != Method::GET && method != Method::HEAD {
         let mut response = ApiError { status: StatusCode::METHOD_NOT_ALLOWED, reason: "use GET or HEAD".to_owned() }.into_response();
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        return Err(response);
+        return Some(response);
     }
-    Ok(())
+    None
 }
 
 /// Adds the headers of every response.
@@ -97,8 +98,8 @@ mod tests {
             map.append(name, HeaderValue::from_static(value));
         });
         let authorizes = |given: Option<&str>| given == password;
-        let authorizes: Option<&dyn Fn(Option<&str>) -> bool> = if password.is_some() { Some(&authorizes) } else { None };
-        check(method, &map, authorizes).map_or_else(|response| response.status().as_u16(), |()| 200)
+        let authorizes: Option<Authorizes<'_>> = if password.is_some() { Some(&authorizes) } else { None };
+        refusal(method, &map, authorizes).map_or(200, |response| response.status().as_u16())
     }
 
     #[test]

@@ -20,6 +20,9 @@ use crate::state::Hub;
 /// Time range of links, trees and errors if a request has none.
 const USUAL_NS: u64 = 60_000_000_000;
 
+/// Number of congestion trees if a request has no `top`. Each tree has a row for each victim.
+const USUAL_TREES: usize = 100;
+
 /// Number of rows of events and ports if a request has no limit, and the largest limit.
 const USUAL_LIMIT: usize = 500;
 const MOST_ROWS: usize = 100_000;
@@ -50,8 +53,8 @@ fn range(hub: &Hub, params: &Params) -> Result<(u64, u64), ApiError> {
     Ok((from, to))
 }
 
-fn top(params: &Params) -> Result<usize, ApiError> {
-    Ok(params.parsed::<usize>("top", "a number of rows, 0 for all")?.unwrap_or(0))
+fn top(params: &Params, usual: usize) -> Result<usize, ApiError> {
+    Ok(params.parsed::<usize>("top", "a number of rows, 0 for all")?.unwrap_or(usual))
 }
 
 pub(crate) async fn links(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
@@ -62,7 +65,7 @@ pub(crate) async fn links(State(app): State<App>, headers: HeaderMap, RawQuery(q
         Some("errors") => LinkOrder::Errors,
         Some(other) => return Err(wrong("by", other, "utilization, blocked or errors")),
     };
-    let top = top(&params)?;
+    let top = top(&params, 0)?;
     let evaluations = app.evaluations.clone();
     app.compute(headers, move |hub| {
         let found = evaluations.find(hub, range(hub, &params)?)?;
@@ -79,7 +82,7 @@ pub(crate) async fn trees(State(app): State<App>, headers: HeaderMap, RawQuery(q
         if (0.0..=1.0).contains(&found) { Ok(found) } else { Err(wrong(name, &found.to_string(), expected)) }
     };
     let limits = Limits { waits: share("waits", Limits::default().waits)?, full: share("full", Limits::default().full)? };
-    let top = top(&params)?;
+    let top = top(&params, USUAL_TREES)?;
     let evaluations = app.evaluations.clone();
     app.compute(headers, move |hub| {
         let found = evaluations.find(hub, range(hub, &params)?)?;

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use ibnet::http_limits::Visitor;
 use tokio::sync::Semaphore;
 
 use super::answer::Answer;
@@ -22,12 +24,16 @@ use crate::state::Hub;
 /// Number of queries that are computed at the same time. Further queries wait.
 const QUERIES: usize = 2;
 
+/// Largest number of clients of the stream of slots.
+const CLIENTS: usize = 256;
+
 /// State of all handlers.
 #[derive(Clone)]
 pub(crate) struct App {
     pub(crate) hub: Arc<Hub>,
     pub(crate) evaluations: Arc<Evaluations>,
     queries: Arc<Semaphore>,
+    clients: Arc<Semaphore>,
     access: Access,
 }
 
@@ -53,7 +59,8 @@ pub(crate) const ADDRESSES: [&str; 15] = [
 
 /// Returns all routes.
 pub(crate) fn router(hub: Arc<Hub>, access: Access) -> Router {
-    let app = App { hub, evaluations: Arc::default(), queries: Arc::new(Semaphore::new(QUERIES)), access };
+    let places = |count| Arc::new(Semaphore::new(count));
+    let app = App { hub, evaluations: Arc::default(), queries: places(QUERIES), clients: places(CLIENTS), access };
     let api = Router::new()
         .route("/errors", get(lists::errors))
         .route("/events", get(lists::events))
@@ -76,14 +83,19 @@ pub(crate) fn router(hub: Arc<Hub>, access: Access) -> Router {
 
 /// Checks each request, and adds the headers of each response.
 async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
-    let checked = {
+    let refusal = {
         let secrets = app.access.lock();
         let authorizes = |given: Option<&str>| secrets.authorizes(given);
-        access::check(request.method(), request.headers(), if secrets.has_password() { Some(&authorizes) } else { None })
+        access::refusal(request.method(), request.headers(), if secrets.has_password() { Some(&authorizes) } else { None })
     };
-    let response = match checked {
-        Ok(()) => next.run(request).await,
-        Err(refusal) => refusal,
+    let response = match refusal {
+        Some(refusal) => refusal,
+        None => {
+            if let Some(visitor) = request.extensions().get::<Visitor>() {
+                visitor.admit();
+            }
+            next.run(request).await
+        }
     };
     access::add_headers(response)
 }
@@ -109,17 +121,19 @@ impl App {
     }
 }
 
-async fn live(
-    State(app): State<App>,
-    upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
-) -> Response {
-    match upgrade {
-        Ok(upgrade) => {
-            let hub = Arc::clone(&app.hub);
-            upgrade.max_message_size(live::LONGEST_MESSAGE).on_upgrade(move |socket| live::serve(socket, hub))
-        }
-        Err(_) => ApiError { status: StatusCode::UPGRADE_REQUIRED, reason: "connect with a WebSocket".to_owned() }.into_response(),
-    }
+async fn live(State(app): State<App>, upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>) -> Response {
+    let Ok(upgrade) = upgrade else {
+        return ApiError { status: StatusCode::UPGRADE_REQUIRED, reason: "connect with a WebSocket".to_owned() }.into_response();
+    };
+    let Ok(permit) = Arc::clone(&app.clients).try_acquire_owned() else {
+        let reason = format!("{CLIENTS} clients receive the stream of slots; close one of them");
+        return ApiError { status: StatusCode::SERVICE_UNAVAILABLE, reason }.into_response();
+    };
+    let hub = Arc::clone(&app.hub);
+    upgrade.max_message_size(live::LONGEST_MESSAGE).on_upgrade(async move |socket| {
+        live::serve(socket, hub).await;
+        drop(permit);
+    })
 }
 
 async fn no_such_address(uri: Uri) -> ApiError {

@@ -5,20 +5,19 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use ibnet::http_limits::{Gate, Limits};
 use ibnet::metrics::Secrets;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
 
-/// Largest number of simultaneous connections. Further connections wait in the queue of the kernel.
-const MOST_CONNECTIONS: usize = 512;
+/// Numbers and time limits of connections. A connection with the stream of slots has no time limit.
+const LIMITS: Limits = Limits { newcomers: 128, members: 512, newcomer_timeout: Duration::from_secs(10), member_timeout: None };
 
-/// Time limit of the TLS handshake, and of the header of a request.
+/// Time in which the header of a request must arrive.
 const HEADER: Duration = Duration::from_secs(10);
 
 /// Largest size of a request in octets.
@@ -70,23 +69,21 @@ impl Server {
 
     /// Serves until the task is dropped.
     pub(crate) async fn serve(self, router: Router) {
-        let permits = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let gate = Gate::new(LIMITS);
         loop {
-            // The semaphore is never closed.
-            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
-            let stream = match self.listener.accept().await {
-                Ok((stream, _)) => stream,
+            let (stream, peer) = match self.listener.accept().await {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::debug!(%error, "cannot accept a connection");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             };
-            let (router, access) = (router.clone(), self.access.clone());
-            tokio::spawn(async move {
-                handle(stream, router, &access).await;
-                drop(permit);
-            });
+            let connection = gate.connect(peer.ip());
+            let (router, access) = (router.clone().layer(Extension(connection.visitor())), self.access.clone());
+            // Clients that are too slow or do not use TLS are dropped without a log message.
+            tokio::spawn(connection.run(async move { handle(stream, router, &access).await }));
+            gate.pause().await;
         }
     }
 }
@@ -102,8 +99,7 @@ async fn handle(stream: TcpStream, router: Router, access: &Access) {
     match tls {
         None => serve_http(stream, router).await,
         Some(tls) => {
-            // Clients that are too slow or do not use TLS are dropped without a log message.
-            if let Ok(Ok(stream)) = timeout(HEADER, tls.accept(stream)).await {
+            if let Ok(stream) = tls.accept(stream).await {
                 serve_http(stream, router).await;
             }
         }

@@ -88,7 +88,13 @@ impl Number {
 type Sample = (Interval, Option<Number>);
 
 /// Returns the values from `from` to `to` for each metric.
-pub(crate) fn find(hub: &Hub, key: PortKey, metrics: &[SeriesMetric], range: (u64, u64), step: Option<u64>) -> Result<Vec<Series>, ApiError> {
+pub(crate) fn find(
+    hub: &Hub,
+    key: PortKey,
+    metrics: &[SeriesMetric],
+    range: (u64, u64),
+    step: Option<u64>,
+) -> Result<Vec<Series>, ApiError> {
     let (from, to) = range;
     let (chunks, minutes, first) = {
         let state = hub.read();

@@ -47,7 +47,7 @@ impl Hub {
     }
 
     /// Asks until the answer is as expected.
-    pub(super) fn wait_for(&self, path: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
+    pub(super) fn wait_for(&self, path: &str, mut is_expected: impl FnMut(&Value) -> bool) -> Value {
         let end = deadline();
         loop {
             let found = self.get(path);

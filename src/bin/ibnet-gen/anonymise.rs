@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use ibnet::cli::{self, Staged};
+use ibnet::limits;
 use ibnet::topology::anonymise::anonymise;
 
 use super::files::{self, Use};
@@ -24,6 +25,6 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     files::check(&[(NET, &args.net, Use::Read), ("--output", &args.output, Use::Write)])?;
-    let text = anonymise(&cli::read(&args.net)?, &cli::name_of(&args.net))?;
+    let text = anonymise(&cli::read(&args.net, limits::NET_FILE)?, &cli::name_of(&args.net))?;
     Ok(Staged::new(&args.output, text.as_bytes())?.commit()?)
 }

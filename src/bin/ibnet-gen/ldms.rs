@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ibnet::cli;
+use ibnet::limits;
 use ibnet::partition::Plan;
 use ibnet::partition::formats::adopt::{self, Adopted};
 use ibnet::partition::formats::ldms;
@@ -34,7 +35,7 @@ pub(crate) fn source(text: &str) -> Result<Source, String> {
 pub(crate) fn adopted(sources: &[Source], guids: &[(String, Guid)], fabric: &Fabric, cap: u32) -> Result<Adopted, Failure> {
     let mut lines = Vec::new();
     for Source { host, path } in sources {
-        let bytes = cli::read(path)?;
+        let bytes = cli::read(path, limits::HOST_FILE)?;
         lines.extend(ldms::parse(&String::from_utf8_lossy(&bytes), &cli::name_of(path), host.as_ref())?);
     }
     Ok(adopt::adopt(fabric, &lines, guids, cap)?)

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use ibnet::assignments::{Assignments, AssignmentsError, Header, sha256_hex};
 use ibnet::cli::{self, InputError, OutputError, Staged};
+use ibnet::limits;
 use ibnet::partition::formats::adopt::AdoptError;
 use ibnet::partition::formats::ldms::LidFileError;
 use ibnet::partition::report::facts::Facts;
@@ -215,7 +216,8 @@ fn run(args: &Args) -> Result<(), Failure> {
     if args.format == Format::Ldms && args.options.redundancy > 1 {
         return Err(Failure::OneRole);
     }
-    let files = args.net.iter().map(|path| Ok((cli::name_of(path), cli::read(path)?))).collect::<Result<Vec<_>, InputError>>()?;
+    let files =
+        args.net.iter().map(|path| Ok((cli::name_of(path), cli::read(path, limits::NET_FILE)?))).collect::<Result<Vec<_>, InputError>>()?;
     let subnets = args.planned(args.read(&files)?)?;
     let header = Header { sources: files.iter().map(|(name, bytes)| (name.clone(), sha256_hex(bytes))).collect(), command: command() };
 
@@ -288,7 +290,7 @@ impl Samplers {
     fn read(&self) -> Result<Vec<hosts::SamplerSpec>, Failure> {
         match (&self.samplers, &self.samplers_file) {
             (_, Some(path)) => {
-                let bytes = cli::read(path)?;
+                let bytes = cli::read(path, limits::HOST_FILE)?;
                 Ok(hosts::parse_file(&String::from_utf8_lossy(&bytes), &cli::name_of(path))?)
             }
             (list, None) => Ok(hosts::parse_list(list.as_deref().unwrap_or_default())?),
@@ -304,7 +306,7 @@ impl Args {
             nets.iter_mut().for_each(|net| net.fabric.sample_aggregation_nodes());
         }
         if let Some(path) = &self.node_name_map {
-            NameMap::parse(&cli::read(path)?, &cli::name_of(path))?.apply(&mut nets);
+            NameMap::parse(&cli::read(path, limits::HOST_FILE)?, &cli::name_of(path))?.apply(&mut nets);
         }
         Ok(nets)
     }

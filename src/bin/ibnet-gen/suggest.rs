@@ -8,6 +8,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use ibnet::cli;
+use ibnet::limits;
 use ibnet::partition::hosts;
 use ibnet::partition::report::facts::Facts;
 use ibnet::partition::report::suggest::{self, SuggestOptions, Suggested};
@@ -48,7 +49,7 @@ the explanation go to standard error. Verified: these hosts can cover the fabric
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let name = cli::name_of(&args.net);
-    let bytes = cli::read(&args.net)?;
+    let bytes = cli::read(&args.net, limits::NET_FILE)?;
     let net = net_file::parse(&bytes, &name)?;
     let among = args.among.as_deref().map(|list| among(list, &net.fabric)).transpose()?;
     let options = SuggestOptions { cap: args.cap, count: args.count.map(|count| count as usize), among };

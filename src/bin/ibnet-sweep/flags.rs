@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ibnet::cli;
 use ibnet::config::{self, Ca, Config, ConfigError, Outputs, Plan as Source, Raw, Sl};
+use ibnet::limits;
 use ibnet::output::{Destination, FileOptions, NatsOptions};
 
 use super::failure::Failure;
@@ -110,7 +111,8 @@ impl Flags {
         } else {
             self.config()?;
         }
-        let file = self.config.as_deref().map(|path| (std::fs::read_to_string(path).unwrap_or_default(), path.display().to_string()));
+        let file =
+            self.config.as_deref().map(|path| (limits::read_text(path, limits::CONFIG).unwrap_or_default(), path.display().to_string()));
         let file = file.as_ref().map(|(text, name)| (text.as_str(), name.as_str()));
         cli::print(config::show(&self.raw()?, file, &self.given()).as_bytes()).map_err(Failure::Stdout)
     }

@@ -15,6 +15,7 @@ use std::io::{self, BufRead};
 
 use miette::Diagnostic;
 
+use crate::limits;
 use crate::record::reader::{Head, Record, Type};
 use crate::topology::{Device, Fabric};
 use crate::types::{Guid, NodeKind, Printable};
@@ -66,6 +67,15 @@ pub enum WeightsError {
         /// First line that is not a record.
         bad: Option<BadLine>,
     },
+    /// The files have more devices than a fabric can have.
+    #[error("cannot use {name}: with line {line}, more than {MAX_DEVICES} devices are measured")]
+    #[diagnostic(help("give records of one fabric: it has at most 49151 LIDs"))]
+    TooMany {
+        /// Name of the file.
+        name: String,
+        /// Number of the line.
+        line: u64,
+    },
     /// The file describes another fabric.
     #[error("cannot use --weights: no measured device is in the net file (measured devices: {measured})")]
     #[diagnostic(help("give records of this fabric"))]
@@ -77,6 +87,9 @@ pub enum WeightsError {
 
 /// Largest plausible mean service time, in nanoseconds.
 const MAX_MEAN_NS: u64 = 10_000_000_000;
+
+/// Largest number of measured devices, over all files.
+const MAX_DEVICES: usize = 100_000;
 
 /// Largest number of bad lines that are kept, over all files.
 const MAX_BAD_LINES: usize = 100_000;
@@ -90,14 +103,16 @@ impl Weights {
         let (mut line, mut found, bad_before) = (0, 0, self.bad.len());
         let mut text = Vec::new();
         loop {
-            text.clear();
-            match file.read_until(b'\n', &mut text) {
-                Ok(0) => break,
-                Ok(_) => line += 1,
+            match limits::read_line(&mut file, &mut text) {
+                Ok(false) => break,
+                Ok(true) => line += 1,
                 Err(source) => return Err(WeightsError::Io { name: name.to_owned(), source }),
             }
             match service_time(text.trim_ascii()) {
                 Ok(None) => {}
+                Ok(Some((guid, ..))) if self.measured.len() >= MAX_DEVICES && !self.measured.contains_key(&guid) => {
+                    return Err(WeightsError::TooMany { name: name.to_owned(), line });
+                }
                 Ok(Some((guid, mean, count))) => {
                     found += 1;
                     let (sum, all) = self.measured.entry(guid).or_default();
@@ -213,6 +228,20 @@ mod tests {
         let weights = read(&text).unwrap();
         assert_eq!((weights.mean_ns(Guid(1)), weights.mean_ns(Guid(2))), (Some(100), None));
         assert_eq!(weights.bad.iter().map(|bad| bad.line).collect::<Vec<_>>(), [4, 5, 6, 7, 9, 10]);
+    }
+
+    #[test]
+    fn devices_beyond_the_limit_are_refused() {
+        let text: String = (1..=MAX_DEVICES as u64 + 1).map(|guid| line(guid, 5, 1)).collect();
+        let error = read(&text).unwrap_err();
+        assert!(matches!(error, WeightsError::TooMany { line: 100_001, .. }), "{error}");
+    }
+
+    #[test]
+    fn long_line_is_bad_and_the_next_line_is_read() {
+        let text = format!("{{\"type\":\"histogram\",\"x\":\"{}\"}}\n{}", "x".repeat(2 * limits::LINE), line(1, 100, 1));
+        let weights = read(&text).unwrap();
+        assert_eq!((weights.mean_ns(Guid(1)), weights.bad.len(), weights.bad[0].line), (Some(100), 1, 1));
     }
 
     #[test]

@@ -92,9 +92,30 @@ mod tests {
     }
 
     #[test]
+    fn step_with_hardly_any_record_is_not_drawn() {
+        let job = Job::of(&fold(Ports::with_bins(8), &job_lines(true)).finish(), &Hosts::parse("n1").unwrap());
+        let drawn = |from_ms: u64, to_ms: u64| {
+            let picture = of_job(&job, "job", &Zone::utc()).trimmed((from_ms * 1_000_000, to_ms * 1_000_000));
+            let lengths: Vec<usize> = picture
+                .panels
+                .iter()
+                .flat_map(|panel| panel.stacked.iter().chain(&panel.curves))
+                .map(|series| series.values.len())
+                .collect();
+            assert!(lengths.iter().all(|length| *length == picture.steps), "{lengths:?}");
+            (picture.start_ns / 1_000_000, picture.steps)
+        };
+        // Two steps from 0 to 2 s.
+        assert_eq!(
+            [drawn(0, 2000), drawn(0, 1020), drawn(0, 1200), drawn(980, 2000), drawn(980, 1020)],
+            [(0, 2), (0, 1), (0, 2), (1000, 1), (0, 1)]
+        );
+    }
+
+    #[test]
     fn all_jobs_the_rest_and_the_total_are_drawn() {
-        let jobs = [SlurmJob { id: "47".to_owned(), nodes: "n1".to_owned(), from: Some(0), to: None }];
-        let all = fold(AllJobs::new(JobList::new(&jobs).unwrap(), None), &job_lines(true));
+        let jobs = [SlurmJob::new("47", "n1", Some(0), None).unwrap()];
+        let all = fold(AllJobs::new(JobList::new(&jobs), None), &job_lines(true));
         let traffic = all.finish(Some(&Hosts::parse("n*").unwrap())).unwrap();
         let svg = svg(&of_all(&traffic, Some("n*"), &Zone::utc()));
         for text in [">job 47<", ">no job<", ">total<", ">Traffic into n*, by switch port<", ">leaf port 3 to n3<"] {

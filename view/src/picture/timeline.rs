@@ -91,6 +91,25 @@ fn plus((a, b): (Option<f64>, Option<f64>)) -> Option<f64> {
 }
 
 impl Timeline {
+    /// Leaves out the first or the last step if less than an eighth of it lies in the recorded time.
+    /// Such a step exists because slots rarely begin exactly where a step begins. Heat maps leave
+    /// out such columns too.
+    #[must_use]
+    pub fn trimmed(mut self, (from, to): (u64, u64)) -> Self {
+        let least_ns = self.step_ns / 8;
+        let last_start = self.end_ns().saturating_sub(self.step_ns);
+        let first_end = self.start_ns.saturating_add(self.step_ns);
+        let skip_last = self.steps > 1 && to.saturating_sub(last_start) < least_ns;
+        let skip_first = self.steps > 1 + usize::from(skip_last) && first_end.saturating_sub(from) < least_ns;
+        self.start_ns = if skip_first { first_end } else { self.start_ns };
+        self.steps -= usize::from(skip_first) + usize::from(skip_last);
+        for series in self.panels.iter_mut().flat_map(|panel| panel.stacked.iter_mut().chain(&mut panel.curves)) {
+            series.values.drain(..usize::from(skip_first).min(series.values.len()));
+            series.values.truncate(self.steps);
+        }
+        self
+    }
+
     fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.step_ns.saturating_mul(self.steps as u64))
     }

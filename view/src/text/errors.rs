@@ -186,38 +186,7 @@ mod tests {
     use ibnet_analysis::ports::{PortKey, PortSummary, Ports};
 
     use super::*;
-    use crate::fixtures::{event, fold, port};
-
-    /// Ten seconds of a leaf switch: port 1 has errors, port 2 is down, port 3 is degraded, port 4
-    /// has no fault, port 5 flaps, port 6 counts relay errors, port 7 never answers.
-    fn lines() -> Vec<String> {
-        let mut lines = Vec::new();
-        for slot in [10, 15, 20] {
-            let one = |number, rest: &[(&str, serde_json::Value)]| {
-                port(slot, (1, number), "leaf", (0x100 + u64::from(number), 1, "n\u{1b}[2J"), rest)
-            };
-            lines.push(one(
-                1,
-                &[
-                    ("symbol_error_counter", (slot * 3).into()),
-                    ("port_xmit_discards", (slot * 100).into()),
-                    ("port_sw_hoq_lifetime_limit_discards", (slot * 50).into()),
-                ],
-            ));
-            lines.push(one(2, &[("symbol_error_counter", 65535.into()), ("saturated", ["symbol_error_counter"].into())]));
-            lines.push(one(3, &[("link", if slot < 15 { "4xEDR" } else { "1xEDR" }.into())]));
-            lines.push(one(4, &[("port_rcv_errors", 7.into())]));
-            lines.push(one(5, &[("link_downed_counter", (slot / 5).into())]));
-            lines.push(one(7, &[("status", "timeout".into())]));
-            lines.push(one(6, &[("port_rcv_switch_relay_errors", slot.into())]));
-        }
-        lines.extend([
-            event(12, (1, 2), "link_down", "down"),
-            event(13, (1, 5), "link_down", "down"),
-            event(14, (1, 5), "link_up", "active"),
-        ]);
-        lines
-    }
+    use crate::fixtures::{error_lines, fold, port};
 
     fn read(lines: &[String]) -> (BTreeMap<PortKey, PortSummary>, Devices) {
         let (ports, devices) = fold((Ports::with_bins(1), Devices::default()), lines);
@@ -226,8 +195,8 @@ mod tests {
 
     #[test]
     fn table_has_both_ends_rates_and_the_former_link() {
-        let (ports, devices) = read(&lines());
-        let text = report(&Errors::find(&ports, &devices, &Thresholds::default()), "now", &Zone::utc());
+        let (ports, devices) = read(&error_lines());
+        let text = report(&Errors::find(&ports, &devices, &Thresholds::default(), None), "now", &Zone::utc());
         let row = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("no {start} in {text}"));
         let words = |row: &str| row.split("  ").map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(words(row("down")), ["down", "leaf port 2", r"n\u{1b}[2J port 1", "4xEDR, down once"]);
@@ -250,7 +219,7 @@ mod tests {
             lines.push(port(slot, (0x101, 1), "n2 mlx5_0", (1, 1, "leaf01"), &[("status", "unreachable".into())]));
         }
         let (ports, devices) = read(&lines);
-        let text = report(&Errors::find(&ports, &devices, &Thresholds::default()), "now", &Zone::utc());
+        let text = report(&Errors::find(&ports, &devices, &Thresholds::default(), None), "now", &Zone::utc());
         let rows: Vec<Vec<&str>> =
             text.lines().map(|row| row.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect()).collect();
         assert_eq!(rows[0], ["1 switch and 1 host port do not answer: leaf02 (1 device behind it), n2 mlx5_0"]);

@@ -177,9 +177,9 @@ mod tests {
 
     #[test]
     fn all_jobs_are_in_a_table_with_the_rest_and_the_total() {
-        let job = |id: &str, nodes: &str| SlurmJob { id: id.to_owned(), nodes: nodes.to_owned(), from: Some(0), to: None };
+        let job = |id: &str, nodes: &str| SlurmJob::new(id, nodes, Some(0), None).unwrap();
         let jobs = [job("8\u{202e}", "n[2,4]"), job("7", "n1")];
-        let all = fold(AllJobs::new(JobList::new(&jobs).unwrap(), None), &job_lines(true));
+        let all = fold(AllJobs::new(JobList::new(&jobs), None), &job_lines(true));
         let text = report_all(&all.finish(None).unwrap(), &Zone::utc());
         let words: Vec<Vec<_>> = text.lines().take(5).map(|line| line.split_whitespace().collect()).collect();
         // n1 sent 24 Gb, n2 12 Gb, n3 12 Gb.

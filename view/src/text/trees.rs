@@ -11,14 +11,22 @@ use super::{count, percent, table};
 /// Largest number of ports that are listed below one port.
 const MOST_SHOWN: usize = 12;
 
+/// Length of the shortest intervals of a search, in nanoseconds.
+const SHORT_NS: u64 = 1_000_000_000;
+
 /// Writes the first `top` trees, each with its root, its victims and its branches.
 pub fn report(found: &Trees, top: usize) -> String {
-    if found.trees.is_empty() && found.circles.is_empty() {
-        return "No congestion tree: no port waited.\n".to_owned();
-    }
     let mut text = String::new();
-    // Writing to a String does not fail.
-    let _ = write_trees(&mut text, found, top);
+    if found.trees.is_empty() && found.circles.is_empty() {
+        text.push_str("No congestion tree: no port waited.\n");
+    } else {
+        // Writing to a String does not fail.
+        let _ = write_trees(&mut text, found, top);
+    }
+    if found.interval_ns > SHORT_NS {
+        let seconds = found.interval_ns / SHORT_NS;
+        let _ = writeln!(text, "\nSearched in parts of {seconds} s. Shorter congestion can be missed; give a shorter time (--from, --to).");
+    }
     text
 }
 
@@ -45,15 +53,11 @@ fn write_trees(text: &mut String, found: &Trees, top: usize) -> fmt::Result {
 
 fn write_tree(text: &mut String, found: &Trees, number: usize, tree: &Tree, row: &TreeRow) -> fmt::Result {
     writeln!(text, "\nTree {number}: root {}", with_peer(found, tree.root))?;
-    let cause = match row.why {
-        RootCause::Full => "cause: more traffic than the link carries",
-        RootCause::SlowHost => "cause: the host takes its packets too slowly",
-        RootCause::Unclear => {
-            "cause unknown: no recorded port of the next switch is full or waits (short bursts, or ports that are not sampled or do not answer)"
-        }
-    };
-    let (link, used, blocked) = (Printable(&row.link), percent(Some(row.xmit_utilization)), percent(Some(row.blocked)));
-    writeln!(text, "  {link}, {used} used, {blocked} blocked, for {:.0} s; {cause}", row.seconds)?;
+    let cause = cause(row);
+    let (link, blocked) = (Printable(&row.link), percent(Some(row.blocked)));
+    let (used, peak) = (percent(Some(row.xmit_utilization)), percent(Some(row.xmit_utilization_peak)));
+    let peak = if peak == used { String::new() } else { format!(" (up to {peak})") };
+    writeln!(text, "  {link}, {used} used{peak}, {blocked} blocked, for {:.0} s; {cause}", row.seconds)?;
     let (hosts, switches) = (count(row.host_ports, "host port"), count(row.switch_ports, "switch port"));
     writeln!(text, "  Victims: {hosts} and {switches}; blocked time of all ports: {:.0} s", row.held_up_seconds)?;
     if tree.branches.is_empty() {
@@ -63,6 +67,25 @@ fn write_tree(text: &mut String, found: &Trees, number: usize, tree: &Tree, row:
     table.set_header(["  waiting port", "peer", "seconds", "blocked", "used"]);
     add_rows(&mut table, found, tree, tree.root, 1);
     writeln!(text, "\n{}", table::to_text(table, &[2, 3, 4]))
+}
+
+/// Returns the cause of a tree as a sentence.
+fn cause(row: &TreeRow) -> String {
+    let text = match row.why {
+        RootCause::Full => "cause: more traffic than the link carries",
+        RootCause::SlowHost => "cause: the host takes its packets too slowly",
+        RootCause::Unreachable => {
+            let device = row.to.as_ref().map(|to| to.node.trim()).filter(|node| !node.is_empty());
+            return match device {
+                Some(node) => format!("cause: {} does not answer", Printable(node)),
+                None => "cause: the device at the other end does not answer".to_owned(),
+            };
+        }
+        RootCause::Unclear => {
+            "cause unknown: no recorded port of the next switch is full or waits (short bursts, or ports that are not sampled or do not answer)"
+        }
+    };
+    text.to_owned()
 }
 
 /// Adds the ports that wait for `next`. Switch ports come first, the one with the longest blocked
@@ -107,43 +130,15 @@ fn with_peer(found: &Trees, key: PortKey) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ibnet_analysis::devices::Devices;
     use ibnet_analysis::ports::Ports;
     use ibnet_analysis::trees::Limits;
 
     use super::*;
-    use crate::fixtures::{fold, port};
-
-    const LEAF: u64 = 1;
-    const CORE: u64 = 2;
-    const SERVER: u64 = 0x200;
-
-    /// Returns records of both ends of a link in a slot, with utilization and blocked share of each
-    /// direction.
-    fn link(slot: u64, one: (u64, u8, &str), other: (u64, u8, &str), out: (f64, f64), back: (f64, f64)) -> [String; 2] {
-        let rest = |load: (f64, f64)| [("xmit_utilization", load.0.into()), ("xmit_blocked", load.1.into())];
-        [port(slot, (one.0, one.1), one.2, other, &rest(out)), port(slot, (other.0, other.1), other.2, (one.0, one.1, one.2), &rest(back))]
-    }
-
-    /// Returns the records of a small fabric. A leaf switch has two hosts. A core switch is linked
-    /// to the leaf switch, a server and a third host. In slots 1 and 2 the server gets more traffic
-    /// than its link carries.
-    fn incast() -> Vec<String> {
-        let idle = (0.0, 0.0);
-        let mut lines = Vec::new();
-        for slot in 1..=4 {
-            let when = |load: (f64, f64)| if slot <= 2 { load } else { (0.3, 0.0) };
-            for host in 1..=2 {
-                lines.extend(link(slot, (0x100 + host, 1, "n mlx5_0"), (LEAF, host as u8, "leaf"), when((0.25, 0.75)), idle));
-            }
-            lines.extend(link(slot, (LEAF, 9, "leaf"), (CORE, 1, "core"), when((0.5, 0.5)), idle));
-            lines.extend(link(slot, (0x103, 1, "far mlx5_0"), (CORE, 3, "core"), (0.97, 0.0), idle));
-            lines.extend(link(slot, (CORE, 2, "core"), (SERVER, 1, "oss1\u{1b} mlx5_0"), when((0.99, 0.0)), idle));
-        }
-        lines
-    }
+    use crate::fixtures::{CORE, LEAF, fold, incast_lines, link, port};
 
     fn trees(lines: &[String]) -> Trees {
-        Trees::find(&fold(Ports::with_bins(64), lines).finish(), Limits::default())
+        Trees::find(&fold(Ports::with_bins(64), lines).finish(), &Devices::default(), Limits::default())
     }
 
     fn words(row: &str) -> Vec<&str> {
@@ -152,7 +147,7 @@ mod tests {
 
     #[test]
     fn report_has_the_root_its_victims_and_the_waiting_ports() {
-        let found = trees(&incast());
+        let found = trees(&incast_lines());
         let text = report(&found, 5);
         assert!(
             text.contains("Tree 1: root core port 2 -> oss1\\u{1b} mlx5_0 port 1\n  4xEDR, 99.0 % used, 0.0 % blocked, for 2 s"),
@@ -165,6 +160,19 @@ mod tests {
     }
 
     #[test]
+    fn device_that_does_not_answer_is_named() {
+        let lines = [1, 2].map(|slot| {
+            let [leaf, _] = link(slot, (LEAF, 9, "leaf"), (CORE, 1, "co\u{1b}re"), (0.0, 1.0), (0.0, 0.0));
+            let dead = [("status", "unreachable".into()), ("dt_ns", serde_json::Value::Null)];
+            [leaf, port(slot, (CORE, 1), "co\u{1b}re", (LEAF, 9, "leaf"), &dead)]
+        });
+        let lines = lines.concat();
+        let (ports, devices) = fold((Ports::with_bins(64), Devices::default()), &lines);
+        let text = report(&Trees::find(&ports.finish(), &devices, Limits::default()), 5);
+        assert!(text.contains("root leaf port 9") && text.contains("cause: co\\u{1b}re does not answer\n"), "{text}");
+    }
+
+    #[test]
     fn report_lists_circles() {
         let ring = [(1, 2), (2, 3), (3, 1)].map(|(from, to)| link(1, (from, 1, "s"), (to, 2, "s"), (0.2, 0.6), (0.0, 0.0))).concat();
         assert!(report(&trees(&ring), 9).contains("3 ports waited for each other in a circle"));
@@ -174,5 +182,14 @@ mod tests {
     fn report_without_congestion_is_one_line() {
         let busy = link(1, (0x101, 1, "n1"), (LEAF, 1, "leaf"), (0.99, 0.0), (0.99, 0.0));
         assert_eq!(report(&trees(&busy), 1), "No congestion tree: no port waited.\n");
+    }
+
+    #[test]
+    fn report_names_long_parts() {
+        let found = Trees::find(&fold(Ports::with_bins(1), &incast_lines()).finish(), &Devices::default(), Limits::default());
+        assert!(
+            report(&found, 1)
+                .ends_with("\nSearched in parts of 4 s. Shorter congestion can be missed; give a shorter time (--from, --to).\n")
+        );
     }
 }

@@ -5,8 +5,6 @@ use std::collections::BTreeSet;
 use ibnet::record::interval::Interval;
 use rustc_hash::FxHashMap;
 
-use crate::error::AnalysisError;
-use crate::hosts::Hosts;
 use crate::job::slurm::SlurmJob;
 
 /// Index of a job. `None` for traffic without a job.
@@ -31,20 +29,17 @@ pub(super) struct Window {
 }
 
 impl JobList {
-    /// Expands the host lists of the jobs.
-    ///
-    /// # Errors
-    /// Returns an error if a host list is malformed.
-    pub fn new(jobs: &[SlurmJob]) -> Result<Self, AnalysisError> {
+    /// Creates the list of jobs in this order.
+    pub fn new(jobs: &[SlurmJob]) -> Self {
         let mut list = Self { jobs: Vec::new(), by_host: FxHashMap::default() };
         for (index, job) in (0_u32..).zip(jobs) {
-            let hosts: BTreeSet<String> = Hosts::parse(&job.nodes)?.iter().map(str::to_owned).collect();
+            let hosts: BTreeSet<String> = job.hosts.iter().map(str::to_owned).collect();
             for host in &hosts {
                 list.by_host.entry(host.to_lowercase()).or_default().push(index);
             }
             list.jobs.push(Window { id: job.id.clone(), from: job.from.unwrap_or(0), to: job.to.unwrap_or(u64::MAX), hosts });
         }
-        Ok(list)
+        list
     }
 
     /// Splits an interval of a host at the starts and ends of its jobs. Returns each part with its

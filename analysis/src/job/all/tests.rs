@@ -11,11 +11,11 @@ fn sends(slot: u64, host: u64, gbps: f64, blocked: f64) -> String {
 }
 
 fn job(id: &str, nodes: &str, from_ms: u64, to_ms: u64) -> SlurmJob {
-    SlurmJob { id: id.to_owned(), nodes: nodes.to_owned(), from: Some(from_ms * 1_000_000), to: Some(to_ms * 1_000_000) }
+    SlurmJob::new(id, nodes, Some(from_ms * 1_000_000), Some(to_ms * 1_000_000)).unwrap()
 }
 
 fn traffic(jobs: &[SlurmJob], lines: &[String], bin_ns: Option<u64>) -> JobsTraffic {
-    fold(AllJobs::new(JobList::new(jobs).unwrap(), bin_ns), lines).finish(Some(&Hosts::parse("n2").unwrap())).unwrap()
+    fold(AllJobs::new(JobList::new(jobs), bin_ns), lines).finish(Some(&Hosts::parse("n2").unwrap())).unwrap()
 }
 
 fn gigabits(bytes: f64) -> f64 {
@@ -60,7 +60,7 @@ fn result_does_not_depend_on_the_chunks_and_gaps_are_not_zero() {
     let whole = traffic(&jobs, &lines, None);
     assert_eq!((whole.bins, whole.total.iter().filter(|rate| rate.is_none()).count()), (9, 3), "{:?}", whole.total);
     for cut in 0..=lines.len() {
-        let empty = AllJobs::new(JobList::new(&jobs).unwrap(), None);
+        let empty = AllJobs::new(JobList::new(&jobs), None);
         let mut merged = fold(empty.clone(), &lines[..cut]);
         merged.merge(fold(empty, &lines[cut..]));
         assert_eq!(merged.finish(Some(&Hosts::parse("n2").unwrap())).unwrap(), whole, "cut after {cut} lines");
@@ -82,7 +82,7 @@ fn switch_port_stands_in_for_a_host_without_records() {
 fn long_recording_has_longer_bins_and_too_many_given_bins_are_an_error() {
     let lines: Vec<String> = [1, 1000].iter().map(|slot| sends(*slot, 1, 8.0, 0.0)).collect();
     assert_eq!(traffic(&[], &lines, None).bin_ns, 10_000_000_000);
-    let error = fold(AllJobs::new(JobList::new(&[]).unwrap(), Some(1_000_000)), &lines).finish(None).unwrap_err();
+    let error = fold(AllJobs::new(JobList::new(&[]), Some(1_000_000)), &lines).finish(None).unwrap_err();
     assert!(error.to_string().contains("more than 5000 bins"), "{error}");
-    assert!(AllJobs::new(JobList::new(&[]).unwrap(), None).finish(None).is_err());
+    assert!(AllJobs::new(JobList::new(&[]), None).finish(None).is_err());
 }

@@ -12,7 +12,6 @@ use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::input::{self, Fold, IncompleteFile, Inputs, InvalidLine, ReadSummary};
 use ibnet_analysis::record::{Record, Type};
 use ibnet_analysis::when::Zone;
-use ibnet_view::draw::Format;
 
 use crate::Failure;
 
@@ -127,12 +126,6 @@ pub(crate) fn refuse_input(inputs: &Inputs, output: Option<&PathBuf>) -> Result<
         }
         _ => Ok(()),
     }
-}
-
-/// Parses the name of a picture file. The extension of the name selects the format.
-pub(crate) fn picture(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
-    if Format::of(&path).is_some() { Ok(path) } else { Err("the name must end in .png or .svg".to_owned()) }
 }
 
 /// Returns the time range of the records, in nanoseconds since 1970.

@@ -12,6 +12,7 @@ use ibnet_view::text;
 use crate::Failure;
 use crate::common::{self, Recorded};
 use crate::format::{self, Format};
+use crate::selection::Selection;
 
 /// List devices that do not answer, links that are down, degraded or flapping, and ports whose error
 /// counters increased
@@ -20,6 +21,8 @@ use crate::format::{self, Format};
 pub(crate) struct Args {
     #[command(flatten)]
     recorded: Recorded,
+    #[command(flatten)]
+    selection: Selection,
     /// Show a counter if its increase exceeds N; NAME as in the records or in perfquery, or `all`
     #[arg(long = "threshold", value_name = "NAME=N")]
     thresholds: Vec<String>,
@@ -47,20 +50,28 @@ are 0, except 100 for port_rcv_switch_relay_errors: switches count there the pac
 that they discard by design. A link is degraded if it is slower than before, or slower
 than in the net file. It is flapping if it went down twice.
 
+With --nodes or --slurm: only these hosts, the devices and links next to them, and devices
+that do not answer and separate one of them from the fabric.
+
 Examples:
   ibnet-view errors lines/*.jsonl
   ibnet-view errors lines/*.jsonl --from -1h --threshold symbol_error_counter=10
+  ibnet-view errors lines/*.jsonl --nodes 'node[001-024]'
   ibnet-view errors lines/*.jsonl --threshold all=100 --threshold LinkDowned=0
   ibnet-view errors lines/*.jsonl --from -10m --check --format json -o faults.json";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut thresholds = Thresholds::default();
     args.thresholds.iter().try_for_each(|text| thresholds.set(text))?;
-    let inputs = args.recorded.inputs()?;
+    let mut inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
+    let selected = args.selection.apply(&mut inputs)?;
     let ((ports, devices), summary) = common::read(&inputs, &(Ports::with_bins(1), Devices::default()))?;
     let ports = ports.finish();
-    let errors = Errors::find(&ports, &devices, &thresholds);
+    if let Some(selected) = &selected {
+        selected.check(&ports)?;
+    }
+    let errors = Errors::find(&ports, &devices, &thresholds, selected.as_ref().map(|selected| &selected.hosts));
     match args.format {
         Format::Document(document) => document.write(common::span(&summary)?, &errors.rows(), args.output.as_deref())?,
         Format::Text => {

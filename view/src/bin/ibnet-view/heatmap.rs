@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use ibnet::cli::{self, OutputError, Signals, Staged};
+use ibnet::limits;
 use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::heat::HeatMap;
@@ -16,12 +17,13 @@ use ibnet_analysis::hosts::Hosts;
 use ibnet_analysis::job::slurm::{self, SlurmJob};
 use ibnet_analysis::metric::Metric;
 use ibnet_analysis::when::Zone;
-use ibnet_view::draw::{Format, render};
+use ibnet_view::draw::render;
 use ibnet_view::picture::heat::HeatPicture;
 use ibnet_view::terminal::{self, TerminalSize};
 
 use crate::Failure;
 use crate::common::{self, Recorded};
+use crate::format::{self, Format};
 
 /// Draw metrics as colours, by time and by port, link, switch or host
 #[derive(Debug, clap::Args)]
@@ -64,11 +66,15 @@ pub(crate) struct Args {
     /// merged
     #[arg(long, value_name = "WIDTHxHEIGHT", value_parser = size)]
     size: Option<(u32, u32)>,
-    /// Picture file
-    #[arg(short, long, value_name = "FILE.png|.svg", value_parser = common::picture, required_unless_present = "terminal")]
+    /// Format of the result: `text` draws the picture, `json` and `csv` write the value and the state
+    /// of each cell
+    #[arg(long, value_enum, default_value_t, hide_possible_values = true, value_name = "text|json|csv")]
+    format: Format,
+    /// Picture file (.png or .svg). With json and csv: the file, instead of standard output
+    #[arg(short, long, value_name = "FILE", required_unless_present_any = ["terminal", "format"], required_if_eq("format", "text"))]
     output: Option<PathBuf>,
     /// Draw on this terminal with half blocks; NO_COLOR selects grey shades
-    #[arg(long)]
+    #[arg(long, conflicts_with = "format")]
     terminal: bool,
     /// Draw again when the files have grown; check every SECONDS (default 5)
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "5", value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -76,9 +82,9 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "\
-Striped: the port did not answer. Grey: the port answered and the value is not known
-(after a gap or a reset, or the device lacks the counter). White: there is no record.
-Mean, largest value and shares of these cells are printed on standard error.
+Striped: the port did not answer. Dark grey: its link is down. Grey: the value is not
+known (after a gap or a reset, or the device lacks the counter). White: there is no
+record. Mean, largest value and shares of these cells are printed on standard error.
 
 Examples:
   ibnet-view heatmap 'lines/*.jsonl' -o heat.png
@@ -88,7 +94,8 @@ Examples:
   ibnet-view heatmap lines/* -m xmit_blocked --top 40 --sort value -o blocked.png
   ibnet-view heatmap lines/* -m port_xmit_data_sl_bytes --by sl -o levels.png
   ibnet-view heatmap lines/* --slurm-file jobs.txt --by host -o jobs.png
-  ibnet-view heatmap lines/* -m xmit_utilization --follow -o now.png";
+  ibnet-view heatmap lines/* -m xmit_utilization --follow -o now.png
+  ibnet-view heatmap lines/* -m xmit_blocked --format csv -o blocked.csv";
 
 /// Parses width and height in pixels. The limits keep the memory of the picture below some hundred
 /// megabytes.
@@ -107,6 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn draw(args: &Args) -> Result<(), Failure> {
+    let picture = if args.format == Format::Text { format::of_picture(args.output.as_deref())? } else { None };
     let hosts = args.nodes.as_deref().map(Hosts::parse).transpose()?;
     let inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
@@ -116,16 +124,19 @@ fn draw(args: &Args) -> Result<(), Failure> {
     };
     let zone = Zone::local();
     let jobs = jobs(args, &zone)?;
-    let (heat, _) = common::read(&inputs, &empty)?;
+    let (heat, summary) = common::read(&inputs, &empty)?;
     let grid = heat.finish(args.by)?.arranged(args.sort, args.top.map(|top| top as usize));
+    if let Format::Document(document) = args.format {
+        return document.write(common::span(&summary)?, &grid.heat_rows(), args.output.as_deref());
+    }
     if args.terminal {
         show(args, &grid, &zone)?;
     }
-    let Some(path) = &args.output else { return Ok(()) };
+    let Some((path, format)) = args.output.as_ref().zip(picture) else { return Ok(()) };
     let picture = HeatPicture::new(&grid, &args.range, zone.clone(), args.size);
     let marks = marks::marks(picture.grid(), &jobs);
     let picture = picture.with_jobs(marks);
-    let bytes = render(&picture, Format::of(path).unwrap_or(Format::Png))?;
+    let bytes = render(&picture, format)?;
     Staged::new(path, &bytes)?.commit()?;
     for panel in &grid.panels {
         cli::note(&terminal::summary(panel, &grid, &args.range, &zone));
@@ -137,7 +148,7 @@ fn draw(args: &Args) -> Result<(), Failure> {
 /// Returns the jobs to outline.
 fn jobs(args: &Args, zone: &Zone) -> Result<Vec<SlurmJob>, Failure> {
     let Some(file) = &args.slurm_file else { return Ok(Vec::new()) };
-    let text = cli::read(file)?;
+    let text = cli::read(file, limits::SLURM)?;
     let (text, name) = (String::from_utf8_lossy(&text), cli::name_of(file));
     Ok(match &args.slurm {
         Some(id) => vec![slurm::find(&text, &name, id, zone)?],

@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use ibnet::cli::{self, OutputError};
+use ibnet::cli::{self, InputError, OutputError};
 use ibnet::types::Printable;
-use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::hosts::Hosts;
 use ibnet_analysis::job::Job;
 use ibnet_analysis::job::all::{AllJobs, JobList};
-use ibnet_analysis::job::slurm::{self, SlurmJob};
+use ibnet_analysis::job::slurm::SlurmJob;
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::when::{self, Zone};
 use ibnet_view::draw::{self, render};
@@ -18,6 +17,7 @@ use ibnet_view::{document, picture, text};
 use crate::Failure;
 use crate::common::{self, Recorded};
 use crate::format::{self, Format};
+use crate::selection::{self, SlurmFile};
 
 /// Report the traffic of a job and the time for which it was blocked
 #[derive(Debug, clap::Args)]
@@ -79,25 +79,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 fn run_one(args: &Args) -> Result<(), Failure> {
     let zone = Zone::local();
     let found = match &args.slurm {
-        Some(id) => {
-            let (text, name) = slurm_text(args)?;
-            slurm::find(&text, &name, id, &zone)?
-        }
-        None => SlurmJob { id: String::new(), nodes: args.nodes.clone().unwrap_or_default(), from: None, to: None },
+        Some(id) => slurm_file(args)?.job(id)?,
+        None => SlurmJob::new("", args.nodes.as_deref().unwrap_or_default(), None, None)?,
     };
-    let hosts = Hosts::parse(&found.nodes)?;
     let mut inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
-    inputs.from = inputs.from.or(found.from);
-    inputs.to = inputs.to.or(found.to);
+    selection::limit_to(&mut inputs, &found);
     let (ports, summary) = common::read(&inputs, &Ports::with_bins(usize::from(args.steps)))?;
     let time_range = common::time_range(&summary)?;
-    let job = Job::of(&ports.finish(), &hosts);
+    let job = Job::of(&ports.finish(), &found.hosts);
     if job.nodes.is_empty() {
-        let what = format!("no record of a port of {}", Printable(&found.nodes));
-        let help = "a host name is the first word of a node description; check the number of digits, and give the files of all samplers"
-            .to_owned();
-        return Err(AnalysisError::Nothing { what, help }.into());
+        return Err(selection::no_port_of(&Printable(&found.nodes).to_string()).into());
     }
     if let Format::Document(document) = args.format {
         return document.write(common::span(&summary)?, &[job.row(args.slurm.as_deref())], args.output.as_deref());
@@ -107,15 +99,14 @@ fn run_one(args: &Args) -> Result<(), Failure> {
             Some(id) => format!("Job {} on {}", Printable(id), Printable(&found.nodes)),
             None => format!("Traffic of {}", Printable(&found.nodes)),
         };
-        write(path, || Ok(job.to_json().into_bytes()), &picture::job::of_job(&job, &title, &zone))?;
+        write(path, || Ok(job.to_json().into_bytes()), &picture::job::of_job(&job, &title, &zone).trimmed(common::span(&summary)?))?;
     }
     Ok(cli::print_line(&format!("{time_range}{}", text::job::report(&job).trim_end()))?)
 }
 
 fn run_all(args: &Args) -> Result<(), Failure> {
     let zone = Zone::local();
-    let (text, name) = slurm_text(args)?;
-    let jobs = JobList::new(&slurm::all(&text, &name, &zone)?)?;
+    let jobs = JobList::new(&slurm_file(args)?.jobs()?);
     let into = args.nodes.as_deref().map(Hosts::parse).transpose()?;
     let inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
@@ -128,15 +119,13 @@ fn run_all(args: &Args) -> Result<(), Failure> {
     }
     if let Some(path) = &args.output {
         let json = || document::to_json(span, &traffic.jobs).map_err(|source| OutputError { path: path.clone(), source });
-        write(path, || Ok(json()?), &picture::job::of_all(&traffic, args.nodes.as_deref(), &zone))?;
+        write(path, || Ok(json()?), &picture::job::of_all(&traffic, args.nodes.as_deref(), &zone).trimmed(span))?;
     }
     Ok(cli::print_line(&format!("{time_range}{}", text::job::report_all(&traffic, &zone).trim_end()))?)
 }
 
-/// Reads the output of Slurm and returns it with the name of its file.
-fn slurm_text(args: &Args) -> Result<(String, String), Failure> {
-    let file = args.slurm_file.as_deref().unwrap_or_else(|| Path::new("-"));
-    Ok((String::from_utf8_lossy(&cli::read(file)?).into_owned(), cli::name_of(file)))
+fn slurm_file(args: &Args) -> Result<SlurmFile, InputError> {
+    SlurmFile::read(args.slurm_file.as_deref().unwrap_or_else(|| Path::new("-")))
 }
 
 /// Writes JSON or the picture, by the extension of the file name. A file name with an unknown

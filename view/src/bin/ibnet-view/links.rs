@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use ibnet_analysis::devices::Devices;
 use ibnet_analysis::links::{self, LinkOrder};
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::shares::Distributions;
@@ -97,14 +98,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     common::refuse_input(&inputs, args.output.as_ref())?;
     let selected = args.selection.apply(&mut inputs)?;
     let bins = if args.tree { common::INTERVALS } else { 1 };
-    let empty = (Ports::with_bins(bins), Distributions::for_stat(args.stat));
-    let ((ports, distributions), summary) = common::read(&inputs, &empty)?;
+    let empty = (Ports::with_bins(bins), (Devices::default(), Distributions::for_stat(args.stat)));
+    let ((ports, (devices, distributions)), summary) = common::read(&inputs, &empty)?;
     let (ports, span, output) = (ports.finish(), common::span(&summary)?, args.output.as_deref());
     if let Some(selected) = &selected {
         selected.check(&ports)?;
     }
     let report = if args.tree {
-        let mut trees = Trees::find(&ports, Limits { waits: args.waits, full: args.full });
+        let mut trees = Trees::find(&ports, &devices, Limits { waits: args.waits, full: args.full });
         if let Some(Selected { hosts, .. }) = &selected {
             trees.retain_hosts(hosts);
         }

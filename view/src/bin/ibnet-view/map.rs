@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             links::sorted(&links, LinkOrder::Utilization).iter().filter(is_selected).map(|link| link.row(args.stat)).collect();
         return document.write(common::span(&summary)?, &rows, args.output.as_deref());
     }
-    let trees = Trees::find(&ports, Limits::default());
+    let trees = Trees::find(&ports, &devices, Limits::default());
     let mut map = Map::of(&links, common::time_range(&summary)?.trim_end()).with_stat(args.stat).with_roots(&trees).with_devices(&devices);
     if let Some(Selected { hosts, title }) = &selected {
         map = map.with_job(hosts, title);

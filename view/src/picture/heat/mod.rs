@@ -67,6 +67,8 @@ const GREY: RGBColor = RGBColor(90, 90, 90);
 
 /// Colours of the stripes of a cell without an answer.
 const STRIPES: (palette::Rgb, palette::Rgb) = ((70, 70, 70), (235, 235, 235));
+/// Colour of a link that is down.
+const DOWN: palette::Rgb = (110, 110, 110);
 /// Colour of an unknown value.
 const UNKNOWN: palette::Rgb = (190, 190, 190);
 /// Colour of a cell without a record.
@@ -78,6 +80,7 @@ pub(crate) fn cell_color(cell: Cell, range: &ColorRange, (x, y): (u32, u32)) -> 
         Cell::Value(value) => palette::color(range.share(value)),
         Cell::NoAnswer if (x + y) % 6 < 3 => STRIPES.0,
         Cell::NoAnswer => STRIPES.1,
+        Cell::Down => DOWN,
         Cell::Unknown => UNKNOWN,
         Cell::NoRecord => NO_RECORD,
     }
@@ -220,9 +223,14 @@ impl HeatPicture {
     }
 
     /// Returns the position, the text and a sample cell of each entry of the legend.
-    fn legend(&self) -> [(i32, &'static str, Cell); 3] {
-        let left = self.left;
-        [(left, "no answer", Cell::NoAnswer), (left + 120, "value unknown", Cell::Unknown), (left + 270, "no record", Cell::NoRecord)]
+    fn legend(&self) -> [(i32, &'static str, Cell); 4] {
+        let at = |x: i32| self.left + x;
+        [
+            (at(0), "no answer", Cell::NoAnswer),
+            (at(110), "link down", Cell::Down),
+            (at(220), "value unknown", Cell::Unknown),
+            (at(360), "no record", Cell::NoRecord),
+        ]
     }
 
     /// Returns the pixel in the middle of a cell.
@@ -275,7 +283,7 @@ impl Drawing for HeatPicture {
     fn size(&self) -> (u32, u32) {
         let headings = (0..self.grid.panels.len()).flat_map(|panel| self.heading(panel)).map(|text| (self.left, font::width(&text, 13)));
         let subtitle = self.subtitle().into_iter().map(|text| (12, font::width(&text, 13)));
-        let texts = headings.chain(subtitle).chain([(12, font::width(&self.title(), 20)), (self.left, 380.0)]);
+        let texts = headings.chain(subtitle).chain([(12, font::width(&self.title(), 20)), (self.left, 450.0)]);
         let text = texts.map(|(x, width)| x + width.ceil() as i32 + 12).max().unwrap_or(0);
         ((self.left + self.width() + right(&self.ranges, &self.grid)).max(text) as u32, (self.bottom() + BOTTOM) as u32)
     }

@@ -62,7 +62,7 @@ fn colour_bar_has_the_colours_of_the_cells() {
 
 #[test]
 fn states_without_a_value_have_no_colour_of_a_value() {
-    for state in [NO_RECORD, UNKNOWN, STRIPES.0, STRIPES.1] {
+    for state in [NO_RECORD, UNKNOWN, DOWN, STRIPES.0, STRIPES.1] {
         let differs = |share: i32| {
             let (red, green, blue) = palette::color(f64::from(share) / 255.0);
             state.0.abs_diff(red).max(state.1.abs_diff(green)).max(state.2.abs_diff(blue)) > 30

@@ -1,0 +1,245 @@
+//! Congestion trees: which port makes which other ports wait.
+//!
+//! A port *waits* (is *blocked*) if it has data to send and no credit from its peer. The peer has
+//! no buffer space: its input buffer is full of packets, and these packets wait for an output port
+//! of the same switch. There are two cases. Either the output port also waits, for the same reason.
+//! Or it sends at the full rate of its link, and is the *root* of the tree. So the search starts at
+//! each port that is full and does not wait. From there it follows the waiting ports back from
+//! switch to switch. A port that waits for an HCA is also a root, because the host receives its
+//! packets too slowly. So is a port that waits for a device that does not answer.
+//!
+//! Congestion changes over time. So the search runs for each interval separately, and the results
+//! are summed for each root. In an interval in which congestion begins or ends, the root is full
+//! only for a part of the time. There, the roots of the intervals before and after count too.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ibnet::types::NodeKind;
+use serde::Serialize;
+
+use self::search::{Explained, PortLoad, Root, Snapshot, Waiting};
+use crate::devices::Devices;
+use crate::hosts::Hosts;
+use crate::ports::{PortKey, PortName, PortSummary, with_equal_bins};
+
+mod rows;
+mod search;
+
+pub use rows::{TreeRow, VictimRow};
+
+/// Limits that define congestion.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Limits {
+    /// A port counts as waiting if it is blocked for more than this share of an interval, 0 to 1.
+    pub waits: f64,
+    /// A port counts as full if it uses more than this share of the data rate of its link, 0 to 1.
+    pub full: f64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { waits: 0.1, full: 0.9 }
+    }
+}
+
+/// All congestion trees of an input.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Trees {
+    /// The trees, sorted by the time for which they blocked ports, longest first.
+    pub trees: Vec<Tree>,
+    /// Ports that waited for each other in a circle without a root. The value is the time for which
+    /// the port waited, in seconds.
+    pub circles: BTreeMap<PortKey, f64>,
+    /// Time during which at least one port waited, in seconds.
+    pub seconds: f64,
+    /// Length of the intervals in nanoseconds. Shorter congestion can be missed.
+    pub interval_ns: u64,
+    labels: BTreeMap<PortKey, PortLabel>,
+}
+
+/// A root and the ports that waited for it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Tree {
+    /// The port where the congestion begins.
+    pub root: PortKey,
+    /// Cause of the tree.
+    pub cause: RootCause,
+    /// Time during which the tree existed, in seconds.
+    pub seconds: f64,
+    /// Time that the link would need at its full data rate for the data that the root sent during
+    /// `seconds`, in seconds. It is the sum of utilization x duration of the intervals.
+    pub used_seconds: f64,
+    /// Largest share of its data rate that the root used in an interval, 0 to 1.
+    pub used_peak: f64,
+    /// Time for which the root itself was blocked, in seconds.
+    pub blocked_seconds: f64,
+    /// Sum of the blocked times of all ports of the tree, including the root, in seconds. If a port
+    /// may have waited for several roots, each root gets an equal part.
+    pub held_up_seconds: f64,
+    /// The waiting ports.
+    pub branches: BTreeMap<PortKey, Branch>,
+}
+
+/// Cause of a tree: the reason why a port is its root.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RootCause {
+    /// The port sends at the full rate of its link.
+    Full,
+    /// The port waits for an HCA that receives its packets too slowly.
+    SlowHost,
+    /// The port waits for a device that does not answer.
+    Unreachable,
+    /// The port waits for a switch, but no recorded port of that switch is full or waits.
+    Unclear,
+}
+
+/// A port that waited in a tree.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Branch {
+    /// The port for which this port waited: the next one on the path to the root.
+    pub next: PortKey,
+    /// Number of links to the root.
+    pub depth: usize,
+    /// Time for which the port belonged to the tree, in seconds.
+    pub seconds: f64,
+    /// Time for which the port was blocked, in seconds.
+    pub blocked_seconds: f64,
+    /// Time that the link would need at its full data rate for the data that the port sent during
+    /// `seconds`, in seconds. It is the sum of utilization x duration of the intervals.
+    pub used_seconds: f64,
+}
+
+/// Name and link of a port.
+#[derive(Clone, PartialEq, Debug)]
+struct PortLabel {
+    node: Box<str>,
+    is_host: bool,
+    peer: Option<PortName>,
+    link: Box<str>,
+}
+
+impl Trees {
+    /// Finds all trees. The input must have been read in several time intervals, because the search
+    /// runs for each interval. `devices` shows which devices did not answer.
+    pub fn find(ports: &BTreeMap<PortKey, PortSummary>, devices: &Devices, limits: Limits) -> Self {
+        let peers = ports.iter().filter_map(|(key, port)| Some((port.peer?, PortLabel::of_peer(*key, port))));
+        let labels = peers.chain(ports.iter().map(|(key, port)| (*key, PortLabel::of(port)))).collect();
+        let ports = with_equal_bins(ports);
+        let interval_ns = ports.values().map(|port| port.bins.width_ns()).max().unwrap_or(0);
+        let mut found = Self { trees: Vec::new(), circles: BTreeMap::new(), seconds: 0.0, interval_ns, labels };
+        let mut trees: BTreeMap<Root, Tree> = BTreeMap::new();
+        let numbers: BTreeSet<u64> = ports.values().flat_map(|port| port.bins.iter().map(|(number, _)| number)).collect();
+        let mut snapshots = numbers.into_iter().map(|number| Snapshot::of((number, interval_ns), &ports, devices, limits)).peekable();
+        let mut before: Option<(u64, Explained)> = None;
+        while let Some(mut snapshot) = snapshots.next() {
+            let number = snapshot.number;
+            let own = snapshot.explained.clone();
+            let before_it = before.as_ref().filter(|(before, _)| before + 1 == number).map(|(_, explained)| explained);
+            let after_it = snapshots.peek().filter(|after| after.number == number + 1).map(|after| &after.explained);
+            snapshot.complete([before_it, after_it]);
+            found.add(&snapshot, &mut trees);
+            before = Some((number, own));
+        }
+        drop(snapshots);
+        found.trees = trees.into_values().collect();
+        // Trees of equal weight stay in the order of their GUIDs.
+        found.trees.sort_by(|a, b| b.held_up_seconds.total_cmp(&a.held_up_seconds));
+        found
+    }
+
+    /// Adds the trees of an interval.
+    fn add(&mut self, snapshot: &Snapshot, trees: &mut BTreeMap<Root, Tree>) {
+        if snapshot.is_congested() {
+            self.seconds += snapshot.seconds();
+        }
+        for ((root, cause), waiting) in &snapshot.roots {
+            let tree = trees.entry((*root, *cause)).or_insert_with(|| Tree::new(*root, *cause));
+            tree.add(&snapshot.load(*root));
+            waiting.iter().for_each(|waiting| tree.add_branch(waiting, &snapshot.load(waiting.port)));
+        }
+        for key in snapshot.open() {
+            *self.circles.entry(key).or_default() += snapshot.load(key).seconds;
+        }
+        for (key, roots) in &snapshot.explained {
+            let load = snapshot.load(*key);
+            let part = load.blocked * load.seconds / roots.len() as f64;
+            for root in roots {
+                if let Some(tree) = trees.get_mut(root) {
+                    tree.held_up_seconds += part;
+                }
+            }
+        }
+    }
+
+    /// Keeps the trees of these hosts. A tree is kept if its root, the peer of its root or one of
+    /// its victims belongs to one of the hosts.
+    pub fn retain_hosts(&mut self, hosts: &Hosts) {
+        let labels = &self.labels;
+        let node = |key: &PortKey| labels.get(key).is_some_and(|label| hosts.contains_node(&label.node));
+        let peer =
+            |key: &PortKey| labels.get(key).and_then(|label| label.peer.as_ref()).is_some_and(|peer| hosts.contains_node(&peer.node));
+        self.trees.retain(|tree| node(&tree.root) || peer(&tree.root) || tree.branches.keys().any(node));
+        self.circles.retain(|key, _| node(key));
+    }
+
+    /// Returns the name of a port.
+    pub fn name(&self, key: PortKey) -> PortName {
+        PortName::new(self.labels.get(&key).map_or("", |label| &label.node), key)
+    }
+
+    /// Returns the name of the peer of a port, or `None` if the peer is not known.
+    pub fn peer(&self, key: PortKey) -> Option<PortName> {
+        self.labels.get(&key).and_then(|label| label.peer.clone())
+    }
+
+    /// Returns whether the port belongs to an HCA.
+    pub fn is_host(&self, key: PortKey) -> bool {
+        self.labels.get(&key).is_some_and(|label| label.is_host)
+    }
+}
+
+impl Tree {
+    const fn new(root: PortKey, cause: RootCause) -> Self {
+        Self {
+            root,
+            cause,
+            seconds: 0.0,
+            used_seconds: 0.0,
+            used_peak: 0.0,
+            blocked_seconds: 0.0,
+            held_up_seconds: 0.0,
+            branches: BTreeMap::new(),
+        }
+    }
+
+    /// Adds an interval of the root.
+    fn add(&mut self, root: &PortLoad) {
+        self.seconds += root.seconds;
+        self.used_seconds += root.used * root.seconds;
+        self.used_peak = self.used_peak.max(root.used);
+        self.blocked_seconds += root.blocked * root.seconds;
+    }
+
+    fn add_branch(&mut self, waiting: &Waiting, load: &PortLoad) {
+        let Waiting { port, next, depth } = *waiting;
+        let branch = self.branches.entry(port).or_insert(Branch { next, depth, seconds: 0.0, blocked_seconds: 0.0, used_seconds: 0.0 });
+        branch.seconds += load.seconds;
+        branch.blocked_seconds += load.blocked * load.seconds;
+        branch.used_seconds += load.used * load.seconds;
+    }
+}
+
+impl PortLabel {
+    fn of(port: &PortSummary) -> Self {
+        Self { node: port.node.clone(), is_host: port.kind == Some(NodeKind::Hca), peer: port.peer_port(), link: port.link.clone() }
+    }
+
+    /// Returns the label of the peer of a port, for a peer without records.
+    fn of_peer(key: PortKey, port: &PortSummary) -> Self {
+        Self { node: port.peer_name.clone(), is_host: false, peer: Some(PortName::new(&port.node, key)), link: port.link.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+"""`heatmap`: the cells of each row, by the rules under "heatmap" in docs/viewing.md."""
+
+import collections
+import re
+
+from records import ARRAYS, SECOND, end, grown, host
+
+MS = 10**6
+LENGTHS = [MS * n for n in (1, 2, 10, 20, 100, 200)] + [
+    SECOND * n
+    for n in (1, 2, 10, 20, 60, 120, 600, 1200, 3600, 7200, 21600, 43200, 86400, 604800, 6048000, 60480000)
+]
+MOST_BINS = 2000
+UNITS = {"xmit_gbps": "Gb/s", "rcv_gbps": "Gb/s", "rtt_ns": "ns", "rtt_mean_ns": "ns"} | dict.fromkeys(
+    ["xmit_utilization", "rcv_utilization", "xmit_blocked"], "share of 1"
+)
+# The counters of the metric `errors`: those of PortCounters.
+ERRORS = """symbol_error_counter link_error_recovery_counter link_downed_counter port_rcv_errors
+    port_rcv_remote_physical_errors port_rcv_switch_relay_errors port_xmit_discards local_link_integrity_errors
+    excessive_buffer_overrun_errors""".split()
+# States of a port in a bin, and states of a row of several ports: the first one wins.
+OF_PORT = ["value", "no_answer", "down", "unknown"]
+OF_ROW = ["value", "unknown", "no_answer", "down"]
+
+
+class Metric:
+    """A derived value of the records, or the rate of one or more counters."""
+
+    def __init__(self, name):
+        self.name = name
+        self.is_rate = name not in UNITS
+        counter, _, index = name.partition("[")
+        self.counters = ERRORS if name == "errors" else [counter]
+        self.index = int(index[:-1]) if index else None
+        self.is_additive = self.is_rate or name in ("xmit_gbps", "rcv_gbps")
+        suffix = re.search("_(bytes|ticks)$", counter)
+        self.unit = UNITS.get(name) or {"bytes": "octets/s", "ticks": "ticks/s"}.get(suffix and suffix[1], "1/s")
+
+    def value(self, r):
+        if not self.name.startswith("rtt"):
+            return r[self.name]
+        if r["status"] not in ("ok", "late") or not r["mads"]:
+            return None
+        return float(r["rtt_ns"]) if self.name == "rtt_ns" else r["rtt_ns"] / r["mads"]
+
+    def names(self, r):
+        """The counters and elements that a record has."""
+        found = [(name, r[name]) for name in self.counters if r.get(name) is not None]
+        for name, values in found:
+            if name in ARRAYS:
+                yield from (f"{name}[{i}]" for i in range(len(values)) if self.index in (None, i))
+            else:
+                yield name
+
+    def readings(self, r):
+        """The values of a record by counter and element. A saturated value is not known."""
+        values = {}
+        for name in self.counters:
+            found, is_saturated = r.get(name), name in (r["saturated"] or [])
+            if found is None or name in ARRAYS and self.index is not None and self.index >= len(found):
+                continue
+            if name not in ARRAYS:
+                if self.index is None and not is_saturated:
+                    values[name] = found
+                continue
+            # All bits of a saturated element are set: it is the largest one.
+            limit = max(found) if is_saturated else None
+            chosen = range(len(found)) if self.index is None else [self.index]
+            values |= {f"{name}[{i}]": found[i] for i in chosen if found[i] != limit}
+        return values
+
+
+class Track:
+    """The bins of one port and one metric."""
+
+    def __init__(self):
+        self.bins = collections.defaultdict(lambda: [0.0, 0, set()])  # sum, ns with a value, states
+
+    def put(self, width, a, b, state, value=None):
+        for number in range(a // width, (b - 1) // width + 1):
+            part = min(b, (number + 1) * width) - max(a, number * width)
+            cell = self.bins[number]
+            if value is not None:
+                cell[0] += value * part
+                cell[1] += part if state == "value" else 0
+            if 8 * part >= min(b - a, width):
+                cell[2].add(state)
+
+    def cell(self, number):
+        if number not in self.bins:
+            return "no_record", None
+        total, ns, states = self.bins[number]
+        state = next((state for state in OF_PORT if state in states), "no_record")
+        return state, total / ns if state == "value" else None
+
+
+def state(r):
+    """The state of a record without a value."""
+    return {"timeout": "no_answer", "unreachable": "no_answer", "wrong_device": "no_answer", "down": "down"}.get(r["status"], "unknown")
+
+
+def parts(recording, port, metrics):
+    """Yields the parts of the time of a port: metric, from, to, state, value. A state of "more" adds to a value."""
+    last = None
+    counted = [Rates(port, metric) for metric in metrics if metric.is_rate]
+    records = {id(r) for r in port.records}
+    for r in port.used:
+        if id(r) not in records:
+            for rates in counted:
+                yield from rates.between(r)
+            continue
+        ts = port.stamp(r)
+        since = None if last is None else ts - recording.interval if 2 * (ts - last) > 3 * recording.interval else last
+        silent = (since, ts) if last is not None and since < ts else (ts, ts + 1)
+        last = ts
+        piece = {kind: next(((a, b) for a, b, other in port.pieces[kind] if other is r), None) for kind in port.pieces}
+        for metric in metrics:
+            if metric.is_rate:
+                continue
+            value = metric.value(r)
+            time = silent if metric.name.startswith("rtt") else piece["blocked" if metric.name == "xmit_blocked" else "data"]
+            if value is None or time is None:
+                yield metric, *(piece["data"] or silent), state(r), None
+            else:
+                yield metric, *time, "value", value
+        for rates in counted:
+            found = list(rates.between(r))
+            yield from found
+            if not found or not port.within(r["ts"]):
+                yield rates.metric, *silent, state(r), None
+
+
+class Rates:
+    """The rates of the counters of a metric at a port: each describes the time between two readings."""
+
+    def __init__(self, port, metric):
+        self.port, self.metric = port, metric
+        # The last reading of each counter: ts, slot, value, cadence, and cadence as far as the range shows it.
+        self.last = {}
+        self.slots = collections.defaultdict(list)
+        for r in port.used:
+            self.slots[r["slot"]].append(r["status"])
+        self.covered = []
+
+    def is_joined(self, one, slot):
+        """Whether no reading can have been lost: the slot before the reading is complete."""
+        return slot - one[1] <= 1 or set(self.slots.get(slot - 1, ["no record"])) <= {"ok", "down"}
+
+    def has_gap(self, one, slot, cadence):
+        """Whether a reading was lost since an earlier one, or the device was away in between."""
+        statuses = {status for s in range(one[1] + 1, slot) for status in self.slots.get(s, [])}
+        return bool(statuses & {"unreachable", "wrong_device"}) or slot - one[1] > cadence and not self.is_joined(one, slot)
+
+    def between(self, r):
+        """Yields the rates since the last readings, cut to the range."""
+        if not r["counts"]:
+            return
+        low, high = self.port.window
+        values, increases, has_decreased = self.metric.readings(r), collections.Counter(), False
+        for name in self.metric.names(r):
+            one = self.last.pop(name, None)
+            if name not in values:
+                continue
+            cadence = in_range = 1
+            if one:
+                is_within = low <= one[0] and r["ts"] < high
+                known = one[4] if is_within else one[3]
+                cadence, in_range = (max(r["slot"] - one[1], 1),) * 2 if self.is_joined(one, r["slot"]) else one[3:]
+                in_range = in_range if low <= one[0] else 1
+                start, end = max(one[0], low), min(r["ts"], high)
+                if start < end:
+                    has_decreased |= values[name] < one[2] and end == r["ts"]
+                    pair = (one[0], one[2]), (r["ts"], values[name])
+                    if not self.has_gap(one, r["slot"], known):
+                        increases[start, end] += max(grown(*pair, end) - grown(*pair, start), 0)
+            self.last[name] = (r["ts"], r["slot"], values[name], cadence, in_range)
+        if has_decreased:
+            return
+        for (start, end), increase in increases.items():
+            rate = increase * SECOND / (end - start)
+            for a, b, is_new in self.divided(start, end):
+                yield self.metric, a, b, "value" if is_new else "more", rate
+
+    def divided(self, start, end):
+        """Divides a time into parts with a value of another counter of the metric, and parts without."""
+        edges = sorted({start, end} | {t for pair in self.covered for t in pair if start < t < end})
+        for a, b in zip(edges, edges[1:]):
+            yield a, b, not any(c <= a and b <= d for c, d in self.covered)
+        self.covered.append((start, end))
+
+
+def rows_of(recording, by):
+    """The ports of each row."""
+    rows = collections.defaultdict(list)
+    for key, port in recording.ports.items():
+        name = {
+            "port": key,
+            "link": min(key, port.peer) if port.peer else key,
+            "switch": key[0] if port.kind == "switch" else None,
+            "host": host(port.node) if port.kind != "switch" else None,
+        }[by]
+        if name is not None:
+            rows[name].append(key)
+    return rows
+
+
+def heat(recording, shown, metrics, by, differences):
+    """Compares the rows of a heat map of these metrics."""
+    view = f"heatmap --by {by}"
+    check = lambda what, a, b: differences.check(view, what, a, b)
+    given = [Metric(name) for name in metrics.split(",")]
+    is_element = by in ("sl", "vl")
+    drawn = [Metric(f"{metric.name}[{i}]") for metric in given for i in range(16)] if is_element else given
+    all_parts = {key: list(parts(recording, port, drawn)) for key, port in recording.ports.items()}
+    times = [(a, b) for found in all_parts.values() for _, a, b, _, _ in found]
+    low, high = min(a for a, _ in times), max(b for _, b in times)
+    width = next(w for w in LENGTHS if w >= recording.interval and (high - 1) // w - low // w < MOST_BINS)
+    low_bin, high_bin = low // width, (high - 1) // width
+    if low_bin < high_bin and 8 * (high - high_bin * width) < width:
+        high_bin -= 1
+    if low_bin < high_bin and 8 * ((low_bin + 1) * width - low) < width:
+        low_bin += 1
+    tracks = collections.defaultdict(Track)
+    for key, found in all_parts.items():
+        for metric, *part in found:
+            tracks[key, metric.name].put(width, *part)
+    expected = {}
+    if is_element:
+        for metric in given:
+            longest = max(len(r[metric.name]) for port in recording.ports.values() for r in port.records if r[metric.name])
+            for i in range(longest):
+                expected[metric.name, i] = [(key, f"{metric.name}[{i}]") for key in recording.ports]
+    else:
+        for metric in given:
+            for name, keys in rows_of(recording, by).items():
+                expected[metric.name, name] = [(key, metric.name) for key in keys]
+    found = {(row["metric"], identity(row)): row for row in shown}
+    check("rows", set(found), set(expected))
+    check("number of rows", len(shown), len(expected))
+    for key in set(found) & set(expected):
+        row, metric = found[key], next(metric for metric in given if metric.name == key[0])
+        check(f"{key}: unit", (row["unit"], row["by"], row["bin_ns"]), (metric.unit, by, width))
+        check(f"{key}: bins", [cell["start_ns"] for cell in row["cells"]], [n * width for n in range(low_bin, high_bin + 1)])
+        if by in ("port", "link"):
+            port = recording.ports[end(row)]
+            peer = row["peer"] and (row["peer"]["guid"], row["peer"]["port"])
+            check(f"{key}: peer", (row["node"], peer), (port.node, port.peer))
+        is_sum = metric.is_additive and by in ("switch", "host", "sl", "vl")
+        for number, cell in zip(range(low_bin, high_bin + 1), row["cells"]):
+            cells = [tracks[member].cell(number) for member in expected[key]]
+            values = [value for _, value in cells if value is not None]
+            states = {state for state, _ in cells}
+            value = (sum(values) if is_sum else max(values)) if values else None
+            check(f"{key}: state at {cell['start_ns']}", cell["state"], next((s for s in OF_ROW if s in states), "no_record"))
+            check(f"{key}: value at {cell['start_ns']}", cell["value"], value)
+
+
+def identity(row):
+    match row["by"]:
+        case "port":
+            return end(row)
+        case "link":
+            return min(end(row), end(row["peer"])) if row["peer"] else end(row)
+        case "switch":
+            return row["guid"]
+        case "host":
+            return row["node"]
+    return row["index"]

@@ -1,0 +1,237 @@
+"""Processes, fabrics and files for the attacks."""
+
+import os
+import random
+import resource
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+MIB = 1 << 20
+
+
+class Skipped(Exception):
+    """The attack cannot run here. The text is the reason."""
+
+
+class Failed(Exception):
+    """The program did not hold. The text is the reason."""
+
+
+def require(condition, reason):
+    if not condition:
+        raise Failed(reason)
+
+
+class Ended:
+    """Result of a program: exit code, output, largest memory in octets."""
+
+    def __init__(self, code, stdout, stderr, memory, seconds):
+        self.code, self.stdout, self.stderr = code, stdout, stderr
+        self.memory, self.seconds = memory, seconds
+
+    def check(self, codes, memory=1024 * MIB):
+        """Requires one of the exit codes, no panic, and less memory."""
+        require("panicked" not in self.stderr, f"panic: {self.stderr[-300:]!r}")
+        require(self.code in codes, f"exit code {self.code}, expected {codes}: {self.stderr[-300:]!r}")
+        require(self.memory < memory, f"{self.memory // MIB} MiB of memory, expected less than {memory // MIB}")
+        return self
+
+
+class Place:
+    """A temporary folder, the programs, and all processes that an attack started."""
+
+    def __init__(self, programs, seed):
+        self.programs = os.path.abspath(programs)
+        self.random = random.Random(seed)
+        self.folder = tempfile.TemporaryDirectory(prefix="ibnet-torture-")
+        self.running = []
+        self.mounts = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.running:
+            process.end()
+        for folder in self.mounts:
+            subprocess.run(["umount", "-l", folder], check=False)
+        self.folder.cleanup()
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def write(self, name, content):
+        mode = "wb" if isinstance(content, bytes) else "w"
+        with open(self.path(name), mode) as file:
+            file.write(content)
+        return self.path(name)
+
+    def read(self, name):
+        try:
+            with open(self.path(name), "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return b""
+
+    def program(self, name):
+        path = os.path.join(self.programs, name)
+        if not os.path.exists(path):
+            raise Skipped(f"{path} does not exist")
+        return path
+
+    def start(self, name, *args, **options):
+        process = Process(self, [self.program(name), *map(str, args)], **options)
+        self.running.append(process)
+        return process
+
+    def run(self, name, *args, seconds=60, **options):
+        return self.start(name, *args, **options).wait(seconds)
+
+    def disk(self, name, mebibytes):
+        """Mounts a small file system in memory."""
+        if os.geteuid() != 0:
+            raise Skipped("mounting a small file system needs root")
+        folder = self.path(name)
+        os.mkdir(folder)
+        options = ["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", folder]
+        if subprocess.run(options, stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            raise Skipped("a small file system cannot be mounted here")
+        self.mounts.append(folder)
+        return folder
+
+
+class Process:
+    """A process. Its output goes to files, so it never waits for this script."""
+
+    count = 0
+
+    def __init__(self, place, command, env=None, stdin=None, stdout=None, preexec=None):
+        Process.count += 1
+        self.out, self.err = (place.path(f"{stream}.{Process.count}") for stream in ("stdout", "stderr"))
+        self.result = None
+        self.begin = time.monotonic()
+        with open(self.out, "wb") as out, open(self.err, "wb") as err:
+            self.child = subprocess.Popen(
+                command,
+                cwd=place.folder.name,
+                env={**os.environ, "NO_COLOR": "1", **(env or {})},
+                stdin=stdin or subprocess.DEVNULL,
+                stdout=stdout if stdout is not None else out,
+                stderr=err,
+                preexec_fn=preexec or no_core_dump,
+            )
+
+    @property
+    def pid(self):
+        return self.child.pid
+
+    def signal(self, number):
+        if self.is_running():
+            os.kill(self.pid, number)
+
+    def is_running(self):
+        if self.result is None:
+            pid, status, usage = os.wait4(self.pid, os.WNOHANG)
+            if pid:
+                self.finish(status, usage)
+        return self.result is None
+
+    def memory(self):
+        """Largest memory so far in octets."""
+        with open(f"/proc/{self.pid}/status", encoding="ascii") as status:
+            return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
+
+    def errors(self):
+        with open(self.err, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def wait(self, seconds):
+        """Waits for the end. A program that does not end fails the attack."""
+        limit = time.monotonic() + seconds
+        while self.is_running():
+            if time.monotonic() > limit:
+                self.end()
+                raise Failed(f"the program did not end within {seconds} s")
+            time.sleep(0.005)
+        return self.result
+
+    def finish(self, status, usage):
+        code = os.waitstatus_to_exitcode(status)
+        self.child.returncode = code
+        with open(self.out, "rb") as file:
+            stdout = file.read(16 * MIB).decode("utf-8", "replace")
+        self.result = Ended(code, stdout, self.errors(), usage.ru_maxrss << 10, time.monotonic() - self.begin)
+
+    def end(self):
+        if self.is_running():
+            os.kill(self.pid, signal.SIGKILL)
+            _, status, usage = os.wait4(self.pid, 0)
+            self.finish(status, usage)
+
+    def stop(self, seconds=15):
+        self.signal(signal.SIGTERM)
+        return self.wait(seconds)
+
+
+def no_core_dump():
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def wait_for(what, is_true, seconds=30):
+    limit = time.monotonic() + seconds
+    while True:
+        value = is_true()
+        if value:
+            return value
+        if time.monotonic() > limit:
+            raise Failed(f"no {what} within {seconds} s")
+        time.sleep(0.01)
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def net_file(leaves=4, hosts=4, spines=2):
+    """A small fabric as `ibnetdiscover -p` prints it: hosts n1, n2, ... on leaf switches."""
+    lines = []
+    leaf = lambda number: (100 + number, 0x200000 + number)
+    spine = lambda number: (200 + number, 0x300000 + number)
+
+    def link(kind, lid, port, guid, name, other_kind, other_lid, other_port, other_guid, other_name):
+        lines.append(
+            f"{kind} {lid:5d} {port:2d} 0x{guid:016x} 4x EDR - "
+            f"{other_kind} {other_lid:5d} {other_port:2d} 0x{other_guid:016x} ( '{name}' - '{other_name}' )"
+        )
+
+    def both(*ends):
+        link(*ends[0], *ends[1])
+        link(*ends[1], *ends[0])
+
+    host = 0
+    for number in range(1, leaves + 1):
+        lid, guid = leaf(number)
+        for port in range(1, hosts + 1):
+            host += 1
+            both(("CA", 1000 + host, 1, 0x100000 + host, f"n{host} mlx5_0"), ("SW", lid, port, guid, f"leaf{number}"))
+        for other in range(1, spines + 1):
+            spine_lid, spine_guid = spine(other)
+            both(("SW", lid, hosts + other, guid, f"leaf{number}"), ("SW", spine_lid, number, spine_guid, f"spine{other}"))
+    return "\n".join(lines) + "\n"
+
+
+def zeros_as_zstd(octets):
+    """Zeros, compressed by hand (RFC 8878): blocks of one repeated octet."""
+    block = 128 << 10
+    # No content size, window of 128 KiB, no dictionary, no checksum.
+    frame = bytearray(b"\x28\xb5\x2f\xfd" + b"\x00" + bytes([(17 - 10) << 3]))
+    count = octets // block
+    for number in range(count):
+        header = (block << 3) | (1 << 1) | (number == count - 1)
+        frame += header.to_bytes(3, "little") + b"\x00"
+    return bytes(frame)
