@@ -9,8 +9,10 @@ import { h, patch, setText } from "../../parts/dom";
 import { icon } from "../../parts/icons";
 import { bySeverity, faultHref, faultText, isSevere, rateText } from "../faults";
 import { panel } from "../panel";
+import { rowsThatFit } from "./room";
 
 const MOST = 9;
+const MOST_LOW = 7;
 
 export class Broken {
   readonly element: HTMLElement;
@@ -27,12 +29,13 @@ export class Broken {
 
   update(poll: Poll<Rows<ErrorRow>>): void {
     const rows = [...(poll.answer?.rows ?? [])].sort(bySeverity);
-    setText(this.note, rows.length > MOST ? `${MOST} of ${count(rows.length, "fault")}` : "");
+    const most = rowsThatFit(MOST, MOST_LOW);
+    setText(this.note, rows.length > most ? `${most} of ${count(rows.length, "fault")}` : "");
     const text = poll.answer === null ? poll.error || "Waiting for the hub…" : "Nothing is broken.";
     setText(this.empty, rows.length === 0 ? text : "");
     patch(
       this.list,
-      rows.slice(0, MOST),
+      rows.slice(0, most),
       (row) => `${portKey(row.guid, row.port)} ${row.what}`,
       () =>
         h(

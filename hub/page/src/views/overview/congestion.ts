@@ -10,8 +10,10 @@ import { count, duration, percent } from "../../model/units";
 import { h, patch, setText } from "../../parts/dom";
 import { barOf, drawSpark, spark } from "../../parts/meter";
 import { panel } from "../panel";
+import { rowsThatFit } from "./room";
 
 const MOST = 6;
+const MOST_LOW = 3;
 const SPARK_SLOTS = 60;
 
 export const CAUSES: Record<string, string> = {
@@ -21,7 +23,7 @@ export const CAUSES: Record<string, string> = {
 };
 
 /** Cards with the chain of waiting ports. More cards have no room for it. */
-const CHAINS = 3;
+const CHAINS = 2;
 
 export class Congestion {
   readonly element: HTMLElement;
@@ -42,12 +44,13 @@ export class Congestion {
 
   update(poll: Poll<Rows<TreeRow>>): void {
     const rows = poll.answer?.rows ?? [];
+    const most = rowsThatFit(MOST, MOST_LOW);
     setText(
       this.note,
       rows.length === 0
         ? ""
-        : rows.length > MOST
-          ? `${MOST} of ${rows.length} roots`
+        : rows.length > most
+          ? `${most} of ${rows.length} roots`
           : count(rows.length, "root"),
     );
     const text =
@@ -58,7 +61,7 @@ export class Congestion {
     this.cards = rows.length;
     patch(
       this.list,
-      rows.slice(0, MOST),
+      rows.slice(0, most),
       (row) => portKey(row.root.guid, row.root.port),
       (row) => this.card(row),
       (element, row) => this.fill(element, row),

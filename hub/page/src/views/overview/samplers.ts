@@ -6,10 +6,10 @@ import type { Poll } from "../../model/poll";
 import { count, duration, grouped, percent } from "../../model/units";
 import { h, patch, setText } from "../../parts/dom";
 import { panel } from "../panel";
+import { rowsThatFit } from "./room";
 
 const MOST = 9;
 const MOST_LOW = 6;
-const LOW = 900;
 
 /** Returns the share of the ports of a sampler that answered in its last slot. */
 export function answeredShare(row: SamplerRow): number | null {
@@ -54,7 +54,7 @@ export class Samplers {
     );
     patch(
       this.list,
-      rows.slice(0, innerHeight < LOW ? MOST_LOW : MOST),
+      rows.slice(0, rowsThatFit(MOST, MOST_LOW)),
       (row) => `${row.sampler} ${row.role}`,
       () =>
         h(

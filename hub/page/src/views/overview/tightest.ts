@@ -8,11 +8,10 @@ import type { Link, Topology } from "../../model/topology";
 import { percent } from "../../model/units";
 import { h, patch, setText } from "../../parts/dom";
 import { panel } from "../panel";
+import { rowsThatFit } from "./room";
 
 const MOST = 8;
-/** Rows on a low window, so that the tiers are visible without scrolling. */
 const MOST_LOW = 6;
-const LOW = 900;
 
 interface Row {
   link: Link;
@@ -42,7 +41,7 @@ export class Tightest {
     const rows =
       utilization === null
         ? []
-        : fullest(this.topology, utilization, blocked, innerHeight < LOW ? MOST_LOW : MOST);
+        : fullest(this.topology, utilization, blocked, rowsThatFit(MOST, MOST_LOW));
     setText(this.empty, rows.length === 0 ? "No values for this time." : "");
     patch(
       this.list,
