@@ -110,6 +110,10 @@ export class Fabric {
     for (const index of leaf) {
       for (const each of spine) for (let cable = 0; cable < this.cables; cable++) join(each, index);
     }
+    // As the hub does: a host belongs to the block of rows of its leaf switch.
+    for (const each of this.ports) {
+      each.group = each.kind === "switch" ? each.node : this.ports[each.peer].node;
+    }
     this.deadLeaf = this.leaves - storage - 2;
     this.dead = new Set([leaf[this.deadLeaf], ...host[this.deadLeaf]]);
     this.byKey = new Map(this.ports.map((each, index) => [`${each.guid}/${each.port}`, index]));

@@ -27,6 +27,8 @@ export interface ShownRows {
 const LARGEST_TEXT = 12;
 /** Distance between the names of two groups, in pixels. */
 const GROUP_DISTANCE = 14;
+/** Height of the smallest group with a line and a name, in pixels. */
+const LEAST_GROUP = 2;
 
 function visible(plot: Plot, { rows, top, height }: ShownRows): { first: number; last: number } {
   return {
@@ -69,15 +71,16 @@ export function drawGroups(context: CanvasRenderingContext2D, plot: Plot, shown:
     if (index < last && groupAt(index) === groupAt(start)) continue;
     const from = y + Math.max(0, start - shown.top) * shown.height;
     const to = Math.min(y + plot.height, y + (index - shown.top) * shown.height);
+    start = index;
+    if (to - from < LEAST_GROUP) continue;
     context.fillStyle = colors.line;
-    context.fillRect(x - 4, from, 2, Math.max(1, to - from - 1));
+    context.fillRect(x - 4, from, 2, to - from - 1);
     const middle = Math.max(y + LARGEST_TEXT / 2, (from + to) / 2);
     if (middle - previous >= GROUP_DISTANCE) {
       context.fillStyle = colors.muted;
-      context.fillText(groupAt(start), x - 10, middle, x - 14);
+      context.fillText(groupAt(index - 1), x - 10, middle, x - 14);
       previous = middle;
     }
-    start = index;
   }
 }
 
