@@ -3,7 +3,7 @@
 import type { ErrorRow } from "../contract/types";
 import type { App } from "../model/app";
 import { portKey } from "../model/topology";
-import { count, grouped, significant } from "../model/units";
+import { clock, count, grouped, significant } from "../model/units";
 
 const NAMES: Record<string, string> = {
   unreachable: "no answer",
@@ -39,6 +39,11 @@ export function faultText(row: ErrorRow): string {
 /** Returns the rate of a fault as text, or an empty text. */
 export function rateText(row: ErrorRow): string {
   return row.rate === null || row.rate === 0 ? "" : `${significant(row.rate * 60)} / min`;
+}
+
+/** Returns when a fault began. A fault that is older than the time range began before its record. */
+export function sinceText(row: ErrorRow): string {
+  return `${row.began_in_range === true ? "since" : "before"} ${clock(row.since_ns / 1e6)}`;
 }
 
 /** Orders faults: devices that do not answer first, then links, then counters by their rate. */

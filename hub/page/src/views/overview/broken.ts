@@ -4,10 +4,10 @@ import type { ErrorRow, Rows } from "../../contract/types";
 import type { App } from "../../model/app";
 import type { Poll } from "../../model/poll";
 import { portKey } from "../../model/topology";
-import { clock, count } from "../../model/units";
+import { count } from "../../model/units";
 import { h, patch, setText } from "../../parts/dom";
 import { icon } from "../../parts/icons";
-import { bySeverity, faultHref, faultText, isSevere, rateText } from "../faults";
+import { bySeverity, faultHref, faultText, isSevere, rateText, sinceText } from "../faults";
 import { panel } from "../panel";
 import { rowsThatFit } from "./room";
 
@@ -60,6 +60,6 @@ export class Broken {
     const isDevice = row.link === null && row.increase === null;
     setText(name, isDevice ? row.node : `${row.node} / ${row.port}`);
     setText(text, faultText(row));
-    setText(since, row.increase !== null ? rateText(row) : `since ${clock(row.since_ns / 1e6)}`);
+    setText(since, row.increase !== null ? rateText(row) : sinceText(row));
   }
 }
